@@ -1,0 +1,1 @@
+//! The actions that always exist

@@ -1,0 +1,1 @@
+//! What a run means: definitions, plans, routing, and the pure state machine of a run

@@ -1,0 +1,1 @@
+//! Drives shards with tokio: worker pool, actions, recovery

@@ -1,0 +1,1 @@
+//! Drives shards with a seeded loop: virtual time, crashes, faults, and the oracle

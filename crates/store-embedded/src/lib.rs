@@ -1,0 +1,1 @@
+//! The embedded store: SQLite in WAL mode, one writer thread, group commit
