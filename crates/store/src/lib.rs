@@ -1,1 +1,112 @@
-//! The storage contract, the versioned envelope, the in-memory store, and the conformance suite
+//! The storage contract. A backend is correct when it passes `conformance`.
+//!
+//! Durability is one small trait, [`Store`]; definitions ([`Catalogue`]) and
+//! lists ([`Queries`]) are others. Records and values are opaque bytes here: what they
+//! mean is the core's business, how they are kept is the backend's.
+
+mod types;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use windlass_core::{Digest, RunId};
+
+pub use types::{
+    Append, AppendError, Appended, Blob, Claim, Damage, DefinitionRow, Error, Head, Health,
+    InboxItem, NewDefinition, Published, Record, ResourceRow, RunFilter, RunPage, RunRow,
+    WorkflowRow, WriterId,
+};
+
+/// What every asynchronous method returns.
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The durable truth of runs: log, inbox, claims and blobs.
+pub trait Store: Send + Sync + 'static {
+    /// Appends one record to each of several runs; one answer for each, in order.
+    ///
+    /// Each append stands alone: a conflict of one run does not abort the others.
+    /// Before: the caller believes `append.head` is the run's head. After `Ok`: the
+    /// record, its row, its claims and its blobs are durable together, and the new head
+    /// is returned. After `Err`: nothing of that append is stored, except when the
+    /// error is [`AppendError::Unknown`]. After a crash in between: all of it or nothing;
+    /// the owner reads the head and compares `append_id`.
+    fn append(&self, batch: Vec<Append>) -> Pending<'_, Vec<Result<Appended, AppendError>>>;
+
+    /// The run's head, or [`Head::NONE`] for a run that does not exist.
+    fn head(&self, run: RunId) -> Result<Head, Error>;
+
+    /// Records from sequence number `from` (the first record is 1), in order, until about
+    /// `max_bytes` were read, at least one if there is one. Every record's checksum and
+    /// its place in the chain are verified; damage is [`Error::Damaged`], naming the place.
+    fn read(&self, run: RunId, from: u64, max_bytes: usize) -> Result<Vec<Record>, Error>;
+
+    /// Offers something from outside to a run's owner. Durable on return; the first
+    /// per key wins, and `false` says that there was one already.
+    fn offer(&self, run: RunId, key: &str, bytes: &[u8]) -> Pending<'_, Result<bool, Error>>;
+
+    /// What was offered to a run and not yet consumed, oldest first. An item is consumed
+    /// by naming its key in [`Append::consumed`].
+    fn inbox(&self, run: RunId) -> Result<Vec<InboxItem>, Error>;
+
+    /// The value that holds a claim, if any. Claims are made by [`Append::claims`].
+    fn claimed(&self, namespace: &str, key: &str) -> Result<Option<Vec<u8>>, Error>;
+
+    /// Stores a value under its digest. Durable on return. Storing it twice is harmless.
+    fn put_blob(&self, blob: Blob) -> Pending<'_, Result<(), Error>>;
+
+    /// Reads a value, checking it against its digest.
+    fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, Error>;
+}
+
+/// Workflow definitions: immutable once published.
+pub trait Catalogue: Send + Sync + 'static {
+    /// Publishes a definition. If the newest version has the same digest, that version is
+    /// returned with `created: false`; otherwise the next version is made. Durable on return.
+    fn publish(&self, definition: NewDefinition) -> Pending<'_, Result<Published, Error>>;
+
+    /// One version of a definition, or the newest.
+    fn definition(
+        &self,
+        workflow: &str,
+        version: Option<u32>,
+    ) -> Result<Option<DefinitionRow>, Error>;
+
+    /// All versions of a workflow, newest first, without their text.
+    fn versions(&self, workflow: &str) -> Result<Vec<DefinitionRow>, Error>;
+
+    /// All workflows, by id.
+    fn workflows(&self) -> Result<Vec<WorkflowRow>, Error>;
+
+    /// Enables or disables a workflow; `false` if there is none of that id. Durable on return.
+    fn set_enabled(&self, workflow: &str, enabled: bool) -> Pending<'_, Result<bool, Error>>;
+}
+
+/// Lists over rows that derive from the log, read on connections of their own.
+pub trait Queries: Send + Sync + 'static {
+    /// One run's row.
+    fn run(&self, run: RunId) -> Result<Option<RunRow>, Error>;
+
+    /// A page of runs, newest first.
+    fn runs(&self, filter: &RunFilter) -> Result<RunPage, Error>;
+
+    /// Up to `limit` runs whose id, as text, begins with `prefix` (hyphens are optional).
+    fn runs_with_prefix(&self, prefix: &str, limit: usize) -> Result<Vec<RunId>, Error>;
+
+    /// Runs that have not ended, oldest first, after the given one: what recovery walks.
+    fn unfinished(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunRow>, Error>;
+
+    /// A run's resource links.
+    fn resources(&self, run: RunId) -> Result<Vec<ResourceRow>, Error>;
+
+    /// Replaces rows that derive from the log (for `rebuild`): the rows of these runs and
+    /// their resource links. Durable on return.
+    fn replace_rows(&self, rows: Vec<(RunRow, Vec<ResourceRow>)>)
+    -> Pending<'_, Result<(), Error>>;
+
+    /// Every run that has a log, oldest first, after the given one, whether or not it has
+    /// a row: what `rebuild` walks.
+    fn logged_runs(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, Error>;
+
+    /// Checks that the store can be read and written.
+    fn health(&self) -> Result<Health, Error>;
+}

@@ -1,0 +1,348 @@
+//! The data that crosses the storage contract.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use windlass_core::{Digest, Millis, RunId, RunStatus};
+
+/// A run's fence: where its log ends, and the hash of all before it. Opaque outside
+/// the store; it outlives compaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The last record's sequence number; 0 for a run that does not exist.
+    pub sequence: u64,
+    /// The checksum of the last record, chained over all before it.
+    pub chain: [u8; 16],
+    /// The append id of the last record.
+    pub append_id: u64,
+}
+
+impl Head {
+    /// The head of a run that does not exist.
+    pub const NONE: Self = Self {
+        sequence: 0,
+        chain: [0; 16],
+        append_id: 0,
+    };
+}
+
+/// The process that writes; drawn at random when it starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriterId(pub u64);
+
+/// One record to append, with everything that becomes durable with it.
+#[derive(Clone, Debug)]
+pub struct Append {
+    /// The run.
+    pub run: RunId,
+    /// Where the caller believes the log ends.
+    pub head: Head,
+    /// Who writes.
+    pub writer: WriterId,
+    /// Which of the writer's appends this is; with `writer`, unique.
+    pub append_id: u64,
+    /// The record: a versioned envelope, opaque here.
+    pub record: Vec<u8>,
+    /// The run's row, when its status or wake-up time changed.
+    pub row: Option<RunRow>,
+    /// Claims that must be won, or nothing of this append happens.
+    pub claims: Vec<Claim>,
+    /// Resource links: the first wins, a duplicate is left out silently.
+    pub resources: Vec<ResourceRow>,
+    /// Values that the record refers to and that are not stored yet.
+    pub blobs: Vec<Blob>,
+    /// Inbox keys that this record consumes.
+    pub consumed: Vec<Box<str>>,
+}
+
+/// A successful append.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// The run's new head.
+    pub head: Head,
+}
+
+/// Why an append did not happen.
+#[derive(Clone, Debug)]
+pub enum AppendError {
+    /// The head has moved: somebody else owns the run now. Carries the head there is.
+    Conflict(Head),
+    /// A claim is held by somebody else, who wrote this value.
+    Held {
+        /// The namespace of the claim.
+        namespace: &'static str,
+        /// The value of the holder.
+        value: Vec<u8>,
+    },
+    /// The store cannot say whether the append happened; the process must stop or ask for the head.
+    Unknown(Error),
+    /// Nothing was written.
+    Failed(Error),
+}
+
+/// A claim on a key in a namespace: the first value wins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// What kind of key, e.g. `request`.
+    pub namespace: &'static str,
+    /// The key.
+    pub key: Box<str>,
+    /// What the holder leaves for whoever comes second.
+    pub value: Vec<u8>,
+}
+
+/// A value and its address.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Blob {
+    /// SHA-256 of the bytes.
+    pub digest: Digest,
+    /// The bytes.
+    pub bytes: Arc<[u8]>,
+}
+
+impl fmt::Debug for Blob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Blob({}, {} bytes)", self.digest, self.bytes.len())
+    }
+}
+
+/// A stored record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Its place in the run's log, from 1.
+    pub sequence: u64,
+    /// Who wrote it.
+    pub writer: WriterId,
+    /// Which of the writer's appends it was.
+    pub append_id: u64,
+    /// Its checksum, chained over all records before it.
+    pub chain: [u8; 16],
+    /// The bytes given to `append`.
+    pub bytes: Vec<u8>,
+}
+
+impl Record {
+    /// The head of a run whose last record this is.
+    pub fn head(&self) -> Head {
+        Head {
+            sequence: self.sequence,
+            chain: self.chain,
+            append_id: self.append_id,
+        }
+    }
+}
+
+/// Something offered to a run from outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InboxItem {
+    /// Its key; the first per key won.
+    pub key: Box<str>,
+    /// What was offered.
+    pub bytes: Vec<u8>,
+}
+
+/// A run as lists show it. Derives from the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunRow {
+    /// The run.
+    pub run: RunId,
+    /// Whose it is.
+    pub tenant: Option<Box<str>>,
+    /// Its workflow.
+    pub workflow: Box<str>,
+    /// The workflow's version it started on; 0 for a frozen graph.
+    pub version: u32,
+    /// The request that asked for it.
+    pub request_id: Box<str>,
+    /// Where it stands.
+    pub status: RunStatus,
+    /// From 0 to 9; higher first.
+    pub priority: u8,
+    /// For people to find it by.
+    pub labels: BTreeMap<Box<str>, Box<str>>,
+    /// When it was asked for.
+    pub created_at: Millis,
+    /// When it started.
+    pub started_at: Option<Millis>,
+    /// When it ended.
+    pub ended_at: Option<Millis>,
+    /// When it next wants to be woken, if it sleeps.
+    pub wake_at: Option<Millis>,
+    /// The code of its error, if it failed.
+    pub error_code: Option<Box<str>>,
+    /// The run that started it, if it is a child.
+    pub parent: Option<RunId>,
+}
+
+/// Which runs to list.
+#[derive(Clone, Debug, Default)]
+pub struct RunFilter {
+    /// Of this tenant; `None` is all.
+    pub tenant: Option<Box<str>>,
+    /// Of this workflow.
+    pub workflow: Option<Box<str>>,
+    /// In one of these statuses; empty is all.
+    pub statuses: Vec<RunStatus>,
+    /// With all of these labels.
+    pub labels: BTreeMap<Box<str>, Box<str>>,
+    /// Created at or after.
+    pub since: Option<Millis>,
+    /// Older than this run: the cursor.
+    pub before: Option<RunId>,
+    /// At most this many; 0 means 50.
+    pub limit: usize,
+}
+
+/// A page of runs.
+#[derive(Clone, Debug, Default)]
+pub struct RunPage {
+    /// Newest first.
+    pub rows: Vec<RunRow>,
+    /// The cursor of the next page, if there is one.
+    pub next: Option<RunId>,
+}
+
+/// A link to something an action made in another system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourceRow {
+    /// Whose it is.
+    pub tenant: Option<Box<str>>,
+    /// The other system.
+    pub system: Box<str>,
+    /// What kind of thing.
+    pub kind: Box<str>,
+    /// Its id there.
+    pub id: Box<str>,
+    /// Where to look at it.
+    pub url: Option<Box<str>>,
+    /// The run that made it.
+    pub run: RunId,
+    /// The node instance that made it.
+    pub node: Box<str>,
+}
+
+/// A definition to publish.
+#[derive(Clone, Debug)]
+pub struct NewDefinition {
+    /// The workflow's id.
+    pub workflow: Box<str>,
+    /// A name for people.
+    pub display_name: Option<Box<str>>,
+    /// Digest of the text.
+    pub digest: Digest,
+    /// The definition as JSON.
+    pub text: Arc<[u8]>,
+    /// The graph's signature.
+    pub signature: Digest,
+    /// Now.
+    pub at: Millis,
+}
+
+/// The answer to publishing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// The version that holds the definition.
+    pub version: u32,
+    /// Whether it was made now.
+    pub created: bool,
+}
+
+/// A published definition.
+#[derive(Clone, Debug)]
+pub struct DefinitionRow {
+    /// The workflow's id.
+    pub workflow: Box<str>,
+    /// Its version, from 1.
+    pub version: u32,
+    /// Digest of the text.
+    pub digest: Digest,
+    /// The graph's signature.
+    pub signature: Digest,
+    /// When it was published.
+    pub at: Millis,
+    /// The definition as JSON; empty in lists.
+    pub text: Vec<u8>,
+}
+
+/// A workflow in the catalogue.
+#[derive(Clone, Debug)]
+pub struct WorkflowRow {
+    /// Its id.
+    pub workflow: Box<str>,
+    /// A name for people.
+    pub display_name: Option<Box<str>>,
+    /// Its newest version.
+    pub version: u32,
+    /// Whether runs of it may be started.
+    pub enabled: bool,
+    /// When its newest version was published.
+    pub updated_at: Millis,
+}
+
+/// What a store says of itself.
+#[derive(Clone, Debug, Default)]
+pub struct Health {
+    /// Name and value of things worth knowing: size, pages, journal, versions.
+    pub facts: Vec<(String, String)>,
+}
+
+/// Where stored data does not fit its checksum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The file, table or stream.
+    pub place: String,
+    /// The run, if one is known.
+    pub run: Option<RunId>,
+    /// The record's sequence number, if one is known.
+    pub sequence: Option<u64>,
+    /// The byte offset in the file, if one is known.
+    pub offset: Option<u64>,
+    /// What does not fit.
+    pub reason: String,
+}
+
+/// Why a store could not do what it was asked. Backends collapse their errors to these.
+#[derive(Clone, Debug)]
+pub enum Error {
+    /// There is no such thing.
+    NotFound(String),
+    /// The store cannot be used now: disk full, read-only, gone. Nothing was lost.
+    Unavailable(String),
+    /// Stored data is damaged.
+    Damaged(Box<Damage>),
+    /// A sync failed: what is on the disk is unknown, and the process must stop.
+    Fatal(String),
+    /// The data was written by a newer version, which is named.
+    TooNew(String),
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is damaged", self.place)?;
+        if let Some(run) = self.run {
+            write!(f, ", run {run}")?;
+        }
+        if let Some(sequence) = self.sequence {
+            write!(f, ", record {sequence}")?;
+        }
+        if let Some(offset) = self.offset {
+            write!(f, ", at byte {offset}")?;
+        }
+        write!(f, ": {}", self.reason)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound(what) => write!(f, "not found: {what}"),
+            Self::Unavailable(why) => write!(f, "the store cannot be used: {why}"),
+            Self::Damaged(damage) => damage.fmt(f),
+            Self::Fatal(why) => write!(f, "the store failed and the process must stop: {why}"),
+            Self::TooNew(what) => write!(f, "written by a newer version: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
