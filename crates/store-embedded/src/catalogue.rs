@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use windlass_store::{DefinitionRow, NewDefinition, Published, WorkflowRow};
 
-use crate::codec;
+use crate::codec::{self, Sum};
 use crate::error::Fault;
 
 /// See `Catalogue::publish`.
@@ -32,8 +32,8 @@ pub(crate) fn publish(
     };
     connection
         .prepare_cached(
-            "INSERT INTO definition (workflow, version, digest, signature, at, text) \
-             VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO definition (workflow, version, digest, signature, at, text, sum) \
+             VALUES (?, ?, ?, ?, ?, ?, ?)",
         )?
         .execute(params![
             definition.workflow,
@@ -42,19 +42,27 @@ pub(crate) fn publish(
             definition.signature.0,
             definition.at.0,
             &*definition.text,
+            definition_sum(&definition.workflow, version, &definition.text).value(),
         ])?;
     connection
         .prepare_cached(
-            "INSERT INTO workflow (workflow, display_name, version, enabled, updated_at) \
-             VALUES (?, ?, ?, 1, ?) ON CONFLICT (workflow) DO UPDATE SET \
+            "INSERT INTO workflow (workflow, display_name, version, enabled, updated_at, sum) \
+             VALUES (?, ?, ?, 1, ?, ?) ON CONFLICT (workflow) DO UPDATE SET \
              display_name = excluded.display_name, version = excluded.version, \
-             updated_at = excluded.updated_at",
+             updated_at = excluded.updated_at, sum = excluded.sum",
         )?
         .execute(params![
             definition.workflow,
             definition.display_name,
             version,
             definition.at.0,
+            workflow_sum(
+                &definition.workflow,
+                definition.display_name.as_deref(),
+                version,
+                definition.at.0
+            )
+            .value(),
         ])?;
     Ok(Published {
         version,
@@ -69,12 +77,13 @@ pub(crate) fn definition(
     version: Option<u32>,
 ) -> Result<Option<DefinitionRow>, Fault> {
     let mut statement = connection.prepare_cached(
-        "SELECT workflow, version, digest, signature, at, text FROM definition \
+        "SELECT workflow, version, digest, signature, at, text, sum FROM definition \
          WHERE workflow = ?1 AND (?2 IS NULL OR version = ?2) ORDER BY version DESC LIMIT 1",
     )?;
     let row = statement.query_row(params![workflow, version], |row| {
-        let text = row.get(5)?;
-        definition_row(row, text)
+        let found = definition_row(row, row.get(5)?)?;
+        definition_sum(&found.workflow, found.version, &found.text).check(row, 6)?;
+        Ok(found)
     });
     Ok(row.optional()?)
 }
@@ -106,17 +115,20 @@ fn definition_row(row: &Row<'_>, text: Vec<u8>) -> rusqlite::Result<DefinitionRo
 /// See `Catalogue::workflows`.
 pub(crate) fn workflows(connection: &Connection) -> Result<Vec<WorkflowRow>, Fault> {
     let mut statement = connection.prepare_cached(
-        "SELECT workflow, display_name, version, enabled, updated_at FROM workflow \
+        "SELECT workflow, display_name, version, enabled, updated_at, sum FROM workflow \
          ORDER BY workflow",
     )?;
     let rows = statement.query_map([], |row| {
-        Ok(WorkflowRow {
+        let found = WorkflowRow {
             workflow: row.get(0)?,
             display_name: row.get(1)?,
             version: row.get(2)?,
             enabled: row.get(3)?,
             updated_at: codec::millis(row, 4)?,
-        })
+        };
+        let name = found.display_name.as_deref();
+        workflow_sum(&found.workflow, name, found.version, found.updated_at.0).check(row, 5)?;
+        Ok(found)
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
@@ -131,4 +143,30 @@ pub(crate) fn set_enabled(
         .prepare_cached("UPDATE workflow SET enabled = ? WHERE workflow = ?")?
         .execute(params![enabled, workflow])?;
     Ok(changed == 1)
+}
+
+fn definition_sum(workflow: &str, version: u32, text: &[u8]) -> Sum {
+    Sum::default()
+        .text(workflow)
+        .number(version.into())
+        .bytes(text)
+}
+
+/// `enabled` is left out: it changes alone, and both of its values are possible.
+fn workflow_sum(workflow: &str, name: Option<&str>, version: u32, updated_at: i64) -> Sum {
+    Sum::default()
+        .text(workflow)
+        .optional_text(name)
+        .number(version.into())
+        .number(updated_at)
+}
+
+/// Reads every workflow and definition, checking it.
+pub(crate) fn check(connection: &Connection) -> Result<(), Fault> {
+    for workflow in workflows(connection)? {
+        for version in versions(connection, &workflow.workflow)? {
+            definition(connection, &workflow.workflow, Some(version.version))?;
+        }
+    }
+    Ok(())
 }

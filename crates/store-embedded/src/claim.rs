@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension};
 use windlass_store::{AppendError, Claim};
 
+use crate::codec::Sum;
 use crate::error::Fault;
 
 /// The value that holds a claim.
@@ -11,10 +12,14 @@ pub(crate) fn value(
     namespace: &str,
     key: &str,
 ) -> Result<Option<Vec<u8>>, Fault> {
-    let mut statement =
-        connection.prepare_cached("SELECT value FROM claim WHERE namespace = ? AND key = ?")?;
+    let mut statement = connection
+        .prepare_cached("SELECT value, sum FROM claim WHERE namespace = ? AND key = ?")?;
     Ok(statement
-        .query_row([namespace, key], |row| row.get(0))
+        .query_row([namespace, key], |row| {
+            let value: Vec<u8> = row.get(0)?;
+            sum(namespace, key, &value).check(row, 1)?;
+            Ok(value)
+        })
         .optional()?)
 }
 
@@ -38,8 +43,31 @@ pub(crate) fn held(
 pub(crate) fn insert(connection: &Connection, claims: &[Claim]) -> Result<(), Fault> {
     for claim in claims {
         connection
-            .prepare_cached("INSERT OR IGNORE INTO claim (namespace, key, value) VALUES (?, ?, ?)")?
-            .execute((claim.namespace, &claim.key, &claim.value))?;
+            .prepare_cached(
+                "INSERT OR IGNORE INTO claim (namespace, key, value, sum) VALUES (?, ?, ?, ?)",
+            )?
+            .execute((
+                claim.namespace,
+                &claim.key,
+                &claim.value,
+                sum(claim.namespace, &claim.key, &claim.value).value(),
+            ))?;
+    }
+    Ok(())
+}
+
+fn sum(namespace: &str, key: &str, value: &[u8]) -> Sum {
+    Sum::default().text(namespace).text(key).bytes(value)
+}
+
+/// Reads every claim, checking it.
+pub(crate) fn check(connection: &Connection) -> Result<(), Fault> {
+    let mut statement = connection.prepare("SELECT namespace, key, value, sum FROM claim")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (namespace, key): (Box<str>, Box<str>) = (row.get(0)?, row.get(1)?);
+        let value: Vec<u8> = row.get(2)?;
+        sum(&namespace, &key, &value).check(row, 3)?;
     }
     Ok(())
 }

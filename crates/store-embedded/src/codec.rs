@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::Row;
 use rusqlite::types::Type;
+use sha2::{Digest as _, Sha256};
 use windlass_core::{Digest, Millis, RunId, RunStatus};
 use windlass_store::{Head, RunRow};
 
@@ -98,12 +99,93 @@ pub(crate) fn head(row: &Row<'_>, at: usize) -> rusqlite::Result<Head> {
     })
 }
 
+/// A checksum over the columns of a row, which must be given in a fixed order.
+#[derive(Default)]
+pub(crate) struct Sum(Sha256);
+
+impl Sum {
+    pub(crate) fn bytes(mut self, bytes: &[u8]) -> Self {
+        self.0.update((bytes.len() as u64).to_le_bytes());
+        self.0.update(bytes);
+        self
+    }
+
+    pub(crate) fn text(self, text: &str) -> Self {
+        self.bytes(text.as_bytes())
+    }
+
+    pub(crate) fn number(mut self, number: i64) -> Self {
+        self.0.update(number.to_le_bytes());
+        self
+    }
+
+    /// Nothing differs from an empty text.
+    pub(crate) fn optional_text(self, text: Option<&str>) -> Self {
+        match text {
+            None => self.number(0),
+            Some(text) => self.number(1).text(text),
+        }
+    }
+
+    fn optional_number(self, number: Option<i64>) -> Self {
+        match number {
+            None => self.number(0),
+            Some(number) => self.number(1).number(number),
+        }
+    }
+
+    /// The checksum as it is stored.
+    pub(crate) fn value(self) -> i64 {
+        let full: [u8; 32] = self.0.finalize().into();
+        let mut short = [0; 8];
+        short.copy_from_slice(&full[..8]);
+        i64::from_le_bytes(short)
+    }
+
+    /// Compares with what the row's column `at` holds.
+    pub(crate) fn check(self, row: &Row<'_>, at: usize) -> rusqlite::Result<()> {
+        let stored: i64 = row.get(at)?;
+        if self.value() == stored {
+            return Ok(());
+        }
+        let reason = "the row does not match its checksum".into();
+        Err(rusqlite::Error::FromSqlConversionFailure(
+            at,
+            Type::Integer,
+            reason,
+        ))
+    }
+}
+
+/// The checksum of a run's row.
+pub(crate) fn run_sum(row: &RunRow) -> Sum {
+    let millis = |at: Option<Millis>| at.map(|at| at.0);
+    let mut sum = Sum::default()
+        .bytes(row.run.as_bytes())
+        .number(status_code(row.status))
+        .number(row.version.into())
+        .number(row.priority.into())
+        .number(row.created_at.0)
+        .optional_number(millis(row.started_at))
+        .optional_number(millis(row.ended_at))
+        .optional_number(millis(row.wake_at))
+        .optional_text(row.tenant.as_deref())
+        .text(&row.workflow)
+        .text(&row.request_id)
+        .optional_text(row.error_code.as_deref())
+        .bytes(row.parent.as_ref().map_or(&[][..], |run| run.as_bytes()));
+    for (key, value) in &row.labels {
+        sum = sum.text(key).text(value);
+    }
+    sum
+}
+
 /// The columns that [`run_row`] reads.
 pub(crate) const RUN_COLUMNS: &str = "run, status, version, priority, created_at, started_at, \
-     ended_at, wake_at, tenant, workflow, request_id, error_code, parent, labels";
+     ended_at, wake_at, tenant, workflow, request_id, error_code, parent, labels, sum";
 
 pub(crate) fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
-    Ok(RunRow {
+    let decoded = RunRow {
         run: run_id(row, 0)?,
         status: status(row, 1)?,
         version: row.get(2)?,
@@ -118,7 +200,9 @@ pub(crate) fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         error_code: row.get(11)?,
         parent: row.get::<_, Option<[u8; 16]>>(12)?.map(RunId::from_bytes),
         labels: labels(row, 13)?,
-    })
+    };
+    run_sum(&decoded).check(row, 14)?;
+    Ok(decoded)
 }
 
 /// What identifies the row's place in the indexes: while it does not change, an update

@@ -19,6 +19,7 @@
 
 mod blob;
 mod catalogue;
+mod check;
 mod claim;
 mod codec;
 mod connect;

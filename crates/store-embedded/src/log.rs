@@ -231,7 +231,8 @@ pub(crate) fn insert_row(
 ) -> Result<i64, Fault> {
     const SQL: &str = "INSERT INTO run (run, sequence, append_id, chain, status, version, \
          priority, created_at, started_at, ended_at, wake_at, tenant, workflow, request_id, \
-         error_code, parent, labels) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+         error_code, parent, labels, sum) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
     Ok(connection.prepare_cached(SQL)?.insert(params![
         run.as_bytes(),
         signed(head.sequence),
@@ -250,6 +251,7 @@ pub(crate) fn insert_row(
         row.error_code,
         row.parent.as_ref().map(RunId::as_bytes),
         codec::labels_text(&row.labels),
+        codec::run_sum(row).value(),
     ])?)
 }
 
@@ -297,7 +299,7 @@ pub(crate) fn update_row(
     const SQL: &str = "UPDATE run SET sequence = ?1, append_id = ?2, chain = ?3, status = ?7, \
          version = ?8, priority = ?9, created_at = ?10, started_at = ?11, ended_at = ?12, \
          wake_at = ?13, tenant = ?14, workflow = ?15, request_id = ?16, error_code = ?17, \
-         parent = ?18, labels = ?19 WHERE number = ?4 AND sequence = ?5 AND chain = ?6";
+         parent = ?18, labels = ?19, sum = ?20 WHERE number = ?4 AND sequence = ?5 AND chain = ?6";
     Ok(connection.prepare_cached(SQL)?.execute(params![
         signed(next.sequence),
         signed(next.append_id),
@@ -318,6 +320,7 @@ pub(crate) fn update_row(
         row.error_code,
         row.parent.as_ref().map(RunId::as_bytes),
         codec::labels_text(&row.labels),
+        codec::run_sum(row).value(),
     ])?)
 }
 
@@ -331,7 +334,7 @@ fn update_row_in_place(
 ) -> Result<usize, Fault> {
     const SQL: &str = "UPDATE run SET sequence = ?1, append_id = ?2, chain = ?3, version = ?7, \
          priority = ?8, created_at = ?9, started_at = ?10, ended_at = ?11, wake_at = ?12, \
-         request_id = ?13, error_code = ?14, parent = ?15, labels = ?16 \
+         request_id = ?13, error_code = ?14, parent = ?15, labels = ?16, sum = ?17 \
          WHERE number = ?4 AND sequence = ?5 AND chain = ?6";
     Ok(connection.prepare_cached(SQL)?.execute(params![
         signed(next.sequence),
@@ -350,6 +353,7 @@ fn update_row_in_place(
         row.error_code,
         row.parent.as_ref().map(RunId::as_bytes),
         codec::labels_text(&row.labels),
+        codec::run_sum(row).value(),
     ])?)
 }
 

@@ -9,7 +9,7 @@ use rusqlite::{Connection, Row, params, params_from_iter};
 use windlass_core::{RunId, RunStatus};
 use windlass_store::{Head, ResourceRow, RunFilter, RunPage, RunRow};
 
-use crate::codec::{self, RUN_COLUMNS, status_code};
+use crate::codec::{self, RUN_COLUMNS, Sum, status_code};
 use crate::error::Fault;
 use crate::log;
 use crate::writer::Session;
@@ -163,7 +163,7 @@ fn limit_value(limit: usize) -> i64 {
 /// See `Queries::resources`.
 pub(crate) fn resources(connection: &Connection, run: RunId) -> Result<Vec<ResourceRow>, Fault> {
     let mut statement = connection.prepare_cached(
-        "SELECT tenant, system, kind, id, url, run, node FROM resource \
+        "SELECT tenant, system, kind, id, url, run, node, sum FROM resource \
          WHERE run = ? ORDER BY number",
     )?;
     let rows = statement.query_map([run.as_bytes()], resource_row)?;
@@ -172,7 +172,7 @@ pub(crate) fn resources(connection: &Connection, run: RunId) -> Result<Vec<Resou
 
 fn resource_row(row: &Row<'_>) -> rusqlite::Result<ResourceRow> {
     let tenant: Box<str> = row.get(0)?;
-    Ok(ResourceRow {
+    let decoded = ResourceRow {
         tenant: (!tenant.is_empty()).then_some(tenant),
         system: row.get(1)?,
         kind: row.get(2)?,
@@ -180,7 +180,20 @@ fn resource_row(row: &Row<'_>) -> rusqlite::Result<ResourceRow> {
         url: row.get(4)?,
         run: codec::run_id(row, 5)?,
         node: row.get(6)?,
-    })
+    };
+    resource_sum(&decoded).check(row, 7)?;
+    Ok(decoded)
+}
+
+fn resource_sum(row: &ResourceRow) -> Sum {
+    Sum::default()
+        .bytes(row.run.as_bytes())
+        .text(row.tenant.as_deref().unwrap_or_default())
+        .text(&row.system)
+        .text(&row.kind)
+        .text(&row.id)
+        .optional_text(row.url.as_deref())
+        .text(&row.node)
 }
 
 /// Keeps resource links; a duplicate is left out.
@@ -188,8 +201,8 @@ pub(crate) fn link(connection: &Connection, resources: &[ResourceRow]) -> Result
     for row in resources {
         connection
             .prepare_cached(
-                "INSERT OR IGNORE INTO resource (run, tenant, system, kind, id, url, node) \
-                 VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT OR IGNORE INTO resource (run, tenant, system, kind, id, url, node, sum) \
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             )?
             .execute(params![
                 row.run.as_bytes(),
@@ -199,6 +212,7 @@ pub(crate) fn link(connection: &Connection, resources: &[ResourceRow]) -> Result
                 row.id,
                 row.url,
                 row.node,
+                resource_sum(row).value(),
             ])?;
     }
     Ok(())

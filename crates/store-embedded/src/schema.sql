@@ -1,4 +1,6 @@
 -- The tables of the embedded store, version 1. `user_version` counts changes of this file.
+-- `sum` is a checksum over a row's other columns, because pages of the database have none;
+-- records have their chain and values their digest instead.
 
 -- A run: its head (the fence), and its row for lists, whose columns are NULL until the
 -- first append that carries one. Runs are numbered so that records have integer keys.
@@ -20,7 +22,8 @@ CREATE TABLE run (
   request_id TEXT,
   error_code TEXT,
   parent BLOB,
-  labels TEXT
+  labels TEXT,
+  sum INTEGER
 );
 CREATE INDEX run_by_status ON run (status, run) WHERE status IS NOT NULL;
 CREATE INDEX run_by_workflow ON run (workflow, status, run) WHERE status IS NOT NULL;
@@ -40,6 +43,7 @@ CREATE TABLE claim (
   namespace TEXT NOT NULL,
   key TEXT NOT NULL,
   value BLOB NOT NULL,
+  sum INTEGER NOT NULL,
   PRIMARY KEY (namespace, key)
 ) WITHOUT ROWID;
 
@@ -48,6 +52,7 @@ CREATE TABLE inbox (
   run BLOB NOT NULL,
   key TEXT NOT NULL,
   bytes BLOB NOT NULL,
+  sum INTEGER NOT NULL,
   UNIQUE (run, key)
 );
 
@@ -69,6 +74,7 @@ CREATE TABLE resource (
   id TEXT NOT NULL,
   url TEXT,
   node TEXT NOT NULL,
+  sum INTEGER NOT NULL,
   UNIQUE (tenant, system, kind, id)
 );
 CREATE INDEX resource_by_run ON resource (run);
@@ -78,7 +84,8 @@ CREATE TABLE workflow (
   display_name TEXT,
   version INTEGER NOT NULL,
   enabled INTEGER NOT NULL,
-  updated_at INTEGER NOT NULL
+  updated_at INTEGER NOT NULL,
+  sum INTEGER NOT NULL
 ) WITHOUT ROWID;
 
 CREATE TABLE definition (
@@ -88,5 +95,6 @@ CREATE TABLE definition (
   signature BLOB NOT NULL,
   at INTEGER NOT NULL,
   text BLOB NOT NULL,
+  sum INTEGER NOT NULL,
   PRIMARY KEY (workflow, version)
 );
