@@ -1,0 +1,71 @@
+//! What can be wrong: with a source when it is compiled, with values when it is evaluated.
+
+use std::fmt;
+
+/// The source is not an expression.
+pub(crate) const SYNTAX: &str = "EXPRESSION_SYNTAX";
+/// A name that the scope does not have.
+pub(crate) const UNKNOWN_NAME: &str = "EXPRESSION_UNKNOWN_NAME";
+/// JavaScript that is left out of the language on purpose.
+pub(crate) const NOT_ALLOWED: &str = "EXPRESSION_NOT_ALLOWED";
+/// A method or function that the language does not have.
+pub(crate) const UNKNOWN_METHOD: &str = "EXPRESSION_UNKNOWN_METHOD";
+/// The key of a table must be known when the expression is compiled.
+pub(crate) const KEY_NOT_CONSTANT: &str = "EXPRESSION_KEY_NOT_CONSTANT";
+/// A limit is exceeded, at compile time or at run time.
+pub(crate) const LIMIT: &str = "EXPRESSION_LIMIT";
+/// What JavaScript would have thrown.
+pub(crate) const ERROR: &str = "EXPRESSION_ERROR";
+/// A template came to `undefined`.
+pub(crate) const TEMPLATE_UNDEFINED: &str = "TEMPLATE_UNDEFINED";
+
+/// One problem found when compiling, with its byte range in the source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// A stable code, `EXPRESSION_…`.
+    pub code: &'static str,
+    /// What is wrong and what to write instead, in one sentence.
+    pub message: String,
+    /// First byte of the offending source.
+    pub start: usize,
+    /// One past the last byte of the offending source.
+    pub end: usize,
+    /// The nearest name that exists, when there is one.
+    pub suggestion: Option<String>,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.code, self.message)
+    }
+}
+
+/// A problem inside a template document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TemplateProblem {
+    /// RFC 6901 pointer of the string that holds the problem.
+    pub pointer: String,
+    /// The problem; its byte range counts in the decoded string.
+    pub problem: Problem,
+}
+
+/// Why an evaluation did not come to a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// `EXPRESSION_LIMIT`, `EXPRESSION_ERROR` or `TEMPLATE_UNDEFINED`.
+    pub code: &'static str,
+    /// What went wrong, worded as JavaScript words it where JavaScript has words.
+    pub message: String,
+    /// Byte offset in the source of the operation that failed.
+    pub offset: usize,
+    /// RFC 6901 pointer of the string in the template document, when there is one.
+    pub pointer: Option<String>,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.code, self.message)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,61 @@
+//! The names an expression may use, and the references it makes to them.
+
+/// Names an expression may use. The crate knows nothing of workflows.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    values: Vec<Box<str>>,
+    tables: Vec<Box<str>>,
+}
+
+impl Scope {
+    /// A scope of plain root names (`values`) and of dotted paths whose next key must be a
+    /// constant (`tables`, for example `context.data`).
+    pub fn new(values: &[&str], tables: &[&str]) -> Self {
+        let boxed = |names: &[&str]| names.iter().map(|name| Box::from(*name)).collect();
+        Self {
+            values: boxed(values),
+            tables: boxed(tables),
+        }
+    }
+
+    /// Adds one more plain root name.
+    #[must_use]
+    pub fn with_value(mut self, name: &str) -> Self {
+        if !self.has_value(name) {
+            self.values.push(name.into());
+        }
+        self
+    }
+
+    pub(crate) fn has_value(&self, name: &str) -> bool {
+        self.values.iter().any(|value| **value == *name)
+    }
+
+    /// Whether some table's path starts with the segments of `path`, and whether it is a table itself.
+    pub(crate) fn tables(&self) -> &[Box<str>] {
+        &self.tables
+    }
+
+    /// Every root name, for suggestions.
+    pub(crate) fn roots(&self) -> impl Iterator<Item = &str> {
+        let tables = self
+            .tables
+            .iter()
+            .map(|table| table.split('.').next().unwrap_or(table));
+        self.values.iter().map(AsRef::as_ref).chain(tables)
+    }
+}
+
+/// A static reference. Two occurrences of the same reference share one slot.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reference {
+    /// A plain root name.
+    Value(Box<str>),
+    /// One entry of a table.
+    Entry {
+        /// The table's dotted path.
+        table: Box<str>,
+        /// The constant key.
+        key: Box<str>,
+    },
+}
