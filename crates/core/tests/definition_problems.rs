@@ -18,7 +18,11 @@ fn check(title: &str, document: &str) -> String {
         known_actions: Some(&known),
         ..Options::default()
     };
-    let name = if title.ends_with(".yaml") { "flow.yaml" } else { "flow.json" };
+    let name = if title.ends_with(".yaml") {
+        "flow.yaml"
+    } else {
+        "flow.json"
+    };
     let problems = match parse(&Source::new(name, document.as_bytes()), &options) {
         Ok(parsed) => parsed.warnings,
         Err(problems) => problems,
@@ -31,8 +35,12 @@ fn check(title: &str, document: &str) -> String {
         .map(|problem| problem.render(document.as_bytes()))
         .collect();
     for line in rendered.iter().flat_map(|text| text.lines()) {
-        let plain = line.starts_with("error[") || line.starts_with("warning[") || line.contains(" = ");
-        assert!(plain || line.chars().count() <= 80, "{title}: too wide: {line}");
+        let plain =
+            line.starts_with("error[") || line.starts_with("warning[") || line.contains(" = ");
+        assert!(
+            plain || line.chars().count() <= 80,
+            "{title}: too wide: {line}"
+        );
     }
     rendered.join("\n")
 }

@@ -4,6 +4,8 @@
 //! built from them. Free-form parts (parameters, templates, schemas) stay raw
 //! JSON text, so that a definition of 100,000 nodes is never a tree of values.
 
+#[cfg(test)]
+mod agreement;
 pub mod codes;
 mod cycle;
 mod expressions;
@@ -19,6 +21,7 @@ mod scan;
 mod schema;
 pub mod scope;
 mod shape;
+mod signature;
 mod source;
 mod structure;
 mod suggest;
@@ -29,6 +32,7 @@ mod yaml;
 pub use parse::{Parsed, parse};
 pub use problem::{MAX_PROBLEMS, Problem, Severity};
 pub use schema::schema;
+pub use signature::signature;
 pub use source::{Format, Limits, Options, Source};
 pub use types::{
     Backoff, Body, Compensate, CompensationPolicy, Concurrency, Definition, Delay, Edge,

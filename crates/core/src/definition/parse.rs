@@ -56,7 +56,7 @@ pub fn parse(source: &Source<'_>, options: &Options<'_>) -> Result<Parsed, Vec<P
     match source.format {
         Format::Json => check(source, options, text, &Plain(text)),
         Format::Yaml => match yaml::convert(text, nesting, &limits) {
-            Ok(converted) => check(source, options, &converted.json, &converted.map),
+            Ok(map) => check(source, options, &map.json, &map),
             Err(refusal) => {
                 let mut problem = alone(source, refusal.code, refusal.message, "");
                 problem.line = refusal.position.line;

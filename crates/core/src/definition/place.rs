@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::codes;
 use super::locate::Places;
-use super::problem::{Finding, Findings, MAX_PROBLEMS, Place, Problem, Severity};
+use super::problem::{Finding, Findings, KEPT, MAX_PROBLEMS, Place, Problem, Severity};
 use super::scan::raw_offset;
 
 /// A line and a column, both from 1, and a width in characters.
@@ -128,11 +128,12 @@ impl Placing<'_> {
 
     fn list(
         &self,
-        findings: Vec<Finding>,
+        mut findings: Vec<Finding>,
         more: usize,
         severity: Severity,
         places: &Places,
     ) -> Vec<Problem> {
+        findings.truncate(KEPT);
         let more = more + findings.len().saturating_sub(MAX_PROBLEMS);
         let mut ranged: Vec<_> = findings
             .into_iter()

@@ -9,7 +9,7 @@ use std::ops::Range;
 pub const MAX_PROBLEMS: usize = 100;
 
 /// More findings than this are only counted, so that a hostile document costs bounded memory.
-const KEPT: usize = 1000;
+pub(crate) const KEPT: usize = 1000;
 
 /// Whether a problem prevents publishing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -125,7 +125,7 @@ impl Findings {
             Severity::Warning => (&mut self.warnings, &mut self.more_warnings),
         };
         if full {
-            // The one past the last is overwritten again and again; it is never shown.
+            // The one past the last is overwritten again and again, and dropped when placed.
             *more += 1;
             list.truncate(KEPT);
         }

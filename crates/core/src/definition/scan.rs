@@ -123,6 +123,7 @@ impl<'t> Scanner<'t> {
                 Some(b'"') => {}
                 Some(b'}') => return self.fail("a comma stands before '}'"),
                 Some(b'\'') => return self.fail("keys are written in double quotes"),
+                Some(b'/' | b'#') => return self.fail("JSON has no comments"),
                 _ => return self.fail("expected a key in double quotes"),
             }
             let (span, escaped) = self.text()?;
@@ -214,7 +215,7 @@ impl<'t> Scanner<'t> {
         }
         match rest.first() {
             Some(b'\'') => self.fail("texts are written in double quotes"),
-            Some(b'/') => self.fail("JSON has no comments"),
+            Some(b'/' | b'#') => self.fail("JSON has no comments"),
             _ => self.fail("expected a value"),
         }
     }

@@ -163,11 +163,11 @@ impl<'t, 'f> Structure<'t, 'f> {
                     self.invalid(codes::INVALID_VALUE, message, span);
                 }
             }
-            Kind::Choice { words, .. } => {
+            kind @ Kind::Choice { words, .. } => {
                 if words.iter().any(|word| *word == *text) {
                     return;
                 }
-                let message = format!("{} must be one of {}", self.member(), listed(words));
+                let message = format!("{} must be {}", self.member(), expectation(kind));
                 let suggestion = self
                     .suggester
                     .did_you_mean(&text, words.iter().map(String::as_str));
@@ -413,7 +413,11 @@ fn expectation(kind: &Kind) -> String {
         Kind::Bool => "true or false".to_owned(),
         Kind::List { .. } => "a list".to_owned(),
         Kind::Map { .. } | Kind::Object { .. } => "an object".to_owned(),
-        Kind::Choice { words, .. } => format!("one of {}", listed(words)),
+        Kind::Choice {
+            words,
+            object: None,
+        } => format!("one of {}", listed(words)),
+        Kind::Choice { words, .. } => format!("one of {}, or an object", listed(words)),
     }
 }
 

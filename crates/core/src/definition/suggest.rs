@@ -36,7 +36,10 @@ impl Suggester {
         if name.len() > 128 {
             return None;
         }
-        let allowed = (name.chars().count() / 3).clamp(1, 3);
+        let allowed = match name.chars().count() {
+            0 | 1 => 0,
+            length => (length / 3).clamp(1, 3),
+        };
         let mut best: Option<(usize, &str)> = None;
         for candidate in known {
             if self.left == 0 {
