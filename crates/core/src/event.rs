@@ -1,0 +1,265 @@
+//! What happened: the events that records hold. This is the stored form, dense and
+//! stable; what people read is derived from it in `history`.
+//!
+//! Routing that needs no evaluation is not stored: `apply` computes it. The first
+//! event names the version of the rules by which it does.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::id::{Digest, Millis, RunId};
+use crate::status::RunStatus;
+use crate::value::Stored;
+
+/// The version of the routing rules that this code applies.
+pub const RULES: u32 = 1;
+
+/// A transition of a run: what was decided together, and when.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Transition {
+    /// The time of the decision.
+    pub at: Millis,
+    /// What happened, in order.
+    pub events: Vec<Event>,
+}
+
+/// Something that happened to a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Event {
+    /// The run was asked for.
+    Queued(Box<Queued>),
+    /// The run began; its entries are ready.
+    Started {},
+    /// An attempt is still with a worker after a while.
+    AttemptStarted(Box<AttemptStarted>),
+    /// An attempt ended.
+    AttemptEnded(Box<AttemptEnded>),
+    /// Conditions of a node's outgoing edges were evaluated.
+    Routed {
+        /// The node.
+        node: Box<str>,
+        /// Which of its outgoing edges that needed evaluation were taken, by their
+        /// place among all its outgoing edges.
+        taken: Vec<u32>,
+    },
+    /// Nothing new starts; what runs is told to stop.
+    Stopping(Box<Stopping>),
+    /// The grace is over: what still ran is given up.
+    GraceEnded {},
+    /// Nothing starts until the run is resumed.
+    Paused(Hand),
+    /// The run goes on.
+    Resumed(Hand),
+    /// Nodes are tried again by hand.
+    Reattempted {
+        /// Which.
+        nodes: Vec<Box<str>>,
+        /// Who and why.
+        #[serde(flatten)]
+        hand: Hand,
+    },
+    /// Another process took the run over: every open attempt may be started again.
+    Recovered {},
+    /// Something that people should know.
+    Warning {
+        /// The node it is about, if any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node: Option<Box<str>>,
+        /// Its code.
+        code: Box<str>,
+        /// A sentence.
+        message: Box<str>,
+    },
+    /// The run ended.
+    Finished(Box<Finished>),
+}
+
+/// Who did something by hand, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hand {
+    /// Who.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Box<str>>,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Box<str>>,
+}
+
+/// Everything that was asked for with a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Queued {
+    /// The version of the routing rules.
+    pub rules: u32,
+    /// The workflow.
+    pub workflow: Box<str>,
+    /// Its version.
+    pub version: u32,
+    /// Digest of the definition's text.
+    pub definition: Digest,
+    /// Unique per tenant and workflow.
+    pub request_id: Box<str>,
+    /// Whose it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<Box<str>>,
+    /// What ties it to the outside.
+    pub correlation_id: Box<str>,
+    /// From 0 to 9.
+    pub priority: u8,
+    /// For people to find it by.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<Box<str>, Box<str>>,
+    /// What it was started with.
+    pub trigger: Stored,
+    /// Its variables at the start.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub vars: BTreeMap<Box<str>, Stored>,
+    /// The run and node that started it, if it is a child.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
+}
+
+/// The run and node instance that started a child.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Parent {
+    /// The parent run.
+    pub execution_id: RunId,
+    /// The node instance.
+    pub node: Box<str>,
+}
+
+/// An attempt is still with a worker after a while.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AttemptStarted {
+    /// The node instance.
+    pub node: Box<str>,
+    /// The attempt's number.
+    pub attempt: u32,
+    /// When it started.
+    pub started: Millis,
+    /// Where.
+    pub worker: Box<str>,
+}
+
+/// An attempt ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AttemptEnded {
+    /// The node instance, by its path.
+    pub node: Box<str>,
+    /// The attempt's number.
+    pub attempt: u32,
+    /// When a worker started it.
+    pub started: Millis,
+    /// When it ended.
+    pub ended: Millis,
+    /// Where it ran.
+    pub worker: Box<str>,
+    /// How it ended.
+    pub result: AttemptResult,
+    /// SHA-256 of the output's or error's bytes.
+    pub digest: Digest,
+    /// The node's ancestry, if this attempt ended the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ancestry: Option<Digest>,
+    /// The parameters as rendered, secrets redacted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<Stored>,
+    /// What the action reports about how it ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Box<RawValue>>,
+    /// Links to what the action made elsewhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<ResourceLink>,
+    /// Variables that the node set.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub vars: BTreeMap<Box<str>, Stored>,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum AttemptResult {
+    /// With an output.
+    Succeeded(Stored),
+    /// With an error, for good.
+    Failed(Stored),
+    /// With an error, to be tried again at this time.
+    Retrying {
+        /// The error.
+        error: Stored,
+        /// When the next attempt is due.
+        due: Millis,
+    },
+    /// The action said that there is nothing to do.
+    Skipped {},
+    /// The action was told to stop, and did.
+    Stopped {},
+}
+
+/// A link to something an action made in another system.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResourceLink {
+    /// The other system.
+    pub system: Box<str>,
+    /// What kind of thing.
+    #[serde(rename = "type")]
+    pub kind: Box<str>,
+    /// Its id there.
+    pub id: Box<str>,
+    /// Where to look at it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<Box<str>>,
+}
+
+/// Nothing new starts; what runs is told to stop.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Stopping {
+    /// Why.
+    pub cause: StopCause,
+    /// The node instances that were with a worker: they get the grace.
+    pub running: Vec<Box<str>>,
+    /// When the grace ends.
+    pub deadline: Millis,
+    /// Who asked, and why, where somebody did.
+    #[serde(flatten)]
+    pub hand: Hand,
+}
+
+/// Why a run stops before everything in it has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum StopCause {
+    /// A failure under the fail-fast policy.
+    FailFast,
+    /// The run's time has passed.
+    Timeout,
+    /// Somebody asked.
+    Cancel,
+}
+
+/// The run ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Finished {
+    /// How.
+    pub status: RunStatus,
+    /// Why, if it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<RunFailure>,
+    /// The run's result, if it succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Stored>,
+}
+
+/// Why a run failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunFailure {
+    /// Its code.
+    pub code: Box<str>,
+    /// A sentence.
+    pub message: Box<str>,
+    /// The nodes whose failure was not handled.
+    pub nodes: Vec<Box<str>>,
+}

@@ -1,0 +1,59 @@
+//! The chain of ancestry (semantics §10): a node's hash covers its own end and the
+//! hashes of all it was reached from.
+
+use std::fmt::Write as _;
+
+use super::Run;
+use crate::id::Digest;
+use crate::plan::NodeIndex;
+use crate::routing::EdgeState;
+
+impl Run {
+    /// The ancestry of a node whose attempt ended with this output or error.
+    pub(crate) fn ancestry_of(&self, node: NodeIndex, attempt: u32, output: &Digest) -> Digest {
+        let mut parents: Vec<Digest> = self
+            .plan
+            .incoming(node)
+            .iter()
+            .filter(|&&edge| self.edge_state(edge) == EdgeState::Taken)
+            .filter_map(|&edge| {
+                let source = self.plan.edge(edge).source;
+                self.ancestry(source).map(|hash| (source, hash))
+            })
+            .collect::<std::collections::BTreeMap<_, _>>()
+            .into_values()
+            .collect();
+        parents.sort_unstable();
+        ancestry(self.plan.id(node), attempt, output, &parents)
+    }
+}
+
+/// Hex SHA-256 of `node:attempt:digest` followed by `:hash` for each parent.
+fn ancestry(node: &str, attempt: u32, output: &Digest, parents: &[Digest]) -> Digest {
+    let mut text = String::with_capacity(node.len() + 80 + parents.len() * 65);
+    // Writing to a string cannot fail.
+    let _ = write!(text, "{node}:{attempt}:{output}");
+    for parent in parents {
+        let _ = write!(text, ":{parent}");
+    }
+    Digest::of(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_that_of_the_written_formula() {
+        // printf 'a:1:%s' "$(printf null | sha256sum | cut -c-64)" | sha256sum
+        let output = Digest::of(b"null");
+        let first = ancestry("a", 1, &output, &[]);
+        let expected = Digest::of(format!("a:1:{output}").as_bytes());
+        assert_eq!(first, expected);
+        let second = ancestry("b", 2, &output, &[first]);
+        assert_eq!(
+            second,
+            Digest::of(format!("b:2:{output}:{first}").as_bytes())
+        );
+    }
+}

@@ -1,0 +1,113 @@
+//! Asking the conditions and switches of an ended node's edges, once. What was
+//! decided is recorded and never evaluated again. A condition that errs counts as
+//! false, and a warning says so.
+
+use serde_json::Value;
+use windlass_expr::{Expression, Limits};
+
+use super::{Decision, Facts};
+use crate::event::Event;
+use crate::plan::{EdgeKind, NodeIndex};
+use crate::routing::EdgeState;
+use crate::run::Run;
+use crate::run::environment::Place;
+use crate::status::NodeStatus;
+use crate::value::ValueRef;
+
+impl Run {
+    pub(super) fn want_for_routing(&self, node: NodeIndex, wants: &mut Vec<ValueRef>) {
+        self.want(self.plan.routing_references(node), wants);
+        wants.extend(self.value(node));
+    }
+
+    pub(super) fn decide_route(&self, node: NodeIndex, facts: &Facts<'_>) -> Decision {
+        let value = self
+            .value(node)
+            .and_then(|value| facts.values.get(&value.digest));
+        let value: Option<&Value> = value.map(|value| value.value());
+        let failed = self.node_status(node) == NodeStatus::Failed;
+        let place = Place {
+            now: facts.now,
+            node: Some(node),
+            output: value.filter(|_| !failed),
+            error: value.filter(|_| failed),
+        };
+        let mut decision = Decision::default();
+        let mut switched = None;
+        let mut taken = Vec::new();
+        for (ordinal, index) in self.plan.outgoing(node).enumerate() {
+            let edge = self.plan.edge(index);
+            if self.edge_state(index) != EdgeState::Unresolved {
+                continue;
+            }
+            let is_taken = match edge.kind {
+                EdgeKind::OnFailure => false,
+                EdgeKind::Switch => {
+                    let chosen = switched
+                        .get_or_insert_with(|| self.choose(node, &place, facts, &mut decision));
+                    *chosen == Some(edge.target)
+                }
+                EdgeKind::Plain => self.plan.condition(edge).is_some_and(|condition| {
+                    self.holds(node, edge.target, condition, &place, facts, &mut decision)
+                }),
+            };
+            if is_taken {
+                taken.push(ordinal as u32);
+            }
+        }
+        decision.events.push(Event::Routed {
+            node: self.plan.id(node).into(),
+            taken,
+        });
+        decision
+    }
+
+    fn holds(
+        &self,
+        node: NodeIndex,
+        target: NodeIndex,
+        condition: &Expression,
+        place: &Place<'_>,
+        facts: &Facts<'_>,
+        decision: &mut Decision,
+    ) -> bool {
+        let inputs = self.inputs(condition.references(), place, facts.values);
+        match condition.evaluate(&inputs.as_slots(), &Limits::default()) {
+            Ok(value) => value.is_truthy(),
+            Err(error) => {
+                let message = format!(
+                    "the condition of the edge to '{}' erred and counts as false: {}",
+                    self.plan.id(target),
+                    error.message
+                );
+                decision.warn(Some(self.plan.id(node)), error.code, message);
+                false
+            }
+        }
+    }
+
+    /// The one case equal to `String(on)`; the default if none is, or `on` errs.
+    fn choose(
+        &self,
+        node: NodeIndex,
+        place: &Place<'_>,
+        facts: &Facts<'_>,
+        decision: &mut Decision,
+    ) -> Option<NodeIndex> {
+        let switch = self.plan.rare(node)?.switch.as_ref()?;
+        let inputs = self.inputs(switch.on.references(), place, facts.values);
+        let slots = inputs.as_slots();
+        let chosen = switch
+            .on
+            .evaluate(&slots, &Limits::default())
+            .and_then(|value| value.to_display_string());
+        match chosen {
+            Ok(text) => switch.cases.get(&*text).copied().or(switch.default),
+            Err(error) => {
+                let message = format!("the switch erred and takes its default: {}", error.message);
+                decision.warn(Some(self.plan.id(node)), error.code, message);
+                switch.default
+            }
+        }
+    }
+}

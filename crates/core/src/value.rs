@@ -1,0 +1,121 @@
+//! Values as a run carries them: raw JSON bytes with a digest, and references to
+//! where the bytes are kept. The state of a run never holds the bytes themselves.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::id::Digest;
+
+/// Values up to this size stand in the log; larger ones are blobs.
+pub const INLINE_BYTES: usize = 4096;
+
+/// JSON text with its digest.
+#[derive(Clone, Debug)]
+pub struct Payload {
+    /// Valid JSON text.
+    text: Arc<str>,
+    digest: Digest,
+}
+
+impl Payload {
+    /// Wraps text that is known to be JSON.
+    pub fn new(text: impl Into<Arc<str>>) -> Self {
+        let text = text.into();
+        let digest = Digest::of(text.as_bytes());
+        Self { text, digest }
+    }
+
+    /// The value `null`.
+    pub fn null() -> Self {
+        Self::new("null")
+    }
+
+    /// The JSON text.
+    pub fn text(&self) -> &Arc<str> {
+        &self.text
+    }
+
+    /// SHA-256 of the text.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// The form in which a record carries the value.
+    pub fn stored(&self) -> Stored {
+        if self.text.len() <= INLINE_BYTES
+            && let Ok(raw) = RawValue::from_string(self.text.to_string())
+        {
+            return Stored::Inline(raw);
+        }
+        Stored::Blob {
+            digest: self.digest,
+            size: self.text.len() as u64,
+        }
+    }
+}
+
+/// A value in a record: the text itself, or where it is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Stored {
+    /// The JSON text.
+    Inline(Box<RawValue>),
+    /// A blob's address and size.
+    Blob {
+        /// SHA-256 of the text.
+        digest: Digest,
+        /// Its length in bytes.
+        size: u64,
+    },
+}
+
+impl Stored {
+    /// SHA-256 of the value's bytes.
+    pub fn digest(&self) -> Digest {
+        match self {
+            Self::Inline(raw) => Digest::of(raw.get().as_bytes()),
+            Self::Blob { digest, .. } => *digest,
+        }
+    }
+
+    /// The value's length in bytes.
+    pub fn size(&self) -> u64 {
+        match self {
+            Self::Inline(raw) => raw.get().len() as u64,
+            Self::Blob { size, .. } => *size,
+        }
+    }
+}
+
+/// Where a value is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueRef {
+    /// SHA-256 of the value's bytes.
+    pub digest: Digest,
+    /// The value's length in bytes.
+    pub size: u32,
+    /// The record it stands in, counted from 1; 0 when it is a blob.
+    pub record: u32,
+}
+
+impl ValueRef {
+    /// The reference to a value that stands in, or is named by, this record.
+    pub fn new(stored: &Stored, digest: Digest, record: u64) -> Self {
+        let record = match stored {
+            Stored::Inline(_) => u32::try_from(record).unwrap_or(u32::MAX),
+            Stored::Blob { .. } => 0,
+        };
+        Self {
+            digest,
+            size: u32::try_from(stored.size()).unwrap_or(u32::MAX),
+            record,
+        }
+    }
+
+    /// Whether the value is a blob.
+    pub fn is_blob(&self) -> bool {
+        self.record == 0
+    }
+}
