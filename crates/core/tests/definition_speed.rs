@@ -13,6 +13,10 @@ fn definition(count: usize) -> String {
     for at in 0..count {
         let comma = if at == 0 { "" } else { "," };
         let parent = at.saturating_sub(1 + at % 10);
+        let value = match at {
+            0 => "trigger".to_owned(),
+            _ => format!("context.data['node-{parent}']"),
+        };
         let _ = write!(
             text,
             r#"{comma}
@@ -20,7 +24,7 @@ fn definition(count: usize) -> String {
     "id": "node-{at}",
     "name": "Step {at}",
     "actionType": "http.request",
-    "parameters": {{ "url": "https://example.com/{{{{ trigger.id }}}}/{at}", "body": {{ "value": "{{{{ context.data['node-{parent}'].value + 1 }}}}" }} }},
+    "parameters": {{ "url": "https://example.com/{{{{ trigger.id }}}}/{at}", "body": {{ "value": "{{{{ {value}.value + 1 }}}}" }} }},
     "policies": {{ "timeoutMs": 30000, "retry": {{ "maxAttempts": 3, "baseDelayMs": 300 }} }},
     "edges": [ {{ "targetNode": "sink-{at}", "condition": "output.status === 'ok'" }} ]"#
         );

@@ -107,10 +107,9 @@ impl<'d> Checker<'d> {
                     .zip(expression.reference_offsets())
                     .filter_map(|(reference, offset)| {
                         let node = node_of(reference)?;
-                        let start = source.get(*offset..).map_or(0, |rest| {
-                            rest.find(&*node).map_or(*offset, |found| offset + found)
-                        });
-                        let span = Some(start..start + node.len());
+                        let rest = source.get(*offset..)?;
+                        let span =
+                            key_in(rest, &node).map(|span| offset + span.start..offset + span.end);
                         Some(Named { node, span })
                     })
                     .collect(),
@@ -205,16 +204,16 @@ fn node_of(reference: &Reference) -> Option<Box<str>> {
     }
 }
 
-/// Where a template names a node: the first mention of its table that is
+/// Where a source names a node: the first mention of its table that is
 /// followed by the name. Where that cannot be seen, nothing is claimed.
-fn key_in(json: &str, node: &str) -> Option<Range<usize>> {
-    json.match_indices(DATA).find_map(|(at, _)| {
-        let after = &json[at + DATA.len()..];
+fn key_in(source: &str, node: &str) -> Option<Range<usize>> {
+    source.match_indices(DATA).find_map(|(at, _)| {
+        let after = &source[at + DATA.len()..];
         let name = after.trim_start_matches(['[', '\'', '"', '\\', '.', '?', ' ', '`']);
         let ends =
             |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_' || c == '-');
         let rest = name.strip_prefix(node)?;
-        let start = json.len() - name.len();
+        let start = source.len() - name.len();
         ends(rest).then_some(start..start + node.len())
     })
 }

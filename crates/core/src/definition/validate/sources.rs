@@ -70,8 +70,13 @@ impl<'d> Validator<'d, '_> {
                 .suggestion
                 .as_ref()
                 .map(|nearest| format!("did you mean '{nearest}'?"));
+            // The suggestion stands under the caret; once is enough.
+            let message = match problem.message.split_once("; did you mean") {
+                Some((message, _)) if suggestion.is_some() => message.to_owned(),
+                _ => problem.message.clone(),
+            };
             self.findings
-                .error(codes::known(problem.code), problem.message.clone(), pointer)
+                .error(codes::known(problem.code), message, pointer)
                 .at(Place::Within(
                     problem.start..problem.end.max(problem.start + 1),
                 ))

@@ -72,7 +72,10 @@ impl<'t> Map<'t> {
         let wanted = wanted.lines().next().unwrap_or_default();
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         let lead = &before[line_start..];
-        let found = source.find(&format!("{lead}{wanted}"))? + lead.len();
+        let found = match source.find(&format!("{lead}{wanted}")) {
+            Some(at) => at + lead.len(),
+            None => only(source, wanted)?,
+        };
         let (mut line, mut column) = (mark.position.line, mark.position.column);
         for character in source[..found].chars() {
             if character == '\n' {
@@ -99,6 +102,12 @@ impl Positions for Map<'_> {
             .map(|range| self.find(range, &mut characters))
             .collect()
     }
+}
+
+/// Where a part stands in a text, if it does so exactly once.
+fn only(text: &str, part: &str) -> Option<usize> {
+    let at = text.find(part)?;
+    (!part.is_empty() && text.rfind(part) == Some(at)).then_some(at)
 }
 
 /// Counts the characters of a text forwards, so that finding many places by

@@ -276,11 +276,7 @@ impl Converter<'_, '_> {
             "recursion limit exceeded" => codes::NESTING_LIMIT,
             _ => codes::YAML_SYNTAX,
         };
-        self.refuse(
-            code,
-            error.info().to_owned(),
-            Span::empty(marker),
-        )
+        self.refuse(code, error.info().to_owned(), Span::empty(marker))
     }
 
     fn refuse(&self, code: &'static str, message: String, span: Span) -> Refusal {
