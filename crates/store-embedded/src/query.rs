@@ -5,7 +5,7 @@
 //! are merged, so that no page sorts.
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, Row, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension as _, Row, params, params_from_iter};
 use windlass_core::{RunId, RunStatus};
 use windlass_store::{Head, ResourceRow, RunFilter, RunPage, RunRow};
 
@@ -168,6 +168,22 @@ pub(crate) fn resources(connection: &Connection, run: RunId) -> Result<Vec<Resou
     )?;
     let rows = statement.query_map([run.as_bytes()], resource_row)?;
     Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// See `Queries::resource`.
+pub(crate) fn resource(
+    connection: &Connection,
+    tenant: Option<&str>,
+    system: &str,
+    kind: &str,
+    id: &str,
+) -> Result<Option<ResourceRow>, Fault> {
+    let mut statement = connection.prepare_cached(
+        "SELECT tenant, system, kind, id, url, run, node, sum FROM resource \
+         WHERE tenant = ? AND system = ? AND kind = ? AND id = ?",
+    )?;
+    let key = params![tenant.unwrap_or_default(), system, kind, id];
+    Ok(statement.query_row(key, resource_row).optional()?)
 }
 
 fn resource_row(row: &Row<'_>) -> rusqlite::Result<ResourceRow> {

@@ -352,6 +352,17 @@ impl Queries for EmbeddedStore {
             .query(|connection| query::resources(connection, run))
     }
 
+    fn resource(
+        &self,
+        tenant: Option<&str>,
+        system: &str,
+        kind: &str,
+        id: &str,
+    ) -> Result<Option<ResourceRow>, Error> {
+        self.readers()
+            .query(|connection| query::resource(connection, tenant, system, kind, id))
+    }
+
     fn replace_rows(
         &self,
         rows: Vec<(RunRow, Vec<ResourceRow>)>,
