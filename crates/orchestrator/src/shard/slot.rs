@@ -61,6 +61,8 @@ pub(super) struct Slot {
     /// How many records that are not durable yet name a value.
     undurable: BTreeMap<Digest, u32>,
     kept_bytes: usize,
+    /// Whether the run goes on here; one adopted for a command only waits for it.
+    carried: bool,
     /// Set when nothing must be appended any more.
     closed: bool,
 }
@@ -89,17 +91,26 @@ impl Slot {
 
     pub(super) fn adopt(run: Run, head: Head, recover: bool, context: &mut Context<'_>) -> Self {
         let mut slot = Self::new(run, head);
+        slot.carried = false;
         if recover {
-            match slot.run.status() {
-                RunStatus::Pending => slot.inbox.push_back((RunInput::Begin, None)),
-                RunStatus::Running | RunStatus::Paused => {
-                    slot.inbox.push_back((RunInput::Recover, None));
-                }
-                _ => {}
-            }
+            slot.carry_on(context);
         }
-        slot.advance(context);
         slot
+    }
+
+    /// Carries an adopted run on, once.
+    pub(super) fn carry_on(&mut self, context: &mut Context<'_>) {
+        if std::mem::replace(&mut self.carried, true) {
+            return;
+        }
+        match self.run.status() {
+            RunStatus::Pending => self.inbox.push_back((RunInput::Begin, None)),
+            RunStatus::Running | RunStatus::Paused => {
+                self.inbox.push_back((RunInput::Recover, None));
+            }
+            _ => {}
+        }
+        self.advance(context);
     }
 
     fn new(run: Run, head: Head) -> Self {
@@ -120,12 +131,17 @@ impl Slot {
             values: Values::new(),
             undurable: BTreeMap::new(),
             kept_bytes: 0,
+            carried: true,
             closed: false,
         }
     }
 
     pub(super) fn run(&self) -> &Run {
         &self.run
+    }
+
+    pub(super) fn is_carried(&self) -> bool {
+        self.carried
     }
 
     pub(super) fn is_running(&self, node: NodeIndex, attempt: u32) -> bool {
