@@ -1,11 +1,26 @@
 //! The windlass binary: arguments, wiring, output. `main` maps results to exit codes
 //! and does nothing else.
 
+mod access;
+mod act;
 mod args;
+mod carry;
 mod commands;
+mod config;
+mod control;
+mod ending;
 mod exit;
+mod filter;
+mod foreground;
+mod hub;
+mod interrupt;
+mod launch;
 mod output;
+mod overrides;
+mod progress;
+mod secrets;
 mod session;
+mod source;
 
 use std::process::ExitCode;
 

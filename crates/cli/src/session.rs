@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
-use windlass_core::RunId;
+use windlass_core::{RunId, RunStatus};
 use windlass_engine::{Backend, Plans, ValueReader};
 use windlass_store::{Queries as _, RunFilter};
 use windlass_store_embedded::{EmbeddedStore, Options};
 
-use crate::args::{Format, Global};
+use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
-
-/// Where the data directory is when nothing says otherwise.
-const DEFAULT_DATA_DIR: &str = ".windlass";
 
 /// Values and plans kept in memory while one command looks around.
 const CACHE_BYTES: usize = 16 * 1024 * 1024;
@@ -22,18 +19,19 @@ const CACHE_BYTES: usize = 16 * 1024 * 1024;
 pub(crate) struct Settings {
     pub(crate) data_dir: std::path::PathBuf,
     pub(crate) output: Output,
+    /// How many nodes of one run go at once, where its definition does not say.
+    pub(crate) max_parallel: Option<u32>,
+    /// How many actions run at once.
+    pub(crate) workers: Option<u32>,
 }
 
 impl Settings {
-    pub(crate) fn new(global: &Global) -> Self {
-        let json = global.json || global.output == Some(Format::Json);
-        let data_dir = global
-            .data_dir
-            .clone()
-            .unwrap_or_else(|| DEFAULT_DATA_DIR.into());
+    pub(crate) fn new(config: &Config) -> Self {
         Self {
-            data_dir,
-            output: Output::new(json),
+            data_dir: config.data_dir(),
+            output: Output::new(config.json()),
+            max_parallel: config.number("max_parallel"),
+            workers: config.number("workers"),
         }
     }
 }
@@ -48,13 +46,24 @@ pub(crate) struct Session {
 impl Session {
     /// Opens the data directory for looking; it must exist.
     pub(crate) fn look(settings: Settings) -> Result<Self, Failure> {
+        Self::exists(&settings)?;
+        Self::open(settings, false)
+    }
+
+    /// Opens the data directory for acting; it must exist.
+    pub(crate) fn act_on_existing(settings: Settings) -> Result<Self, Failure> {
+        Self::exists(&settings)?;
+        Self::open(settings, false)
+    }
+
+    fn exists(settings: &Settings) -> Result<(), Failure> {
         if !settings.data_dir.exists() {
             let place = settings.data_dir.display();
             let message = format!("there is no data directory {place}");
             return Err(Failure::new(Exit::NotFound, "NO_DATA_DIR", message)
                 .hint("`windlass run FILE` makes one, or name another with --data-dir"));
         }
-        Self::open(settings, false)
+        Ok(())
     }
 
     /// Opens the data directory for acting, and makes it if it is missing.
@@ -83,6 +92,15 @@ impl Session {
     /// Reads stored values.
     pub(crate) fn values(&self) -> ValueReader {
         ValueReader::new(self.backend(), CACHE_BYTES)
+    }
+
+    /// How a run stands.
+    pub(crate) fn status(&self, run: RunId) -> Result<RunStatus, Failure> {
+        let row = self.store.run(run)?;
+        row.map(|row| row.status).ok_or_else(|| {
+            let message = format!("there is no run {run}");
+            Failure::new(Exit::NotFound, "RUN_NOT_FOUND", message)
+        })
     }
 
     /// Finds the run that a person means: an id, a unique prefix, `@last` or

@@ -226,6 +226,16 @@ impl Engine {
         self.command(run, Command::Reattempt(indices, hand)).await
     }
 
+    /// Whether this engine carries a run on.
+    pub async fn carries(&self, run: RunId) -> bool {
+        let question = |reply| Message::Holds {
+            run,
+            carried: true,
+            reply,
+        };
+        self.ask(question).await == Some(true)
+    }
+
     /// Carries one unfinished run on.
     ///
     /// # Errors
