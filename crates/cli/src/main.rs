@@ -2,6 +2,7 @@
 //! and does nothing else.
 
 mod args;
+mod bench;
 mod commands;
 mod exit;
 mod output;

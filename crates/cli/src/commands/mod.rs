@@ -1,6 +1,8 @@
 //! One command a file. Each takes its arguments and the settings, and says how the
 //! program ends.
 
+mod bench;
+
 use crate::args::{Arguments, Command};
 use crate::exit::{Exit, Failure};
 use crate::session::Settings;
@@ -13,8 +15,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Usage, "SERVER_UNSUPPORTED", message)
             .hint("leave --server out to act on a data directory"));
     }
-    let _ = &settings;
     match arguments.command {
+        Command::Bench(arguments) => bench::run(&settings, &arguments),
         _ => Err(Failure::new(Exit::Usage, "NOT_BUILT", "not built yet")),
     }
 }
