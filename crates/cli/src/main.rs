@@ -5,8 +5,11 @@ mod args;
 mod bench;
 mod commands;
 mod exit;
+mod moment;
 mod output;
+mod paint;
 mod session;
+mod table;
 
 use std::process::ExitCode;
 

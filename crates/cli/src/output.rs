@@ -12,6 +12,8 @@ pub(crate) struct Output {
     pub(crate) json: bool,
     /// Whether stdout may be coloured.
     pub(crate) color: bool,
+    /// Whether stdout is a terminal, whose width matters.
+    pub(crate) terminal: bool,
     /// Whether stderr is a terminal that can be drawn on.
     pub(crate) live: bool,
 }
@@ -23,6 +25,7 @@ impl Output {
         Self {
             json,
             color: io::stdout().is_terminal() && !no_color && !dumb,
+            terminal: io::stdout().is_terminal(),
             live: io::stderr().is_terminal() && !dumb,
         }
     }

@@ -2,6 +2,10 @@
 //! program ends.
 
 mod bench;
+mod events;
+mod result;
+mod runs;
+mod show;
 
 use crate::args::{Arguments, Command};
 use crate::exit::{Exit, Failure};
@@ -16,6 +20,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             .hint("leave --server out to act on a data directory"));
     }
     match arguments.command {
+        Command::Runs(arguments) => runs::run(&settings, &arguments),
+        Command::Show(arguments) => show::run(&settings, &arguments),
+        Command::Result(arguments) => result::run(&settings, &arguments),
+        Command::Events(arguments) => events::run(&settings, &arguments),
         Command::Bench(arguments) => bench::run(&settings, &arguments),
         _ => Err(Failure::new(Exit::Usage, "NOT_BUILT", "not built yet")),
     }
