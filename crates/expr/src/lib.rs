@@ -40,6 +40,9 @@ mod template;
 mod text;
 mod value;
 
+#[cfg(test)]
+mod tests;
+
 pub use expression::Expression;
 pub use limits::Limits;
 pub use problem::{Error, Problem, TemplateProblem};

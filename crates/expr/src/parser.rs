@@ -278,10 +278,6 @@ impl<'s> Parser<'s> {
         matches!(self.token, Token::Punctuator(found) if found == punctuator)
     }
 
-    fn is_name(&self, name: &str) -> bool {
-        matches!(&self.token, Token::Name(found) if **found == *name)
-    }
-
     fn advance(&mut self) -> Parsed<()> {
         self.end = self.lexer.position();
         (self.token, self.start) = self.lexer.next()?;

@@ -55,7 +55,9 @@ impl Checker<'_> {
     fn unknown_name(&self, name: &str, start: usize, end: usize) -> Problem {
         let mut candidates: Vec<&str> = self.locals.iter().map(|local| &*local.name).collect();
         candidates.extend(self.scope.roots());
-        candidates.extend(functions::global_names());
+        for name in functions::global_names() {
+            candidates.push(name);
+        }
         Problem::new(
             UNKNOWN_NAME,
             format!("there is no name `{name}` here"),
