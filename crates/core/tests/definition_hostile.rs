@@ -119,6 +119,39 @@ fn bodies_are_read_as_deep_as_nesting_allows() {
 }
 
 #[test]
+fn hostile_expressions_are_refused() {
+    let deep = |open: &str| open.repeat(16_000 / open.len());
+    for open in [
+        "(", "[", "{a:", "!", "- ", "a?", "a=>", "`${", "f(", "typeof ",
+    ] {
+        let edge = format!("{{\"targetNode\":\"a\",\"condition\":\"{}\"}}", deep(open));
+        let node = format!(
+            "{{\"id\":\"b\",\"actionType\":\"x\",\"edges\":[{edge}],\"parameters\":\"{{{{ {} }}}}\"}}",
+            deep(open)
+        );
+        let text = definition(&format!("{{\"id\":\"a\",\"actionType\":\"x\"}},{node}"));
+        on_small_stack(move || {
+            let problems = read(text.as_bytes(), Format::Json, Limits::default());
+            let found = codes(&problems);
+            assert!(
+                found.iter().all(|code| code.starts_with("EXPRESSION_")),
+                "{found:?}"
+            );
+            assert!(problems.is_err());
+        });
+    }
+}
+
+#[test]
+fn many_wrong_templates_are_bounded() {
+    let value = "{{ x }}".repeat(200_000);
+    let node = format!("{{\"id\":\"a\",\"actionType\":\"x\",\"parameters\":\"{value}\"}}");
+    let text = definition(&node);
+    let problems = read(text.as_bytes(), Format::Json, Limits::default()).expect_err("bad");
+    assert!(problems.len() <= MAX_PROBLEMS + 1);
+}
+
+#[test]
 fn what_is_not_text_is_refused() {
     let text = b"{\"id\":\n \"fl\xFFow\"}".to_vec();
     on_small_stack(move || {

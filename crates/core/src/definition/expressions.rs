@@ -1,5 +1,6 @@
 //! Compiles the expressions and templates of a definition to see what is wrong
-//! with them and which nodes they name. Each distinct source is compiled once.
+//! with them and which nodes they name. Expressions and short templates that are
+//! written again and again are compiled once.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -46,6 +47,10 @@ pub(crate) struct Wrong {
     pub(crate) pointer: String,
     pub(crate) problem: Problem,
 }
+
+/// Longer templates are hardly ever written twice, and remembering them costs
+/// more than it saves.
+const SHORT: usize = 96;
 
 /// Names of bodies by their number, so that sources are told apart cheaply.
 pub(crate) type NamesId = usize;
@@ -137,7 +142,8 @@ impl<'d> Checker<'d> {
             return Rc::clone(&self.constant);
         }
         let key = (names, site, json);
-        if let Some(known) = self.templates.get(&key) {
+        let remember = json.len() <= SHORT;
+        if remember && let Some(known) = self.templates.get(&key) {
             return Rc::clone(known);
         }
         let scope = scope_of(&mut self.scopes, &self.names, names, site);
@@ -166,7 +172,9 @@ impl<'d> Checker<'d> {
             },
         };
         let checked = Rc::new(checked);
-        self.templates.insert(key, Rc::clone(&checked));
+        if remember {
+            self.templates.insert(key, Rc::clone(&checked));
+        }
         checked
     }
 }

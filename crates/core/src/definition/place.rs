@@ -103,6 +103,9 @@ pub(crate) struct Placing<'a> {
 impl Placing<'_> {
     /// The errors and warnings as problems, each list sorted by place and bounded.
     pub(crate) fn place(&self, findings: Findings) -> (Vec<Problem>, Vec<Problem>) {
+        if findings.errors.is_empty() && findings.warnings.is_empty() {
+            return (Vec::new(), Vec::new());
+        }
         let pointers = findings
             .errors
             .iter()

@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use serde::Serialize;
+
 /// At most this many problems of a definition are reported; a last one counts the rest.
 pub const MAX_PROBLEMS: usize = 100;
 
@@ -12,7 +14,8 @@ pub const MAX_PROBLEMS: usize = 100;
 pub(crate) const KEPT: usize = 1000;
 
 /// Whether a problem prevents publishing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Severity {
     /// The definition is refused.
     Error,
@@ -21,7 +24,8 @@ pub enum Severity {
 }
 
 /// One problem of a definition, with its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Problem {
     /// A stable code; see [`codes`](super::codes).
     pub code: &'static str,

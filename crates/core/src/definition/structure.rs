@@ -361,7 +361,7 @@ impl<'t> Sink<'t> for Structure<'t, '_> {
                 frame.expected = Shape::ANY;
             }
             frame.optional = true;
-            twice |= frame.is_repeated(&key.text);
+            twice |= frame.is_repeated(key.text.clone());
         }
         frame.cut = unknown || twice;
         if unknown {
@@ -389,18 +389,18 @@ impl<'t> Sink<'t> for Structure<'t, '_> {
 
 impl<'t> Frame<'t> {
     /// Remembers a key of a free object, and says whether it was there before.
-    fn is_repeated(&mut self, key: &Cow<'t, str>) -> bool {
+    fn is_repeated(&mut self, key: Cow<'t, str>) -> bool {
         if self.many_keys.is_empty() {
-            if self.keys.contains(key) {
+            if self.keys.contains(&key) {
                 return true;
             }
-            self.keys.push(key.clone());
+            self.keys.push(key);
             if self.keys.len() > FEW_KEYS {
                 self.many_keys = self.keys.drain(..).collect();
             }
             return false;
         }
-        !self.many_keys.insert(key.clone())
+        !self.many_keys.insert(key)
     }
 }
 
