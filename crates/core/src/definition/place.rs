@@ -21,7 +21,7 @@ pub(crate) trait Positions {
     fn positions(&self, ranges: &[Range<usize>]) -> Vec<Position>;
 }
 
-/// A file that is the JSON text itself, after `skipped` bytes of byte order mark.
+/// A file that is the JSON text itself.
 pub(crate) struct Plain<'t>(pub(crate) &'t str);
 
 impl Positions for Plain<'_> {
