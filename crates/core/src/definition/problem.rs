@@ -96,6 +96,14 @@ impl Findings {
         }
     }
 
+    /// Only counts an error where no more are kept, and says so: a document with
+    /// millions of problems is not worth millions of messages.
+    pub(crate) fn only_counts(&mut self) -> bool {
+        let full = self.errors.len() > KEPT;
+        self.more_errors += usize::from(full);
+        full
+    }
+
     /// Records an error.
     pub(crate) fn error(
         &mut self,

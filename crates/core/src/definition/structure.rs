@@ -112,6 +112,9 @@ impl<'t, 'f> Structure<'t, 'f> {
     }
 
     fn wrong_type(&mut self, shape: Shape, found: &str, span: Range<usize>) {
+        if self.findings.only_counts() {
+            return self.refuse();
+        }
         let expected = expectation(self.shapes.kind(shape));
         let message = match self.frames.last() {
             Some(Frame { key: Some(key), .. }) => {
@@ -128,6 +131,9 @@ impl<'t, 'f> Structure<'t, 'f> {
     }
 
     fn invalid(&mut self, code: &'static str, message: String, span: Range<usize>) {
+        if self.findings.only_counts() {
+            return;
+        }
         let pointer = self.pointer();
         self.findings
             .error(code, message, pointer)
@@ -230,6 +236,9 @@ impl<'t, 'f> Structure<'t, 'f> {
     }
 
     fn unknown_key(&mut self, key: &Key<'t>) {
+        if self.findings.only_counts() {
+            return;
+        }
         let Some(frame) = self.frames.last() else {
             return;
         };
@@ -253,6 +262,9 @@ impl<'t, 'f> Structure<'t, 'f> {
     }
 
     fn duplicate_key(&mut self, key: &Key<'t>) {
+        if self.findings.only_counts() {
+            return;
+        }
         let message = format!("the key '{}' is given twice", shortened(&key.text));
         let pointer = self.pointer();
         self.findings

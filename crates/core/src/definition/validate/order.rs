@@ -18,7 +18,8 @@ impl Default for Budget {
 }
 
 impl Budget {
-    fn spend(&mut self) -> bool {
+    /// Takes one step, if there is one left.
+    pub(super) fn spend(&mut self) -> bool {
         self.0 = self.0.saturating_sub(1);
         self.0 > 0
     }
