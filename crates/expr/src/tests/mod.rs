@@ -1,3 +1,4 @@
 //! Tests of the language as a whole.
 
+mod generate;
 mod javascript;
