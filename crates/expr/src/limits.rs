@@ -50,6 +50,15 @@ impl Budget {
         }
     }
 
+    /// What a value may cost that leaves the language without any limits given: enough for
+    /// every input, not enough for a value that shares its parts to grow without bound.
+    pub(crate) fn for_output() -> Self {
+        Self {
+            steps: u64::MAX,
+            bytes: 64 * 1024 * 1024,
+        }
+    }
+
     /// Pays for `count` steps.
     #[inline]
     pub(crate) fn steps(&mut self, count: u64) -> Fallible<()> {

@@ -139,7 +139,7 @@ fn built_bytes_are_counted() {
 #[test]
 fn a_rendering_is_limited_as_a_whole() {
     let scope = Scope::new(&["trigger"], &[]);
-    let holes = vec!["\"{{ 'x'.repeat(300) }}\""; 3].join(",");
+    let holes = ["\"{{ 'x'.repeat(300) }}\""; 3].join(",");
     let template = Template::compile(&format!("[{holes}]"), &scope, &Limits::default()).unwrap();
     let render = |built_bytes| {
         template.render(
