@@ -50,12 +50,14 @@ impl Budget {
         }
     }
 
-    /// What a value may cost that leaves the language without any limits given: enough for
-    /// every input, not enough for a value that shares its parts to grow without bound.
-    pub(crate) fn for_output() -> Self {
+    /// What a value may cost that leaves the language without any limits given. One that comes
+    /// from an input as it is may cost what it does; one that was built may share its parts and
+    /// must not grow without bound.
+    pub(crate) fn for_output(built: bool) -> Self {
+        let bytes = if built { 64 * 1024 * 1024 } else { usize::MAX };
         Self {
             steps: u64::MAX,
-            bytes: 64 * 1024 * 1024,
+            bytes,
         }
     }
 

@@ -137,6 +137,15 @@ fn built_bytes_are_counted() {
 }
 
 #[test]
+fn an_input_of_any_size_leaves_as_it_is() {
+    let large = Json::Array(vec![Json::Null; 1_500_000]);
+    assert_eq!(
+        evaluates("trigger", &large, &Limits::default()),
+        Ok(large.clone())
+    );
+}
+
+#[test]
 fn a_rendering_is_limited_as_a_whole() {
     let scope = Scope::new(&["trigger"], &[]);
     let holes = ["\"{{ 'x'.repeat(300) }}\""; 3].join(",");
