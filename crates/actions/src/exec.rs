@@ -68,7 +68,9 @@ impl Action for Exec {
         context: Context,
         parameters: Parameters,
     ) -> Result<Reply<Output>, ActionError> {
-        let time = parameters.timeout_ms.map_or(Duration::MAX, Duration::from_millis);
+        let time = parameters
+            .timeout_ms
+            .map_or(Duration::MAX, Duration::from_millis);
         let child = spawn(&context, &parameters)?;
         // Dropping the child kills it, so neither a timeout nor a stop leaves it behind.
         tokio::select! {
@@ -92,7 +94,11 @@ fn spawn(context: &Context, parameters: &Parameters) -> Result<Child, ActionErro
         .env("WINDLASS_NODE", &*context.node)
         .env("WINDLASS_ATTEMPT", context.attempt.to_string())
         .env("WINDLASS_IDEMPOTENCY_KEY", &context.idempotency_key)
-        .stdin(if parameters.stdin.is_some() { Stdio::piped() } else { Stdio::null() })
+        .stdin(if parameters.stdin.is_some() {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true)
@@ -135,13 +141,20 @@ async fn finish(mut child: Child, stdin: Option<Value>) -> Result<Ended, ActionE
         return Err(ActionError::failed("OUTPUT_LIMIT", message));
     }
     let status = child.wait().await.map_err(lost)?;
-    Ok(Ended { status, stdout, stderr })
+    Ok(Ended {
+        status,
+        stdout,
+        stderr,
+    })
 }
 
 async fn drain(stream: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(stream) = stream {
-        stream.take(MAX_OUTPUT_BYTES as u64 + 1).read_to_end(&mut bytes).await?;
+        stream
+            .take(MAX_OUTPUT_BYTES as u64 + 1)
+            .read_to_end(&mut bytes)
+            .await?;
     }
     Ok(bytes)
 }
@@ -155,12 +168,17 @@ fn conclude(program: &str, ended: Ended) -> Result<Reply<Output>, ActionError> {
     if ended.status.success() {
         return Ok(Reply::new(output));
     }
-    let message = format!("'{program}' ended with {}{}", ended.status, last_line(&output.stderr));
+    let message = format!(
+        "'{program}' ended with {}{}",
+        ended.status,
+        last_line(&output.stderr)
+    );
     Err(ActionError::retriable("EXEC_FAILED", message).with_details(&output))
 }
 
 /// What a program said last is usually why it failed.
 fn last_line(stderr: &str) -> String {
     let line = stderr.lines().rev().find(|line| !line.trim().is_empty());
-    line.map(|line| format!(": {}", line.trim())).unwrap_or_default()
+    line.map(|line| format!(": {}", line.trim()))
+        .unwrap_or_default()
 }

@@ -29,7 +29,11 @@ pub struct Options {
 /// A registry of all actions.
 pub fn registry(options: Options) -> Registry {
     let mut registry = Registry::new();
-    registry.register(Echo).register(Fail).register(Sleep).register(Script);
+    registry
+        .register(Echo)
+        .register(Fail)
+        .register(Sleep)
+        .register(Script);
     registry.register(HttpRequest::new(options.http_allowed));
     if options.exec {
         registry.register(Exec);

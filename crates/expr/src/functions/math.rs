@@ -105,7 +105,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 /// The library's e is one digit off, which everybody would notice.
 fn exponential(number: f64) -> f64 {
-    if number == 1.0 { std::f64::consts::E } else { libm::exp(number) }
+    if number == 1.0 {
+        std::f64::consts::E
+    } else {
+        libm::exp(number)
+    }
 }
 
 /// Halves go up, towards positive infinity, and the sign of zero is kept.

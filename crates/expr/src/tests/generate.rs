@@ -33,51 +33,197 @@ impl Dice {
 }
 
 const NUMBERS: &[&str] = &[
-    "0", "1", "2", "3", "10", "-1", "-2.5", "0.5", "1.005", "1e21", "1e-7", "255", "NaN", "Infinity", "-0", "4294967296",
-    "9007199254740993", "0.1", "(1 / 3)", "trigger.n", "trigger.f",
+    "0",
+    "1",
+    "2",
+    "3",
+    "10",
+    "-1",
+    "-2.5",
+    "0.5",
+    "1.005",
+    "1e21",
+    "1e-7",
+    "255",
+    "NaN",
+    "Infinity",
+    "-0",
+    "4294967296",
+    "9007199254740993",
+    "0.1",
+    "(1 / 3)",
+    "trigger.n",
+    "trigger.f",
 ];
 const STRINGS: &[&str] = &[
-    "''", "'a'", "'b'", "'abc'", "'Hello'", "'10'", "'9'", "' 7 '", "'0x1f'", "'a,b,c'", "'é😀'", "'\\ud83d'", "'null'",
-    "'1e3'", "'AbC'", "trigger.s", "trigger.u", "trigger.name", "'\\n\\t x'", "','", "'l'", "'😀'",
+    "''",
+    "'a'",
+    "'b'",
+    "'abc'",
+    "'Hello'",
+    "'10'",
+    "'9'",
+    "' 7 '",
+    "'0x1f'",
+    "'a,b,c'",
+    "'é😀'",
+    "'\\ud83d'",
+    "'null'",
+    "'1e3'",
+    "'AbC'",
+    "trigger.s",
+    "trigger.u",
+    "trigger.name",
+    "'\\n\\t x'",
+    "','",
+    "'l'",
+    "'😀'",
 ];
-const OTHERS: &[&str] =
-    &["null", "undefined", "true", "false", "trigger.nil", "trigger.missing", "({})", "({ a: 1, b: 'x' })", "trigger.o"];
+const OTHERS: &[&str] = &[
+    "null",
+    "undefined",
+    "true",
+    "false",
+    "trigger.nil",
+    "trigger.missing",
+    "({})",
+    "({ a: 1, b: 'x' })",
+    "trigger.o",
+];
 const ARRAYS: &[&str] = &[
-    "[]", "[1, 2, 3]", "[3, 1, 2]", "['b', 'a']", "[1, 'a', null]", "[[1, 2], [3]]", "[undefined, NaN, 0]", "trigger.a",
-    "trigger.items", "[{ k: 1 }, { k: 2 }]", "[true, false]", "Object.keys(trigger)",
+    "[]",
+    "[1, 2, 3]",
+    "[3, 1, 2]",
+    "['b', 'a']",
+    "[1, 'a', null]",
+    "[[1, 2], [3]]",
+    "[undefined, NaN, 0]",
+    "trigger.a",
+    "trigger.items",
+    "[{ k: 1 }, { k: 2 }]",
+    "[true, false]",
+    "Object.keys(trigger)",
 ];
 const BINARY: &[&str] = &[
-    "+", "-", "*", "/", "%", "<", "<=", ">", ">=", "==", "!=", "===", "!==", "&", "|", "^", "<<", ">>", ">>>", "&&", "||",
-    "in",
+    "+", "-", "*", "/", "%", "<", "<=", ">", ">=", "==", "!=", "===", "!==", "&", "|", "^", "<<",
+    ">>", ">>>", "&&", "||", "in",
 ];
 const TEXT_METHODS: &[(&str, &str)] = &[
-    ("at", "n"), ("charAt", "n"), ("charCodeAt", "n"), ("codePointAt", "n"), ("concat", "xx"), ("endsWith", "sn"),
-    ("includes", "sn"), ("indexOf", "sn"), ("lastIndexOf", "sn"), ("padEnd", "ms"), ("padStart", "ms"), ("repeat", "m"),
-    ("replace", "ss"), ("replaceAll", "ss"), ("slice", "nn"), ("split", "sn"), ("startsWith", "sn"), ("substr", "nn"),
-    ("substring", "nn"), ("toLowerCase", ""), ("toUpperCase", ""), ("trim", ""), ("trimEnd", ""), ("trimStart", ""),
-    ("toString", ""), ("replaceAll", "sf"), ("hasOwnProperty", "n"),
+    ("at", "n"),
+    ("charAt", "n"),
+    ("charCodeAt", "n"),
+    ("codePointAt", "n"),
+    ("concat", "xx"),
+    ("endsWith", "sn"),
+    ("includes", "sn"),
+    ("indexOf", "sn"),
+    ("lastIndexOf", "sn"),
+    ("padEnd", "ms"),
+    ("padStart", "ms"),
+    ("repeat", "m"),
+    ("replace", "ss"),
+    ("replaceAll", "ss"),
+    ("slice", "nn"),
+    ("split", "sn"),
+    ("startsWith", "sn"),
+    ("substr", "nn"),
+    ("substring", "nn"),
+    ("toLowerCase", ""),
+    ("toUpperCase", ""),
+    ("trim", ""),
+    ("trimEnd", ""),
+    ("trimStart", ""),
+    ("toString", ""),
+    ("replaceAll", "sf"),
+    ("hasOwnProperty", "n"),
 ];
 const LIST_METHODS: &[(&str, &str)] = &[
-    ("at", "n"), ("concat", "xx"), ("every", "f"), ("filter", "f"), ("find", "f"), ("findIndex", "f"), ("findLast", "f"),
-    ("findLastIndex", "f"), ("flat", "n"), ("flatMap", "f"), ("includes", "xn"), ("indexOf", "xn"), ("join", "s"),
-    ("lastIndexOf", "xn"), ("map", "f"), ("reduce", "fx"), ("reduceRight", "fx"), ("toReversed", ""), ("slice", "nn"),
-    ("some", "f"), ("toSorted", ""), ("toSpliced", "nnx"), ("with", "nx"), ("toString", ""), ("reduce", "f"),
+    ("at", "n"),
+    ("concat", "xx"),
+    ("every", "f"),
+    ("filter", "f"),
+    ("find", "f"),
+    ("findIndex", "f"),
+    ("findLast", "f"),
+    ("findLastIndex", "f"),
+    ("flat", "n"),
+    ("flatMap", "f"),
+    ("includes", "xn"),
+    ("indexOf", "xn"),
+    ("join", "s"),
+    ("lastIndexOf", "xn"),
+    ("map", "f"),
+    ("reduce", "fx"),
+    ("reduceRight", "fx"),
+    ("toReversed", ""),
+    ("slice", "nn"),
+    ("some", "f"),
+    ("toSorted", ""),
+    ("toSpliced", "nnx"),
+    ("with", "nx"),
+    ("toString", ""),
+    ("reduce", "f"),
 ];
-const NUMBER_METHODS: &[(&str, &str)] =
-    &[("toFixed", "m"), ("toString", "m"), ("toPrecision", "m"), ("toExponential", "m"), ("valueOf", "")];
+const NUMBER_METHODS: &[(&str, &str)] = &[
+    ("toFixed", "m"),
+    ("toString", "m"),
+    ("toPrecision", "m"),
+    ("toExponential", "m"),
+    ("valueOf", ""),
+];
 const FUNCTIONS: &[(&str, &str)] = &[
-    ("Number", "x"), ("String", "x"), ("Boolean", "x"), ("isNaN", "x"), ("isFinite", "x"), ("parseInt", "xm"),
-    ("parseFloat", "x"), ("Math.max", "nnx"), ("Math.min", "nnx"), ("Math.abs", "x"), ("Math.round", "n"),
-    ("Math.floor", "n"), ("Math.ceil", "n"), ("Math.trunc", "n"), ("Math.sign", "x"), ("Math.sqrt", "n"),
-    ("Math.clz32", "n"), ("Math.imul", "nn"), ("Math.hypot", "n"), ("Math.fround", "n"), ("Object.keys", "x"),
-    ("Object.values", "x"), ("Object.entries", "x"), ("Object.fromEntries", "a"), ("Object.is", "xx"),
-    ("Object.hasOwn", "xs"), ("Array.isArray", "x"), ("Array.from", "x"), ("Array.of", "xx"), ("JSON.stringify", "x"),
-    ("JSON.parse", "s"), ("Number.isInteger", "x"), ("Number.isSafeInteger", "x"), ("encodeURIComponent", "s"),
-    ("decodeURIComponent", "s"), ("encodeURI", "s"), ("String.fromCharCode", "nn"),
+    ("Number", "x"),
+    ("String", "x"),
+    ("Boolean", "x"),
+    ("isNaN", "x"),
+    ("isFinite", "x"),
+    ("parseInt", "xm"),
+    ("parseFloat", "x"),
+    ("Math.max", "nnx"),
+    ("Math.min", "nnx"),
+    ("Math.abs", "x"),
+    ("Math.round", "n"),
+    ("Math.floor", "n"),
+    ("Math.ceil", "n"),
+    ("Math.trunc", "n"),
+    ("Math.sign", "x"),
+    ("Math.sqrt", "n"),
+    ("Math.clz32", "n"),
+    ("Math.imul", "nn"),
+    ("Math.hypot", "n"),
+    ("Math.fround", "n"),
+    ("Object.keys", "x"),
+    ("Object.values", "x"),
+    ("Object.entries", "x"),
+    ("Object.fromEntries", "a"),
+    ("Object.is", "xx"),
+    ("Object.hasOwn", "xs"),
+    ("Array.isArray", "x"),
+    ("Array.from", "x"),
+    ("Array.of", "xx"),
+    ("JSON.stringify", "x"),
+    ("JSON.parse", "s"),
+    ("Number.isInteger", "x"),
+    ("Number.isSafeInteger", "x"),
+    ("encodeURIComponent", "s"),
+    ("decodeURIComponent", "s"),
+    ("encodeURI", "s"),
+    ("String.fromCharCode", "nn"),
 ];
 const ARROWS: &[&str] = &[
-    "x => EXPR", "(x, i) => EXPR", "() => EXPR", "(x, i, all) => EXPR", "({ k, a = EXPR }) => [k, a]", "([x, ...r]) => r",
-    "(x = EXPR) => x", "(...all) => all.length", "x => typeof x", "Boolean", "String", "Number", "(x, y) => x + y",
+    "x => EXPR",
+    "(x, i) => EXPR",
+    "() => EXPR",
+    "(x, i, all) => EXPR",
+    "({ k, a = EXPR }) => [k, a]",
+    "([x, ...r]) => r",
+    "(x = EXPR) => x",
+    "(...all) => all.length",
+    "x => typeof x",
+    "Boolean",
+    "String",
+    "Number",
+    "(x, y) => x + y",
     "({ length, ...x }) => x",
 ];
 
@@ -97,31 +243,79 @@ impl Author<'_> {
         }
         let depth = depth - 1;
         match (kind, self.dice.below(10)) {
-            ('m', _) => self.dice.pick(&["0", "1", "2", "5", "16", "20", "36", "-1", "101", "'3'"]).to_owned(),
-            ('n', 0..=4) => format!("({} {} {})", self.write('n', depth), self.dice.pick(BINARY), self.write('n', depth)),
-            ('n', 5) => format!("({}{})", self.dice.pick(&["-", "+", "~", "!"]), self.write('n', depth)),
+            ('m', _) => self
+                .dice
+                .pick(&["0", "1", "2", "5", "16", "20", "36", "-1", "101", "'3'"])
+                .to_owned(),
+            ('n', 0..=4) => format!(
+                "({} {} {})",
+                self.write('n', depth),
+                self.dice.pick(BINARY),
+                self.write('n', depth)
+            ),
+            ('n', 5) => format!(
+                "({}{})",
+                self.dice.pick(&["-", "+", "~", "!"]),
+                self.write('n', depth)
+            ),
             ('n', 6) => format!("{}.length", self.write('s', depth)),
-            ('n', 7) => format!("({} ** {})", self.dice.pick(&["2", "10", "(-3)", "0"]), self.dice.pick(&["2", "3", "-1", "0", "NaN"])),
+            ('n', 7) => format!(
+                "({} ** {})",
+                self.dice.pick(&["2", "10", "(-3)", "0"]),
+                self.dice.pick(&["2", "3", "-1", "0", "NaN"])
+            ),
             ('s', 0..=1) => format!("({} + {})", self.write('s', depth), self.write('x', depth)),
-            ('s', 2) => format!("`{}${{{}}}`", self.dice.pick(&["", "v=", "é"]), self.write('x', depth)),
+            ('s', 2) => format!(
+                "`{}${{{}}}`",
+                self.dice.pick(&["", "v=", "é"]),
+                self.write('x', depth)
+            ),
             ('s', 3..=7) => self.method('s', TEXT_METHODS, depth),
             ('s', 8) => self.method('n', NUMBER_METHODS, depth),
             ('a', 0..=5) => self.method('a', LIST_METHODS, depth),
-            ('a', 6) => format!("[{}, ...{}]", self.write('x', depth), self.write('a', depth)),
-            ('a', 7) => format!("{}.split({})", self.write('s', depth), self.write('s', depth)),
+            ('a', 6) => format!(
+                "[{}, ...{}]",
+                self.write('x', depth),
+                self.write('a', depth)
+            ),
+            ('a', 7) => format!(
+                "{}.split({})",
+                self.write('s', depth),
+                self.write('s', depth)
+            ),
             _ => self.anything(depth),
         }
     }
 
     fn anything(&mut self, depth: usize) -> String {
         match self.dice.below(14) {
-            0 => format!("({} {} {})", self.write('x', depth), self.dice.pick(BINARY), self.write('x', depth)),
+            0 => format!(
+                "({} {} {})",
+                self.write('x', depth),
+                self.dice.pick(BINARY),
+                self.write('x', depth)
+            ),
             1 => format!("({} ?? {})", self.write('x', depth), self.write('x', depth)),
-            2 => format!("({} ? {} : {})", self.write('x', depth), self.write('x', depth), self.write('x', depth)),
-            3 => format!("{}?.{}", self.write('x', depth), self.dice.pick(&["a", "k", "length", "b", "x.y"])),
+            2 => format!(
+                "({} ? {} : {})",
+                self.write('x', depth),
+                self.write('x', depth),
+                self.write('x', depth)
+            ),
+            3 => format!(
+                "{}?.{}",
+                self.write('x', depth),
+                self.dice.pick(&["a", "k", "length", "b", "x.y"])
+            ),
             4 => format!("{}[{}]", self.write('x', depth), self.write('x', depth)),
             5 => format!("{}?.[{}]", self.write('x', depth), self.write('n', depth)),
-            6 => format!("({{ a: {}, [{}]: {}, ...{} }})", self.write('x', depth), self.write('x', depth), self.write('x', depth), self.write('x', depth)),
+            6 => format!(
+                "({{ a: {}, [{}]: {}, ...{} }})",
+                self.write('x', depth),
+                self.write('x', depth),
+                self.write('x', depth),
+                self.write('x', depth)
+            ),
             7 => format!("(typeof {})", self.write('x', depth)),
             8..=10 => {
                 let (name, arguments) = FUNCTIONS[self.dice.below(FUNCTIONS.len())];
@@ -146,7 +340,11 @@ impl Author<'_> {
             if kind != 'f' && self.dice.below(6) == 0 {
                 break;
             }
-            written.push(if kind == 'f' { self.arrow(depth) } else { self.write(kind, depth) });
+            written.push(if kind == 'f' {
+                self.arrow(depth)
+            } else {
+                self.write(kind, depth)
+            });
         }
         written.join(", ")
     }
@@ -177,7 +375,11 @@ impl Author<'_> {
             _ => [NUMBERS, STRINGS, OTHERS, ARRAYS][self.dice.below(4)],
         };
         let chosen = self.dice.pick(choices);
-        if chosen.starts_with('-') { format!("({chosen})") } else { chosen.to_owned() }
+        if chosen.starts_with('-') {
+            format!("({chosen})")
+        } else {
+            chosen.to_owned()
+        }
     }
 }
 
@@ -185,18 +387,42 @@ impl Author<'_> {
 pub(super) fn expression(dice: &mut Dice) -> String {
     let kind = ['n', 's', 'a', 'x'][dice.below(4)];
     let depth = 1 + dice.below(4);
-    Author { dice, locals: Vec::new() }.write(kind, depth)
+    Author {
+        dice,
+        locals: Vec::new(),
+    }
+    .write(kind, depth)
 }
 
 /// A value for the expression to read.
 pub(super) fn trigger(dice: &mut Dice) -> Json {
-    let numbers = [json!(0), json!(7), json!(-1.5), json!(1e21), json!(123_456), json!(0.1)];
-    let texts = ["", "x", "Hello, World", "42", " 3 ", "é", "a😀b", "0", "[1,2]", "%41"];
+    let numbers = [
+        json!(0),
+        json!(7),
+        json!(-1.5),
+        json!(1e21),
+        json!(123_456),
+        json!(0.1),
+    ];
+    let texts = [
+        "",
+        "x",
+        "Hello, World",
+        "42",
+        " 3 ",
+        "é",
+        "a😀b",
+        "0",
+        "[1,2]",
+        "%41",
+    ];
     let mut number = || numbers[dice.below(numbers.len())].clone();
     let (n, f, one, two) = (number(), number(), number(), number());
     let mut text = || texts[dice.below(texts.len())];
     let (s, u, name) = (text(), text(), text());
-    let items: Vec<Json> = (0..dice.below(4)).map(|id| json!({ "k": id, "a": name, "length": id })).collect();
+    let items: Vec<Json> = (0..dice.below(4))
+        .map(|id| json!({ "k": id, "a": name, "length": id }))
+        .collect();
     json!({
         "n": n, "f": f, "s": s, "u": u, "name": name, "nil": null, "a": [one, two, u, null],
         "items": items, "o": { "x": { "y": one }, "b": two, "7": s, "a": [] }
@@ -213,7 +439,10 @@ fn random_expressions_mean_what_javascript_means() {
     println!("WINDLASS_SEED={seed}");
     let mut dice = Dice::new(seed);
     let questions: Vec<_> = (0..setting("WINDLASS_CASES", 6000))
-        .map(|_| Question { source: expression(&mut dice), trigger: trigger(&mut dice) })
+        .map(|_| Question {
+            source: expression(&mut dice),
+            trigger: trigger(&mut dice),
+        })
         .collect();
     compare(&questions);
 }
