@@ -4,20 +4,30 @@
 //! One layer's best places are an isotonic regression (pool adjacent violators, Ayer
 //! and others 1955), exact and linear; sweeps down and up carry them through the graph.
 
-use super::{Layout, Sizes};
+use windlass_core::definition::When;
 
-const SWEEPS: usize = 24;
+use super::{Layout, Segment, Sizes};
 
-/// A long edge should be straight more than a node should be in the middle.
-const LONG_WEIGHT: f64 = 8.0;
-const END_WEIGHT: f64 = 2.0;
+/// Straight lines travel one layer a sweep; the last ones weigh both sides at once.
+const SWEEPS: usize = 48;
+const BOTH_SIDES: usize = 24;
 
-/// A slot without neighbours stays where it is unless others push.
+/// The inside of a long edge should be straight before anything else.
+const LONG_WEIGHT: f64 = 16.0;
+
+/// A node and the only one that follows its success stand under each other.
+const CHAIN_WEIGHT: f64 = 8.0;
+
+/// Success is the spine of the picture; the other ways hang beside it.
+const SUCCESS_WEIGHT: f64 = 2.0;
+const OTHER_WEIGHT: f64 = 0.25;
+
+/// A slot without neighbours stands beside the next one in its layer unless others push.
 const LONE_WEIGHT: f64 = 0.01;
 
 /// Sets every centre; false if a layer is wider than the limit.
 pub(super) fn place(layout: &mut Layout, sizes: &Sizes) -> bool {
-    let (above, below) = layout.neighbours();
+    let pulls = Pulls::new(layout);
     let mut places = vec![0.0; layout.slots.len()];
     let rows: Vec<Row> = layout
         .layers
@@ -31,53 +41,138 @@ pub(super) fn place(layout: &mut Layout, sizes: &Sizes) -> bool {
         let desired: Vec<(f64, f64)> = row.slots.iter().map(|_| (0.0, 1.0)).collect();
         row.solve(&desired, &mut places);
     }
-    let both: Vec<Vec<usize>> = above
-        .iter()
-        .zip(&below)
-        .map(|(above, below)| above.iter().chain(below).copied().collect())
-        .collect();
     for sweep in 0..SWEEPS {
-        let near = match sweep {
-            sweep if sweep + 6 >= SWEEPS => &both,
-            sweep if sweep % 2 == 0 => &above,
-            _ => &below,
-        };
+        let down = sweep % 2 == 0;
+        let both = sweep + BOTH_SIDES >= SWEEPS;
         let settle = |row: &Row, places: &mut Vec<f64>| {
-            let desired: Vec<(f64, f64)> = row
-                .slots
-                .iter()
-                .map(|&slot| wish(layout, slot, &near[slot], places))
-                .collect();
+            let desired = row.wishes(&pulls, (both || down, both || !down), places);
             row.solve(&desired, places);
         };
-        if sweep % 2 == 0 {
+        if down {
             rows.iter().for_each(|row| settle(row, &mut places));
         } else {
             rows.iter().rev().for_each(|row| settle(row, &mut places));
         }
     }
+    straighten(layout, &rows, &pulls, &mut places);
     finish(layout, &rows, &places, sizes.limit);
     true
 }
 
-/// Where a slot wants to be, and how much.
-fn wish(layout: &Layout, slot: usize, near: &[usize], places: &[f64]) -> (f64, f64) {
-    if near.is_empty() {
-        return (places[slot], LONE_WEIGHT);
+/// Sets what should stand under each other exactly so, where the neighbours leave room.
+fn straighten(layout: &Layout, rows: &[Row], pulls: &Pulls, places: &mut [f64]) {
+    let mut seat = vec![0; places.len()];
+    for row in rows {
+        for (index, &slot) in row.slots.iter().enumerate() {
+            seat[slot] = index;
+        }
     }
-    let is_node = layout.slots[slot].is_node;
-    let mut sum = 0.0;
-    let mut total = 0.0;
-    for &other in near {
-        let weight = match (is_node, layout.slots[other].is_node) {
-            (true, true) => 1.0,
-            (false, false) => LONG_WEIGHT,
-            _ => END_WEIGHT,
+    for spine in pulls.spines(layout) {
+        let (mut low, mut high) = (f64::NEG_INFINITY, f64::INFINITY);
+        let mut sum = 0.0;
+        for &slot in &spine {
+            let row = &rows[layout.slots[slot].layer];
+            let (left, right) = row.room(seat[slot], places);
+            low = low.max(left);
+            high = high.min(right);
+            sum += places[slot];
+        }
+        if low <= high {
+            let place = (sum / spine.len() as f64).clamp(low, high);
+            spine.iter().for_each(|&slot| places[slot] = place);
+        }
+    }
+}
+
+/// What draws each slot to others, and how much.
+struct Pulls {
+    above: Vec<Vec<(usize, f64)>>,
+    below: Vec<Vec<(usize, f64)>>,
+    /// The segments that should be straight, from top to bottom.
+    straight: Vec<(usize, usize)>,
+}
+
+impl Pulls {
+    fn new(layout: &Layout) -> Self {
+        let count = layout.slots.len();
+        let (mut into, mut out) = (vec![0; count], vec![0; count]);
+        for segment in layout.segments.iter().filter(|segment| main(segment)) {
+            into[segment.to] += 1;
+            out[segment.from] += 1;
+        }
+        let mut pulls = Self {
+            above: vec![Vec::new(); count],
+            below: vec![Vec::new(); count],
+            straight: Vec::new(),
         };
-        sum += places[other] * weight;
-        total += weight;
+        for segment in &layout.segments {
+            let only = main(segment) && into[segment.to] == 1 && out[segment.from] == 1;
+            let weight = weight(layout, segment, only);
+            pulls.above[segment.to].push((segment.from, weight));
+            pulls.below[segment.from].push((segment.to, weight));
+            if weight >= CHAIN_WEIGHT {
+                pulls.straight.push((segment.from, segment.to));
+            }
+        }
+        pulls
+            .straight
+            .sort_by_key(|&(from, _)| layout.slots[from].layer);
+        pulls
     }
-    (sum / total, total)
+
+    /// Slots that should stand under each other, one list for each line, longest first.
+    fn spines(&self, layout: &Layout) -> Vec<Vec<usize>> {
+        let mut spine_of = vec![usize::MAX; layout.slots.len()];
+        let mut spines: Vec<Vec<usize>> = Vec::new();
+        for &(from, to) in &self.straight {
+            if spine_of[to] != usize::MAX {
+                continue;
+            }
+            let taken = spines
+                .get(spine_of[from])
+                .is_some_and(|spine| spine.last() != Some(&from));
+            if taken {
+                continue;
+            }
+            if spine_of[from] == usize::MAX {
+                spine_of[from] = spines.len();
+                spines.push(vec![from]);
+            }
+            spine_of[to] = spine_of[from];
+            spines[spine_of[from]].push(to);
+        }
+        spines.sort_by_key(|spine| std::cmp::Reverse(spine.len()));
+        spines
+    }
+
+    /// Where a slot wants to be, and how much; nothing if nobody draws it.
+    fn wish(&self, slot: usize, sides: (bool, bool), places: &[f64]) -> Option<(f64, f64)> {
+        let above = self.above[slot].iter().filter(|_| sides.0);
+        let below = self.below[slot].iter().filter(|_| sides.1);
+        let (mut sum, mut total) = (0.0, 0.0);
+        for &(other, weight) in above.chain(below) {
+            sum += places[other] * weight;
+            total += weight;
+        }
+        (total > 0.0).then(|| (sum / total, total))
+    }
+}
+
+fn main(segment: &Segment) -> bool {
+    segment.when == When::Success
+}
+
+fn weight(layout: &Layout, segment: &Segment, only: bool) -> f64 {
+    let inside = !layout.slots[segment.from].is_node && !layout.slots[segment.to].is_node;
+    if inside {
+        LONG_WEIGHT
+    } else if only {
+        CHAIN_WEIGHT
+    } else if main(segment) {
+        SUCCESS_WEIGHT
+    } else {
+        OTHER_WEIGHT
+    }
 }
 
 /// Whole numbers, from the left edge on.
@@ -147,6 +242,36 @@ impl Row {
             lowest,
             highest,
         }
+    }
+
+    /// What each slot wants, in order.
+    fn wishes(&self, pulls: &Pulls, sides: (bool, bool), places: &[f64]) -> Vec<(f64, f64)> {
+        let mut wishes = Vec::with_capacity(self.slots.len());
+        for (index, &slot) in self.slots.iter().enumerate() {
+            let lone = pulls.above[slot].is_empty() && pulls.below[slot].is_empty();
+            let beside = if lone && index > 0 {
+                let apart = self.offsets[index] - self.offsets[index - 1];
+                places[self.slots[index - 1]] + apart
+            } else {
+                places[slot]
+            };
+            let wish = pulls.wish(slot, sides, places);
+            wishes.push(wish.unwrap_or((beside, LONE_WEIGHT)));
+        }
+        wishes
+    }
+
+    /// Between which places the slot can move while its neighbours stay.
+    fn room(&self, index: usize, places: &[f64]) -> (f64, f64) {
+        let left = match index.checked_sub(1) {
+            Some(left) => places[self.slots[left]] + self.offsets[index] - self.offsets[left],
+            None => self.lowest,
+        };
+        let right = match self.slots.get(index + 1) {
+            Some(&right) => places[right] - (self.offsets[index + 1] - self.offsets[index]),
+            None => self.highest + self.offsets[index],
+        };
+        (left, right)
     }
 
     /// The places nearest to the desired ones, by weight, that keep order and distance.
