@@ -15,7 +15,7 @@ const BOTH_SIDES: usize = 24;
 /// The inside of a long edge should be straight before anything else.
 const LONG_WEIGHT: f64 = 16.0;
 
-/// A node and the only one that follows its success stand under each other.
+/// A node and the only one that follows it, or its success, stand under each other.
 const CHAIN_WEIGHT: f64 = 8.0;
 
 /// Success is the spine of the picture; the other ways hang beside it.
@@ -77,8 +77,9 @@ fn straighten(layout: &Layout, rows: &[Row], pulls: &Pulls, places: &mut [f64]) 
             high = high.min(right);
             sum += places[slot];
         }
-        if low <= high {
-            let place = (sum / spine.len() as f64).clamp(low, high);
+        // A full layer leaves no room but its own place, give or take the last bits.
+        if low <= high + 1e-6 {
+            let place = (sum / spine.len() as f64).min(high).max(low);
             spine.iter().for_each(|&slot| places[slot] = place);
         }
     }
@@ -95,6 +96,7 @@ struct Pulls {
 impl Pulls {
     fn new(layout: &Layout) -> Self {
         let count = layout.slots.len();
+        let (above, below) = layout.neighbours();
         let (mut into, mut out) = (vec![0; count], vec![0; count]);
         for segment in layout.segments.iter().filter(|segment| main(segment)) {
             into[segment.to] += 1;
@@ -106,7 +108,8 @@ impl Pulls {
             straight: Vec::new(),
         };
         for segment in &layout.segments {
-            let only = main(segment) && into[segment.to] == 1 && out[segment.from] == 1;
+            let only = main(segment) && into[segment.to] == 1 && out[segment.from] == 1
+                || above[segment.to].len() == 1 && below[segment.from].len() == 1;
             let weight = weight(layout, segment, only);
             pulls.above[segment.to].push((segment.from, weight));
             pulls.below[segment.from].push((segment.to, weight));
