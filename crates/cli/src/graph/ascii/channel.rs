@@ -63,8 +63,8 @@ impl Channel {
     /// The lines that leave a layer, or nothing if they cannot be told apart.
     pub(super) fn route(picture: &Picture<'_>, layer: usize) -> Option<Self> {
         let mut nets = nets(picture, layer);
-        spread(picture, &mut nets, false);
-        spread(picture, &mut nets, true);
+        spread(picture, &mut nets, false)?;
+        spread(picture, &mut nets, true)?;
         let tracks = assign(&mut nets)?;
         let mut targets = nets.iter().flat_map(|net| &net.targets);
         let has_labels = targets.any(|port| !port.label.is_empty());
@@ -166,10 +166,12 @@ fn joint(up: bool, down: bool, left: bool, right: bool) -> &'static str {
     }
 }
 
+/// Slots, each with the edge whose label stands there.
+type Targets = Vec<(usize, Option<usize>)>;
+
 /// Groups the segments that leave a layer.
 fn nets(picture: &Picture<'_>, layer: usize) -> Vec<Net> {
-    // By source and kind: the targets, each with the edge whose label stands there.
-    let mut fans: BTreeMap<(usize, u8), Vec<(usize, Option<usize>)>> = BTreeMap::new();
+    let mut fans: BTreeMap<(usize, u8), Targets> = BTreeMap::new();
     let slots = &picture.layout.slots;
     for segment in &picture.layout.segments {
         if slots[segment.from].layer == layer {
@@ -178,7 +180,7 @@ fn nets(picture: &Picture<'_>, layer: usize) -> Vec<Net> {
             fan.push((segment.to, segment.label));
         }
     }
-    let mut groups: BTreeMap<(u8, Vec<(usize, Option<usize>)>), Vec<usize>> = BTreeMap::new();
+    let mut groups: BTreeMap<(u8, Targets), Vec<usize>> = BTreeMap::new();
     for ((from, when), mut targets) in fans {
         targets.sort_unstable();
         groups.entry((when, targets)).or_default().push(from);
@@ -212,8 +214,8 @@ fn nets(picture: &Picture<'_>, layer: usize) -> Vec<Net> {
 }
 
 /// Gives the nets that meet at one box columns of their own, in the order of where
-/// they go. A net that can be straight keeps the middle if it is the only one.
-fn spread(picture: &Picture<'_>, nets: &mut [Net], below: bool) {
+/// they go. Nothing if there is no room, as where nets meet on a long edge's way.
+fn spread(picture: &Picture<'_>, nets: &mut [Net], below: bool) -> Option<()> {
     let mut at: BTreeMap<usize, Vec<(usize, usize)>> = BTreeMap::new();
     for (index, net) in nets.iter().enumerate() {
         let ports = if below { &net.targets } else { &net.sources };
@@ -231,10 +233,10 @@ fn spread(picture: &Picture<'_>, nets: &mut [Net], below: bool) {
             (Net::middle(other), net.when as u8, place)
         });
         let center = picture.layout.slots[slot].center as usize;
-        let room = match picture.boxes.get(slot) {
-            Some(shape) => (shape.width as usize).saturating_sub(2),
-            None => 1,
-        };
+        let room = (picture.boxes.get(slot)?.width as usize).saturating_sub(2);
+        if ports.len() > room {
+            return None;
+        }
         let labels = ports.iter().map(|&(net, place)| {
             let net = &nets[net];
             let port = if below {
@@ -270,6 +272,7 @@ fn spread(picture: &Picture<'_>, nets: &mut [Net], below: bool) {
             port.label = truncate(&port.label, step.saturating_sub(1).max(1));
         }
     }
+    Some(())
 }
 
 /// Gives each net that is not straight a row, so that no two share a cell: a net that

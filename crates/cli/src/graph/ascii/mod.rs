@@ -82,9 +82,13 @@ pub(super) fn render(graph: &Graph, options: &RenderOptions) -> Result<String, T
 
 /// The picture, or nothing if it cannot be drawn in the width.
 fn boxes(graph: &Graph, options: &RenderOptions) -> Option<String> {
-    COMFORTS
-        .iter()
-        .find_map(|comfort| Picture::new(graph, *comfort, options)?.draw(options))
+    // Long edges that run together may meet where a line would suggest a way that is
+    // not there; then they are tried apart.
+    COMFORTS.iter().find_map(|comfort| {
+        [true, false]
+            .iter()
+            .find_map(|bundle| Picture::new(graph, *comfort, *bundle, options)?.draw(options))
+    })
 }
 
 /// A node's texts.
@@ -121,7 +125,12 @@ struct Picture<'a> {
 }
 
 impl<'a> Picture<'a> {
-    fn new(graph: &'a Graph, comfort: Comfort, options: &RenderOptions) -> Option<Self> {
+    fn new(
+        graph: &'a Graph,
+        comfort: Comfort,
+        bundle: bool,
+        options: &RenderOptions,
+    ) -> Option<Self> {
         let boxes: Vec<Box> = graph
             .nodes
             .iter()
@@ -138,6 +147,7 @@ impl<'a> Picture<'a> {
             labels: labels.iter().map(|label| columns(label) as i64).collect(),
             gap: comfort.gap,
             via_gap: 1,
+            bundle,
             limit: Some(options.width as i64),
         };
         let layout = layout(graph, &sizes)?;

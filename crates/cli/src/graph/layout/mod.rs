@@ -29,6 +29,8 @@ pub(super) struct Sizes {
     pub(super) gap: i64,
     /// Between a long edge and its neighbours.
     pub(super) via_gap: i64,
+    /// Whether long edges with the same target or source run together.
+    pub(super) bundle: bool,
     /// The width that must not be passed.
     pub(super) limit: Option<i64>,
 }
@@ -205,7 +207,7 @@ impl<'a> Builder<'a> {
                 continue;
             }
             let reversed = from != edge.from;
-            let bundle = if edge.label.is_some() || reversed {
+            let bundle = if edge.label.is_some() || reversed || !self.sizes.bundle {
                 Bundle::Alone(index)
             } else if long_in.get(&(to, edge.when as u8)) >= long_out.get(&(from, edge.when as u8))
             {
@@ -319,6 +321,7 @@ mod tests {
             labels: graph.edges.iter().map(|_| 0).collect(),
             gap: 3,
             via_gap: 1,
+            bundle: true,
             limit: None,
         }
     }

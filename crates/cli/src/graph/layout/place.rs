@@ -67,10 +67,12 @@ fn straighten(layout: &Layout, rows: &[Row], pulls: &Pulls, places: &mut [f64]) 
             seat[slot] = index;
         }
     }
-    for spine in pulls.spines(layout) {
+    // A spine that moves makes room for its neighbours, so some need a second turn.
+    let spines = pulls.spines(layout);
+    for spine in std::iter::repeat_n(&spines, 3).flatten() {
         let (mut low, mut high) = (f64::NEG_INFINITY, f64::INFINITY);
         let mut sum = 0.0;
-        for &slot in &spine {
+        for &slot in spine {
             let row = &rows[layout.slots[slot].layer];
             let (left, right) = row.room(seat[slot], places);
             low = low.max(left);

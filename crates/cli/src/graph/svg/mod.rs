@@ -52,6 +52,7 @@ pub(super) fn render(graph: &Graph) -> Result<String, TooLarge> {
         labels: labels.iter().map(|label| label_width(label)).collect(),
         gap: 28,
         via_gap: 16,
+        bundle: true,
         limit: None,
     };
     let Some(layout) = layout(graph, &sizes) else {
