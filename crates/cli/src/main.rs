@@ -5,6 +5,7 @@ mod args;
 mod bench;
 mod commands;
 mod exit;
+mod graph;
 mod moment;
 mod output;
 mod paint;
