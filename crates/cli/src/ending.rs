@@ -2,12 +2,15 @@
 //! output for people.
 
 use std::fmt::Write as _;
+use std::io::{self, Write as _};
 
 use windlass_core::run::{Failure as NodeFailure, Run};
 use windlass_core::{NodeStatus, RunId};
-use windlass_engine::{Plans, load_run};
+use windlass_engine::{Plans, load_run, view};
 
 use crate::exit::{Exit, Failure};
+use crate::moment::duration;
+use crate::output::closed_pipe;
 use crate::session::Session;
 
 /// Failed nodes beyond this many are counted.
@@ -16,10 +19,10 @@ const SHOWN: usize = 10;
 /// Prints a run as it stands.
 pub(crate) fn print(session: &Session, plans: &Plans, run: RunId) -> Result<(), Failure> {
     let output = session.settings.output;
-    let loaded = load_run(&*session.backend(), plans, run, |_, _| {})?;
     if output.json {
-        return execution(session, &loaded.run);
+        return execution(session, plans, run);
     }
+    let loaded = load_run(&session.store, plans, run, |_, _| {})?;
     output.data(&summary(session, &loaded.run))?;
     if let Some(text) = result(session, &loaded.run)? {
         output.data(&text)?;
@@ -27,13 +30,14 @@ pub(crate) fn print(session: &Session, plans: &Plans, run: RunId) -> Result<(), 
     Ok(())
 }
 
-/// The execution as JSON.
-fn execution(session: &Session, run: &Run) -> Result<(), Failure> {
-    session.settings.output.json(&serde_json::json!({
-        "executionId": run.id(),
-        "workflowId": run.queued().workflow,
-        "status": run.status(),
-    }))
+/// The execution as JSON, written while it is read.
+fn execution(session: &Session, plans: &Plans, run: RunId) -> Result<(), Failure> {
+    let mut out = io::BufWriter::with_capacity(64 * 1024, io::stdout().lock());
+    match view::write(&session.store, plans, run, &view::Options::default(), &mut out) {
+        Ok(()) => out.flush().or_else(closed_pipe),
+        Err(view::Error::Write(error)) => closed_pipe(error),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// One line about the run, and one for each failed node.
@@ -41,7 +45,7 @@ fn summary(session: &Session, run: &Run) -> String {
     let mut text = format!("{} {} {}", run.plan().workflow(), run.id(), run.status());
     // Writing to a string cannot fail, here and below.
     if let (Some(from), Some(to)) = (run.started_at(), run.ended_at()) {
-        let _ = write!(text, " in {}", duration(to.0 - from.0));
+        let _ = write!(text, " in {}", duration(u64::try_from(to.0 - from.0).unwrap_or(0)));
     }
     let counts = [
         NodeStatus::Succeeded,
@@ -93,12 +97,4 @@ fn one_line(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()
-}
-
-fn duration(milliseconds: i64) -> String {
-    match milliseconds {
-        ..1000 => format!("{milliseconds} ms"),
-        1000..60_000 => format!("{}.{} s", milliseconds / 1000, milliseconds / 100 % 10),
-        _ => format!("{} min {} s", milliseconds / 60_000, milliseconds / 1000 % 60),
-    }
 }

@@ -160,6 +160,17 @@ impl From<LoadError> for Failure {
     }
 }
 
+impl From<windlass_engine::view::Error> for Failure {
+    fn from(error: windlass_engine::view::Error) -> Self {
+        match error {
+            windlass_engine::view::Error::Load(error) => error.into(),
+            windlass_engine::view::Error::Write(_) => {
+                Self::new(Exit::Storage, "OUTPUT_FAILED", error)
+            }
+        }
+    }
+}
+
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         let (exit, code) = match error {

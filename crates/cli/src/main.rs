@@ -4,6 +4,7 @@
 mod access;
 mod act;
 mod args;
+mod bench;
 mod carry;
 mod commands;
 mod config;
@@ -12,15 +13,19 @@ mod ending;
 mod exit;
 mod filter;
 mod foreground;
+mod graph;
 mod hub;
 mod interrupt;
 mod launch;
+mod moment;
 mod output;
 mod overrides;
+mod paint;
 mod progress;
 mod secrets;
 mod session;
 mod source;
+mod table;
 
 use std::process::ExitCode;
 

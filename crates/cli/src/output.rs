@@ -12,6 +12,8 @@ pub(crate) struct Output {
     pub(crate) json: bool,
     /// Whether stdout may be coloured.
     pub(crate) color: bool,
+    /// Whether stdout is a terminal, whose width matters.
+    pub(crate) terminal: bool,
     /// Whether stderr is a terminal that can be drawn on.
     pub(crate) live: bool,
     /// Whether what is drawn there may be coloured.
@@ -26,6 +28,7 @@ impl Output {
         Self {
             json,
             color: io::stdout().is_terminal() && !no_color && !dumb,
+            terminal: io::stdout().is_terminal(),
             live,
             live_color: live && !no_color,
         }

@@ -44,16 +44,26 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Opens the data directory for looking; it must exist.
+    /// Opens the data directory for looking; it must exist. The lock stays free for
+    /// whoever wants to write meanwhile.
     pub(crate) fn look(settings: Settings) -> Result<Self, Failure> {
         Self::exists(&settings)?;
-        Self::open(settings, false)
+        let options = Options {
+            create: false,
+            exclusive: false,
+            ..Options::default()
+        };
+        Self::open(settings, options)
     }
 
     /// Opens the data directory for acting; it must exist.
     pub(crate) fn act_on_existing(settings: Settings) -> Result<Self, Failure> {
         Self::exists(&settings)?;
-        Self::open(settings, false)
+        let options = Options {
+            create: false,
+            ..Options::default()
+        };
+        Self::open(settings, options)
     }
 
     fn exists(settings: &Settings) -> Result<(), Failure> {
@@ -66,16 +76,31 @@ impl Session {
         Ok(())
     }
 
-    /// Opens the data directory for acting, and makes it if it is missing.
-    pub(crate) fn act(settings: Settings) -> Result<Self, Failure> {
-        Self::open(settings, true)
+    /// Opens the data directory for changing it; nobody else may hold it.
+    pub(crate) fn write(settings: Settings, create: bool) -> Result<Self, Failure> {
+        let session = Self::open(
+            settings,
+            Options {
+                create,
+                ..Options::default()
+            },
+        )?;
+        match session.store.holder() {
+            None => Ok(session),
+            Some(holder) => {
+                let message = format!("the data directory is in use by {holder}");
+                Err(Failure::new(Exit::Conflict, "DATA_DIR_IN_USE", message)
+                    .hint("wait until it has ended, or stop it"))
+            }
+        }
     }
 
-    fn open(settings: Settings, create: bool) -> Result<Self, Failure> {
-        let options = Options {
-            create,
-            ..Options::default()
-        };
+    /// Opens the data directory for acting, and makes it if it is missing.
+    pub(crate) fn act(settings: Settings) -> Result<Self, Failure> {
+        Self::open(settings, Options::default())
+    }
+
+    fn open(settings: Settings, options: Options) -> Result<Self, Failure> {
         let opened = EmbeddedStore::open(&settings.data_dir, options)?;
         Ok(Self {
             settings,
@@ -101,6 +126,19 @@ impl Session {
             let message = format!("there is no run {run}");
             Failure::new(Exit::NotFound, "RUN_NOT_FOUND", message)
         })
+    }
+
+    /// The shortest text that names this run alone, at least the part of its id that is
+    /// its time.
+    pub(crate) fn short_id(&self, run: RunId) -> Result<String, Failure> {
+        let full = run.to_string();
+        for length in [13, 18, 23] {
+            let prefix = &full[..length];
+            if self.store.runs_with_prefix(prefix, 2)?.len() < 2 {
+                return Ok(prefix.to_owned());
+            }
+        }
+        Ok(full)
     }
 
     /// Finds the run that a person means: an id, a unique prefix, `@last` or

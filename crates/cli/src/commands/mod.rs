@@ -1,14 +1,19 @@
 //! One command a file. Each takes its arguments and the settings, and says how the
 //! program ends.
 
+mod bench;
 mod cancel;
 mod completions;
 mod config;
+mod events;
 mod many;
 mod pause;
 mod reattempt;
+mod result;
 mod resume;
 mod run;
+mod runs;
+mod show;
 mod watch;
 
 use crate::args::{Arguments, Command};
@@ -34,6 +39,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Reattempt(arguments) => reattempt::run(&settings, arguments),
         Command::Config => config::run(&settings, &config),
         Command::Completions(arguments) => completions::run(&settings, arguments),
+        Command::Runs(arguments) => runs::run(&settings, arguments),
+        Command::Show(arguments) => show::run(&settings, arguments),
+        Command::Result(arguments) => result::run(&settings, arguments),
+        Command::Events(arguments) => events::run(&settings, arguments),
+        Command::Bench(arguments) => bench::run(&settings, arguments),
         _ => Err(Failure::new(Exit::Usage, "NOT_BUILT", "not built yet")),
     }
 }
