@@ -22,6 +22,7 @@ mod output;
 mod overrides;
 mod paint;
 mod progress;
+mod registry;
 mod secrets;
 mod session;
 mod source;

@@ -14,6 +14,7 @@ use windlass_core::plan::{BuildError, Plan};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::overrides::Overrides;
+use crate::registry::registry;
 
 /// A definition that is ready to be published and run.
 pub(crate) struct Prepared {
@@ -112,7 +113,7 @@ fn check(
     source: &Source<'_>,
     output: Option<Output>,
 ) -> Result<(Definition, Arc<[u8]>), Failure> {
-    let actions: BTreeSet<String> = windlass_actions::registry()
+    let actions: BTreeSet<String> = registry()
         .names()
         .map(str::to_owned)
         .collect();
