@@ -71,7 +71,9 @@ pub(crate) fn ended(run: RunId, status: RunStatus) -> Failure {
     let message = format!("run {run} has ended: {status}");
     let hint = match status {
         RunStatus::Failed | RunStatus::Cancelled => {
-            format!("`windlass reattempt {run}` tries what failed again; `windlass show {run}` shows it")
+            format!(
+                "`windlass reattempt {run}` tries what failed again; `windlass show {run}` shows it"
+            )
         }
         _ => format!("`windlass show {run}` shows it"),
     };

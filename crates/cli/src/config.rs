@@ -94,7 +94,10 @@ impl Config {
             check(key, value.as_deref(), &origin)?;
             Ok(Setting { key, value, origin })
         };
-        let settings = KEYS.into_iter().map(setting).collect::<Result<_, Failure>>()?;
+        let settings = KEYS
+            .into_iter()
+            .map(setting)
+            .collect::<Result<_, Failure>>()?;
         Ok(Self { settings })
     }
 
@@ -167,7 +170,11 @@ fn check(key: &str, value: Option<&str>, origin: &Origin) -> Result<(), Failure>
 fn read(path: &Path) -> Result<Vec<(&'static str, String)>, Failure> {
     let place = path.display();
     let invalid = |message: String| {
-        Failure::new(Exit::Invalid, "CONFIG_INVALID", format!("{place}: {message}"))
+        Failure::new(
+            Exit::Invalid,
+            "CONFIG_INVALID",
+            format!("{place}: {message}"),
+        )
     };
     let bytes = crate::source::read_limited(path, FILE_BYTES)?;
     let text = String::from_utf8(bytes).map_err(|error| invalid(error.to_string()))?;

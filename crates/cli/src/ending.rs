@@ -33,7 +33,13 @@ pub(crate) fn print(session: &Session, plans: &Plans, run: RunId) -> Result<(), 
 /// The execution as JSON, written while it is read.
 fn execution(session: &Session, plans: &Plans, run: RunId) -> Result<(), Failure> {
     let mut out = io::BufWriter::with_capacity(64 * 1024, io::stdout().lock());
-    match view::write(&session.store, plans, run, &view::Options::default(), &mut out) {
+    match view::write(
+        &session.store,
+        plans,
+        run,
+        &view::Options::default(),
+        &mut out,
+    ) {
         Ok(()) => out.flush().or_else(closed_pipe),
         Err(view::Error::Write(error)) => closed_pipe(error),
         Err(error) => Err(error.into()),
@@ -45,7 +51,11 @@ fn summary(session: &Session, run: &Run) -> String {
     let mut text = format!("{} {} {}", run.plan().workflow(), run.id(), run.status());
     // Writing to a string cannot fail, here and below.
     if let (Some(from), Some(to)) = (run.started_at(), run.ended_at()) {
-        let _ = write!(text, " in {}", duration(u64::try_from(to.0 - from.0).unwrap_or(0)));
+        let _ = write!(
+            text,
+            " in {}",
+            duration(u64::try_from(to.0 - from.0).unwrap_or(0))
+        );
     }
     let counts = [
         NodeStatus::Succeeded,
@@ -62,7 +72,11 @@ fn summary(session: &Session, run: &Run) -> String {
         let _ = writeln!(text, "  {}: {}", error.code, one_line(&error.message));
     }
     for node in run.failed().take(SHOWN) {
-        let handled = if run.is_handled(node) { " (handled)" } else { "" };
+        let handled = if run.is_handled(node) {
+            " (handled)"
+        } else {
+            ""
+        };
         let what = reason(session, run, node).unwrap_or_default();
         let _ = writeln!(text, "  failed {}: {what}{handled}", run.plan().id(node));
     }

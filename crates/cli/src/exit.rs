@@ -72,7 +72,11 @@ impl Exit {
             Self::Storage => 7,
             Self::Interrupted => 8,
         };
-        if rank(other) > rank(self) { other } else { self }
+        if rank(other) > rank(self) {
+            other
+        } else {
+            self
+        }
     }
 }
 

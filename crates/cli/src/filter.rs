@@ -40,8 +40,12 @@ fn status(text: &str) -> Result<RunStatus, Failure> {
 }
 
 fn usage(condition: &str, what: &str) -> Failure {
-    Failure::new(Exit::Usage, "USAGE", format!("--filter {condition}: {what}"))
-        .hint("workflow=ID, status=STATUS, label.KEY=VALUE or since=TIME")
+    Failure::new(
+        Exit::Usage,
+        "USAGE",
+        format!("--filter {condition}: {what}"),
+    )
+    .hint("workflow=ID, status=STATUS, label.KEY=VALUE or since=TIME")
 }
 
 #[cfg(test)]

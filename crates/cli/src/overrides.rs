@@ -118,8 +118,10 @@ impl Overrides {
             let place = definition.nodes.iter().position(|node| *node.id == **id);
             let Some(place) = place else {
                 let ids = definition.nodes.iter().map(|node| &*node.id);
-                return Err(usage(format!("--set {}: there is no node '{id}'", change.key))
-                    .hint(nearest(id, ids).unwrap_or_else(|| POSSIBLE.to_owned())));
+                return Err(
+                    usage(format!("--set {}: there is no node '{id}'", change.key))
+                        .hint(nearest(id, ids).unwrap_or_else(|| POSSIBLE.to_owned())),
+                );
             };
             let node = &mut definition.nodes[place];
             let text = node.parameters.as_ref().map_or("{}", |raw| raw.get());
@@ -148,12 +150,14 @@ impl Change {
                 Value::Array(items) => {
                     let count = items.len();
                     let index: Option<usize> = part.parse().ok();
-                    index.and_then(|index| items.get_mut(index)).ok_or_else(|| {
-                        let key = &self.key;
-                        usage(format!(
-                            "--set {key}: '{part}' is no index of a list of {count}"
-                        ))
-                    })?
+                    index
+                        .and_then(|index| items.get_mut(index))
+                        .ok_or_else(|| {
+                            let key = &self.key;
+                            usage(format!(
+                                "--set {key}: '{part}' is no index of a list of {count}"
+                            ))
+                        })?
                 }
                 _ => {
                     let key = &self.key;
@@ -201,7 +205,10 @@ mod tests {
     #[test]
     fn values_are_json_or_text() {
         assert_eq!(
-            trigger("{}", &["trigger.a=1", "trigger.b=x y", "trigger.c.d=[true]"]),
+            trigger(
+                "{}",
+                &["trigger.a=1", "trigger.b=x y", "trigger.c.d=[true]"]
+            ),
             Ok(r#"{"a":1,"b":"x y","c":{"d":[true]}}"#.to_owned())
         );
     }
@@ -218,7 +225,14 @@ mod tests {
 
     #[test]
     fn what_cannot_be_set_is_named() {
-        for wrong in ["trigger=1", "x.y=1", "nodes.a.name=1", "vars=2", "trigger..a=1", "novalue"] {
+        for wrong in [
+            "trigger=1",
+            "x.y=1",
+            "nodes.a.name=1",
+            "vars=2",
+            "trigger..a=1",
+            "novalue",
+        ] {
             let sets = [wrong.to_owned()];
             let failure = Overrides::parse(&sets).expect_err(wrong);
             assert_eq!(failure.exit, Exit::Usage);

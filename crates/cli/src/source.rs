@@ -109,14 +109,8 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
 }
 
 /// Parses and validates; with an output, problems and warnings are printed in full.
-fn check(
-    source: &Source<'_>,
-    output: Option<Output>,
-) -> Result<(Definition, Arc<[u8]>), Failure> {
-    let actions: BTreeSet<String> = registry()
-        .names()
-        .map(str::to_owned)
-        .collect();
+fn check(source: &Source<'_>, output: Option<Output>) -> Result<(Definition, Arc<[u8]>), Failure> {
+    let actions: BTreeSet<String> = registry().names().map(str::to_owned).collect();
     let options = Options {
         known_actions: Some(&actions),
         ..Options::default()

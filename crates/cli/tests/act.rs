@@ -53,7 +53,11 @@ fn a_run_ends_well() {
     assert!(ended.stdout.contains("Succeeded"), "{}", ended.stdout);
     assert!(ended.stdout.contains("\"hello 3\""), "{}", ended.stdout);
     assert!(!ended.stdout.contains('\x1b') && !ended.stderr.contains('\x1b'));
-    assert!(ended.stderr.contains("middle: Succeeded"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("middle: Succeeded"),
+        "{}",
+        ended.stderr
+    );
     let run = world.run(&["run", "steps.json", "--json"]).expect(0).json();
     assert_eq!(run["status"], "Succeeded");
     assert_eq!(run["version"], 1);
@@ -64,7 +68,10 @@ fn a_run_ends_well() {
 #[test]
 fn what_is_wrong_has_its_own_exit_code() {
     let world = world("steps.json", STEPS);
-    world.definition("broken.json", r#"{"id":"b","nodes":[{"id":"a","actionTyp":"x"}]}"#);
+    world.definition(
+        "broken.json",
+        r#"{"id":"b","nodes":[{"id":"a","actionTyp":"x"}]}"#,
+    );
     world.definition(
         "loop.json",
         r#"{"id":"l","nodes":[{"id":"a","forEach":{"items":"[]","body":{"nodes":[{"id":"b","actionType":"core.echo"}]}}}]}"#,
@@ -72,25 +79,52 @@ fn what_is_wrong_has_its_own_exit_code() {
     let usage = world.run(&["run"]).expect(2);
     assert!(usage.stderr.contains("FILE"), "{}", usage.stderr);
     let broken = world.run(&["run", "broken.json"]).expect(3);
-    assert!(broken.stderr.contains("--> broken.json:1:"), "{}", broken.stderr);
+    assert!(
+        broken.stderr.contains("--> broken.json:1:"),
+        "{}",
+        broken.stderr
+    );
     world.run(&["run", "absent.json"]).expect(4);
     world.run(&["resume", "0123"]).expect(4);
-    let trigger = world.run(&["run", "steps.json", "--trigger", "{"]).expect(3);
-    assert!(trigger.stderr.contains("TRIGGER_NOT_JSON"), "{}", trigger.stderr);
+    let trigger = world
+        .run(&["run", "steps.json", "--trigger", "{"])
+        .expect(3);
+    assert!(
+        trigger.stderr.contains("TRIGGER_NOT_JSON"),
+        "{}",
+        trigger.stderr
+    );
     world.run(&["resume", "0123"]).expect(4);
-    let set = world.run(&["run", "steps.json", "--set", "nods.x=1"]).expect(2);
+    let set = world
+        .run(&["run", "steps.json", "--set", "nods.x=1"])
+        .expect(2);
     assert!(set.stderr.contains("vars.NAME"), "{}", set.stderr);
-    world.run(&["run", "steps.json", "--set", "vars.gretting=x"]).expect(2);
-    world.run(&["run", "steps.json", "--set", "nodes.frist.parameters.n=1"]).expect(2);
+    world
+        .run(&["run", "steps.json", "--set", "vars.gretting=x"])
+        .expect(2);
+    world
+        .run(&["run", "steps.json", "--set", "nodes.frist.parameters.n=1"])
+        .expect(2);
     let failed = world.definition("flaky.json", FLAKY);
-    let failed = world.run(&["run", failed.to_str().expect("text")]).expect(1);
-    assert!(failed.stdout.contains("failed second: NO"), "{}", failed.stdout);
+    let failed = world
+        .run(&["run", failed.to_str().expect("text")])
+        .expect(1);
+    assert!(
+        failed.stdout.contains("failed second: NO"),
+        "{}",
+        failed.stdout
+    );
 }
 
 #[test]
 fn set_changes_what_runs() {
     let world = world("steps.json", STEPS);
-    let sets = ["--set", "vars.greeting=bye", "--set", "nodes.last.parameters.n=7"];
+    let sets = [
+        "--set",
+        "vars.greeting=bye",
+        "--set",
+        "nodes.last.parameters.n=7",
+    ];
     let mut arguments = vec!["run", "steps.json", "--json"];
     arguments.extend(sets);
     let run = world.run(&arguments).expect(0).json();
@@ -110,10 +144,18 @@ fn a_request_id_starts_once() {
     let first = world.run(&arguments).expect(0);
     let second = world.run(&arguments).expect(0);
     assert_eq!(first.json()["executionId"], second.json()["executionId"]);
-    assert!(second.stderr.contains("not started again"), "{}", second.stderr);
+    assert!(
+        second.stderr.contains("not started again"),
+        "{}",
+        second.stderr
+    );
     let reused = [&arguments[..], &["--trigger", r#"{"ms":2}"#]].concat();
     let reused = world.run(&reused).expect(6);
-    assert!(reused.stderr.contains("REQUEST_ID_REUSED"), "{}", reused.stderr);
+    assert!(
+        reused.stderr.contains("REQUEST_ID_REUSED"),
+        "{}",
+        reused.stderr
+    );
 }
 
 #[test]
@@ -144,7 +186,14 @@ fn an_interrupted_run_is_resumed() {
 #[test]
 fn waiting_has_an_end() {
     let world = world("steps.json", STEPS);
-    let slow = ["run", "steps.json", "--trigger", r#"{"ms":1000}"#, "--wait", "0.2"];
+    let slow = [
+        "run",
+        "steps.json",
+        "--trigger",
+        r#"{"ms":1000}"#,
+        "--wait",
+        "0.2",
+    ];
     let ended = world.run(&slow).expect(7);
     assert!(ended.stderr.contains("windlass resume"), "{}", ended.stderr);
     world.run(&["resume", "@last"]).expect(0);
@@ -153,7 +202,9 @@ fn waiting_has_an_end() {
 #[test]
 fn a_queued_run_is_carried_on_by_the_next() {
     let world = world("steps.json", STEPS);
-    let queued = world.run(&["run", "steps.json", "--detach", "--json"]).expect(0);
+    let queued = world
+        .run(&["run", "steps.json", "--detach", "--json"])
+        .expect(0);
     let queued = queued.json();
     assert_eq!(queued["status"], "Pending");
     assert_eq!(queued["existing"], false);
@@ -162,7 +213,9 @@ fn a_queued_run_is_carried_on_by_the_next() {
     let shown = world.run(&["show", &id, "--json"]).expect(0).json();
     assert_eq!(shown["status"], "Succeeded");
     let other = world.run(&["run", "steps.json", "--detach"]).expect(0);
-    let ended = world.run(&["resume", other.stdout.trim(), "--json"]).expect(0);
+    let ended = world
+        .run(&["resume", other.stdout.trim(), "--json"])
+        .expect(0);
     assert_eq!(ended.json()["status"], "Succeeded");
 }
 
@@ -223,12 +276,24 @@ fn a_second_process_submits_and_watches() {
     let (running, _) = under_way(&world, 60_000);
     let second = world.run(&["run", "steps.json", "--json"]).expect(0).json();
     assert_eq!(second["output"], "hello 3");
-    let detached = ["run", "steps.json", "--detach", "--trigger", r#"{"ms":60000}"#];
+    let detached = [
+        "run",
+        "steps.json",
+        "--detach",
+        "--trigger",
+        r#"{"ms":60000}"#,
+    ];
     let detached = world.run(&detached).expect(0);
     let id = detached.stdout.trim();
     let watched = world.run(&["watch", id, "--wait", "0.3"]).expect(7);
-    assert!(watched.stderr.contains("goes on in process"), "{}", watched.stderr);
-    world.run(&["cancel", "--filter", "workflow=steps"]).expect(0);
+    assert!(
+        watched.stderr.contains("goes on in process"),
+        "{}",
+        watched.stderr
+    );
+    world
+        .run(&["cancel", "--filter", "workflow=steps"])
+        .expect(0);
     let first = running.end().expect(8);
     assert!(first.stdout.contains("Cancelled"), "{}", first.stdout);
     world.run(&["watch", id]).expect(8);
@@ -238,8 +303,8 @@ fn a_second_process_submits_and_watches() {
 fn a_watcher_takes_over() {
     let world = world("steps.json", STEPS);
     let (holder, _) = under_way(&world, 60_000);
-    let mut second = world.start(&["run", "steps.json", "--json", "--trigger", r#"{"ms":900}"#]);
-    second.wait_for("first: Succeeded");
+    let mut second = world.start(&["run", "steps.json", "--json", "--trigger", r#"{"ms":2000}"#]);
+    second.run_id();
     holder.kill();
     second.wait_for("taking over");
     let ended = second.end().expect(0).json();
@@ -251,12 +316,23 @@ fn failed_nodes_are_tried_again() {
     let world = world("flaky.json", FLAKY);
     world.run(&["run", "flaky.json"]).expect(1);
     let unknown = world.run(&["reattempt", "@last", "secnd"]).expect(4);
-    assert!(unknown.stderr.contains("did you mean 'second'"), "{}", unknown.stderr);
+    assert!(
+        unknown.stderr.contains("did you mean 'second'"),
+        "{}",
+        unknown.stderr
+    );
     let refused = world.run(&["reattempt", "@last", "first"]).expect(6);
-    assert!(refused.stderr.contains("REATTEMPT_REFUSED"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("REATTEMPT_REFUSED"),
+        "{}",
+        refused.stderr
+    );
     let dry = world.run(&["reattempt", "@last", "--dry-run"]).expect(0);
     assert!(dry.stdout.contains("would reattempt"), "{}", dry.stdout);
-    let ended = world.run(&["reattempt", "@last:flaky", "--json"]).expect(0).json();
+    let ended = world
+        .run(&["reattempt", "@last:flaky", "--json"])
+        .expect(0)
+        .json();
     assert_eq!(ended["nodes"]["second"]["attempts"], 2);
     assert_eq!(ended["nodes"]["third"]["status"], "Succeeded");
 }
@@ -265,11 +341,17 @@ fn failed_nodes_are_tried_again() {
 fn filters_act_on_many() {
     let world = world("flaky.json", FLAKY);
     for _ in 0..3 {
-        world.run(&["run", "flaky.json", "--label", "team=x"]).expect(1);
+        world
+            .run(&["run", "flaky.json", "--label", "team=x"])
+            .expect(1);
     }
-    let none = world.run(&["reattempt", "--filter", "label.team=y"]).expect(0);
+    let none = world
+        .run(&["reattempt", "--filter", "label.team=y"])
+        .expect(0);
     assert!(none.stderr.contains("no run fits"), "{}", none.stderr);
-    let all = world.run(&["reattempt", "--filter", "label.team=x", "--json"]).expect(0);
+    let all = world
+        .run(&["reattempt", "--filter", "label.team=x", "--json"])
+        .expect(0);
     let all = all.json();
     assert_eq!(all.as_array().map(Vec::len), Some(3));
     assert_eq!(all[0]["status"], "Succeeded");
@@ -282,8 +364,16 @@ fn a_holder_that_does_not_listen_is_named() {
     let (running, run) = under_way(&world, 60_000);
     std::fs::remove_file(world.path().join(".windlass/control.sock")).expect("a socket");
     let refused = world.run(&["cancel", &run]).expect(6);
-    assert!(refused.stderr.contains("DATA_DIR_IN_USE"), "{}", refused.stderr);
-    assert!(refused.stderr.contains("windlass run"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("DATA_DIR_IN_USE"),
+        "{}",
+        refused.stderr
+    );
+    assert!(
+        refused.stderr.contains("windlass run"),
+        "{}",
+        refused.stderr
+    );
     running.kill();
 }
 
@@ -292,7 +382,12 @@ fn a_deep_data_directory_has_its_socket_elsewhere() {
     let world = world("steps.json", STEPS);
     let deep = "d".repeat(120);
     let mut running = world.start(&[
-        "run", "steps.json", "--data-dir", &deep, "--trigger", r#"{"ms":60000}"#,
+        "run",
+        "steps.json",
+        "--data-dir",
+        &deep,
+        "--trigger",
+        r#"{"ms":60000}"#,
     ]);
     let run = running.run_id();
     running.wait_for("first: Succeeded");
@@ -307,13 +402,20 @@ fn settings_come_from_four_places() {
     let mut command = world.command(&["config", "--json"]);
     command.env("WINDLASS_MAX_PARALLEL", "9");
     let config = act_world::ended(command).expect(0).json();
-    assert_eq!(config["data_dir"], json!({ "value": "kept", "from": "windlass.toml" }));
+    assert_eq!(
+        config["data_dir"],
+        json!({ "value": "kept", "from": "windlass.toml" })
+    );
     assert_eq!(config["max_parallel"]["from"], "WINDLASS_MAX_PARALLEL");
     assert_eq!(config["output"]["from"], "flag");
     assert_eq!(config["workers"]["from"], "default");
     world.definition("windlass.toml", "data_dri = \"kept\"\n");
     let wrong = world.run(&["config"]).expect(3);
-    assert!(wrong.stderr.contains("did you mean 'data_dir'"), "{}", wrong.stderr);
+    assert!(
+        wrong.stderr.contains("did you mean 'data_dir'"),
+        "{}",
+        wrong.stderr
+    );
     std::fs::remove_file(world.path().join("windlass.toml")).expect("a file");
     let script = world.run(&["completions", "bash"]).expect(0);
     assert!(script.stdout.contains("windlass"));

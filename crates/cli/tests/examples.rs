@@ -18,7 +18,13 @@ fn every_example_is_tested() {
     let folder = format!("{}/../../examples", env!("CARGO_MANIFEST_DIR"));
     let mut names: Vec<_> = std::fs::read_dir(folder)
         .expect("examples")
-        .map(|entry| entry.expect("a file").file_name().into_string().expect("text"))
+        .map(|entry| {
+            entry
+                .expect("a file")
+                .file_name()
+                .into_string()
+                .expect("text")
+        })
         .collect();
     names.sort();
     let tested = [

@@ -51,9 +51,7 @@ fn bar(model: &Model, width: usize) -> Line {
     let (done, total) = (model.done() as usize, model.plan.len().max(1));
     let failed = (model.count(NodeStatus::Failed) + model.count(NodeStatus::Blocked)) as usize;
     let figures = format!(" {:>3}%  {done}/{total}", done * 100 / total);
-    let cells = width
-        .saturating_sub(width_of(&figures) + 1)
-        .clamp(4, 60);
+    let cells = width.saturating_sub(width_of(&figures) + 1).clamp(4, 60);
     let filled = done * cells / total;
     // A single failure among thousands is worth a cell.
     let red = (failed * cells).div_ceil(total).min(filled);
@@ -68,11 +66,19 @@ fn counts(model: &Model) -> Line {
     let waiting = model.count(NodeStatus::Waiting);
     let pending = model.count(NodeStatus::Pending) + model.count(NodeStatus::Queued);
     let shown = [
-        (model.count(NodeStatus::Succeeded), "succeeded", Paint::Green),
+        (
+            model.count(NodeStatus::Succeeded),
+            "succeeded",
+            Paint::Green,
+        ),
         (model.count(NodeStatus::Failed), "failed", Paint::Red),
         (model.count(NodeStatus::Skipped), "skipped", Paint::Dim),
         (model.count(NodeStatus::Blocked), "blocked", Paint::Yellow),
-        (model.count(NodeStatus::Cancelled), "cancelled", Paint::Yellow),
+        (
+            model.count(NodeStatus::Cancelled),
+            "cancelled",
+            Paint::Yellow,
+        ),
         (model.count(NodeStatus::Running), "running", Paint::Blue),
         (waiting, "waiting", Paint::Blue),
         (pending, "pending", Paint::Dim),

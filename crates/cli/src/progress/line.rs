@@ -106,7 +106,9 @@ mod tests {
 
     #[test]
     fn lines_are_cut_by_width_and_coloured_after() {
-        let line = Line::new().add(Paint::Red, "failed").add(Paint::Plain, " 漢字\n!");
+        let line = Line::new()
+            .add(Paint::Red, "failed")
+            .add(Paint::Plain, " 漢字\n!");
         assert_eq!(line.render(80, false), "failed 漢字 !");
         assert_eq!(line.render(10, false), "failed 漢…");
         assert_eq!(line.render(9, false), "failed …");
