@@ -306,7 +306,7 @@ pub(crate) fn update_row(
          parent = ?18, labels = ?19, sum = ?20 WHERE number = ?4 AND sequence = ?5 AND chain = ?6";
     let old = entry.indexed.as_ref().map(|indexed| &indexed.labels);
     if old != Some(&row.labels) {
-        for labels in old {
+        if let Some(labels) = old {
             query::unlabel(connection, row.run, labels)?;
         }
         query::label(connection, row.run, &row.labels)?;

@@ -36,7 +36,7 @@ pub(crate) fn runs(connection: &Connection, filter: &RunFilter) -> Result<RunPag
         }
         rows
     };
-    rows.sort_by(|a, b| b.run.cmp(&a.run));
+    rows.sort_by_key(|row| std::cmp::Reverse(row.run));
     let more = rows.len() >= wanted;
     rows.truncate(filter.page());
     let next = rows.last().filter(|_| more).map(|row| row.run);
