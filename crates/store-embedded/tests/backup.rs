@@ -1,5 +1,8 @@
 //! A backup of a live store is one consistent file, and restoring it gives the same store.
 
+// The helpers of a test stop it like the test itself.
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::fs;

@@ -1,5 +1,8 @@
 //! Killed at random moments, the store keeps everything that it acknowledged.
 
+// The helpers of a test stop it like the test itself.
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::io::{BufRead, BufReader};

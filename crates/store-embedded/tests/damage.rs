@@ -1,5 +1,8 @@
 //! Damage is found and located, or harmless; nothing acknowledged is dropped in silence.
 
+// The helpers of a test stop it like the test itself.
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::fs;

@@ -1,5 +1,8 @@
 //! Who may open a data directory, and what is refused with which words.
 
+// The helpers of a test stop it like the test itself.
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::process::{Command, Stdio};

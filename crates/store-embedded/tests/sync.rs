@@ -1,6 +1,8 @@
 //! What is acknowledged was synced, and a failed sync is the end. Needs `strace`; without it
 //! these tests say nothing.
 
+// The helpers of a test stop it like the test itself.
+#![allow(clippy::unwrap_used)]
 #![cfg(target_os = "linux")]
 
 mod common;
