@@ -30,10 +30,10 @@ fn write_until_killed(directory: &std::path::Path) {
                 loop {
                     let id = head.sequence + 1;
                     let mut append = record(run, head, id, &vec![n as u8; id as usize % 3000]);
-                    if id % 3 == 0 {
+                    if id.is_multiple_of(3) {
                         append.row = Some(row(run));
                     }
-                    if id % 40 == 0 {
+                    if id.is_multiple_of(40) {
                         let bytes = vec![id as u8; 260 << 10];
                         append = Append {
                             blobs: vec![Blob {
