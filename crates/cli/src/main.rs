@@ -4,6 +4,7 @@
 mod args;
 mod bench;
 mod commands;
+mod definition_file;
 mod exit;
 mod graph;
 mod moment;
