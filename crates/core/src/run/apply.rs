@@ -63,7 +63,6 @@ impl Run {
                 exempt: false,
                 attempt: 0,
                 first_attempt: 0,
-                unstarted: false,
                 deliveries: 0,
                 unresolved: plan.incoming(node).len() as u32,
                 value: None,
@@ -78,6 +77,7 @@ impl Run {
             status: RunStatus::Pending,
             created_at: at,
             started_at: None,
+            clock_from: None,
             ended_at: None,
             records: 0,
             edges: vec![EdgeState::Unresolved; plan.edges().len()],
@@ -169,7 +169,7 @@ impl Run {
                     .iter()
                     .map(|node| self.node(node))
                     .collect::<Result<Vec<_>, _>>()?;
-                self.reopen(&nodes, changes);
+                self.reopen(&nodes, at, changes);
             }
             Event::Recovered {} => self.recovered_by_another(changes),
             Event::Warning { .. } => {}
@@ -188,6 +188,7 @@ impl Run {
         }
         self.status = RunStatus::Running;
         self.started_at = Some(at);
+        self.clock_from = Some(at);
         let plan = self.plan.clone();
         for &node in plan.entries() {
             self.make_ready(node, changes);
