@@ -91,5 +91,14 @@ macro_rules! fixtures {
 }
 
 fixtures!(
-    edges, joins, endings, stopping, fail_fast, levels, attempts, reattempt, ancestry
+    edges,
+    joins,
+    endings,
+    stopping,
+    fail_fast,
+    levels,
+    attempts,
+    reattempt,
+    expressions,
+    ancestry
 );
