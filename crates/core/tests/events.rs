@@ -41,6 +41,7 @@ fn attempts_end() {
         r#"{"failed":{"inline":{"code":"C","message":"m","retriable":false}}}"#,
         r#"{"retrying":{"error":{"inline":{}},"due":77}}"#,
         r#"{"skipped":{}}"#,
+        r#"{"stopped":{}}"#,
     ];
     let rest = [
         "",

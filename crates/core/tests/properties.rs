@@ -142,8 +142,14 @@ impl Case {
             }
             _ => {
                 if let Some(name) = self.dice.pick_name(&self.model.open()) {
-                    let words = [Word::Success, Word::Failure, Word::Retriable, Word::Skip];
-                    let weights = [0, 0, 0, 0, 0, 1, 1, 2, 2, 3];
+                    let words = [
+                        Word::Success,
+                        Word::Failure,
+                        Word::Retriable,
+                        Word::Skip,
+                        Word::Stopped,
+                    ];
+                    let weights = [0, 0, 0, 0, 0, 1, 1, 2, 2, 3, 4];
                     let word = words[*self.dice.pick(&weights)];
                     let attempt = self.model.facts[&name].attempt;
                     self.word(&name, attempt, word);
@@ -190,6 +196,7 @@ impl Case {
             Word::Failure => ("fail", failure("BOOM")),
             Word::Retriable => ("fail", retriable("BUSY", None)),
             Word::Skip => ("skip", Outcome::Skipped),
+            Word::Stopped => ("stopped", Outcome::Stopped),
         };
         let _ = writeln!(self.story, "> {verb} {name}#{attempt} {word:?}");
         let parents = self.parents(name);
@@ -339,7 +346,8 @@ impl Case {
         let Event::AttemptEnded(ended) = &steps[0].0 else {
             panic!("the end of an attempt comes first");
         };
-        let Some(end) = self.model.facts[name].end else {
+        let end = self.model.facts[name].end;
+        let Some(end) = end.filter(|&end| end != End::Cancelled) else {
             assert!(
                 ended.ancestry.is_none(),
                 "an attempt that did not end its node"

@@ -193,6 +193,12 @@ fn nodes_take_or_refuse_every_word() {
             );
         }
         let mut harness = node_that_is(status);
+        let attempt = harness.run.attempt(harness.index("a"));
+        let stopped = harness.end_attempt("a", attempt, Outcome::Stopped);
+        assert!(
+            stopped.is_err(),
+            "stopped without being told to, when {status}"
+        );
         let input = Input::Reattempt(vec![harness.index("a")], nobody());
         check(&mut harness, &input, may_reattempt, || {
             format!("reattempt when {status}")

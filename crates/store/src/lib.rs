@@ -4,6 +4,13 @@
 //! lists ([`Queries`]) are others. Records and values are opaque bytes here: what they
 //! mean is the core's business, how they are kept is the backend's.
 
+pub mod checksum;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+
+mod block_on;
+mod envelope;
+mod memory;
 mod types;
 
 use std::future::Future;
@@ -11,6 +18,9 @@ use std::pin::Pin;
 
 use windlass_core::{Digest, RunId};
 
+pub use block_on::block_on;
+pub use envelope::{Envelope, EnvelopeError, Kind};
+pub use memory::MemoryStore;
 pub use types::{
     Append, AppendError, Appended, Blob, Claim, Damage, DefinitionRow, Error, Head, Health,
     InboxItem, NewDefinition, Published, Record, ResourceRow, RunFilter, RunPage, RunRow,
@@ -97,6 +107,15 @@ pub trait Queries: Send + Sync + 'static {
 
     /// A run's resource links.
     fn resources(&self, run: RunId) -> Result<Vec<ResourceRow>, Error>;
+
+    /// One resource link: the first that was made wins.
+    fn resource(
+        &self,
+        tenant: Option<&str>,
+        system: &str,
+        kind: &str,
+        id: &str,
+    ) -> Result<Option<ResourceRow>, Error>;
 
     /// Replaces rows that derive from the log (for `rebuild`): the rows of these runs and
     /// their resource links. Durable on return.

@@ -194,6 +194,26 @@ pub struct RunFilter {
     pub limit: usize,
 }
 
+impl RunFilter {
+    /// How many rows a page has.
+    pub fn page(&self) -> usize {
+        if self.limit == 0 { 50 } else { self.limit }
+    }
+
+    /// Whether a row is one of those asked for, its place relative to the cursor included.
+    pub fn matches(&self, row: &RunRow) -> bool {
+        (self.tenant.is_none() || self.tenant == row.tenant)
+            && self.workflow.as_ref().is_none_or(|w| *w == row.workflow)
+            && (self.statuses.is_empty() || self.statuses.contains(&row.status))
+            && self
+                .labels
+                .iter()
+                .all(|(key, value)| row.labels.get(key) == Some(value))
+            && self.since.is_none_or(|since| row.created_at >= since)
+            && self.before.is_none_or(|before| row.run < before)
+    }
+}
+
 /// A page of runs.
 #[derive(Clone, Debug, Default)]
 pub struct RunPage {

@@ -77,8 +77,8 @@ impl Run {
             status: RunStatus::Pending,
             created_at: at,
             started_at: None,
-            clock_from: None,
             ended_at: None,
+            clock_from: None,
             records: 0,
             edges: vec![EdgeState::Unresolved; plan.edges().len()],
             nodes,
@@ -213,6 +213,7 @@ impl Run {
             }
             AttemptResult::Failed(error) => (NodeStatus::Failed, Some(error)),
             AttemptResult::Skipped {} => (NodeStatus::Skipped, None),
+            AttemptResult::Stopped {} => (NodeStatus::Cancelled, None),
             AttemptResult::Retrying { due, .. } => {
                 self.nodes[node as usize].attempt += 1;
                 self.nodes[node as usize].deliveries = 0;

@@ -40,9 +40,9 @@ pub struct Run {
     status: RunStatus,
     created_at: Millis,
     started_at: Option<Millis>,
-    /// From when the run's own time counts: its start, or when it last began again.
-    clock_from: Option<Millis>,
     ended_at: Option<Millis>,
+    /// From when the run's own time counts: its start, or the reattempt that re-opened it.
+    clock_from: Option<Millis>,
     /// How many records have been folded in.
     records: u64,
     nodes: Vec<NodeState>,

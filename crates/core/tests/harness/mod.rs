@@ -192,7 +192,7 @@ impl Harness {
         let value = match &ended.result {
             AttemptResult::Succeeded(value) | AttemptResult::Failed(value) => value,
             AttemptResult::Retrying { error, .. } => error,
-            AttemptResult::Skipped {} => return,
+            AttemptResult::Skipped {} | AttemptResult::Stopped {} => return,
         };
         if let Stored::Inline(raw) = value {
             let loaded = Loaded::new(Arc::from(raw.get()));

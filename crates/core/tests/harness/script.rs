@@ -35,7 +35,7 @@ impl Script {
         let before = digest(&self.harness.run);
         let result = match verb {
             "start" => self.harness.give(&Input::Begin),
-            "succeed" | "fail" | "skip" => self.end(verb, rest),
+            "succeed" | "fail" | "skip" | "stopped" => self.end(verb, rest),
             "still" => self.still(rest),
             "cancel" => self.harness.give(&Input::Cancel(hand(rest))),
             "pause" => self.harness.give(&Input::Pause(hand(rest))),
@@ -97,12 +97,13 @@ impl Script {
         }
     }
 
-    /// `succeed NODE[#ATTEMPT] [JSON]`, `fail NODE[#ATTEMPT] CODE [retriable [MS]]`, `skip NODE`.
+    /// `succeed NODE[#ATTEMPT] [JSON]`, `fail NODE[#ATTEMPT] CODE [retriable [MS]]`, `skip NODE`, `stopped NODE`.
     fn end(&mut self, verb: &str, rest: &str) -> Result<Steps, Refusal> {
         let (node, rest) = rest.split_once(' ').unwrap_or((rest, ""));
         let outcome = match verb {
             "succeed" => output(if rest.is_empty() { "null" } else { rest }),
             "skip" => Outcome::Skipped,
+            "stopped" => Outcome::Stopped,
             _ => {
                 let words: Vec<&str> = rest.split_whitespace().collect();
                 match words[..] {

@@ -96,6 +96,8 @@ pub(crate) enum Word {
     Failure,
     Retriable,
     Skip,
+    /// It was told to stop, and did.
+    Stopped,
 }
 
 #[derive(Clone, Debug)]
@@ -150,7 +152,8 @@ impl Model {
     }
 
     pub(crate) fn word(&mut self, name: &str, attempt: u32, word: Word, running: &Names) -> bool {
-        if !self.is_open(name, attempt) {
+        let told = self.facts[name].told_to_stop;
+        if !self.is_open(name, attempt) || (word == Word::Stopped && !told) {
             return false;
         }
         let may_repeat = match self.stop {
@@ -173,6 +176,7 @@ impl Model {
             Word::Success => End::Succeeded,
             Word::Failure | Word::Retriable => End::Failed,
             Word::Skip => End::Skipped,
+            Word::Stopped => End::Cancelled,
         };
         facts.failed_in_grace = end == End::Failed && dooms;
         close(facts, end);

@@ -21,7 +21,11 @@ pub(super) struct Question {
 /// Compares the answers to every question; shows each difference.
 pub(super) fn compare(questions: &[Question]) {
     let expected = ask_node(questions);
-    assert_eq!(expected.len(), questions.len(), "node answered another number of questions");
+    assert_eq!(
+        expected.len(),
+        questions.len(),
+        "node answered another number of questions"
+    );
     let mut differences = Vec::new();
     for (question, expected) in questions.iter().zip(&expected) {
         let ours = answer(question);
@@ -32,7 +36,10 @@ pub(super) fn compare(questions: &[Question]) {
         };
         if !same {
             let trigger = &question.trigger;
-            differences.push(format!("{}\n  trigger  {trigger}\n  ours     {ours:?}\n  node     {expected:?}", question.source));
+            differences.push(format!(
+                "{}\n  trigger  {trigger}\n  ours     {ours:?}\n  node     {expected:?}",
+                question.source
+            ));
         }
     }
     assert!(
@@ -40,7 +47,12 @@ pub(super) fn compare(questions: &[Question]) {
         "{} of {} expressions differ:\n{}",
         differences.len(),
         questions.len(),
-        differences.iter().take(40).cloned().collect::<Vec<_>>().join("\n")
+        differences
+            .iter()
+            .take(40)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join("\n")
     );
 }
 
@@ -80,7 +92,9 @@ fn answer(question: &Question) -> Result<String, String> {
     let expression = Expression::compile(&question.source, &scope, &limits)
         .map_err(|problems| format!("{} {}", problems[0].code, problems[0].message))?;
     let inputs = vec![Some(&question.trigger); expression.references().len()];
-    let value = expression.evaluate(&inputs, &limits).map_err(|error| format!("{} {}", error.code, error.message))?;
+    let value = expression
+        .evaluate(&inputs, &limits)
+        .map_err(|error| format!("{} {}", error.code, error.message))?;
     Ok(show(&value))
 }
 
@@ -94,8 +108,11 @@ fn show(value: &Value<'_>) -> String {
             format!("[{}]", items.join(","))
         }
         Value::Object(record) => {
-            let properties: Vec<String> =
-                record.entries().iter().map(|(key, value)| format!("{}:{}", quoted(key), show(value))).collect();
+            let properties: Vec<String> = record
+                .entries()
+                .iter()
+                .map(|(key, value)| format!("{}:{}", quoted(key), show(value)))
+                .collect();
             format!("{{{}}}", properties.join(","))
         }
         Value::String(text) => quoted(text),
@@ -114,7 +131,10 @@ fn every_listed_expression_means_what_javascript_means() {
     let lines = include_str!("expressions.txt").lines();
     let questions: Vec<_> = lines
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
-        .map(|line| Question { source: line.to_owned(), trigger: trigger.clone() })
+        .map(|line| Question {
+            source: line.to_owned(),
+            trigger: trigger.clone(),
+        })
         .collect();
     compare(&questions);
 }

@@ -1,0 +1,100 @@
+//! What every backend must do: each rule of the contract's documentation is a check here.
+//!
+//! A check takes a factory of empty stores and panics, naming the rule, when a store
+//! breaks it. A backend calls [`all`], or the checks one by one. The suite sees nothing
+//! but the traits; what only one backend promises is tested in that backend.
+
+// A broken rule must stop the test with its place, which is what these are for.
+#![allow(clippy::unwrap_used)]
+
+pub mod append;
+pub mod blob;
+pub mod catalogue;
+pub mod claim;
+pub mod inbox;
+pub mod query;
+
+use std::collections::BTreeMap;
+
+use windlass_core::{Millis, RunId, RunStatus};
+
+use crate::{
+    Append, AppendError, Appended, Catalogue, Head, Queries, RunRow, Store, WriterId, block_on,
+};
+
+/// A complete backend.
+pub trait Backend: Store + Catalogue + Queries {}
+
+impl<S: Store + Catalogue + Queries> Backend for S {}
+
+/// Runs every check.
+pub fn all<S: Backend>(open: &dyn Fn() -> S) {
+    append::all(open);
+    inbox::all(open);
+    claim::all(open);
+    blob::all(open);
+    catalogue::all(open);
+    query::all(open);
+}
+
+/// The `n`-th run of a test; runs sort by their number.
+pub fn run_id(n: u64) -> RunId {
+    let mut random = [0; 10];
+    random[2..].copy_from_slice(&n.to_be_bytes());
+    RunId::new(Millis(1_700_000_000_000 + n as i64), random)
+}
+
+/// An append with nothing but a record.
+pub fn record(run: RunId, head: Head, append_id: u64, bytes: &[u8]) -> Append {
+    Append {
+        run,
+        head,
+        writer: WriterId(7),
+        append_id,
+        record: bytes.to_vec(),
+        row: None,
+        claims: Vec::new(),
+        resources: Vec::new(),
+        blobs: Vec::new(),
+        consumed: Vec::new(),
+    }
+}
+
+/// A row of a running run of the workflow `sample`.
+pub fn row(run: RunId) -> RunRow {
+    RunRow {
+        run,
+        tenant: None,
+        workflow: "sample".into(),
+        version: 1,
+        request_id: format!("request-{run}").into(),
+        status: RunStatus::Running,
+        priority: 5,
+        labels: BTreeMap::new(),
+        created_at: Millis(1_700_000_000_000),
+        started_at: None,
+        ended_at: None,
+        wake_at: None,
+        error_code: None,
+        parent: None,
+    }
+}
+
+/// Appends one record.
+pub fn append_one(store: &impl Store, append: Append) -> Result<Appended, AppendError> {
+    let mut answers = block_on(store.append(vec![append]));
+    assert_eq!(answers.len(), 1, "one answer for each append");
+    answers.remove(0)
+}
+
+/// Appends one record that must be accepted, and returns the new head.
+pub fn must_append(store: &impl Store, append: Append) -> Head {
+    append_one(store, append).unwrap().head
+}
+
+/// Makes a run whose only record carries this row.
+fn must_start(store: &impl Store, row: RunRow) -> Head {
+    let mut first = record(row.run, Head::NONE, 1, b"started");
+    first.row = Some(row);
+    must_append(store, first)
+}

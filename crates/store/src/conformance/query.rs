@@ -1,0 +1,364 @@
+//! Lists: filters, cursors, prefixes, what recovery and `rebuild` walk.
+
+use std::collections::BTreeMap;
+
+use windlass_core::{Millis, RunId, RunStatus};
+
+use super::{Backend, must_append, must_start, record, row, run_id};
+use crate::{Append, Head, ResourceRow, RunFilter, RunRow, block_on};
+
+/// Runs every check of this file.
+pub fn all<S: Backend>(open: &dyn Fn() -> S) {
+    a_row_keeps_every_field(&open());
+    a_row_changes_only_when_given(&open());
+    filters_pick_rows(&open());
+    pages_follow_each_other(&open());
+    prefixes_find_runs(&open());
+    unfinished_runs_are_walked_oldest_first(&open());
+    logged_runs_need_no_row(&open());
+    the_first_resource_link_wins(&open());
+    rows_are_replaced(&open());
+    health_says_something(&open());
+}
+
+fn full_row(run: RunId) -> RunRow {
+    RunRow {
+        tenant: Some("acme".into()),
+        version: 3,
+        status: RunStatus::Failed,
+        priority: 9,
+        labels: labels(&[("env", "prod"), ("quo\"te", "back\\slash é")]),
+        started_at: Some(Millis(1)),
+        ended_at: Some(Millis(-2)),
+        wake_at: Some(Millis(i64::MAX)),
+        error_code: Some("TIMEOUT".into()),
+        parent: Some(run_id(99)),
+        ..row(run)
+    }
+}
+
+fn labels(pairs: &[(&str, &str)]) -> BTreeMap<Box<str>, Box<str>> {
+    let pairs = pairs.iter();
+    pairs
+        .map(|(key, value)| ((*key).into(), (*value).into()))
+        .collect()
+}
+
+fn a_row_keeps_every_field<S: Backend>(store: &S) {
+    assert_eq!(store.run(run_id(1)).unwrap(), None);
+    must_start(store, full_row(run_id(1)));
+    must_start(store, row(run_id(2)));
+    assert_eq!(store.run(run_id(1)).unwrap(), Some(full_row(run_id(1))));
+    assert_eq!(store.run(run_id(2)).unwrap(), Some(row(run_id(2))));
+    let page = store.runs(&RunFilter::default()).unwrap();
+    assert_eq!(page.rows, [row(run_id(2)), full_row(run_id(1))]);
+}
+
+fn a_row_changes_only_when_given<S: Backend>(store: &S) {
+    let run = run_id(1);
+    let head = must_start(store, row(run));
+    let head = must_append(store, record(run, head, 2, b"no row"));
+    assert_eq!(store.run(run).unwrap(), Some(row(run)));
+    let waiting = RunRow {
+        wake_at: Some(Millis(5)),
+        ..row(run)
+    };
+    let head = append_row(store, head, waiting.clone());
+    assert_eq!(store.run(run).unwrap(), Some(waiting));
+    let ended = RunRow {
+        ended_at: Some(Millis(6)),
+        status: RunStatus::Succeeded,
+        ..row(run)
+    };
+    append_row(store, head, ended.clone());
+    assert_eq!(store.run(run).unwrap(), Some(ended));
+    assert!(store.unfinished(None, 10).unwrap().is_empty());
+}
+
+fn append_row<S: Backend>(store: &S, head: Head, row: RunRow) -> Head {
+    let append = Append {
+        row: Some(row.clone()),
+        ..record(row.run, head, head.append_id + 1, b"with row")
+    };
+    must_append(store, append)
+}
+
+fn numbers(rows: &[RunRow]) -> Vec<u64> {
+    let find = |row: &RunRow| (0..200).find(|n| run_id(*n) == row.run).unwrap();
+    rows.iter().map(find).collect()
+}
+
+fn filters_pick_rows<S: Backend>(store: &S) {
+    for n in 0..12u64 {
+        let mut row = row(run_id(n));
+        row.tenant = (n % 2 == 0).then(|| "acme".into());
+        row.workflow = if n % 3 == 0 { "three" } else { "other" }.into();
+        row.status = RunStatus::ALL[n as usize % 6];
+        row.created_at = Millis(n as i64 * 10);
+        if n % 4 == 0 {
+            row.labels = labels(&[("env", "prod"), ("n", &n.to_string())]);
+        }
+        must_start(store, row);
+    }
+    let check = |filter: RunFilter, expected: &[u64]| {
+        let page = store.runs(&filter).unwrap();
+        assert_eq!(numbers(&page.rows), expected, "{filter:?}");
+        assert_eq!(page.next, None, "{filter:?}");
+    };
+    let none = RunFilter::default;
+    check(none(), &[11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]);
+    let acme = Some(Box::from("acme"));
+    let three = Some(Box::from("three"));
+    let failed = vec![RunStatus::Failed];
+    let open = vec![RunStatus::Paused, RunStatus::Pending, RunStatus::Running];
+    let prod = labels(&[("env", "prod")]);
+    check(
+        RunFilter {
+            tenant: acme.clone(),
+            ..none()
+        },
+        &[10, 8, 6, 4, 2, 0],
+    );
+    check(
+        RunFilter {
+            tenant: Some("nobody".into()),
+            ..none()
+        },
+        &[],
+    );
+    check(
+        RunFilter {
+            workflow: three.clone(),
+            ..none()
+        },
+        &[9, 6, 3, 0],
+    );
+    check(
+        RunFilter {
+            statuses: failed.clone(),
+            ..none()
+        },
+        &[10, 4],
+    );
+    check(
+        RunFilter {
+            statuses: open.clone(),
+            ..none()
+        },
+        &[8, 7, 6, 2, 1, 0],
+    );
+    check(
+        RunFilter {
+            labels: prod.clone(),
+            ..none()
+        },
+        &[8, 4, 0],
+    );
+    check(
+        RunFilter {
+            labels: labels(&[("env", "pro")]),
+            ..none()
+        },
+        &[],
+    );
+    check(
+        RunFilter {
+            labels: labels(&[("env", "prod"), ("n", "4")]),
+            ..none()
+        },
+        &[4],
+    );
+    check(
+        RunFilter {
+            since: Some(Millis(95)),
+            ..none()
+        },
+        &[11, 10],
+    );
+    check(
+        RunFilter {
+            before: Some(run_id(2)),
+            ..none()
+        },
+        &[1, 0],
+    );
+    check(
+        RunFilter {
+            workflow: three.clone(),
+            statuses: open,
+            ..none()
+        },
+        &[6, 0],
+    );
+    let all = RunFilter {
+        tenant: acme,
+        workflow: three,
+        statuses: vec![RunStatus::Pending],
+        labels: prod,
+        since: Some(Millis(0)),
+        before: Some(run_id(6)),
+        limit: 5,
+    };
+    check(all, &[0]);
+}
+
+fn pages_follow_each_other<S: Backend>(store: &S) {
+    for n in 0..120 {
+        must_start(store, row(run_id(n)));
+    }
+    assert_eq!(store.runs(&RunFilter::default()).unwrap().rows.len(), 50);
+    for limit in [1, 7, 60, 119, 120, 121] {
+        let mut filter = RunFilter {
+            limit,
+            ..RunFilter::default()
+        };
+        let mut seen = Vec::new();
+        loop {
+            let page = store.runs(&filter).unwrap();
+            assert!(page.rows.len() <= limit);
+            seen.extend(numbers(&page.rows));
+            filter.before = page.next;
+            if page.next.is_none() {
+                break;
+            }
+            assert_eq!(page.rows.len(), limit, "only the last page is short");
+        }
+        assert_eq!(seen, (0..120).rev().collect::<Vec<u64>>());
+    }
+}
+
+fn prefixes_find_runs<S: Backend>(store: &S) {
+    for n in 0..3 {
+        must_start(store, row(run_id(n)));
+    }
+    let whole = run_id(1).to_string();
+    assert_eq!(store.runs_with_prefix(&whole, 10).unwrap(), [run_id(1)]);
+    let plain = whole.replace('-', "");
+    assert_eq!(store.runs_with_prefix(&plain, 10).unwrap(), [run_id(1)]);
+    let upper = plain.to_ascii_uppercase();
+    let upper = &upper[..31];
+    assert_eq!(store.runs_with_prefix(upper, 10).unwrap(), [run_id(1)]);
+    for length in [0, 1, 7, 8, 9, 10] {
+        let found = store.runs_with_prefix(&whole[..length], 10).unwrap();
+        assert_eq!(found, [run_id(0), run_id(1), run_id(2)]);
+    }
+    assert_eq!(store.runs_with_prefix(&whole[..5], 2).unwrap().len(), 2);
+    for nothing in ["ffff", "xyz", "0189-%", &format!("{whole}0")] {
+        assert!(store.runs_with_prefix(nothing, 10).unwrap().is_empty());
+    }
+}
+
+fn unfinished_runs_are_walked_oldest_first<S: Backend>(store: &S) {
+    for n in 0..30u64 {
+        let status = RunStatus::ALL[n as usize % 6];
+        must_start(
+            store,
+            RunRow {
+                status,
+                ..row(run_id(n))
+            },
+        );
+    }
+    let expected: Vec<u64> = (0..30).filter(|n| n % 6 < 3).collect();
+    for limit in [1, 4, 100] {
+        let mut after = None;
+        let mut seen = Vec::new();
+        loop {
+            let rows = store.unfinished(after, limit).unwrap();
+            assert!(rows.len() <= limit);
+            let Some(last) = rows.last() else { break };
+            after = Some(last.run);
+            seen.extend(numbers(&rows));
+        }
+        assert_eq!(seen, expected);
+    }
+}
+
+fn logged_runs_need_no_row<S: Backend>(store: &S) {
+    must_append(store, record(run_id(2), Head::NONE, 1, b"no row"));
+    must_start(store, row(run_id(1)));
+    must_append(store, record(run_id(3), Head::NONE, 1, b"no row"));
+    assert_eq!(store.runs(&RunFilter::default()).unwrap().rows.len(), 1);
+    let all = [run_id(1), run_id(2), run_id(3)];
+    assert_eq!(store.logged_runs(None, 10).unwrap(), all);
+    assert_eq!(store.logged_runs(None, 2).unwrap(), all[..2]);
+    assert_eq!(store.logged_runs(Some(run_id(2)), 2).unwrap(), all[2..]);
+    must_append(
+        store,
+        Append {
+            row: Some(row(run_id(2))),
+            ..record(run_id(2), store.head(run_id(2)).unwrap(), 2, b"row")
+        },
+    );
+    assert_eq!(store.run(run_id(2)).unwrap(), Some(row(run_id(2))));
+}
+
+fn link(run: u64, tenant: Option<&str>, id: &str, node: &str) -> ResourceRow {
+    ResourceRow {
+        tenant: tenant.map(Into::into),
+        system: "jira".into(),
+        kind: "issue".into(),
+        id: id.into(),
+        url: Some(format!("https://example.com/{id}").into()),
+        run: run_id(run),
+        node: node.into(),
+    }
+}
+
+fn the_first_resource_link_wins<S: Backend>(store: &S) {
+    let first = vec![link(1, None, "b", "n1"), link(1, None, "a", "n1")];
+    let linked = |n: u64, resources| Append {
+        resources,
+        ..record(run_id(n), Head::NONE, n, b"linked")
+    };
+    must_append(store, linked(1, first.clone()));
+    let second = vec![
+        link(2, None, "a", "n2"),
+        link(2, Some("acme"), "a", "n2"),
+        link(2, None, "c", "n2"),
+    ];
+    must_append(store, linked(2, second.clone()));
+    assert_eq!(store.resources(run_id(1)).unwrap(), first);
+    assert_eq!(store.resources(run_id(2)).unwrap(), second[1..]);
+    assert!(store.resources(run_id(3)).unwrap().is_empty());
+}
+
+fn rows_are_replaced<S: Backend>(store: &S) {
+    let head = must_start(store, row(run_id(1)));
+    must_start(store, row(run_id(2)));
+    let linked = Append {
+        resources: vec![link(1, None, "a", "n"), link(1, None, "b", "n")],
+        ..record(run_id(1), head, 2, b"linked")
+    };
+    let head = must_append(store, linked);
+    let rebuilt = RunRow {
+        workflow: "rebuilt".into(),
+        status: RunStatus::Succeeded,
+        ..row(run_id(1))
+    };
+    let links = vec![link(1, None, "c", "n")];
+    block_on(store.replace_rows(vec![
+        (rebuilt.clone(), links.clone()),
+        (row(run_id(3)), Vec::new()),
+    ]))
+    .unwrap();
+    assert_eq!(store.run(run_id(1)).unwrap(), Some(rebuilt.clone()));
+    assert_eq!(store.resources(run_id(1)).unwrap(), links);
+    assert_eq!(store.run(run_id(2)).unwrap(), Some(row(run_id(2))));
+    let by_name = RunFilter {
+        workflow: Some("rebuilt".into()),
+        ..RunFilter::default()
+    };
+    assert_eq!(store.runs(&by_name).unwrap().rows, [rebuilt]);
+    assert_eq!(store.logged_runs(None, 10).unwrap(), [run_id(1), run_id(2)]);
+    // The log is untouched: the run goes on from the same head, and one that had a row
+    // but no log can be started.
+    assert_eq!(store.head(run_id(1)).unwrap(), head);
+    must_append(store, record(run_id(1), head, 3, b"on"));
+    assert_eq!(store.head(run_id(3)).unwrap(), Head::NONE);
+    must_start(store, row(run_id(3)));
+}
+
+fn health_says_something<S: Backend>(store: &S) {
+    assert!(!store.health().unwrap().facts.is_empty());
+}

@@ -1,0 +1,230 @@
+//! The store in memory: for tests and the simulator, and the plainest reading of the contract.
+//!
+//! Everything is in sorted maps behind one mutex, so that the same calls give the same
+//! answers for ever. Nothing survives the process, and every future is ready at once.
+
+mod catalogue;
+mod query;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::ready;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use windlass_core::{Digest, RunId};
+
+use crate::{
+    Append, AppendError, Appended, Blob, Damage, Error, Head, InboxItem, Pending, Record,
+    ResourceRow, RunRow, Store, checksum,
+};
+
+/// A store in memory. Cloning gives another handle to the same store.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryStore {
+    state: Arc<Mutex<State>>,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// No method leaves the state half changed, so a panic elsewhere does not spoil it.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    runs: BTreeMap<RunId, Run>,
+    claims: BTreeMap<(Box<str>, Box<str>), Vec<u8>>,
+    inbox: BTreeMap<RunId, Vec<InboxItem>>,
+    blobs: BTreeMap<Digest, Arc<[u8]>>,
+    resources: BTreeMap<RunId, Vec<ResourceRow>>,
+    resource_keys: BTreeSet<ResourceKey>,
+    workflows: BTreeMap<Box<str>, catalogue::Workflow>,
+}
+
+#[derive(Debug, Default)]
+struct Run {
+    records: Vec<Record>,
+    row: Option<RunRow>,
+}
+
+impl Run {
+    fn head(&self) -> Head {
+        self.records.last().map_or(Head::NONE, Record::head)
+    }
+}
+
+/// Tenant, system, kind and id: what makes a resource link unique.
+type ResourceKey = (Option<Box<str>>, Box<str>, Box<str>, Box<str>);
+
+fn resource_key(row: &ResourceRow) -> ResourceKey {
+    (
+        row.tenant.clone(),
+        row.system.clone(),
+        row.kind.clone(),
+        row.id.clone(),
+    )
+}
+
+impl State {
+    fn append(&mut self, append: Append) -> Result<Appended, AppendError> {
+        self.check(&append)?;
+        let head = checksum::next_head(&append);
+        for claim in append.claims {
+            let key = (Box::from(claim.namespace), claim.key);
+            self.claims.entry(key).or_insert(claim.value);
+        }
+        for blob in append.blobs {
+            self.blobs.entry(blob.digest).or_insert(blob.bytes);
+        }
+        for resource in append.resources {
+            self.link(resource);
+        }
+        if let Some(items) = self.inbox.get_mut(&append.run) {
+            items.retain(|item| !append.consumed.contains(&item.key));
+        }
+        let run = self.runs.entry(append.run).or_default();
+        if let Some(row) = append.row {
+            run.row = Some(row);
+        }
+        run.records.push(Record {
+            sequence: head.sequence,
+            writer: append.writer,
+            append_id: append.append_id,
+            chain: head.chain,
+            bytes: append.record,
+        });
+        Ok(Appended { head })
+    }
+
+    /// Everything that can refuse an append, before anything changes.
+    fn check(&self, append: &Append) -> Result<(), AppendError> {
+        let head = self.runs.get(&append.run).map_or(Head::NONE, Run::head);
+        if head != append.head {
+            return Err(AppendError::Conflict(head));
+        }
+        for claim in &append.claims {
+            let key = (Box::from(claim.namespace), claim.key.clone());
+            if let Some(value) = self.claims.get(&key) {
+                return Err(AppendError::Held {
+                    namespace: claim.namespace,
+                    value: value.clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps a resource link unless there is one already.
+    fn link(&mut self, row: ResourceRow) {
+        if self.resource_keys.insert(resource_key(&row)) {
+            self.resources.entry(row.run).or_default().push(row);
+        }
+    }
+}
+
+impl Store for MemoryStore {
+    fn append(&self, batch: Vec<Append>) -> Pending<'_, Vec<Result<Appended, AppendError>>> {
+        let mut state = self.state();
+        let answers = batch.into_iter().map(|append| state.append(append));
+        Box::pin(ready(answers.collect()))
+    }
+
+    fn head(&self, run: RunId) -> Result<Head, Error> {
+        Ok(self.state().runs.get(&run).map_or(Head::NONE, Run::head))
+    }
+
+    fn read(&self, run: RunId, from: u64, max_bytes: usize) -> Result<Vec<Record>, Error> {
+        let state = self.state();
+        let Some(stored) = state.runs.get(&run) else {
+            return Ok(Vec::new());
+        };
+        let from = usize::try_from(from.max(1) - 1).unwrap_or(usize::MAX);
+        let mut previous = match from.checked_sub(1).and_then(|at| stored.records.get(at)) {
+            Some(record) => record.chain,
+            None => Head::NONE.chain,
+        };
+        let mut records = Vec::new();
+        let mut bytes = 0;
+        for record in stored.records.iter().skip(from) {
+            if !checksum::fits(record, &previous) {
+                return Err(damaged(run, record.sequence));
+            }
+            previous = record.chain;
+            bytes += record.bytes.len();
+            records.push(record.clone());
+            if bytes >= max_bytes {
+                break;
+            }
+        }
+        Ok(records)
+    }
+
+    fn offer(&self, run: RunId, key: &str, bytes: &[u8]) -> Pending<'_, Result<bool, Error>> {
+        let mut state = self.state();
+        let items = state.inbox.entry(run).or_default();
+        let first = items.iter().all(|item| &*item.key != key);
+        if first {
+            items.push(InboxItem {
+                key: key.into(),
+                bytes: bytes.to_vec(),
+            });
+        }
+        Box::pin(ready(Ok(first)))
+    }
+
+    fn inbox(&self, run: RunId) -> Result<Vec<InboxItem>, Error> {
+        Ok(self.state().inbox.get(&run).cloned().unwrap_or_default())
+    }
+
+    fn claimed(&self, namespace: &str, key: &str) -> Result<Option<Vec<u8>>, Error> {
+        let key = (Box::from(namespace), Box::from(key));
+        Ok(self.state().claims.get(&key).cloned())
+    }
+
+    fn put_blob(&self, blob: Blob) -> Pending<'_, Result<(), Error>> {
+        self.state().blobs.entry(blob.digest).or_insert(blob.bytes);
+        Box::pin(ready(Ok(())))
+    }
+
+    fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, Error> {
+        let Some(bytes) = self.state().blobs.get(digest).cloned() else {
+            return Ok(None);
+        };
+        if Digest::of(&bytes) != *digest {
+            return Err(Error::Damaged(Box::new(Damage {
+                place: format!("value {digest}"),
+                run: None,
+                sequence: None,
+                offset: None,
+                reason: "the bytes do not match the digest".into(),
+            })));
+        }
+        Ok(Some(bytes.to_vec()))
+    }
+}
+
+fn damaged(run: RunId, sequence: u64) -> Error {
+    Error::Damaged(Box::new(Damage {
+        place: "memory".into(),
+        run: Some(run),
+        sequence: Some(sequence),
+        offset: None,
+        reason: "the checksum does not fit the record and those before it".into(),
+    }))
+}
+
+#[cfg(all(test, feature = "conformance"))]
+mod tests {
+    use super::*;
+    use crate::conformance;
+
+    #[test]
+    fn memory_conforms() {
+        conformance::all(&MemoryStore::new);
+    }
+}

@@ -1,0 +1,115 @@
+//! Lists in memory: a walk over the sorted map of runs.
+
+use std::future::ready;
+use std::ops::Bound;
+
+use windlass_core::RunId;
+
+use super::resource_key;
+use crate::{
+    Error, Health, MemoryStore, Pending, Queries, ResourceRow, RunFilter, RunPage, RunRow,
+};
+
+impl Queries for MemoryStore {
+    fn run(&self, run: RunId) -> Result<Option<RunRow>, Error> {
+        Ok(self.state().runs.get(&run).and_then(|run| run.row.clone()))
+    }
+
+    fn runs(&self, filter: &RunFilter) -> Result<RunPage, Error> {
+        let state = self.state();
+        let before = filter.before.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut rows = state
+            .runs
+            .range((Bound::Unbounded, before))
+            .rev()
+            .filter_map(|(_, run)| run.row.as_ref())
+            .filter(|row| filter.matches(row));
+        let page: Vec<RunRow> = rows.by_ref().take(filter.page()).cloned().collect();
+        let next = rows.next().and(page.last()).map(|row| row.run);
+        Ok(RunPage { rows: page, next })
+    }
+
+    fn runs_with_prefix(&self, prefix: &str, limit: usize) -> Result<Vec<RunId>, Error> {
+        let prefix = prefix.replace('-', "").to_ascii_lowercase();
+        let state = self.state();
+        let found = state
+            .runs
+            .keys()
+            .filter(|run| run.to_string().replace('-', "").starts_with(&prefix));
+        Ok(found.take(limit).copied().collect())
+    }
+
+    fn unfinished(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunRow>, Error> {
+        let state = self.state();
+        let rows = state
+            .runs
+            .range((
+                after.map_or(Bound::Unbounded, Bound::Excluded),
+                Bound::Unbounded,
+            ))
+            .filter_map(|(_, run)| run.row.as_ref())
+            .filter(|row| !row.status.is_final());
+        Ok(rows.take(limit).cloned().collect())
+    }
+
+    fn resources(&self, run: RunId) -> Result<Vec<ResourceRow>, Error> {
+        let state = self.state();
+        Ok(state.resources.get(&run).cloned().unwrap_or_default())
+    }
+
+    fn resource(
+        &self,
+        tenant: Option<&str>,
+        system: &str,
+        kind: &str,
+        id: &str,
+    ) -> Result<Option<ResourceRow>, Error> {
+        let state = self.state();
+        let found = state.resources.values().flatten().find(|row| {
+            row.tenant.as_deref() == tenant
+                && (&*row.system, &*row.kind, &*row.id) == (system, kind, id)
+        });
+        Ok(found.cloned())
+    }
+
+    fn replace_rows(
+        &self,
+        rows: Vec<(RunRow, Vec<ResourceRow>)>,
+    ) -> Pending<'_, Result<(), Error>> {
+        let mut state = self.state();
+        for (row, resources) in rows {
+            for old in state.resources.remove(&row.run).unwrap_or_default() {
+                state.resource_keys.remove(&resource_key(&old));
+            }
+            for resource in resources {
+                state.link(resource);
+            }
+            let run = state.runs.entry(row.run).or_default();
+            run.row = Some(row);
+        }
+        Box::pin(ready(Ok(())))
+    }
+
+    fn logged_runs(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, Error> {
+        let state = self.state();
+        let logged = state
+            .runs
+            .range((
+                after.map_or(Bound::Unbounded, Bound::Excluded),
+                Bound::Unbounded,
+            ))
+            .filter(|(_, run)| !run.records.is_empty())
+            .map(|(id, _)| *id);
+        Ok(logged.take(limit).collect())
+    }
+
+    fn health(&self) -> Result<Health, Error> {
+        let state = self.state();
+        Ok(Health {
+            facts: vec![
+                ("store".into(), "memory".into()),
+                ("runs".into(), state.runs.len().to_string()),
+            ],
+        })
+    }
+}
