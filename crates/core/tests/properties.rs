@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use windlass_core::event::{Event, Hand};
 use windlass_core::plan::NodeIndex;
 use windlass_core::routing::EdgeState;
-use windlass_core::run::{Input, Outcome, Refusal};
+use windlass_core::run::{Change, Input, Outcome, Refusal};
 use windlass_core::{NodeStatus, RunStatus};
 
 use harness::{Harness, Steps, digest, failure, output, retriable};
@@ -42,6 +42,8 @@ struct Case {
     model: Model,
     definition: String,
     story: String,
+    /// The nodes that are open, going only by the changes that events made.
+    followed: Names,
     /// Each ended node's ancestry, by the naive formula.
     hashes: std::collections::BTreeMap<String, String>,
 }
@@ -59,6 +61,7 @@ impl Case {
             model: Model::new(graph),
             definition,
             story: String::new(),
+            followed: Names::new(),
             hashes: Default::default(),
         }
     }
@@ -239,7 +242,7 @@ impl Case {
     }
 
     /// Both accepted or both refused, and both are in the same state.
-    fn agree(&self, before: &str, result: &Result<Steps, Refusal>, accepted: bool) {
+    fn agree(&mut self, before: &str, result: &Result<Steps, Refusal>, accepted: bool) {
         if let Err(refusal) = result {
             assert!(!accepted, "the model accepts what was refused: {refusal:?}");
             let after = digest(&self.harness.run);
@@ -247,7 +250,31 @@ impl Case {
         } else {
             assert!(accepted, "the model refuses what was accepted");
         }
+        result.iter().for_each(|steps| self.follow(steps));
+        assert_eq!(self.followed, self.model.open(), "who follows the changes");
         assert_eq!(self.engine_state(), self.model_state());
+    }
+
+    /// What an engine does that hands out what is ready and takes back what ended.
+    fn follow(&mut self, steps: &Steps) {
+        for (event, changes) in steps {
+            let mut ready = Names::new();
+            for change in changes {
+                match *change {
+                    Change::Ready(node) => {
+                        let name = self.harness.id(node);
+                        assert!(self.followed.insert(name.clone()), "{name} was open");
+                        ready.insert(name);
+                    }
+                    Change::Ended(node, _) => {
+                        let name = self.harness.id(node);
+                        self.followed.remove(&name);
+                        assert!(!ready.contains(&name), "{event:?} opened and ended {name}");
+                    }
+                    Change::Waiting(..) | Change::StopAsked(_) => {}
+                }
+            }
+        }
     }
 
     fn engine_state(&self) -> String {

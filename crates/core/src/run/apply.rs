@@ -23,7 +23,8 @@ pub enum Change {
     Ready(NodeIndex),
     /// A node waits for its next attempt until this time.
     Waiting(NodeIndex, Millis),
-    /// A node has ended.
+    /// A node has ended; or its open attempt was let go (`Cancelled`) because a reattempt
+    /// of a node before it makes it wait again.
     Ended(NodeIndex, NodeStatus),
     /// A node that is with a worker is told to stop.
     StopAsked(NodeIndex),

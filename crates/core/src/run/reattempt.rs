@@ -79,13 +79,17 @@ impl Run {
         self.to_route.retain(|node| !again.contains(node));
         self.nodes.iter_mut().for_each(|node| node.exempt = false);
         for &node in &again {
-            self.forget_end(node);
+            self.forget_end(node, changes);
         }
         self.ask_again(&again, changes);
     }
 
-    /// Takes a node back to Pending and its outgoing edges to unresolved.
-    fn forget_end(&mut self, node: NodeIndex) {
+    /// Takes a node back to Pending and its outgoing edges to unresolved. An attempt that
+    /// is open is let go: it may be with a worker, so its number stays used.
+    fn forget_end(&mut self, node: NodeIndex, changes: &mut Vec<Change>) {
+        if self.is_open(node, self.attempt(node)) {
+            changes.push(Change::Ended(node, NodeStatus::Cancelled));
+        }
         if self.node_status(node).is_final() {
             let level = self.plan.level(node);
             if let Some(levels) = &mut self.levels {
