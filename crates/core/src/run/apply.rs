@@ -23,7 +23,8 @@ pub enum Change {
     Ready(NodeIndex),
     /// A node waits for its next attempt until this time.
     Waiting(NodeIndex, Millis),
-    /// A node has ended.
+    /// A node has ended; or its open attempt was let go (`Cancelled`) because a reattempt
+    /// of a node before it makes it wait again.
     Ended(NodeIndex, NodeStatus),
     /// A node that is with a worker is told to stop.
     StopAsked(NodeIndex),
@@ -63,7 +64,6 @@ impl Run {
                 exempt: false,
                 attempt: 0,
                 first_attempt: 0,
-                unstarted: false,
                 deliveries: 0,
                 unresolved: plan.incoming(node).len() as u32,
                 value: None,
@@ -170,10 +170,7 @@ impl Run {
                     .iter()
                     .map(|node| self.node(node))
                     .collect::<Result<Vec<_>, _>>()?;
-                if self.status.is_final() {
-                    self.clock_from = Some(at);
-                }
-                self.reopen(&nodes, changes);
+                self.reopen(&nodes, at, changes);
             }
             Event::Recovered {} => self.recovered_by_another(changes),
             Event::Warning { .. } => {}
