@@ -5,6 +5,8 @@ mod args;
 mod bench;
 mod commands;
 mod exit;
+#[allow(dead_code, reason = "no command draws graphs yet")]
+mod graph;
 mod output;
 mod session;
 
