@@ -5,6 +5,7 @@
 //! A seed is a whole history: the same seed gives the same logs, byte for byte. It must
 //! not know a clock, a thread or any real backend.
 
+pub mod bench;
 pub mod compare;
 pub mod faults;
 pub mod history;
