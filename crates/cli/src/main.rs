@@ -1,3 +1,42 @@
-//! The windlass binary.
+//! The windlass binary: arguments, wiring, output. `main` maps results to exit codes
+//! and does nothing else.
 
-fn main() {}
+mod args;
+mod bench;
+mod commands;
+mod exit;
+mod output;
+mod session;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use args::Arguments;
+use exit::Exit;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are answers, not errors. A closed pipe is nobody's fault.
+            let _ = error.print();
+            let code = if error.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Done
+            };
+            return code.into();
+        }
+    };
+    match commands::run(arguments) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            failure.print();
+            failure.exit.into()
+        }
+    }
+}

@@ -217,6 +217,7 @@ impl Run {
             }
             AttemptResult::Failed(error) => (NodeStatus::Failed, Some(error)),
             AttemptResult::Skipped {} => (NodeStatus::Skipped, None),
+            AttemptResult::Stopped {} => (NodeStatus::Cancelled, None),
             AttemptResult::Retrying { due, .. } => {
                 self.nodes[node as usize].attempt += 1;
                 self.nodes[node as usize].deliveries = 0;

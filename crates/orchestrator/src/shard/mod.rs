@@ -88,6 +88,13 @@ pub enum Input {
         /// Digest and JSON text of each.
         values: Vec<(Digest, Arc<str>)>,
     },
+    /// Values could not be read: the run cannot go on here.
+    LoadFailed {
+        /// The run.
+        run: RunId,
+        /// Why.
+        error: windlass_store::Error,
+    },
     /// Somebody wants something of a run that this shard holds.
     Command {
         /// The run.
@@ -283,6 +290,7 @@ impl Shard {
             Input::Ended { run, .. }
             | Input::Appended { run, .. }
             | Input::Loaded { run, .. }
+            | Input::LoadFailed { run, .. }
             | Input::Command { run, .. } => *run,
         };
         let mut context = Context {

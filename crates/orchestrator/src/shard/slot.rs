@@ -183,6 +183,10 @@ impl Slot {
                     return false;
                 }
             }
+            Input::LoadFailed { run, error } => {
+                context.effects.push_back(Effect::Broken { run, error });
+                self.closed = true;
+            }
             Input::Start(_) | Input::Adopt { .. } => {}
         }
         self.advance(context);
