@@ -7,6 +7,7 @@
 
 pub mod bench;
 pub mod compare;
+mod effects;
 pub mod faults;
 pub mod history;
 pub mod oracle;
@@ -14,6 +15,7 @@ mod process;
 pub mod random;
 pub mod store;
 mod trace;
+mod users;
 pub mod worker;
 pub mod workload;
 pub mod world;

@@ -71,7 +71,10 @@ fn output(random: &mut Random, actions: &Actions, dispatch: &Dispatch) -> Payloa
 }
 
 /// What an action that stopped because it was told to says.
-pub fn stopped() -> Outcome {
+pub fn stopped(random: &mut Random) -> Outcome {
+    if random.chance(50) {
+        return Outcome::Stopped;
+    }
     Outcome::Failed(Failure::permanent("STOPPED", "told to stop"))
 }
 
@@ -88,7 +91,7 @@ pub fn digest(outcome: &Outcome) -> Digest {
     match outcome {
         Outcome::Succeeded(output) => output.digest(),
         Outcome::Failed(failure) => failure.payload().digest(),
-        Outcome::Skipped => Digest::of(b"null"),
+        Outcome::Skipped | Outcome::Stopped => Digest::of(b"null"),
     }
 }
 

@@ -149,6 +149,9 @@ pub fn definition(random: &mut Random, index: u64) -> Value {
     if random.chance(20) {
         definition["timeoutMs"] = json!(random.between(200, 20_000));
     }
+    if random.chance(40) {
+        expressions(random, &mut definition, &mut nodes);
+    }
     random.shuffle(&mut nodes);
     definition["nodes"] = Value::Array(nodes);
     definition
@@ -211,7 +214,10 @@ fn graph(random: &mut Random, nodes: &mut [Value]) -> bool {
                 6..=7 => "failure",
                 _ => "always",
             };
-            let edge = json!({ "targetNode": format!("n{target}"), "when": when });
+            let mut edge = json!({ "targetNode": format!("n{target}"), "when": when });
+            if random.chance(15) {
+                edge["condition"] = json!(condition(random, source));
+            }
             push(&mut nodes[source], "edges", edge);
         }
     }
@@ -233,4 +239,52 @@ fn push(node: &mut Value, key: &str, item: Value) {
 
 fn random_delay(random: &mut Random) -> u64 {
     [0, 1, 20, 300, 2000][random.below(5) as usize]
+}
+
+/// A condition that may hold, or not, or err; some need values of other nodes.
+fn condition(random: &mut Random, source: usize) -> String {
+    let other = random.below(source as u64 + 1);
+    match random.below(6) {
+        0 => "output === null".to_owned(),
+        1 => "output > 0".to_owned(),
+        2 => format!("context.data['n{other}'] !== null"),
+        3 => "vars.v == output".to_owned(),
+        4 => "error.code === 'NEVER'".to_owned(),
+        _ => "output.a.b.c".to_owned(),
+    }
+}
+
+/// Variables, switches, parameters and an output: everything that needs stored values.
+/// Templates are total, so that every end is one that a worker or the graph decided.
+fn expressions(random: &mut Random, definition: &mut Value, nodes: &mut [Value]) {
+    let count = nodes.len() as u64;
+    definition["vars"] = json!({ "v": 0 });
+    if random.chance(50) {
+        let node = random.below(count);
+        let output = format!("{{{{ context.data['n{node}'] ?? vars.v ?? null }}}}");
+        definition["output"] = json!(output);
+    }
+    for index in 0..nodes.len() {
+        if random.chance(25) {
+            nodes[index]["setVars"] = json!({ "v": "{{ output ?? vars.v ?? null }}" });
+        }
+        if random.chance(40) {
+            let other = random.below(count);
+            let value = format!("{{{{ context.data['n{other}'] ?? null }}}}");
+            let parameters = json!({ "v": "{{ vars.v ?? null }}", "o": value });
+            nodes[index]["parameters"] = parameters;
+        }
+        if index + 2 < nodes.len() && random.chance(15) {
+            let low = index as u64 + 1;
+            let (one, other) = (
+                random.between(low, count - 1),
+                random.between(low, count - 1),
+            );
+            let mut switch = json!({ "on": "output", "cases": { "0": format!("n{one}") } });
+            if random.chance(60) {
+                switch["default"] = json!(format!("n{other}"));
+            }
+            nodes[index]["switch"] = switch;
+        }
+    }
 }

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use windlass_core::definition::ExecutionMode;
 use windlass_core::event::{AttemptEnded, AttemptResult, Event};
 use windlass_core::plan::NodeIndex;
-use windlass_core::run::{self, Change, Facts, Input as RunInput, Loaded, Refusal, Run, Values};
-use windlass_core::value::{Payload, Stored};
+use windlass_core::run::{
+    self, Change, Dispatch, Facts, Input as RunInput, Loaded, Refusal, Run, Source, Values,
+};
+use windlass_core::value::{Payload, Stored, ValueRef};
 use windlass_core::{Digest, Millis, NodeStatus, RunStatus};
 use windlass_store::{
     Append, AppendError, Appended, Blob, Claim, Error, Head, ResourceRow, WriterId,
@@ -556,6 +558,7 @@ impl Slot {
             .unwrap_or(context.options.max_parallel)
             .max(1);
         let limit = if sequential { 1 } else { own as usize };
+        let mut postponed = Vec::new();
         while self.running.len() < limit {
             let Some((node, attempt)) = self.ready.pop_first() else {
                 break;
@@ -564,16 +567,40 @@ impl Slot {
             if !may_go || self.running.contains(node) {
                 continue;
             }
-            self.running.insert(node, attempt);
             let dispatch = self.run.dispatch(node, context.now);
+            if self.names_undurable(&dispatch) {
+                postponed.push((node, attempt));
+                continue;
+            }
+            self.running.insert(node, attempt);
             let noted_at = context.now.plus(context.options.still_running_ms);
             context
                 .deadlines
-                .note_start(noted_at, dispatch.run, node, dispatch.attempt);
+                .note_start(noted_at, dispatch.run, node, attempt);
             context
                 .effects
                 .push_back(Effect::Dispatch(Box::new(dispatch)));
         }
+        self.ready.extend(postponed);
+    }
+
+    /// Whether a worker could not find a value that the parameters name.
+    fn names_undurable(&self, dispatch: &Dispatch) -> bool {
+        let is_undurable = |value: &ValueRef| {
+            if value.is_blob() {
+                self.undurable.contains_key(&value.digest)
+            } else {
+                u64::from(value.record) > self.head.sequence
+            }
+        };
+        dispatch.sources.iter().any(|source| match source {
+            Source::Stored(value) | Source::Error { value, .. } => is_undurable(value),
+            Source::Vars(vars) => vars
+                .iter()
+                .filter_map(|(_, held)| held.blob())
+                .any(|value| is_undurable(&value)),
+            Source::Undefined | Source::Text(_) | Source::Secret(_) => false,
+        })
     }
 
     /// Until its record is durable a value can be found nowhere else.
