@@ -28,6 +28,8 @@ struct Tenure {
     outstanding: BTreeMap<NodeIndex, u32>,
     /// Handed out in this tenure.
     dispatched: BTreeSet<(NodeIndex, u32)>,
+    /// Results that arrived in this tenure, maybe of an execution that an earlier one began.
+    reported: BTreeSet<(NodeIndex, u32)>,
 }
 
 /// The judge.
@@ -187,8 +189,11 @@ impl Oracle {
             self.judge(dispatch.run, Err(reason));
         }
         if let Some(tenure) = self.tenures.get_mut(&(process, dispatch.run)) {
-            tenure.outstanding.insert(dispatch.node, dispatch.attempt);
-            tenure.dispatched.insert((dispatch.node, dispatch.attempt));
+            let attempt = (dispatch.node, dispatch.attempt);
+            if !tenure.reported.contains(&attempt) {
+                tenure.outstanding.insert(dispatch.node, dispatch.attempt);
+            }
+            tenure.dispatched.insert(attempt);
         }
     }
 
@@ -228,6 +233,9 @@ impl Oracle {
 
     /// A result reached the process.
     pub fn reported(&mut self, process: ProcessId, run: RunId, node: NodeIndex, attempt: u32) {
+        if let Some(tenure) = self.tenures.get_mut(&(process, run)) {
+            tenure.reported.insert((node, attempt));
+        }
         self.no_longer_outstanding(process, run, node, attempt);
     }
 

@@ -399,6 +399,10 @@ impl World {
                 });
             }
         }
+        if !self.processes.contains_key(&process) {
+            // Nobody is told of it, so somebody must look.
+            self.after(500, Event::Scan);
+        }
         if let Some(delay) = write.answer_after {
             let result = Box::new(result);
             let answer = Event::Answer {
