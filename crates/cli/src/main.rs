@@ -1,6 +1,44 @@
-//! The windlass binary.
+//! The windlass binary: arguments, wiring, output. `main` maps results to exit codes
+//! and does nothing else.
 
+mod args;
+mod bench;
+mod commands;
+mod exit;
 #[allow(dead_code, reason = "no command draws graphs yet")]
 mod graph;
+mod output;
+mod session;
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use args::Arguments;
+use exit::Exit;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are answers, not errors. A closed pipe is nobody's fault.
+            let _ = error.print();
+            let code = if error.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Done
+            };
+            return code.into();
+        }
+    };
+    match commands::run(arguments) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            failure.print();
+            failure.exit.into()
+        }
+    }
+}

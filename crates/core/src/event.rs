@@ -195,6 +195,8 @@ pub enum AttemptResult {
     },
     /// The action said that there is nothing to do.
     Skipped {},
+    /// The action was told to stop, and did.
+    Stopped {},
 }
 
 /// A link to something an action made in another system.

@@ -1,1 +1,39 @@
-//! Drives shards with tokio: worker pool, actions, recovery
+//! Drives shards with tokio: the worker pool, actions, recovery.
+//!
+//! The engine knows the storage contract and never a backend; it knows neither HTTP
+//! nor a terminal. [`Engine`] is the handle; everything behind it is private.
+
+pub mod action;
+mod clock;
+mod driver;
+mod engine;
+mod history;
+mod load;
+mod options;
+mod plans;
+mod render;
+mod start;
+mod values;
+pub mod view;
+mod worker;
+
+pub use action::{Action, ActionError, Context, Registry, Reply};
+pub use clock::{Clock, SystemClock};
+pub use driver::Notice;
+pub use engine::{CommandError, Engine, Recovery};
+pub use load::{LoadError, LoadedRun, load_run};
+pub use options::{NoSecrets, Observer, Options, SecretSource};
+pub use plans::Plans;
+pub use start::{Begin, StartError, StartRequest, Started, check_trigger};
+pub use values::ValueReader;
+
+/// Everything an engine needs of a backend.
+pub trait Backend:
+    windlass_store::Store + windlass_store::Catalogue + windlass_store::Queries
+{
+}
+
+impl<T> Backend for T where
+    T: windlass_store::Store + windlass_store::Catalogue + windlass_store::Queries
+{
+}

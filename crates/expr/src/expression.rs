@@ -2,6 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::ast::Node;
+use crate::check::{References, check};
+use crate::eval::Evaluator;
+use crate::limits::Budget;
+use crate::parser;
 use crate::{Error, Limits, Problem, Reference, Scope, Value};
 
 /// A compiled expression: immutable, shareable between threads and cheap to clone.
@@ -13,17 +18,23 @@ pub struct Expression {
 #[derive(Debug)]
 struct Inner {
     source: Box<str>,
-    references: Vec<Reference>,
-    offsets: Vec<usize>,
+    root: Node,
+    /// How many slots its arrow parameters need.
+    locals: usize,
+    references: References,
 }
 
 impl Expression {
     /// Compiles `source`, or says everything that is wrong with it.
-    pub fn compile(source: &str, _scope: &Scope, _limits: &Limits) -> Result<Self, Vec<Problem>> {
+    pub fn compile(source: &str, scope: &Scope, limits: &Limits) -> Result<Self, Vec<Problem>> {
+        let mut root = parser::parse(source, limits).map_err(|problem| vec![problem])?;
+        let mut references = References::default();
+        let locals = check(&mut root, scope, limits, &mut references)?;
         let inner = Inner {
             source: source.into(),
-            references: Vec::new(),
-            offsets: Vec::new(),
+            root,
+            locals,
+            references,
         };
         Ok(Self {
             inner: Arc::new(inner),
@@ -35,22 +46,27 @@ impl Expression {
         &self.inner.source
     }
 
-    /// What the expression refers to; slot `i` of [`evaluate`](Self::evaluate)'s inputs belongs to the `i`th.
+    /// What the expression refers to; slot `i` of [`evaluate`](Self::evaluate)'s inputs belongs
+    /// to the `i`th.
     pub fn references(&self) -> &[Reference] {
-        &self.inner.references
+        &self.inner.references.list
     }
 
     /// The byte offset of the first occurrence of each reference.
     pub fn reference_offsets(&self) -> &[usize] {
-        &self.inner.offsets
+        &self.inner.references.offsets
     }
 
     /// Evaluates over `inputs`, one for each reference; `None` means `undefined`.
     pub fn evaluate<'a>(
         &'a self,
-        _inputs: &[Option<&'a serde_json::Value>],
-        _limits: &Limits,
+        inputs: &[Option<&'a serde_json::Value>],
+        limits: &Limits,
     ) -> Result<Value<'a>, Error> {
-        Ok(Value::Undefined(std::marker::PhantomData))
+        let mut budget = Budget::new(limits);
+        let mut evaluator = Evaluator::new(inputs, self.inner.locals, &mut budget);
+        evaluator
+            .value(&self.inner.root)
+            .map_err(|error| *error.at(0))
     }
 }

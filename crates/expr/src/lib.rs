@@ -3,13 +3,45 @@
 //! Owns the language and nothing else: no clock, no randomness, no input or output, no
 //! knowledge of workflows. Who calls it decides which names exist ([`Scope`]), how much an
 //! evaluation may cost ([`Limits`]) and which JSON values stand behind the names.
+//!
+//! ```
+//! use windlass_expr::{Expression, Limits, Scope, Template};
+//!
+//! let scope = Scope::new(&["trigger"], &["context.data"]);
+//! let limits = Limits::default();
+//! let order = serde_json::json!({ "id": 7, "items": [{ "price": 2 }, { "price": 3 }] });
+//!
+//! let total = "trigger.items.reduce((sum, item) => sum + item.price, 0)";
+//! let expression = Expression::compile(total, &scope, &limits).unwrap();
+//! assert_eq!(expression.evaluate(&[Some(&order)], &limits).unwrap().to_json().unwrap(), 5);
+//!
+//! let template = Template::compile(r#"{"url": "/orders/{{ trigger.id }}"}"#, &scope, &limits).unwrap();
+//! assert_eq!(template.render(&[Some(&order)], &limits).unwrap(), r#"{"url": "/orders/7"}"#);
+//! ```
+//!
+//! What is in the language means exactly what JavaScript means, with one difference: there are
+//! no prototypes. A computed key and `in` see own data only, and functions are not values.
 
+mod ast;
+mod check;
+mod convert;
+mod eval;
 mod expression;
+mod functions;
+mod json;
+mod lexer;
 mod limits;
+mod number;
+mod parser;
 mod problem;
 mod scope;
+mod subject;
 mod template;
+mod text;
 mod value;
+
+#[cfg(test)]
+mod tests;
 
 pub use expression::Expression;
 pub use limits::Limits;

@@ -1,4 +1,15 @@
-//! How much one compilation, evaluation or rendering may cost.
+//! How much one compilation, evaluation or rendering may cost, and the account of it.
+//!
+//! Every operation pays before it works, so an evaluation ends however hostile it is.
+
+use crate::problem::{Fallible, limit};
+
+/// How deep a value may be nested, built or read. It keeps every walk over a value, and
+/// dropping it, within a small stack.
+pub(crate) const VALUE_DEPTH: usize = 200;
+
+/// Bytes that are read for the price of one step.
+const BYTES_PER_STEP: usize = 256;
 
 /// Limits of one compilation, evaluation or rendering as a whole.
 #[derive(Clone, Copy, Debug)]
@@ -22,4 +33,77 @@ impl Default for Limits {
             built_bytes: 16 * 1024 * 1024,
         }
     }
+}
+
+/// What is left of the limits.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    steps: u64,
+    bytes: usize,
+}
+
+impl Budget {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            steps: limits.steps,
+            bytes: limits.built_bytes,
+        }
+    }
+
+    /// What a value may cost that leaves the language without any limits given. One that comes
+    /// from an input as it is may cost what it does; one that was built may share its parts and
+    /// must not grow without bound.
+    pub(crate) fn for_output(built: bool) -> Self {
+        let bytes = if built { 64 * 1024 * 1024 } else { usize::MAX };
+        Self {
+            steps: u64::MAX,
+            bytes,
+        }
+    }
+
+    /// Pays for `count` steps.
+    #[inline]
+    pub(crate) fn steps(&mut self, count: u64) -> Fallible<()> {
+        match self.steps.checked_sub(count) {
+            Some(left) => {
+                self.steps = left;
+                Ok(())
+            }
+            None => {
+                self.steps = 0;
+                Err(limit("the expression takes too many steps"))
+            }
+        }
+    }
+
+    /// Pays for reading `bytes`.
+    #[inline]
+    pub(crate) fn scan(&mut self, bytes: usize) -> Fallible<()> {
+        self.steps((bytes / BYTES_PER_STEP) as u64)
+    }
+
+    /// Pays for building `bytes`.
+    #[inline]
+    pub(crate) fn build(&mut self, bytes: usize) -> Fallible<()> {
+        match self.bytes.checked_sub(bytes) {
+            Some(left) => {
+                self.bytes = left;
+                self.scan(bytes)
+            }
+            None => Err(limit("the expression builds too much")),
+        }
+    }
+
+    /// Pays for `count` things of `size` bytes, which may be absurdly many.
+    pub(crate) fn build_many(&mut self, count: usize, size: usize) -> Fallible<()> {
+        self.build(count.saturating_mul(size))
+    }
+}
+
+/// Refuses a depth that would need too much stack.
+pub(crate) fn check_depth(depth: usize) -> Fallible<()> {
+    if depth > VALUE_DEPTH {
+        return Err(limit("the value is nested too deep"));
+    }
+    Ok(())
 }

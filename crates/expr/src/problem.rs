@@ -69,3 +69,74 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// The offset of an error whose place nobody has filled in yet.
+const NOWHERE: usize = usize::MAX;
+
+/// Boxed, so that the way of success stays narrow.
+pub(crate) type Fallible<T> = Result<T, Box<Error>>;
+
+/// What JavaScript would throw.
+pub(crate) fn error(message: impl Into<String>) -> Box<Error> {
+    failure(ERROR, message.into())
+}
+
+/// A limit that is exceeded.
+pub(crate) fn limit(message: &str) -> Box<Error> {
+    failure(LIMIT, message.to_owned())
+}
+
+pub(crate) fn failure(code: &'static str, message: String) -> Box<Error> {
+    Box::new(Error {
+        code,
+        message,
+        offset: NOWHERE,
+        pointer: None,
+    })
+}
+
+impl Error {
+    /// Fills in the place, unless an inner operation did already.
+    pub(crate) fn at(mut self: Box<Self>, offset: usize) -> Box<Self> {
+        if self.offset == NOWHERE {
+            self.offset = offset;
+        }
+        self
+    }
+}
+
+impl Problem {
+    pub(crate) fn new(
+        code: &'static str,
+        message: impl Into<String>,
+        start: usize,
+        end: usize,
+    ) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            start,
+            end,
+            suggestion: None,
+        }
+    }
+
+    /// Adds the candidate nearest to `name`, if one is near enough to be a slip of the pen.
+    pub(crate) fn suggest<'a>(
+        mut self,
+        name: &str,
+        candidates: impl Iterator<Item = &'a str>,
+    ) -> Self {
+        let nearest = candidates
+            .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
+            .filter(|(distance, candidate)| {
+                *distance <= 1 + candidate.chars().count().max(name.chars().count()) / 4
+            })
+            .min();
+        if let Some((_, candidate)) = nearest {
+            self.message = format!("{}; did you mean `{candidate}`?", self.message);
+            self.suggestion = Some(candidate.to_owned());
+        }
+        self
+    }
+}

@@ -1,43 +1,378 @@
 //! JSON documents whose strings may hold `{{ expression }}`s.
+//!
+//! A template is its own text with holes in it: everything but the strings that hold
+//! expressions is copied as it was written, so constants keep their digits, their order and
+//! their spelling. What a hole comes to is never looked at again.
 
-use crate::{Error, Limits, Reference, Scope, TemplateProblem};
+use std::sync::Arc;
+
+use crate::ast::Node;
+use crate::check::{References, check};
+use crate::eval::Evaluator;
+use crate::json::{self, Reader};
+use crate::limits::Budget;
+use crate::parser;
+use crate::problem::{Fallible, SYNTAX, TEMPLATE_UNDEFINED, failure};
+use crate::text::Text;
+use crate::{Error, Limits, Problem, Reference, Scope, TemplateProblem, Value};
 
 /// A JSON document whose strings may hold `{{ expression }}`s. Object keys are not templates.
 #[derive(Clone, Debug)]
 pub struct Template {
-    text: Box<str>,
-    references: Vec<Reference>,
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    holes: Vec<Hole>,
+    /// The document after the last hole; all of it when there is none.
+    tail: Box<str>,
+    references: References,
+}
+
+/// A string that holds expressions.
+#[derive(Debug)]
+struct Hole {
+    /// The document between the hole before and this one.
+    before: Box<str>,
+    pointer: Box<str>,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug)]
+enum Part {
+    Text(Box<str>),
+    Value(Hosted),
+}
+
+/// An expression in a string.
+#[derive(Debug)]
+struct Hosted {
+    source: Box<str>,
+    root: Node,
+    locals: usize,
 }
 
 impl Template {
-    /// Compiles valid JSON text.
+    /// Compiles valid JSON text, or says everything that is wrong with its expressions. Byte
+    /// ranges of problems count in the decoded string that the pointer leads to.
     pub fn compile(
         json: &str,
-        _scope: &Scope,
-        _limits: &Limits,
+        scope: &Scope,
+        limits: &Limits,
     ) -> Result<Self, Vec<TemplateProblem>> {
+        let mut compiler = Compiler {
+            reader: Reader::new(json),
+            json,
+            scope,
+            limits,
+            path: Vec::new(),
+            copied: 0,
+            holes: Vec::new(),
+            references: References::default(),
+            problems: Vec::new(),
+        };
+        if let Err(error) = compiler.document() {
+            let at = compiler.reader.position();
+            let problem = Problem::new(SYNTAX, error.message, at, at);
+            compiler.problems.push(TemplateProblem {
+                pointer: String::new(),
+                problem,
+            });
+        }
+        if !compiler.problems.is_empty() {
+            return Err(compiler.problems);
+        }
+        let tail = json[compiler.copied..].into();
+        let inner = Inner {
+            holes: compiler.holes,
+            tail,
+            references: compiler.references,
+        };
         Ok(Self {
-            text: json.into(),
-            references: Vec::new(),
+            inner: Arc::new(inner),
         })
     }
 
     /// Whether the document holds no expression at all.
     pub fn is_constant(&self) -> bool {
-        true
+        self.inner.holes.is_empty()
     }
 
     /// What the document's expressions refer to, each once; slot order of [`render`](Self::render).
     pub fn references(&self) -> &[Reference] {
-        &self.references
+        &self.inner.references.list
     }
 
-    /// Renders to JSON text.
+    /// Renders to JSON text. The limits hold for the whole document.
     pub fn render(
         &self,
-        _inputs: &[Option<&serde_json::Value>],
-        _limits: &Limits,
+        inputs: &[Option<&serde_json::Value>],
+        limits: &Limits,
     ) -> Result<String, Error> {
-        Ok(self.text.to_string())
+        if self.is_constant() {
+            return Ok(self.inner.tail.to_string());
+        }
+        let mut budget = Budget::new(limits);
+        let mut out = String::new();
+        for hole in &self.inner.holes {
+            out.push_str(&hole.before);
+            hole.render(inputs, &mut out, &mut budget)
+                .map_err(|mut error| {
+                    error.pointer = Some(hole.pointer.to_string());
+                    *error.at(0)
+                })?;
+        }
+        out.push_str(&self.inner.tail);
+        Ok(out)
+    }
+}
+
+impl Hole {
+    fn render(
+        &self,
+        inputs: &[Option<&serde_json::Value>],
+        out: &mut String,
+        budget: &mut Budget,
+    ) -> Fallible<()> {
+        // One expression alone keeps its type.
+        if let [Part::Value(hosted)] = &self.parts[..] {
+            let value = hosted.evaluate(inputs, &self.pointer, budget)?;
+            return json::write_output(&value, out, budget)
+                .map_err(|error| error.at(hosted.root.start));
+        }
+        let mut text = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Text(plain) => {
+                    budget.build(plain.len())?;
+                    text.push_str(plain);
+                }
+                Part::Value(hosted) => {
+                    let value = hosted.evaluate(inputs, &self.pointer, budget)?;
+                    append(&value, &mut text, budget)
+                        .map_err(|error| error.at(hosted.root.start))?;
+                }
+            }
+        }
+        budget.build(text.len())?;
+        json::write_string(&text, out);
+        Ok(())
+    }
+}
+
+impl Hosted {
+    fn evaluate<'a>(
+        &'a self,
+        inputs: &[Option<&'a serde_json::Value>],
+        pointer: &str,
+        budget: &mut Budget,
+    ) -> Fallible<Value<'a>> {
+        let value = Evaluator::new(inputs, self.locals, budget).value(&self.root)?;
+        if value.is_undefined() {
+            let place = if pointer.is_empty() {
+                String::new()
+            } else {
+                format!(" at {pointer}")
+            };
+            let message = format!(
+                "`{}`{place} is undefined; allow it with `??` or `?.`",
+                self.source
+            );
+            return Err(failure(TEMPLATE_UNDEFINED, message).at(self.root.start));
+        }
+        Ok(value)
+    }
+}
+
+/// Appends a value that stands inside text.
+fn append(value: &Value<'_>, text: &mut String, budget: &mut Budget) -> Fallible<()> {
+    match value {
+        Value::Null => Ok(()),
+        Value::Array(_) | Value::Object(_) => json::write_output(value, text, budget),
+        _ => {
+            let shown = match json::number_text(value) {
+                Some(number) => Text::built(number),
+                None => value.to_text(budget)?,
+            };
+            budget.build(shown.size())?;
+            text.push_str(&shown.lossy());
+            Ok(())
+        }
+    }
+}
+
+/// Where in the document a compiler stands: a step of the pointer.
+enum Step {
+    Key(String),
+    Index(usize),
+}
+
+struct Compiler<'c> {
+    reader: Reader<'c>,
+    json: &'c str,
+    scope: &'c Scope,
+    limits: &'c Limits,
+    /// One step for each array or object that is open; a loop keeps it, so depth costs no stack.
+    path: Vec<Step>,
+    /// How much of the document the holes cover.
+    copied: usize,
+    holes: Vec<Hole>,
+    references: References,
+    problems: Vec<TemplateProblem>,
+}
+
+impl Compiler<'_> {
+    fn document(&mut self) -> Fallible<()> {
+        loop {
+            if self.value()? {
+                continue;
+            }
+            if !self.next()? {
+                break;
+            }
+        }
+        match self.reader.peek() {
+            None => Ok(()),
+            Some(_) => Err(self.reader.unexpected()),
+        }
+    }
+
+    /// Reads a value, or opens an array or object that is not empty: then a value follows.
+    fn value(&mut self) -> Fallible<bool> {
+        match self.reader.peek() {
+            Some(b'{') => {
+                self.reader.eat(b'{');
+                if self.reader.eat(b'}') {
+                    return Ok(false);
+                }
+                let key = self.key()?;
+                self.path.push(Step::Key(key));
+                Ok(true)
+            }
+            Some(b'[') => {
+                self.reader.eat(b'[');
+                if self.reader.eat(b']') {
+                    return Ok(false);
+                }
+                self.path.push(Step::Index(0));
+                Ok(true)
+            }
+            Some(b'"') => self.string().map(|()| false),
+            _ => self.reader.scalar().map(|_| false),
+        }
+    }
+
+    /// Moves to the next value; `false` when the document is done.
+    fn next(&mut self) -> Fallible<bool> {
+        while let Some(step) = self.path.last_mut() {
+            let more = self.reader.eat(b',');
+            match step {
+                Step::Index(index) if more => {
+                    *index += 1;
+                    return Ok(true);
+                }
+                Step::Key(_) if more => {
+                    let key = self.key()?;
+                    self.path.pop();
+                    self.path.push(Step::Key(key));
+                    return Ok(true);
+                }
+                Step::Index(_) if self.reader.eat(b']') => {}
+                Step::Key(_) if self.reader.eat(b'}') => {}
+                _ => return Err(self.reader.unexpected()),
+            }
+            self.path.pop();
+        }
+        Ok(false)
+    }
+
+    fn key(&mut self) -> Fallible<String> {
+        self.reader.skip_space();
+        let key = self.reader.string()?.lossy().into_owned();
+        if self.reader.eat(b':') {
+            Ok(key)
+        } else {
+            Err(self.reader.unexpected())
+        }
+    }
+
+    fn string(&mut self) -> Fallible<()> {
+        let start = self.reader.position();
+        let text = self.reader.string()?;
+        let text = text.lossy();
+        if !text.contains("{{") {
+            return Ok(());
+        }
+        let pointer = self.pointer();
+        if let Some(parts) = self.parts(&text, &pointer) {
+            let before = self.json[self.copied..start].into();
+            self.copied = self.reader.position();
+            self.holes.push(Hole {
+                before,
+                pointer: pointer.into(),
+                parts,
+            });
+        }
+        Ok(())
+    }
+
+    /// Takes a string apart; `None` when there is a problem with it.
+    fn parts(&mut self, text: &str, pointer: &str) -> Option<Vec<Part>> {
+        let known = self.problems.len();
+        let mut parts = Vec::new();
+        let mut rest = 0;
+        while let Some(open) = text[rest..].find("{{") {
+            if open > 0 {
+                parts.push(Part::Text(text[rest..rest + open].into()));
+            }
+            let start = rest + open + 2;
+            let (mut root, end) = match parser::parse_template(text, start, self.limits) {
+                Ok(parsed) => parsed,
+                Err(problem) => {
+                    // Where the expression would end is unknown, so the rest of the string is too.
+                    self.problems.push(TemplateProblem {
+                        pointer: pointer.to_owned(),
+                        problem,
+                    });
+                    return None;
+                }
+            };
+            match check(&mut root, self.scope, self.limits, &mut self.references) {
+                Ok(locals) => {
+                    let source = text[start..end - 2].trim().into();
+                    parts.push(Part::Value(Hosted {
+                        source,
+                        root,
+                        locals,
+                    }));
+                }
+                Err(problems) => {
+                    let located = |problem| TemplateProblem {
+                        pointer: pointer.to_owned(),
+                        problem,
+                    };
+                    self.problems.extend(problems.into_iter().map(located));
+                }
+            }
+            rest = end;
+        }
+        if rest < text.len() {
+            parts.push(Part::Text(text[rest..].into()));
+        }
+        (self.problems.len() == known).then_some(parts)
+    }
+
+    /// The RFC 6901 pointer of the value being read.
+    fn pointer(&self) -> String {
+        let mut pointer = String::new();
+        for step in &self.path {
+            pointer.push('/');
+            match step {
+                Step::Key(key) => pointer.push_str(&key.replace('~', "~0").replace('/', "~1")),
+                Step::Index(index) => pointer.push_str(&index.to_string()),
+            }
+        }
+        pointer
     }
 }

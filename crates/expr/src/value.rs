@@ -1,40 +1,322 @@
 //! The values expressions compute with.
+//!
+//! Inputs are borrowed and never copied; only what an expression builds is owned. Values never
+//! change, so sharing them is invisible. There are no function values: functions exist only as
+//! arguments of methods.
 
-use std::marker::PhantomData;
+use std::rc::Rc;
+
+use indexmap::IndexMap;
+use serde_json::Value as Json;
 
 use crate::Error;
+use crate::json;
+use crate::limits::{Budget, check_depth};
+use crate::problem::Fallible;
+use crate::text::Text;
+
+/// Integers up to here are exact as JavaScript numbers.
+const SAFE_INTEGER: i64 = 9_007_199_254_740_991;
 
 /// What an expression comes to, borrowed from its inputs where possible.
 #[derive(Clone, Debug)]
 pub enum Value<'a> {
     /// JavaScript's `undefined`.
-    Undefined(PhantomData<&'a ()>),
+    Undefined,
+    /// `null`.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A number.
+    Number(f64),
+    /// An integer of an input that no JavaScript number holds exactly. It keeps its digits as
+    /// long as it is only passed on and is rounded as soon as it is computed with.
+    Exact(&'a serde_json::Number),
+    /// A string.
+    String(Text<'a>),
+    /// An array.
+    Array(List<'a>),
+    /// An object.
+    Object(Record<'a>),
+}
+
+/// An array's elements.
+#[derive(Clone, Debug)]
+pub enum List<'a> {
+    /// Part of an input.
+    Borrowed(&'a Vec<Json>),
+    /// Built by the expression.
+    Built(Rc<BuiltList<'a>>),
+}
+
+/// Elements the expression built.
+#[derive(Debug)]
+pub struct BuiltList<'a> {
+    items: Vec<Value<'a>>,
+    depth: usize,
+}
+
+/// An object's properties.
+#[derive(Clone, Debug)]
+pub enum Record<'a> {
+    /// Part of an input.
+    Borrowed(&'a serde_json::Map<String, Json>),
+    /// Built by the expression.
+    Built(Rc<BuiltRecord<'a>>),
+}
+
+/// Properties the expression built, in JavaScript's order.
+#[derive(Debug)]
+pub struct BuiltRecord<'a> {
+    entries: IndexMap<Text<'a>, Value<'a>>,
+    depth: usize,
 }
 
 impl Value<'_> {
     /// JavaScript's truthiness.
     pub fn is_truthy(&self) -> bool {
-        false
+        match self {
+            Self::Undefined | Self::Null => false,
+            Self::Bool(value) => *value,
+            Self::Number(number) => *number != 0.0 && !number.is_nan(),
+            Self::String(text) => !text.is_empty(),
+            Self::Exact(_) | Self::Array(_) | Self::Object(_) => true,
+        }
     }
 
     /// Whether this is `undefined`.
     pub fn is_undefined(&self) -> bool {
-        true
+        matches!(self, Self::Undefined)
     }
 
-    /// JavaScript's `String(value)`.
+    /// JavaScript's `String(value)`, with U+FFFD for lone surrogates.
     pub fn to_display_string(&self) -> Result<String, Error> {
-        Ok("undefined".to_owned())
+        let mut budget = Budget::for_output(self.depth() > 0);
+        let text = self.to_text(&mut budget).map_err(|error| *error.at(0))?;
+        Ok(text.lossy().into_owned())
     }
 
-    /// Appends what `JSON.stringify` gives.
+    /// Appends the value as JSON: what `JSON.stringify` gives, with U+FFFD for lone surrogates.
+    /// What comes unchanged from an input keeps the digits of its integers and the order of
+    /// its keys. `undefined` has no JSON and is an error.
     pub fn write_json(&self, out: &mut String) -> Result<(), Error> {
-        out.push_str("null");
-        Ok(())
+        let mut budget = Budget::for_output(self.depth() > 0);
+        json::write_output(self, out, &mut budget).map_err(|error| *error.at(0))
     }
 
-    /// The value as plain JSON.
-    pub fn to_json(&self) -> Result<serde_json::Value, Error> {
-        Ok(serde_json::Value::Null)
+    /// The value as plain JSON, as [`write_json`](Self::write_json) would write it.
+    pub fn to_json(&self) -> Result<Json, Error> {
+        let mut budget = Budget::for_output(self.depth() > 0);
+        json::to_json(self, &mut budget).map_err(|error| *error.at(0))
+    }
+}
+
+impl<'a> Value<'a> {
+    /// Wraps a part of an input; nothing is copied.
+    #[inline]
+    pub(crate) fn from_json(json: &'a Json) -> Self {
+        match json {
+            Json::Null => Self::Null,
+            Json::Bool(value) => Self::Bool(*value),
+            Json::Number(number) => from_number(number),
+            Json::String(text) => Self::String(Text::Borrowed(text)),
+            Json::Array(items) => Self::Array(List::Borrowed(items)),
+            Json::Object(map) => Self::Object(Record::Borrowed(map)),
+        }
+    }
+
+    pub(crate) fn text(text: impl Into<String>) -> Self {
+        Self::String(Text::built(text.into()))
+    }
+
+    /// The number this is, if it is one.
+    #[inline]
+    pub(crate) fn as_number(&self) -> Option<f64> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Exact(number) => Some(number.as_f64().unwrap_or(f64::NAN)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_nullish(&self) -> bool {
+        matches!(self, Self::Undefined | Self::Null)
+    }
+
+    /// How deep built arrays and objects sit in one another; borrowed ones count as nothing.
+    fn depth(&self) -> usize {
+        match self {
+            Self::Array(List::Built(list)) => list.depth,
+            Self::Object(Record::Built(record)) => record.depth,
+            _ => 0,
+        }
+    }
+}
+
+fn from_number(number: &serde_json::Number) -> Value<'_> {
+    match number.as_i64() {
+        Some(integer) if integer.abs_diff(0) <= SAFE_INTEGER.unsigned_abs() => {
+            Value::Number(integer as f64)
+        }
+        None if number.is_f64() => Value::Number(number.as_f64().unwrap_or(f64::NAN)),
+        _ => Value::Exact(number),
+    }
+}
+
+/// The bytes one element of a built array costs.
+pub(crate) const ITEM_SIZE: usize = size_of::<Value<'static>>();
+
+/// The bytes one property of a built object costs beside its key.
+pub(crate) const ENTRY_SIZE: usize = 2 * ITEM_SIZE + 16;
+
+impl<'a> List<'a> {
+    /// A new array. The elements are paid for by whoever collected them.
+    pub(crate) fn built(items: Vec<Value<'a>>) -> Fallible<Self> {
+        let depth = 1 + items.iter().map(Value::depth).max().unwrap_or(0);
+        check_depth(depth)?;
+        Ok(Self::Built(Rc::new(BuiltList { items, depth })))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Borrowed(items) => items.len(),
+            Self::Built(list) => list.items.len(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> Option<Value<'a>> {
+        match self {
+            Self::Borrowed(items) => items.get(index).map(Value::from_json),
+            Self::Built(list) => list.items.get(index).cloned(),
+        }
+    }
+
+    /// An element by a position that may be no index at all.
+    #[inline]
+    pub(crate) fn get_number(&self, position: f64) -> Value<'a> {
+        let index = position as usize;
+        if index as f64 != position {
+            return Value::Undefined;
+        }
+        self.get(index).unwrap_or(Value::Undefined)
+    }
+
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Value<'a>> + ExactSizeIterator {
+        (0..self.len()).map(|index| self.get(index).unwrap_or(Value::Undefined))
+    }
+
+    pub(crate) fn is_same(&self, other: &List<'_>) -> bool {
+        match (self, other) {
+            (Self::Borrowed(one), List::Borrowed(two)) => std::ptr::eq(*one, *two),
+            (Self::Built(one), List::Built(two)) => {
+                Rc::as_ptr(one).addr() == Rc::as_ptr(two).addr()
+            }
+            _ => false,
+        }
+    }
+}
+
+impl<'a> Record<'a> {
+    /// A new object. The entries are paid for by whoever collected them.
+    pub(crate) fn built(mut entries: IndexMap<Text<'a>, Value<'a>>) -> Fallible<Self> {
+        let depth = 1 + entries.values().map(Value::depth).max().unwrap_or(0);
+        check_depth(depth)?;
+        if entries.keys().any(|key| array_index(key).is_some()) {
+            // Stable, so other keys stay in the order they came in.
+            entries.sort_by(|one, _, two, _| index_order(array_index(one), array_index(two)));
+        }
+        Ok(Self::Built(Rc::new(BuiltRecord { entries, depth })))
+    }
+
+    pub(crate) fn get(&self, key: &Text<'_>) -> Option<Value<'a>> {
+        match self {
+            Self::Borrowed(map) => map.get(key.as_str()?).map(Value::from_json),
+            Self::Built(record) => find(&record.entries, key).cloned(),
+        }
+    }
+
+    /// The properties in JavaScript's order: array indices first, ascending.
+    pub(crate) fn entries(&self) -> Vec<(Text<'a>, Value<'a>)> {
+        let mut entries: Vec<_> = self.stored().collect();
+        if let Self::Borrowed(_) = self
+            && entries.iter().any(|(key, _)| array_index(key).is_some())
+        {
+            entries.sort_by(|(one, _), (two, _)| index_order(array_index(one), array_index(two)));
+        }
+        entries
+    }
+
+    /// The properties in the order they are stored in.
+    pub(crate) fn stored(&self) -> Box<dyn Iterator<Item = (Text<'a>, Value<'a>)> + '_> {
+        match self {
+            Self::Borrowed(map) => Box::new(
+                map.iter()
+                    .map(|(key, value)| (Text::Borrowed(key.as_str()), Value::from_json(value))),
+            ),
+            Self::Built(record) => Box::new(
+                record
+                    .entries
+                    .iter()
+                    .map(|(key, value)| (key.clone(), value.clone())),
+            ),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Borrowed(map) => map.len(),
+            Self::Built(record) => record.entries.len(),
+        }
+    }
+
+    pub(crate) fn is_same(&self, other: &Record<'_>) -> bool {
+        match (self, other) {
+            (Self::Borrowed(one), Record::Borrowed(two)) => std::ptr::eq(*one, *two),
+            (Self::Built(one), Record::Built(two)) => {
+                Rc::as_ptr(one).addr() == Rc::as_ptr(two).addr()
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Looks a key up that may live shorter than the map's own keys.
+fn find<'m, 'a>(
+    entries: &'m IndexMap<Text<'a>, Value<'a>>,
+    key: &Text<'_>,
+) -> Option<&'m Value<'a>> {
+    entries.get(&Lookup(key))
+}
+
+/// A key to look up, free of the lifetime of the map's keys.
+#[derive(Hash)]
+struct Lookup<'k, 'b>(&'k Text<'b>);
+
+impl<'a> indexmap::Equivalent<Text<'a>> for Lookup<'_, '_> {
+    fn equivalent(&self, key: &Text<'a>) -> bool {
+        match (self.0, key) {
+            (Text::Wide(one), Text::Wide(two)) => one == two,
+            (one, two) => one.as_str().is_some() && one.as_str() == two.as_str(),
+        }
+    }
+}
+
+/// The array index a key spells, if it is one: such keys come first in every enumeration.
+pub(crate) fn array_index(key: &Text<'_>) -> Option<u32> {
+    let text = key.as_str()?;
+    let canonical = text == "0" || text.starts_with(|first: char| ('1'..='9').contains(&first));
+    if !canonical || text.len() > 10 {
+        return None;
+    }
+    text.parse().ok().filter(|index| *index != u32::MAX)
+}
+
+fn index_order(one: Option<u32>, two: Option<u32>) -> std::cmp::Ordering {
+    match (one, two) {
+        (Some(one), Some(two)) => one.cmp(&two),
+        (Some(_), None) => std::cmp::Ordering::Less,
+        (None, Some(_)) => std::cmp::Ordering::Greater,
+        (None, None) => std::cmp::Ordering::Equal,
     }
 }

@@ -1,1 +1,14 @@
-//! The shard: many runs, their inputs, appends, effects and deadlines, without a clock or a backend
+//! The shard: many runs, their inputs, appends, effects and deadlines.
+//!
+//! Synchronous and pure: time and randomness are arguments, the store's answers are
+//! inputs, and nothing here knows a clock, a thread or a backend. The engine drives
+//! it with tokio, the simulator with a seeded loop.
+
+pub mod codec;
+mod deadline;
+mod gate;
+mod row;
+mod shard;
+
+pub use row::{resource_rows, row};
+pub use shard::{Begin, Command, CommandId, Effect, Input, Options, Shard, Start};

@@ -1,1 +1,41 @@
-//! The embedded store: SQLite in WAL mode, one writer thread, group commit
+//! The embedded store: SQLite in WAL mode, one writer thread, group commit.
+//!
+//! A data directory holds `windlass.db` with its write-ahead log, `blobs/` with the values
+//! too large for it, and `lock`. One process holds the lock and writes; others read.
+//!
+//! ```no_run
+//! use windlass_store::Store;
+//! use windlass_store_embedded::{EmbeddedStore, Options};
+//!
+//! # fn main() -> Result<(), windlass_store::Error> {
+//! let opened = EmbeddedStore::open("data".as_ref(), Options::default())?;
+//! assert!(opened.store.is_holder());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Everything is durable when its future is ready, and not before. It does not know what
+//! records mean, nor any engine.
+
+mod blob;
+mod catalogue;
+mod check;
+mod claim;
+mod codec;
+mod connect;
+mod error;
+mod files;
+mod inbox;
+mod journal;
+mod lock;
+mod log;
+mod query;
+mod queue;
+mod reader;
+mod store;
+mod wal;
+mod writer;
+
+pub use lock::Holder;
+pub use store::{EmbeddedStore, Opened, Options};
+pub use windlass_store::Error as OpenError;

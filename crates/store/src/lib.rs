@@ -108,6 +108,15 @@ pub trait Queries: Send + Sync + 'static {
     /// A run's resource links.
     fn resources(&self, run: RunId) -> Result<Vec<ResourceRow>, Error>;
 
+    /// One resource link: the first that was made wins.
+    fn resource(
+        &self,
+        tenant: Option<&str>,
+        system: &str,
+        kind: &str,
+        id: &str,
+    ) -> Result<Option<ResourceRow>, Error>;
+
     /// Replaces rows that derive from the log (for `rebuild`): the rows of these runs and
     /// their resource links. Durable on return.
     fn replace_rows(&self, rows: Vec<(RunRow, Vec<ResourceRow>)>)

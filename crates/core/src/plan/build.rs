@@ -9,7 +9,7 @@ use windlass_expr::{Expression, Limits, Reference, Scope, Template, TemplateProb
 use super::{
     Edge, EdgeIndex, EdgeKind, NO_CONDITION, Node, NodeIndex, Parameters, Plan, Rare, Switch,
 };
-use crate::definition::{self, Definition, ExecutionMode, Join, When};
+use crate::definition::{self, Definition, ExecutionMode, Join, Json, When, scope};
 
 /// Why a definition could not become a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,10 +67,10 @@ impl Plan {
         let edges = Edges::collect(&definition)?;
         let count = definition.nodes.len();
         let (outgoing, incoming, incoming_edges) = adjacency(count, &edges.list);
-        let scope = output_scope();
+        let names = scope::plain(&scope::BodyNames::top());
         let output = match &definition.output {
             Some(text) => Some(
-                Template::compile(text.get(), &scope, &Limits::default())
+                Template::compile(text.get(), &names, &Limits::default())
                     .map_err(|problems| BuildError::Invalid(first_message(&problems)))?,
             ),
             None => None,
@@ -206,7 +206,7 @@ impl Edges {
             conditions: Vec::new(),
             known: HashMap::new(),
             switches: BTreeMap::new(),
-            scope: edge_scope(),
+            scope: scope::edge(&scope::BodyNames::top()),
         };
         for (index, node) in nodes.iter().enumerate() {
             edges.add_node(nodes, index as NodeIndex, node)?;
@@ -367,10 +367,10 @@ fn build_node(
         .action_type
         .ok_or_else(|| BuildError::Invalid(format!("node '{}' has no actionType", node.id)))?;
     let policies = node.policies.map(|policies| *policies).unwrap_or_default();
-    let scope = set_vars_scope();
+    let names = scope::set_vars(&scope::BodyNames::top());
     let mut set_vars = Vec::new();
     for (name, text) in node.set_vars.map(|vars| *vars).unwrap_or_default() {
-        let template = Template::compile(text.get(), &scope, &Limits::default())
+        let template = Template::compile(text.get(), &names, &Limits::default())
             .map_err(|problems| BuildError::Invalid(first_message(&problems)))?;
         set_vars.push((name, template));
     }
@@ -386,20 +386,35 @@ fn build_node(
         && rare.retry.is_none()
         && rare.set_vars.is_empty()
         && rare.switch.is_none();
+    let parameters = match (&*action, node.parameters) {
+        ("core.script", Some(text)) => Some(script_parameters(&text)),
+        (_, Some(text)) => Some(text.into()),
+        (_, None) => None,
+    };
     Ok(Node {
         id: node.id,
         action: actions.intern(action),
-        parameters: node.parameters.map(|text| {
-            Box::new(Parameters::new(Box::<str>::from(Box::<
-                serde_json::value::RawValue,
-            >::from(text))))
-        }),
+        parameters: parameters.map(|text| Box::new(Parameters::new(text))),
         rare: if is_common {
             None
         } else {
             Some(Box::new(rare))
         },
     })
+}
+
+/// `core.script` takes a bare expression, which is the template of its own value.
+fn script_parameters(text: &Json) -> Box<str> {
+    let parsed = serde_json::from_str::<BTreeMap<String, serde_json::Value>>(text.get());
+    let Ok(mut parameters) = parsed else {
+        return text.get().into();
+    };
+    if let Some(serde_json::Value::String(expression)) = parameters.get_mut("expression")
+        && !expression.contains("{{")
+    {
+        *expression = format!("{{{{ {expression} }}}}");
+    }
+    serde_json::json!(parameters).to_string().into()
 }
 
 type Adjacency = (Vec<EdgeIndex>, Vec<u32>, Vec<EdgeIndex>);
@@ -474,24 +489,7 @@ pub(super) fn first_message(problems: &[TemplateProblem]) -> String {
     message(problems.first().map(|problem| &problem.problem))
 }
 
+/// What a node's parameters may name.
 pub(super) fn parameters_scope() -> Scope {
-    Scope::new(
-        &["trigger", "$", "vars", "run", "now", "uuid"],
-        &["context.data", "secrets"],
-    )
-}
-
-fn output_scope() -> Scope {
-    Scope::new(
-        &["trigger", "$", "vars", "run", "now", "uuid"],
-        &["context.data"],
-    )
-}
-
-fn edge_scope() -> Scope {
-    output_scope().with_value("output").with_value("error")
-}
-
-fn set_vars_scope() -> Scope {
-    output_scope().with_value("output")
+    scope::parameters(&scope::BodyNames::top())
 }

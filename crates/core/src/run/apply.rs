@@ -79,6 +79,7 @@ impl Run {
             created_at: at,
             started_at: None,
             ended_at: None,
+            clock_from: None,
             records: 0,
             edges: vec![EdgeState::Unresolved; plan.edges().len()],
             nodes,
@@ -169,6 +170,9 @@ impl Run {
                     .iter()
                     .map(|node| self.node(node))
                     .collect::<Result<Vec<_>, _>>()?;
+                if self.status.is_final() {
+                    self.clock_from = Some(at);
+                }
                 self.reopen(&nodes, changes);
             }
             Event::Recovered {} => self.recovered_by_another(changes),
@@ -188,6 +192,7 @@ impl Run {
         }
         self.status = RunStatus::Running;
         self.started_at = Some(at);
+        self.clock_from = Some(at);
         let plan = self.plan.clone();
         for &node in plan.entries() {
             self.make_ready(node, changes);
@@ -212,6 +217,7 @@ impl Run {
             }
             AttemptResult::Failed(error) => (NodeStatus::Failed, Some(error)),
             AttemptResult::Skipped {} => (NodeStatus::Skipped, None),
+            AttemptResult::Stopped {} => (NodeStatus::Cancelled, None),
             AttemptResult::Retrying { due, .. } => {
                 self.nodes[node as usize].attempt += 1;
                 self.nodes[node as usize].deliveries = 0;

@@ -37,8 +37,8 @@ impl Run {
             self.node_status(node),
             NodeStatus::Queued | NodeStatus::Waiting
         );
-        self.nodes[node as usize].unstarted =
-            status == NodeStatus::Cancelled && waited && !self.nodes[node as usize].stopping;
+        let state = &mut self.nodes[node as usize];
+        state.unstarted = status == NodeStatus::Cancelled && waited && !state.stopping;
         self.set_status(node, status);
         self.due.remove(&node);
         self.nodes[node as usize].stopping = false;

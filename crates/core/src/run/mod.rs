@@ -41,6 +41,8 @@ pub struct Run {
     created_at: Millis,
     started_at: Option<Millis>,
     ended_at: Option<Millis>,
+    /// From when the run's own time counts: its start, or the reattempt that re-opened it.
+    clock_from: Option<Millis>,
     /// How many records have been folded in.
     records: u64,
     nodes: Vec<NodeState>,
@@ -231,7 +233,7 @@ impl Run {
 
     /// When the run's own time is over.
     pub fn timeout_at(&self) -> Option<Millis> {
-        Some(self.started_at?.plus(self.plan.run_timeout_ms()?))
+        Some(self.clock_from?.plus(self.plan.run_timeout_ms()?))
     }
 
     /// Whether the attempt is the node's open one.

@@ -21,6 +21,11 @@ impl Run {
         }
     }
 
+    /// Whether an open attempt may still be handed to a worker.
+    pub fn may_hand_out(&self, node: NodeIndex) -> bool {
+        !self.state(node).stopping && self.may_start(node)
+    }
+
     pub(crate) fn stopping(
         &mut self,
         stopping: &Stopping,

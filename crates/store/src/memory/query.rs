@@ -57,6 +57,21 @@ impl Queries for MemoryStore {
         Ok(state.resources.get(&run).cloned().unwrap_or_default())
     }
 
+    fn resource(
+        &self,
+        tenant: Option<&str>,
+        system: &str,
+        kind: &str,
+        id: &str,
+    ) -> Result<Option<ResourceRow>, Error> {
+        let state = self.state();
+        let found = state.resources.values().flatten().find(|row| {
+            row.tenant.as_deref() == tenant
+                && (&*row.system, &*row.kind, &*row.id) == (system, kind, id)
+        });
+        Ok(found.cloned())
+    }
+
     fn replace_rows(
         &self,
         rows: Vec<(RunRow, Vec<ResourceRow>)>,

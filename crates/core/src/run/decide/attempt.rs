@@ -57,6 +57,11 @@ impl Run {
         if !self.is_open(node, attempt) {
             return Err(Refusal::NotOpen);
         }
+        // Nobody asked it to stop, as far as the log knows: the worker is going away, and
+        // the attempt stays open for whoever comes next.
+        if matches!(report.outcome, Outcome::Stopped) && !self.state(node).stopping {
+            return Err(Refusal::NotNow("the attempt was not told to stop"));
+        }
         let mut decision = Decision::default();
         let mut vars = Vec::new();
         let outcome = match &report.outcome {
@@ -70,7 +75,10 @@ impl Run {
             other => other.clone(),
         };
         let (result, digest) = self.result(node, &outcome, facts, &mut decision);
-        let ends = !matches!(result, AttemptResult::Retrying { .. });
+        let ends = !matches!(
+            result,
+            AttemptResult::Retrying { .. } | AttemptResult::Stopped {}
+        );
         let ancestry = ends.then(|| self.ancestry_of(node, attempt, &digest));
         let parameters = report
             .parameters
@@ -112,6 +120,7 @@ impl Run {
                 output.digest(),
             ),
             Outcome::Skipped => (AttemptResult::Skipped {}, Digest::of(b"null")),
+            Outcome::Stopped => (AttemptResult::Stopped {}, Digest::of(b"null")),
             Outcome::Failed(failure) => {
                 let error = failure.payload();
                 let stored: Stored = decision.store(&error);

@@ -112,6 +112,8 @@ pub enum Outcome {
     Failed(Failure),
     /// There was nothing to do.
     Skipped,
+    /// It was told to stop, and did: the node is Cancelled without waiting for the grace.
+    Stopped,
 }
 
 /// An error, as it is stored and shown.

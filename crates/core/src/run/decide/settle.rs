@@ -133,7 +133,7 @@ impl Run {
         let mut sinks = self.plan.sinks();
         if let (Some(only), None) = (sinks.next(), sinks.next()) {
             return if self.succeeded(only) {
-                text(only)
+                text(only).to_owned()
             } else {
                 "null".to_owned()
             };

@@ -1,0 +1,67 @@
+//! `core.fail`: fails, so that failure routes and retries can be tried out.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windlass_engine::{Action, ActionError, Context, Reply};
+
+/// Fails.
+#[derive(Clone, Copy, Debug)]
+pub struct Fail;
+
+/// How to fail.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Parameters {
+    /// The error's message.
+    message: Option<String>,
+    /// The error's code; `FAILED` by default.
+    code: Option<String>,
+    /// Whether another attempt might succeed.
+    #[serde(default)]
+    retriable: bool,
+    /// Succeed from this attempt on.
+    until_attempt: Option<u32>,
+}
+
+/// What a success says.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// The attempt that succeeded.
+    attempt: u32,
+}
+
+impl Action for Fail {
+    type Parameters = Parameters;
+    type Output = Output;
+
+    fn name(&self) -> &str {
+        "core.fail"
+    }
+
+    fn description(&self) -> &str {
+        "Fails; with `untilAttempt: n` it succeeds from attempt n on."
+    }
+
+    async fn run(
+        &self,
+        context: Context,
+        parameters: Parameters,
+    ) -> Result<Reply<Output>, ActionError> {
+        let attempt = context.attempt;
+        if parameters
+            .until_attempt
+            .is_some_and(|until| attempt >= until)
+        {
+            return Ok(Reply::new(Output { attempt }));
+        }
+        let code = parameters.code.as_deref().unwrap_or("FAILED");
+        let message = parameters
+            .message
+            .unwrap_or_else(|| "failed, as told".to_owned());
+        // Failing until an attempt makes sense only if there is another one.
+        if parameters.retriable || parameters.until_attempt.is_some() {
+            return Err(ActionError::retriable(code, message));
+        }
+        Err(ActionError::failed(code, message))
+    }
+}

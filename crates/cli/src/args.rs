@@ -1,0 +1,408 @@
+//! The command line, as clap reads it. Settings that a file or a variable can give as
+//! well are resolved in `config`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Durable DAG workflows: describe a process as a graph, and it runs to its end.
+#[derive(Debug, Parser)]
+#[command(
+    name = "windlass",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true
+)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every command.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Global {
+    /// How results are written to stdout
+    #[arg(long, global = true, value_enum, value_name = "FORMAT")]
+    pub(crate) output: Option<Format>,
+    /// Short for --output json
+    #[arg(long, global = true, conflicts_with = "output")]
+    pub(crate) json: bool,
+    /// Where runs and definitions are kept [default: ./.windlass]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Act on a running server instead of a data directory
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) server: Option<String>,
+    /// Bearer token for --server
+    #[arg(long, global = true, value_name = "TOKEN", requires = "server")]
+    pub(crate) token: Option<String>,
+}
+
+/// How results are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Table,
+    /// For programs
+    Json,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a definition to its end, durably, with live progress
+    Run(Run),
+    /// Check definitions: every problem, with its place and a suggestion
+    Validate(Validate),
+    /// Draw the graph of a definition or a run
+    Graph(Graph),
+    /// Add a definition to the catalogue as a new version
+    Publish(Publish),
+    /// List workflows, or look at one
+    Workflows(Workflows),
+    /// Compare two versions of a workflow
+    Diff(Diff),
+    /// List runs, newest first
+    Runs(Runs),
+    /// Show a run
+    Show(Show),
+    /// Follow a run until it ends
+    Watch(Watch),
+    /// Print a run's output
+    Result(RunReference),
+    /// Print what happened in a run
+    Events(Events),
+    /// Say what a run, or one of its nodes, waits for
+    Why(Why),
+    /// End a run: running work is told to stop
+    Cancel(Act),
+    /// Start nothing more until the run is resumed
+    Pause(Act),
+    /// Carry an interrupted or paused run on
+    Resume(Resume),
+    /// Try failed or cancelled nodes of a run again
+    Reattempt(Reattempt),
+    /// Print a run's graph as JSON
+    Export(RunReference),
+    /// Check a run's log and its chain of ancestry
+    Verify(RunReference),
+    /// Rebuild everything that derives from the logs
+    Rebuild,
+    /// Copy the data directory into one file, also while it is in use
+    Backup(Backup),
+    /// Make a data directory from a backup
+    Restore(Restore),
+    /// Check the installation, and say what to do about each finding
+    Doctor,
+    /// Print the settings in force, and where each comes from
+    Config,
+    /// Print the JSON Schema of definitions
+    Schema,
+    /// List the known actions with their parameters
+    Actions(Actions),
+    /// Print a shell's completion script
+    Completions(Completions),
+    /// Measure this machine against its own disk
+    Bench(Bench),
+}
+
+/// Names a run.
+#[derive(Debug, Args)]
+pub(crate) struct RunReference {
+    /// An id, a unique prefix of one, @last, or @last:workflow-id
+    #[arg(value_name = "RUN")]
+    pub(crate) run: String,
+}
+
+/// `windlass run`
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// A definition in JSON or YAML
+    pub(crate) file: PathBuf,
+    /// What the run is started with: JSON, or @file
+    #[arg(long, value_name = "JSON|@FILE")]
+    pub(crate) trigger: Option<String>,
+    /// Running it twice with the same id starts it once
+    #[arg(long, value_name = "ID")]
+    pub(crate) request_id: Option<String>,
+    /// Change trigger.x, vars.x or nodes.N.parameters.x before the start
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Add a label to the run
+    #[arg(long = "label", value_name = "KEY=VALUE")]
+    pub(crate) labels: Vec<String>,
+    /// Queue the run durably, print its id, and return
+    #[arg(long)]
+    pub(crate) detach: bool,
+    /// Stop waiting after this many seconds (exit 7); the run stays resumable
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) wait: Option<f64>,
+    /// How many actions run at once
+    #[arg(long, value_name = "N")]
+    pub(crate) max_parallel: Option<u32>,
+    /// No live progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// `windlass validate`
+#[derive(Debug, Args)]
+pub(crate) struct Validate {
+    /// Definitions in JSON or YAML
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// `windlass graph`
+#[derive(Debug, Args)]
+pub(crate) struct Graph {
+    /// A definition's file, or a run
+    #[arg(value_name = "FILE|RUN")]
+    pub(crate) subject: String,
+    /// How to draw it
+    #[arg(long, value_enum, default_value = "ascii")]
+    pub(crate) format: GraphFormat,
+}
+
+/// How a graph is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GraphFormat {
+    /// For Markdown
+    Mermaid,
+    /// For Graphviz
+    Dot,
+    /// A picture
+    Svg,
+    /// For the terminal
+    Ascii,
+}
+
+/// `windlass publish`
+#[derive(Debug, Args)]
+pub(crate) struct Publish {
+    /// A definition in JSON or YAML
+    pub(crate) file: PathBuf,
+}
+
+/// `windlass workflows`
+#[derive(Debug, Args)]
+pub(crate) struct Workflows {
+    #[command(subcommand)]
+    pub(crate) command: Option<WorkflowsCommand>,
+}
+
+/// What to do with a workflow.
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkflowsCommand {
+    /// Print a definition
+    Show {
+        /// The workflow
+        id: String,
+        /// Which version; the newest by default
+        #[arg(long)]
+        version: Option<u32>,
+    },
+    /// Refuse new runs of a workflow
+    Disable {
+        /// The workflow
+        id: String,
+    },
+    /// Allow new runs of a workflow again
+    Enable {
+        /// The workflow
+        id: String,
+    },
+    /// List the versions of a workflow
+    Versions {
+        /// The workflow
+        id: String,
+    },
+}
+
+/// `windlass diff`
+#[derive(Debug, Args)]
+pub(crate) struct Diff {
+    /// The workflow
+    pub(crate) id: String,
+    /// One version, e.g. 1 or v1
+    pub(crate) from: String,
+    /// The other version
+    pub(crate) to: String,
+}
+
+/// `windlass runs`
+#[derive(Debug, Args)]
+pub(crate) struct Runs {
+    /// Of this workflow
+    #[arg(long, value_name = "ID")]
+    pub(crate) workflow: Option<String>,
+    /// In this status; may be repeated
+    #[arg(long, value_name = "STATUS")]
+    pub(crate) status: Vec<String>,
+    /// Created since: 15m, 2h, 7d, or a moment such as 2026-01-31T12:00:00Z
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<String>,
+    /// With this label; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) label: Vec<String>,
+    /// At most this many
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub(crate) limit: usize,
+    /// Where the last page ended
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) cursor: Option<String>,
+}
+
+/// `windlass show`
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// An id, a unique prefix of one, @last, or @last:workflow-id
+    #[arg(value_name = "RUN")]
+    pub(crate) run: String,
+    /// Add actions (every attempt), resources or events
+    #[arg(long, value_delimiter = ',', value_name = "WHAT")]
+    pub(crate) include: Vec<Include>,
+    /// Only these nodes, by instance path
+    #[arg(long, value_delimiter = ',', value_name = "NODE")]
+    pub(crate) nodes: Vec<String>,
+}
+
+/// What to show besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Include {
+    /// Every attempt
+    Actions,
+    /// Links to what was made elsewhere
+    Resources,
+    /// What happened
+    Events,
+}
+
+/// `windlass watch`
+#[derive(Debug, Args)]
+pub(crate) struct Watch {
+    /// An id, a unique prefix of one, @last, or @last:workflow-id
+    #[arg(value_name = "RUN")]
+    pub(crate) run: String,
+    /// Stop watching after this many seconds (exit 7)
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) wait: Option<f64>,
+}
+
+/// `windlass events`
+#[derive(Debug, Args)]
+pub(crate) struct Events {
+    /// An id, a unique prefix of one, @last, or @last:workflow-id
+    #[arg(value_name = "RUN")]
+    pub(crate) run: String,
+    /// Only events after this position
+    #[arg(long, default_value_t = 0, value_name = "POSITION")]
+    pub(crate) after: u64,
+}
+
+/// `windlass why`
+#[derive(Debug, Args)]
+pub(crate) struct Why {
+    /// An id, a unique prefix of one, @last, or @last:workflow-id
+    #[arg(value_name = "RUN")]
+    pub(crate) run: String,
+    /// A node instance; every unfinished one by default
+    pub(crate) node: Option<String>,
+}
+
+/// Which runs to act on, and how.
+#[derive(Debug, Args)]
+pub(crate) struct Act {
+    /// An id, a unique prefix of one, @last, or @last:workflow-id
+    #[arg(value_name = "RUN", required_unless_present = "filter")]
+    pub(crate) run: Option<String>,
+    /// Act on many: workflow=ID, status=STATUS, label.KEY=VALUE, since=TIME
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with = "run")]
+    pub(crate) filter: Vec<String>,
+    /// Say what would happen, and do nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Why; it is recorded
+    #[arg(long)]
+    pub(crate) reason: Option<String>,
+}
+
+/// `windlass resume`
+#[derive(Debug, Args)]
+pub(crate) struct Resume {
+    #[command(flatten)]
+    pub(crate) act: Act,
+    /// Stop waiting after this many seconds (exit 7); the run stays resumable
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) wait: Option<f64>,
+    /// No live progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// `windlass reattempt`
+#[derive(Debug, Args)]
+pub(crate) struct Reattempt {
+    /// An id, a unique prefix of one, @last, or @last:workflow-id
+    #[arg(value_name = "RUN", required_unless_present = "filter")]
+    pub(crate) run: Option<String>,
+    /// Which nodes; every cancelled or unhandled failed one by default
+    #[arg(value_name = "NODE")]
+    pub(crate) nodes: Vec<String>,
+    /// Act on many: workflow=ID, status=STATUS, label.KEY=VALUE, since=TIME
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with_all = ["run", "nodes"])]
+    pub(crate) filter: Vec<String>,
+    /// Say what would happen, and do nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Why; it is recorded
+    #[arg(long)]
+    pub(crate) reason: Option<String>,
+    /// Stop waiting after this many seconds (exit 7); the run stays resumable
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) wait: Option<f64>,
+    /// No live progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// `windlass backup`
+#[derive(Debug, Args)]
+pub(crate) struct Backup {
+    /// The file to make; it must not exist
+    pub(crate) file: PathBuf,
+}
+
+/// `windlass restore`
+#[derive(Debug, Args)]
+pub(crate) struct Restore {
+    /// A backup
+    pub(crate) file: PathBuf,
+}
+
+/// `windlass actions`
+#[derive(Debug, Args)]
+pub(crate) struct Actions {
+    /// Only this one, with its schemas
+    pub(crate) name: Option<String>,
+}
+
+/// `windlass completions`
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// Which shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// `windlass bench`
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    /// Smaller numbers, for a quick look
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Only figures whose name contains this
+    #[arg(long, value_name = "NAME")]
+    pub(crate) only: Option<String>,
+}

@@ -1,0 +1,128 @@
+//! What is measured, one figure a function.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{Bench, Rig, disk, graphs};
+use crate::exit::{Exit, Failure};
+
+/// A figure's name and how it is measured.
+pub(crate) struct Figure {
+    pub(crate) name: &'static str,
+    pub(crate) run: fn(Bench<'_>) -> Measuring<'_>,
+}
+
+type Measuring<'a> = Pin<Box<dyn Future<Output = Result<Value, Failure>> + 'a>>;
+
+/// All figures that run in this process.
+pub(crate) const ALL: [Figure; 5] = [
+    Figure {
+        name: "chain",
+        run: |bench| Box::pin(chain(bench, "core.echo")),
+    },
+    Figure {
+        name: "chain-50us",
+        run: |bench| Box::pin(chain(bench, "bench.pause")),
+    },
+    Figure {
+        name: "fan-out",
+        run: |bench| Box::pin(fan_out(bench, "core.echo")),
+    },
+    Figure {
+        name: "fan-out-50us",
+        run: |bench| Box::pin(fan_out(bench, "bench.pause")),
+    },
+    Figure {
+        name: "runs",
+        run: |bench| Box::pin(runs(bench)),
+    },
+];
+
+/// A chain against as many single durable appends.
+async fn chain(bench: Bench<'_>, action: &str) -> Result<Value, Failure> {
+    let count = bench.sizes.chain;
+    let rig = Rig::new(bench)?;
+    let request = rig.prepare(&graphs::chain("chain", count, action)).await?;
+    // The first run grows the log once, as the first of any installation does.
+    rig.run(&request).await?;
+    let (mut raw, mut took) = (Vec::new(), Vec::new());
+    for _ in 0..bench.sizes.repeats {
+        raw.push(disk_time(bench, count + 1)?);
+        took.push(rig.run(&request).await?);
+    }
+    let (raw, took) = (median(raw), median(took));
+    Ok(json!({
+        "nodes": count,
+        "seconds": took.as_secs_f64(),
+        "microsecondsPerNode": took.as_secs_f64() * 1e6 / count as f64,
+        "appendSeconds": raw.as_secs_f64(),
+        "timesTheDisk": took.as_secs_f64() / raw.as_secs_f64(),
+        "target": "at most 1.5 times as many single durable appends",
+    }))
+}
+
+async fn fan_out(bench: Bench<'_>, action: &str) -> Result<Value, Failure> {
+    let count = bench.sizes.fan_out;
+    let rig = Rig::new(bench)?;
+    let request = rig
+        .prepare(&graphs::fan_out("fan-out", count, action))
+        .await?;
+    rig.run(&request).await?;
+    let mut took = Vec::new();
+    for _ in 0..bench.sizes.repeats {
+        took.push(rig.run(&request).await?);
+    }
+    let took = median(took);
+    Ok(json!({
+        "nodes": count,
+        "seconds": took.as_secs_f64(),
+        "nodesPerSecond": count as f64 / took.as_secs_f64(),
+    }))
+}
+
+/// Many short runs, some at a time.
+async fn runs(bench: Bench<'_>) -> Result<Value, Failure> {
+    let rig = Rig::new(bench)?;
+    let request = rig.prepare(&graphs::chain("short", 3, "core.echo")).await?;
+    rig.run(&request).await?;
+    let begun = Instant::now();
+    let each = bench.sizes.runs / bench.sizes.in_flight;
+    let lanes = (0..bench.sizes.in_flight).map(|_| {
+        let (engine, request) = (rig.engine.clone(), request.clone());
+        tokio::spawn(async move {
+            for _ in 0..each {
+                let started = engine.start(&request).await.map_err(Failure::from)?;
+                engine.wait(started.run).await.map_err(Failure::from)?;
+            }
+            Ok::<(), Failure>(())
+        })
+    });
+    for lane in lanes.collect::<Vec<_>>() {
+        lane.await
+            .map_err(|error| Failure::new(Exit::Storage, "BENCH_RUN", error))??;
+    }
+    let took = begun.elapsed();
+    let count = each * bench.sizes.in_flight;
+    Ok(json!({
+        "runs": count,
+        "inFlight": bench.sizes.in_flight,
+        "seconds": took.as_secs_f64(),
+        "runsPerSecond": count as f64 / took.as_secs_f64(),
+    }))
+}
+
+fn disk_time(bench: Bench<'_>, count: usize) -> Result<Duration, Failure> {
+    let path = bench.scratch.fresh();
+    disk::appends(&path, count).map_err(|error| {
+        let message = format!("cannot measure the disk at {}: {error}", path.display());
+        Failure::new(Exit::Storage, "STORE_UNAVAILABLE", message)
+    })
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}

@@ -1,0 +1,251 @@
+//! Compiles the expressions and templates of a definition to see what is wrong
+//! with them and which nodes they name. Expressions and short templates that are
+//! written again and again are compiled once.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::rc::Rc;
+
+use windlass_expr::{Expression, Limits, Problem, Reference, Scope, Template};
+
+use super::codes;
+use super::scope::{self, BodyNames, DATA};
+
+/// Where in a definition a source stands, which decides the names it may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Site {
+    Plain,
+    Edge,
+    SetVars,
+    Parameters,
+    Compensate,
+    SubworkflowOutput,
+    LoopCondition,
+    ConcurrencyKey,
+}
+
+/// What compiling a source told.
+#[derive(Debug, Default)]
+pub(crate) struct Checked {
+    /// The nodes that it names.
+    pub(crate) nodes: Vec<Named>,
+    /// What is wrong with it.
+    pub(crate) problems: Vec<Wrong>,
+}
+
+/// A node that a source names.
+#[derive(Debug)]
+pub(crate) struct Named {
+    pub(crate) node: Box<str>,
+    /// Where: a byte range of the expression, or of the template as it is written.
+    pub(crate) span: Option<Range<usize>>,
+}
+
+/// A problem of a source.
+#[derive(Debug)]
+pub(crate) struct Wrong {
+    /// The pointer from the template to its text; empty for an expression.
+    pub(crate) pointer: String,
+    pub(crate) problem: Problem,
+}
+
+/// Longer templates are hardly ever written twice, and remembering them costs
+/// more than it saves.
+const SHORT: usize = 96;
+
+/// How many expressions one template may hold. Each may be wrong, and a document
+/// of nothing else must not become gigabytes of problems.
+const MAX_EXPRESSIONS: usize = 10_000;
+
+/// Names of bodies by their number, so that sources are told apart cheaply.
+pub(crate) type NamesId = usize;
+
+/// The compiler with its memory.
+pub(crate) struct Checker<'d> {
+    limits: Limits,
+    names: Vec<BodyNames>,
+    scopes: HashMap<(NamesId, Site), Scope>,
+    expressions: HashMap<(NamesId, Site, &'d str), Rc<Checked>>,
+    templates: HashMap<(NamesId, Site, &'d str), Rc<Checked>>,
+    constant: Rc<Checked>,
+}
+
+impl<'d> Checker<'d> {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            names: vec![BodyNames::top()],
+            scopes: HashMap::new(),
+            expressions: HashMap::new(),
+            templates: HashMap::new(),
+            constant: Rc::default(),
+        }
+    }
+
+    /// The names outside of every body.
+    pub(crate) const TOP: NamesId = 0;
+
+    /// The names inside a body at a place with these names.
+    pub(crate) fn body(&mut self, outer: NamesId, item_name: Option<&str>) -> NamesId {
+        let names = self.names[outer].body(item_name);
+        match self.names.iter().position(|known| *known == names) {
+            Some(known) => known,
+            None => {
+                self.names.push(names);
+                self.names.len() - 1
+            }
+        }
+    }
+
+    /// Checks a bare expression.
+    pub(crate) fn expression(
+        &mut self,
+        names: NamesId,
+        site: Site,
+        source: &'d str,
+    ) -> Rc<Checked> {
+        let key = (names, site, source);
+        if let Some(known) = self.expressions.get(&key) {
+            return Rc::clone(known);
+        }
+        let scope = scope_of(&mut self.scopes, &self.names, names, site);
+        let checked = match Expression::compile(source, scope, &self.limits) {
+            Ok(expression) => Checked {
+                nodes: expression
+                    .references()
+                    .iter()
+                    .zip(expression.reference_offsets())
+                    .filter_map(|(reference, offset)| {
+                        let node = node_of(reference)?;
+                        let rest = source.get(*offset..)?;
+                        let span =
+                            key_in(rest, &node).map(|span| offset + span.start..offset + span.end);
+                        Some(Named { node, span })
+                    })
+                    .collect(),
+                problems: Vec::new(),
+            },
+            Err(problems) => Checked {
+                nodes: Vec::new(),
+                problems: problems
+                    .into_iter()
+                    .map(|problem| Wrong {
+                        pointer: String::new(),
+                        problem,
+                    })
+                    .collect(),
+            },
+        };
+        let checked = Rc::new(checked);
+        self.expressions.insert(key, Rc::clone(&checked));
+        checked
+    }
+
+    /// Checks a template: JSON text that may hold expressions.
+    pub(crate) fn template(&mut self, names: NamesId, site: Site, json: &'d str) -> Rc<Checked> {
+        if !may_hold_expressions(json) {
+            return Rc::clone(&self.constant);
+        }
+        let key = (names, site, json);
+        let remember = json.len() <= SHORT;
+        if remember && let Some(known) = self.templates.get(&key) {
+            return Rc::clone(known);
+        }
+        if json.matches("{{").count() > MAX_EXPRESSIONS {
+            return Rc::new(too_many());
+        }
+        let scope = scope_of(&mut self.scopes, &self.names, names, site);
+        let checked = match Template::compile(json, scope, &self.limits) {
+            Ok(template) => Checked {
+                nodes: template
+                    .references()
+                    .iter()
+                    .filter_map(|reference| {
+                        let node = node_of(reference)?;
+                        let span = key_in(json, &node);
+                        Some(Named { node, span })
+                    })
+                    .collect(),
+                problems: Vec::new(),
+            },
+            Err(problems) => Checked {
+                nodes: Vec::new(),
+                problems: problems
+                    .into_iter()
+                    .map(|wrong| Wrong {
+                        pointer: wrong.pointer,
+                        problem: wrong.problem,
+                    })
+                    .collect(),
+            },
+        };
+        let checked = Rc::new(checked);
+        if remember {
+            self.templates.insert(key, Rc::clone(&checked));
+        }
+        checked
+    }
+}
+
+fn too_many() -> Checked {
+    Checked {
+        nodes: Vec::new(),
+        problems: vec![Wrong {
+            pointer: String::new(),
+            problem: Problem {
+                code: codes::EXPRESSION_LIMIT,
+                message: format!("the template holds more than {MAX_EXPRESSIONS} expressions"),
+                start: 0,
+                end: 1,
+                suggestion: None,
+            },
+        }],
+    }
+}
+
+fn scope_of<'s>(
+    scopes: &'s mut HashMap<(NamesId, Site), Scope>,
+    names: &[BodyNames],
+    id: NamesId,
+    site: Site,
+) -> &'s Scope {
+    scopes.entry((id, site)).or_insert_with(|| {
+        let names = &names[id];
+        match site {
+            Site::Plain => scope::plain(names),
+            Site::Edge => scope::edge(names),
+            Site::SetVars => scope::set_vars(names),
+            Site::Parameters => scope::parameters(names),
+            Site::Compensate => scope::compensate(names),
+            Site::SubworkflowOutput => scope::subworkflow_output(names),
+            Site::LoopCondition => scope::loop_condition(names),
+            Site::ConcurrencyKey => scope::concurrency_key(),
+        }
+    })
+}
+
+/// Most values are constants, and finding that out must cost next to nothing.
+fn may_hold_expressions(json: &str) -> bool {
+    json.contains("{{") || json.contains("\\u007")
+}
+
+fn node_of(reference: &Reference) -> Option<Box<str>> {
+    match reference {
+        Reference::Entry { table, key } if **table == *DATA => Some(key.clone()),
+        _ => None,
+    }
+}
+
+/// Where a source names a node: the first mention of its table that is
+/// followed by the name. Where that cannot be seen, nothing is claimed.
+fn key_in(source: &str, node: &str) -> Option<Range<usize>> {
+    source.match_indices(DATA).find_map(|(at, _)| {
+        let after = &source[at + DATA.len()..];
+        let name = after.trim_start_matches(['[', '\'', '"', '\\', '.', '?', ' ', '`']);
+        let ends =
+            |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_' || c == '-');
+        let rest = name.strip_prefix(node)?;
+        let start = source.len() - name.len();
+        ends(rest).then_some(start..start + node.len())
+    })
+}

@@ -1,0 +1,308 @@
+//! The shape of a definition, read from its generated JSON Schema.
+//!
+//! The types are the only description of the document. This turns the schema
+//! that schemars makes of them into a small table that the structural check can
+//! walk without looking anything up by name twice.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+use super::schema::schema;
+
+/// What is expected at one place of the document.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// Which kind, by its place in the table.
+    kind: usize,
+    /// Whether `null` stands for "not given".
+    pub(crate) nullable: bool,
+}
+
+impl Shape {
+    /// Anything at all; its kind is always the first of the table.
+    pub(crate) const ANY: Self = Self {
+        kind: 0,
+        nullable: true,
+    };
+}
+
+/// The kinds of shapes that the types make use of.
+#[derive(Debug)]
+pub(crate) enum Kind {
+    /// Free-form JSON.
+    Any,
+    /// A text.
+    Text {
+        /// What it must match.
+        pattern: Option<Pattern>,
+        /// Whether it may be empty.
+        may_be_empty: bool,
+    },
+    /// A whole number.
+    Integer {
+        /// The least allowed.
+        min: u64,
+        /// The greatest allowed.
+        max: u64,
+        /// The greatest that the type can hold.
+        capacity: u64,
+    },
+    /// Any number.
+    Number {
+        /// The least allowed.
+        min: f64,
+        /// The greatest allowed.
+        max: f64,
+    },
+    /// `true` or `false`.
+    Bool,
+    /// A list.
+    List {
+        /// What its elements look like.
+        item: Shape,
+        /// Whether it may be empty.
+        may_be_empty: bool,
+    },
+    /// An object with keys of the author's choice.
+    Map {
+        /// What its values look like.
+        value: Shape,
+    },
+    /// An object with known keys.
+    Object {
+        /// What people call it.
+        name: String,
+        /// Its keys.
+        fields: Vec<Field>,
+        /// The bits of the fields that must be given.
+        required: u64,
+    },
+    /// One of several words, or an object.
+    Choice {
+        /// The words.
+        words: Vec<String>,
+        /// The object, if one is allowed.
+        object: Option<Shape>,
+    },
+}
+
+/// A known key of an object.
+#[derive(Debug)]
+pub(crate) struct Field {
+    /// The key.
+    pub(crate) name: String,
+    /// What its value looks like.
+    pub(crate) shape: Shape,
+}
+
+/// The patterns that the schema uses, checked without a regular expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pattern {
+    /// `^[a-z0-9-]{1,128}$`
+    WorkflowId,
+    /// `^[A-Za-z0-9_-]{1,128}$`
+    NodeId,
+    /// `^[A-Za-z_$][A-Za-z0-9_$]{0,127}$`
+    Name,
+}
+
+impl Pattern {
+    const ALL: [Self; 3] = [Self::WorkflowId, Self::NodeId, Self::Name];
+
+    /// The pattern as the schema writes it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::WorkflowId => "^[a-z0-9-]{1,128}$",
+            Self::NodeId => "^[A-Za-z0-9_-]{1,128}$",
+            Self::Name => "^[A-Za-z_$][A-Za-z0-9_$]{0,127}$",
+        }
+    }
+
+    /// Whether the text matches.
+    pub(crate) fn matches(self, text: &str) -> bool {
+        let fits = |byte: u8| match self {
+            Self::WorkflowId => matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'),
+            Self::NodeId => byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'),
+            Self::Name => byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$'),
+        };
+        let begins = self != Self::Name || !text.starts_with(|c: char| c.is_ascii_digit());
+        (1..=128).contains(&text.len()) && begins && text.bytes().all(fits)
+    }
+}
+
+/// All shapes of a definition.
+#[derive(Debug)]
+pub(crate) struct Shapes {
+    kinds: Vec<Kind>,
+    root: Shape,
+}
+
+impl Shapes {
+    /// The shapes, read once.
+    pub(crate) fn of_definition() -> &'static Self {
+        static SHAPES: OnceLock<Shapes> = OnceLock::new();
+        SHAPES.get_or_init(|| Self::read(&schema()))
+    }
+
+    /// The shape of the document.
+    pub(crate) fn root(&self) -> Shape {
+        self.root
+    }
+
+    /// What a shape asks for.
+    pub(crate) fn kind(&self, shape: Shape) -> &Kind {
+        &self.kinds[shape.kind]
+    }
+
+    fn read(schema: &Value) -> Self {
+        let mut reader = Reader {
+            schema,
+            kinds: vec![Kind::Any],
+            named: HashMap::new(),
+        };
+        let root = reader.shape(schema, "Definition");
+        Self {
+            kinds: reader.kinds,
+            root,
+        }
+    }
+}
+
+struct Reader<'s> {
+    schema: &'s Value,
+    kinds: Vec<Kind>,
+    named: HashMap<String, Shape>,
+}
+
+impl Reader<'_> {
+    fn shape(&mut self, schema: &Value, name: &str) -> Shape {
+        if let Some(reference) = schema["$ref"].as_str() {
+            return self.named(reference.trim_start_matches("#/$defs/"));
+        }
+        if let Some(options) = schema["anyOf"].as_array() {
+            // An optional struct: `anyOf: [{$ref}, {type: null}]`.
+            return Shape {
+                nullable: true,
+                ..self.shape(&options[0], name)
+            };
+        }
+        let (word, nullable) = match &schema["type"] {
+            Value::String(kind) => (kind.as_str(), false),
+            Value::Array(kinds) => (kinds[0].as_str().unwrap_or_default(), true),
+            _ if schema["oneOf"].is_array() => ("choice", false),
+            _ => return Shape::ANY,
+        };
+        let kind = match word {
+            "choice" => self.choice(&schema["oneOf"], name),
+            "string" => Kind::Text {
+                pattern: Pattern::ALL
+                    .into_iter()
+                    .find(|pattern| schema["pattern"] == pattern.as_str()),
+                may_be_empty: schema["minLength"].as_u64().unwrap_or(0) == 0,
+            },
+            "integer" => integer(schema),
+            "number" => Kind::Number {
+                min: schema["minimum"].as_f64().unwrap_or(f64::MIN),
+                max: schema["maximum"].as_f64().unwrap_or(f64::MAX),
+            },
+            "boolean" => Kind::Bool,
+            "array" => Kind::List {
+                item: self.shape(&schema["items"], name),
+                may_be_empty: schema["minItems"].as_u64().unwrap_or(0) == 0,
+            },
+            _ if schema["properties"].is_object() => self.object(schema, name),
+            _ => Kind::Map {
+                value: self.shape(&schema["additionalProperties"], name),
+            },
+        };
+        self.kinds.push(kind);
+        Shape {
+            kind: self.kinds.len() - 1,
+            nullable,
+        }
+    }
+
+    fn named(&mut self, name: &str) -> Shape {
+        if let Some(shape) = self.named.get(name) {
+            return *shape;
+        }
+        // The place is taken before the shape is read: a node holds bodies of nodes.
+        self.kinds.push(Kind::Any);
+        let shape = Shape {
+            kind: self.kinds.len() - 1,
+            nullable: false,
+        };
+        self.named.insert(name.to_owned(), shape);
+        let schema = self.schema;
+        let read = self.shape(&schema["$defs"][name], name);
+        self.kinds.swap(shape.kind, read.kind);
+        shape
+    }
+
+    fn object(&mut self, schema: &Value, name: &str) -> Kind {
+        let mut fields = Vec::new();
+        let mut required = 0u64;
+        let needed = schema["required"].as_array();
+        for (key, value) in schema["properties"].as_object().into_iter().flatten() {
+            let shape = self.shape(value, key);
+            if needed.is_some_and(|needed| needed.iter().any(|name| name == key)) {
+                required |= 1 << fields.len();
+            }
+            fields.push(Field {
+                name: key.clone(),
+                shape,
+            });
+        }
+        Kind::Object {
+            name: spoken(name),
+            fields,
+            required,
+        }
+    }
+
+    fn choice(&mut self, options: &Value, name: &str) -> Kind {
+        let options = options.as_array().map(Vec::as_slice).unwrap_or_default();
+        let words = options
+            .iter()
+            .filter_map(|option| option["const"].as_str().map(str::to_owned))
+            .collect();
+        let object = options
+            .iter()
+            .find(|option| option["type"] == "object")
+            .map(|option| self.shape(option, name));
+        Kind::Choice { words, object }
+    }
+}
+
+fn integer(schema: &Value) -> Kind {
+    let capacity = if schema["format"] == "uint32" {
+        u64::from(u32::MAX)
+    } else {
+        u64::MAX
+    };
+    Kind::Integer {
+        min: schema["minimum"].as_u64().unwrap_or(0),
+        max: schema["maximum"].as_u64().unwrap_or(capacity),
+        capacity,
+    }
+}
+
+/// What people call an object of this type.
+fn spoken(name: &str) -> String {
+    match name {
+        "Definition" => "the definition".to_owned(),
+        "Node" => "a node".to_owned(),
+        "Edge" => "an edge".to_owned(),
+        "Body" => "a body".to_owned(),
+        other => {
+            let mut characters = other.chars();
+            let first = characters.next().map(|c| c.to_ascii_lowercase());
+            format!(
+                "'{}'",
+                first.into_iter().chain(characters).collect::<String>()
+            )
+        }
+    }
+}

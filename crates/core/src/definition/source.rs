@@ -1,0 +1,118 @@
+//! What is given to the parser: the text, its format, and the limits.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// A definition's text and where it came from.
+#[derive(Clone, Debug)]
+pub struct Source<'a> {
+    /// The file name for messages.
+    pub name: String,
+    /// The text as it was read.
+    pub text: &'a [u8],
+    /// How it is written.
+    pub format: Format,
+}
+
+impl<'a> Source<'a> {
+    /// A source whose format follows from its file name, or else from its text.
+    pub fn new(name: impl Into<String>, text: &'a [u8]) -> Self {
+        let name = name.into();
+        let format = Format::of_path(&name).unwrap_or_else(|| Format::of_text(text));
+        Self { name, text, format }
+    }
+}
+
+/// How a definition is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// JSON, which is also what is stored.
+    Json,
+    /// YAML, for authoring.
+    Yaml,
+}
+
+impl Format {
+    /// The format of a file by its extension: `.json`, `.yaml`, `.yml`.
+    pub fn of_path(path: &str) -> Option<Self> {
+        let extension = Path::new(path).extension()?.to_str()?;
+        match extension.to_ascii_lowercase().as_str() {
+            "json" => Some(Self::Json),
+            "yaml" | "yml" => Some(Self::Yaml),
+            _ => None,
+        }
+    }
+
+    /// JSON if the text begins with `{`, else YAML.
+    pub fn of_text(text: &[u8]) -> Self {
+        let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text);
+        match text.trim_ascii_start().first() {
+            Some(b'{') => Self::Json,
+            _ => Self::Yaml,
+        }
+    }
+}
+
+/// The limits of a definition. Past each comes an error with its own code.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of the document.
+    pub bytes: usize,
+    /// How deep values may sit inside one another; at most [`Limits::MAX_NESTING`].
+    pub nesting: usize,
+    /// Nodes, those of bodies included.
+    pub nodes: usize,
+    /// Bodies inside bodies.
+    pub body_depth: usize,
+    /// Bytes that YAML aliases may repeat.
+    pub alias_bytes: usize,
+    /// The limits of each expression and template.
+    pub expressions: windlass_expr::Limits,
+}
+
+impl Limits {
+    /// No setting allows deeper nesting: reading recurses once for each typed level.
+    pub const MAX_NESTING: usize = 64;
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            bytes: 64 * 1024 * 1024,
+            nesting: Self::MAX_NESTING,
+            nodes: 100_000,
+            body_depth: 8,
+            alias_bytes: 1024 * 1024,
+            expressions: windlass_expr::Limits::default(),
+        }
+    }
+}
+
+/// What the parser may know beyond the text.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options<'a> {
+    /// The limits in force.
+    pub limits: Limits,
+    /// The known actions; an action that is not among them is a warning.
+    pub known_actions: Option<&'a BTreeSet<String>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_format_follows_from_the_name_or_else_the_text() {
+        for (name, text, format) in [
+            ("flow.json", "id: a", Format::Json),
+            ("a/flow.YAML", "{}", Format::Yaml),
+            ("flow.yml", "{}", Format::Yaml),
+            ("-", " \n{ \"id\": 1 }", Format::Json),
+            ("-", "\u{FEFF}{}", Format::Json),
+            ("flow.txt", "id: a", Format::Yaml),
+            ("json", "", Format::Yaml),
+        ] {
+            assert_eq!(Source::new(name, text.as_bytes()).format, format, "{name}");
+        }
+    }
+}

@@ -1,0 +1,458 @@
+//! Checks a document against the shape of the types while it is scanned.
+//!
+//! Every problem is collected, with its byte range. What can be left out without
+//! changing what the rest means (an unknown key, an optional value of the wrong
+//! type) is remembered as a cut, so that the remaining document can still be
+//! read and checked further.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::ops::Range;
+
+use super::codes;
+use super::path::{push_index, push_key};
+use super::problem::{Findings, Place};
+use super::scan::{Container, Key, Scalar, Sink, unescape};
+use super::shape::{Kind, Shape, Shapes};
+use super::suggest::Suggester;
+
+/// Past this many keys an object's keys are looked up by hash.
+const FEW_KEYS: usize = 16;
+
+/// The structural check, a sink of the scanner.
+pub(crate) struct Structure<'t, 'f> {
+    text: &'t str,
+    shapes: &'static Shapes,
+    frames: Vec<Frame<'t>>,
+    findings: &'f mut Findings,
+    suggester: Suggester,
+    /// Byte ranges of members to leave out.
+    cuts: Vec<Range<usize>>,
+    /// Whether something is wrong that cannot be left out.
+    broken: bool,
+}
+
+/// What the structural check left for the checks after it.
+pub(crate) struct Outcome {
+    /// Byte ranges of members to leave out before the document can be read.
+    pub(crate) cuts: Vec<Range<usize>>,
+    /// Whether it cannot be read even then.
+    pub(crate) broken: bool,
+}
+
+struct Frame<'t> {
+    shape: Shape,
+    container: Container,
+    start: usize,
+    /// The shape of the value that comes next.
+    expected: Shape,
+    key: Option<Key<'t>>,
+    index: usize,
+    /// The known fields seen so far, by their bits.
+    seen: u64,
+    /// The other keys seen so far.
+    keys: Vec<Cow<'t, str>>,
+    many_keys: HashSet<Cow<'t, str>>,
+    /// Whether the member that is being read is to be left out.
+    cut: bool,
+    /// Whether the member may be left out.
+    optional: bool,
+    /// Whether the container itself is of the wrong type.
+    mistyped: bool,
+}
+
+impl<'t, 'f> Structure<'t, 'f> {
+    /// A check of this text.
+    pub(crate) fn new(text: &'t str, findings: &'f mut Findings) -> Self {
+        Self {
+            text,
+            shapes: Shapes::of_definition(),
+            frames: Vec::new(),
+            findings,
+            suggester: Suggester::default(),
+            cuts: Vec::new(),
+            broken: false,
+        }
+    }
+
+    /// What is left to do once the document was scanned.
+    pub(crate) fn finish(self) -> Outcome {
+        Outcome {
+            cuts: self.cuts,
+            broken: self.broken,
+        }
+    }
+
+    fn expected(&self) -> Shape {
+        self.frames
+            .last()
+            .map_or(self.shapes.root(), |frame| frame.expected)
+    }
+
+    fn pointer(&self) -> String {
+        let mut pointer = String::new();
+        for frame in &self.frames {
+            match (&frame.key, frame.container) {
+                (Some(key), Container::Object) => push_key(&mut pointer, &key.text),
+                (None, Container::Object) => {}
+                (_, Container::List) => push_index(&mut pointer, frame.index),
+            }
+        }
+        pointer
+    }
+
+    /// The value that is being read cannot be used.
+    fn refuse(&mut self) {
+        match self.frames.last_mut() {
+            Some(frame) if frame.container == Container::Object && frame.optional => {
+                frame.cut = true;
+            }
+            _ => self.broken = true,
+        }
+    }
+
+    fn wrong_type(&mut self, shape: Shape, found: &str, span: Range<usize>) {
+        if self.findings.only_counts() {
+            return self.refuse();
+        }
+        let expected = expectation(self.shapes.kind(shape));
+        let message = match self.frames.last() {
+            Some(Frame { key: Some(key), .. }) => {
+                format!("'{}' must be {expected}, not {found}", key.text)
+            }
+            Some(_) => format!("an element here must be {expected}, not {found}"),
+            None => format!("a definition must be {expected}, not {found}"),
+        };
+        let pointer = self.pointer();
+        self.findings
+            .error(codes::WRONG_TYPE, message, pointer)
+            .at(Place::At(span));
+        self.refuse();
+    }
+
+    fn invalid(&mut self, code: &'static str, message: String, span: Range<usize>) {
+        if self.findings.only_counts() {
+            return;
+        }
+        let pointer = self.pointer();
+        self.findings
+            .error(code, message, pointer)
+            .at(Place::At(span));
+    }
+
+    /// The name of the member that is being read, for messages.
+    fn member(&self) -> String {
+        match self.frames.last().and_then(|frame| frame.key.as_ref()) {
+            Some(key) => format!("'{}'", key.text),
+            None => "an element here".to_owned(),
+        }
+    }
+
+    fn text_value(&mut self, shape: Shape, span: Range<usize>) {
+        let raw = &self.text[span.start + 1..span.end - 1];
+        let text = if raw.contains('\\') {
+            Cow::Owned(unescape(raw))
+        } else {
+            Cow::Borrowed(raw)
+        };
+        match self.shapes.kind(shape) {
+            Kind::Any => {}
+            Kind::Text {
+                pattern,
+                may_be_empty,
+            } => {
+                if let Some(pattern) = pattern.filter(|pattern| !pattern.matches(&text)) {
+                    let message = format!("{} must match {}", self.member(), pattern.as_str());
+                    self.invalid(codes::INVALID_ID, message, span);
+                } else if text.is_empty() && !may_be_empty {
+                    let message = format!("{} must not be empty", self.member());
+                    self.invalid(codes::INVALID_VALUE, message, span);
+                }
+            }
+            kind @ Kind::Choice { words, .. } => {
+                if words.iter().any(|word| *word == *text) {
+                    return;
+                }
+                let message = format!("{} must be {}", self.member(), expectation(kind));
+                let suggestion = self
+                    .suggester
+                    .did_you_mean(&text, words.iter().map(String::as_str));
+                let pointer = self.pointer();
+                self.findings
+                    .error(codes::INVALID_VALUE, message, pointer)
+                    .at(Place::At(span))
+                    .suggest(suggestion);
+                self.refuse();
+            }
+            _ => self.wrong_type(shape, "a text", span),
+        }
+    }
+
+    fn number_value(&mut self, shape: Shape, span: Range<usize>) {
+        let text = &self.text[span.clone()];
+        let (allowed, usable) = match self.shapes.kind(shape) {
+            Kind::Any => return,
+            Kind::Integer { min, max, capacity } => {
+                let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+                let value = text.parse::<u64>().ok().filter(|_| digits);
+                if value.is_some_and(|value| (*min..=*max).contains(&value)) {
+                    return;
+                }
+                if text.contains(['.', 'e', 'E']) {
+                    return self.wrong_type(shape, "a fraction", span);
+                }
+                let usable = value.is_some_and(|value| value <= *capacity);
+                (range(*min, *max, *capacity), usable)
+            }
+            Kind::Number { min, max } => {
+                let value = text.parse::<f64>().unwrap_or(f64::NAN);
+                if (*min..=*max).contains(&value) {
+                    return;
+                }
+                (format!("between {min} and {max}"), true)
+            }
+            _ => return self.wrong_type(shape, "a number", span),
+        };
+        let message = format!("{} must be {allowed}", self.member());
+        self.invalid(codes::INVALID_VALUE, message, span);
+        if !usable {
+            self.refuse();
+        }
+    }
+
+    /// A member or element was read to its end.
+    fn ended(&mut self, end: usize) {
+        let Some(frame) = self.frames.last_mut() else {
+            return;
+        };
+        if frame.cut {
+            frame.cut = false;
+            let start = frame.key.as_ref().map_or(end, |key| key.span.start);
+            self.cuts.push(start..end);
+        }
+        if frame.container == Container::List {
+            frame.index += 1;
+        }
+    }
+
+    fn unknown_key(&mut self, key: &Key<'t>) {
+        if self.findings.only_counts() {
+            return;
+        }
+        let Some(frame) = self.frames.last() else {
+            return;
+        };
+        let Kind::Object { name, fields, .. } = self.shapes.kind(frame.shape) else {
+            return;
+        };
+        let message = format!("unknown key '{}' in {name}", shortened(&key.text));
+        let known = fields.iter().map(|field| field.name.as_str());
+        let suggestion = self.suggester.did_you_mean(&key.text, known.clone());
+        let suggestion = suggestion.or_else(|| {
+            Some(format!(
+                "known keys: {}",
+                known.collect::<Vec<_>>().join(", ")
+            ))
+        });
+        let pointer = self.pointer();
+        self.findings
+            .error(codes::UNKNOWN_KEY, message, pointer)
+            .at(Place::At(key.span.clone()))
+            .suggest(suggestion);
+    }
+
+    fn duplicate_key(&mut self, key: &Key<'t>) {
+        if self.findings.only_counts() {
+            return;
+        }
+        let message = format!("the key '{}' is given twice", shortened(&key.text));
+        let pointer = self.pointer();
+        self.findings
+            .error(codes::DUPLICATE_KEY, message, pointer)
+            .at(Place::At(key.span.clone()));
+    }
+}
+
+impl<'t> Sink<'t> for Structure<'t, '_> {
+    fn open(&mut self, at: usize, container: Container) {
+        let shape = self.expected();
+        let (inner, expected, mistyped) = match (self.shapes.kind(shape), container) {
+            (Kind::Any, _) => (Shape::ANY, Shape::ANY, false),
+            (Kind::List { item, .. }, Container::List) => (shape, *item, false),
+            (Kind::Map { value }, Container::Object) => (shape, *value, false),
+            (Kind::Object { .. }, Container::Object) => (shape, Shape::ANY, false),
+            (
+                Kind::Choice {
+                    object: Some(object),
+                    ..
+                },
+                Container::Object,
+            ) => (*object, Shape::ANY, false),
+            _ => (Shape::ANY, Shape::ANY, true),
+        };
+        if mistyped {
+            let found = match container {
+                Container::List => "a list",
+                Container::Object => "an object",
+            };
+            self.wrong_type(shape, found, at..at + 1);
+        }
+        self.frames.push(Frame {
+            shape: inner,
+            container,
+            start: at,
+            expected,
+            key: None,
+            index: 0,
+            seen: 0,
+            keys: Vec::new(),
+            many_keys: HashSet::new(),
+            cut: false,
+            optional: false,
+            mistyped,
+        });
+    }
+
+    fn close(&mut self, end: usize) {
+        let Some(frame) = self.frames.pop() else {
+            return;
+        };
+        let span = frame.start..frame.start + 1;
+        match self.shapes.kind(frame.shape) {
+            Kind::Object {
+                name,
+                fields,
+                required,
+            } => {
+                let missing = required & !frame.seen;
+                for (bit, field) in fields.iter().enumerate() {
+                    if missing & (1 << bit) != 0 {
+                        let message = format!("{name} needs the key '{}'", field.name);
+                        self.invalid(codes::MISSING_KEY, message, span.clone());
+                        self.refuse();
+                    }
+                }
+            }
+            Kind::List {
+                may_be_empty: false,
+                ..
+            } if frame.index == 0 && !frame.mistyped => {
+                let message = "there are no nodes".to_owned();
+                self.invalid(codes::NO_NODES, message, span);
+            }
+            _ => {}
+        }
+        self.ended(end);
+    }
+
+    fn key(&mut self, key: Key<'t>) {
+        let Some(frame) = self.frames.last_mut() else {
+            return;
+        };
+        frame.key = Some(key.clone());
+        frame.cut = false;
+        let mut unknown = false;
+        let mut twice = false;
+        let field = match self.shapes.kind(frame.shape) {
+            Kind::Object {
+                fields, required, ..
+            } => {
+                let bit = fields.iter().position(|field| field.name == key.text);
+                unknown = bit.is_none();
+                bit.map(|bit| (bit, fields[bit].shape, required & (1 << bit) == 0))
+            }
+            _ => None,
+        };
+        if let Some((bit, shape, optional)) = field {
+            twice = frame.seen & (1 << bit) != 0;
+            frame.seen |= 1 << bit;
+            frame.expected = shape;
+            frame.optional = optional;
+        } else {
+            if unknown {
+                frame.expected = Shape::ANY;
+            }
+            frame.optional = true;
+            twice |= frame.is_repeated(key.text.clone());
+        }
+        frame.cut = unknown || twice;
+        if unknown {
+            self.unknown_key(&key);
+        }
+        if twice {
+            self.duplicate_key(&key);
+        }
+    }
+
+    fn scalar(&mut self, scalar: Scalar, span: Range<usize>) {
+        let shape = self.expected();
+        let end = span.end;
+        match (scalar, self.shapes.kind(shape)) {
+            (Scalar::Null, _) if shape.nullable => {}
+            (_, Kind::Any) | (Scalar::Bool, Kind::Bool) => {}
+            (Scalar::Null, _) => self.wrong_type(shape, "null", span),
+            (Scalar::Bool, _) => self.wrong_type(shape, "true or false", span),
+            (Scalar::Text, _) => self.text_value(shape, span),
+            (Scalar::Number, _) => self.number_value(shape, span),
+        }
+        self.ended(end);
+    }
+}
+
+impl<'t> Frame<'t> {
+    /// Remembers a key of a free object, and says whether it was there before.
+    fn is_repeated(&mut self, key: Cow<'t, str>) -> bool {
+        if self.many_keys.is_empty() {
+            if self.keys.contains(&key) {
+                return true;
+            }
+            self.keys.push(key);
+            if self.keys.len() > FEW_KEYS {
+                self.many_keys = self.keys.drain(..).collect();
+            }
+            return false;
+        }
+        !self.many_keys.insert(key)
+    }
+}
+
+fn expectation(kind: &Kind) -> String {
+    match kind {
+        Kind::Any => "a value".to_owned(),
+        Kind::Text { .. } => "a text".to_owned(),
+        Kind::Integer { .. } => "a whole number".to_owned(),
+        Kind::Number { .. } => "a number".to_owned(),
+        Kind::Bool => "true or false".to_owned(),
+        Kind::List { .. } => "a list".to_owned(),
+        Kind::Map { .. } | Kind::Object { .. } => "an object".to_owned(),
+        Kind::Choice {
+            words,
+            object: None,
+        } => format!("one of {}", listed(words)),
+        Kind::Choice { words, .. } => format!("one of {}, or an object", listed(words)),
+    }
+}
+
+fn range(min: u64, max: u64, capacity: u64) -> String {
+    if max < capacity || min == 0 {
+        format!("between {min} and {max}")
+    } else {
+        format!("at least {min} and at most {max}")
+    }
+}
+
+fn listed(words: &[String]) -> String {
+    words
+        .iter()
+        .map(|word| format!("'{word}'"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// The first characters of a name that an author chose, for messages.
+pub(crate) fn shortened(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(64) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+        None => Cow::Borrowed(text),
+    }
+}

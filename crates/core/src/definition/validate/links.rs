@@ -1,0 +1,73 @@
+//! Edges one by one: those that lead nowhere, and those written twice.
+
+use std::collections::HashMap;
+
+use super::Validator;
+use crate::definition::codes;
+use crate::definition::graph::{Dangling, Graph, GraphEdge, Origin};
+use crate::definition::path::Path;
+use crate::definition::types::When;
+
+impl<'d> Validator<'d, '_> {
+    pub(super) fn dangling(&mut self, graph: &Graph<'d>, edge: &Dangling<'d>, list: &Path<'_>) {
+        let written = match edge.origin {
+            Origin::Edge(_) => "an edge leads to",
+            Origin::DependsOn(_) => "dependsOn names",
+            Origin::OnFailure => "onFailure names",
+            Origin::Case(_) => "a case leads to",
+            Origin::Default => "the default leads to",
+        };
+        let message = format!("{written} '{}', which is not a node here", edge.name);
+        let suggestion = self.nearest_node(graph, edge.name);
+        let pointer = pointer(edge.node, edge.origin, list);
+        self.findings
+            .error(codes::UNKNOWN_NODE, message, pointer)
+            .suggest(suggestion);
+    }
+
+    pub(super) fn duplicate_edges(&mut self, graph: &Graph<'d>, list: &Path<'_>) {
+        let mut seen: HashMap<(usize, When, Option<&str>), ()> = HashMap::new();
+        for from in 0..graph.nodes.len() {
+            let edges = graph.outgoing(from);
+            if edges.len() < 2 {
+                continue;
+            }
+            seen.clear();
+            for edge in edges {
+                // Cases of a switch may share a target, and onFailure waits
+                // for the explicit edges.
+                let plain = matches!(edge.origin, Origin::Edge(_) | Origin::DependsOn(_));
+                let key = (edge.to, edge.when, edge.condition);
+                if plain && seen.insert(key, ()).is_some() {
+                    let message = format!(
+                        "the edge from '{}' to '{}' is written twice",
+                        graph.nodes[from].id, graph.nodes[edge.to].id
+                    );
+                    let pointer = written(edge, list);
+                    self.findings
+                        .warning(codes::DUPLICATE_EDGE, message, pointer);
+                }
+            }
+        }
+    }
+}
+
+/// The pointer of the place where an edge is written.
+pub(super) fn written(edge: &GraphEdge<'_>, list: &Path<'_>) -> String {
+    let node = match edge.origin {
+        Origin::DependsOn(_) => edge.to,
+        _ => edge.from,
+    };
+    pointer(node, edge.origin, list)
+}
+
+fn pointer(node: usize, origin: Origin<'_>, list: &Path<'_>) -> String {
+    let node = list.index(node);
+    match origin {
+        Origin::Edge(number) => node.key("edges").index(number).key("targetNode").pointer(),
+        Origin::DependsOn(number) => node.key("dependsOn").index(number).pointer(),
+        Origin::OnFailure => node.key("onFailure").pointer(),
+        Origin::Case(case) => node.key("switch").key("cases").key(case).pointer(),
+        Origin::Default => node.key("switch").key("default").pointer(),
+    }
+}

@@ -1,0 +1,89 @@
+//! What a definition must fulfil beyond its shape: §1 of the semantics.
+//!
+//! Everything is checked and every problem is collected. A definition or body
+//! is one level: a graph of its own, with the levels around it readable.
+
+mod level;
+mod links;
+mod node;
+mod order;
+mod sources;
+mod variables;
+
+use super::codes;
+use super::expressions::{Checker, Site};
+use super::path::Path;
+use super::problem::Findings;
+use super::source::Options;
+use super::suggest::Suggester;
+use super::types::{Definition, Json};
+
+use level::{Level, Scene};
+use order::Budget;
+use sources::Moment;
+
+/// Checks a definition. `complete` says whether nothing of it was left out;
+/// otherwise problems that may only follow from that are not reported.
+pub(crate) fn validate(
+    definition: &Definition,
+    options: &Options<'_>,
+    complete: bool,
+    findings: &mut Findings,
+) {
+    let mut validator = Validator {
+        options,
+        complete,
+        findings,
+        suggester: Suggester::default(),
+        checker: Checker::new(options.limits.expressions),
+        nodes: 0,
+        budget: Budget::default(),
+    };
+    validator.definition(definition);
+}
+
+/// The state of one validation. `'d` is the definition.
+struct Validator<'d, 'o> {
+    options: &'o Options<'o>,
+    complete: bool,
+    findings: &'o mut Findings,
+    suggester: Suggester,
+    checker: Checker<'d>,
+    /// Nodes seen so far, bodies included.
+    nodes: usize,
+    budget: Budget,
+}
+
+impl<'d> Validator<'d, '_> {
+    fn definition(&mut self, definition: &'d Definition) {
+        let root = Path::ROOT;
+        if let Some(schema) = &definition.trigger_schema {
+            self.schema(schema, &root.key("triggerSchema"));
+        }
+        let scene = Scene {
+            nodes: &definition.nodes,
+            start_node: definition.start_node.as_deref(),
+            output: definition.output.as_ref(),
+            names: Checker::TOP,
+            depth: 0,
+        };
+        if let Some(concurrency) = &definition.concurrency {
+            let path = root.key("concurrency");
+            let empty = Level::empty();
+            let key = concurrency.key.get();
+            let path = path.key("key");
+            self.template(&empty, Moment::End, Site::ConcurrencyKey, key, &path);
+        }
+        self.level(&scene, &root, None);
+    }
+
+    /// A JSON Schema is an object or a boolean; the engine compiles it.
+    fn schema(&mut self, schema: &Json, path: &Path<'_>) {
+        let text = schema.get();
+        if !text.starts_with('{') && text != "true" && text != "false" {
+            let message = "a JSON Schema must be an object, or true or false".to_owned();
+            self.findings
+                .error(codes::INVALID_SCHEMA, message, path.pointer());
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What an action may know of the attempt it serves.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use windlass_core::RunId;
+
+use crate::Backend;
+
+/// What an action may know of the attempt it serves.
+#[derive(Clone)]
+pub struct Context {
+    /// The run.
+    pub run: RunId,
+    /// The run's workflow.
+    pub workflow: Arc<str>,
+    /// The node instance.
+    pub node: Box<str>,
+    /// The attempt's number, from 1.
+    pub attempt: u32,
+    /// The same for automatic retries and after crashes: hand it to the other system.
+    pub idempotency_key: String,
+    /// What ties the run to the outside.
+    pub correlation_id: Box<str>,
+    /// Whose run it is.
+    pub tenant: Option<Box<str>>,
+    pub(crate) stop: CancellationToken,
+    pub(crate) store: Arc<dyn Backend>,
+}
+
+impl Context {
+    /// Ends when the action is told to stop. It then has ten seconds.
+    pub async fn stop_asked(&self) {
+        self.stop.cancelled().await;
+    }
+
+    /// Whether the action was told to stop.
+    pub fn is_stop_asked(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+
+    /// Looks a resource link up before creating: the value is the holder's link as JSON.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn resource(
+        &self,
+        system: &str,
+        kind: &str,
+        id: &str,
+    ) -> Result<Option<windlass_store::ResourceRow>, windlass_store::Error> {
+        self.store
+            .resource(self.tenant.as_deref(), system, kind, id)
+    }
+}

@@ -1,0 +1,115 @@
+//! Actions by name, with their types erased.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use schemars::Schema;
+use serde_json::value::RawValue;
+use windlass_core::event::ResourceLink;
+
+use super::{Action, ActionError, Context};
+
+/// A call under way.
+pub(crate) type Call<'a> = Pin<Box<dyn Future<Output = Result<Called, ActionError>> + Send + 'a>>;
+
+/// What a call gives: output as JSON text, or nothing if it was skipped.
+pub(crate) struct Called {
+    pub(crate) output: Option<String>,
+    pub(crate) meta: Option<Box<RawValue>>,
+    pub(crate) resources: Vec<ResourceLink>,
+}
+
+trait Erased: Send + Sync {
+    fn describe(&self) -> Description;
+    fn call<'a>(&'a self, context: Context, parameters: &'a str) -> Call<'a>;
+}
+
+/// An action as `windlass actions` shows it.
+#[derive(Clone, Debug)]
+pub struct Description {
+    /// What definitions call it.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// JSON Schema of its parameters.
+    pub parameters: Schema,
+    /// JSON Schema of its output.
+    pub output: Schema,
+}
+
+impl<A: Action> Erased for A {
+    fn describe(&self) -> Description {
+        Description {
+            name: self.name().to_owned(),
+            description: self.description().to_owned(),
+            parameters: schemars::schema_for!(A::Parameters),
+            output: schemars::schema_for!(A::Output),
+        }
+    }
+
+    fn call<'a>(&'a self, context: Context, parameters: &'a str) -> Call<'a> {
+        Box::pin(async move {
+            let parameters = serde_json::from_str(parameters).map_err(|error| {
+                let message = format!("the parameters do not fit {}: {error}", self.name());
+                ActionError::failed("PARAMETERS_INVALID", message)
+            })?;
+            let reply = self.run(context, parameters).await?;
+            let output = match &reply.output {
+                Some(output) => Some(serde_json::to_string(output).map_err(|error| {
+                    let message = format!("the output is not JSON: {error}");
+                    ActionError::failed("OUTPUT_NOT_JSON", message)
+                })?),
+                None => None,
+            };
+            Ok(Called {
+                output,
+                meta: reply.meta,
+                resources: reply.resources,
+            })
+        })
+    }
+}
+
+/// The actions an engine knows.
+#[derive(Clone, Default)]
+pub struct Registry {
+    actions: BTreeMap<Box<str>, Arc<dyn Erased>>,
+}
+
+impl Registry {
+    /// No actions.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an action; a later one of the same name replaces it.
+    pub fn register(&mut self, action: impl Action) -> &mut Self {
+        self.actions.insert(action.name().into(), Arc::new(action));
+        self
+    }
+
+    /// The names of all actions.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.actions.keys().map(|name| &**name)
+    }
+
+    /// What all actions are and take.
+    pub fn describe(&self) -> Vec<Description> {
+        self.actions
+            .values()
+            .map(|action| action.describe())
+            .collect()
+    }
+
+    /// Calls an action; `None` if there is none of that name.
+    pub(crate) fn call<'a>(
+        &'a self,
+        name: &str,
+        context: Context,
+        parameters: &'a str,
+    ) -> Option<Call<'a>> {
+        Some(self.actions.get(name)?.call(context, parameters))
+    }
+}

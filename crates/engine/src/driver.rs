@@ -1,0 +1,363 @@
+//! The loop that drives a shard: inputs in, appends and effects out. One task, no
+//! lock, nothing awaited while state changes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt as _};
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
+use windlass_core::plan::NodeIndex;
+use windlass_core::run::{Dispatch, Refusal};
+use windlass_core::value::ValueRef;
+use windlass_core::{NodeStatus, RunId, RunStatus};
+use windlass_orchestrator::{Command, CommandId, Effect, Input, Shard};
+use windlass_store::{AppendError, Appended, Error};
+
+use crate::worker::Workers;
+
+/// What an engine's handle or worker sends to its driver.
+pub(crate) enum Message {
+    Input(Input),
+    Start(
+        Box<windlass_orchestrator::Start>,
+        oneshot::Sender<StartAnswer>,
+    ),
+    Command(RunId, Command, oneshot::Sender<Result<(), Refusal>>),
+    Holds(RunId, oneshot::Sender<bool>),
+    Wait(RunId, oneshot::Sender<WaitAnswer>),
+}
+
+/// How a start went.
+pub(crate) enum StartAnswer {
+    Accepted,
+    Held(Vec<u8>),
+    Broken(Error),
+}
+
+/// How a wait ended; nothing if the shard does not hold the run.
+pub(crate) type WaitAnswer = Result<Option<RunStatus>, Error>;
+
+/// Something an observer may want to know. All of it rests on durable records.
+#[derive(Debug)]
+pub enum Notice<'a> {
+    /// An attempt was handed to a worker.
+    Dispatched {
+        /// The attempt.
+        dispatch: &'a Dispatch,
+    },
+    /// Nodes changed their status.
+    Progress {
+        /// The run.
+        run: RunId,
+        /// The nodes, with what they are now.
+        nodes: &'a [(NodeIndex, NodeStatus)],
+    },
+    /// A run ended.
+    Finished {
+        /// The run.
+        run: RunId,
+        /// How.
+        status: RunStatus,
+    },
+}
+
+type AppendAnswer = (Vec<(RunId, u64)>, Vec<Result<Appended, AppendError>>);
+
+/// How many inputs are taken before appends and effects are looked at again.
+const INPUTS_AT_ONCE: usize = 1024;
+
+pub(crate) struct Driver {
+    shard: Shard,
+    workers: Arc<Workers>,
+    inbox: mpsc::Receiver<Message>,
+    /// For workers and loads to answer through.
+    outbox: mpsc::Sender<Message>,
+    appends: FuturesUnordered<BoxFuture<'static, AppendAnswer>>,
+    starts: HashMap<RunId, oneshot::Sender<StartAnswer>>,
+    commands: HashMap<CommandId, oneshot::Sender<Result<(), Refusal>>>,
+    waits: HashMap<RunId, Vec<oneshot::Sender<WaitAnswer>>>,
+    tasks: HashMap<(RunId, NodeIndex), Task>,
+    next_command: CommandId,
+}
+
+struct Task {
+    attempt: u32,
+    stop: CancellationToken,
+    abort: AbortHandle,
+}
+
+impl Driver {
+    pub(crate) fn new(
+        shard: Shard,
+        workers: Arc<Workers>,
+        inbox: mpsc::Receiver<Message>,
+        outbox: mpsc::Sender<Message>,
+    ) -> Self {
+        Self {
+            shard,
+            workers,
+            inbox,
+            outbox,
+            appends: FuturesUnordered::new(),
+            starts: HashMap::new(),
+            commands: HashMap::new(),
+            waits: HashMap::new(),
+            tasks: HashMap::new(),
+            next_command: 0,
+        }
+    }
+
+    /// Drives until told to shut down. Appends in flight are awaited, so that what was
+    /// decided is known; actions under way are told to stop and their attempts stay open.
+    pub(crate) async fn run(mut self, shutdown: CancellationToken) {
+        let mut messages = Vec::with_capacity(INPUTS_AT_ONCE);
+        loop {
+            let deadline = self.next_deadline();
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => break,
+                Some(answer) = self.appends.next() => self.handle_appended(answer),
+                count = self.inbox.recv_many(&mut messages, INPUTS_AT_ONCE) => {
+                    if count == 0 {
+                        break;
+                    }
+                }
+                () = sleep_until(deadline) => {}
+            }
+            while let Some(Some(answer)) = self.appends.next().now_or_never() {
+                self.handle_appended(answer);
+            }
+            for message in messages.drain(..) {
+                self.handle(message);
+            }
+            self.shard
+                .handle_deadlines(self.workers.options.clock.now());
+            self.carry_out();
+        }
+        for task in self.tasks.values() {
+            task.stop.cancel();
+        }
+        while let Some(answer) = self.appends.next().await {
+            self.handle_appended(answer);
+            while let Some(effect) = self.shard.poll_effect() {
+                self.answer(effect);
+            }
+        }
+    }
+
+    fn next_deadline(&mut self) -> Option<Duration> {
+        let deadline = self.shard.next_deadline()?;
+        let wait = deadline.0 - self.workers.options.clock.now().0;
+        Some(Duration::from_millis(u64::try_from(wait).unwrap_or(0)))
+    }
+
+    fn handle(&mut self, message: Message) {
+        let now = self.workers.options.clock.now();
+        match message {
+            Message::Input(input) => {
+                if let Input::Ended {
+                    run, node, attempt, ..
+                } = &input
+                {
+                    let key = (*run, *node);
+                    if self
+                        .tasks
+                        .get(&key)
+                        .is_some_and(|task| task.attempt == *attempt)
+                    {
+                        self.tasks.remove(&key);
+                    }
+                }
+                self.shard.handle(input, now);
+            }
+            Message::Start(start, reply) => {
+                self.starts.insert(start.run, reply);
+                self.shard.handle(Input::Start(start), now);
+            }
+            Message::Command(run, command, reply) => {
+                self.next_command += 1;
+                let id = self.next_command;
+                self.commands.insert(id, reply);
+                self.shard.handle(Input::Command { run, id, command }, now);
+            }
+            Message::Holds(run, reply) => {
+                let _ = reply.send(self.shard.holds(run));
+            }
+            Message::Wait(run, reply) if self.shard.holds(run) => {
+                self.waits.entry(run).or_default().push(reply);
+            }
+            Message::Wait(_, reply) => {
+                let _ = reply.send(Ok(None));
+            }
+        }
+    }
+
+    fn handle_appended(&mut self, (keys, results): AppendAnswer) {
+        let now = self.workers.options.clock.now();
+        for ((run, append_id), result) in keys.into_iter().zip(results) {
+            self.shard.handle(
+                Input::Appended {
+                    run,
+                    append_id,
+                    result,
+                },
+                now,
+            );
+        }
+    }
+
+    /// Hands out everything the shard wants done.
+    fn carry_out(&mut self) {
+        loop {
+            while let Some(effect) = self.shard.poll_effect() {
+                self.answer(effect);
+            }
+            let batch = self.shard.poll_append();
+            if batch.is_empty() {
+                break;
+            }
+            let keys = batch
+                .iter()
+                .map(|append| (append.run, append.append_id))
+                .collect();
+            let store = Arc::clone(&self.workers.store);
+            self.appends.push(
+                async move {
+                    let results = store.append(batch).await;
+                    (keys, results)
+                }
+                .boxed(),
+            );
+            // Polling hands the batch to the store; the answer comes by the select.
+            while let Some(Some(answer)) = self.appends.next().now_or_never() {
+                self.handle_appended(answer);
+            }
+        }
+    }
+
+    fn answer(&mut self, effect: Effect) {
+        match effect {
+            Effect::Dispatch(dispatch) => self.dispatch(*dispatch),
+            Effect::Stop {
+                run,
+                node,
+                attempt,
+                give_up,
+            } => self.stop(run, node, attempt, give_up),
+            Effect::Load { run, values } => self.load(run, values),
+            Effect::Accepted { run } => self.answer_start(run, StartAnswer::Accepted),
+            Effect::Held { run, value } => self.answer_start(run, StartAnswer::Held(value)),
+            Effect::Answer { id, result } => {
+                if let Some(reply) = self.commands.remove(&id) {
+                    let _ = reply.send(result);
+                }
+            }
+            Effect::Progress { run, nodes } => {
+                self.notice(&Notice::Progress { run, nodes: &nodes });
+            }
+            Effect::Finished { run, status } => {
+                self.notice(&Notice::Finished { run, status });
+                self.answer_waits(run, &Ok(Some(status)));
+            }
+            Effect::Fenced { run } => {
+                let error = Error::Unavailable("another process owns the run".to_owned());
+                self.answer_waits(run, &Err(error));
+            }
+            Effect::Broken { run, error } => {
+                self.answer_start(run, StartAnswer::Broken(error.clone()));
+                self.answer_waits(run, &Err(error));
+            }
+        }
+    }
+
+    fn dispatch(&mut self, dispatch: Dispatch) {
+        self.notice(&Notice::Dispatched {
+            dispatch: &dispatch,
+        });
+        let (run, node, attempt) = (dispatch.run, dispatch.node, dispatch.attempt);
+        let stop = CancellationToken::new();
+        let workers = Arc::clone(&self.workers);
+        let outbox = self.outbox.clone();
+        let token = stop.clone();
+        let task = tokio::spawn(async move {
+            let report = Box::new(workers.run(dispatch, token).await);
+            if let windlass_core::run::Outcome::Succeeded(output) = &report.outcome {
+                workers.values.remember(output.digest(), output.text());
+            }
+            // The driver is gone only when the engine is: the attempt stays open.
+            let ended = Input::Ended {
+                run,
+                node,
+                attempt,
+                report,
+            };
+            let _ = outbox.send(Message::Input(ended)).await;
+        });
+        self.tasks.insert(
+            (run, node),
+            Task {
+                attempt,
+                stop,
+                abort: task.abort_handle(),
+            },
+        );
+    }
+
+    fn stop(&mut self, run: RunId, node: NodeIndex, attempt: u32, give_up: bool) {
+        let Some(task) = self
+            .tasks
+            .get(&(run, node))
+            .filter(|task| task.attempt == attempt)
+        else {
+            return;
+        };
+        task.stop.cancel();
+        if give_up {
+            task.abort.abort();
+            self.tasks.remove(&(run, node));
+        }
+    }
+
+    /// Reads values off the driver's task: it may touch the disk.
+    fn load(&self, run: RunId, wanted: Vec<ValueRef>) {
+        let values = self.workers.values.clone();
+        let outbox = self.outbox.clone();
+        tokio::task::spawn_blocking(move || {
+            let read = |value: &ValueRef| Ok((value.digest, values.read(run, value)?));
+            let input = match wanted.iter().map(read).collect() {
+                Ok(values) => Input::Loaded { run, values },
+                Err(error) => Input::LoadFailed { run, error },
+            };
+            let _ = outbox.blocking_send(Message::Input(input));
+        });
+    }
+
+    fn answer_start(&mut self, run: RunId, answer: StartAnswer) {
+        if let Some(reply) = self.starts.remove(&run) {
+            let _ = reply.send(answer);
+        }
+    }
+
+    fn answer_waits(&mut self, run: RunId, answer: &WaitAnswer) {
+        for reply in self.waits.remove(&run).into_iter().flatten() {
+            let _ = reply.send(answer.clone());
+        }
+    }
+
+    fn notice(&self, notice: &Notice<'_>) {
+        if let Some(observer) = &self.workers.options.observer {
+            observer.notice(notice);
+        }
+    }
+}
+
+async fn sleep_until(wait: Option<Duration>) {
+    match wait {
+        Some(wait) => tokio::time::sleep(wait).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,343 @@
+//! The handle of an engine: start, wait, command, recover, stop.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use windlass_core::run::{Refusal, Run};
+use windlass_core::{RunId, RunStatus};
+use windlass_orchestrator::{Command, Input, Shard};
+use windlass_store::{Error, WriterId};
+
+use crate::Backend;
+use crate::action::Registry;
+use crate::driver::{Driver, Message, StartAnswer};
+use crate::load::{LoadError, LoadedRun, load_run};
+use crate::options::Options;
+use crate::plans::Plans;
+use crate::start::{StartError, StartRequest, Started, check_trigger, meaning};
+use crate::values::ValueReader;
+use crate::worker::Workers;
+
+/// Messages that wait for the driver: enough that a full pool of workers can report
+/// without waiting for each other.
+const MESSAGE_QUEUE: usize = 8192;
+
+/// How many runs recovery looks at together.
+const RECOVERY_PAGE: usize = 256;
+
+/// A running engine. Cloning it is cheap; [`Engine::shutdown`] ends it for all clones.
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Arc<dyn Backend>,
+    plans: Plans,
+    values: ValueReader,
+    options: Options,
+    messages: mpsc::Sender<Message>,
+    shutdown: CancellationToken,
+    driver: tokio::sync::Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What recovery found.
+#[derive(Debug, Default)]
+pub struct Recovery {
+    /// Runs that are carried on.
+    pub recovered: Vec<RunId>,
+    /// Runs that are paused, and stay so.
+    pub paused: Vec<RunId>,
+    /// Runs that cannot be read, each with its reason; the others are not held up.
+    pub quarantined: Vec<(RunId, String)>,
+}
+
+/// Why a command was not carried out.
+#[derive(Debug)]
+pub enum CommandError {
+    /// The run's state does not allow it; `nodes` are the ones in the way.
+    Refused {
+        /// Why.
+        refusal: Refusal,
+        /// The nodes that the refusal names.
+        nodes: Vec<String>,
+    },
+    /// The run names no such node.
+    UnknownNode(String),
+    /// The run cannot be read.
+    Load(LoadError),
+    /// The engine has stopped.
+    Stopped,
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused { refusal, nodes } if nodes.is_empty() => refusal.fmt(f),
+            Self::Refused { refusal, nodes } => write!(f, "{refusal}: {}", nodes.join(", ")),
+            Self::UnknownNode(node) => write!(f, "the run has no node '{node}'"),
+            Self::Load(error) => error.fmt(f),
+            Self::Stopped => f.write_str("the engine has stopped"),
+        }
+    }
+}
+
+impl std::error::Error for CommandError {}
+
+impl Engine {
+    /// Starts an engine on a store. It must be called inside a tokio runtime.
+    pub fn new(store: Arc<dyn Backend>, registry: Registry, options: Options) -> Self {
+        let values = ValueReader::new(Arc::clone(&store), options.value_cache_bytes);
+        let shard = Shard::new(windlass_orchestrator::Options {
+            writer: WriterId(options.clock.random_u64()),
+            max_parallel: options.max_parallel,
+            seed: options.clock.random_u64(),
+            ..windlass_orchestrator::Options::default()
+        });
+        let (messages, inbox) = mpsc::channel(MESSAGE_QUEUE);
+        let workers = Arc::new(Workers {
+            store: Arc::clone(&store),
+            registry,
+            values: values.clone(),
+            slots: Semaphore::new(options.workers.max(1)),
+            options: options.clone(),
+        });
+        let shutdown = CancellationToken::new();
+        let driver = Driver::new(shard, workers, inbox, messages.clone());
+        let driver = tokio::spawn(driver.run(shutdown.clone()));
+        let plans = Plans::new(options.plan_cache_bytes);
+        let driver = tokio::sync::Mutex::new(Some(driver));
+        let inner = Inner {
+            store,
+            plans,
+            values,
+            options,
+            messages,
+            shutdown,
+            driver,
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Arc<dyn Backend> {
+        &self.inner.store
+    }
+
+    /// The plans in memory.
+    pub fn plans(&self) -> &Plans {
+        &self.inner.plans
+    }
+
+    /// Reads stored values.
+    pub fn values(&self) -> &ValueReader {
+        &self.inner.values
+    }
+
+    /// Starts a run. On return its first record is durable.
+    ///
+    /// # Errors
+    /// The trigger does not fit, the request id was used otherwise, or the store failed.
+    pub async fn start(&self, request: &StartRequest) -> Result<Started, StartError> {
+        check_trigger(&request.plan, &request.trigger)?;
+        let run = self.inner.options.clock.new_run_id();
+        let (queued, blobs, claims) = request.prepare(run);
+        let start = windlass_orchestrator::Start {
+            run,
+            plan: Arc::clone(&request.plan),
+            queued,
+            blobs,
+            claims,
+            begin: request.begin,
+        };
+        let answer = self
+            .ask(|reply| Message::Start(Box::new(start), reply))
+            .await;
+        match answer.ok_or(StartError::Stopped)? {
+            StartAnswer::Accepted => Ok(Started {
+                run,
+                existing: false,
+            }),
+            StartAnswer::Held(value) => existing(&value, &request.trigger),
+            StartAnswer::Broken(error) => Err(StartError::Store(error)),
+        }
+    }
+
+    /// Waits until a run has ended, or is not carried on by this engine.
+    ///
+    /// # Errors
+    /// The store failed, or the run belongs to another process now.
+    pub async fn wait(&self, run: RunId) -> Result<RunStatus, Error> {
+        let stopped = || Error::Unavailable("the engine has stopped".to_owned());
+        let answer = self
+            .ask(|reply| Message::Wait(run, reply))
+            .await
+            .ok_or_else(stopped)??;
+        match answer {
+            Some(status) => Ok(status),
+            None => {
+                let row = self.inner.store.run(run)?;
+                row.map(|row| row.status)
+                    .ok_or_else(|| Error::NotFound(run.to_string()))
+            }
+        }
+    }
+
+    /// Carries a command out. On return its record is durable.
+    ///
+    /// # Errors
+    /// The run cannot be read, or its state does not allow the command.
+    pub async fn command(&self, run: RunId, command: Command) -> Result<(), CommandError> {
+        self.hold(run, false).await.map_err(CommandError::Load)?;
+        let answer = self
+            .ask(|reply| Message::Command(run, command, reply))
+            .await;
+        match answer.ok_or(CommandError::Stopped)? {
+            Ok(()) => Ok(()),
+            Err(refusal) => Err(self.refused(run, refusal)),
+        }
+    }
+
+    /// Tries nodes again; none named means every one that can be.
+    ///
+    /// # Errors
+    /// As for [`Self::command`], or the run has no such node.
+    pub async fn reattempt(
+        &self,
+        run: RunId,
+        nodes: &[String],
+        hand: windlass_core::event::Hand,
+    ) -> Result<(), CommandError> {
+        let loaded = self.load(run).map_err(CommandError::Load)?;
+        let indices = nodes
+            .iter()
+            .map(|node| {
+                let index = loaded.run.plan().index(node);
+                index.ok_or_else(|| CommandError::UnknownNode(node.clone()))
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        self.command(run, Command::Reattempt(indices, hand)).await
+    }
+
+    /// Carries one unfinished run on.
+    ///
+    /// # Errors
+    /// The run cannot be read.
+    pub async fn recover(&self, run: RunId) -> Result<(), LoadError> {
+        self.hold(run, true).await
+    }
+
+    /// Carries on everything that has not ended.
+    ///
+    /// # Errors
+    /// The list of runs cannot be read; a run that cannot be is quarantined instead.
+    pub async fn recover_all(&self) -> Result<Recovery, Error> {
+        let mut recovery = Recovery::default();
+        let mut after = None;
+        loop {
+            let page = self.inner.store.unfinished(after, RECOVERY_PAGE)?;
+            let Some(last) = page.last() else {
+                return Ok(recovery);
+            };
+            after = Some(last.run);
+            for row in page {
+                match self.recover(row.run).await {
+                    Ok(()) if row.status == RunStatus::Paused => recovery.paused.push(row.run),
+                    Ok(()) => recovery.recovered.push(row.run),
+                    Err(error) => recovery.quarantined.push((row.run, error.to_string())),
+                }
+            }
+        }
+    }
+
+    /// Reads a run back from its log.
+    ///
+    /// # Errors
+    /// There is no such run, or it cannot be read.
+    pub fn load(&self, run: RunId) -> Result<LoadedRun, LoadError> {
+        load_run(&*self.inner.store, &self.inner.plans, run, |_, _| {})
+    }
+
+    /// Stops: appends in flight are awaited, open attempts stay open for whoever comes next.
+    pub async fn shutdown(&self) {
+        self.inner.shutdown.cancel();
+        if let Some(driver) = self.inner.driver.lock().await.take() {
+            // A driver that panicked has nothing left to wait for.
+            let _ = driver.await;
+        }
+    }
+
+    /// Makes sure that the shard holds a run.
+    async fn hold(&self, run: RunId, recover: bool) -> Result<(), LoadError> {
+        if self.ask(|reply| Message::Holds(run, reply)).await == Some(true) {
+            return Ok(());
+        }
+        let engine = self.clone();
+        let loaded = tokio::task::spawn_blocking(move || engine.load(run))
+            .await
+            .map_err(|error| LoadError::Definition(error.to_string()))??;
+        let run = Box::new(loaded.run);
+        let adopt = Input::Adopt {
+            run,
+            head: loaded.head,
+            recover,
+        };
+        // If the driver is gone, the next question says so.
+        let _ = self.inner.messages.send(Message::Input(adopt)).await;
+        Ok(())
+    }
+
+    /// Names the nodes that a refusal is about.
+    fn refused(&self, run: RunId, refusal: Refusal) -> CommandError {
+        let indices = match &refusal {
+            Refusal::InTheWay(nodes) | Refusal::NotFailed(nodes) => nodes.clone(),
+            _ => Vec::new(),
+        };
+        let name = |state: &Run| -> Vec<String> {
+            indices
+                .iter()
+                .map(|&node| state.plan().id(node).to_owned())
+                .collect()
+        };
+        let nodes = self
+            .load(run)
+            .map(|loaded| name(&loaded.run))
+            .unwrap_or_default();
+        CommandError::Refused { refusal, nodes }
+    }
+
+    async fn ask<T>(&self, message: impl FnOnce(oneshot::Sender<T>) -> Message) -> Option<T> {
+        let (reply, answer) = oneshot::channel();
+        self.inner.messages.send(message(reply)).await.ok()?;
+        tokio::select! {
+            answer = answer => answer.ok(),
+            () = self.inner.shutdown.cancelled() => None,
+        }
+    }
+}
+
+/// The run that holds a request id, if it was asked for with the same trigger.
+fn existing(claim: &[u8], trigger: &str) -> Result<Started, StartError> {
+    let digest = meaning(trigger).to_string();
+    let unreadable = || {
+        StartError::Store(Error::Unavailable(
+            "the claim on the request id is unreadable".into(),
+        ))
+    };
+    let text = std::str::from_utf8(claim).map_err(|_| unreadable())?;
+    let (run, first) = text.split_once(' ').ok_or_else(unreadable)?;
+    let run: RunId = run.parse().map_err(|_| unreadable())?;
+    if first == digest {
+        Ok(Started {
+            run,
+            existing: true,
+        })
+    } else {
+        Err(StartError::RequestIdReused { run })
+    }
+}

@@ -1,0 +1,140 @@
+//! Reading a run back: its log folded into its state. Recovery and looking share it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use windlass_core::event::{Event, Transition};
+use windlass_core::run::Run;
+use windlass_core::{Digest, RunId};
+use windlass_orchestrator::codec;
+use windlass_store::{Damage, Error, Head};
+
+use crate::Backend;
+use crate::plans::Plans;
+
+/// How much of a log is read at a time.
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// A run read back.
+pub struct LoadedRun {
+    /// Its state.
+    pub run: Run,
+    /// Where its log ends.
+    pub head: Head,
+}
+
+/// Why a run cannot be read back.
+#[derive(Debug)]
+pub enum LoadError {
+    /// There is no such run.
+    NotFound(RunId),
+    /// The store cannot be read, or is damaged.
+    Store(Error),
+    /// The definition it runs on is missing or cannot be used.
+    Definition(String),
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound(run) => write!(f, "there is no run {run}"),
+            Self::Store(error) => error.fmt(f),
+            Self::Definition(reason) => write!(f, "the run's definition: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+impl From<Error> for LoadError {
+    fn from(error: Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Reads a run's log and folds it; `visit` sees every transition with the state before it.
+///
+/// # Errors
+/// There is no such run, or it cannot be read.
+pub fn load_run(
+    store: &dyn Backend,
+    plans: &Plans,
+    id: RunId,
+    mut visit: impl FnMut(Option<&Run>, &Transition),
+) -> Result<LoadedRun, LoadError> {
+    let mut run: Option<Run> = None;
+    let mut head = Head::NONE;
+    loop {
+        let page = store.read(id, head.sequence + 1, PAGE_BYTES)?;
+        if page.is_empty() {
+            break;
+        }
+        for record in page {
+            let transition = codec::decode(&record.bytes)
+                .map_err(|error| unreadable(id, record.sequence, error.to_string()))?;
+            visit(run.as_ref(), &transition);
+            let state = match &mut run {
+                Some(state) => state,
+                None => run.insert(begin(store, plans, id, &transition)?),
+            };
+            state
+                .apply_record(&transition, &mut Vec::new())
+                .map_err(|corrupt| unreadable(id, record.sequence, corrupt.reason))?;
+            head = record.head();
+        }
+    }
+    let run = run.ok_or(LoadError::NotFound(id))?;
+    Ok(LoadedRun { run, head })
+}
+
+fn begin(
+    store: &dyn Backend,
+    plans: &Plans,
+    id: RunId,
+    first: &Transition,
+) -> Result<Run, LoadError> {
+    let Some(Event::Queued(queued)) = first.events.first() else {
+        return Err(unreadable(
+            id,
+            1,
+            "it does not begin with the request".to_owned(),
+        ));
+    };
+    let plan = plan_of(
+        store,
+        plans,
+        queued.definition,
+        &queued.workflow,
+        queued.version,
+    )?;
+    Run::new(id, plan, (**queued).clone(), first.at)
+        .map_err(|corrupt| LoadError::Store(Error::TooNew(corrupt.reason)))
+}
+
+fn plan_of(
+    store: &dyn Backend,
+    plans: &Plans,
+    digest: Digest,
+    workflow: &str,
+    version: u32,
+) -> Result<Arc<windlass_core::plan::Plan>, LoadError> {
+    if let Some(plan) = plans.get(&digest) {
+        return Ok(plan);
+    }
+    let row = store.definition(workflow, Some(version))?.ok_or_else(|| {
+        LoadError::Definition(format!("version {version} of '{workflow}' is missing"))
+    })?;
+    plans
+        .plan(digest, &row.text)
+        .map_err(|error| LoadError::Definition(error.to_string()))
+}
+
+fn unreadable(run: RunId, sequence: u64, reason: String) -> LoadError {
+    LoadError::Store(Error::Damaged(Box::new(Damage {
+        place: "the log".to_owned(),
+        run: Some(run),
+        sequence: Some(sequence),
+        offset: None,
+        reason,
+    })))
+}

@@ -1,0 +1,64 @@
+//! How an engine behaves.
+
+use std::sync::Arc;
+
+use crate::clock::{Clock, SystemClock};
+use crate::driver::Notice;
+
+/// How an engine behaves.
+#[derive(Clone)]
+pub struct Options {
+    /// How many actions run at once, over all runs.
+    pub workers: usize,
+    /// How many nodes of one run are with workers when its definition does not say.
+    pub max_parallel: u32,
+    /// This process, as attempts name it.
+    pub worker_name: Arc<str>,
+    /// Where secrets come from.
+    pub secrets: Arc<dyn SecretSource>,
+    /// Who watches.
+    pub observer: Option<Arc<dyn Observer>>,
+    /// Time and randomness.
+    pub clock: Arc<dyn Clock>,
+    /// Values read again soon are kept in memory up to this many bytes.
+    pub value_cache_bytes: usize,
+    /// Plans are kept in memory up to about this many bytes.
+    pub plan_cache_bytes: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            workers: 1024,
+            max_parallel: 100,
+            worker_name: format!("local-{}", std::process::id()).into(),
+            secrets: Arc::new(NoSecrets),
+            observer: None,
+            clock: Arc::new(SystemClock),
+            value_cache_bytes: 4 * 1024 * 1024,
+            plan_cache_bytes: 256 * 1024 * 1024,
+        }
+    }
+}
+
+/// Where secrets come from. They exist only while parameters are rendered.
+pub trait SecretSource: Send + Sync + 'static {
+    /// The secret of this name.
+    fn secret(&self, name: &str) -> Option<String>;
+}
+
+/// There are none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoSecrets;
+
+impl SecretSource for NoSecrets {
+    fn secret(&self, _name: &str) -> Option<String> {
+        None
+    }
+}
+
+/// Watches an engine. Called on the engine's own task: it must be quick.
+pub trait Observer: Send + Sync + 'static {
+    /// Something happened.
+    fn notice(&self, notice: &Notice<'_>);
+}

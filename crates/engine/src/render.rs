@@ -1,0 +1,144 @@
+//! Rendering an attempt's parameters on the worker, where alone secrets exist. What
+//! is recorded is rendered a second time with the secrets replaced.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use windlass_core::run::{Dispatch, Failure, Source};
+use windlass_core::value::{Payload, ValueRef};
+use windlass_expr::Limits;
+
+use crate::options::SecretSource;
+use crate::values::ValueReader;
+
+/// What stands where a secret was.
+pub(crate) const REDACTED: &str = "[redacted]";
+
+/// An attempt's parameters.
+pub(crate) struct Rendered {
+    /// For the action.
+    pub(crate) text: Arc<str>,
+    /// For the record.
+    pub(crate) recorded: Option<Payload>,
+    /// Secrets that were used, so that what the action says can be cleaned of them.
+    pub(crate) secrets: Vec<String>,
+}
+
+/// Renders the parameters of an attempt.
+pub(crate) fn render(
+    dispatch: &Dispatch,
+    values: &ValueReader,
+    secrets: &dyn SecretSource,
+) -> Result<Rendered, Failure> {
+    if let Some(reason) = &dispatch.broken {
+        return Err(Failure::permanent("PARAMETERS_INVALID", reason.as_str()));
+    }
+    let Some(template) = &dispatch.parameters else {
+        return Ok(Rendered {
+            text: "{}".into(),
+            recorded: None,
+            secrets: Vec::new(),
+        });
+    };
+    let mut used = Vec::new();
+    let mut inputs = Vec::with_capacity(dispatch.sources.len());
+    for source in &dispatch.sources {
+        inputs.push(resolve(dispatch, source, values, secrets, &mut used)?);
+    }
+    let rendered = |inputs: &[Option<Value>]| {
+        let slots: Vec<Option<&Value>> = inputs.iter().map(Option::as_ref).collect();
+        template
+            .render(&slots, &Limits::default())
+            .map_err(|error| {
+                let place = error.pointer.filter(|pointer| !pointer.is_empty());
+                let place = place
+                    .map(|pointer| format!(" at {pointer}"))
+                    .unwrap_or_default();
+                Failure::permanent(error.code, format!("parameters{place}: {}", error.message))
+            })
+    };
+    let text: Arc<str> = rendered(&inputs)?.into();
+    let recorded = if used.is_empty() {
+        Arc::clone(&text)
+    } else {
+        for (source, input) in dispatch.sources.iter().zip(&mut inputs) {
+            if matches!(source, Source::Secret(_)) {
+                *input = Some(Value::String(REDACTED.to_owned()));
+            }
+        }
+        // An expression may compute with a secret, so its letters are removed as well.
+        scrub(&rendered(&inputs)?, &used).into()
+    };
+    Ok(Rendered {
+        text,
+        recorded: Some(Payload::new(recorded)),
+        secrets: used,
+    })
+}
+
+/// Removes every secret from JSON text.
+pub(crate) fn scrub(text: &str, secrets: &[String]) -> String {
+    let mut clean = text.to_owned();
+    for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
+        clean = clean.replace(secret.as_str(), REDACTED);
+        let quoted = Value::String(secret.clone()).to_string();
+        let escaped = &quoted[1..quoted.len() - 1];
+        if escaped != secret {
+            clean = clean.replace(escaped, REDACTED);
+        }
+    }
+    clean
+}
+
+fn resolve(
+    dispatch: &Dispatch,
+    source: &Source,
+    values: &ValueReader,
+    secrets: &dyn SecretSource,
+    used: &mut Vec<String>,
+) -> Result<Option<Value>, Failure> {
+    let read = |value: &ValueRef| {
+        values
+            .read(dispatch.run, value)
+            .map_err(unreadable)
+            .and_then(|text| parse(&text))
+    };
+    Ok(match source {
+        Source::Undefined => None,
+        Source::Text(text) => Some(parse(text)?),
+        Source::Stored(value) => Some(read(value)?),
+        Source::Error { value, node } => Some(json!({ "error": read(value)?, "errorNode": node })),
+        Source::Vars(vars) => {
+            let mut object = Map::new();
+            for (name, held) in vars {
+                let value = match (held.text(), held.blob()) {
+                    (Some(text), _) => parse(text)?,
+                    (None, Some(blob)) => read(&blob)?,
+                    (None, None) => continue,
+                };
+                object.insert(name.to_string(), value);
+            }
+            Some(Value::Object(object))
+        }
+        Source::Secret(name) => {
+            let secret = secrets.secret(name).ok_or_else(|| {
+                let message = format!("there is no secret '{name}'");
+                Failure::permanent("SECRET_NOT_FOUND", message)
+            })?;
+            used.push(secret.clone());
+            Some(Value::String(secret))
+        }
+    })
+}
+
+fn parse(text: &str) -> Result<Value, Failure> {
+    serde_json::from_str(text)
+        .map_err(|error| Failure::permanent("VALUE_UNREADABLE", error.to_string()))
+}
+
+fn unreadable(error: windlass_store::Error) -> Failure {
+    Failure {
+        retriable: true,
+        ..Failure::permanent("VALUE_UNREADABLE", error.to_string())
+    }
+}

@@ -1,0 +1,179 @@
+//! One attempt on a worker: render, call, time out, report. A worker decides nothing.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use windlass_core::run::{Dispatch, Failure, Outcome, Report};
+use windlass_core::value::Payload;
+use windlass_store::Blob;
+
+use crate::Backend;
+use crate::action::{ActionError, Called, Context, Registry};
+use crate::options::Options;
+use crate::render::{Rendered, render, scrub};
+use crate::values::ValueReader;
+
+/// Values over this size are stored before they are reported, so that one does not
+/// hold up the commit of everything else.
+const STORE_FIRST_BYTES: usize = 256 * 1024;
+
+/// What all workers of an engine share.
+pub(crate) struct Workers {
+    pub(crate) store: Arc<dyn Backend>,
+    pub(crate) registry: Registry,
+    pub(crate) values: ValueReader,
+    pub(crate) options: Options,
+    /// The bound on actions under way.
+    pub(crate) slots: Semaphore,
+}
+
+impl Workers {
+    /// Runs one attempt to its end.
+    pub(crate) async fn run(&self, dispatch: Dispatch, stop: CancellationToken) -> Report {
+        let slot = tokio::select! {
+            biased;
+            slot = self.slots.acquire() => slot,
+            () = stop.cancelled() => return self.stopped(),
+        };
+        let started = self.options.clock.now();
+        let rendered = match render(&dispatch, &self.values, &*self.options.secrets) {
+            Ok(rendered) => rendered,
+            Err(failure) => {
+                return Report {
+                    started,
+                    ..self.report(Outcome::Failed(failure))
+                };
+            }
+        };
+        let called = self.call(&dispatch, &rendered.text, stop).await;
+        drop(slot);
+        let mut report = self.conclude(called, &rendered);
+        report.started = started;
+        report.parameters = rendered.recorded;
+        self.store_first(&mut report).await;
+        report
+    }
+
+    async fn call(
+        &self,
+        dispatch: &Dispatch,
+        parameters: &str,
+        stop: CancellationToken,
+    ) -> Result<Called, ActionError> {
+        let context = Context {
+            run: dispatch.run,
+            workflow: Arc::clone(&dispatch.workflow),
+            node: dispatch.path.clone(),
+            attempt: dispatch.attempt,
+            idempotency_key: dispatch.idempotency_key.clone(),
+            correlation_id: dispatch.correlation_id.clone(),
+            tenant: dispatch.tenant.clone(),
+            stop,
+            store: Arc::clone(&self.store),
+        };
+        let Some(call) = self.registry.call(&dispatch.action, context, parameters) else {
+            let message = format!(
+                "there is no action '{}'; `windlass actions` lists those there are",
+                dispatch.action
+            );
+            return Err(ActionError::failed("UNKNOWN_ACTION", message));
+        };
+        let time = Duration::from_millis(dispatch.timeout_ms);
+        // An action that panics fails its own attempt and nothing else.
+        let call = AssertUnwindSafe(call).catch_unwind();
+        match tokio::time::timeout(time, call).await {
+            Ok(Ok(called)) => called,
+            Ok(Err(_)) => {
+                let message = format!("the action '{}' panicked", dispatch.action);
+                Err(ActionError::failed("ACTION_PANICKED", message))
+            }
+            Err(_) => {
+                let message = format!("the attempt did not end within {} ms", dispatch.timeout_ms);
+                Err(ActionError::retriable("TIMEOUT", message))
+            }
+        }
+    }
+
+    fn conclude(&self, called: Result<Called, ActionError>, rendered: &Rendered) -> Report {
+        let clean = |text: String| match rendered.secrets.as_slice() {
+            [] => text,
+            secrets => scrub(&text, secrets),
+        };
+        match called {
+            Ok(called) => {
+                let outcome = match called.output {
+                    Some(text) => Outcome::Succeeded(Payload::new(clean(text))),
+                    None => Outcome::Skipped,
+                };
+                let meta = called.meta;
+                Report {
+                    meta,
+                    resources: called.resources,
+                    ..self.report(outcome)
+                }
+            }
+            Err(error) if error.stopped => self.stopped(),
+            Err(error) => {
+                let details = error.details.and_then(|details| {
+                    serde_json::value::RawValue::from_string(clean(details.get().to_owned())).ok()
+                });
+                self.report(Outcome::Failed(Failure {
+                    code: error.code,
+                    message: clean(error.message.into()).into(),
+                    retriable: error.retriable,
+                    details,
+                    retry_after_ms: error.retry_after_ms,
+                }))
+            }
+        }
+    }
+
+    /// Stores large values before the report, or fails the attempt if that fails.
+    async fn store_first(&self, report: &mut Report) {
+        let output = match &report.outcome {
+            Outcome::Succeeded(payload) => Some(payload.clone()),
+            _ => None,
+        };
+        let limit = windlass_core::run::decide::OUTPUT_LIMIT_BYTES;
+        for payload in [output, report.parameters.clone()].into_iter().flatten() {
+            let size = payload.text().len();
+            if size <= STORE_FIRST_BYTES || size > limit {
+                continue;
+            }
+            let bytes = Arc::from(payload.text().as_bytes());
+            let blob = Blob {
+                digest: payload.digest(),
+                bytes,
+            };
+            if let Err(error) = self.store.put_blob(blob).await {
+                let message = format!("the output could not be stored: {error}");
+                let failure = Failure::permanent("STORE_UNAVAILABLE", message);
+                report.outcome = Outcome::Failed(Failure {
+                    retriable: true,
+                    ..failure
+                });
+            }
+        }
+    }
+
+    fn stopped(&self) -> Report {
+        self.report(Outcome::Stopped)
+    }
+
+    fn report(&self, outcome: Outcome) -> Report {
+        let now = self.options.clock.now();
+        Report {
+            started: now,
+            ended: now,
+            worker: Box::from(&*self.options.worker_name),
+            outcome,
+            parameters: None,
+            meta: None,
+            resources: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Sorting: stable, and safe with comparators that contradict themselves.
+
+use std::cmp::Ordering;
+
+use crate::ast::CallbackKind;
+use crate::eval::{Evaluator, Passed};
+use crate::problem::Fallible;
+use crate::text::Text;
+use crate::value::{ITEM_SIZE, List, Value};
+
+/// `sort` and `toSorted`: `undefined` goes last, whatever the comparator says.
+pub(super) fn sort<'a>(
+    run: &mut Evaluator<'_, 'a>,
+    list: &List<'a>,
+    passed: &Passed<'a>,
+) -> Fallible<Value<'a>> {
+    let comparator = passed.optional_callback(0)?;
+    // The elements, their texts, and room to merge in.
+    run.budget.build_many(list.len(), 3 * ITEM_SIZE)?;
+    let (missing, present): (Vec<_>, Vec<_>) = list.iter().partition(Value::is_undefined);
+    let mut keyed = Vec::with_capacity(present.len());
+    for value in present {
+        let text = if comparator.is_none() {
+            value.to_text(run.budget)?
+        } else {
+            Text::Borrowed("")
+        };
+        keyed.push((text, value));
+    }
+    let sorted = merge_sort(keyed, &mut |one, two| match comparator {
+        Some(comparator) => compare(run, comparator, &one.1, &two.1),
+        None => {
+            run.budget.steps(1)?;
+            one.0.compare(&two.0, run.budget)
+        }
+    })?;
+    run.list(
+        sorted
+            .into_iter()
+            .map(|(_, value)| value)
+            .chain(missing)
+            .collect(),
+    )
+}
+
+fn compare<'a>(
+    run: &mut Evaluator<'_, 'a>,
+    comparator: &'a CallbackKind,
+    one: &Value<'a>,
+    two: &Value<'a>,
+) -> Fallible<Ordering> {
+    let result = run.call(comparator, &[one.clone(), two.clone()])?;
+    let number = result.to_number(run.budget)?;
+    // `NaN` counts as equal.
+    Ok(number.partial_cmp(&0.0).unwrap_or(Ordering::Equal))
+}
+
+type Compare<'c, T> = &'c mut dyn FnMut(&T, &T) -> Fallible<Ordering>;
+
+/// Bottom-up, so that no array is too long for the stack; the library's sort may panic when a
+/// comparator is inconsistent, and cannot fail.
+fn merge_sort<T>(items: Vec<T>, compare: Compare<'_, T>) -> Fallible<Vec<T>> {
+    let mut runs: Vec<Vec<T>> = items.into_iter().map(|item| vec![item]).collect();
+    while runs.len() > 1 {
+        let mut merged = Vec::with_capacity(runs.len().div_ceil(2));
+        let mut pairs = runs.into_iter();
+        while let Some(left) = pairs.next() {
+            merged.push(match pairs.next() {
+                Some(right) => merge(left, right, compare)?,
+                None => left,
+            });
+        }
+        runs = merged;
+    }
+    Ok(runs.pop().unwrap_or_default())
+}
+
+fn merge<T>(left: Vec<T>, right: Vec<T>, compare: Compare<'_, T>) -> Fallible<Vec<T>> {
+    let mut merged = Vec::with_capacity(left.len() + right.len());
+    let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
+    while let (Some(one), Some(two)) = (left.peek(), right.peek()) {
+        let from_right = compare(one, two)? == Ordering::Greater;
+        merged.extend(if from_right {
+            right.next()
+        } else {
+            left.next()
+        });
+    }
+    merged.extend(left);
+    merged.extend(right);
+    Ok(merged)
+}

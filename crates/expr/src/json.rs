@@ -1,0 +1,259 @@
+//! JSON text: writing values as JSON and reading JSON as values.
+//!
+//! Two kinds of writing: for a script, exactly what `JSON.stringify` gives; for output, the
+//! same but faithful to what came in (digits of integers, order of keys) and well-formed
+//! (U+FFFD for lone surrogates), because other programs read it.
+
+mod read;
+
+pub(crate) use read::{Reader, parse};
+
+use serde_json::Value as Json;
+
+use crate::limits::{Budget, check_depth};
+use crate::number;
+use crate::problem::{Fallible, error};
+use crate::text::Text;
+use crate::value::{List, Record, Value};
+
+/// Appends a value that leaves the language.
+pub(crate) fn write_output(
+    value: &Value<'_>,
+    out: &mut String,
+    budget: &mut Budget,
+) -> Fallible<()> {
+    if value.is_undefined() {
+        return Err(error("undefined has no JSON"));
+    }
+    Writer {
+        out,
+        budget,
+        script: false,
+        indent: "",
+        depth: 0,
+    }
+    .value(value)
+}
+
+/// `JSON.stringify(value, null, indent)` of anything but `undefined`.
+pub(crate) fn stringify(value: &Value<'_>, indent: &str, budget: &mut Budget) -> Fallible<String> {
+    let mut out = String::new();
+    Writer {
+        out: &mut out,
+        budget,
+        script: true,
+        indent,
+        depth: 0,
+    }
+    .value(value)?;
+    Ok(out)
+}
+
+/// Appends text as a JSON string.
+pub(crate) fn write_string(text: &str, out: &mut String) {
+    out.push('"');
+    let mut plain = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
+            continue;
+        }
+        out.push_str(&text[plain..at]);
+        plain = at + 1;
+        match byte {
+            b'"' => out.push_str("\\\""),
+            b'\\' => out.push_str("\\\\"),
+            b'\n' => out.push_str("\\n"),
+            b'\r' => out.push_str("\\r"),
+            b'\t' => out.push_str("\\t"),
+            0x8 => out.push_str("\\b"),
+            0xc => out.push_str("\\f"),
+            other => out.push_str(&format!("\\u{other:04x}")),
+        }
+    }
+    out.push_str(&text[plain..]);
+    out.push('"');
+}
+
+/// Every value it writes costs bytes, so it ends however often a value is shared.
+struct Writer<'w> {
+    out: &'w mut String,
+    budget: &'w mut Budget,
+    /// For `JSON.stringify` rather than for output.
+    script: bool,
+    indent: &'w str,
+    depth: usize,
+}
+
+impl Writer<'_> {
+    /// Anything but a top-level `undefined`, which counts as null further down.
+    fn value(&mut self, value: &Value<'_>) -> Fallible<()> {
+        match value {
+            Value::Undefined | Value::Null => self.push("null"),
+            Value::Bool(true) => self.push("true"),
+            Value::Bool(false) => self.push("false"),
+            Value::Number(number) => self.number(*number),
+            Value::Exact(number) if !self.script => self.push(&number.to_string()),
+            Value::Exact(_) => self.number(value.as_number().unwrap_or(f64::NAN)),
+            Value::String(text) => self.text(text),
+            Value::Array(list) => self.array(list),
+            Value::Object(record) => self.object(record),
+        }
+    }
+
+    fn push(&mut self, text: &str) -> Fallible<()> {
+        self.budget.build(text.len())?;
+        self.out.push_str(text);
+        Ok(())
+    }
+
+    fn number(&mut self, number: f64) -> Fallible<()> {
+        if !number.is_finite() {
+            return self.push("null");
+        }
+        self.push(ryu_js::Buffer::new().format(number))
+    }
+
+    fn text(&mut self, text: &Text<'_>) -> Fallible<()> {
+        self.budget.build(text.size() + 2)?;
+        match text {
+            Text::Wide(units) if self.script => write_wide(units, self.out),
+            _ => write_string(&text.lossy(), self.out),
+        }
+        Ok(())
+    }
+
+    fn array(&mut self, list: &List<'_>) -> Fallible<()> {
+        check_depth(self.depth)?;
+        self.depth += 1;
+        self.push("[")?;
+        for (index, item) in list.iter().enumerate() {
+            self.separate(index == 0)?;
+            self.value(&item)?;
+        }
+        self.depth -= 1;
+        self.close("]", list.len() == 0)
+    }
+
+    fn object(&mut self, record: &Record<'_>) -> Fallible<()> {
+        check_depth(self.depth)?;
+        self.depth += 1;
+        self.push("{")?;
+        let mut first = true;
+        if self.script {
+            for (key, value) in record.entries() {
+                self.property(&key, &value, &mut first)?;
+            }
+        } else {
+            for (key, value) in record.stored() {
+                self.property(&key, &value, &mut first)?;
+            }
+        }
+        self.depth -= 1;
+        self.close("}", first)
+    }
+
+    fn property(&mut self, key: &Text<'_>, value: &Value<'_>, first: &mut bool) -> Fallible<()> {
+        if value.is_undefined() {
+            return self.budget.steps(1);
+        }
+        self.separate(*first)?;
+        *first = false;
+        self.text(key)?;
+        self.push(if self.indent.is_empty() { ":" } else { ": " })?;
+        self.value(value)
+    }
+
+    fn separate(&mut self, first: bool) -> Fallible<()> {
+        if !first {
+            self.push(",")?;
+        }
+        self.line()
+    }
+
+    fn close(&mut self, bracket: &str, empty: bool) -> Fallible<()> {
+        if !empty {
+            self.line()?;
+        }
+        self.push(bracket)
+    }
+
+    fn line(&mut self) -> Fallible<()> {
+        if self.indent.is_empty() {
+            return Ok(());
+        }
+        self.push("\n")?;
+        for _ in 0..self.depth {
+            self.push(self.indent)?;
+        }
+        Ok(())
+    }
+}
+
+/// Lone surrogates as escapes, as `JSON.stringify` has it.
+fn write_wide(units: &[u16], out: &mut String) {
+    out.push('"');
+    for letter in char::decode_utf16(units.iter().copied()) {
+        match letter {
+            Ok(letter) => {
+                let mut quoted = String::new();
+                write_string(letter.encode_utf8(&mut [0; 4]), &mut quoted);
+                out.push_str(&quoted[1..quoted.len() - 1]);
+            }
+            Err(lone) => out.push_str(&format!("\\u{:04x}", lone.unpaired_surrogate())),
+        }
+    }
+    out.push('"');
+}
+
+/// A value as plain JSON.
+pub(crate) fn to_json(value: &Value<'_>, budget: &mut Budget) -> Fallible<Json> {
+    if value.is_undefined() {
+        return Err(error("undefined has no JSON"));
+    }
+    plain(value, 0, budget)
+}
+
+fn plain(value: &Value<'_>, depth: usize, budget: &mut Budget) -> Fallible<Json> {
+    check_depth(depth)?;
+    budget.build(size_of::<Json>())?;
+    Ok(match value {
+        Value::Undefined | Value::Null => Json::Null,
+        Value::Bool(value) => Json::Bool(*value),
+        Value::Number(number) => number_to_json(*number),
+        Value::Exact(number) => Json::Number((*number).clone()),
+        Value::String(text) => {
+            budget.build(text.size())?;
+            Json::String(text.lossy().into_owned())
+        }
+        Value::Array(list) => {
+            let items = list.iter().map(|item| plain(&item, depth + 1, budget));
+            Json::Array(items.collect::<Fallible<_>>()?)
+        }
+        Value::Object(record) => {
+            let mut map = serde_json::Map::new();
+            for (key, value) in record.stored() {
+                if !value.is_undefined() {
+                    budget.build(key.size())?;
+                    map.insert(key.lossy().into_owned(), plain(&value, depth + 1, budget)?);
+                }
+            }
+            Json::Object(map)
+        }
+    })
+}
+
+fn number_to_json(number: f64) -> Json {
+    // What JavaScript writes without a fraction is an integer to JSON's other readers.
+    if number.trunc() == number && number.abs() <= 9_007_199_254_740_991.0 {
+        return Json::from(number as i64);
+    }
+    serde_json::Number::from_f64(number).map_or(Json::Null, Json::Number)
+}
+
+/// Says a number as JavaScript's `String` would, unless it is an integer that keeps its digits.
+pub(crate) fn number_text(value: &Value<'_>) -> Option<String> {
+    match value {
+        Value::Exact(number) => Some(number.to_string()),
+        _ => value.as_number().map(number::to_text),
+    }
+}

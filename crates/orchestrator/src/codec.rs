@@ -1,0 +1,87 @@
+//! Records as bytes: a transition in a versioned envelope. Old versions are converted
+//! here, so that the core knows one.
+
+use std::fmt;
+
+use windlass_core::Millis;
+use windlass_core::event::{Event, Transition};
+use windlass_store::{Envelope, EnvelopeError, Kind};
+
+/// The version of records that this program writes, and the newest that it reads.
+pub const RECORD_VERSION: u16 = 1;
+
+/// Why a record cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DecodeError {
+    /// The envelope is not one this program knows.
+    Envelope(EnvelopeError),
+    /// The body is not a transition.
+    Body(String),
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Envelope(error) => error.fmt(f),
+            Self::Body(reason) => write!(f, "the record does not hold a transition: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+/// Reads a record.
+///
+/// # Errors
+/// The bytes are damaged, or of a newer version, which is named.
+pub fn decode(bytes: &[u8]) -> Result<Transition, DecodeError> {
+    let (_, body) =
+        Envelope::expect(Kind::Record, RECORD_VERSION, bytes).map_err(DecodeError::Envelope)?;
+    serde_json::from_slice(body).map_err(|error| DecodeError::Body(error.to_string()))
+}
+
+/// A record being written, one event after the other, so that its size is known and
+/// nothing is serialised twice.
+#[derive(Debug, Default)]
+pub struct RecordBuilder {
+    bytes: Vec<u8>,
+    at: Millis,
+}
+
+impl RecordBuilder {
+    /// Whether nothing has been written.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The record's size so far.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The time that all events of this record carry: that of the first decision.
+    pub fn at(&self, now: Millis) -> Millis {
+        if self.is_empty() { now } else { self.at }
+    }
+
+    /// Adds an event.
+    pub fn push(&mut self, event: &Event, now: Millis) {
+        if self.is_empty() {
+            self.at = now;
+            self.bytes
+                .extend_from_slice(&Envelope::header(Kind::Record, RECORD_VERSION));
+            self.bytes
+                .extend_from_slice(format!("{{\"at\":{},\"events\":[", now.0).as_bytes());
+        } else {
+            self.bytes.push(b',');
+        }
+        serde_json::to_writer(&mut self.bytes, event)
+            .expect("events are structs, strings and raw JSON, which always serialise");
+    }
+
+    /// The finished record.
+    pub fn finish(mut self) -> Vec<u8> {
+        self.bytes.extend_from_slice(b"]}");
+        self.bytes
+    }
+}

@@ -1,0 +1,48 @@
+//! Effects wait for the proof that the record which decided them is durable. The
+//! proof is a type: only the store's answer makes one, and only it opens the gate.
+
+use windlass_store::{Appended, Head};
+
+/// The record was appended: durable, at this head.
+#[derive(Debug)]
+pub(crate) struct Proof {
+    head: Head,
+}
+
+impl Proof {
+    /// The store's own word is the only source of a proof.
+    pub(crate) fn new(appended: Appended) -> Self {
+        Self {
+            head: appended.head,
+        }
+    }
+
+    pub(crate) fn head(&self) -> Head {
+        self.head
+    }
+}
+
+/// Things that may happen only once their record is durable.
+#[derive(Debug)]
+pub(crate) struct Gated<T> {
+    waiting: Vec<T>,
+}
+
+impl<T> Default for Gated<T> {
+    fn default() -> Self {
+        Self {
+            waiting: Vec::new(),
+        }
+    }
+}
+
+impl<T> Gated<T> {
+    pub(crate) fn push(&mut self, item: T) {
+        self.waiting.push(item);
+    }
+
+    /// Opens the gate.
+    pub(crate) fn release(self, _proof: &Proof) -> Vec<T> {
+        self.waiting
+    }
+}

@@ -1,0 +1,400 @@
+//! Many runs behind one synchronous face: `handle` takes inputs, `poll_append` and
+//! `poll_effect` yield what to do, `next_deadline` says when to call again.
+
+mod slot;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use windlass_core::event::{Hand, Queued};
+use windlass_core::plan::{NodeIndex, Plan};
+use windlass_core::run::{Dispatch, Refusal, Report, Run};
+use windlass_core::value::{Payload, ValueRef};
+use windlass_core::{Digest, Millis, RunId, RunStatus};
+use windlass_store::{Append, AppendError, Appended, Claim, Head, WriterId};
+
+use crate::deadline::{Deadline, Deadlines};
+use slot::Slot;
+
+/// How a shard behaves.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Who writes, for the store's fence.
+    pub writer: WriterId,
+    /// How many nodes of a run may be with workers when its definition does not say.
+    pub max_parallel: u32,
+    /// An attempt that runs longer than this is recorded as started.
+    pub still_running_ms: u64,
+    /// A record that has grown to this size takes no further input.
+    pub record_bytes: usize,
+    /// Where randomness begins.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            writer: WriterId(0),
+            max_parallel: 100,
+            still_running_ms: 250,
+            record_bytes: 512 * 1024,
+            seed: 0,
+        }
+    }
+}
+
+/// What a caller names a command by, to find its answer.
+pub type CommandId = u64;
+
+/// What reaches a shard.
+#[derive(Debug)]
+pub enum Input {
+    /// A new run.
+    Start(Box<Start>),
+    /// A run whose state was folded from its log.
+    Adopt {
+        /// The state.
+        run: Box<Run>,
+        /// Where its log ends.
+        head: Head,
+        /// Whether to carry it on; otherwise it only waits for a command.
+        recover: bool,
+    },
+    /// A worker reports the end of an attempt.
+    Ended {
+        /// The run.
+        run: RunId,
+        /// The node.
+        node: NodeIndex,
+        /// The attempt's number.
+        attempt: u32,
+        /// How it ended.
+        report: Box<Report>,
+    },
+    /// The store answers an append.
+    Appended {
+        /// The run.
+        run: RunId,
+        /// Which append.
+        append_id: u64,
+        /// The answer.
+        result: Result<Appended, AppendError>,
+    },
+    /// Values that an [`Effect::Load`] asked for.
+    Loaded {
+        /// The run.
+        run: RunId,
+        /// Digest and JSON text of each.
+        values: Vec<(Digest, Arc<str>)>,
+    },
+    /// Values could not be read: the run cannot go on here.
+    LoadFailed {
+        /// The run.
+        run: RunId,
+        /// Why.
+        error: windlass_store::Error,
+    },
+    /// Somebody wants something of a run that this shard holds.
+    Command {
+        /// The run.
+        run: RunId,
+        /// By what name to answer.
+        id: CommandId,
+        /// What they want.
+        command: Command,
+    },
+}
+
+/// A new run.
+#[derive(Debug)]
+pub struct Start {
+    /// Its id.
+    pub run: RunId,
+    /// Its graph.
+    pub plan: Arc<Plan>,
+    /// What it is asked for with.
+    pub queued: Queued,
+    /// Values that `queued` refers to and that are not stored yet.
+    pub blobs: Vec<Payload>,
+    /// Claims to be won with the first record.
+    pub claims: Vec<Claim>,
+    /// Whether it begins now, or is only queued.
+    pub begin: Begin,
+}
+
+/// Whether a new run begins at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// In the same record.
+    Now,
+    /// When somebody adopts it.
+    Later,
+}
+
+/// What somebody wants of a run.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// End it.
+    Cancel(Hand),
+    /// Start nothing more.
+    Pause(Hand),
+    /// Go on.
+    Resume(Hand),
+    /// Try nodes again; none named means all that can be.
+    Reattempt(Vec<NodeIndex>, Hand),
+}
+
+/// What the shard wants done. Everything here rests on durable records.
+#[derive(Debug)]
+pub enum Effect {
+    /// Hand an attempt to a worker.
+    Dispatch(Box<Dispatch>),
+    /// Tell a worker to stop, or give its work up.
+    Stop {
+        /// The grace is over: nobody waits for the result any more.
+        give_up: bool,
+        /// The run.
+        run: RunId,
+        /// The node.
+        node: NodeIndex,
+        /// The attempt's number.
+        attempt: u32,
+    },
+    /// Load values and answer with [`Input::Loaded`].
+    Load {
+        /// The run.
+        run: RunId,
+        /// Where they are.
+        values: Vec<ValueRef>,
+    },
+    /// The run's first record is durable.
+    Accepted {
+        /// The run.
+        run: RunId,
+    },
+    /// The run was not started: a claim is held, with this value.
+    Held {
+        /// The run that was not started.
+        run: RunId,
+        /// What the holder left.
+        value: Vec<u8>,
+    },
+    /// A command was carried out, or refused.
+    Answer {
+        /// The command's name.
+        id: CommandId,
+        /// How it went.
+        result: Result<(), Refusal>,
+    },
+    /// Durable progress: how many nodes stand where now.
+    Progress {
+        /// The run.
+        run: RunId,
+        /// Nodes whose status changed, with what they are now.
+        nodes: Vec<(NodeIndex, windlass_core::NodeStatus)>,
+    },
+    /// The run has ended, durably, and the shard has let it go.
+    Finished {
+        /// The run.
+        run: RunId,
+        /// How.
+        status: RunStatus,
+    },
+    /// Another process owns the run; this one has let it go.
+    Fenced {
+        /// The run.
+        run: RunId,
+    },
+    /// A record could not be stored: nothing more is acknowledged for this run.
+    Broken {
+        /// The run.
+        run: RunId,
+        /// Why.
+        error: windlass_store::Error,
+    },
+}
+
+/// Many runs.
+#[derive(Debug)]
+pub struct Shard {
+    options: Options,
+    slots: BTreeMap<RunId, Slot>,
+    /// Runs that may have a record to append.
+    dirty: BTreeSet<RunId>,
+    effects: VecDeque<Effect>,
+    deadlines: Deadlines,
+    next_append: u64,
+    random: u64,
+}
+
+/// What a slot needs of its shard.
+pub(crate) struct Context<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) effects: &'a mut VecDeque<Effect>,
+    pub(crate) deadlines: &'a mut Deadlines,
+    pub(crate) random: &'a mut u64,
+    pub(crate) now: Millis,
+}
+
+impl Context<'_> {
+    /// SplitMix64: good enough for jitter, and the same everywhere.
+    pub(crate) fn random(&mut self) -> u64 {
+        *self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = *self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+}
+
+impl Shard {
+    /// An empty shard.
+    pub fn new(options: Options) -> Self {
+        Self {
+            random: options.seed,
+            options,
+            slots: BTreeMap::new(),
+            dirty: BTreeSet::new(),
+            effects: VecDeque::new(),
+            deadlines: Deadlines::default(),
+            next_append: 0,
+        }
+    }
+
+    /// Whether the shard holds this run.
+    pub fn holds(&self, run: RunId) -> bool {
+        self.slots.contains_key(&run)
+    }
+
+    /// How many runs the shard holds.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether the shard holds no run.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The state of a run, which may be ahead of what is durable.
+    pub fn run(&self, run: RunId) -> Option<&Run> {
+        self.slots.get(&run).map(Slot::run)
+    }
+
+    /// Takes an input.
+    pub fn handle(&mut self, input: Input, now: Millis) {
+        let run = match &input {
+            Input::Start(start) => start.run,
+            Input::Adopt { run, .. } => run.id(),
+            Input::Ended { run, .. }
+            | Input::Appended { run, .. }
+            | Input::Loaded { run, .. }
+            | Input::LoadFailed { run, .. }
+            | Input::Command { run, .. } => *run,
+        };
+        let mut context = Context {
+            options: &self.options,
+            effects: &mut self.effects,
+            deadlines: &mut self.deadlines,
+            random: &mut self.random,
+            now,
+        };
+        let keep = match input {
+            Input::Start(start) => match Slot::start(*start, &mut context) {
+                Ok(slot) => {
+                    self.slots.insert(run, slot);
+                    true
+                }
+                Err(error) => {
+                    self.effects.push_back(Effect::Broken { run, error });
+                    return;
+                }
+            },
+            Input::Adopt {
+                run: state,
+                head,
+                recover,
+            } => {
+                if !self.slots.contains_key(&run) {
+                    self.slots
+                        .insert(run, Slot::adopt(*state, head, recover, &mut context));
+                }
+                true
+            }
+            other => match self.slots.get_mut(&run) {
+                Some(slot) => slot.handle(other, &mut context),
+                None => {
+                    refuse(other, &mut context);
+                    return;
+                }
+            },
+        };
+        if keep {
+            self.dirty.insert(run);
+        } else {
+            self.slots.remove(&run);
+        }
+    }
+
+    /// Fires the deadlines that have passed.
+    pub fn handle_deadlines(&mut self, now: Millis) {
+        while let Some((run, deadline)) = self.deadlines.pop_due(now) {
+            let Some(slot) = self.slots.get_mut(&run) else {
+                continue;
+            };
+            let mut context = Context {
+                options: &self.options,
+                effects: &mut self.effects,
+                deadlines: &mut self.deadlines,
+                random: &mut self.random,
+                now,
+            };
+            slot.handle_deadline(deadline, &mut context);
+            self.dirty.insert(run);
+        }
+    }
+
+    /// Records to append now: at most one for each run, and none while the run's last
+    /// is in flight. What is decided meanwhile goes into the next.
+    pub fn poll_append(&mut self) -> Vec<Append> {
+        let mut batch = Vec::new();
+        for run in std::mem::take(&mut self.dirty) {
+            let Some(slot) = self.slots.get_mut(&run) else {
+                continue;
+            };
+            if let Some(append) = slot.poll_append(self.options.writer, self.next_append + 1) {
+                self.next_append += 1;
+                batch.push(append);
+            }
+        }
+        batch
+    }
+
+    /// The next thing to do.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// When `handle_deadlines` wants to be called next.
+    pub fn next_deadline(&mut self) -> Option<Millis> {
+        let slots = &self.slots;
+        self.deadlines
+            .next(|run, deadline| match (slots.get(&run), deadline) {
+                (None, _) => true,
+                (Some(slot), Deadline::StillRunning(node, attempt)) => {
+                    !slot.is_running(node, attempt)
+                }
+                (Some(_), _) => false,
+            })
+    }
+}
+
+/// Nobody is there to take it: a command is answered, anything else is late.
+fn refuse(input: Input, context: &mut Context<'_>) {
+    if let Input::Command { id, .. } = input {
+        context.effects.push_back(Effect::Answer {
+            id,
+            result: Err(Refusal::RunEnded),
+        });
+    }
+}

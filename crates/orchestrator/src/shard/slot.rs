@@ -1,0 +1,588 @@
+//! One run in a shard: its state, which may be ahead of what is durable, the record
+//! being built, the one in flight, and the effects that wait for it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use windlass_core::definition::ExecutionMode;
+use windlass_core::event::{AttemptEnded, AttemptResult, Event};
+use windlass_core::plan::NodeIndex;
+use windlass_core::run::{self, Change, Facts, Input as RunInput, Loaded, Refusal, Run, Values};
+use windlass_core::value::{Payload, Stored};
+use windlass_core::{Digest, NodeStatus, RunStatus};
+use windlass_store::{
+    Append, AppendError, Appended, Blob, Claim, Error, Head, ResourceRow, WriterId,
+};
+
+use super::{Begin, Command, CommandId, Context, Effect, Input, Start};
+use crate::codec::RecordBuilder;
+use crate::deadline::Deadline;
+use crate::gate::{Gated, Proof};
+use crate::row::{resource_rows, row};
+
+/// Values that decisions may need later are kept in memory up to this size.
+const KEPT_VALUE_BYTES: usize = 1024 * 1024;
+
+/// What happens once a record is durable.
+#[derive(Debug)]
+enum Consequence {
+    Changed(Change),
+    Answer(CommandId),
+    Accepted,
+    /// Everything open is handed out, as after a restart.
+    OpenAll,
+    /// Waiting nodes get their timers again.
+    Rearm,
+    ArmTimeout,
+    ArmGrace,
+    /// A value can be found in the store now; later decisions may still need it here.
+    Stored(Digest, Option<NodeIndex>),
+}
+
+#[derive(Debug)]
+pub(super) struct Slot {
+    run: Run,
+    head: Head,
+    /// Ready for a worker, durably, in definition order.
+    ready: BTreeSet<NodeIndex>,
+    running: BTreeSet<NodeIndex>,
+    inbox: VecDeque<(RunInput, Option<CommandId>)>,
+    record: RecordBuilder,
+    consequences: Gated<Consequence>,
+    blobs: Vec<Blob>,
+    claims: Vec<Claim>,
+    resources: Vec<ResourceRow>,
+    row_changed: bool,
+    in_flight: Option<(u64, Gated<Consequence>)>,
+    /// An [`Effect::Load`] is on its way.
+    loading: bool,
+    /// Values of records that are not durable yet, and those that decisions need.
+    values: Values,
+    /// How many records that are not durable yet name a value.
+    undurable: BTreeMap<Digest, u32>,
+    kept_bytes: usize,
+    /// Set when nothing must be appended any more.
+    closed: bool,
+}
+
+impl Slot {
+    pub(super) fn start(start: Start, context: &mut Context<'_>) -> Result<Self, Error> {
+        let queued = start.queued;
+        let event = Event::Queued(Box::new(queued.clone()));
+        let run = Run::new(start.run, start.plan, queued, context.now)
+            .map_err(|corrupt| Error::TooNew(corrupt.to_string()))?;
+        let mut slot = Self::new(run, Head::NONE);
+        slot.claims = start.claims;
+        start
+            .blobs
+            .iter()
+            .for_each(|payload| slot.hold_blob(payload));
+        slot.row_changed = true;
+        slot.record.push(&event, context.now);
+        slot.consequences.push(Consequence::Accepted);
+        if start.begin == Begin::Now {
+            slot.inbox.push_back((RunInput::Begin, None));
+        }
+        slot.advance(context);
+        Ok(slot)
+    }
+
+    pub(super) fn adopt(run: Run, head: Head, recover: bool, context: &mut Context<'_>) -> Self {
+        let mut slot = Self::new(run, head);
+        if recover {
+            match slot.run.status() {
+                RunStatus::Pending => slot.inbox.push_back((RunInput::Begin, None)),
+                RunStatus::Running | RunStatus::Paused => {
+                    slot.inbox.push_back((RunInput::Recover, None));
+                }
+                _ => {}
+            }
+        }
+        slot.advance(context);
+        slot
+    }
+
+    fn new(run: Run, head: Head) -> Self {
+        Self {
+            run,
+            head,
+            ready: BTreeSet::new(),
+            running: BTreeSet::new(),
+            inbox: VecDeque::new(),
+            record: RecordBuilder::default(),
+            consequences: Gated::default(),
+            blobs: Vec::new(),
+            claims: Vec::new(),
+            resources: Vec::new(),
+            row_changed: false,
+            in_flight: None,
+            loading: false,
+            values: Values::new(),
+            undurable: BTreeMap::new(),
+            kept_bytes: 0,
+            closed: false,
+        }
+    }
+
+    pub(super) fn run(&self) -> &Run {
+        &self.run
+    }
+
+    pub(super) fn is_running(&self, node: NodeIndex, attempt: u32) -> bool {
+        self.running.contains(&node) && self.run.attempt(node) == attempt
+    }
+
+    /// Takes an input; `false` when the shard should let the run go.
+    pub(super) fn handle(&mut self, input: Input, context: &mut Context<'_>) -> bool {
+        match input {
+            Input::Ended {
+                node,
+                attempt,
+                report,
+                ..
+            } => {
+                self.inbox.push_back((
+                    RunInput::Ended {
+                        node,
+                        attempt,
+                        report,
+                    },
+                    None,
+                ));
+            }
+            Input::Command { id, command, .. } => {
+                self.inbox.push_back((command.into(), Some(id)));
+            }
+            Input::Loaded { values, .. } => {
+                self.loading = false;
+                self.values.extend(
+                    values
+                        .into_iter()
+                        .map(|(digest, text)| (digest, Loaded::new(text))),
+                );
+            }
+            Input::Appended {
+                append_id, result, ..
+            } => {
+                if !self.appended(append_id, result, context) {
+                    return false;
+                }
+            }
+            Input::LoadFailed { run, error } => {
+                context.effects.push_back(Effect::Broken { run, error });
+                self.closed = true;
+            }
+            Input::Start(_) | Input::Adopt { .. } => {}
+        }
+        self.advance(context);
+        self.let_go_at_the_end(context);
+        !self.closed
+    }
+
+    /// The run has ended, everything of it is durable, and nothing waits.
+    fn let_go_at_the_end(&mut self, context: &mut Context<'_>) {
+        let quiet = self.record.is_empty() && self.in_flight.is_none() && self.inbox.is_empty();
+        if self.run.status().is_final() && quiet && !self.closed {
+            let (run, status) = (self.run.id(), self.run.status());
+            context.effects.push_back(Effect::Finished { run, status });
+            self.closed = true;
+        }
+    }
+
+    pub(super) fn handle_deadline(&mut self, deadline: Deadline, context: &mut Context<'_>) {
+        match deadline {
+            Deadline::Retry(node, attempt) => {
+                let waits = self.run.is_open(node, attempt) && !self.running.contains(&node);
+                // While the run is paused, its timers wait for the resume.
+                if waits && self.run.status() == RunStatus::Running {
+                    self.ready.insert(node);
+                }
+            }
+            Deadline::Grace => self.inbox.push_back((RunInput::GraceEnded, None)),
+            Deadline::Timeout => self.inbox.push_back((RunInput::TimedOut, None)),
+            Deadline::StillRunning(node, attempt) => {
+                if self.is_running(node, attempt) {
+                    let delay = i64::try_from(context.options.still_running_ms).unwrap_or(0);
+                    let started = windlass_core::Millis(context.now.0 - delay);
+                    let worker = "local".into();
+                    let input = RunInput::StillRunning {
+                        node,
+                        attempt,
+                        started,
+                        worker,
+                    };
+                    self.inbox.push_back((input, None));
+                }
+            }
+        }
+        self.advance(context);
+    }
+
+    pub(super) fn poll_append(&mut self, writer: WriterId, append_id: u64) -> Option<Append> {
+        if self.in_flight.is_some() || self.record.is_empty() || self.closed {
+            return None;
+        }
+        self.run.seal();
+        let consequences = std::mem::take(&mut self.consequences);
+        self.in_flight = Some((append_id, consequences));
+        let row = std::mem::take(&mut self.row_changed).then(|| row(&self.run));
+        Some(Append {
+            run: self.run.id(),
+            head: self.head,
+            writer,
+            append_id,
+            record: std::mem::take(&mut self.record).finish(),
+            row,
+            claims: std::mem::take(&mut self.claims),
+            resources: std::mem::take(&mut self.resources),
+            blobs: std::mem::take(&mut self.blobs),
+            consumed: Vec::new(),
+        })
+    }
+
+    /// Decides on everything that waits, as far as values are at hand and the record
+    /// has room, then lets ready nodes go.
+    fn advance(&mut self, context: &mut Context<'_>) {
+        while !self.loading && !self.closed {
+            let has_room = self.record.len() < context.options.record_bytes;
+            let next = match self.run.todo() {
+                Some(todo) => (RunInput::Todo(todo), None),
+                None if has_room => match self.inbox.pop_front() {
+                    Some(next) => next,
+                    None => break,
+                },
+                None => break,
+            };
+            if let Some(postponed) = self.decide(next, context) {
+                self.inbox.push_front(postponed);
+                break;
+            }
+        }
+        self.release(context);
+    }
+
+    /// Decides on one input, or gives it back if values must be loaded first.
+    fn decide(
+        &mut self,
+        (input, command): (RunInput, Option<CommandId>),
+        context: &mut Context<'_>,
+    ) -> Option<(RunInput, Option<CommandId>)> {
+        let missing: Vec<_> = run::wants(&self.run, &input)
+            .into_iter()
+            .filter(|want| !self.values.contains_key(&want.digest))
+            .collect();
+        if !missing.is_empty() {
+            self.loading = true;
+            context.effects.push_back(Effect::Load {
+                run: self.run.id(),
+                values: missing,
+            });
+            // What the run itself asks for it will ask for again.
+            return if matches!(input, RunInput::Todo(_)) {
+                None
+            } else {
+                Some((input, command))
+            };
+        }
+        let facts = Facts {
+            now: context.now,
+            seed: context.random(),
+            values: &self.values,
+            running: &self.running,
+        };
+        let decided = run::decide(&self.run, &input, &facts);
+        if let RunInput::Ended { node, attempt, .. } = input
+            && self.run.attempt(node) == attempt
+        {
+            self.running.remove(&node);
+        }
+        match decided {
+            Ok(decision) => {
+                decision
+                    .blobs
+                    .iter()
+                    .for_each(|payload| self.hold_blob(payload));
+                for event in &decision.events {
+                    self.record_event(event, context);
+                }
+                if let Some(id) = command {
+                    self.consequences.push(Consequence::Answer(id));
+                }
+            }
+            Err(refusal) => refused(command, refusal, context),
+        }
+        None
+    }
+
+    fn record_event(&mut self, event: &Event, context: &mut Context<'_>) {
+        let at = self.record.at(context.now);
+        self.record.push(event, context.now);
+        let mut changes = Vec::new();
+        self.run
+            .apply(event, at, &mut changes)
+            .expect("an event that was just decided fits the state that decided it");
+        for change in changes {
+            self.consequences.push(Consequence::Changed(change));
+        }
+        match event {
+            Event::Started {} => {
+                self.row_changed = true;
+                self.consequences.push(Consequence::ArmTimeout);
+            }
+            Event::AttemptEnded(ended) => {
+                self.resources.extend(resource_rows(&self.run, ended));
+                self.hold_result(ended);
+            }
+            Event::Stopping(_) => self.consequences.push(Consequence::ArmGrace),
+            Event::Paused(_) => self.row_changed = true,
+            Event::Resumed(_) => {
+                self.row_changed = true;
+                self.consequences.push(Consequence::Rearm);
+            }
+            Event::Reattempted { .. } => {
+                self.row_changed = true;
+                self.consequences.push(Consequence::ArmTimeout);
+            }
+            Event::Recovered {} => {
+                self.consequences.push(Consequence::OpenAll);
+                self.consequences.push(Consequence::ArmTimeout);
+            }
+            Event::Finished(_) => self.row_changed = true,
+            _ => {}
+        }
+    }
+
+    fn appended(
+        &mut self,
+        append_id: u64,
+        result: Result<Appended, AppendError>,
+        context: &mut Context<'_>,
+    ) -> bool {
+        let Some((_, consequences)) = self.in_flight.take_if(|(id, _)| *id == append_id) else {
+            return true;
+        };
+        let run = self.run.id();
+        let effect = match result {
+            Ok(appended) => {
+                let proof = Proof::new(appended);
+                self.head = proof.head();
+                self.carry_out(consequences.release(&proof), context);
+                return true;
+            }
+            Err(AppendError::Conflict(_)) => Effect::Fenced { run },
+            Err(AppendError::Held { value, .. }) => Effect::Held { run, value },
+            Err(AppendError::Unknown(error) | AppendError::Failed(error)) => {
+                Effect::Broken { run, error }
+            }
+        };
+        self.closed = true;
+        context.effects.push_back(effect);
+        false
+    }
+
+    fn carry_out(&mut self, consequences: Vec<Consequence>, context: &mut Context<'_>) {
+        let run = self.run.id();
+        let mut progress = Vec::new();
+        for consequence in consequences {
+            match consequence {
+                Consequence::Changed(change) => self.changed(change, &mut progress, context),
+                Consequence::Answer(id) => {
+                    context
+                        .effects
+                        .push_back(Effect::Answer { id, result: Ok(()) });
+                }
+                Consequence::Accepted => context.effects.push_back(Effect::Accepted { run }),
+                Consequence::OpenAll => self.open_all(),
+                Consequence::Rearm => self.rearm(context),
+                Consequence::ArmTimeout => {
+                    self.rearm(context);
+                    if let Some(at) = self.run.timeout_at() {
+                        context.deadlines.set(at, run, Deadline::Timeout);
+                    }
+                }
+                Consequence::ArmGrace => {
+                    if let Some(at) = self.run.grace_deadline() {
+                        context.deadlines.set(at, run, Deadline::Grace);
+                    }
+                }
+                Consequence::Stored(digest, node) => self.stored(digest, node),
+            }
+        }
+        if !progress.is_empty() {
+            context.effects.push_back(Effect::Progress {
+                run,
+                nodes: progress,
+            });
+        }
+    }
+
+    fn changed(
+        &mut self,
+        change: Change,
+        progress: &mut Vec<(NodeIndex, NodeStatus)>,
+        context: &mut Context<'_>,
+    ) {
+        match change {
+            Change::Ready(node) => {
+                self.ready.insert(node);
+                progress.push((node, NodeStatus::Queued));
+            }
+            Change::Waiting(node, due) => {
+                let attempt = self.run.attempt(node);
+                context
+                    .deadlines
+                    .set(due, self.run.id(), Deadline::Retry(node, attempt));
+                progress.push((node, NodeStatus::Waiting));
+            }
+            Change::Ended(node, status) => {
+                if status == NodeStatus::Cancelled {
+                    self.ready.remove(&node);
+                    if self.running.remove(&node) {
+                        self.tell_to_stop(node, true, context);
+                    }
+                }
+                progress.push((node, status));
+            }
+            Change::StopAsked(node) => self.tell_to_stop(node, false, context),
+        }
+    }
+
+    fn tell_to_stop(&self, node: NodeIndex, give_up: bool, context: &mut Context<'_>) {
+        let (run, attempt) = (self.run.id(), self.run.attempt(node));
+        context.effects.push_back(Effect::Stop {
+            give_up,
+            run,
+            node,
+            attempt,
+        });
+    }
+
+    /// After a restart nothing is with a worker: every open attempt is handed out.
+    fn open_all(&mut self) {
+        for node in 0..self.run.plan().len() as NodeIndex {
+            if matches!(
+                self.run.node_status(node),
+                NodeStatus::Queued | NodeStatus::Running
+            ) {
+                self.ready.insert(node);
+            }
+        }
+    }
+
+    fn rearm(&mut self, context: &mut Context<'_>) {
+        for (node, due) in self.run.due_nodes() {
+            if !self.running.contains(&node) {
+                let attempt = self.run.attempt(node);
+                context
+                    .deadlines
+                    .set(due, self.run.id(), Deadline::Retry(node, attempt));
+            }
+        }
+    }
+
+    /// Hands ready nodes out, as far as the run's bound allows.
+    fn release(&mut self, context: &mut Context<'_>) {
+        if self.run.status() != RunStatus::Running || self.closed {
+            return;
+        }
+        let plan = self.run.plan().clone();
+        let sequential = plan.execution_mode() == ExecutionMode::Sequential;
+        // One at a time means in definition order, so what an undecided or undurable
+        // record may still make ready must be known first.
+        if sequential && (self.in_flight.is_some() || !self.record.is_empty() || self.loading) {
+            return;
+        }
+        let own = plan
+            .max_parallel()
+            .unwrap_or(context.options.max_parallel)
+            .max(1);
+        let limit = if sequential { 1 } else { own as usize };
+        while self.running.len() < limit {
+            let Some(node) = self.ready.pop_first() else {
+                break;
+            };
+            let is_open = self.run.is_open(node, self.run.attempt(node));
+            if !is_open || !self.run.may_hand_out(node) || !self.running.insert(node) {
+                continue;
+            }
+            let dispatch = self.run.dispatch(node, context.now);
+            let noted_at = context.now.plus(context.options.still_running_ms);
+            context
+                .deadlines
+                .note_start(noted_at, dispatch.run, node, dispatch.attempt);
+            context
+                .effects
+                .push_back(Effect::Dispatch(Box::new(dispatch)));
+        }
+    }
+
+    /// Until its record is durable a value can be found nowhere else.
+    fn hold(&mut self, digest: Digest, text: Arc<str>, node: Option<NodeIndex>) {
+        self.values
+            .entry(digest)
+            .or_insert_with(|| Loaded::new(text));
+        *self.undurable.entry(digest).or_default() += 1;
+        self.consequences.push(Consequence::Stored(digest, node));
+    }
+
+    fn hold_blob(&mut self, payload: &Payload) {
+        let bytes = Arc::from(payload.text().as_bytes());
+        self.blobs.push(Blob {
+            digest: payload.digest(),
+            bytes,
+        });
+        self.hold(payload.digest(), Arc::clone(payload.text()), None);
+    }
+
+    /// An output or error that stands in the record; a large one is held as a blob.
+    fn hold_result(&mut self, ended: &AttemptEnded) {
+        let node = self.run.plan().index(&ended.node);
+        if let AttemptResult::Succeeded(Stored::Inline(raw))
+        | AttemptResult::Failed(Stored::Inline(raw)) = &ended.result
+        {
+            self.hold(ended.digest, Arc::from(raw.get()), node);
+        }
+    }
+
+    /// Keeps a small value that later decisions need, and drops any other.
+    fn stored(&mut self, digest: Digest, node: Option<NodeIndex>) {
+        let Some(count) = self.undurable.get_mut(&digest) else {
+            return;
+        };
+        *count -= 1;
+        if *count > 0 {
+            return;
+        }
+        self.undurable.remove(&digest);
+        let size = self
+            .values
+            .get(&digest)
+            .map_or(0, |value| value.text().len());
+        let wanted = node.is_some_and(|node| self.run.plan().is_decided_on(node));
+        if wanted && self.kept_bytes + size <= KEPT_VALUE_BYTES {
+            self.kept_bytes += size;
+        } else {
+            self.values.remove(&digest);
+        }
+    }
+}
+
+impl From<Command> for RunInput {
+    fn from(command: Command) -> Self {
+        match command {
+            Command::Cancel(hand) => Self::Cancel(hand),
+            Command::Pause(hand) => Self::Pause(hand),
+            Command::Resume(hand) => Self::Resume(hand),
+            Command::Reattempt(nodes, hand) => Self::Reattempt(nodes, hand),
+        }
+    }
+}
+
+fn refused(command: Option<CommandId>, refusal: Refusal, context: &mut Context<'_>) {
+    if let Some(id) = command {
+        context.effects.push_back(Effect::Answer {
+            id,
+            result: Err(refusal),
+        });
+    }
+}

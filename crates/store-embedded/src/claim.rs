@@ -1,0 +1,73 @@
+//! Claims: checked before an append changes anything, made in its transaction.
+
+use rusqlite::{Connection, OptionalExtension};
+use windlass_store::{AppendError, Claim};
+
+use crate::codec::Sum;
+use crate::error::Fault;
+
+/// The value that holds a claim.
+pub(crate) fn value(
+    connection: &Connection,
+    namespace: &str,
+    key: &str,
+) -> Result<Option<Vec<u8>>, Fault> {
+    let mut statement = connection
+        .prepare_cached("SELECT value, sum FROM claim WHERE namespace = ? AND key = ?")?;
+    Ok(statement
+        .query_row([namespace, key], |row| {
+            let value: Vec<u8> = row.get(0)?;
+            sum(namespace, key, &value).check(row, 1)?;
+            Ok(value)
+        })
+        .optional()?)
+}
+
+/// The refusal of the first claim that somebody holds.
+pub(crate) fn held(
+    connection: &Connection,
+    claims: &[Claim],
+) -> Result<Option<AppendError>, Fault> {
+    for claim in claims {
+        if let Some(value) = value(connection, claim.namespace, &claim.key)? {
+            return Ok(Some(AppendError::Held {
+                namespace: claim.namespace,
+                value,
+            }));
+        }
+    }
+    Ok(None)
+}
+
+/// Makes claims that nobody holds.
+pub(crate) fn insert(connection: &Connection, claims: &[Claim]) -> Result<(), Fault> {
+    for claim in claims {
+        connection
+            .prepare_cached(
+                "INSERT OR IGNORE INTO claim (namespace, key, value, sum) VALUES (?, ?, ?, ?)",
+            )?
+            .execute((
+                claim.namespace,
+                &claim.key,
+                &claim.value,
+                sum(claim.namespace, &claim.key, &claim.value).value(),
+            ))?;
+    }
+    Ok(())
+}
+
+fn sum(namespace: &str, key: &str, value: &[u8]) -> Sum {
+    Sum::default().text(namespace).text(key).bytes(value)
+}
+
+/// Reads every claim, checking it.
+pub(crate) fn check(connection: &Connection) -> Result<(), Fault> {
+    let mut statement = connection.prepare("SELECT namespace, key, value, sum FROM claim")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (namespace, key): (Box<str>, Box<str>) = (row.get(0)?, row.get(1)?);
+        let value: Vec<u8> = row.get(2)?;
+        sum(&namespace, &key, &value).check(row, 3)?;
+    }
+    Ok(())
+}

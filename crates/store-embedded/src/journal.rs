@@ -1,0 +1,134 @@
+//! Tending the write-ahead log: growing it once, so that commits overwrite blocks that are
+//! there instead of extending the file, and checkpointing it by size.
+//!
+//! Runs on the writer's thread between transactions. It never touches the database file or
+//! the `-shm` file: closing a second descriptor on those would drop SQLite's own locks.
+
+use std::fs::OpenOptions;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rusqlite::Connection;
+use windlass_store::Error;
+
+use crate::error::{Fault, from_io};
+
+/// Bytes of a frame in the log: a header and a page.
+const FRAME: u64 = 24 + 4096;
+
+/// When the log is copied into the database. Large enough that pages written often are
+/// copied once for many commits, small enough to copy in some tens of milliseconds.
+const CHECKPOINT_BYTES: u64 = 16 << 20;
+
+/// How much further the log may get before the next try, if a reader held up the last.
+const CHECKPOINT_STEP: u64 = 4 << 20;
+
+/// The log is grown ahead once a session made this many commits: a command that runs
+/// one small workflow and ends should not pay for it.
+const COMMITS_BEFORE_GROWTH: u64 = 32;
+
+/// The log is grown when less than this is left.
+const ROOM: u64 = 128 << 10;
+
+const FIRST_GROWTH: u64 = 1 << 20;
+
+/// The state of the write-ahead log in this session.
+pub(crate) struct Journal {
+    path: PathBuf,
+    /// Frames in the log after the last commit, as SQLite reports them.
+    frames: Arc<AtomicU64>,
+    commits: u64,
+    /// The file's length as far as we know.
+    length: u64,
+    checkpoint_at: u64,
+    durable: bool,
+}
+
+impl Journal {
+    /// Watches the commits of the writing connection.
+    pub(crate) fn watch(
+        connection: &mut Connection,
+        path: &Path,
+        durable: bool,
+    ) -> rusqlite::Result<Self> {
+        let frames = Arc::new(AtomicU64::new(0));
+        let seen = Arc::clone(&frames);
+        connection.wal_hook(Some(
+            move |_: &mut rusqlite::hooks::Wal, count: std::ffi::c_int| {
+                seen.store(u64::try_from(count).unwrap_or(0), Ordering::Relaxed);
+                Ok(())
+            },
+        ))?;
+        Ok(Self {
+            path: path.to_owned(),
+            frames,
+            commits: 0,
+            length: path.metadata().map_or(0, |metadata| metadata.len()),
+            checkpoint_at: CHECKPOINT_BYTES,
+            durable,
+        })
+    }
+
+    /// What is due after a transaction. Only a failed sync is worth an error to the caller:
+    /// growing and checkpointing are tried again.
+    pub(crate) fn tend(&mut self, connection: &Connection) -> Result<(), Error> {
+        self.commits += 1;
+        let used = 32 + self.frames.load(Ordering::Relaxed) * FRAME;
+        self.length = self.length.max(used);
+        if used >= self.checkpoint_at {
+            let complete = checkpoint(connection).map_err(Fault::into_error)?;
+            self.checkpoint_at = match complete {
+                true => CHECKPOINT_BYTES,
+                false => used + CHECKPOINT_STEP,
+            };
+        } else if self.commits >= COMMITS_BEFORE_GROWTH
+            && self.length < CHECKPOINT_BYTES
+            && used + ROOM > self.length
+        {
+            self.grow()?;
+        }
+        Ok(())
+    }
+
+    /// Writes zeros behind the log's end: SQLite takes them for the end, and later commits
+    /// need not change the file's size. Real zeros, because blocks that are only reserved
+    /// are converted on first use, which costs the same as growing.
+    fn grow(&mut self) -> Result<(), Error> {
+        let target = (self.length * 2).clamp(FIRST_GROWTH, CHECKPOINT_BYTES + ROOM);
+        let attempt = || {
+            let mut file = OpenOptions::new().write(true).open(&self.path)?;
+            let end = file.seek(SeekFrom::End(0))?;
+            let zeros = vec![0; 64 << 10];
+            let mut left = target.saturating_sub(end);
+            while left > 0 {
+                let part = left.min(zeros.len() as u64);
+                file.write_all(&zeros[..usize::try_from(part).unwrap_or(0)])?;
+                left -= part;
+            }
+            if self.durable {
+                file.sync_all()
+            } else {
+                Ok(())
+            }
+        };
+        let grown = attempt();
+        // Whatever happened, do not try again before the log has used what it has.
+        self.length = target;
+        grown.map_err(|error| from_io(&self.path, &error))
+    }
+}
+
+/// Copies the log into the database; says whether all of it was.
+pub(crate) fn checkpoint(connection: &Connection) -> Result<bool, Fault> {
+    let mut statement = connection.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?;
+    let (busy, log, copied) = statement.query_row([], |row| {
+        Ok((
+            row.get::<_, i64>(0)?,
+            row.get::<_, i64>(1)?,
+            row.get::<_, i64>(2)?,
+        ))
+    })?;
+    Ok(busy == 0 && log == copied)
+}

@@ -1,0 +1,508 @@
+//! The log: fenced appends inside the writer's transaction, and verified reads.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, OptionalExtension, params};
+use windlass_core::RunId;
+use windlass_store::{
+    Append, AppendError, Appended, Error, Head, Record, RunRow, WriterId, checksum,
+};
+
+use crate::codec::{self, Indexed, RUN_COLUMNS, signed, unsigned};
+use crate::error::{Fault, damaged_log};
+use crate::queue::Reply;
+use crate::writer::{Job, Outcome, Session, stopped};
+use crate::{blob, claim, inbox, query};
+
+/// Runs whose heads the writer remembers: those written lately. An entry is about 150 bytes.
+const REMEMBERED: usize = 1 << 16;
+
+/// The writer's memory of heads, so that a fence costs no read. It is the truth only
+/// because nobody else writes; it is emptied whenever a transaction is undone.
+#[derive(Default)]
+pub(crate) struct Heads(HashMap<RunId, Entry>);
+
+struct Entry {
+    number: i64,
+    head: Head,
+    /// `None` for a run without a row.
+    indexed: Option<Indexed>,
+}
+
+impl Heads {
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(crate) fn forget(&mut self, run: RunId) {
+        self.0.remove(&run);
+    }
+
+    /// The run's entry, from memory or from the table; `None` for a run without either.
+    fn load(&mut self, connection: &Connection, run: RunId) -> Result<Option<&mut Entry>, Fault> {
+        if !self.0.contains_key(&run) {
+            let Some(entry) = find(connection, run)? else {
+                return Ok(None);
+            };
+            self.remember(run, entry);
+        }
+        Ok(self.0.get_mut(&run))
+    }
+
+    fn remember(&mut self, run: RunId, entry: Entry) {
+        if self.0.len() >= REMEMBERED {
+            self.0.clear();
+        }
+        self.0.insert(run, entry);
+    }
+}
+
+fn find(connection: &Connection, run: RunId) -> Result<Option<Entry>, Fault> {
+    let mut statement = connection.prepare_cached(
+        "SELECT sequence, append_id, chain, number, status, tenant, workflow FROM run WHERE run = ?",
+    )?;
+    let entry = statement.query_row([run.as_bytes()], |row| {
+        let status: Option<i64> = row.get(4)?;
+        let indexed = match status {
+            None => None,
+            Some(status) => Some(Indexed {
+                status,
+                tenant: row.get(5)?,
+                workflow: row.get(6)?,
+            }),
+        };
+        Ok(Entry {
+            number: row.get(3)?,
+            head: codec::head(row, 0)?,
+            indexed,
+        })
+    });
+    Ok(entry.optional()?)
+}
+
+/// One call of `append`.
+pub(crate) struct AppendJob {
+    appends: Vec<Append>,
+    /// The head after each append, hashed on the caller's thread.
+    heads: Vec<Head>,
+    answers: Vec<Result<Appended, AppendError>>,
+    isolated: bool,
+    reply: Reply<Vec<Result<Appended, AppendError>>>,
+}
+
+impl AppendJob {
+    pub(crate) fn new(
+        appends: Vec<Append>,
+        reply: Reply<Vec<Result<Appended, AppendError>>>,
+    ) -> Self {
+        Self {
+            heads: appends.iter().map(checksum::next_head).collect(),
+            answers: Vec::with_capacity(appends.len()),
+            appends,
+            isolated: false,
+            reply,
+        }
+    }
+}
+
+impl Job for AppendJob {
+    fn execute(&mut self, session: &mut Session<'_>) -> Result<(), Fault> {
+        self.answers.clear();
+        for (append, next) in self.appends.iter().zip(&self.heads) {
+            let answer = if self.isolated {
+                append_isolated(session, append, *next)?
+            } else {
+                append_one(session, append, *next)?
+            };
+            self.answers.push(answer);
+        }
+        Ok(())
+    }
+
+    fn isolate(&mut self) {
+        self.isolated = true;
+    }
+
+    fn finish(self: Box<Self>, outcome: Outcome) {
+        let count = self.appends.len();
+        let answers = match outcome {
+            Outcome::Committed => self.answers,
+            Outcome::Undone(error) => refuse_all(count, &AppendError::Failed(error)),
+            Outcome::Unknown(error) => refuse_all(count, &AppendError::Unknown(error)),
+        };
+        self.reply.send(answers);
+    }
+}
+
+/// The same refusal for each append of a batch.
+pub(crate) fn refuse_all(count: usize, error: &AppendError) -> Vec<Result<Appended, AppendError>> {
+    (0..count).map(|_| Err(error.clone())).collect()
+}
+
+/// What the callers of a writer that is gone hear: it may have written, or not.
+pub(crate) fn abandoned(count: usize) -> Vec<Result<Appended, AppendError>> {
+    refuse_all(count, &AppendError::Unknown(stopped()))
+}
+
+type Answer = Result<Appended, AppendError>;
+
+/// An append whose failure leaves the rest of the transaction as it was.
+fn append_isolated(
+    session: &mut Session<'_>,
+    append: &Append,
+    next: Head,
+) -> Result<Answer, Fault> {
+    let connection = session.connection;
+    connection.prepare_cached("SAVEPOINT one")?.execute([])?;
+    let answer = match append_one(session, append, next) {
+        Ok(answer) => answer,
+        // SQLite undid the whole transaction, not only this append.
+        Err(fault) if connection.is_autocommit() => return Err(fault),
+        Err(fault) => {
+            connection.execute_batch("ROLLBACK TO one")?;
+            session.heads.forget(append.run);
+            match fault.about(append.run) {
+                fatal @ Error::Fatal(_) => return Err(fatal.into()),
+                error => Err(AppendError::Failed(error)),
+            }
+        }
+    };
+    connection.prepare_cached("RELEASE one")?.execute([])?;
+    Ok(answer)
+}
+
+fn append_one(session: &mut Session<'_>, append: &Append, next: Head) -> Result<Answer, Fault> {
+    let connection = session.connection;
+    let entry = session.heads.load(connection, append.run)?;
+    let head = entry.as_ref().map_or(Head::NONE, |entry| entry.head);
+    if head != append.head {
+        return Ok(Err(AppendError::Conflict(head)));
+    }
+    if let Some(held) = claim::held(connection, &append.claims)? {
+        return Ok(Err(held));
+    }
+    let number = match entry {
+        None => {
+            let entry = insert_run(connection, append, next)?;
+            let number = entry.number;
+            session.heads.remember(append.run, entry);
+            number
+        }
+        Some(entry) => {
+            move_head(connection, entry, append, next)?;
+            entry.number
+        }
+    };
+    insert_record(connection, number, append, next)?;
+    claim::insert(connection, &append.claims)?;
+    blob::insert(connection, &append.blobs)?;
+    query::link(connection, &append.resources)?;
+    inbox::consume(connection, append.run, &append.consumed)?;
+    Ok(Ok(Appended { head: next }))
+}
+
+fn insert_run(connection: &Connection, append: &Append, next: Head) -> Result<Entry, Fault> {
+    let number = match &append.row {
+        None => connection
+            .prepare_cached(
+                "INSERT INTO run (run, sequence, append_id, chain) VALUES (?, ?, ?, ?)",
+            )?
+            .insert(params![
+                append.run.as_bytes(),
+                signed(next.sequence),
+                signed(next.append_id),
+                next.chain,
+            ])?,
+        Some(row) => insert_row(connection, append.run, next, row)?,
+    };
+    Ok(Entry {
+        number,
+        head: next,
+        indexed: append.row.as_ref().map(codec::indexed),
+    })
+}
+
+/// Inserts a run that has a row, and returns its number.
+pub(crate) fn insert_row(
+    connection: &Connection,
+    run: RunId,
+    head: Head,
+    row: &RunRow,
+) -> Result<i64, Fault> {
+    const SQL: &str = "INSERT INTO run (run, sequence, append_id, chain, status, version, \
+         priority, created_at, started_at, ended_at, wake_at, tenant, workflow, request_id, \
+         error_code, parent, labels, sum) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    Ok(connection.prepare_cached(SQL)?.insert(params![
+        run.as_bytes(),
+        signed(head.sequence),
+        signed(head.append_id),
+        head.chain,
+        codec::status_code(row.status),
+        row.version,
+        row.priority,
+        row.created_at.0,
+        row.started_at.map(|at| at.0),
+        row.ended_at.map(|at| at.0),
+        row.wake_at.map(|at| at.0),
+        row.tenant,
+        row.workflow,
+        row.request_id,
+        row.error_code,
+        row.parent.as_ref().map(RunId::as_bytes),
+        codec::labels_text(&row.labels),
+        codec::run_sum(row).value(),
+    ])?)
+}
+
+/// Moves the head by compare-and-set, and writes the row if there is one.
+fn move_head(
+    connection: &Connection,
+    entry: &mut Entry,
+    append: &Append,
+    next: Head,
+) -> Result<(), Fault> {
+    const SQL: &str = "UPDATE run SET sequence = ?, append_id = ?, chain = ? \
+         WHERE number = ? AND sequence = ? AND chain = ?";
+    let moved = match &append.row {
+        Some(row) if entry.indexed.as_ref() != Some(&codec::indexed(row)) => {
+            let moved = update_row(connection, entry.number, append.head, next, row)?;
+            entry.indexed = Some(codec::indexed(row));
+            moved
+        }
+        Some(row) => update_row_in_place(connection, entry.number, append.head, next, row)?,
+        None => connection.prepare_cached(SQL)?.execute(params![
+            signed(next.sequence),
+            signed(next.append_id),
+            next.chain,
+            entry.number,
+            signed(append.head.sequence),
+            append.head.chain,
+        ])?,
+    };
+    if moved != 1 {
+        let reason = "the run's head in the table is not the one in memory";
+        return Err(damaged_log(append.run, append.head.sequence, reason).into());
+    }
+    entry.head = next;
+    Ok(())
+}
+
+/// Updates head and row, every column of it.
+pub(crate) fn update_row(
+    connection: &Connection,
+    number: i64,
+    head: Head,
+    next: Head,
+    row: &RunRow,
+) -> Result<usize, Fault> {
+    const SQL: &str = "UPDATE run SET sequence = ?1, append_id = ?2, chain = ?3, status = ?7, \
+         version = ?8, priority = ?9, created_at = ?10, started_at = ?11, ended_at = ?12, \
+         wake_at = ?13, tenant = ?14, workflow = ?15, request_id = ?16, error_code = ?17, \
+         parent = ?18, labels = ?19, sum = ?20 WHERE number = ?4 AND sequence = ?5 AND chain = ?6";
+    Ok(connection.prepare_cached(SQL)?.execute(params![
+        signed(next.sequence),
+        signed(next.append_id),
+        next.chain,
+        number,
+        signed(head.sequence),
+        head.chain,
+        codec::status_code(row.status),
+        row.version,
+        row.priority,
+        row.created_at.0,
+        row.started_at.map(|at| at.0),
+        row.ended_at.map(|at| at.0),
+        row.wake_at.map(|at| at.0),
+        row.tenant,
+        row.workflow,
+        row.request_id,
+        row.error_code,
+        row.parent.as_ref().map(RunId::as_bytes),
+        codec::labels_text(&row.labels),
+        codec::run_sum(row).value(),
+    ])?)
+}
+
+/// Updates head and row where no indexed column changes, which spares the indexes.
+fn update_row_in_place(
+    connection: &Connection,
+    number: i64,
+    head: Head,
+    next: Head,
+    row: &RunRow,
+) -> Result<usize, Fault> {
+    const SQL: &str = "UPDATE run SET sequence = ?1, append_id = ?2, chain = ?3, version = ?7, \
+         priority = ?8, created_at = ?9, started_at = ?10, ended_at = ?11, wake_at = ?12, \
+         request_id = ?13, error_code = ?14, parent = ?15, labels = ?16, sum = ?17 \
+         WHERE number = ?4 AND sequence = ?5 AND chain = ?6";
+    Ok(connection.prepare_cached(SQL)?.execute(params![
+        signed(next.sequence),
+        signed(next.append_id),
+        next.chain,
+        number,
+        signed(head.sequence),
+        head.chain,
+        row.version,
+        row.priority,
+        row.created_at.0,
+        row.started_at.map(|at| at.0),
+        row.ended_at.map(|at| at.0),
+        row.wake_at.map(|at| at.0),
+        row.request_id,
+        row.error_code,
+        row.parent.as_ref().map(RunId::as_bytes),
+        codec::labels_text(&row.labels),
+        codec::run_sum(row).value(),
+    ])?)
+}
+
+fn insert_record(
+    connection: &Connection,
+    number: i64,
+    append: &Append,
+    next: Head,
+) -> Result<(), Fault> {
+    let Some(key) = codec::record_key(number, next.sequence) else {
+        let reason = "2^31 runs or 2^32 records of a run are the most it can hold";
+        return Err(Error::Unavailable(reason.into()).into());
+    };
+    connection
+        .prepare_cached(
+            "INSERT INTO record (id, writer, append_id, chain, bytes) VALUES (?, ?, ?, ?, ?)",
+        )?
+        .execute(params![
+            key,
+            signed(append.writer.0),
+            signed(append.append_id),
+            next.chain,
+            append.record,
+        ])?;
+    Ok(())
+}
+
+/// The run's number and head, if it is known.
+pub(crate) fn locate(connection: &Connection, run: RunId) -> Result<Option<(i64, Head)>, Fault> {
+    let mut statement = connection
+        .prepare_cached("SELECT sequence, append_id, chain, number FROM run WHERE run = ?")?;
+    let found = statement.query_row([run.as_bytes()], |row| {
+        Ok((row.get(3)?, codec::head(row, 0)?))
+    });
+    Ok(found.optional()?)
+}
+
+/// Reads and verifies records; see `Store::read`.
+pub(crate) fn read(
+    connection: &Connection,
+    run: RunId,
+    from: u64,
+    max_bytes: usize,
+) -> Result<Vec<Record>, Fault> {
+    // One snapshot for the head and the records.
+    let transaction = connection.unchecked_transaction()?;
+    let Some((number, head)) = locate(&transaction, run)? else {
+        return Ok(Vec::new());
+    };
+    let from = from.max(1);
+    if from > head.sequence {
+        return Ok(Vec::new());
+    }
+    let mut walk = Walk {
+        run,
+        head,
+        previous: chain_before(&transaction, run, number, from)?,
+        next: from,
+    };
+    let mut statement = transaction.prepare_cached(
+        "SELECT id, writer, append_id, chain, bytes FROM record WHERE id BETWEEN ? AND ? ORDER BY id",
+    )?;
+    let (Some(first), Some(last)) = (
+        codec::record_key(number, from),
+        codec::record_key(number, head.sequence),
+    ) else {
+        return Err(damaged_log(run, from, "the head is beyond the bounds of a log").into());
+    };
+    let mut rows = statement.query([first, last])?;
+    let mut records = Vec::new();
+    let mut bytes = 0usize;
+    while let Some(row) = rows.next()? {
+        let record = Record {
+            sequence: codec::sequence_of(row.get(0)?),
+            writer: WriterId(unsigned(row.get(1)?)),
+            append_id: unsigned(row.get(2)?),
+            chain: row.get(3)?,
+            bytes: row.get(4)?,
+        };
+        walk.step(&record)?;
+        bytes = bytes.saturating_add(record.bytes.len());
+        records.push(record);
+        if bytes >= max_bytes {
+            return Ok(records);
+        }
+    }
+    walk.end()?;
+    Ok(records)
+}
+
+/// The checksum of the record before `from`.
+fn chain_before(
+    connection: &Connection,
+    run: RunId,
+    number: i64,
+    from: u64,
+) -> Result<[u8; 16], Fault> {
+    if from == 1 {
+        return Ok(Head::NONE.chain);
+    }
+    let key = codec::record_key(number, from - 1);
+    let chain = connection
+        .prepare_cached("SELECT chain FROM record WHERE id = ?")?
+        .query_row([key], |row| row.get(0))
+        .optional()?;
+    chain.ok_or_else(|| damaged_log(run, from - 1, "the record is missing").into())
+}
+
+/// The verification of one record after the other.
+pub(crate) struct Walk {
+    pub(crate) run: RunId,
+    pub(crate) head: Head,
+    pub(crate) previous: [u8; 16],
+    pub(crate) next: u64,
+}
+
+impl Walk {
+    /// Checks a record's place and checksum, and the head's if it is the last.
+    pub(crate) fn step(&mut self, record: &Record) -> Result<(), Error> {
+        if record.sequence != self.next {
+            return Err(damaged_log(self.run, self.next, "the record is missing"));
+        }
+        if !checksum::fits(record, &self.previous) {
+            let reason = "the checksum does not fit the record and those before it";
+            return Err(damaged_log(self.run, self.next, reason));
+        }
+        if record.sequence == self.head.sequence && record.head() != self.head {
+            let reason = "the last record is not the one that the run's head names";
+            return Err(damaged_log(self.run, self.next, reason));
+        }
+        self.previous = record.chain;
+        self.next += 1;
+        Ok(())
+    }
+
+    /// Checks that the log reaches the head.
+    pub(crate) fn end(&self) -> Result<(), Error> {
+        if self.next <= self.head.sequence {
+            let reason = "the record is missing, and the run's head names a later one";
+            return Err(damaged_log(self.run, self.next, reason));
+        }
+        Ok(())
+    }
+}
+
+/// A run's row.
+pub(crate) fn row(connection: &Connection, run: RunId) -> Result<Option<RunRow>, Fault> {
+    let sql = format!("SELECT {RUN_COLUMNS} FROM run WHERE run = ? AND status IS NOT NULL");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let row = statement.query_row([run.as_bytes()], codec::run_row);
+    Ok(row.optional()?)
+}

@@ -1,0 +1,259 @@
+//! Lists over the rows of runs, and their resource links.
+//!
+//! Every list walks an index in the order of run ids and stops when the page is full. With
+//! a status or a workflow, each status is walked in its own range of an index and the walks
+//! are merged, so that no page sorts.
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension as _, Row, params, params_from_iter};
+use windlass_core::{RunId, RunStatus};
+use windlass_store::{Head, ResourceRow, RunFilter, RunPage, RunRow};
+
+use crate::codec::{self, RUN_COLUMNS, Sum, status_code};
+use crate::error::Fault;
+use crate::log;
+use crate::writer::Session;
+
+/// See `Queries::runs`.
+pub(crate) fn runs(connection: &Connection, filter: &RunFilter) -> Result<RunPage, Fault> {
+    let transaction = connection.unchecked_transaction()?;
+    let wanted = filter.page().saturating_add(1);
+    let mut rows = if filter.statuses.is_empty() && filter.workflow.is_none() {
+        walk(&transaction, filter, None, wanted)?
+    } else {
+        let mut rows = Vec::new();
+        for status in RunStatus::ALL {
+            if filter.statuses.is_empty() || filter.statuses.contains(&status) {
+                rows.extend(walk(&transaction, filter, Some(status), wanted)?);
+            }
+        }
+        rows.sort_by(|a, b| b.run.cmp(&a.run));
+        rows
+    };
+    let more = rows.len() >= wanted;
+    rows.truncate(filter.page());
+    let next = rows.last().filter(|_| more).map(|row| row.run);
+    Ok(RunPage { rows, next })
+}
+
+/// The first rows that match, newest first, in one range of one index.
+fn walk(
+    connection: &Connection,
+    filter: &RunFilter,
+    status: Option<RunStatus>,
+    wanted: usize,
+) -> Result<Vec<RunRow>, Fault> {
+    let mut sql = format!("SELECT {RUN_COLUMNS} FROM run WHERE status IS NOT NULL");
+    let mut values: Vec<Value> = Vec::new();
+    let mut also = |condition: &str, value: Value| {
+        sql.push_str(" AND ");
+        sql.push_str(condition);
+        values.push(value);
+    };
+    if let Some(status) = status {
+        also("status = ?", status_code(status).into());
+    }
+    if let Some(workflow) = &filter.workflow {
+        also("workflow = ?", workflow.to_string().into());
+    }
+    if let Some(tenant) = &filter.tenant {
+        also("tenant = ?", tenant.to_string().into());
+    }
+    if let Some(before) = filter.before {
+        also("run < ?", before.as_bytes().to_vec().into());
+    }
+    if let Some(since) = filter.since {
+        also("created_at >= ?", since.0.into());
+    }
+    // A cheap test first; `matches` below is the exact one.
+    for (key, value) in &filter.labels {
+        also("instr(labels, ?)", codec::label_text(key, value).into());
+    }
+    sql.push_str(" ORDER BY run DESC");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(params_from_iter(values))?;
+    let mut found = Vec::new();
+    while found.len() < wanted
+        && let Some(row) = rows.next()?
+    {
+        let row = codec::run_row(row)?;
+        if filter.matches(&row) {
+            found.push(row);
+        }
+    }
+    Ok(found)
+}
+
+/// See `Queries::runs_with_prefix`.
+pub(crate) fn with_prefix(
+    connection: &Connection,
+    prefix: &str,
+    limit: usize,
+) -> Result<Vec<RunId>, Fault> {
+    let Some((low, high)) = range(prefix) else {
+        return Ok(Vec::new());
+    };
+    let mut statement = connection
+        .prepare_cached("SELECT run FROM run WHERE run BETWEEN ? AND ? ORDER BY run LIMIT ?")?;
+    let runs = statement.query_map(params![low, high, limit_value(limit)], |row| {
+        codec::run_id(row, 0)
+    })?;
+    Ok(runs.collect::<Result<_, _>>()?)
+}
+
+/// The least and the greatest id whose text begins so; `None` if none can.
+fn range(prefix: &str) -> Option<([u8; 16], [u8; 16])> {
+    let mut low = [0u8; 16];
+    let mut high = [0xffu8; 16];
+    for (at, digit) in prefix.chars().filter(|c| *c != '-').enumerate() {
+        let digit = u8::try_from(digit.to_digit(16)?).ok()?;
+        let (byte, shift) = (at / 2, if at % 2 == 0 { 4 } else { 0 });
+        *low.get_mut(byte)? |= digit << shift;
+        *high.get_mut(byte)? &= (digit << shift) | !(0xf << shift);
+    }
+    Some((low, high))
+}
+
+/// See `Queries::unfinished`.
+pub(crate) fn unfinished(
+    connection: &Connection,
+    after: Option<RunId>,
+    limit: usize,
+) -> Result<Vec<RunRow>, Fault> {
+    let sql =
+        format!("SELECT {RUN_COLUMNS} FROM run WHERE status = ? AND run > ? ORDER BY run LIMIT ?");
+    let after = after.map_or_else(Vec::new, |run| run.as_bytes().to_vec());
+    let transaction = connection.unchecked_transaction()?;
+    let mut statement = transaction.prepare_cached(&sql)?;
+    let mut found = Vec::new();
+    for status in RunStatus::ALL.into_iter().filter(|s| !s.is_final()) {
+        let rows = statement.query_map(
+            params![status_code(status), after, limit_value(limit)],
+            codec::run_row,
+        )?;
+        for row in rows {
+            found.push(row?);
+        }
+    }
+    found.sort_by_key(|row| row.run);
+    found.truncate(limit);
+    Ok(found)
+}
+
+/// See `Queries::logged_runs`.
+pub(crate) fn logged(
+    connection: &Connection,
+    after: Option<RunId>,
+    limit: usize,
+) -> Result<Vec<RunId>, Fault> {
+    let after = after.map_or_else(Vec::new, |run| run.as_bytes().to_vec());
+    let mut statement = connection.prepare_cached(
+        "SELECT run FROM run WHERE run > ? AND sequence > 0 ORDER BY run LIMIT ?",
+    )?;
+    let runs = statement.query_map(params![after, limit_value(limit)], |row| {
+        codec::run_id(row, 0)
+    })?;
+    Ok(runs.collect::<Result<_, _>>()?)
+}
+
+fn limit_value(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// See `Queries::resources`.
+pub(crate) fn resources(connection: &Connection, run: RunId) -> Result<Vec<ResourceRow>, Fault> {
+    let mut statement = connection.prepare_cached(
+        "SELECT tenant, system, kind, id, url, run, node, sum FROM resource \
+         WHERE run = ? ORDER BY number",
+    )?;
+    let rows = statement.query_map([run.as_bytes()], resource_row)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// See `Queries::resource`.
+pub(crate) fn resource(
+    connection: &Connection,
+    tenant: Option<&str>,
+    system: &str,
+    kind: &str,
+    id: &str,
+) -> Result<Option<ResourceRow>, Fault> {
+    let mut statement = connection.prepare_cached(
+        "SELECT tenant, system, kind, id, url, run, node, sum FROM resource \
+         WHERE tenant = ? AND system = ? AND kind = ? AND id = ?",
+    )?;
+    let key = params![tenant.unwrap_or_default(), system, kind, id];
+    Ok(statement.query_row(key, resource_row).optional()?)
+}
+
+fn resource_row(row: &Row<'_>) -> rusqlite::Result<ResourceRow> {
+    let tenant: Box<str> = row.get(0)?;
+    let decoded = ResourceRow {
+        tenant: (!tenant.is_empty()).then_some(tenant),
+        system: row.get(1)?,
+        kind: row.get(2)?,
+        id: row.get(3)?,
+        url: row.get(4)?,
+        run: codec::run_id(row, 5)?,
+        node: row.get(6)?,
+    };
+    resource_sum(&decoded).check(row, 7)?;
+    Ok(decoded)
+}
+
+fn resource_sum(row: &ResourceRow) -> Sum {
+    Sum::default()
+        .bytes(row.run.as_bytes())
+        .text(row.tenant.as_deref().unwrap_or_default())
+        .text(&row.system)
+        .text(&row.kind)
+        .text(&row.id)
+        .optional_text(row.url.as_deref())
+        .text(&row.node)
+}
+
+/// Keeps resource links; a duplicate is left out.
+pub(crate) fn link(connection: &Connection, resources: &[ResourceRow]) -> Result<(), Fault> {
+    for row in resources {
+        connection
+            .prepare_cached(
+                "INSERT OR IGNORE INTO resource (run, tenant, system, kind, id, url, node, sum) \
+                 VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            )?
+            .execute(params![
+                row.run.as_bytes(),
+                row.tenant.as_deref().unwrap_or_default(),
+                row.system,
+                row.kind,
+                row.id,
+                row.url,
+                row.node,
+                resource_sum(row).value(),
+            ])?;
+    }
+    Ok(())
+}
+
+/// See `Queries::replace_rows`.
+pub(crate) fn replace(
+    session: &mut Session<'_>,
+    rows: &[(RunRow, Vec<ResourceRow>)],
+) -> Result<(), Fault> {
+    let connection = session.connection;
+    for (row, resources) in rows {
+        match log::locate(connection, row.run)? {
+            Some((number, head)) => {
+                log::update_row(connection, number, head, head, row)?;
+            }
+            None => {
+                log::insert_row(connection, row.run, Head::NONE, row)?;
+            }
+        }
+        session.heads.forget(row.run);
+        connection
+            .prepare_cached("DELETE FROM resource WHERE run = ?")?
+            .execute([row.run.as_bytes()])?;
+        link(connection, resources)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,423 @@
+//! The store's handle: opening it, and the contract's traits over the files beside this one.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use windlass_core::{Digest, RunId};
+use windlass_store::{
+    Append, AppendError, Appended, Blob, Catalogue, DefinitionRow, Error, Head, Health, InboxItem,
+    NewDefinition, Pending, Published, Queries, Record, ResourceRow, RunFilter, RunPage, RunRow,
+    Store, WorkflowRow,
+};
+
+use crate::connect::{self, Layout};
+use crate::error::Fault;
+use crate::files::Files;
+use crate::lock::{Holder, Lock, Taken};
+use crate::log::AppendJob;
+use crate::reader::Readers;
+use crate::writer::{Handle, Job, Session, Task, stopped};
+use crate::{blob, catalogue, claim, inbox, log, query, queue, wal};
+
+/// How to open a data directory.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Make the directory and the database if they are missing.
+    pub create: bool,
+    /// Take the lock if it is free. Without it the store only reads, and leaves the lock
+    /// to whoever wants to write.
+    pub exclusive: bool,
+    /// Sync every commit. Only tests may do without.
+    pub durable: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            create: true,
+            exclusive: true,
+            durable: true,
+        }
+    }
+}
+
+/// An opened data directory.
+#[derive(Debug)]
+pub struct Opened {
+    /// The store.
+    pub store: EmbeddedStore,
+    /// Whether the database was made now.
+    pub created: bool,
+    /// Commits found in the write-ahead log, which the last session had not copied into
+    /// the database; after a crash as after an ordinary end.
+    pub replayed: u64,
+}
+
+/// The embedded store. Cloning gives another handle; the last one dropped closes it.
+#[derive(Clone)]
+pub struct EmbeddedStore {
+    shared: Arc<Shared>,
+}
+
+/// Fields are dropped in order: the threads end before the lock is given back.
+struct Shared {
+    directory: PathBuf,
+    durable: bool,
+    files: OnceLock<Files>,
+    writer: Option<Handle>,
+    readers: Arc<Readers>,
+    holder: Option<Holder>,
+    _lock: Option<Lock>,
+}
+
+impl EmbeddedStore {
+    /// Opens a data directory; see [`Options`].
+    ///
+    /// If another process holds the lock, the store can be read, and every write is refused
+    /// with the holder's name. Damage, a newer version and a foreign file are refused here,
+    /// and nothing is changed.
+    pub fn open(directory: &Path, options: Options) -> Result<Opened, Error> {
+        connect::prepare_directory(directory, options.create)?;
+        let layout = Layout::of(directory);
+        if !options.create && !layout.database.exists() {
+            return Err(connect::missing(directory));
+        }
+        if !options.exclusive {
+            return Self::open_reading(&layout, Lock::holder(directory));
+        }
+        match Lock::take(directory)? {
+            Taken::Theirs(holder) => Self::open_reading(&layout, Some(holder)),
+            Taken::Ours(lock) => Self::open_writing(&layout, options, lock),
+        }
+    }
+
+    fn open_writing(layout: &Layout, options: Options, lock: Lock) -> Result<Opened, Error> {
+        let created = !layout.database.exists();
+        if created {
+            connect::create_database(layout, options.durable)?;
+        }
+        let scan = wal::scan(&layout.log)?;
+        connect::check_header(layout, scan)?;
+        let writer = connect::start_writer(layout, scan, options.durable)?;
+        Ok(Opened {
+            store: Self {
+                shared: Arc::new(Shared {
+                    directory: layout.directory.clone(),
+                    durable: options.durable,
+                    files: OnceLock::new(),
+                    writer: Some(writer),
+                    readers: Arc::new(Readers::new(&layout.database)),
+                    holder: None,
+                    _lock: Some(lock),
+                }),
+            },
+            created,
+            replayed: scan.commits,
+        })
+    }
+
+    fn open_reading(layout: &Layout, holder: Option<Holder>) -> Result<Opened, Error> {
+        if !layout.database.exists() {
+            return Err(match holder {
+                Some(holder) => Error::Unavailable(format!("{holder} is making it")),
+                None => connect::missing(&layout.directory),
+            });
+        }
+        // While somebody writes, the log's end is in motion; then the holder has looked.
+        if holder.is_none()
+            && let Err(error) = wal::scan(&layout.log)
+            && Lock::holder(&layout.directory).is_none()
+        {
+            return Err(error);
+        }
+        let readers = Readers::new(&layout.database);
+        readers
+            .read(connect::check_versions)
+            .map_err(Fault::into_error)?;
+        Ok(Opened {
+            store: Self {
+                shared: Arc::new(Shared {
+                    directory: layout.directory.clone(),
+                    durable: true,
+                    files: OnceLock::new(),
+                    writer: None,
+                    readers: Arc::new(readers),
+                    holder,
+                    _lock: None,
+                }),
+            },
+            created: false,
+            replayed: 0,
+        })
+    }
+
+    /// Whether this process holds the lock and may write.
+    pub fn is_holder(&self) -> bool {
+        self.shared.writer.is_some()
+    }
+
+    /// The other process that held the lock when this store was opened.
+    pub fn holder(&self) -> Option<Holder> {
+        self.shared.holder.clone()
+    }
+
+    /// The data directory.
+    pub fn directory(&self) -> &Path {
+        &self.shared.directory
+    }
+
+    pub(crate) fn readers(&self) -> &Readers {
+        &self.shared.readers
+    }
+
+    fn writer(&self) -> Result<&Handle, Error> {
+        self.shared.writer.as_ref().ok_or_else(|| {
+            Error::Unavailable(match &self.shared.holder {
+                Some(holder) => format!("the data directory is in use by {holder}"),
+                None => "the data directory was opened for reading".into(),
+            })
+        })
+    }
+
+    /// The thread that writes large values, started by the first of them.
+    fn files(&self) -> &Files {
+        self.shared
+            .files
+            .get_or_init(|| Files::start(&self.shared.directory, self.shared.durable))
+    }
+
+    /// Queues work for the writer, after the files of the large values it refers to.
+    fn submit<T: Send + 'static>(
+        &self,
+        large: Vec<Blob>,
+        job: impl FnOnce(queue::Reply<T>) -> Box<dyn Job>,
+    ) -> Result<impl Future<Output = Option<T>> + Send + 'static, Error> {
+        let writer = self.writer()?;
+        if large.is_empty() {
+            return Ok(Either::Left(queue::submit(&writer.queue, job)));
+        }
+        let next = Arc::clone(&writer.queue);
+        Ok(Either::Right(self.files().submit(large, next, job)))
+    }
+
+    fn task<T: Send + 'static>(
+        &self,
+        large: Vec<Blob>,
+        work: impl FnMut(&mut Session<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Pending<'static, Result<T, Error>> {
+        let submitted = self.submit(large, |reply| {
+            Box::new(Task {
+                work,
+                output: None,
+                reply,
+            })
+        });
+        Box::pin(async move {
+            match submitted?.await {
+                Some(answer) => answer,
+                None => Err(stopped()),
+            }
+        })
+    }
+}
+
+impl std::fmt::Debug for EmbeddedStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EmbeddedStore")
+            .field("directory", &self.shared.directory)
+            .field("is_holder", &self.is_holder())
+            .finish()
+    }
+}
+
+impl Store for EmbeddedStore {
+    fn append(&self, batch: Vec<Append>) -> Pending<'_, Vec<Result<Appended, AppendError>>> {
+        let count = batch.len();
+        let blobs = batch.iter().flat_map(|append| &append.blobs);
+        let large = blobs.filter(|blob| blob::is_large(blob)).cloned().collect();
+        let submitted = self.submit(large, |reply| Box::new(AppendJob::new(batch, reply)));
+        Box::pin(async move {
+            match submitted {
+                Ok(submitted) => submitted.await.unwrap_or_else(|| log::abandoned(count)),
+                Err(error) => log::refuse_all(count, &AppendError::Failed(error)),
+            }
+        })
+    }
+
+    fn head(&self, run: RunId) -> Result<Head, Error> {
+        let found = self
+            .readers()
+            .read(|connection| log::locate(connection, run));
+        let found = found.map_err(|fault| fault.about(run))?;
+        Ok(found.map_or(Head::NONE, |(_, head)| head))
+    }
+
+    fn read(&self, run: RunId, from: u64, max_bytes: usize) -> Result<Vec<Record>, Error> {
+        self.readers()
+            .read(|connection| log::read(connection, run, from, max_bytes))
+            .map_err(|fault| fault.about(run))
+    }
+
+    fn offer(&self, run: RunId, key: &str, bytes: &[u8]) -> Pending<'_, Result<bool, Error>> {
+        let (key, bytes) = (key.to_owned(), bytes.to_vec());
+        self.task(Vec::new(), move |session| {
+            inbox::offer(session.connection, run, &key, &bytes)
+        })
+    }
+
+    fn inbox(&self, run: RunId) -> Result<Vec<InboxItem>, Error> {
+        self.readers()
+            .read(|connection| inbox::items(connection, run))
+            .map_err(|fault| fault.about(run))
+    }
+
+    fn claimed(&self, namespace: &str, key: &str) -> Result<Option<Vec<u8>>, Error> {
+        self.readers()
+            .read(|connection| claim::value(connection, namespace, key))
+            .map_err(Fault::into_error)
+    }
+
+    fn put_blob(&self, blob: Blob) -> Pending<'_, Result<(), Error>> {
+        let large = Some(blob.clone()).filter(blob::is_large);
+        self.task(large.into_iter().collect(), move |session| {
+            blob::insert(session.connection, std::slice::from_ref(&blob))
+        })
+    }
+
+    fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, Error> {
+        self.readers()
+            .read(|connection| blob::read(connection, &self.shared.directory, digest))
+            .map_err(Fault::into_error)
+    }
+}
+
+impl Catalogue for EmbeddedStore {
+    fn publish(&self, definition: NewDefinition) -> Pending<'_, Result<Published, Error>> {
+        self.task(Vec::new(), move |session| {
+            catalogue::publish(session.connection, &definition)
+        })
+    }
+
+    fn definition(
+        &self,
+        workflow: &str,
+        version: Option<u32>,
+    ) -> Result<Option<DefinitionRow>, Error> {
+        self.readers()
+            .read(|connection| catalogue::definition(connection, workflow, version))
+            .map_err(Fault::into_error)
+    }
+
+    fn versions(&self, workflow: &str) -> Result<Vec<DefinitionRow>, Error> {
+        self.readers()
+            .query(|connection| catalogue::versions(connection, workflow))
+    }
+
+    fn workflows(&self) -> Result<Vec<WorkflowRow>, Error> {
+        self.readers().query(catalogue::workflows)
+    }
+
+    fn set_enabled(&self, workflow: &str, enabled: bool) -> Pending<'_, Result<bool, Error>> {
+        let workflow = workflow.to_owned();
+        self.task(Vec::new(), move |session| {
+            catalogue::set_enabled(session.connection, &workflow, enabled)
+        })
+    }
+}
+
+impl Queries for EmbeddedStore {
+    fn run(&self, run: RunId) -> Result<Option<RunRow>, Error> {
+        self.readers()
+            .read(|connection| log::row(connection, run))
+            .map_err(|fault| fault.about(run))
+    }
+
+    fn runs(&self, filter: &RunFilter) -> Result<RunPage, Error> {
+        self.readers()
+            .query(|connection| query::runs(connection, filter))
+    }
+
+    fn runs_with_prefix(&self, prefix: &str, limit: usize) -> Result<Vec<RunId>, Error> {
+        self.readers()
+            .query(|connection| query::with_prefix(connection, prefix, limit))
+    }
+
+    fn unfinished(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunRow>, Error> {
+        self.readers()
+            .query(|connection| query::unfinished(connection, after, limit))
+    }
+
+    fn resources(&self, run: RunId) -> Result<Vec<ResourceRow>, Error> {
+        self.readers()
+            .query(|connection| query::resources(connection, run))
+    }
+
+    fn resource(
+        &self,
+        tenant: Option<&str>,
+        system: &str,
+        kind: &str,
+        id: &str,
+    ) -> Result<Option<ResourceRow>, Error> {
+        self.readers()
+            .query(|connection| query::resource(connection, tenant, system, kind, id))
+    }
+
+    fn replace_rows(
+        &self,
+        rows: Vec<(RunRow, Vec<ResourceRow>)>,
+    ) -> Pending<'_, Result<(), Error>> {
+        self.task(Vec::new(), move |session| query::replace(session, &rows))
+    }
+
+    fn logged_runs(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, Error> {
+        self.readers()
+            .query(|connection| query::logged(connection, after, limit))
+    }
+
+    fn health(&self) -> Result<Health, Error> {
+        if self.shared.writer.as_ref().is_some_and(Handle::has_failed) {
+            return Err(stopped());
+        }
+        self.readers().query(|connection| {
+            let pages: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0))?;
+            let log = Layout::of(&self.shared.directory).log;
+            let fact = |name: &str, value: String| (name.to_owned(), value);
+            Ok(Health {
+                facts: vec![
+                    fact("store", "embedded".into()),
+                    fact("directory", self.shared.directory.display().to_string()),
+                    fact("sqlite", rusqlite::version().into()),
+                    fact("schema", connect::SCHEMA_VERSION.to_string()),
+                    fact("writable", self.is_holder().to_string()),
+                    fact("bytes", (pages * wal::PAGE as i64).to_string()),
+                    fact("journal", log.metadata().map_or(0, |m| m.len()).to_string()),
+                ],
+            })
+        })
+    }
+}
+
+/// One of two futures with the same answer.
+enum Either<L, R> {
+    Left(L),
+    Right(R),
+}
+
+impl<L, R> Future for Either<L, R>
+where
+    L: Future + Unpin,
+    R: Future<Output = L::Output> + Unpin,
+{
+    type Output = L::Output;
+
+    fn poll(
+        self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<L::Output> {
+        match self.get_mut() {
+            Self::Left(left) => std::pin::Pin::new(left).poll(context),
+            Self::Right(right) => std::pin::Pin::new(right).poll(context),
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The writer thread: takes whatever waits, executes it in one transaction, commits, and
+//! only then completes the answers. There is no linger timer: the disk is the timer.
+//!
+//! It owns the only writing connection. It does not know what jobs do.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use rusqlite::Connection;
+use windlass_store::Error;
+
+use crate::error::Fault;
+use crate::journal::Journal;
+use crate::log::Heads;
+use crate::queue::Queue;
+
+/// What a job sees while it executes, inside the transaction.
+pub(crate) struct Session<'a> {
+    pub(crate) connection: &'a Connection,
+    pub(crate) heads: &'a mut Heads,
+}
+
+/// Something to execute in the writer's transaction.
+pub(crate) trait Job: Send {
+    /// Does the work. May be called again after the transaction was undone.
+    fn execute(&mut self, session: &mut Session<'_>) -> Result<(), Fault>;
+
+    /// From now on, what fails in one part must not undo the others: called before the
+    /// second try, alone in its transaction.
+    fn isolate(&mut self) {}
+
+    /// Answers, once the fate of the transaction is known.
+    fn finish(self: Box<Self>, outcome: Outcome);
+}
+
+/// The fate of a transaction.
+#[derive(Clone)]
+pub(crate) enum Outcome {
+    /// Durable.
+    Committed,
+    /// Nothing was written.
+    Undone(Error),
+    /// The sync failed.
+    Unknown(Error),
+}
+
+/// A job made of a closure with one result.
+pub(crate) struct Task<F, T> {
+    pub(crate) work: F,
+    pub(crate) output: Option<T>,
+    pub(crate) reply: crate::queue::Reply<Result<T, Error>>,
+}
+
+impl<F, T> Job for Task<F, T>
+where
+    F: FnMut(&mut Session<'_>) -> Result<T, Fault> + Send,
+    T: Send,
+{
+    fn execute(&mut self, session: &mut Session<'_>) -> Result<(), Fault> {
+        self.output = Some((self.work)(session)?);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, outcome: Outcome) {
+        let answer = match (outcome, self.output) {
+            (Outcome::Committed, Some(output)) => Ok(output),
+            (Outcome::Committed, None) => Err(stopped()),
+            (Outcome::Undone(error) | Outcome::Unknown(error), _) => Err(error),
+        };
+        self.reply.send(answer);
+    }
+}
+
+/// What a caller hears when the writer thread is gone.
+pub(crate) fn stopped() -> Error {
+    Error::Fatal("the writer has stopped".into())
+}
+
+/// The writer as the store sees it.
+pub(crate) struct Handle {
+    pub(crate) queue: Arc<Queue<Box<dyn Job>>>,
+    thread: Option<JoinHandle<()>>,
+    failed: Arc<AtomicBool>,
+}
+
+impl Handle {
+    /// Starts the thread on a prepared connection.
+    pub(crate) fn start(connection: Connection, journal: Journal) -> Result<Self, Error> {
+        let queue = Arc::new(Queue::new());
+        let failed = Arc::new(AtomicBool::new(false));
+        let mut writer = Writer {
+            connection,
+            journal,
+            heads: Heads::default(),
+            fatal: None,
+            failed: Arc::clone(&failed),
+        };
+        let jobs = Arc::clone(&queue);
+        let thread = thread::Builder::new()
+            .name("windlass-writer".into())
+            .spawn(move || {
+                let _close = CloseOnExit(&jobs);
+                writer.run(&jobs);
+            })
+            .map_err(|error| Error::Unavailable(format!("no writer thread: {error}")))?;
+        Ok(Self {
+            queue,
+            thread: Some(thread),
+            failed,
+        })
+    }
+
+    /// Whether a sync failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.queue.close();
+        if let Some(thread) = self.thread.take() {
+            // A waker may drop the last handle on the writer's own thread.
+            if thread.thread().id() != thread::current().id() {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+/// However the thread ends, nobody waits for it afterwards.
+struct CloseOnExit<'a>(&'a Queue<Box<dyn Job>>);
+
+impl Drop for CloseOnExit<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+        while let Some(abandoned) = self.0.take() {
+            drop(abandoned);
+        }
+    }
+}
+
+struct Writer {
+    connection: Connection,
+    journal: Journal,
+    heads: Heads,
+    /// Set by the first failed sync: nothing is accepted after it.
+    fatal: Option<Error>,
+    failed: Arc<AtomicBool>,
+}
+
+impl Writer {
+    fn run(&mut self, queue: &Queue<Box<dyn Job>>) {
+        while let Some(jobs) = queue.take() {
+            self.run_once(jobs);
+        }
+    }
+
+    fn run_once(&mut self, mut jobs: VecDeque<Box<dyn Job>>) {
+        if let Some(error) = &self.fatal {
+            return finish(jobs, &Outcome::Undone(error.clone()));
+        }
+        match self.attempt(jobs.make_contiguous()) {
+            Outcome::Committed => finish(jobs, &Outcome::Committed),
+            Outcome::Unknown(error) => finish(jobs, &Outcome::Unknown(error)),
+            Outcome::Undone(_) => self.one_by_one(jobs),
+        }
+        if self.fatal.is_none()
+            && let Err(error) = self.journal.tend(&self.connection)
+            && matches!(error, Error::Fatal(_))
+        {
+            self.fail(error);
+        }
+    }
+
+    /// After a transaction was undone, gives each of its jobs one of its own: a damaged
+    /// page or a record too large for the disk must not refuse the others.
+    fn one_by_one(&mut self, jobs: VecDeque<Box<dyn Job>>) {
+        for mut job in jobs {
+            if let Some(error) = &self.fatal {
+                job.finish(Outcome::Undone(error.clone()));
+                continue;
+            }
+            job.isolate();
+            let outcome = self.attempt(std::slice::from_mut(&mut job));
+            job.finish(outcome);
+        }
+    }
+
+    fn attempt(&mut self, jobs: &mut [Box<dyn Job>]) -> Outcome {
+        let error = match self.transact(jobs) {
+            Ok(()) => return Outcome::Committed,
+            Err(fault) => fault.into_error(),
+        };
+        // The heads in memory ran ahead of what was undone.
+        self.heads.clear();
+        if !self.connection.is_autocommit() {
+            // If even this fails, the next BEGIN fails too and says why.
+            let _ = self.connection.execute_batch("ROLLBACK");
+        }
+        match error {
+            Error::Fatal(_) => {
+                self.fail(error.clone());
+                Outcome::Unknown(error)
+            }
+            other => Outcome::Undone(other),
+        }
+    }
+
+    fn transact(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<(), Fault> {
+        let connection = &self.connection;
+        connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        let mut session = Session {
+            connection,
+            heads: &mut self.heads,
+        };
+        for job in jobs {
+            job.execute(&mut session)?;
+        }
+        connection.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.failed.store(true, Ordering::Release);
+        self.fatal = Some(error);
+    }
+}
+
+fn finish(jobs: VecDeque<Box<dyn Job>>, outcome: &Outcome) {
+    for job in jobs {
+        job.finish(outcome.clone());
+    }
+}

@@ -1,0 +1,55 @@
+//! The embedded store passes the suite that every backend passes.
+
+use windlass_store::conformance::{self, Backend};
+use windlass_store_embedded::{EmbeddedStore, Options};
+
+/// A factory of stores in directories that outlive them.
+fn check(rules: fn(&dyn Fn() -> EmbeddedStore)) {
+    let root = tempfile::tempdir().unwrap();
+    let count = std::cell::Cell::new(0);
+    rules(&|| {
+        count.set(count.get() + 1);
+        let directory = root.path().join(count.get().to_string());
+        let options = Options {
+            durable: false,
+            ..Options::default()
+        };
+        EmbeddedStore::open(&directory, options).unwrap().store
+    });
+}
+
+#[test]
+fn append() {
+    check(|open| conformance::append::all(open));
+}
+
+#[test]
+fn inbox() {
+    check(|open| conformance::inbox::all(open));
+}
+
+#[test]
+fn claim() {
+    check(|open| conformance::claim::all(open));
+}
+
+#[test]
+fn blob() {
+    check(|open| conformance::blob::all(open));
+}
+
+#[test]
+fn catalogue() {
+    check(|open| conformance::catalogue::all(open));
+}
+
+#[test]
+fn query() {
+    check(|open| conformance::query::all(open));
+}
+
+#[test]
+fn the_store_is_a_backend() {
+    fn backend<S: Backend>() {}
+    backend::<EmbeddedStore>();
+}
