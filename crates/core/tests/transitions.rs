@@ -5,7 +5,7 @@ mod harness;
 #[path = "harness/notation.rs"]
 mod notation;
 
-use windlass_core::event::Hand;
+use windlass_core::event::{Event, Hand};
 use windlass_core::run::{Input, Outcome, Refusal, Todo};
 use windlass_core::{NodeStatus, RunStatus};
 
@@ -203,6 +203,59 @@ fn nodes_take_or_refuse_every_word() {
         check(&mut harness, &input, may_reattempt, || {
             format!("reattempt when {status}")
         });
+    }
+}
+
+/// `apply` decides nothing, but it refuses what cannot have happened: a damaged log.
+#[test]
+fn logs_with_impossible_events_are_corrupt() {
+    let impossible: [(RunStatus, &[&str]); 4] = [
+        (
+            RunStatus::Pending,
+            &[
+                r#"{"Paused":{}}"#,
+                r#"{"Resumed":{}}"#,
+                r#"{"GraceEnded":{}}"#,
+            ],
+        ),
+        (
+            RunStatus::Running,
+            &[
+                r#"{"Started":{}}"#,
+                r#"{"Resumed":{}}"#,
+                r#"{"GraceEnded":{}}"#,
+                r#"{"Routed":{"node":"a","taken":[]}}"#,
+                r#"{"Reattempted":{"nodes":["a"]}}"#,
+                r#"{"Stopping":{"cause":"cancel","running":["nobody"],"deadline":0}}"#,
+                r#"{"AttemptStarted":{"node":"a","attempt":2,"started":0,"worker":"w"}}"#,
+                r#"{"AttemptStarted":{"node":"b","attempt":0,"started":0,"worker":"w"}}"#,
+                r#"{"AttemptStarted":{"node":"nobody","attempt":1,"started":0,"worker":"w"}}"#,
+            ],
+        ),
+        (
+            RunStatus::Paused,
+            &[r#"{"Paused":{}}"#, r#"{"Started":{}}"#],
+        ),
+        (
+            RunStatus::Failed,
+            &[
+                r#"{"Started":{}}"#,
+                r#"{"Recovered":{}}"#,
+                r#"{"Finished":{"status":"Succeeded"}}"#,
+                r#"{"Reattempted":{"nodes":["b"]}}"#,
+            ],
+        ),
+    ];
+    for (status, events) in impossible {
+        for text in events {
+            let mut harness = run_that_is(status, false);
+            let before = digest(&harness.run);
+            let event: Event = serde_json::from_str(text).expect("an event");
+            let result = harness.run.apply(&event, harness::BEGIN, &mut Vec::new());
+            let corrupt = result.expect_err(text);
+            assert_eq!(corrupt.record, harness.run.records() + 1, "{text}");
+            assert_eq!(before, digest(&harness.run), "{text}");
+        }
     }
 }
 

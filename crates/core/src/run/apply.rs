@@ -162,13 +162,16 @@ impl Run {
                 let running = self.running_nodes(stopping)?;
                 self.stopping(stopping, &running, changes);
             }
+            Event::GraceEnded {} if self.stop.is_none() => {
+                return self.corrupt("a grace ended that nobody was given");
+            }
             Event::GraceEnded {} => self.give_up(changes),
-            Event::Paused(_) => self.status = RunStatus::Paused,
-            Event::Resumed(_) => self.status = RunStatus::Running,
+            Event::Paused(_) => self.turn(RunStatus::Running, RunStatus::Paused)?,
+            Event::Resumed(_) => self.turn(RunStatus::Paused, RunStatus::Running)?,
             Event::Reattempted { nodes, .. } => {
                 let nodes = nodes
                     .iter()
-                    .map(|node| self.node(node))
+                    .map(|node| self.ended_badly(node))
                     .collect::<Result<Vec<_>, _>>()?;
                 self.reopen(&nodes, at, changes);
             }
@@ -255,6 +258,22 @@ impl Run {
             record: self.records + 1,
             reason: format!("the graph has no node '{path}'"),
         })
+    }
+
+    fn ended_badly(&self, path: &str) -> Result<NodeIndex, Corrupt> {
+        let node = self.node(path)?;
+        match self.node_status(node) {
+            NodeStatus::Failed | NodeStatus::Cancelled => Ok(node),
+            status => self.corrupt(&format!("'{path}' was tried again when it was {status}")),
+        }
+    }
+
+    fn turn(&mut self, from: RunStatus, to: RunStatus) -> Result<(), Corrupt> {
+        if self.status != from {
+            return self.corrupt(&format!("the run became {to} when it was {}", self.status));
+        }
+        self.status = to;
+        Ok(())
     }
 
     fn open_node(&self, path: &str, attempt: u32) -> Result<NodeIndex, Corrupt> {
