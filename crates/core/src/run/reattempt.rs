@@ -107,7 +107,7 @@ impl Run {
     /// Joins that have all their edges decide again.
     fn ask_again(&mut self, again: &BTreeSet<NodeIndex>, changes: &mut Vec<Change>) {
         if let Some(levels) = &mut self.levels {
-            levels.forget_held();
+            levels.forget_held(|node| again.contains(&node));
         }
         let mut ended = Vec::new();
         for &node in again {
