@@ -399,7 +399,7 @@ impl World {
                 });
             }
         }
-        if !self.processes.contains_key(&process) {
+        if write.answer_after.is_none() || !self.processes.contains_key(&process) {
             // Nobody is told of it, so somebody must look.
             self.after(500, Event::Scan);
         }

@@ -39,7 +39,7 @@ fn a_lost_answered_append_is_caught() {
 
 #[test]
 fn a_dispatch_before_its_record_is_durable_is_caught() {
-    check(Defect::DispatchBeforeDurable, "before any durable record");
+    check(Defect::DispatchBeforeDurable, "dispatch of attempt");
 }
 
 #[test]

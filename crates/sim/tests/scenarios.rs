@@ -56,6 +56,18 @@ fn a_paused_run_that_was_only_loaded_goes_on_when_resumed() {
 }
 
 #[test]
+fn a_stopping_run_that_was_only_loaded_ends_after_any_command() {
+    let mut bench = started(A);
+    bench.command(Command::Pause);
+    bench.command(Command::Cancel);
+    bench.settle();
+    bench.restart(false);
+    bench.command(Command::Pause);
+    bench.settle();
+    assert!(bench.effects().contains(&"finished Cancelled".to_owned()));
+}
+
+#[test]
 fn a_reattempt_takes_back_what_runs_after_an_always_edge() {
     let mut bench = started(
         r#"{"id":"f","actionType":"act","edges":[{"targetNode":"x","when":"always"}]},

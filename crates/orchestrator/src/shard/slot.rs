@@ -58,6 +58,9 @@ pub(super) struct Slot {
     /// Resumes and reattempts that are not durable yet: nothing is handed out before.
     resuming: u32,
     inbox: VecDeque<(RunInput, Option<CommandId>)>,
+    /// The run is under way and nobody carries it on: the first command makes this shard
+    /// take it over.
+    only_loaded: bool,
     record: RecordBuilder,
     consequences: Gated<Consequence>,
     blobs: Vec<Blob>,
@@ -104,14 +107,13 @@ impl Slot {
 
     pub(super) fn adopt(run: Run, head: Head, recover: bool, context: &mut Context<'_>) -> Self {
         let mut slot = Self::new(run, head);
-        if recover {
-            match slot.run.status() {
-                RunStatus::Pending => slot.inbox.push_back((RunInput::Begin, None)),
-                RunStatus::Running | RunStatus::Paused => {
-                    slot.inbox.push_back((RunInput::Recover, None));
-                }
-                _ => {}
+        match slot.run.status() {
+            RunStatus::Pending if recover => slot.inbox.push_back((RunInput::Begin, None)),
+            RunStatus::Running | RunStatus::Paused if recover => {
+                slot.inbox.push_back((RunInput::Recover, None));
             }
+            RunStatus::Running | RunStatus::Paused => slot.only_loaded = true,
+            _ => {}
         }
         slot.advance(context);
         slot
@@ -125,6 +127,7 @@ impl Slot {
             running: Running::default(),
             resuming: 0,
             inbox: VecDeque::new(),
+            only_loaded: false,
             record: RecordBuilder::default(),
             consequences: Gated::default(),
             blobs: Vec::new(),
@@ -169,6 +172,9 @@ impl Slot {
                 ));
             }
             Input::Command { id, command, .. } => {
+                if std::mem::take(&mut self.only_loaded) {
+                    self.inbox.push_back((RunInput::Recover, None));
+                }
                 self.inbox.push_back((command.into(), Some(id)));
             }
             Input::Loaded { values, .. } => {
