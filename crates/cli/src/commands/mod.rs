@@ -4,55 +4,73 @@
 mod actions;
 mod backup;
 mod bench;
+mod cancel;
+mod completions;
+mod config;
 mod diff;
 mod doctor;
 mod events;
 mod export;
 mod graph;
+mod many;
+mod pause;
 mod publish;
+mod reattempt;
 mod rebuild;
 mod restore;
 mod result;
+mod resume;
+mod run;
 mod runs;
 mod schema;
 mod show;
 mod validate;
 mod verify;
+mod watch;
 mod why;
 mod workflows;
 
 use crate::args::{Arguments, Command};
+use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use crate::session::Settings;
 
 /// Runs the command.
 pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let settings = Settings::new(&arguments.global);
-    if let Some(url) = &arguments.global.server {
+    let config = Config::resolve(&arguments.global)?;
+    let settings = Settings::new(&config);
+    if let Some(url) = config.value("server") {
         let message = format!("this version cannot act on a server ({url})");
         return Err(Failure::new(Exit::Usage, "SERVER_UNSUPPORTED", message)
             .hint("leave --server out to act on a data directory"));
     }
-    match arguments.command {
-        Command::Validate(arguments) => validate::run(&settings, &arguments),
-        Command::Graph(arguments) => graph::run(&settings, &arguments),
-        Command::Publish(arguments) => publish::run(&settings, &arguments),
-        Command::Workflows(arguments) => workflows::run(&settings, &arguments),
-        Command::Diff(arguments) => diff::run(&settings, &arguments),
-        Command::Runs(arguments) => runs::run(&settings, &arguments),
-        Command::Show(arguments) => show::run(&settings, &arguments),
-        Command::Result(arguments) => result::run(&settings, &arguments),
-        Command::Events(arguments) => events::run(&settings, &arguments),
-        Command::Why(arguments) => why::run(&settings, &arguments),
-        Command::Export(arguments) => export::run(&settings, &arguments),
-        Command::Verify(arguments) => verify::run(&settings, &arguments),
+    match &arguments.command {
+        Command::Run(arguments) => run::run(&settings, arguments),
+        Command::Validate(arguments) => validate::run(&settings, arguments),
+        Command::Graph(arguments) => graph::run(&settings, arguments),
+        Command::Publish(arguments) => publish::run(&settings, arguments),
+        Command::Workflows(arguments) => workflows::run(&settings, arguments),
+        Command::Diff(arguments) => diff::run(&settings, arguments),
+        Command::Runs(arguments) => runs::run(&settings, arguments),
+        Command::Show(arguments) => show::run(&settings, arguments),
+        Command::Watch(arguments) => watch::run(&settings, arguments),
+        Command::Result(arguments) => result::run(&settings, arguments),
+        Command::Events(arguments) => events::run(&settings, arguments),
+        Command::Why(arguments) => why::run(&settings, arguments),
+        Command::Cancel(arguments) => cancel::run(&settings, arguments),
+        Command::Pause(arguments) => pause::run(&settings, arguments),
+        Command::Resume(arguments) => resume::run(&settings, arguments),
+        Command::Reattempt(arguments) => reattempt::run(&settings, arguments),
+        Command::Export(arguments) => export::run(&settings, arguments),
+        Command::Verify(arguments) => verify::run(&settings, arguments),
         Command::Rebuild => rebuild::run(&settings),
-        Command::Backup(arguments) => backup::run(&settings, &arguments),
-        Command::Restore(arguments) => restore::run(&settings, &arguments),
+        Command::Backup(arguments) => backup::run(&settings, arguments),
+        Command::Restore(arguments) => restore::run(&settings, arguments),
         Command::Doctor => doctor::run(&settings),
+        Command::Config => config::run(&settings, &config),
         Command::Schema => schema::run(&settings),
-        Command::Actions(arguments) => actions::run(&settings, &arguments),
-        Command::Bench(arguments) => bench::run(&settings, &arguments),
-        _ => Err(Failure::new(Exit::Usage, "NOT_BUILT", "not built yet")),
+        Command::Actions(arguments) => actions::run(&settings, arguments),
+        Command::Completions(arguments) => completions::run(&settings, arguments),
+        Command::Bench(arguments) => bench::run(&settings, arguments),
     }
 }

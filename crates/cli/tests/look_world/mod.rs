@@ -126,7 +126,7 @@ impl World {
             });
             let version = published.await.expect("published").version;
             let backend: Arc<dyn Backend> = Arc::new(store.clone());
-            let registry = windlass_actions::registry(windlass_actions::Options::default());
+            let registry = windlass_actions::registry();
             let engine = Engine::new(backend, registry, windlass_engine::Options::default());
             let plan = Arc::new(Plan::build(parsed.definition).expect("a plan"));
             let mut request = StartRequest::new(plan, version, digest);

@@ -1,6 +1,7 @@
 //! Many runs behind one synchronous face: `handle` takes inputs, `poll_append` and
 //! `poll_effect` yield what to do, `next_deadline` says when to call again.
 
+mod running;
 mod slot;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -266,6 +267,11 @@ impl Shard {
         self.slots.contains_key(&run)
     }
 
+    /// Whether the shard carries this run on, and does not only hold it for a command.
+    pub fn carries(&self, run: RunId) -> bool {
+        self.slots.get(&run).is_some_and(Slot::is_carried)
+    }
+
     /// How many runs the shard holds.
     pub fn len(&self) -> usize {
         self.slots.len()
@@ -315,9 +321,14 @@ impl Shard {
                 head,
                 recover,
             } => {
-                if !self.slots.contains_key(&run) {
-                    self.slots
-                        .insert(run, Slot::adopt(*state, head, recover, &mut context));
+                match self.slots.get_mut(&run) {
+                    // What the slot knows may be ahead of what was read.
+                    Some(slot) if recover => slot.carry_on(&mut context),
+                    Some(_) => {}
+                    None => {
+                        let slot = Slot::adopt(*state, head, recover, &mut context);
+                        self.slots.insert(run, slot);
+                    }
                 }
                 true
             }
