@@ -18,7 +18,7 @@ pub use script::Script;
 pub use sleep::Sleep;
 
 /// What the actions may do.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Private addresses that `http.request` may reach.
     pub http_allowed: Allowed,
@@ -26,15 +26,30 @@ pub struct Options {
     pub exec: bool,
 }
 
-/// A registry of all actions.
-pub fn registry(options: Options) -> Registry {
+impl Default for Options {
+    /// What one's own machine may do: programs, and public addresses.
+    fn default() -> Self {
+        Self {
+            http_allowed: Allowed::public(),
+            exec: true,
+        }
+    }
+}
+
+/// A registry of all actions, as one's own machine may use them.
+pub fn registry() -> Registry {
+    registry_with(Options::default())
+}
+
+/// A registry of all actions that the options allow.
+pub fn registry_with(options: Options) -> Registry {
     let mut registry = Registry::new();
     registry
         .register(Echo)
         .register(Fail)
         .register(Sleep)
-        .register(Script);
-    registry.register(HttpRequest::new(options.http_allowed));
+        .register(Script)
+        .register(HttpRequest::new(options.http_allowed));
     if options.exec {
         registry.register(Exec);
     }

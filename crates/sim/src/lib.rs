@@ -1,1 +1,24 @@
-//! Drives shards with a seeded loop: virtual time, crashes, faults, and the oracle
+//! Drives the real, synchronous shard with a seeded loop: virtual time, a store whose
+//! writes become durable at one moment and are answered at another, crashes between any
+//! two of them, processes that live on after they lost their runs, and an oracle.
+//!
+//! A seed is a whole history: the same seed gives the same logs, byte for byte. It must
+//! not know a clock, a thread or any real backend.
+
+pub mod bench;
+pub mod compare;
+mod effects;
+pub mod faults;
+pub mod history;
+pub mod oracle;
+mod process;
+pub mod random;
+pub mod store;
+mod trace;
+mod users;
+pub mod worker;
+pub mod workload;
+pub mod world;
+
+pub use faults::Defect;
+pub use world::{Options, Outcome, run_seed};

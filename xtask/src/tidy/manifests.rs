@@ -119,6 +119,10 @@ pub(super) fn check(file: &str, content: &str, findings: &mut Vec<Finding>) {
 }
 
 fn check_lints(file: &str, manifest: &Table, findings: &mut Vec<Finding>) {
+    // A workspace of its own, as fuzzing needs, has nothing to inherit.
+    if manifest.contains_key("workspace") {
+        return;
+    }
     let inherits = manifest
         .get("lints")
         .and_then(|lints| lints.get("workspace"))
@@ -250,6 +254,8 @@ mod tests {
         assert_eq!(findings.len(), 1);
         findings.clear();
         check("Cargo.toml", "[workspace]\n", &mut findings);
+        let alone = "[package]\nname = \"x\"\n[workspace]\n";
+        check("Cargo.toml", alone, &mut findings);
         assert!(findings.is_empty());
     }
 }

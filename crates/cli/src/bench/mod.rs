@@ -2,7 +2,7 @@
 //! measured in the same run. Nothing here is special-cased in the engine: the same
 //! store, shard, workers and actions as in production.
 
-mod disk;
+pub(crate) mod disk;
 mod figures;
 mod graphs;
 mod process;
@@ -105,7 +105,7 @@ impl Rig {
         let options = windlass_store_embedded::Options::default();
         let store = EmbeddedStore::open(&directory, options)?.store;
         let backend: Arc<dyn Backend> = Arc::new(store.clone());
-        let mut registry = windlass_actions::registry(windlass_actions::Options::default());
+        let mut registry = windlass_actions::registry();
         registry.register(graphs::Pause50);
         let engine = Engine::new(backend, registry, Options::default());
         Ok(Self { engine, store })

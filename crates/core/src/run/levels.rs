@@ -57,8 +57,10 @@ impl Levels {
         self.open = self.open.min(level);
     }
 
-    /// Forgets what is held, before joins are asked again.
-    pub(crate) fn forget_held(&mut self) {
-        self.held.clear();
+    /// Forgets held nodes that are let go, or whose join is asked again.
+    pub(crate) fn forget_held(&mut self, forget: impl Fn(NodeIndex) -> bool) {
+        for nodes in self.held.values_mut() {
+            nodes.retain(|&node| !forget(node));
+        }
     }
 }

@@ -43,6 +43,10 @@ impl Run {
         } else {
             self.nodes.iter_mut().for_each(|node| node.exempt = false);
         }
+        if let Some(levels) = &mut self.levels {
+            // Ending the nodes of a level must not let those of the next begin.
+            levels.forget_held(|node| !self.nodes[node as usize].exempt);
+        }
         let mut ended = Vec::new();
         for node in 0..self.nodes.len() as NodeIndex {
             if self.node_status(node).is_final() || self.state(node).exempt {

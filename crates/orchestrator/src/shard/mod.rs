@@ -1,6 +1,7 @@
 //! Many runs behind one synchronous face: `handle` takes inputs, `poll_append` and
 //! `poll_effect` yield what to do, `next_deadline` says when to call again.
 
+mod running;
 mod slot;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

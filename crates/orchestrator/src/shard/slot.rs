@@ -7,13 +7,16 @@ use std::sync::Arc;
 use windlass_core::definition::ExecutionMode;
 use windlass_core::event::{AttemptEnded, AttemptResult, Event};
 use windlass_core::plan::NodeIndex;
-use windlass_core::run::{self, Change, Facts, Input as RunInput, Loaded, Refusal, Run, Values};
-use windlass_core::value::{Payload, Stored};
-use windlass_core::{Digest, NodeStatus, RunStatus};
+use windlass_core::run::{
+    self, Change, Dispatch, Facts, Input as RunInput, Loaded, Refusal, Run, Source, Values,
+};
+use windlass_core::value::{Payload, Stored, ValueRef};
+use windlass_core::{Digest, Millis, NodeStatus, RunStatus};
 use windlass_store::{
     Append, AppendError, Appended, Blob, Claim, Error, Head, ResourceRow, WriterId,
 };
 
+use super::running::Running;
 use super::{Begin, Command, CommandId, Context, Effect, Input, Start};
 use crate::codec::RecordBuilder;
 use crate::deadline::Deadline;
@@ -23,18 +26,24 @@ use crate::row::{resource_rows, row};
 /// Values that decisions may need later are kept in memory up to this size.
 const KEPT_VALUE_BYTES: usize = 1024 * 1024;
 
-/// What happens once a record is durable.
+/// What happens once a record is durable. Each says all that it needs: the state may be
+/// ahead by then.
 #[derive(Debug)]
 enum Consequence {
-    Changed(Change),
+    /// A node changed, with its attempt then.
+    Changed(Change, u32),
     Answer(CommandId),
     Accepted,
-    /// Everything open is handed out, as after a restart.
-    OpenAll,
-    /// Waiting nodes get their timers again.
-    Rearm,
-    ArmTimeout,
-    ArmGrace,
+    /// An open attempt is handed out, as after a restart.
+    Open(NodeIndex, u32),
+    /// A waiting node gets its timer again.
+    Wait(NodeIndex, u32, Millis),
+    /// A worker has an attempt that a reattempt took back.
+    Disown(NodeIndex, u32),
+    /// The run may go on.
+    Resumed,
+    ArmTimeout(Millis),
+    ArmGrace(Millis),
     /// A value can be found in the store now; later decisions may still need it here.
     Stored(Digest, Option<NodeIndex>),
 }
@@ -43,9 +52,11 @@ enum Consequence {
 pub(super) struct Slot {
     run: Run,
     head: Head,
-    /// Ready for a worker, durably, in definition order.
-    ready: BTreeSet<NodeIndex>,
-    running: BTreeSet<NodeIndex>,
+    /// Attempts that are ready for a worker, durably, in definition order.
+    ready: BTreeMap<NodeIndex, u32>,
+    running: Running,
+    /// Resumes and reattempts that are not durable yet: nothing is handed out before.
+    resuming: u32,
     inbox: VecDeque<(RunInput, Option<CommandId>)>,
     record: RecordBuilder,
     consequences: Gated<Consequence>,
@@ -60,7 +71,11 @@ pub(super) struct Slot {
     values: Values,
     /// How many records that are not durable yet name a value.
     undurable: BTreeMap<Digest, u32>,
+    /// Values kept because decisions need them, and their size together.
+    kept: BTreeSet<Digest>,
     kept_bytes: usize,
+    /// Values that were loaded for the decision at hand.
+    loaded: Vec<Digest>,
     /// Whether the run goes on here; one adopted for a command only waits for it.
     carried: bool,
     /// Set when nothing must be appended any more.
@@ -118,8 +133,9 @@ impl Slot {
         Self {
             run,
             head,
-            ready: BTreeSet::new(),
-            running: BTreeSet::new(),
+            ready: BTreeMap::new(),
+            running: Running::default(),
+            resuming: 0,
             inbox: VecDeque::new(),
             record: RecordBuilder::default(),
             consequences: Gated::default(),
@@ -131,7 +147,9 @@ impl Slot {
             loading: false,
             values: Values::new(),
             undurable: BTreeMap::new(),
+            kept: BTreeSet::new(),
             kept_bytes: 0,
+            loaded: Vec::new(),
             carried: true,
             closed: false,
         }
@@ -141,12 +159,24 @@ impl Slot {
         &self.run
     }
 
+    /// A command on a run that nobody carries on makes this shard do so; one that was
+    /// never begun stays queued.
+    fn take_over(&mut self) {
+        if self.carried || self.run.status() == RunStatus::Pending {
+            return;
+        }
+        self.carried = true;
+        if !self.run.status().is_final() {
+            self.inbox.push_back((RunInput::Recover, None));
+        }
+    }
+
     pub(super) fn is_carried(&self) -> bool {
         self.carried
     }
 
     pub(super) fn is_running(&self, node: NodeIndex, attempt: u32) -> bool {
-        self.running.contains(&node) && self.run.attempt(node) == attempt
+        self.running.attempt(node) == Some(attempt)
     }
 
     /// Takes an input; `false` when the shard should let the run go.
@@ -168,15 +198,15 @@ impl Slot {
                 ));
             }
             Input::Command { id, command, .. } => {
+                self.take_over();
                 self.inbox.push_back((command.into(), Some(id)));
             }
             Input::Loaded { values, .. } => {
                 self.loading = false;
-                self.values.extend(
-                    values
-                        .into_iter()
-                        .map(|(digest, text)| (digest, Loaded::new(text))),
-                );
+                for (digest, text) in values {
+                    self.loaded.push(digest);
+                    self.values.insert(digest, Loaded::new(text));
+                }
             }
             Input::Appended {
                 append_id, result, ..
@@ -196,12 +226,15 @@ impl Slot {
         !self.closed
     }
 
-    /// The run has ended, everything of it is durable, and nothing waits.
+    /// The run has ended or not begun, everything of it is durable, and nothing waits.
     fn let_go_at_the_end(&mut self, context: &mut Context<'_>) {
         let quiet = self.record.is_empty() && self.in_flight.is_none() && self.inbox.is_empty();
-        if self.run.status().is_final() && quiet && !self.closed {
-            let (run, status) = (self.run.id(), self.run.status());
-            context.effects.push_back(Effect::Finished { run, status });
+        let (run, status) = (self.run.id(), self.run.status());
+        let rests = status.is_final() || status == RunStatus::Pending;
+        if rests && quiet && !self.closed {
+            if status.is_final() {
+                context.effects.push_back(Effect::Finished { run, status });
+            }
             self.closed = true;
         }
     }
@@ -209,10 +242,10 @@ impl Slot {
     pub(super) fn handle_deadline(&mut self, deadline: Deadline, context: &mut Context<'_>) {
         match deadline {
             Deadline::Retry(node, attempt) => {
-                let waits = self.run.is_open(node, attempt) && !self.running.contains(&node);
+                let waits = self.run.is_open(node, attempt) && !self.running.contains(node);
                 // While the run is paused, its timers wait for the resume.
                 if waits && self.run.status() == RunStatus::Running {
-                    self.ready.insert(node);
+                    self.ready.insert(node, attempt);
                 }
             }
             Deadline::Grace => self.inbox.push_back((RunInput::GraceEnded, None)),
@@ -305,14 +338,13 @@ impl Slot {
             now: context.now,
             seed: context.random(),
             values: &self.values,
-            running: &self.running,
+            running: self.running.nodes(),
         };
         let decided = run::decide(&self.run, &input, &facts);
-        if let RunInput::Ended { node, attempt, .. } = input
-            && self.run.attempt(node) == attempt
-        {
-            self.running.remove(&node);
+        if let RunInput::Ended { node, attempt, .. } = input {
+            self.running.remove(node, attempt);
         }
+        self.drop_loaded();
         match decided {
             Ok(decision) => {
                 decision
@@ -339,33 +371,85 @@ impl Slot {
             .apply(event, at, &mut changes)
             .expect("an event that was just decided fits the state that decided it");
         for change in changes {
-            self.consequences.push(Consequence::Changed(change));
+            let attempt = self.run.attempt(node_of(change));
+            self.consequences
+                .push(Consequence::Changed(change, attempt));
         }
         match event {
             Event::Started {} => {
                 self.row_changed = true;
-                self.consequences.push(Consequence::ArmTimeout);
+                self.arm_timeout();
             }
             Event::AttemptEnded(ended) => {
                 self.resources.extend(resource_rows(&self.run, ended));
                 self.hold_result(ended);
             }
-            Event::Stopping(_) => self.consequences.push(Consequence::ArmGrace),
-            Event::Paused(_) => self.row_changed = true,
+            Event::Stopping(stopping) => {
+                let deadline = stopping.deadline;
+                self.consequences.push(Consequence::ArmGrace(deadline));
+            }
+            Event::Paused(_) | Event::Finished(_) => self.row_changed = true,
             Event::Resumed(_) => {
                 self.row_changed = true;
-                self.consequences.push(Consequence::Rearm);
+                self.go_on();
             }
             Event::Reattempted { .. } => {
                 self.row_changed = true;
-                self.consequences.push(Consequence::ArmTimeout);
+                self.disown_reopened();
+                self.go_on();
+                self.arm_timeout();
             }
             Event::Recovered {} => {
-                self.consequences.push(Consequence::OpenAll);
-                self.consequences.push(Consequence::ArmTimeout);
+                self.open_all();
+                self.arm_timeout();
             }
-            Event::Finished(_) => self.row_changed = true,
             _ => {}
+        }
+    }
+
+    /// Once the record is durable, what is open and with nobody is handed out.
+    fn go_on(&mut self) {
+        self.resuming += 1;
+        self.consequences.push(Consequence::Resumed);
+        self.open_all();
+    }
+
+    /// Notes every open attempt that no worker has, and every time that one is due.
+    fn open_all(&mut self) {
+        for node in 0..self.run.plan().len() as NodeIndex {
+            let status = self.run.node_status(node);
+            let is_open = matches!(status, NodeStatus::Queued | NodeStatus::Running);
+            if is_open && !self.running.contains(node) {
+                let attempt = self.run.attempt(node);
+                self.consequences.push(Consequence::Open(node, attempt));
+            }
+        }
+        for (node, due) in self.run.due_nodes() {
+            if !self.running.contains(node) {
+                let attempt = self.run.attempt(node);
+                self.consequences
+                    .push(Consequence::Wait(node, attempt, due));
+            }
+        }
+    }
+
+    fn arm_timeout(&mut self) {
+        if let Some(at) = self.run.timeout_at() {
+            self.consequences.push(Consequence::ArmTimeout(at));
+        }
+    }
+
+    /// Workers may have attempts of nodes that the reattempt runs again.
+    fn disown_reopened(&mut self) {
+        let run = &self.run;
+        let reopened: Vec<_> = self
+            .running
+            .iter()
+            .filter(|&(node, attempt)| !run.is_open(node, attempt))
+            .collect();
+        for (node, attempt) in reopened {
+            self.running.disown(node);
+            self.consequences.push(Consequence::Disown(node, attempt));
         }
     }
 
@@ -402,26 +486,26 @@ impl Slot {
         let mut progress = Vec::new();
         for consequence in consequences {
             match consequence {
-                Consequence::Changed(change) => self.changed(change, &mut progress, context),
+                Consequence::Changed(change, attempt) => {
+                    self.changed(change, attempt, &mut progress, context);
+                }
                 Consequence::Answer(id) => {
                     context
                         .effects
                         .push_back(Effect::Answer { id, result: Ok(()) });
                 }
                 Consequence::Accepted => context.effects.push_back(Effect::Accepted { run }),
-                Consequence::OpenAll => self.open_all(),
-                Consequence::Rearm => self.rearm(context),
-                Consequence::ArmTimeout => {
-                    self.rearm(context);
-                    if let Some(at) = self.run.timeout_at() {
-                        context.deadlines.set(at, run, Deadline::Timeout);
-                    }
+                Consequence::Open(node, attempt) => {
+                    self.ready.insert(node, attempt);
                 }
-                Consequence::ArmGrace => {
-                    if let Some(at) = self.run.grace_deadline() {
-                        context.deadlines.set(at, run, Deadline::Grace);
-                    }
+                Consequence::Wait(node, attempt, due) => {
+                    let deadline = Deadline::Retry(node, attempt);
+                    context.deadlines.set(due, run, deadline);
                 }
+                Consequence::Disown(node, attempt) => self.give_up(node, attempt, context),
+                Consequence::Resumed => self.resuming -= 1,
+                Consequence::ArmTimeout(at) => context.deadlines.set(at, run, Deadline::Timeout),
+                Consequence::ArmGrace(at) => context.deadlines.set(at, run, Deadline::Grace),
                 Consequence::Stored(digest, node) => self.stored(digest, node),
             }
         }
@@ -436,36 +520,49 @@ impl Slot {
     fn changed(
         &mut self,
         change: Change,
+        attempt: u32,
         progress: &mut Vec<(NodeIndex, NodeStatus)>,
         context: &mut Context<'_>,
     ) {
         match change {
             Change::Ready(node) => {
-                self.ready.insert(node);
+                self.ready.insert(node, attempt);
                 progress.push((node, NodeStatus::Queued));
             }
             Change::Waiting(node, due) => {
-                let attempt = self.run.attempt(node);
-                context
-                    .deadlines
-                    .set(due, self.run.id(), Deadline::Retry(node, attempt));
+                let deadline = Deadline::Retry(node, attempt);
+                context.deadlines.set(due, self.run.id(), deadline);
                 progress.push((node, NodeStatus::Waiting));
             }
             Change::Ended(node, status) => {
                 if status == NodeStatus::Cancelled {
                     self.ready.remove(&node);
-                    if self.running.remove(&node) {
-                        self.tell_to_stop(node, true, context);
-                    }
+                    self.give_up(node, attempt, context);
                 }
                 progress.push((node, status));
             }
-            Change::StopAsked(node) => self.tell_to_stop(node, false, context),
+            Change::StopAsked(node) => {
+                if self.is_running(node, attempt) {
+                    self.tell_to_stop(node, attempt, false, context);
+                }
+            }
         }
     }
 
-    fn tell_to_stop(&self, node: NodeIndex, give_up: bool, context: &mut Context<'_>) {
-        let (run, attempt) = (self.run.id(), self.run.attempt(node));
+    fn give_up(&mut self, node: NodeIndex, attempt: u32, context: &mut Context<'_>) {
+        if self.running.remove(node, attempt) {
+            self.tell_to_stop(node, attempt, true, context);
+        }
+    }
+
+    fn tell_to_stop(
+        &self,
+        node: NodeIndex,
+        attempt: u32,
+        give_up: bool,
+        context: &mut Context<'_>,
+    ) {
+        let run = self.run.id();
         context.effects.push_back(Effect::Stop {
             give_up,
             run,
@@ -474,32 +571,9 @@ impl Slot {
         });
     }
 
-    /// After a restart nothing is with a worker: every open attempt is handed out.
-    fn open_all(&mut self) {
-        for node in 0..self.run.plan().len() as NodeIndex {
-            if matches!(
-                self.run.node_status(node),
-                NodeStatus::Queued | NodeStatus::Running
-            ) {
-                self.ready.insert(node);
-            }
-        }
-    }
-
-    fn rearm(&mut self, context: &mut Context<'_>) {
-        for (node, due) in self.run.due_nodes() {
-            if !self.running.contains(&node) {
-                let attempt = self.run.attempt(node);
-                context
-                    .deadlines
-                    .set(due, self.run.id(), Deadline::Retry(node, attempt));
-            }
-        }
-    }
-
     /// Hands ready nodes out, as far as the run's bound allows.
     fn release(&mut self, context: &mut Context<'_>) {
-        if self.run.status() != RunStatus::Running || self.closed {
+        if self.run.status() != RunStatus::Running || self.resuming > 0 || self.closed {
             return;
         }
         let plan = self.run.plan().clone();
@@ -514,23 +588,49 @@ impl Slot {
             .unwrap_or(context.options.max_parallel)
             .max(1);
         let limit = if sequential { 1 } else { own as usize };
+        let mut postponed = Vec::new();
         while self.running.len() < limit {
-            let Some(node) = self.ready.pop_first() else {
+            let Some((node, attempt)) = self.ready.pop_first() else {
                 break;
             };
-            let is_open = self.run.is_open(node, self.run.attempt(node));
-            if !is_open || !self.run.may_hand_out(node) || !self.running.insert(node) {
+            let may_go = self.run.is_open(node, attempt) && self.run.may_hand_out(node);
+            if !may_go || self.running.contains(node) {
                 continue;
             }
             let dispatch = self.run.dispatch(node, context.now);
+            if self.names_undurable(&dispatch) {
+                postponed.push((node, attempt));
+                continue;
+            }
+            self.running.insert(node, attempt);
             let noted_at = context.now.plus(context.options.still_running_ms);
             context
                 .deadlines
-                .note_start(noted_at, dispatch.run, node, dispatch.attempt);
+                .note_start(noted_at, dispatch.run, node, attempt);
             context
                 .effects
                 .push_back(Effect::Dispatch(Box::new(dispatch)));
         }
+        self.ready.extend(postponed);
+    }
+
+    /// Whether a worker could not find a value that the parameters name.
+    fn names_undurable(&self, dispatch: &Dispatch) -> bool {
+        let is_undurable = |value: &ValueRef| {
+            if value.is_blob() {
+                self.undurable.contains_key(&value.digest)
+            } else {
+                u64::from(value.record) > self.head.sequence
+            }
+        };
+        dispatch.sources.iter().any(|source| match source {
+            Source::Stored(value) | Source::Error { value, .. } => is_undurable(value),
+            Source::Vars(vars) => vars
+                .iter()
+                .filter_map(|(_, held)| held.blob())
+                .any(|value| is_undurable(&value)),
+            Source::Undefined | Source::Text(_) | Source::Secret(_) => false,
+        })
     }
 
     /// Until its record is durable a value can be found nowhere else.
@@ -571,12 +671,27 @@ impl Slot {
             return;
         }
         self.undurable.remove(&digest);
+        let wanted = node.is_some_and(|node| self.run.plan().is_decided_on(node));
+        self.keep_or_drop(digest, wanted);
+    }
+
+    /// The decision is made: what was loaded for it is kept as far as there is room.
+    fn drop_loaded(&mut self) {
+        for digest in std::mem::take(&mut self.loaded) {
+            self.keep_or_drop(digest, true);
+        }
+    }
+
+    fn keep_or_drop(&mut self, digest: Digest, wanted: bool) {
+        if self.kept.contains(&digest) || self.undurable.contains_key(&digest) {
+            return;
+        }
         let size = self
             .values
             .get(&digest)
             .map_or(0, |value| value.text().len());
-        let wanted = node.is_some_and(|node| self.run.plan().is_decided_on(node));
         if wanted && self.kept_bytes + size <= KEPT_VALUE_BYTES {
+            self.kept.insert(digest);
             self.kept_bytes += size;
         } else {
             self.values.remove(&digest);
@@ -592,6 +707,15 @@ impl From<Command> for RunInput {
             Command::Resume(hand) => Self::Resume(hand),
             Command::Reattempt(nodes, hand) => Self::Reattempt(nodes, hand),
         }
+    }
+}
+
+fn node_of(change: Change) -> NodeIndex {
+    match change {
+        Change::Ready(node)
+        | Change::Waiting(node, _)
+        | Change::Ended(node, _)
+        | Change::StopAsked(node) => node,
     }
 }
 

@@ -64,9 +64,10 @@ impl Run {
         Decision::of(Event::Stopping(Box::new(stopping)))
     }
 
-    pub(super) fn decide_grace_ended(&self) -> Result<Decision, Refusal> {
-        match self.stop_cause() {
-            Some(_) => Ok(Decision::of(Event::GraceEnded {})),
+    pub(super) fn decide_grace_ended(&self, facts: &Facts<'_>) -> Result<Decision, Refusal> {
+        match self.grace_deadline() {
+            Some(deadline) if deadline <= facts.now => Ok(Decision::of(Event::GraceEnded {})),
+            Some(_) => Err(Refusal::NotNow("the grace is not over")),
             None => Err(Refusal::NotNow("the run is not stopping")),
         }
     }

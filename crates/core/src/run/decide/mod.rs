@@ -273,7 +273,7 @@ pub fn decide(run: &Run, input: &Input, facts: &Facts<'_>) -> Result<Decision, R
         Input::Todo(Todo::Route(node)) => Ok(run.decide_route(*node, facts)),
         Input::Todo(Todo::Stop) => Ok(run.decide_stop(facts)),
         Input::Todo(Todo::Settle) => Ok(run.decide_settle(facts)),
-        Input::GraceEnded => run.decide_grace_ended(),
+        Input::GraceEnded => run.decide_grace_ended(facts),
         Input::TimedOut => run.decide_timed_out(facts),
         Input::Cancel(hand) => run.decide_cancel(hand, facts),
         Input::Pause(hand) => run.decide_pause(hand),

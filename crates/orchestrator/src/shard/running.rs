@@ -1,0 +1,59 @@
+//! What is with workers. A node that a reattempt took back is with its worker until that
+//! is told, but no longer counts as running for what is decided meanwhile.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use windlass_core::plan::NodeIndex;
+
+#[derive(Debug, Default)]
+pub(super) struct Running {
+    /// Every attempt that a worker has.
+    attempts: BTreeMap<NodeIndex, u32>,
+    /// The nodes whose result is still wanted.
+    nodes: BTreeSet<NodeIndex>,
+}
+
+impl Running {
+    pub(super) fn len(&self) -> usize {
+        self.attempts.len()
+    }
+
+    pub(super) fn nodes(&self) -> &BTreeSet<NodeIndex> {
+        &self.nodes
+    }
+
+    pub(super) fn attempt(&self, node: NodeIndex) -> Option<u32> {
+        self.attempts.get(&node).copied()
+    }
+
+    pub(super) fn contains(&self, node: NodeIndex) -> bool {
+        self.attempts.contains_key(&node)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (NodeIndex, u32)> + '_ {
+        self.attempts
+            .iter()
+            .map(|(&node, &attempt)| (node, attempt))
+    }
+
+    pub(super) fn insert(&mut self, node: NodeIndex, attempt: u32) {
+        self.attempts.insert(node, attempt);
+        self.nodes.insert(node);
+    }
+
+    /// The result is not wanted any more.
+    pub(super) fn disown(&mut self, node: NodeIndex) {
+        self.nodes.remove(&node);
+    }
+
+    /// The worker is done with the attempt, or was told to let it go; false if it had
+    /// another, or none.
+    pub(super) fn remove(&mut self, node: NodeIndex, attempt: u32) -> bool {
+        let had = self.attempt(node) == Some(attempt);
+        if had {
+            self.attempts.remove(&node);
+            self.nodes.remove(&node);
+        }
+        had
+    }
+}

@@ -1,0 +1,55 @@
+//! Runs many seeds, with progress: `soak [SEEDS] [FIRST]`. With `WINDLASS_SEED` set, runs
+//! that one and tells its story.
+
+use std::time::Instant;
+
+use windlass_sim::{Options, run_seed};
+
+fn main() {
+    if let Some(seed) = std::env::var("WINDLASS_SEED")
+        .ok()
+        .and_then(|text| text.parse().ok())
+    {
+        let trace = true;
+        let outcome = run_seed(
+            seed,
+            Options {
+                trace,
+                defect: None,
+            },
+        );
+        outcome.trace.iter().for_each(|line| println!("{line}"));
+        println!("{:?} {:?}", outcome.violation, outcome.counts);
+        return;
+    }
+    let mut numbers = std::env::args()
+        .skip(1)
+        .filter_map(|text| text.parse::<u64>().ok());
+    let count = numbers.next().unwrap_or(10_000);
+    let first = numbers.next().unwrap_or(0);
+    let began = Instant::now();
+    let (mut failed, mut runs, mut records, mut crashes, mut conflicts) = (0, 0, 0, 0, 0);
+    for seed in first..first + count {
+        let outcome = run_seed(seed, Options::default());
+        runs += outcome.counts.runs;
+        records += outcome.counts.records;
+        crashes += outcome.counts.crashes;
+        conflicts += outcome.counts.conflicts;
+        if let Some(violation) = outcome.violation {
+            failed += 1;
+            if failed <= 40 {
+                println!("seed {seed}: {violation}");
+            }
+        }
+        let done = seed - first + 1;
+        if done.is_multiple_of(10_000) || done == count {
+            let rate = done as f64 / began.elapsed().as_secs_f64();
+            println!(
+                "{done} seeds, {failed} failed, {runs} runs, {records} records, {crashes} crashes, {conflicts} refused, {rate:.0} seeds/s"
+            );
+        }
+    }
+    if failed > 0 {
+        std::process::exit(1);
+    }
+}

@@ -1,0 +1,218 @@
+//! A shard on a bench: one run, every append, answer and result by hand. For figures and
+//! for scenarios that a seed found and that should stay readable.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use windlass_core::event::{Hand, Queued, RULES};
+use windlass_core::plan::{NodeIndex, Plan};
+use windlass_core::run::{Failure, Outcome, Report, Run};
+use windlass_core::value::Payload;
+use windlass_core::{Digest, Millis, RunId};
+use windlass_orchestrator::{Begin, Command, Effect, Input, Options, Shard, Start};
+use windlass_store::{Append, Appended, Head, checksum};
+
+use crate::store::SimStore;
+use crate::workload;
+
+/// One run in one shard.
+#[derive(Debug)]
+pub struct Bench {
+    /// The shard under test.
+    pub shard: Shard,
+    /// The moment.
+    pub now: Millis,
+    /// The run.
+    pub run: RunId,
+    /// Its graph.
+    pub plan: Arc<Plan>,
+    /// What is durable.
+    pub store: SimStore,
+    /// Appends that wait for an answer, oldest first.
+    pub in_flight: Vec<Append>,
+    /// How many inputs the shard took.
+    pub inputs: u64,
+    next_command: u64,
+}
+
+impl Bench {
+    /// An empty shard and the graph of a definition.
+    pub fn new(definition: &str) -> Self {
+        Self {
+            shard: Shard::new(Options::default()),
+            now: Millis(1_000),
+            run: RunId::from_bytes([7; 16]),
+            plan: workload::plan(definition),
+            store: SimStore::default(),
+            in_flight: Vec::new(),
+            inputs: 0,
+            next_command: 0,
+        }
+    }
+
+    /// Asks for the run.
+    pub fn start(&mut self, begin: Begin) {
+        let queued = Queued {
+            rules: RULES,
+            workflow: "bench".into(),
+            version: 1,
+            definition: Digest([0; 32]),
+            request_id: "r".into(),
+            tenant: None,
+            correlation_id: "r".into(),
+            priority: 5,
+            labels: BTreeMap::new(),
+            trigger: Payload::null().stored(),
+            vars: BTreeMap::new(),
+            parent: None,
+        };
+        let start = Start {
+            run: self.run,
+            plan: Arc::clone(&self.plan),
+            queued,
+            blobs: Vec::new(),
+            claims: Vec::new(),
+            begin,
+        };
+        self.handle(Input::Start(Box::new(start)));
+    }
+
+    /// Another process: everything but the log is gone, and the run is adopted.
+    pub fn restart(&mut self, recover: bool) {
+        self.shard = Shard::new(Options::default());
+        self.in_flight.clear();
+        self.adopt(recover);
+    }
+
+    /// Adopts the run from its log.
+    pub fn adopt(&mut self, recover: bool) {
+        let (run, head) = self.replay();
+        let run = Box::new(run);
+        self.handle(Input::Adopt { run, head, recover });
+    }
+
+    /// The state that the durable log folds to.
+    pub fn replay(&self) -> (Run, Head) {
+        let replayed = self.store.replay(self.run, Arc::clone(&self.plan));
+        replayed.expect("the log replays")
+    }
+
+    fn handle(&mut self, input: Input) {
+        self.inputs += 1;
+        self.shard.handle(input, self.now);
+    }
+
+    /// Takes what is to be appended; how many appends there were.
+    pub fn poll(&mut self) -> usize {
+        let batch = self.shard.poll_append();
+        let count = batch.len();
+        self.in_flight.extend(batch);
+        count
+    }
+
+    /// Makes the oldest append durable and answers it.
+    pub fn answer(&mut self) {
+        let append = self.in_flight.remove(0);
+        let (run, append_id) = (append.run, append.append_id);
+        let head = checksum::next_head(&append);
+        let result = self.store.append(append);
+        assert!(result.is_ok(), "nobody else appends here: {result:?}");
+        let result = Ok(Appended { head });
+        self.handle(Input::Appended {
+            run,
+            append_id,
+            result,
+        });
+    }
+
+    /// Appends and answers until there is nothing to append.
+    pub fn settle(&mut self) {
+        while self.poll() > 0 || !self.in_flight.is_empty() {
+            self.answer();
+        }
+    }
+
+    /// A worker's result.
+    pub fn end(&mut self, node: &str, attempt: u32, outcome: Outcome) {
+        let node = self.plan.index(node).expect("the graph has the node");
+        self.end_index(node, attempt, outcome);
+    }
+
+    /// A worker's result, by the node's place.
+    pub fn end_index(&mut self, node: NodeIndex, attempt: u32, outcome: Outcome) {
+        let report = Box::new(Report {
+            started: self.now,
+            ended: self.now,
+            worker: "w".into(),
+            outcome,
+            parameters: None,
+            meta: None,
+            resources: Vec::new(),
+        });
+        let run = self.run;
+        self.handle(Input::Ended {
+            run,
+            node,
+            attempt,
+            report,
+        });
+    }
+
+    /// Somebody's wish; its number.
+    pub fn command(&mut self, command: impl FnOnce(Hand) -> Command) -> u64 {
+        self.next_command += 1;
+        let (run, id) = (self.run, self.next_command);
+        let command = command(Hand::default());
+        self.handle(Input::Command { run, id, command });
+        id
+    }
+
+    /// Lets time pass and deadlines fire.
+    pub fn pass(&mut self, milliseconds: u64) {
+        self.now = self.now.plus(milliseconds);
+        self.shard.handle_deadlines(self.now);
+    }
+
+    /// What the shard wants done, as short text: `dispatch a#1`, `stop a#1`, `give up a#1`,
+    /// `finished Succeeded`, `answer 1 ok`; progress is left out.
+    pub fn effects(&mut self) -> Vec<String> {
+        let mut effects = Vec::new();
+        while let Some(effect) = self.shard.poll_effect() {
+            effects.extend(self.words(&effect));
+        }
+        effects
+    }
+
+    fn words(&self, effect: &Effect) -> Option<String> {
+        Some(match effect {
+            Effect::Dispatch(dispatch) => {
+                format!("dispatch {}#{}", dispatch.path, dispatch.attempt)
+            }
+            Effect::Stop {
+                give_up,
+                node,
+                attempt,
+                ..
+            } => {
+                let verb = if *give_up { "give up" } else { "stop" };
+                format!("{verb} {}#{attempt}", self.plan.id(*node))
+            }
+            Effect::Accepted { .. } => "accepted".to_owned(),
+            Effect::Finished { status, .. } => format!("finished {status}"),
+            Effect::Answer { id, result: Ok(()) } => format!("answer {id} ok"),
+            Effect::Answer { id, result } => format!("answer {id} {result:?}"),
+            Effect::Progress { .. } => return None,
+            other => format!("{other:?}"),
+        })
+    }
+}
+
+/// A success.
+pub fn success() -> Outcome {
+    Outcome::Succeeded(Payload::null())
+}
+
+/// An error for good.
+pub fn failure() -> Outcome {
+    Outcome::Failed(Failure::permanent("NEVER", "on the bench"))
+}

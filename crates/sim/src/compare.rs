@@ -1,0 +1,92 @@
+//! Whether two states of a run are the same, as far as anybody can see: every public
+//! accessor is asked of both.
+
+use std::fmt::Debug;
+
+use windlass_core::NodeStatus;
+use windlass_core::plan::NodeIndex;
+use windlass_core::run::{Held, Run};
+
+/// The first difference between a live state and the replay of its log, in words.
+pub fn difference(live: &Run, replayed: &Run) -> Option<String> {
+    run_difference(live, replayed).or_else(|| {
+        (0..live.plan().len() as NodeIndex).find_map(|node| node_difference(live, replayed, node))
+    })
+}
+
+fn run_difference(live: &Run, replayed: &Run) -> Option<String> {
+    let edges = 0..live.plan().edges().len() as u32;
+    let vars = |run: &Run| -> Vec<_> {
+        let vars = run.vars().iter();
+        vars.map(|(name, held)| (name.clone(), text(held)))
+            .collect()
+    };
+    let counts = |run: &Run| {
+        let all = [
+            NodeStatus::Pending,
+            NodeStatus::Queued,
+            NodeStatus::Running,
+            NodeStatus::Waiting,
+            NodeStatus::Succeeded,
+            NodeStatus::Failed,
+            NodeStatus::Skipped,
+            NodeStatus::Blocked,
+            NodeStatus::Cancelled,
+        ];
+        all.map(|status| run.count(status))
+    };
+    let finished = |run: &Run| format!("{:?}", run.finished());
+    same("status", live.status(), replayed.status())
+        .or_else(|| same("created", live.created_at(), replayed.created_at()))
+        .or_else(|| same("started", live.started_at(), replayed.started_at()))
+        .or_else(|| same("ended", live.ended_at(), replayed.ended_at()))
+        .or_else(|| same("records", live.records(), replayed.records()))
+        .or_else(|| same("finished", finished(live), finished(replayed)))
+        .or_else(|| same("counts", counts(live), counts(replayed)))
+        .or_else(|| same("open", live.open(), replayed.open()))
+        .or_else(|| same("todo", live.todo(), replayed.todo()))
+        .or_else(|| same("stop", live.stop_cause(), replayed.stop_cause()))
+        .or_else(|| same("grace", live.grace_deadline(), replayed.grace_deadline()))
+        .or_else(|| same("hand", live.stop_hand(), replayed.stop_hand()))
+        .or_else(|| same("timeout", live.timeout_at(), replayed.timeout_at()))
+        .or_else(|| same("vars", vars(live), vars(replayed)))
+        .or_else(|| same("trigger", text(live.trigger()), text(replayed.trigger())))
+        .or_else(|| {
+            let failed = |run: &Run| run.failed().collect::<Vec<_>>();
+            same("failed", failed(live), failed(replayed))
+        })
+        .or_else(|| {
+            let retriable = |run: &Run| run.retriable_nodes();
+            same("retriable", retriable(live), retriable(replayed))
+        })
+        .or_else(|| {
+            edges.clone().find_map(|edge| {
+                let name = format!("edge {edge}");
+                same(&name, live.edge_state(edge), replayed.edge_state(edge))
+            })
+        })
+}
+
+fn node_difference(live: &Run, replayed: &Run, node: NodeIndex) -> Option<String> {
+    let name = |what: &str| format!("{what} of {}", live.plan().id(node));
+    let facts = |run: &Run| {
+        (
+            (run.node_status(node), run.attempt(node), run.attempts(node)),
+            (run.value(node), run.ancestry(node), run.due(node)),
+            (run.may_hand_out(node), run.idempotency_key(node)),
+        )
+    };
+    same(&name("facts"), facts(live), facts(replayed)).or_else(|| {
+        let (live, replayed) = (live.blocked_by(node), replayed.blocked_by(node));
+        same(&name("blockers"), live, replayed)
+    })
+}
+
+fn text(held: &Held) -> String {
+    format!("{:?} {:?}", held.text(), held.blob())
+}
+
+fn same<T: PartialEq + Debug>(what: &str, live: T, replayed: T) -> Option<String> {
+    (live != replayed)
+        .then(|| format!("{what}: live {live:?}, replayed from the durable log {replayed:?}"))
+}

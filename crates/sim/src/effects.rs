@@ -1,0 +1,226 @@
+//! What a shard wants done, done in a simulated way: workers execute, values load, and
+//! the oracle hears of everything that somebody outside could notice.
+
+use std::sync::Arc;
+
+use windlass_core::plan::NodeIndex;
+use windlass_core::run::{Dispatch, Outcome, Report, Source};
+use windlass_core::value::{Payload, ValueRef};
+use windlass_core::{Digest, NodeStatus, RunId};
+use windlass_orchestrator::{Begin, Effect, Input};
+
+use crate::faults::Defect;
+use crate::oracle::ProcessId;
+use crate::worker;
+use crate::world::{Event, Executing, World};
+
+impl World {
+    pub(crate) fn effect(&mut self, id: ProcessId, effect: Effect) {
+        if !matches!(effect, Effect::Progress { .. } | Effect::Dispatch(_)) {
+            self.trace.say(self.now, || format!("p{id} {effect:?}"));
+        }
+        match effect {
+            Effect::Dispatch(dispatch) => self.dispatch(id, &dispatch),
+            Effect::Stop {
+                give_up,
+                run,
+                node,
+                attempt,
+            } => self.stop(id, run, (node, attempt), give_up),
+            Effect::Load { run, values } => self.load(id, run, &values),
+            Effect::Accepted { run } => {
+                self.starting.remove(&run);
+                self.oracle.accepted(id, run);
+                if self.requests[self.request_of[&run]].begin == Begin::Later {
+                    let delay = self.random.below(300);
+                    self.after(delay, Event::Scan);
+                }
+            }
+            Effect::Held { run, value } => {
+                self.starting.remove(&run);
+                let holder = <[u8; 16]>::try_from(value).ok().map(RunId::from_bytes);
+                self.oracle.refused_start(run, holder);
+                self.oracle.let_go(id, run);
+            }
+            Effect::Answer { id, result } => self.oracle.command_answered(id, &result),
+            Effect::Progress { .. } => {}
+            Effect::Finished { run, status } => self.oracle.finished(id, run, status),
+            Effect::Fenced { run } | Effect::Broken { run, .. } => self.lost(id, run),
+        }
+    }
+
+    /// The process does not hold the run any more and cannot say what is durable.
+    fn lost(&mut self, id: ProcessId, run: RunId) {
+        self.oracle.let_go(id, run);
+        let delay = self.random.below(300);
+        if self.starting.remove(&run).is_some() {
+            self.after(delay, Event::Start(self.request_of[&run]));
+        }
+        self.after(delay, Event::Scan);
+    }
+
+    fn dispatch(&mut self, id: ProcessId, dispatch: &Dispatch) {
+        self.counts.dispatches += 1;
+        self.trace.say(self.now, || {
+            let (path, attempt) = (&dispatch.path, dispatch.attempt);
+            format!("p{id} dispatch {} {path} #{attempt}", dispatch.run)
+        });
+        self.oracle.dispatched(id, dispatch, self.now);
+        if self.defect == Some(Defect::DispatchTwice) {
+            self.oracle.dispatched(id, dispatch, self.now);
+        }
+        self.can_render(dispatch);
+        let execution = worker::draw(&mut self.random, &self.faults.actions, dispatch);
+        self.next_execution += 1;
+        let number = self.next_execution;
+        let executing = Executing {
+            process: id,
+            run: dispatch.run,
+            node: dispatch.node,
+            attempt: dispatch.attempt,
+            started: self.now,
+            outcome: execution.outcome,
+            stops_after: execution.stops_after,
+        };
+        self.executing.insert(number, executing);
+        let ends = Event::Ends {
+            execution: number,
+            stopped: false,
+        };
+        self.after(execution.takes, ends);
+    }
+
+    /// A worker finds everything that the parameters name.
+    fn can_render(&mut self, dispatch: &Dispatch) {
+        for source in &dispatch.sources {
+            let wanted: Vec<ValueRef> = match source {
+                Source::Stored(value) | Source::Error { value, .. } => vec![*value],
+                Source::Vars(vars) => vars.iter().filter_map(|(_, held)| held.blob()).collect(),
+                Source::Undefined | Source::Text(_) | Source::Secret(_) => Vec::new(),
+            };
+            for value in wanted {
+                if self.store.value(dispatch.run, &value).is_none() {
+                    let path = &dispatch.path;
+                    let reason = format!("{path} needs {value:?}, which is not durable");
+                    self.oracle.judge(dispatch.run, Err(reason));
+                }
+            }
+        }
+    }
+
+    pub(crate) fn dispatch_early(&mut self, id: ProcessId, run: RunId) {
+        let Some(state) = self.processes[&id].shard.run(run) else {
+            return;
+        };
+        let queued = (0..state.plan().len() as NodeIndex)
+            .find(|&node| state.node_status(node) == NodeStatus::Queued);
+        if let Some(node) = queued {
+            let dispatch = state.dispatch(node, self.now);
+            self.oracle.dispatched(id, &dispatch, self.now);
+        }
+    }
+
+    fn stop(&mut self, id: ProcessId, run: RunId, attempt: (NodeIndex, u32), give_up: bool) {
+        self.oracle.stopped(id, run, attempt, give_up);
+        let found = self.executing.iter().find(|(_, executing)| {
+            executing.process == id
+                && executing.run == run
+                && (executing.node, executing.attempt) == attempt
+        });
+        let Some((&execution, executing)) = found else {
+            return;
+        };
+        if let Some(delay) = executing.stops_after {
+            let stopped = true;
+            self.after(delay, Event::Ends { execution, stopped });
+        }
+    }
+
+    pub(crate) fn execution_ends(&mut self, execution: u64, stopped: bool) {
+        let Some(executing) = self.executing.remove(&execution) else {
+            return;
+        };
+        let Executing {
+            process,
+            run,
+            node,
+            attempt,
+            ..
+        } = executing;
+        let mut outcome = if stopped {
+            worker::stopped(&mut self.random)
+        } else {
+            executing.outcome
+        };
+        let digest = worker::digest(&outcome);
+        self.oracle.executed(run, node, attempt, digest);
+        if self.defect == Some(Defect::InventOutcome) && self.random.chance(20) {
+            outcome = Outcome::Succeeded(Payload::new("\"invented\""));
+        }
+        let report = worker::report(&mut self.random, executing.started, self.now, outcome);
+        if self.defect == Some(Defect::DropResults) && self.random.chance(30) {
+            return;
+        }
+        if self.random.chance(self.faults.duplicates) {
+            let delay = self.random.below(2_000);
+            let report = Box::new(report.clone());
+            let again = Event::Reported {
+                process,
+                run,
+                node,
+                attempt,
+                report,
+            };
+            self.after(delay, again);
+        }
+        self.report(process, run, (node, attempt), Box::new(report));
+    }
+
+    pub(crate) fn report(
+        &mut self,
+        id: ProcessId,
+        run: RunId,
+        (node, attempt): (NodeIndex, u32),
+        report: Box<Report>,
+    ) {
+        self.trace.say(self.now, || {
+            format!(
+                "p{id} report {run} node {node} #{attempt}: {:?}",
+                report.outcome
+            )
+        });
+        self.oracle.reported(id, run, node, attempt);
+        let input = Input::Ended {
+            run,
+            node,
+            attempt,
+            report,
+        };
+        self.handle(id, input);
+    }
+
+    /// Only what is durable can be loaded.
+    fn load(&mut self, process: ProcessId, run: RunId, wanted: &[ValueRef]) {
+        let mut values = Vec::new();
+        for value in wanted {
+            match self.store.value(run, value) {
+                Some(text) => values.push((value.digest, text)),
+                None => {
+                    let reason = format!("a load of {value:?}, which is not durable");
+                    self.oracle.judge(run, Err(reason));
+                }
+            }
+        }
+        let delay = self.random.below(30);
+        let loaded = Event::Loaded {
+            process,
+            run,
+            values,
+        };
+        self.after(delay, loaded);
+    }
+
+    pub(crate) fn loaded(&mut self, id: ProcessId, run: RunId, values: Vec<(Digest, Arc<str>)>) {
+        self.handle(id, Input::Loaded { run, values });
+    }
+}

@@ -1,0 +1,145 @@
+//! What goes wrong in a world: crashes between any two writes, processes that live on
+//! after they lost their runs, slow, failed and unknown appends. Also the seeded defects
+//! by which the oracle is shown to be able to fail.
+
+use crate::random::Random;
+
+/// The faults of one world.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    /// The process dies at these moments.
+    pub crash_times: Vec<u64>,
+    /// The process dies just before or after these writes, counted from 1.
+    pub crash_writes: Vec<(u64, Side)>,
+    /// A new process takes over at these moments while the old one goes on for so long.
+    pub takeovers: Vec<(u64, u64)>,
+    /// Percent of appends that are refused with nothing written.
+    pub append_fails: u64,
+    /// Percent of appends of which the store cannot say whether they happened.
+    pub append_unknown: u64,
+    /// Percent of appends that take up to seconds.
+    pub append_slow: u64,
+    /// Percent of results that are reported twice.
+    pub duplicates: u64,
+    /// Percent of attempts that end retriably, badly, skipped, slowly, or never.
+    pub actions: Actions,
+}
+
+/// On which side of a write a crash is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The write is lost.
+    Before,
+    /// The write is durable and nobody is told.
+    After,
+}
+
+/// How actions behave, in percent.
+#[derive(Clone, Debug, Default)]
+pub struct Actions {
+    /// End with an error that another attempt may mend.
+    pub retriable: u64,
+    /// End with an error for good.
+    pub permanent: u64,
+    /// Say that there is nothing to do.
+    pub skipped: u64,
+    /// Take longer than a worker reports a start after.
+    pub slow: u64,
+    /// End only when told to, or at their timeout.
+    pub hanging: u64,
+    /// Have an output too large for the log.
+    pub large: u64,
+}
+
+impl Faults {
+    /// Draws the faults of a world over `horizon` milliseconds. Many worlds are calm in
+    /// most respects, so that what one fault does is not hidden behind another.
+    pub fn draw(random: &mut Random, horizon: u64) -> Self {
+        let mut faults = Self::default();
+        if random.chance(35) {
+            for _ in 0..random.between(1, 3) {
+                faults.crash_times.push(random.below(horizon));
+            }
+        }
+        if random.chance(50) {
+            for _ in 0..random.between(1, 4) {
+                let side = if random.chance(50) {
+                    Side::Before
+                } else {
+                    Side::After
+                };
+                faults.crash_writes.push((random.between(1, 25), side));
+            }
+        }
+        if random.chance(30) {
+            for _ in 0..random.between(1, 2) {
+                let lives = random.between(1, 12_000);
+                faults.takeovers.push((random.below(horizon), lives));
+            }
+        }
+        let often = |random: &mut Random, percent| {
+            if random.chance(percent) {
+                random.between(1, 30)
+            } else {
+                0
+            }
+        };
+        faults.append_fails = often(random, 15);
+        faults.append_unknown = often(random, 20);
+        faults.append_slow = often(random, 40);
+        faults.duplicates = often(random, 40);
+        faults.actions = Actions {
+            retriable: often(random, 60),
+            permanent: often(random, 50),
+            skipped: often(random, 25),
+            slow: often(random, 50),
+            hanging: often(random, 30),
+            large: often(random, 40),
+        };
+        faults
+    }
+}
+
+/// A defect of the world that the oracle must notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Defect {
+    /// An append is answered before it is durable, and may then be lost.
+    AnswerBeforeDurable,
+    /// The store does not compare heads.
+    NoFence,
+    /// The store answers and forgets.
+    LoseAnswered,
+    /// A worker gets an attempt before its record is durable.
+    DispatchBeforeDurable,
+    /// A record says the same outcome twice.
+    RepeatOutcome,
+    /// The shard's clock is fast.
+    ClockAhead,
+    /// The run's row is not written.
+    SkipRow,
+    /// A worker's result is changed on its way.
+    InventOutcome,
+    /// A claim is not looked at.
+    NoClaims,
+    /// A dispatch is carried out twice.
+    DispatchTwice,
+    /// Results are dropped: nobody hears of them.
+    DropResults,
+}
+
+impl Defect {
+    /// All defects.
+    pub const ALL: [Self; 11] = [
+        Self::AnswerBeforeDurable,
+        Self::NoFence,
+        Self::LoseAnswered,
+        Self::DispatchBeforeDurable,
+        Self::RepeatOutcome,
+        Self::ClockAhead,
+        Self::SkipRow,
+        Self::InventOutcome,
+        Self::NoClaims,
+        Self::DispatchTwice,
+        Self::DropResults,
+    ];
+}

@@ -1,0 +1,231 @@
+//! A process of a world: a shard, and what a driver does around it. It dies, is replaced,
+//! or lives on as a zombie; its appends go to the store, which answers as it likes.
+
+use std::collections::BTreeMap;
+
+use windlass_core::RunId;
+use windlass_orchestrator::{Input, Shard};
+use windlass_store::{Append, AppendError, Appended, Error, WriterId, checksum};
+
+use crate::faults::{Defect, Faults};
+use crate::oracle::ProcessId;
+use crate::world::{Event, World, Write};
+
+/// The bound on a run's running nodes where its definition has none.
+pub(crate) const MAX_PARALLEL: u32 = 6;
+
+pub(crate) struct Process {
+    pub(crate) shard: Shard,
+    /// Appends that the store has not answered.
+    in_flight: BTreeMap<RunId, u64>,
+}
+
+impl World {
+    pub(crate) fn new_process(&mut self) {
+        self.current += 1;
+        let record_bytes = [400, 4_000, 512 * 1024][self.random.below(3) as usize];
+        let options = windlass_orchestrator::Options {
+            writer: WriterId(self.random.next()),
+            max_parallel: MAX_PARALLEL,
+            record_bytes,
+            seed: self.random.next(),
+            ..Default::default()
+        };
+        let process = Process {
+            shard: Shard::new(options),
+            in_flight: BTreeMap::new(),
+        };
+        self.processes.insert(self.current, process);
+        let current = self.current;
+        self.trace.say(self.now, || format!("p{current} begins"));
+    }
+
+    pub(crate) fn crash(&mut self) {
+        self.die(self.current);
+        self.new_process();
+        let delay = self.random.below(200);
+        self.after(delay, Event::Scan);
+    }
+
+    pub(crate) fn die(&mut self, id: ProcessId) {
+        if self.processes.remove(&id).is_none() {
+            return;
+        }
+        self.trace.say(self.now, || format!("p{id} dies"));
+        self.counts.crashes += 1;
+        self.oracle.died(id);
+        self.executing
+            .retain(|_, executing| executing.process != id);
+        self.settle_writes(id);
+        self.ask_again(id);
+    }
+
+    /// Whoever asked for a run and got no answer asks again.
+    fn ask_again(&mut self, id: ProcessId) {
+        let unanswered: Vec<RunId> = self
+            .starting
+            .iter()
+            .filter(|&(_, &process)| process == id)
+            .map(|(&run, _)| run)
+            .collect();
+        for run in unanswered {
+            self.starting.remove(&run);
+            let delay = self.random.below(500);
+            self.after(delay, Event::Start(self.request_of[&run]));
+        }
+    }
+
+    /// A new process owns the runs; the old one does not know for a while.
+    pub(crate) fn take_over(&mut self, lives: u64) {
+        self.after(lives, Event::Die(self.current));
+        self.new_process();
+        let delay = self.random.below(50);
+        self.after(delay, Event::Scan);
+    }
+
+    pub(crate) fn be_calm(&mut self) {
+        self.trace.say(self.now, || "calm".into());
+        self.calm = true;
+        self.faults = Faults {
+            actions: self.faults.actions.clone(),
+            ..Faults::default()
+        };
+        let zombies: Vec<ProcessId> = self.processes.keys().copied().collect();
+        for id in zombies {
+            if id != self.current {
+                self.die(id);
+            }
+        }
+        self.after(0, Event::Scan);
+    }
+
+    pub(crate) fn handle(&mut self, id: ProcessId, input: Input) {
+        let Some(process) = self.processes.get_mut(&id) else {
+            return;
+        };
+        process.shard.handle(input, self.now);
+        self.pump(id);
+    }
+
+    /// Does what the shard wants done. Appends are sometimes left for a moment, so that
+    /// more is decided into one record.
+    pub(crate) fn pump(&mut self, id: ProcessId) {
+        let lingers = self.random.chance(15);
+        if lingers {
+            let delay = self.random.below(5);
+            self.after(delay, Event::Poll(id));
+        } else {
+            self.poll_appends(id);
+        }
+        while let Some(process) = self.processes.get_mut(&id) {
+            let Some(effect) = process.shard.poll_effect() else {
+                break;
+            };
+            self.effect(id, effect);
+        }
+        if !lingers {
+            self.show_quiet(id);
+        }
+    }
+
+    fn poll_appends(&mut self, id: ProcessId) {
+        let Some(process) = self.processes.get_mut(&id) else {
+            return;
+        };
+        let batch = process.shard.poll_append();
+        for append in batch {
+            self.submit(id, append);
+        }
+    }
+
+    /// A run with nothing in flight must look like the replay of its log.
+    fn show_quiet(&mut self, id: ProcessId) {
+        let Some(process) = self.processes.get(&id) else {
+            return;
+        };
+        for &run in self.request_of.keys() {
+            if let Some(state) = process.shard.run(run)
+                && !process.in_flight.contains_key(&run)
+            {
+                self.oracle.quiet(id, state);
+            }
+        }
+    }
+
+    fn submit(&mut self, id: ProcessId, append: Append) {
+        let (run, append_id) = (append.run, append.append_id);
+        if self.defect == Some(Defect::DispatchBeforeDurable) {
+            self.dispatch_early(id, run);
+        }
+        if let Some(process) = self.processes.get_mut(&id) {
+            process.in_flight.insert(run, append_id);
+        }
+        let slow = self.random.chance(self.faults.append_slow);
+        let most = if slow { 3_000 } else { 4 };
+        let (delay, answer) = (self.random.below(most), self.random.below(most));
+        let mut write = Write {
+            process: id,
+            append,
+            submitted: self.now,
+            answer_after: Some(answer),
+        };
+        let unavailable = || Error::Unavailable("as drawn".to_owned());
+        if self.random.chance(self.faults.append_fails) {
+            let result = Box::new(Err(AppendError::Failed(unavailable())));
+            self.after(delay, answer_to(id, run, append_id, result));
+            return;
+        }
+        if self.random.chance(self.faults.append_unknown) {
+            let result = Box::new(Err(AppendError::Unknown(unavailable())));
+            self.after(answer, answer_to(id, run, append_id, result));
+            write.answer_after = None;
+            if self.random.chance(30) {
+                return;
+            }
+        } else if self.defect == Some(Defect::AnswerBeforeDurable) {
+            let head = checksum::next_head(&write.append);
+            let result = Box::new(Ok(Appended { head }));
+            self.after(0, answer_to(id, run, append_id, result));
+            write.answer_after = None;
+        }
+        self.after(delay, Event::Durable(Box::new(write)));
+    }
+
+    pub(crate) fn answer(
+        &mut self,
+        id: ProcessId,
+        run: RunId,
+        append_id: u64,
+        result: Result<Appended, AppendError>,
+    ) {
+        let Some(process) = self.processes.get_mut(&id) else {
+            return;
+        };
+        if process.in_flight.get(&run) == Some(&append_id) {
+            process.in_flight.remove(&run);
+        }
+        if let Ok(appended) = &result {
+            self.oracle.answered(id, run, appended.head.sequence);
+        }
+        let input = Input::Appended {
+            run,
+            append_id,
+            result,
+        };
+        self.handle(id, input);
+    }
+}
+
+fn answer_to(
+    process: ProcessId,
+    run: RunId,
+    append_id: u64,
+    result: Box<Result<Appended, AppendError>>,
+) -> Event {
+    Event::Answer {
+        process,
+        run,
+        append_id,
+        result,
+    }
+}

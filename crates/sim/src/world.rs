@@ -1,0 +1,522 @@
+//! One world: a virtual clock, a queue of what will happen, the processes, and the store.
+//! A seed draws everything; nothing here reads a clock or starts a thread.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use windlass_core::plan::NodeIndex;
+use windlass_core::run::{self, Report};
+use windlass_core::{Digest, Millis, RunId, RunStatus};
+use windlass_orchestrator::codec;
+use windlass_store::{Append, AppendError, Appended};
+
+use crate::faults::{Defect, Faults, Side};
+use crate::oracle::{Oracle, ProcessId};
+use crate::process::Process;
+use crate::random::Random;
+use crate::store::SimStore;
+use crate::trace::Trace;
+use crate::workload::{self, Request, Wish};
+
+/// When worlds begin.
+pub(crate) const EPOCH: i64 = 1_000_000;
+
+/// A world that needs more steps than this is going in circles.
+const MAX_STEPS: u64 = 30_000;
+
+/// How to run a world.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Whether to tell the story.
+    pub trace: bool,
+    /// A defect to put in.
+    pub defect: Option<Defect>,
+}
+
+/// How a world went.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Where everything came from.
+    pub seed: u64,
+    /// The first rule that was broken.
+    pub violation: Option<String>,
+    /// Every run's records, in order: the bytes that must be the same each time.
+    pub logs: Vec<u8>,
+    /// The story, if it was asked for.
+    pub trace: Vec<String>,
+    /// What happened, counted.
+    pub counts: Counts,
+}
+
+/// What happened in a world, counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Events of the world's queue and deadlines.
+    pub steps: u64,
+    /// Runs with a log.
+    pub runs: u64,
+    /// Durable records.
+    pub records: u64,
+    /// Processes that died.
+    pub crashes: u64,
+    /// Attempts handed to workers.
+    pub dispatches: u64,
+    /// Appends that the fence refused.
+    pub conflicts: u64,
+}
+
+/// Runs the world of a seed.
+pub fn run_seed(seed: u64, options: Options) -> Outcome {
+    let mut world = World::new(seed, options);
+    let result = catch_unwind(AssertUnwindSafe(|| world.run()));
+    if let Err(panic) = result {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        let reason = format!("panicked: {}", text.unwrap_or("without words"));
+        world.violation.get_or_insert(reason);
+    }
+    world.into_outcome()
+}
+
+/// What will happen.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A write reaches the disk.
+    Durable(Box<Write>),
+    /// The store answers.
+    Answer {
+        process: ProcessId,
+        run: RunId,
+        append_id: u64,
+        result: Box<Result<Appended, AppendError>>,
+    },
+    /// An execution ends by itself, or because it was told to.
+    Ends {
+        execution: u64,
+        stopped: bool,
+    },
+    /// A worker's report reaches its process.
+    Reported {
+        process: ProcessId,
+        run: RunId,
+        node: NodeIndex,
+        attempt: u32,
+        report: Box<Report>,
+    },
+    Loaded {
+        process: ProcessId,
+        run: RunId,
+        values: Vec<(Digest, Arc<str>)>,
+    },
+    /// A process looks at what it has to append.
+    Poll(ProcessId),
+    Start(usize),
+    Wish(usize, Wish),
+    Crash,
+    Takeover {
+        lives: u64,
+    },
+    Die(ProcessId),
+    /// The owner looks for runs that nobody carries on.
+    Scan,
+    /// Nothing goes wrong any more.
+    Calm,
+}
+
+/// An append on its way to the disk.
+#[derive(Debug)]
+pub(crate) struct Write {
+    pub(crate) process: ProcessId,
+    pub(crate) append: Append,
+    pub(crate) submitted: Millis,
+    /// After how long the store answers, if it does.
+    pub(crate) answer_after: Option<u64>,
+}
+
+/// An action that is being executed.
+#[derive(Debug)]
+pub(crate) struct Executing {
+    pub(crate) process: ProcessId,
+    pub(crate) run: RunId,
+    pub(crate) node: NodeIndex,
+    pub(crate) attempt: u32,
+    pub(crate) started: Millis,
+    pub(crate) outcome: run::Outcome,
+    pub(crate) stops_after: Option<u64>,
+}
+
+pub(crate) struct World {
+    pub(crate) seed: u64,
+    pub(crate) random: Random,
+    pub(crate) now: Millis,
+    queue: BTreeMap<(Millis, u64, u64), Event>,
+    sequence: u64,
+    pub(crate) faults: Faults,
+    pub(crate) defect: Option<Defect>,
+    pub(crate) requests: Vec<Request>,
+    /// Which request each run id was made for.
+    pub(crate) request_of: BTreeMap<RunId, usize>,
+    /// Starts that nobody has answered: run and process.
+    pub(crate) starting: BTreeMap<RunId, ProcessId>,
+    pub(crate) store: SimStore,
+    pub(crate) processes: BTreeMap<ProcessId, Process>,
+    pub(crate) current: ProcessId,
+    pub(crate) executing: BTreeMap<u64, Executing>,
+    pub(crate) next_execution: u64,
+    pub(crate) next_command: u64,
+    pub(crate) oracle: Oracle,
+    pub(crate) trace: Trace,
+    pub(crate) counts: Counts,
+    pub(crate) calm: bool,
+    writes: u64,
+    violation: Option<String>,
+}
+
+impl World {
+    fn new(seed: u64, options: Options) -> Self {
+        let mut random = Random::new(seed);
+        let horizon = [1_500, 8_000, 30_000][random.below(3) as usize];
+        let faults = Faults::draw(&mut random, horizon);
+        let requests = workload::requests(&mut random, horizon);
+        let mut world = Self {
+            seed,
+            random,
+            now: Millis(EPOCH),
+            queue: BTreeMap::new(),
+            sequence: 0,
+            faults,
+            defect: options.defect,
+            requests,
+            request_of: BTreeMap::new(),
+            starting: BTreeMap::new(),
+            store: SimStore::default(),
+            processes: BTreeMap::new(),
+            current: 0,
+            executing: BTreeMap::new(),
+            next_execution: 0,
+            next_command: 0,
+            oracle: Oracle::new(crate::process::MAX_PARALLEL),
+            trace: Trace::new(options.trace),
+            counts: Counts::default(),
+            calm: false,
+            writes: 0,
+            violation: None,
+        };
+        world.new_process();
+        world.schedule_all(horizon);
+        world
+    }
+
+    fn schedule_all(&mut self, horizon: u64) {
+        for index in 0..self.requests.len() {
+            let request = self.requests[index].clone();
+            self.trace
+                .say(self.now, || format!("w{index}: {}", request.definition));
+            for &at in &request.starts {
+                self.after(at, Event::Start(index));
+            }
+            for &(at, wish) in &request.wishes {
+                self.after(at, Event::Wish(index, wish));
+            }
+        }
+        let faults = self.faults.clone();
+        self.trace.say(self.now, || format!("{faults:?}"));
+        for &at in &faults.crash_times {
+            self.after(at, Event::Crash);
+        }
+        for &(at, lives) in &faults.takeovers {
+            self.after(at, Event::Takeover { lives });
+        }
+        for at in (0..horizon).step_by(3_000) {
+            self.after(at, Event::Scan);
+        }
+        self.after(horizon, Event::Calm);
+    }
+
+    /// Lets something happen after a while; what happens at one moment has no order.
+    pub(crate) fn after(&mut self, delay: u64, event: Event) {
+        self.sequence += 1;
+        let key = (self.now.plus(delay), self.random.next(), self.sequence);
+        self.queue.insert(key, event);
+    }
+
+    fn run(&mut self) {
+        while self.oracle.violation().is_none() && self.step() {
+            self.counts.steps += 1;
+            if self.counts.steps > MAX_STEPS {
+                self.violation = Some(format!("no end after {MAX_STEPS} steps"));
+                return;
+            }
+        }
+        if self.oracle.violation().is_none() {
+            self.oracle.settled();
+            self.one_run_for_each_request();
+        }
+    }
+
+    /// Lets the next thing happen; false when there is none.
+    fn step(&mut self) -> bool {
+        let event = self.queue.keys().next().map(|&(at, ..)| at);
+        let deadline = self.next_deadline();
+        match (event, deadline) {
+            (None, None) => return self.resume_paused(),
+            (None, Some((at, process))) => self.deadline(at, process),
+            (Some(event), Some((at, process))) if at <= event => {
+                // Wake-ups come late now and then.
+                if self.random.chance(10) {
+                    self.next_event();
+                } else {
+                    self.deadline(at, process);
+                }
+            }
+            (Some(_), _) => self.next_event(),
+        }
+        true
+    }
+
+    fn next_deadline(&mut self) -> Option<(Millis, ProcessId)> {
+        let deadlines = self.processes.iter_mut().filter_map(|(&id, process)| {
+            let deadline = process.shard.next_deadline()?;
+            Some((deadline, id))
+        });
+        let (at, id) = deadlines.min()?;
+        if self.defect == Some(Defect::ClockAhead) {
+            return Some((Millis(at.0 - 5000), id));
+        }
+        Some((at, id))
+    }
+
+    fn deadline(&mut self, at: Millis, id: ProcessId) {
+        self.now = self.now.max(at);
+        let mut now = self.now;
+        if self.defect == Some(Defect::ClockAhead) {
+            now = now.plus(5000);
+        }
+        if let Some(process) = self.processes.get_mut(&id) {
+            process.shard.handle_deadlines(now);
+        }
+        self.trace.say(self.now, || format!("p{id} deadline"));
+        self.pump(id);
+    }
+
+    fn next_event(&mut self) {
+        let Some((key, event)) = self.queue.pop_first() else {
+            return;
+        };
+        self.now = self.now.max(key.0);
+        self.happen(event);
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Durable(write) => self.durable(*write),
+            Event::Answer {
+                process,
+                run,
+                append_id,
+                result,
+            } => self.answer(process, run, append_id, *result),
+            Event::Ends { execution, stopped } => self.execution_ends(execution, stopped),
+            Event::Reported {
+                process,
+                run,
+                node,
+                attempt,
+                report,
+            } => self.report(process, run, (node, attempt), report),
+            Event::Loaded {
+                process,
+                run,
+                values,
+            } => self.loaded(process, run, values),
+            Event::Poll(process) => self.pump(process),
+            Event::Start(request) => self.start(request),
+            Event::Wish(request, wish) => self.wish(request, wish),
+            Event::Crash if !self.calm => self.crash(),
+            Event::Takeover { lives } if !self.calm => self.take_over(lives),
+            Event::Crash | Event::Takeover { .. } => {}
+            Event::Die(process) => self.die(process),
+            Event::Scan => self.scan(),
+            Event::Calm => self.be_calm(),
+        }
+    }
+
+    /// A write reaches the disk, or the process dies just before or after.
+    fn durable(&mut self, write: Write) {
+        self.writes += 1;
+        let crash = self.faults.crash_writes.iter();
+        let crash = crash
+            .filter(|&&(at, _)| at == self.writes && write.process == self.current)
+            .map(|&(_, side)| side)
+            .next()
+            .filter(|_| !self.calm);
+        if crash == Some(Side::Before) {
+            self.trace.say(self.now, || "crash before a write".into());
+            return self.crash();
+        }
+        self.make_durable(write);
+        if crash == Some(Side::After) {
+            self.trace.say(self.now, || "crash after a write".into());
+            self.crash();
+        }
+    }
+
+    pub(crate) fn make_durable(&mut self, mut write: Write) {
+        let (process, run) = (write.process, write.append.run);
+        let append_id = write.append.append_id;
+        let forgets = self.spoil(&mut write);
+        let record = write.append.record.clone();
+        let result = if forgets {
+            let head = windlass_store::checksum::next_head(&write.append);
+            Ok(Appended { head })
+        } else {
+            self.store.append(write.append)
+        };
+        match &result {
+            Ok(_) if forgets => {}
+            Ok(appended) => {
+                self.counts.records += 1;
+                let transition = codec::decode(&record);
+                self.trace.say(self.now, || {
+                    let sequence = appended.head.sequence;
+                    format!("durable {run} #{sequence} by p{process}: {transition:?}")
+                });
+                let row = self.store.row(run);
+                match transition {
+                    Ok(transition) => {
+                        let submitted = write.submitted;
+                        self.oracle
+                            .durable(run, &transition, submitted, row.as_ref());
+                    }
+                    Err(error) => self.oracle.judge(run, Err(error.to_string())),
+                }
+            }
+            Err(error) => {
+                self.counts.conflicts += 1;
+                self.trace.say(self.now, || {
+                    format!("refused {run} by p{process}: {error:?}")
+                });
+            }
+        }
+        if write.answer_after.is_none() || !self.processes.contains_key(&process) {
+            // Nobody is told of it, so somebody must look.
+            self.after(500, Event::Scan);
+        }
+        if let Some(delay) = write.answer_after {
+            let result = Box::new(result);
+            let answer = Event::Answer {
+                process,
+                run,
+                append_id,
+                result,
+            };
+            self.after(delay, answer);
+        }
+    }
+
+    /// Puts a defect into a write; true if the store forgets it altogether.
+    fn spoil(&mut self, write: &mut Write) -> bool {
+        match self.defect {
+            Some(Defect::NoFence) => write.append.head = self.store.head(write.append.run),
+            Some(Defect::SkipRow) => write.append.row = None,
+            Some(Defect::NoClaims) => write.append.claims.clear(),
+            Some(Defect::RepeatOutcome) => repeat_outcome(&mut write.append.record),
+            Some(Defect::LoseAnswered) => return self.random.chance(20),
+            _ => {}
+        }
+        false
+    }
+
+    /// In-flight writes of a dead process are lost, durable, or still on their way.
+    pub(crate) fn settle_writes(&mut self, process: ProcessId) {
+        let of_process =
+            |event: &Event| matches!(event, Event::Durable(write) if write.process == process);
+        let keys: Vec<_> = self
+            .queue
+            .iter()
+            .filter(|(_, event)| of_process(event))
+            .map(|(&key, _)| key)
+            .collect();
+        for key in keys {
+            match self.random.below(3) {
+                0 => {
+                    self.queue.remove(&key);
+                }
+                1 => {
+                    if let Some(Event::Durable(write)) = self.queue.remove(&key) {
+                        self.make_durable(*write);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// When nothing will happen any more, paused runs are waiting for somebody.
+    fn resume_paused(&mut self) -> bool {
+        let paused = self.oracle.histories().find_map(|(run, history)| {
+            let state = history.last()?;
+            (state.status() == RunStatus::Paused).then_some(run)
+        });
+        match paused {
+            Some(run) => {
+                self.command(run, Wish::Resume);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn one_run_for_each_request(&mut self) {
+        for index in 0..self.requests.len() {
+            let runs = self.request_of.iter();
+            let with_log = runs
+                .filter(|&(_, &of)| of == index)
+                .filter(|&(&run, _)| self.oracle.history(run).is_some())
+                .count();
+            if with_log != 1 && self.violation.is_none() {
+                let reason = format!("request {index} has {with_log} runs");
+                self.violation = Some(reason);
+            }
+        }
+    }
+
+    fn into_outcome(mut self) -> Outcome {
+        let mut logs = Vec::new();
+        for (run, _) in self.oracle.histories() {
+            logs.extend_from_slice(run.as_bytes());
+            for record in self.store.records(run) {
+                logs.extend_from_slice(&record.chain);
+                logs.extend_from_slice(&record.bytes);
+            }
+            self.counts.runs += 1;
+        }
+        let violation = self.oracle.violation().map(str::to_owned);
+        Outcome {
+            seed: self.seed,
+            violation: violation.or(self.violation),
+            logs,
+            trace: self.trace.into_lines(),
+            counts: self.counts,
+        }
+    }
+}
+
+fn repeat_outcome(record: &mut Vec<u8>) {
+    let Ok(mut transition) = codec::decode(record) else {
+        return;
+    };
+    let is_outcome = |event: &windlass_core::event::Event| {
+        matches!(event, windlass_core::event::Event::AttemptEnded(_))
+    };
+    if let Some(place) = transition.events.iter().position(is_outcome) {
+        let again = transition.events[place].clone();
+        transition.events.insert(place + 1, again);
+        let mut builder = codec::RecordBuilder::default();
+        for event in &transition.events {
+            builder.push(event, transition.at);
+        }
+        *record = builder.finish();
+    }
+}

@@ -1,0 +1,85 @@
+//! The oracle can fail: each seeded defect is noticed, and without one nothing is.
+
+use windlass_sim::{Defect, Options, run_seed};
+
+/// What the oracle says of the first seed that shows the defect.
+fn caught(defect: Defect) -> Option<String> {
+    (0..300).find_map(|seed| {
+        let options = Options {
+            trace: false,
+            defect: Some(defect),
+        };
+        run_seed(seed, options).violation
+    })
+}
+
+fn check(defect: Defect, expected: &str) {
+    let violation = caught(defect).unwrap_or_default();
+    assert!(
+        violation.contains(expected),
+        "{defect:?} gave {violation:?}, not {expected:?}"
+    );
+}
+
+#[test]
+fn an_answer_before_the_record_is_durable_is_caught() {
+    check(Defect::AnswerBeforeDurable, "is answered");
+}
+
+#[test]
+fn a_missing_fence_is_caught() {
+    check(Defect::NoFence, "");
+    assert!(caught(Defect::NoFence).is_some());
+}
+
+#[test]
+fn a_lost_answered_append_is_caught() {
+    check(Defect::LoseAnswered, "is answered");
+}
+
+#[test]
+fn a_dispatch_before_its_record_is_durable_is_caught() {
+    check(Defect::DispatchBeforeDurable, "dispatch of attempt");
+}
+
+#[test]
+fn a_repeated_outcome_is_caught() {
+    check(Defect::RepeatOutcome, "has two outcomes");
+}
+
+#[test]
+fn an_early_timer_is_caught() {
+    assert!(caught(Defect::ClockAhead).is_some());
+}
+
+#[test]
+fn a_row_that_differs_from_the_log_is_caught() {
+    check(Defect::SkipRow, "the row is");
+}
+
+#[test]
+fn an_invented_outcome_is_caught() {
+    check(Defect::InventOutcome, "no worker had");
+}
+
+#[test]
+fn a_claim_won_twice_is_caught() {
+    check(Defect::NoClaims, "has 2 runs");
+}
+
+#[test]
+fn a_second_dispatch_is_caught() {
+    check(Defect::DispatchTwice, "a second time");
+}
+
+#[test]
+fn a_run_that_never_ends_is_caught() {
+    check(Defect::DropResults, "it never ended");
+}
+
+#[test]
+fn every_defect_has_a_seed_that_shows_it() {
+    for defect in Defect::ALL {
+        assert!(caught(defect).is_some(), "{defect:?} goes unnoticed");
+    }
+}
