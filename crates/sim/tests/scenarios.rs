@@ -123,6 +123,7 @@ fn recovery_does_not_hand_out_what_is_reopened_meanwhile() {
 fn an_earlier_grace_does_not_end_a_later_one() {
     let mut bench = started(A);
     bench.command(Command::Cancel);
+    bench.settle();
     bench.end("a", 1, failure());
     bench.command(|hand| Command::Reattempt(Vec::new(), hand));
     bench.settle();

@@ -316,10 +316,9 @@ impl Shard {
                 head,
                 recover,
             } => {
-                if !self.slots.contains_key(&run) {
-                    self.slots
-                        .insert(run, Slot::adopt(*state, head, recover, &mut context));
-                }
+                self.slots
+                    .entry(run)
+                    .or_insert_with(|| Slot::adopt(*state, head, recover, &mut context));
                 true
             }
             other => match self.slots.get_mut(&run) {
