@@ -1,3 +1,57 @@
-//! Development tasks of the workspace.
+//! Development tasks of the workspace: `cargo xtask test` is what CI runs, and
+//! `cargo xtask tidy` checks the rules that neither the compiler nor clippy knows.
+//!
+//! Nothing here is part of the product.
 
-fn main() {}
+mod test;
+mod tidy;
+
+use std::env;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+const USAGE: &str = "\
+usage: cargo xtask <task>
+
+  test [--quick]   everything CI checks; --quick leaves out the documentation
+                   tests and the release build
+  tidy             the rules of the repository alone
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match arguments[..] {
+        ["test"] => root().and_then(|root| test::run(&root, false)),
+        ["test", "--quick"] => root().and_then(|root| test::run(&root, true)),
+        ["tidy"] => root().and_then(|root| tidy::run(&root)),
+        ["help" | "--help" | "-h"] => {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("\nxtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The workspace's folder. Cargo names this package's own one when it runs it.
+fn root() -> Result<PathBuf> {
+    let package = env::var_os("CARGO_MANIFEST_DIR")
+        .context("run this as `cargo xtask`, which says where the workspace is")?;
+    let package = PathBuf::from(package);
+    let root = package
+        .parent()
+        .context("this package has no parent folder")?;
+    Ok(root.to_owned())
+}

@@ -1,5 +1,6 @@
 //! Exit codes, and the failures that lead to them.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::process::ExitCode;
 
@@ -36,6 +37,49 @@ pub(crate) enum Exit {
     Interrupted = 130,
 }
 
+impl Exit {
+    /// Every way to end.
+    const ALL: [Self; 12] = [
+        Self::Done,
+        Self::RunFailed,
+        Self::Usage,
+        Self::Invalid,
+        Self::NotFound,
+        Self::NotAllowed,
+        Self::Conflict,
+        Self::TimedOut,
+        Self::RunCancelled,
+        Self::Unreachable,
+        Self::Storage,
+        Self::Interrupted,
+    ];
+
+    /// The exit with this number, as another process names it.
+    pub(crate) fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|exit| *exit as u8 == code)
+    }
+
+    /// The worse of two, where a command acted on many runs.
+    pub(crate) fn worse(self, other: Self) -> Self {
+        let rank = |exit: Self| match exit {
+            Self::Done => 0,
+            Self::RunCancelled => 1,
+            Self::RunFailed => 2,
+            Self::TimedOut => 3,
+            Self::Usage | Self::Invalid | Self::NotFound | Self::NotAllowed => 4,
+            Self::Conflict => 5,
+            Self::Unreachable => 6,
+            Self::Storage => 7,
+            Self::Interrupted => 8,
+        };
+        if rank(other) > rank(self) {
+            other
+        } else {
+            self
+        }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)
@@ -59,7 +103,7 @@ pub(crate) struct Failure {
     /// How the program ends.
     pub(crate) exit: Exit,
     /// SCREAMING_SNAKE_CASE.
-    pub(crate) code: &'static str,
+    pub(crate) code: Cow<'static, str>,
     /// What is wrong.
     pub(crate) message: String,
     /// What to do about it.
@@ -67,10 +111,14 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    pub(crate) fn new(exit: Exit, code: &'static str, message: impl fmt::Display) -> Self {
+    pub(crate) fn new(
+        exit: Exit,
+        code: impl Into<Cow<'static, str>>,
+        message: impl fmt::Display,
+    ) -> Self {
         Self {
             exit,
-            code,
+            code: code.into(),
             message: message.to_string(),
             hint: None,
         }
@@ -112,6 +160,17 @@ impl From<LoadError> for Failure {
             LoadError::Store(error) => error.into(),
             LoadError::NotFound(_) => Self::new(Exit::NotFound, "RUN_NOT_FOUND", error),
             LoadError::Definition(_) => Self::new(Exit::Storage, "DEFINITION_UNREADABLE", error),
+        }
+    }
+}
+
+impl From<windlass_engine::view::Error> for Failure {
+    fn from(error: windlass_engine::view::Error) -> Self {
+        match error {
+            windlass_engine::view::Error::Load(error) => error.into(),
+            windlass_engine::view::Error::Write(_) => {
+                Self::new(Exit::Storage, "OUTPUT_FAILED", error)
+            }
         }
     }
 }

@@ -1,12 +1,31 @@
 //! The windlass binary: arguments, wiring, output. `main` maps results to exit codes
 //! and does nothing else.
 
+mod access;
+mod act;
 mod args;
 mod bench;
+mod carry;
 mod commands;
+mod config;
+mod control;
+mod ending;
 mod exit;
+mod filter;
+mod foreground;
+mod graph;
+mod hub;
+mod interrupt;
+mod launch;
+mod moment;
 mod output;
+mod overrides;
+mod paint;
+mod progress;
+mod secrets;
 mod session;
+mod source;
+mod table;
 
 use std::process::ExitCode;
 

@@ -12,18 +12,25 @@ pub(crate) struct Output {
     pub(crate) json: bool,
     /// Whether stdout may be coloured.
     pub(crate) color: bool,
+    /// Whether stdout is a terminal, whose width matters.
+    pub(crate) terminal: bool,
     /// Whether stderr is a terminal that can be drawn on.
     pub(crate) live: bool,
+    /// Whether what is drawn there may be coloured.
+    pub(crate) live_color: bool,
 }
 
 impl Output {
     pub(crate) fn new(json: bool) -> Self {
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let live = io::stderr().is_terminal() && !dumb;
         Self {
             json,
             color: io::stdout().is_terminal() && !no_color && !dumb,
-            live: io::stderr().is_terminal() && !dumb,
+            terminal: io::stdout().is_terminal(),
+            live,
+            live_color: live && !no_color,
         }
     }
 

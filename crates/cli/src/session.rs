@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
-use windlass_core::RunId;
+use windlass_core::{RunId, RunStatus};
 use windlass_engine::{Backend, Plans, ValueReader};
 use windlass_store::{Queries as _, RunFilter};
 use windlass_store_embedded::{EmbeddedStore, Options};
 
-use crate::args::{Format, Global};
+use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
-
-/// Where the data directory is when nothing says otherwise.
-const DEFAULT_DATA_DIR: &str = ".windlass";
 
 /// Values and plans kept in memory while one command looks around.
 const CACHE_BYTES: usize = 16 * 1024 * 1024;
@@ -22,18 +19,19 @@ const CACHE_BYTES: usize = 16 * 1024 * 1024;
 pub(crate) struct Settings {
     pub(crate) data_dir: std::path::PathBuf,
     pub(crate) output: Output,
+    /// How many nodes of one run go at once, where its definition does not say.
+    pub(crate) max_parallel: Option<u32>,
+    /// How many actions run at once.
+    pub(crate) workers: Option<u32>,
 }
 
 impl Settings {
-    pub(crate) fn new(global: &Global) -> Self {
-        let json = global.json || global.output == Some(Format::Json);
-        let data_dir = global
-            .data_dir
-            .clone()
-            .unwrap_or_else(|| DEFAULT_DATA_DIR.into());
+    pub(crate) fn new(config: &Config) -> Self {
         Self {
-            data_dir,
-            output: Output::new(json),
+            data_dir: config.data_dir(),
+            output: Output::new(config.json()),
+            max_parallel: config.number("max_parallel"),
+            workers: config.number("workers"),
         }
     }
 }
@@ -46,27 +44,63 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Opens the data directory for looking; it must exist.
+    /// Opens the data directory for looking; it must exist. The lock stays free for
+    /// whoever wants to write meanwhile.
     pub(crate) fn look(settings: Settings) -> Result<Self, Failure> {
+        Self::exists(&settings)?;
+        let options = Options {
+            create: false,
+            exclusive: false,
+            ..Options::default()
+        };
+        Self::open(settings, options)
+    }
+
+    /// Opens the data directory for acting; it must exist.
+    pub(crate) fn act_on_existing(settings: Settings) -> Result<Self, Failure> {
+        Self::exists(&settings)?;
+        let options = Options {
+            create: false,
+            ..Options::default()
+        };
+        Self::open(settings, options)
+    }
+
+    fn exists(settings: &Settings) -> Result<(), Failure> {
         if !settings.data_dir.exists() {
             let place = settings.data_dir.display();
             let message = format!("there is no data directory {place}");
             return Err(Failure::new(Exit::NotFound, "NO_DATA_DIR", message)
                 .hint("`windlass run FILE` makes one, or name another with --data-dir"));
         }
-        Self::open(settings, false)
+        Ok(())
+    }
+
+    /// Opens the data directory for changing it; nobody else may hold it.
+    pub(crate) fn write(settings: Settings, create: bool) -> Result<Self, Failure> {
+        let session = Self::open(
+            settings,
+            Options {
+                create,
+                ..Options::default()
+            },
+        )?;
+        match session.store.holder() {
+            None => Ok(session),
+            Some(holder) => {
+                let message = format!("the data directory is in use by {holder}");
+                Err(Failure::new(Exit::Conflict, "DATA_DIR_IN_USE", message)
+                    .hint("wait until it has ended, or stop it"))
+            }
+        }
     }
 
     /// Opens the data directory for acting, and makes it if it is missing.
     pub(crate) fn act(settings: Settings) -> Result<Self, Failure> {
-        Self::open(settings, true)
+        Self::open(settings, Options::default())
     }
 
-    fn open(settings: Settings, create: bool) -> Result<Self, Failure> {
-        let options = Options {
-            create,
-            ..Options::default()
-        };
+    fn open(settings: Settings, options: Options) -> Result<Self, Failure> {
         let opened = EmbeddedStore::open(&settings.data_dir, options)?;
         Ok(Self {
             settings,
@@ -83,6 +117,28 @@ impl Session {
     /// Reads stored values.
     pub(crate) fn values(&self) -> ValueReader {
         ValueReader::new(self.backend(), CACHE_BYTES)
+    }
+
+    /// How a run stands.
+    pub(crate) fn status(&self, run: RunId) -> Result<RunStatus, Failure> {
+        let row = self.store.run(run)?;
+        row.map(|row| row.status).ok_or_else(|| {
+            let message = format!("there is no run {run}");
+            Failure::new(Exit::NotFound, "RUN_NOT_FOUND", message)
+        })
+    }
+
+    /// The shortest text that names this run alone, at least the part of its id that is
+    /// its time.
+    pub(crate) fn short_id(&self, run: RunId) -> Result<String, Failure> {
+        let full = run.to_string();
+        for length in [13, 18, 23] {
+            let prefix = &full[..length];
+            if self.store.runs_with_prefix(prefix, 2)?.len() < 2 {
+                return Ok(prefix.to_owned());
+            }
+        }
+        Ok(full)
     }
 
     /// Finds the run that a person means: an id, a unique prefix, `@last` or

@@ -14,8 +14,12 @@ const STACK: usize = 512 * 1024;
 const EXAMPLE: &str = include_str!("definition_example.json");
 
 fn on_small_stack<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    on_stack(STACK, work)
+}
+
+fn on_stack<T: Send + 'static>(size: usize, work: impl FnOnce() -> T + Send + 'static) -> T {
     std::thread::Builder::new()
-        .stack_size(STACK)
+        .stack_size(size)
         .spawn(work)
         .expect("a thread")
         .join()
@@ -116,6 +120,55 @@ fn bodies_are_read_as_deep_as_nesting_allows() {
             format!(r#"{{"id":"n","while":{{"condition":"true","body":{{"nodes":[{node}]}}}}}}"#);
     }
     check(definition(&node), Format::Json, &["BODY_DEPTH"]);
+    on_small_stack(move || {
+        let limits = Limits {
+            body_depth: 15,
+            ..Limits::default()
+        };
+        assert!(read(definition(&node).as_bytes(), Format::Json, limits).is_ok());
+    });
+}
+
+#[test]
+fn hostile_expressions_are_refused() {
+    let deep = |open: &str| open.repeat(16_000 / open.len());
+    // Without optimisation the expression parser's frames are several times as
+    // large; the promise is about what is shipped.
+    let stack = if cfg!(debug_assertions) {
+        8 * STACK
+    } else {
+        STACK
+    };
+    for open in [
+        "(", "[", "{a:", "!", "- ", "a?", "a=>", "`${", "f(", "typeof ",
+    ] {
+        let edge = format!("{{\"targetNode\":\"a\",\"condition\":\"{}\"}}", deep(open));
+        let node = format!(
+            "{{\"id\":\"b\",\"actionType\":\"x\",\"edges\":[{edge}],\"parameters\":\"{{{{ {} }}}}\"}}",
+            deep(open)
+        );
+        let text = definition(&format!("{{\"id\":\"a\",\"actionType\":\"x\"}},{node}"));
+        on_stack(stack, move || {
+            let problems = read(text.as_bytes(), Format::Json, Limits::default());
+            let found = codes(&problems);
+            assert!(
+                found.iter().all(|code| code.starts_with("EXPRESSION_")),
+                "{found:?}"
+            );
+            assert!(problems.is_err());
+        });
+    }
+}
+
+#[test]
+fn many_wrong_templates_are_bounded() {
+    for (count, code) in [(10_000, "TOO_MANY_PROBLEMS"), (10_001, "EXPRESSION_LIMIT")] {
+        let value = "{{x}}".repeat(count);
+        let node = format!("{{\"id\":\"a\",\"actionType\":\"x\",\"parameters\":\"{value}\"}}");
+        let text = definition(&node);
+        let problems = read(text.as_bytes(), Format::Json, Limits::default()).expect_err("bad");
+        assert_eq!(problems.last().map(|problem| problem.code), Some(code));
+    }
 }
 
 #[test]
@@ -229,6 +282,17 @@ fn long_cycles_and_dangling_edges_are_found_quickly() {
                 .any(|problem| problem.code == "UNKNOWN_NODE")
         );
     });
+}
+
+#[test]
+fn json_read_as_yaml_is_the_same_definition() {
+    let [json, yaml] = [Format::Json, Format::Yaml].map(|format| {
+        let parsed = read(EXAMPLE.as_bytes(), format, Limits::default()).expect("valid");
+        let stored: serde_json::Value = serde_json::from_slice(&parsed.json).expect("JSON");
+        let typed = serde_json::to_value(&parsed.definition).expect("JSON");
+        (stored, typed)
+    });
+    assert_eq!(json, yaml);
 }
 
 #[test]

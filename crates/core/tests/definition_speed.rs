@@ -64,4 +64,15 @@ fn accepted_in_time() {
         );
         assert!(best.as_millis() < promised);
     }
+    let text = definition(5_000);
+    let started = Instant::now();
+    let parsed = parse(
+        &Source::new("flow.yaml", text.as_bytes()),
+        &Options::default(),
+    );
+    assert!(parsed.is_ok());
+    println!(
+        "10000 nodes as YAML: {:.1} ms",
+        started.elapsed().as_secs_f64() * 1000.0
+    );
 }

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_core::plan::NodeIndex;
-use windlass_core::run::{Dispatch, Refusal};
+use windlass_core::run::{Dispatch, Failure, Outcome, Refusal};
 use windlass_core::value::ValueRef;
 use windlass_core::{NodeStatus, RunId, RunStatus};
 use windlass_orchestrator::{Command, CommandId, Effect, Input, Shard};
@@ -27,7 +27,12 @@ pub(crate) enum Message {
         oneshot::Sender<StartAnswer>,
     ),
     Command(RunId, Command, oneshot::Sender<Result<(), Refusal>>),
-    Holds(RunId, oneshot::Sender<bool>),
+    /// Whether the shard holds a run or, with `carried`, carries it on.
+    Holds {
+        run: RunId,
+        carried: bool,
+        reply: oneshot::Sender<bool>,
+    },
     Wait(RunId, oneshot::Sender<WaitAnswer>),
 }
 
@@ -56,6 +61,24 @@ pub enum Notice<'a> {
         /// The nodes, with what they are now.
         nodes: &'a [(NodeIndex, NodeStatus)],
     },
+    /// An attempt failed: the node has failed, or waits for its next attempt.
+    Failed {
+        /// The run.
+        run: RunId,
+        /// The node.
+        node: NodeIndex,
+        /// What the action said.
+        failure: &'a Failure,
+        /// Whether another attempt follows.
+        again: bool,
+    },
+    /// Somebody's command was carried out.
+    Commanded {
+        /// The run.
+        run: RunId,
+        /// What they wanted.
+        command: &'a Command,
+    },
     /// A run ended.
     Finished {
         /// The run.
@@ -78,10 +101,19 @@ pub(crate) struct Driver {
     outbox: mpsc::Sender<Message>,
     appends: FuturesUnordered<BoxFuture<'static, AppendAnswer>>,
     starts: HashMap<RunId, oneshot::Sender<StartAnswer>>,
-    commands: HashMap<CommandId, oneshot::Sender<Result<(), Refusal>>>,
+    commands: HashMap<CommandId, Asked>,
+    /// What failed attempts said, until it is durable and the observer is told.
+    failures: HashMap<(RunId, NodeIndex), Failure>,
     waits: HashMap<RunId, Vec<oneshot::Sender<WaitAnswer>>>,
     tasks: HashMap<(RunId, NodeIndex), Task>,
     next_command: CommandId,
+}
+
+/// A command that waits for its answer.
+struct Asked {
+    run: RunId,
+    command: Command,
+    reply: oneshot::Sender<Result<(), Refusal>>,
 }
 
 struct Task {
@@ -105,6 +137,7 @@ impl Driver {
             appends: FuturesUnordered::new(),
             starts: HashMap::new(),
             commands: HashMap::new(),
+            failures: HashMap::new(),
             waits: HashMap::new(),
             tasks: HashMap::new(),
             next_command: 0,
@@ -160,17 +193,13 @@ impl Driver {
         match message {
             Message::Input(input) => {
                 if let Input::Ended {
-                    run, node, attempt, ..
+                    run,
+                    node,
+                    attempt,
+                    report,
                 } = &input
                 {
-                    let key = (*run, *node);
-                    if self
-                        .tasks
-                        .get(&key)
-                        .is_some_and(|task| task.attempt == *attempt)
-                    {
-                        self.tasks.remove(&key);
-                    }
+                    self.note_end((*run, *node), *attempt, &report.outcome);
                 }
                 self.shard.handle(input, now);
             }
@@ -181,17 +210,65 @@ impl Driver {
             Message::Command(run, command, reply) => {
                 self.next_command += 1;
                 let id = self.next_command;
-                self.commands.insert(id, reply);
+                let asked = Asked {
+                    run,
+                    command: command.clone(),
+                    reply,
+                };
+                self.commands.insert(id, asked);
                 self.shard.handle(Input::Command { run, id, command }, now);
             }
-            Message::Holds(run, reply) => {
+            Message::Holds {
+                run,
+                carried: false,
+                reply,
+            } => {
                 let _ = reply.send(self.shard.holds(run));
+            }
+            Message::Holds { run, reply, .. } => {
+                let _ = reply.send(self.shard.carries(run));
             }
             Message::Wait(run, reply) if self.shard.holds(run) => {
                 self.waits.entry(run).or_default().push(reply);
             }
             Message::Wait(_, reply) => {
                 let _ = reply.send(Ok(None));
+            }
+        }
+    }
+
+    fn note_end(&mut self, key: (RunId, NodeIndex), attempt: u32, outcome: &Outcome) {
+        let is_last = |task: &Task| task.attempt == attempt;
+        if self.tasks.get(&key).is_some_and(is_last) {
+            self.tasks.remove(&key);
+        }
+        if let Outcome::Failed(failure) = outcome
+            && self.workers.options.observer.is_some()
+        {
+            self.failures.insert(key, failure.clone());
+        }
+    }
+
+    /// Tells the observer why nodes failed, now that it is durable.
+    fn tell_failures(&mut self, run: RunId, nodes: &[(NodeIndex, NodeStatus)]) {
+        if self.failures.is_empty() {
+            return;
+        }
+        for &(node, status) in nodes {
+            let again = status == NodeStatus::Waiting;
+            if !again && !status.is_final() {
+                continue;
+            }
+            let failure = self.failures.remove(&(run, node));
+            if let Some(failure) = failure
+                && (again || status == NodeStatus::Failed)
+            {
+                self.notice(&Notice::Failed {
+                    run,
+                    node,
+                    failure: &failure,
+                    again,
+                });
             }
         }
     }
@@ -252,12 +329,19 @@ impl Driver {
             Effect::Accepted { run } => self.answer_start(run, StartAnswer::Accepted),
             Effect::Held { run, value } => self.answer_start(run, StartAnswer::Held(value)),
             Effect::Answer { id, result } => {
-                if let Some(reply) = self.commands.remove(&id) {
-                    let _ = reply.send(result);
+                if let Some(asked) = self.commands.remove(&id) {
+                    if result.is_ok() {
+                        self.notice(&Notice::Commanded {
+                            run: asked.run,
+                            command: &asked.command,
+                        });
+                    }
+                    let _ = asked.reply.send(result);
                 }
             }
             Effect::Progress { run, nodes } => {
                 self.notice(&Notice::Progress { run, nodes: &nodes });
+                self.tell_failures(run, &nodes);
             }
             Effect::Finished { run, status } => {
                 self.notice(&Notice::Finished { run, status });

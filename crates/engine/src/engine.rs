@@ -145,7 +145,9 @@ impl Engine {
     /// The trigger does not fit, the request id was used otherwise, or the store failed.
     pub async fn start(&self, request: &StartRequest) -> Result<Started, StartError> {
         check_trigger(&request.plan, &request.trigger)?;
-        let run = self.inner.options.clock.new_run_id();
+        let run = request
+            .run
+            .unwrap_or_else(|| self.inner.options.clock.new_run_id());
         let (queued, blobs, claims) = request.prepare(run);
         let start = windlass_orchestrator::Start {
             run,
@@ -224,6 +226,16 @@ impl Engine {
         self.command(run, Command::Reattempt(indices, hand)).await
     }
 
+    /// Whether this engine carries a run on.
+    pub async fn carries(&self, run: RunId) -> bool {
+        let question = |reply| Message::Holds {
+            run,
+            carried: true,
+            reply,
+        };
+        self.ask(question).await == Some(true)
+    }
+
     /// Carries one unfinished run on.
     ///
     /// # Errors
@@ -272,9 +284,14 @@ impl Engine {
         }
     }
 
-    /// Makes sure that the shard holds a run.
+    /// Makes sure that the shard holds a run and, if asked, carries it on.
     async fn hold(&self, run: RunId, recover: bool) -> Result<(), LoadError> {
-        if self.ask(|reply| Message::Holds(run, reply)).await == Some(true) {
+        let question = |reply| Message::Holds {
+            run,
+            carried: recover,
+            reply,
+        };
+        if self.ask(question).await == Some(true) {
             return Ok(());
         }
         let engine = self.clone();

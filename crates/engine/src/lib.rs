@@ -7,13 +7,15 @@ pub mod action;
 mod clock;
 mod driver;
 mod engine;
-mod history;
+pub mod history;
 mod load;
 mod options;
 mod plans;
 mod render;
+mod replay;
 mod start;
 mod values;
+pub mod verify;
 pub mod view;
 mod worker;
 

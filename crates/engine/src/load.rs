@@ -13,7 +13,7 @@ use crate::Backend;
 use crate::plans::Plans;
 
 /// How much of a log is read at a time.
-const PAGE_BYTES: usize = 4 * 1024 * 1024;
+pub(crate) const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// A run read back.
 pub struct LoadedRun {
@@ -87,7 +87,7 @@ pub fn load_run(
     Ok(LoadedRun { run, head })
 }
 
-fn begin(
+pub(crate) fn begin(
     store: &dyn Backend,
     plans: &Plans,
     id: RunId,
@@ -129,7 +129,7 @@ fn plan_of(
         .map_err(|error| LoadError::Definition(error.to_string()))
 }
 
-fn unreadable(run: RunId, sequence: u64, reason: String) -> LoadError {
+pub(crate) fn unreadable(run: RunId, sequence: u64, reason: String) -> LoadError {
     LoadError::Store(Error::Damaged(Box::new(Damage {
         place: "the log".to_owned(),
         run: Some(run),

@@ -22,6 +22,9 @@ pub(crate) const REQUEST_CLAIM: &str = "request";
 /// What a run is asked for with.
 #[derive(Clone, Debug)]
 pub struct StartRequest {
+    /// The new run's id, if the caller wants to know it before the run is durable; else
+    /// one is drawn.
+    pub run: Option<RunId>,
     /// The graph.
     pub plan: Arc<Plan>,
     /// The definition's version in the catalogue.
@@ -50,6 +53,7 @@ impl StartRequest {
     /// A request with nothing but a trigger.
     pub fn new(plan: Arc<Plan>, version: u32, definition: Digest) -> Self {
         Self {
+            run: None,
             plan,
             version,
             definition,

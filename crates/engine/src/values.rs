@@ -1,6 +1,7 @@
 //! Reading stored values: from a small cache of recent ones, else from the log or the
 //! blobs. Values are text until an expression names them.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
@@ -99,11 +100,7 @@ impl ValueReader {
     }
 
     fn read_blob(&self, digest: &Digest) -> Result<Arc<str>, Error> {
-        let missing = || damage(None, None, format!("the value {digest} is missing"));
-        let bytes = self.store.blob(digest)?.ok_or_else(missing)?;
-        let text = String::from_utf8(bytes)
-            .map_err(|_| damage(None, None, format!("the value {digest} is not text")))?;
-        Ok(text.into())
+        blob_text(&*self.store, digest).map(Into::into)
     }
 
     fn read_inline(&self, run: RunId, value: &ValueRef) -> Result<Arc<str>, Error> {
@@ -125,6 +122,32 @@ impl ValueReader {
         }
         found.ok_or_else(|| fault(format!("it does not hold the value {}", value.digest)))
     }
+}
+
+/// The text of a stored value, borrowed where it stands in the record.
+///
+/// # Errors
+/// The store cannot be read, or does not hold what its log refers to.
+pub(crate) fn stored_text<'a>(
+    store: &dyn Backend,
+    stored: &'a Stored,
+) -> Result<Cow<'a, str>, Error> {
+    match stored {
+        Stored::Inline(raw) => Ok(Cow::Borrowed(raw.get())),
+        Stored::Blob { digest, .. } => blob_text(store, digest).map(Cow::Owned),
+    }
+}
+
+/// The text of a value that is not in the log.
+///
+/// # Errors
+/// As for [`stored_text`].
+pub(crate) fn blob_text(store: &dyn Backend, digest: &Digest) -> Result<String, Error> {
+    let fault = |reason: String| damage(None, None, reason);
+    let bytes = store
+        .blob(digest)?
+        .ok_or_else(|| fault(format!("the value {digest} is missing")))?;
+    String::from_utf8(bytes).map_err(|_| fault(format!("the value {digest} is not text")))
 }
 
 /// What an entry costs besides its text.

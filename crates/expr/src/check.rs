@@ -5,6 +5,8 @@
 
 mod name;
 
+use std::collections::HashMap;
+
 use crate::ast::{
     Access, Arguments, Arrow, CallbackKind, Chunk, Kind, LinkKind, Literal, MethodCall, Node,
     Pattern, PatternKey, Property, Target,
@@ -20,13 +22,15 @@ pub(crate) struct References {
     pub(crate) list: Vec<Reference>,
     /// Where each first occurs.
     pub(crate) offsets: Vec<usize>,
+    slots: HashMap<Reference, usize>,
 }
 
 impl References {
     fn slot(&mut self, reference: Reference, offset: usize) -> usize {
-        if let Some(slot) = self.list.iter().position(|known| *known == reference) {
-            return slot;
+        if let Some(slot) = self.slots.get(&reference) {
+            return *slot;
         }
+        self.slots.insert(reference.clone(), self.list.len());
         self.list.push(reference);
         self.offsets.push(offset);
         self.list.len() - 1

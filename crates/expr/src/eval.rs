@@ -158,11 +158,12 @@ impl<'i, 'a> Evaluator<'i, 'a> {
     }
 
     fn array(&mut self, elements: &'a [Element]) -> Fallible<Value<'a>> {
+        self.budget.build_many(elements.len(), ITEM_SIZE)?;
         let items = self.elements(elements)?;
         self.list(items)
     }
 
-    /// Elements or arguments, spread where they are spread.
+    /// Elements or arguments. Spread ones are paid for here, for there may be any number.
     fn elements(&mut self, elements: &'a [Element]) -> Fallible<Vec<Value<'a>>> {
         let mut items = Vec::with_capacity(elements.len());
         for element in elements {
@@ -174,7 +175,6 @@ impl<'i, 'a> Evaluator<'i, 'a> {
                 self.budget.build_many(spread.len(), ITEM_SIZE)?;
                 items.extend(spread.iter());
             } else {
-                self.budget.build(ITEM_SIZE)?;
                 items.push(value);
             }
         }

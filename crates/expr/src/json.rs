@@ -74,6 +74,7 @@ pub(crate) fn write_string(text: &str, out: &mut String) {
     out.push('"');
 }
 
+/// Every value it writes costs bytes, so it ends however often a value is shared.
 struct Writer<'w> {
     out: &'w mut String,
     budget: &'w mut Budget,
@@ -86,7 +87,6 @@ struct Writer<'w> {
 impl Writer<'_> {
     /// Anything but a top-level `undefined`, which counts as null further down.
     fn value(&mut self, value: &Value<'_>) -> Fallible<()> {
-        self.budget.steps(1)?;
         match value {
             Value::Undefined | Value::Null => self.push("null"),
             Value::Bool(true) => self.push("true"),
@@ -154,7 +154,7 @@ impl Writer<'_> {
 
     fn property(&mut self, key: &Text<'_>, value: &Value<'_>, first: &mut bool) -> Fallible<()> {
         if value.is_undefined() {
-            return Ok(());
+            return self.budget.steps(1);
         }
         self.separate(*first)?;
         *first = false;
@@ -216,7 +216,6 @@ pub(crate) fn to_json(value: &Value<'_>, budget: &mut Budget) -> Fallible<Json> 
 fn plain(value: &Value<'_>, depth: usize, budget: &mut Budget) -> Fallible<Json> {
     check_depth(depth)?;
     budget.build(size_of::<Json>())?;
-    budget.steps(1)?;
     Ok(match value {
         Value::Undefined | Value::Null => Json::Null,
         Value::Bool(value) => Json::Bool(*value),

@@ -50,6 +50,17 @@ impl Budget {
         }
     }
 
+    /// What a value may cost that leaves the language without any limits given. One that comes
+    /// from an input as it is may cost what it does; one that was built may share its parts and
+    /// must not grow without bound.
+    pub(crate) fn for_output(built: bool) -> Self {
+        let bytes = if built { 64 * 1024 * 1024 } else { usize::MAX };
+        Self {
+            steps: u64::MAX,
+            bytes,
+        }
+    }
+
     /// Pays for `count` steps.
     #[inline]
     pub(crate) fn steps(&mut self, count: u64) -> Fallible<()> {

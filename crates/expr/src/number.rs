@@ -301,7 +301,8 @@ pub(crate) fn to_radix(number: f64, radix: u32) -> String {
         }
     }
     let mut head = String::new();
-    while integer >= 9_007_199_254_740_992.0 {
+    // Digits that the number does not hold are zeros.
+    while integer / base >= 9_007_199_254_740_992.0 {
         integer /= base;
         head.push('0');
     }

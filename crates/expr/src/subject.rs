@@ -71,6 +71,34 @@ impl<'a> Subject<'a> {
             Self::Units(units) => find_units(units, &needle.units(budget)?, from, budget),
         }
     }
+
+    /// Where `needle` last occurs at or before `from`.
+    pub(crate) fn find_last(
+        &self,
+        needle: &Text<'_>,
+        from: usize,
+        budget: &mut Budget,
+    ) -> Fallible<Option<usize>> {
+        match self {
+            Self::Ascii(text) => {
+                let text = text.as_str().unwrap_or_default();
+                let end = from.saturating_add(needle.size()).min(text.len());
+                let found = needle.as_str().and_then(|needle| text[..end].rfind(needle));
+                budget.scan(end - found.unwrap_or(0))?;
+                Ok(found)
+            }
+            Self::Units(units) => {
+                let needle = needle.units(budget)?;
+                let Some(last) = units.len().checked_sub(needle.len()) else {
+                    return Ok(None);
+                };
+                budget.scan(units.len().saturating_mul(needle.len()))?;
+                Ok((0..=from.min(last))
+                    .rev()
+                    .find(|start| units[*start..].starts_with(&needle)))
+            }
+        }
+    }
 }
 
 fn find_units(

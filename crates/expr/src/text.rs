@@ -150,23 +150,6 @@ impl<'a> Text<'a> {
         Some((from, to))
     }
 
-    /// Where `needle` last occurs at or before `from`, in code units.
-    pub(crate) fn find_last(
-        &self,
-        needle: &Text<'_>,
-        from: usize,
-        budget: &mut Budget,
-    ) -> Fallible<Option<usize>> {
-        let (units, pattern) = (self.units(budget)?, needle.units(budget)?);
-        budget.scan(units.len().saturating_mul(pattern.len()))?;
-        let Some(last) = units.len().checked_sub(pattern.len()) else {
-            return Ok(None);
-        };
-        Ok((0..=from.min(last))
-            .rev()
-            .find(|start| units[*start..].starts_with(&pattern)))
-    }
-
     /// Order by code units, as JavaScript's `<` and `sort` have it.
     pub(crate) fn compare(&self, other: &Text<'_>, budget: &mut Budget) -> Fallible<Ordering> {
         budget.scan(self.size().min(other.size()))?;
@@ -211,7 +194,7 @@ impl<'a> Text<'a> {
         Ok(Text::from_units(&units))
     }
 
-    /// The same text, borrowing nothing but what `'a` outlives.
+    /// Whether this is exactly `text`.
     pub(crate) fn is(&self, text: &str) -> bool {
         self.as_str() == Some(text)
     }

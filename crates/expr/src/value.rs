@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 
 use crate::Error;
 use crate::json;
-use crate::limits::{Budget, Limits, check_depth};
+use crate::limits::{Budget, check_depth};
 use crate::problem::Fallible;
 use crate::text::Text;
 
@@ -91,7 +91,7 @@ impl Value<'_> {
 
     /// JavaScript's `String(value)`, with U+FFFD for lone surrogates.
     pub fn to_display_string(&self) -> Result<String, Error> {
-        let mut budget = Budget::new(&Limits::default());
+        let mut budget = Budget::for_output(self.depth() > 0);
         let text = self.to_text(&mut budget).map_err(|error| *error.at(0))?;
         Ok(text.lossy().into_owned())
     }
@@ -100,13 +100,13 @@ impl Value<'_> {
     /// What comes unchanged from an input keeps the digits of its integers and the order of
     /// its keys. `undefined` has no JSON and is an error.
     pub fn write_json(&self, out: &mut String) -> Result<(), Error> {
-        let mut budget = Budget::new(&Limits::default());
+        let mut budget = Budget::for_output(self.depth() > 0);
         json::write_output(self, out, &mut budget).map_err(|error| *error.at(0))
     }
 
     /// The value as plain JSON, as [`write_json`](Self::write_json) would write it.
     pub fn to_json(&self) -> Result<Json, Error> {
-        let mut budget = Budget::new(&Limits::default());
+        let mut budget = Budget::for_output(self.depth() > 0);
         json::to_json(self, &mut budget).map_err(|error| *error.at(0))
     }
 }

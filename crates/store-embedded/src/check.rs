@@ -25,6 +25,7 @@ impl EmbeddedStore {
                 store: self,
                 connection,
                 damage: Vec::new(),
+                labels: 0,
             };
             match run {
                 Some(run) => check.run(run)?,
@@ -40,6 +41,8 @@ struct Check<'a> {
     store: &'a EmbeddedStore,
     connection: &'a Connection,
     damage: Vec<Damage>,
+    /// Labels of the rows seen so far.
+    labels: i64,
 }
 
 impl Check<'_> {
@@ -110,8 +113,13 @@ impl Check<'_> {
         let connection = self.connection;
         let log = self.log(run);
         self.note(log.map_err(|fault| fault.about(run).into()))?;
+        let row = log::row(connection, run).and_then(|row| match row {
+            Some(row) => query::check_labels(connection, &row),
+            None => Ok(0),
+        });
+        self.labels += *row.as_ref().unwrap_or(&0);
         let parts = [
-            log::row(connection, run).map(drop),
+            row.map(drop),
             query::resources(connection, run).map(drop),
             inbox::items(connection, run).map(drop),
         ];
@@ -140,6 +148,11 @@ impl Check<'_> {
         let stored = count("SELECT count(*) FROM record")?;
         if stored != expected {
             let reason = format!("{stored} records are stored, the heads name {expected}");
+            return Err(error::damage(reason).into());
+        }
+        let labels = count("SELECT count(*) FROM label")?;
+        if self.damage.is_empty() && labels != self.labels {
+            let reason = format!("{labels} labels are stored, the rows have {}", self.labels);
             return Err(error::damage(reason).into());
         }
         Ok(())

@@ -51,22 +51,18 @@ fn status(row: &Row<'_>, at: usize) -> rusqlite::Result<RunStatus> {
         .ok_or(rusqlite::Error::IntegralValueOutOfRange(at, code))
 }
 
-/// Labels as JSON, keys in order; `None` if there are none.
-pub(crate) fn labels_text(labels: &BTreeMap<Box<str>, Box<str>>) -> Option<String> {
-    if labels.is_empty() {
-        return None;
-    }
-    let text: Vec<String> = labels.iter().map(|(k, v)| label_text(k, v)).collect();
-    Some(format!("{{{}}}", text.join(",")))
+/// Labels as they are stored.
+pub(crate) type Labels = BTreeMap<Box<str>, Box<str>>;
+
+/// Labels as JSON; `None` if there are none.
+pub(crate) fn labels_text(labels: &Labels) -> Option<String> {
+    let pairs = labels
+        .iter()
+        .map(|(key, value)| (key.to_string(), serde_json::Value::from(&**value)));
+    (!labels.is_empty()).then(|| serde_json::Value::Object(pairs.collect()).to_string())
 }
 
-/// One label as it stands in [`labels_text`].
-pub(crate) fn label_text(key: &str, value: &str) -> String {
-    let quoted = |text: &str| serde_json::Value::from(text).to_string();
-    format!("{}:{}", quoted(key), quoted(value))
-}
-
-fn labels(row: &Row<'_>, at: usize) -> rusqlite::Result<BTreeMap<Box<str>, Box<str>>> {
+pub(crate) fn labels(row: &Row<'_>, at: usize) -> rusqlite::Result<Labels> {
     let Some(text) = row.get_ref(at)?.as_str_or_null()? else {
         return Ok(BTreeMap::new());
     };
@@ -181,7 +177,7 @@ pub(crate) fn run_sum(row: &RunRow) -> Sum {
 }
 
 /// The columns that [`run_row`] reads.
-pub(crate) const RUN_COLUMNS: &str = "run, status, version, priority, created_at, started_at, \
+pub(crate) const RUN_COLUMNS: &str = "run.run, status, version, priority, created_at, started_at, \
      ended_at, wake_at, tenant, workflow, request_id, error_code, parent, labels, sum";
 
 pub(crate) fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
@@ -212,13 +208,25 @@ pub(crate) fn indexed(row: &RunRow) -> Indexed {
         status: status_code(row.status),
         tenant: row.tenant.clone(),
         workflow: row.workflow.clone(),
+        labels: row.labels.clone(),
+    }
+}
+
+impl Indexed {
+    /// Whether a row has the same place in the indexes.
+    pub(crate) fn holds(&self, row: &RunRow) -> bool {
+        self.status == status_code(row.status)
+            && self.workflow == row.workflow
+            && self.tenant == row.tenant
+            && self.labels == row.labels
     }
 }
 
 /// See [`indexed`].
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Indexed {
     pub(crate) status: i64,
     pub(crate) tenant: Option<Box<str>>,
     pub(crate) workflow: Box<str>,
+    pub(crate) labels: Labels,
 }

@@ -11,7 +11,7 @@ use windlass_store::Error;
 
 use crate::blob::{sync_directory, sync_failed};
 use crate::error::{Fault, damaged_file, from_io, from_sqlite};
-use crate::journal::{self, Journal};
+use crate::journal::Journal;
 use crate::wal::{PAGE, Scan};
 use crate::writer::Handle;
 
@@ -24,8 +24,8 @@ pub(crate) const APPLICATION_ID: u32 = 0x576e_646c;
 /// Counts changes of `schema.sql`.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
 
-/// A log longer than this is copied into the database when it is opened, so that opening
-/// it the next time reads little.
+/// A log longer than this is copied into the database by the writer as its first work, so
+/// that opening it the next time reads little. Reading need not wait for it.
 const CHECKPOINT_FRAMES_AT_OPEN: u64 = 1024;
 
 /// Prepared statements a connection keeps; there are fewer than this.
@@ -167,11 +167,12 @@ fn check_identity(application: u32, version: u32) -> Result<(), Error> {
 
 /// Opens the writing connection and starts the writer on it.
 pub(crate) fn start_writer(layout: &Layout, scan: Scan, durable: bool) -> Result<Handle, Error> {
-    let (connection, journal) = open_writer(layout, scan, durable).map_err(Fault::into_error)?;
-    Handle::start(connection, journal)
+    let (connection, journal) = open_writer(layout, durable).map_err(Fault::into_error)?;
+    let checkpoint = scan.committed > CHECKPOINT_FRAMES_AT_OPEN;
+    Handle::start(connection, journal, checkpoint)
 }
 
-fn open_writer(layout: &Layout, scan: Scan, durable: bool) -> Result<(Connection, Journal), Fault> {
+fn open_writer(layout: &Layout, durable: bool) -> Result<(Connection, Journal), Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(&layout.database, flags)?;
     settings(&connection)?;
@@ -189,9 +190,6 @@ fn open_writer(layout: &Layout, scan: Scan, durable: bool) -> Result<(Connection
     }
     check_versions(&connection)?;
     let journal = Journal::watch(&mut connection, &layout.log, durable)?;
-    if scan.committed > CHECKPOINT_FRAMES_AT_OPEN {
-        journal::checkpoint(&connection)?;
-    }
     Ok((connection, journal))
 }
 

@@ -8,8 +8,9 @@ use std::thread::{self, JoinHandle};
 use windlass_store::{Blob, Error};
 
 use crate::blob;
+use crate::error::Fault;
 use crate::queue::{self, Queue, Reply, Submitted};
-use crate::writer::{Job, Outcome};
+use crate::writer::{Job, Outcome, Session};
 
 /// Values to write, and where to go from there.
 pub(crate) struct Parcel {
@@ -82,6 +83,27 @@ fn carry(directory: &Path, durable: bool, parcel: Parcel) {
         .try_for_each(|blob| blob::write_file(directory, blob, durable));
     match written {
         Ok(()) => parcel.next.push_blocking(parcel.job),
+        // The writer must hear of a failed sync: it is the end for everybody.
+        Err(error @ Error::Fatal(_)) => parcel.next.push_blocking(Box::new(Broken {
+            job: parcel.job,
+            error,
+        })),
         Err(error) => parcel.job.finish(Outcome::Undone(error)),
+    }
+}
+
+/// A job whose value could not be synced, on its way to stop the writer.
+struct Broken {
+    job: Box<dyn Job>,
+    error: Error,
+}
+
+impl Job for Broken {
+    fn execute(&mut self, _: &mut Session<'_>) -> Result<(), Fault> {
+        Err(self.error.clone().into())
+    }
+
+    fn finish(self: Box<Self>, outcome: Outcome) {
+        self.job.finish(outcome);
     }
 }

@@ -5,7 +5,7 @@
 //! the `-shm` file: closing a second descriptor on those would drop SQLite's own locks.
 
 use std::fs::OpenOptions;
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rusqlite::Connection;
 use windlass_store::Error;
 
+use crate::blob::sync_failed;
 use crate::error::{Fault, from_io};
 
 /// Bytes of a frame in the log: a header and a page.
@@ -78,11 +79,11 @@ impl Journal {
         let used = 32 + self.frames.load(Ordering::Relaxed) * FRAME;
         self.length = self.length.max(used);
         if used >= self.checkpoint_at {
-            let complete = checkpoint(connection).map_err(Fault::into_error)?;
-            self.checkpoint_at = match complete {
-                true => CHECKPOINT_BYTES,
-                false => used + CHECKPOINT_STEP,
-            };
+            // A reader, or a full disk, may keep it from being complete.
+            self.checkpoint_at = used + CHECKPOINT_STEP;
+            if checkpoint(connection).map_err(Fault::into_error)? {
+                self.checkpoint_at = CHECKPOINT_BYTES;
+            }
         } else if self.commits >= COMMITS_BEFORE_GROWTH
             && self.length < CHECKPOINT_BYTES
             && used + ROOM > self.length
@@ -107,16 +108,17 @@ impl Journal {
                 file.write_all(&zeros[..usize::try_from(part).unwrap_or(0)])?;
                 left -= part;
             }
-            if self.durable {
-                file.sync_all()
-            } else {
-                Ok(())
-            }
+            Ok(file)
         };
-        let grown = attempt();
+        let grown = attempt().map_err(|error: io::Error| from_io(&self.path, &error));
         // Whatever happened, do not try again before the log has used what it has.
         self.length = target;
-        grown.map_err(|error| from_io(&self.path, &error))
+        let file = grown?;
+        if self.durable {
+            file.sync_all()
+                .map_err(|error| sync_failed(&self.path, &error))?;
+        }
+        Ok(())
     }
 }
 

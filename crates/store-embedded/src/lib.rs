@@ -17,6 +17,7 @@
 //! Everything is durable when its future is ready, and not before. It does not know what
 //! records mean, nor any engine.
 
+mod backup;
 mod blob;
 mod catalogue;
 mod check;
@@ -36,6 +37,7 @@ mod store;
 mod wal;
 mod writer;
 
+pub use backup::{Progress, restore};
 pub use lock::Holder;
 pub use store::{EmbeddedStore, Opened, Options};
 pub use windlass_store::Error as OpenError;

@@ -22,11 +22,12 @@ const REMEMBERED: usize = 1 << 16;
 #[derive(Default)]
 pub(crate) struct Heads(HashMap<RunId, Entry>);
 
-struct Entry {
-    number: i64,
-    head: Head,
+/// What the writer must know of a run to extend it.
+pub(crate) struct Entry {
+    pub(crate) number: i64,
+    pub(crate) head: Head,
     /// `None` for a run without a row.
-    indexed: Option<Indexed>,
+    pub(crate) indexed: Option<Indexed>,
 }
 
 impl Heads {
@@ -57,9 +58,11 @@ impl Heads {
     }
 }
 
-fn find(connection: &Connection, run: RunId) -> Result<Option<Entry>, Fault> {
+/// The run's entry in the table.
+pub(crate) fn find(connection: &Connection, run: RunId) -> Result<Option<Entry>, Fault> {
     let mut statement = connection.prepare_cached(
-        "SELECT sequence, append_id, chain, number, status, tenant, workflow FROM run WHERE run = ?",
+        "SELECT sequence, append_id, chain, number, status, tenant, workflow, labels \
+         FROM run WHERE run = ?",
     )?;
     let entry = statement.query_row([run.as_bytes()], |row| {
         let status: Option<i64> = row.get(4)?;
@@ -69,6 +72,7 @@ fn find(connection: &Connection, run: RunId) -> Result<Option<Entry>, Fault> {
                 status,
                 tenant: row.get(5)?,
                 workflow: row.get(6)?,
+                labels: codec::labels(row, 7)?,
             }),
         };
         Ok(Entry {
@@ -233,6 +237,7 @@ pub(crate) fn insert_row(
          priority, created_at, started_at, ended_at, wake_at, tenant, workflow, request_id, \
          error_code, parent, labels, sum) \
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    query::label(connection, run, &row.labels)?;
     Ok(connection.prepare_cached(SQL)?.insert(params![
         run.as_bytes(),
         signed(head.sequence),
@@ -265,8 +270,8 @@ fn move_head(
     const SQL: &str = "UPDATE run SET sequence = ?, append_id = ?, chain = ? \
          WHERE number = ? AND sequence = ? AND chain = ?";
     let moved = match &append.row {
-        Some(row) if entry.indexed.as_ref() != Some(&codec::indexed(row)) => {
-            let moved = update_row(connection, entry.number, append.head, next, row)?;
+        Some(row) if !entry.indexed.as_ref().is_some_and(|old| old.holds(row)) => {
+            let moved = update_row(connection, entry, next, row)?;
             entry.indexed = Some(codec::indexed(row));
             moved
         }
@@ -291,8 +296,7 @@ fn move_head(
 /// Updates head and row, every column of it.
 pub(crate) fn update_row(
     connection: &Connection,
-    number: i64,
-    head: Head,
+    entry: &Entry,
     next: Head,
     row: &RunRow,
 ) -> Result<usize, Fault> {
@@ -300,13 +304,20 @@ pub(crate) fn update_row(
          version = ?8, priority = ?9, created_at = ?10, started_at = ?11, ended_at = ?12, \
          wake_at = ?13, tenant = ?14, workflow = ?15, request_id = ?16, error_code = ?17, \
          parent = ?18, labels = ?19, sum = ?20 WHERE number = ?4 AND sequence = ?5 AND chain = ?6";
+    let old = entry.indexed.as_ref().map(|indexed| &indexed.labels);
+    if old != Some(&row.labels) {
+        if let Some(labels) = old {
+            query::unlabel(connection, row.run, labels)?;
+        }
+        query::label(connection, row.run, &row.labels)?;
+    }
     Ok(connection.prepare_cached(SQL)?.execute(params![
         signed(next.sequence),
         signed(next.append_id),
         next.chain,
-        number,
-        signed(head.sequence),
-        head.chain,
+        entry.number,
+        signed(entry.head.sequence),
+        entry.head.chain,
         codec::status_code(row.status),
         row.version,
         row.priority,
@@ -501,7 +512,7 @@ impl Walk {
 
 /// A run's row.
 pub(crate) fn row(connection: &Connection, run: RunId) -> Result<Option<RunRow>, Fault> {
-    let sql = format!("SELECT {RUN_COLUMNS} FROM run WHERE run = ? AND status IS NOT NULL");
+    let sql = format!("SELECT {RUN_COLUMNS} FROM run WHERE run.run = ? AND status IS NOT NULL");
     let mut statement = connection.prepare_cached(&sql)?;
     let row = statement.query_row([run.as_bytes()], codec::run_row);
     Ok(row.optional()?)

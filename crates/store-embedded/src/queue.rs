@@ -8,10 +8,14 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 /// Jobs that may wait. A shard has one batch in flight, so this is far more than there
 /// are shards, and small enough that a stuck disk shows as waiting callers, not memory.
 const CAPACITY: usize = 1024;
+
+/// How long the consumer looks for more before it sleeps; a small part of one sync.
+const LOOK_AROUND: Duration = Duration::from_micros(30);
 
 /// Many producers, one consumer that takes everything at once.
 pub(crate) struct Queue<T> {
@@ -25,6 +29,8 @@ struct State<T> {
     /// Futures that found the queue full.
     waiting: Vec<Waker>,
     sleeping: bool,
+    /// Threads that sleep because the queue is full.
+    blocked: usize,
     closed: bool,
 }
 
@@ -35,6 +41,7 @@ impl<T> Queue<T> {
                 items: VecDeque::new(),
                 waiting: Vec::new(),
                 sleeping: false,
+                blocked: 0,
                 closed: false,
             }),
             filled: Condvar::new(),
@@ -70,25 +77,24 @@ impl<T> Queue<T> {
     pub(crate) fn push_blocking(&self, item: T) {
         let mut state = self.lock();
         while state.items.len() >= CAPACITY && !state.closed {
+            state.blocked += 1;
             state = self
                 .drained
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
+            state.blocked -= 1;
         }
-        drop(state);
-        // Another producer may have been faster; then the queue is over its bound by
-        // the number of such threads, of which there is one.
-        let mut state = self.lock();
         if !state.closed {
             state.items.push_back(item);
             state.sleeping = false;
+            drop(state);
             self.filled.notify_one();
         }
     }
 
     /// Everything that waits, at least one item; `None` once closed and empty.
     pub(crate) fn take(&self) -> Option<VecDeque<T>> {
-        let mut state = self.lock();
+        let mut state = self.look_around();
         while state.items.is_empty() {
             if state.closed {
                 return None;
@@ -102,12 +108,31 @@ impl<T> Queue<T> {
         state.sleeping = false;
         let items = std::mem::take(&mut state.items);
         let waiting = std::mem::take(&mut state.waiting);
+        let blocked = state.blocked > 0;
         drop(state);
-        self.drained.notify_all();
+        if blocked {
+            self.drained.notify_all();
+        }
         for waker in waiting {
             waker.wake();
         }
         Some(items)
+    }
+
+    /// Looks for items for a moment before the consumer goes to sleep: the answer to one
+    /// append is often the reason for the next, and waking a thread costs more than that.
+    fn look_around(&self) -> MutexGuard<'_, State<T>> {
+        let deadline = Instant::now() + LOOK_AROUND;
+        loop {
+            let state = self.lock();
+            if !state.items.is_empty() || state.closed || Instant::now() >= deadline {
+                return state;
+            }
+            drop(state);
+            for _ in 0..50 {
+                std::hint::spin_loop();
+            }
+        }
     }
 
     /// Lets the consumer finish what waits and stop; later items are dropped.

@@ -28,6 +28,15 @@ CREATE TABLE run (
 CREATE INDEX run_by_status ON run (status, run) WHERE status IS NOT NULL;
 CREATE INDEX run_by_workflow ON run (workflow, status, run) WHERE status IS NOT NULL;
 CREATE INDEX run_by_tenant ON run (tenant, run) WHERE tenant IS NOT NULL;
+CREATE INDEX run_by_created ON run (created_at) WHERE status IS NOT NULL;
+
+-- The labels of the rows, to find runs by.
+CREATE TABLE label (
+  key TEXT NOT NULL,
+  value TEXT NOT NULL,
+  run BLOB NOT NULL,
+  PRIMARY KEY (key, value, run)
+) WITHOUT ROWID;
 
 -- The log. The key is the run's number << 32 | sequence: the records of a run lie side by
 -- side, and a rowid table keeps its inner pages free of payload.

@@ -77,7 +77,7 @@ impl EmbeddedStore {
     /// with the holder's name. Damage, a newer version and a foreign file are refused here,
     /// and nothing is changed.
     pub fn open(directory: &Path, options: Options) -> Result<Opened, Error> {
-        connect::prepare_directory(directory, options.create)?;
+        connect::prepare_directory(directory, options.create && options.exclusive)?;
         let layout = Layout::of(directory);
         if !options.create && !layout.database.exists() {
             return Err(connect::missing(directory));

@@ -104,7 +104,7 @@ fn scan_reader(reader: &mut impl Read, name: &str) -> Result<Scan, Problem> {
             scan.committed = number;
             scan.commits += 1;
         }
-        if !valid && commit && of_frame == current && of_frame != (0, 0) {
+        if !valid && commit && alike(of_frame, current) {
             lost += 1;
         }
     }
@@ -115,6 +115,12 @@ fn scan_reader(reader: &mut impl Read, name: &str) -> Result<Scan, Problem> {
         }
         _ => Ok(scan),
     }
+}
+
+/// Whether a frame was written since the log was last reset. Both salts change then, so one
+/// that is still the same tells that the other is damaged.
+fn alike(salts: (u32, u32), current: (u32, u32)) -> bool {
+    salts != (0, 0) && (salts.0 == current.0 || salts.1 == current.1)
 }
 
 /// Fills the buffer; `false` if the file ends before.

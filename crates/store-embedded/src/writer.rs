@@ -12,7 +12,7 @@ use rusqlite::Connection;
 use windlass_store::Error;
 
 use crate::error::Fault;
-use crate::journal::Journal;
+use crate::journal::{self, Journal};
 use crate::log::Heads;
 use crate::queue::Queue;
 
@@ -86,8 +86,12 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// Starts the thread on a prepared connection.
-    pub(crate) fn start(connection: Connection, journal: Journal) -> Result<Self, Error> {
+    /// Starts the thread on a prepared connection; its first work may be a checkpoint.
+    pub(crate) fn start(
+        connection: Connection,
+        journal: Journal,
+        checkpoint: bool,
+    ) -> Result<Self, Error> {
         let queue = Arc::new(Queue::new());
         let failed = Arc::new(AtomicBool::new(false));
         let mut writer = Writer {
@@ -102,6 +106,9 @@ impl Handle {
             .name("windlass-writer".into())
             .spawn(move || {
                 let _close = CloseOnExit(&jobs);
+                if checkpoint {
+                    writer.checkpoint();
+                }
                 writer.run(&jobs);
             })
             .map_err(|error| Error::Unavailable(format!("no writer thread: {error}")))?;
@@ -167,10 +174,20 @@ impl Writer {
             Outcome::Unknown(error) => finish(jobs, &Outcome::Unknown(error)),
             Outcome::Undone(_) => self.one_by_one(jobs),
         }
-        if self.fatal.is_none()
-            && let Err(error) = self.journal.tend(&self.connection)
-            && matches!(error, Error::Fatal(_))
-        {
+        if self.fatal.is_none() {
+            let tended = self.journal.tend(&self.connection);
+            self.note(tended);
+        }
+    }
+
+    fn checkpoint(&mut self) {
+        let done = journal::checkpoint(&self.connection);
+        self.note(done.map(drop).map_err(Fault::into_error));
+    }
+
+    /// Housekeeping that failed is tried again later, unless a sync failed.
+    fn note(&mut self, result: Result<(), Error>) {
+        if let Err(error @ Error::Fatal(_)) = result {
             self.fail(error);
         }
     }

@@ -1,5 +1,8 @@
 //! The embedded store passes the suite that every backend passes.
 
+// The helpers of a test stop it like the test itself.
+#![allow(clippy::unwrap_used)]
+
 use windlass_store::conformance::{self, Backend};
 use windlass_store_embedded::{EmbeddedStore, Options};
 

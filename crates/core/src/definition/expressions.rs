@@ -1,5 +1,6 @@
 //! Compiles the expressions and templates of a definition to see what is wrong
-//! with them and which nodes they name. Each distinct source is compiled once.
+//! with them and which nodes they name. Expressions and short templates that are
+//! written again and again are compiled once.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -7,6 +8,7 @@ use std::rc::Rc;
 
 use windlass_expr::{Expression, Limits, Problem, Reference, Scope, Template};
 
+use super::codes;
 use super::scope::{self, BodyNames, DATA};
 
 /// Where in a definition a source stands, which decides the names it may use.
@@ -46,6 +48,14 @@ pub(crate) struct Wrong {
     pub(crate) pointer: String,
     pub(crate) problem: Problem,
 }
+
+/// Longer templates are hardly ever written twice, and remembering them costs
+/// more than it saves.
+const SHORT: usize = 96;
+
+/// How many expressions one template may hold. Each may be wrong, and a document
+/// of nothing else must not become gigabytes of problems.
+const MAX_EXPRESSIONS: usize = 10_000;
 
 /// Names of bodies by their number, so that sources are told apart cheaply.
 pub(crate) type NamesId = usize;
@@ -137,8 +147,12 @@ impl<'d> Checker<'d> {
             return Rc::clone(&self.constant);
         }
         let key = (names, site, json);
-        if let Some(known) = self.templates.get(&key) {
+        let remember = json.len() <= SHORT;
+        if remember && let Some(known) = self.templates.get(&key) {
             return Rc::clone(known);
+        }
+        if json.matches("{{").count() > MAX_EXPRESSIONS {
+            return Rc::new(too_many());
         }
         let scope = scope_of(&mut self.scopes, &self.names, names, site);
         let checked = match Template::compile(json, scope, &self.limits) {
@@ -166,8 +180,26 @@ impl<'d> Checker<'d> {
             },
         };
         let checked = Rc::new(checked);
-        self.templates.insert(key, Rc::clone(&checked));
+        if remember {
+            self.templates.insert(key, Rc::clone(&checked));
+        }
         checked
+    }
+}
+
+fn too_many() -> Checked {
+    Checked {
+        nodes: Vec::new(),
+        problems: vec![Wrong {
+            pointer: String::new(),
+            problem: Problem {
+                code: codes::EXPRESSION_LIMIT,
+                message: format!("the template holds more than {MAX_EXPRESSIONS} expressions"),
+                start: 0,
+                end: 1,
+                suggestion: None,
+            },
+        }],
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) trait Positions {
     fn positions(&self, ranges: &[Range<usize>]) -> Vec<Position>;
 }
 
-/// A file that is the JSON text itself, after `skipped` bytes of byte order mark.
+/// A file that is the JSON text itself.
 pub(crate) struct Plain<'t>(pub(crate) &'t str);
 
 impl Positions for Plain<'_> {
@@ -103,6 +103,9 @@ pub(crate) struct Placing<'a> {
 impl Placing<'_> {
     /// The errors and warnings as problems, each list sorted by place and bounded.
     pub(crate) fn place(&self, findings: Findings) -> (Vec<Problem>, Vec<Problem>) {
+        if findings.errors.is_empty() && findings.warnings.is_empty() {
+            return (Vec::new(), Vec::new());
+        }
         let pointers = findings
             .errors
             .iter()

@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use serde::Serialize;
+
 /// At most this many problems of a definition are reported; a last one counts the rest.
 pub const MAX_PROBLEMS: usize = 100;
 
@@ -12,7 +14,8 @@ pub const MAX_PROBLEMS: usize = 100;
 pub(crate) const KEPT: usize = 1000;
 
 /// Whether a problem prevents publishing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Severity {
     /// The definition is refused.
     Error,
@@ -21,7 +24,8 @@ pub enum Severity {
 }
 
 /// One problem of a definition, with its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Problem {
     /// A stable code; see [`codes`](super::codes).
     pub code: &'static str,
@@ -90,6 +94,14 @@ impl Findings {
             Severity::Error => self.errors.len() >= KEPT,
             Severity::Warning => self.warnings.len() >= KEPT,
         }
+    }
+
+    /// Only counts an error where no more are kept, and says so: a document with
+    /// millions of problems is not worth millions of messages.
+    pub(crate) fn only_counts(&mut self) -> bool {
+        let full = self.errors.len() > KEPT;
+        self.more_errors += usize::from(full);
+        full
     }
 
     /// Records an error.

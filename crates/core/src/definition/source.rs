@@ -96,3 +96,23 @@ pub struct Options<'a> {
     /// The known actions; an action that is not among them is a warning.
     pub known_actions: Option<&'a BTreeSet<String>>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_format_follows_from_the_name_or_else_the_text() {
+        for (name, text, format) in [
+            ("flow.json", "id: a", Format::Json),
+            ("a/flow.YAML", "{}", Format::Yaml),
+            ("flow.yml", "{}", Format::Yaml),
+            ("-", " \n{ \"id\": 1 }", Format::Json),
+            ("-", "\u{FEFF}{}", Format::Json),
+            ("flow.txt", "id: a", Format::Yaml),
+            ("json", "", Format::Yaml),
+        ] {
+            assert_eq!(Source::new(name, text.as_bytes()).format, format, "{name}");
+        }
+    }
+}

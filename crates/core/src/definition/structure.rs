@@ -112,6 +112,9 @@ impl<'t, 'f> Structure<'t, 'f> {
     }
 
     fn wrong_type(&mut self, shape: Shape, found: &str, span: Range<usize>) {
+        if self.findings.only_counts() {
+            return self.refuse();
+        }
         let expected = expectation(self.shapes.kind(shape));
         let message = match self.frames.last() {
             Some(Frame { key: Some(key), .. }) => {
@@ -128,6 +131,9 @@ impl<'t, 'f> Structure<'t, 'f> {
     }
 
     fn invalid(&mut self, code: &'static str, message: String, span: Range<usize>) {
+        if self.findings.only_counts() {
+            return;
+        }
         let pointer = self.pointer();
         self.findings
             .error(code, message, pointer)
@@ -230,6 +236,9 @@ impl<'t, 'f> Structure<'t, 'f> {
     }
 
     fn unknown_key(&mut self, key: &Key<'t>) {
+        if self.findings.only_counts() {
+            return;
+        }
         let Some(frame) = self.frames.last() else {
             return;
         };
@@ -253,6 +262,9 @@ impl<'t, 'f> Structure<'t, 'f> {
     }
 
     fn duplicate_key(&mut self, key: &Key<'t>) {
+        if self.findings.only_counts() {
+            return;
+        }
         let message = format!("the key '{}' is given twice", shortened(&key.text));
         let pointer = self.pointer();
         self.findings
@@ -361,7 +373,7 @@ impl<'t> Sink<'t> for Structure<'t, '_> {
                 frame.expected = Shape::ANY;
             }
             frame.optional = true;
-            twice |= frame.is_repeated(&key.text);
+            twice |= frame.is_repeated(key.text.clone());
         }
         frame.cut = unknown || twice;
         if unknown {
@@ -389,18 +401,18 @@ impl<'t> Sink<'t> for Structure<'t, '_> {
 
 impl<'t> Frame<'t> {
     /// Remembers a key of a free object, and says whether it was there before.
-    fn is_repeated(&mut self, key: &Cow<'t, str>) -> bool {
+    fn is_repeated(&mut self, key: Cow<'t, str>) -> bool {
         if self.many_keys.is_empty() {
-            if self.keys.contains(key) {
+            if self.keys.contains(&key) {
                 return true;
             }
-            self.keys.push(key.clone());
+            self.keys.push(key);
             if self.keys.len() > FEW_KEYS {
                 self.many_keys = self.keys.drain(..).collect();
             }
             return false;
         }
-        !self.many_keys.insert(key.clone())
+        !self.many_keys.insert(key)
     }
 }
 

@@ -23,7 +23,8 @@ pub enum Change {
     Ready(NodeIndex),
     /// A node waits for its next attempt until this time.
     Waiting(NodeIndex, Millis),
-    /// A node has ended.
+    /// A node has ended; or its open attempt was let go (`Cancelled`) because a reattempt
+    /// of a node before it makes it wait again.
     Ended(NodeIndex, NodeStatus),
     /// A node that is with a worker is told to stop.
     StopAsked(NodeIndex),
@@ -63,7 +64,6 @@ impl Run {
                 exempt: false,
                 attempt: 0,
                 first_attempt: 0,
-                unstarted: false,
                 deliveries: 0,
                 unresolved: plan.incoming(node).len() as u32,
                 value: None,
@@ -162,18 +162,18 @@ impl Run {
                 let running = self.running_nodes(stopping)?;
                 self.stopping(stopping, &running, changes);
             }
+            Event::GraceEnded {} if self.stop.is_none() => {
+                return self.corrupt("a grace ended that nobody was given");
+            }
             Event::GraceEnded {} => self.give_up(changes),
-            Event::Paused(_) => self.status = RunStatus::Paused,
-            Event::Resumed(_) => self.status = RunStatus::Running,
+            Event::Paused(_) => self.turn(RunStatus::Running, RunStatus::Paused)?,
+            Event::Resumed(_) => self.turn(RunStatus::Paused, RunStatus::Running)?,
             Event::Reattempted { nodes, .. } => {
                 let nodes = nodes
                     .iter()
-                    .map(|node| self.node(node))
+                    .map(|node| self.ended_badly(node))
                     .collect::<Result<Vec<_>, _>>()?;
-                if self.status.is_final() {
-                    self.clock_from = Some(at);
-                }
-                self.reopen(&nodes, changes);
+                self.reopen(&nodes, at, changes);
             }
             Event::Recovered {} => self.recovered_by_another(changes),
             Event::Warning { .. } => {}
@@ -258,6 +258,22 @@ impl Run {
             record: self.records + 1,
             reason: format!("the graph has no node '{path}'"),
         })
+    }
+
+    fn ended_badly(&self, path: &str) -> Result<NodeIndex, Corrupt> {
+        let node = self.node(path)?;
+        match self.node_status(node) {
+            NodeStatus::Failed | NodeStatus::Cancelled => Ok(node),
+            status => self.corrupt(&format!("'{path}' was tried again when it was {status}")),
+        }
+    }
+
+    fn turn(&mut self, from: RunStatus, to: RunStatus) -> Result<(), Corrupt> {
+        if self.status != from {
+            return self.corrupt(&format!("the run became {to} when it was {}", self.status));
+        }
+        self.status = to;
+        Ok(())
     }
 
     fn open_node(&self, path: &str, attempt: u32) -> Result<NodeIndex, Corrupt> {

@@ -148,8 +148,8 @@ impl Run {
                 "run" => Some(Slot::Own(self.run_value(place.node))),
                 "now" => Some(Slot::Own(Value::String(place.now.to_string()))),
                 "uuid" => Some(Slot::Own(Value::String(self.uuid(place.node)))),
-                "output" => place.output.map(|value| Slot::Borrowed(value)),
-                "error" => place.error.map(|value| Slot::Borrowed(value)),
+                "output" => place.output.map(Slot::Borrowed),
+                "error" => place.error.map(Slot::Borrowed),
                 _ => None,
             },
         }

@@ -7,7 +7,7 @@ use super::apply::Change;
 use crate::definition::{FailurePolicy, When};
 use crate::event::StopCause;
 use crate::plan::{EdgeIndex, EdgeKind, NodeIndex};
-use crate::routing::{self, EdgeState, Joined, Union, Verdict};
+use crate::routing::{self, EdgeState, Joined, NodeSet, Union, Verdict};
 use crate::status::NodeStatus;
 
 impl Run {
@@ -37,8 +37,10 @@ impl Run {
             self.node_status(node),
             NodeStatus::Queued | NodeStatus::Waiting
         );
-        let state = &mut self.nodes[node as usize];
-        state.unstarted = status == NodeStatus::Cancelled && waited && !state.stopping;
+        if status == NodeStatus::Cancelled && waited && !self.state(node).stopping {
+            // Nobody began the open attempt, so its number is not used up.
+            self.nodes[node as usize].attempt -= 1;
+        }
         self.set_status(node, status);
         self.due.remove(&node);
         self.nodes[node as usize].stopping = false;
@@ -138,8 +140,9 @@ impl Run {
         }
     }
 
-    /// The table of §2, and two rules of stopping: what is already let go is not asked
-    /// about, and the failure routes of nodes that fail during the grace do not start.
+    /// The table of §2, and one rule of stopping: the failure routes of nodes that fail
+    /// during the grace do not start. Edges into nodes that were let go resolve like all
+    /// others: a reattempt of those nodes goes by what their parents came to.
     fn verdict(&self, node: NodeIndex, index: EdgeIndex) -> Verdict {
         let edge = self.plan.edge(index);
         let verdict = routing::verdict(self.node_status(node), edge.when);
@@ -151,8 +154,6 @@ impl Run {
             && !self.state(node).exempt;
         if fails_in_grace {
             Verdict::Lost
-        } else if self.node_status(edge.target).is_final() {
-            Verdict::NotTaken
         } else {
             verdict
         }
@@ -181,8 +182,30 @@ impl Run {
         ended: &mut Vec<NodeIndex>,
         changes: &mut Vec<Change>,
     ) {
+        let incoming = self.plan.incoming(node).iter().copied();
+        let (any_taken, lost, recovered) = self.gather(incoming);
+        match routing::join(any_taken, lost, recovered) {
+            Joined::Skipped => self.mark_ended(node, NodeStatus::Skipped, ended, changes),
+            Joined::Blocked(by) => {
+                self.blocked_by.insert(node, by);
+                self.mark_ended(node, NodeStatus::Blocked, ended, changes);
+            }
+            Joined::Ready(set) => {
+                if let Some(set) = set {
+                    self.recovered.insert(node, set);
+                }
+                self.make_ready(node, changes);
+            }
+        }
+    }
+
+    /// What these edges bring: whether one is taken, what is lost, what is recovered.
+    pub(crate) fn gather(
+        &self,
+        edges: impl Iterator<Item = EdgeIndex>,
+    ) -> (bool, NodeSet, NodeSet) {
         let (mut any_taken, mut lost, mut recovered) = (false, Union::default(), Union::default());
-        for &index in self.plan.incoming(node) {
+        for index in edges {
             let edge = self.plan.edge(index);
             let parent = self.node_status(edge.source);
             match self.edge_state(index) {
@@ -202,19 +225,7 @@ impl Run {
                 EdgeState::NotTaken | EdgeState::Unresolved => {}
             }
         }
-        match routing::join(any_taken, lost.finish(), recovered.finish()) {
-            Joined::Skipped => self.mark_ended(node, NodeStatus::Skipped, ended, changes),
-            Joined::Blocked(by) => {
-                self.blocked_by.insert(node, by);
-                self.mark_ended(node, NodeStatus::Blocked, ended, changes);
-            }
-            Joined::Ready(set) => {
-                if let Some(set) = set {
-                    self.recovered.insert(node, set);
-                }
-                self.make_ready(node, changes);
-            }
-        }
+        (any_taken, lost.finish(), recovered.finish())
     }
 
     /// Opens a node's next attempt, or holds it until its level begins.
@@ -231,7 +242,6 @@ impl Run {
         state.attempt += 1;
         state.first_attempt = state.attempt;
         state.deliveries = 0;
-        state.unstarted = false;
         self.set_status(node, NodeStatus::Queued);
         changes.push(Change::Ready(node));
     }

@@ -81,8 +81,6 @@ pub(crate) struct NodeState {
     pub(crate) attempt: u32,
     /// The attempt with which the present retry budget began.
     pub(crate) first_attempt: u32,
-    /// It was let go before its last attempt was handed out.
-    pub(crate) unstarted: bool,
     /// How often the open attempt was handed out again after a crash.
     pub(crate) deliveries: u32,
     /// Incoming edges that have not resolved.
@@ -160,7 +158,7 @@ impl Run {
     pub fn attempts(&self, node: NodeIndex) -> u32 {
         let state = &self.nodes[node as usize];
         let waits = matches!(state.status, NodeStatus::Waiting | NodeStatus::Queued);
-        state.attempt - u32::from(waits || state.unstarted)
+        state.attempt - u32::from(waits)
     }
 
     /// Where a node's output or error is kept.
@@ -231,7 +229,8 @@ impl Run {
         self.stop.as_ref().map(|stop| &stop.hand)
     }
 
-    /// When the run's own time is over.
+    /// When the run's own time is over. A run that had ended and is reattempted has it
+    /// anew: otherwise one that had timed out could never be tried again.
     pub fn timeout_at(&self) -> Option<Millis> {
         Some(self.clock_from?.plus(self.plan.run_timeout_ms()?))
     }

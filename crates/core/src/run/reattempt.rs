@@ -7,8 +7,9 @@ use super::Run;
 use super::apply::Change;
 use crate::definition::When;
 use crate::event::StopCause;
-use crate::plan::NodeIndex;
-use crate::routing::EdgeState;
+use crate::id::Millis;
+use crate::plan::{EdgeIndex, NodeIndex};
+use crate::routing::{self, EdgeState, Joined};
 use crate::status::{NodeStatus, RunStatus};
 
 impl Run {
@@ -58,7 +59,7 @@ impl Run {
     }
 
     /// Opens attempt n + 1 of each node and computes anew everything after them.
-    pub(crate) fn reopen(&mut self, nodes: &[NodeIndex], changes: &mut Vec<Change>) {
+    pub(crate) fn reopen(&mut self, nodes: &[NodeIndex], at: Millis, changes: &mut Vec<Change>) {
         let mut again: BTreeSet<NodeIndex> = nodes.iter().copied().collect();
         if self.stop_cause() == Some(StopCause::FailFast) {
             // What the failure had cancelled begins again with what failed.
@@ -66,21 +67,29 @@ impl Run {
         }
         let roots: Vec<NodeIndex> = again.iter().copied().collect();
         again.extend(self.after(&roots, |_| true));
-        self.status = RunStatus::Running;
-        self.finished = None;
-        self.ended_at = None;
+        if self.status.is_final() {
+            self.status = RunStatus::Running;
+            self.started_at.get_or_insert(at);
+            self.clock_from = Some(at);
+            self.finished = None;
+            self.ended_at = None;
+        }
         self.stop = None;
         self.stop_wanted = false;
         self.to_route.retain(|node| !again.contains(node));
         self.nodes.iter_mut().for_each(|node| node.exempt = false);
         for &node in &again {
-            self.forget_end(node);
+            self.forget_end(node, changes);
         }
         self.ask_again(&again, changes);
     }
 
-    /// Takes a node back to Pending and its outgoing edges to unresolved.
-    fn forget_end(&mut self, node: NodeIndex) {
+    /// Takes a node back to Pending and its outgoing edges to unresolved. An attempt that
+    /// is open is let go: it may be with a worker, so its number stays used.
+    fn forget_end(&mut self, node: NodeIndex, changes: &mut Vec<Change>) {
+        if self.is_open(node, self.attempt(node)) {
+            changes.push(Change::Ended(node, NodeStatus::Cancelled));
+        }
         if self.node_status(node).is_final() {
             let level = self.plan.level(node);
             if let Some(levels) = &mut self.levels {
@@ -123,25 +132,30 @@ impl Run {
         self.cascade(ended, changes);
     }
 
-    /// Nodes that were let go and hold back one of these: trying it again without them
-    /// would run it with a missing input.
+    /// Failed or cancelled nodes that hold back one of these and are not tried again
+    /// with it: without them it would be blocked once more. What a parent that is tried
+    /// again may still recover holds back nothing; a cancelled node is never recovered.
     pub fn held_back_by(&self, nodes: &[NodeIndex]) -> Vec<NodeIndex> {
         let mut again = self.after(nodes, |_| true);
         again.extend(nodes);
         if self.stop_cause() == Some(StopCause::FailFast) {
             again.extend(self.with_status(NodeStatus::Cancelled));
         }
-        let mut holding: Vec<NodeIndex> = nodes
-            .iter()
-            .filter(|&&node| self.attempts(node) == 0)
-            .flat_map(|&node| self.plan.incoming(node))
-            .filter(|&&edge| self.edge_state(edge) == EdgeState::Lost)
-            .map(|&edge| self.plan.edge(edge).source)
-            .filter(|source| !again.contains(source))
-            .collect();
-        holding.sort_unstable();
-        holding.dedup();
-        holding
+        let mut holding = BTreeSet::new();
+        for &node in nodes {
+            let is_kept = |edge: &EdgeIndex| !again.contains(&self.plan.edge(*edge).source);
+            let incoming = self.plan.incoming(node);
+            let may_recover = !incoming.iter().all(is_kept);
+            let kept = incoming.iter().copied().filter(is_kept);
+            let (_, lost, recovered) = self.gather(kept);
+            if let Joined::Blocked(by) = routing::join(true, lost, recovered) {
+                let holds = |node: &&NodeIndex| {
+                    !may_recover || self.node_status(**node) == NodeStatus::Cancelled
+                };
+                holding.extend(by.iter().filter(holds));
+            }
+        }
+        holding.into_iter().collect()
     }
 
     fn with_status(&self, status: NodeStatus) -> Vec<NodeIndex> {

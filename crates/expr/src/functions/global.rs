@@ -54,6 +54,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 /// Methods of booleans.
 pub(super) const METHODS: &[(&str, ScalarMethod)] = &[
+    ("hasOwnProperty", |_, _, _| Ok(Value::Bool(false))),
     ("toString", |run, value, _| {
         Ok(Value::String(value.to_text(run.budget)?))
     }),

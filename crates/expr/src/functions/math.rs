@@ -1,5 +1,6 @@
 //! `Math.*` but `random`. Powers and logarithms come from one portable library, so that a
-//! result does not depend on the machine.
+//! result does not depend on the machine. ECMA-262 leaves the last digit of those to the
+//! implementation (21.3.2), so it may differ from a given engine's.
 
 use super::{Function, function};
 use crate::convert::power;
@@ -68,7 +69,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     )),
     one!("Math.cos", libm::cos),
     one!("Math.cosh", libm::cosh),
-    one!("Math.exp", libm::exp),
+    one!("Math.exp", exponential),
     one!("Math.expm1", libm::expm1),
     one!("Math.floor", f64::floor),
     one!("Math.fround", |number| f64::from(number as f32)),
@@ -101,6 +102,15 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
     function("Math.hypot", hypot),
 ];
+
+/// The library's e is one digit off, which everybody would notice.
+fn exponential(number: f64) -> f64 {
+    if number == 1.0 {
+        std::f64::consts::E
+    } else {
+        libm::exp(number)
+    }
+}
 
 /// Halves go up, towards positive infinity, and the sign of zero is kept.
 fn round(number: f64) -> f64 {

@@ -10,6 +10,7 @@ use crate::value::Value;
 const FORMAT_STEPS: u64 = 16;
 
 pub(super) const METHODS: &[(&str, NumberMethod)] = &[
+    ("hasOwnProperty", |_, _, _| Ok(Value::Bool(false))),
     ("toExponential", to_exponential),
     ("toFixed", to_fixed),
     ("toPrecision", to_precision),

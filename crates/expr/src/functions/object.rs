@@ -23,7 +23,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("Array.isArray", |_, passed| {
         Ok(Value::Bool(matches!(passed.get(0), Value::Array(_))))
     }),
-    function("Array.of", |run, passed| run.list(passed.values.clone())),
+    function("Array.of", |run, passed| {
+        run.budget.build_many(passed.values.len(), ITEM_SIZE)?;
+        run.list(passed.values.clone())
+    }),
     Function {
         name: "Array.from",
         call: from,

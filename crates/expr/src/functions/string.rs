@@ -197,7 +197,8 @@ fn last_index_of<'a>(
     let needle = passed.get(0).to_text(run.budget)?;
     let from = passed.get(1).to_number(run.budget)?;
     let from = if from.is_nan() { f64::INFINITY } else { from };
-    let found = text.find_last(&needle, from.max(0.0) as usize, run.budget)?;
+    let subject = Subject::new(text, run.budget)?;
+    let found = subject.find_last(&needle, from.max(0.0) as usize, run.budget)?;
     Ok(Value::Number(found.map_or(-1.0, |index| index as f64)))
 }
 
@@ -251,7 +252,7 @@ fn locale_compare<'a>(
         return Err(error("localeCompare takes no locale here"));
     }
     let other = passed.get(0).to_text(run.budget)?;
-    run.budget.steps((text.size() + other.size()) as u64 / 16)?;
+    run.budget.steps((text.size() + other.size()) as u64 / 2)?;
     let (one, two) = (text.lossy(), other.lossy());
     let order = one.chars().map(primary).cmp(two.chars().map(primary));
     let order = order.then_with(|| {

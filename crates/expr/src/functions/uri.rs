@@ -3,6 +3,7 @@
 use super::{Function, function};
 use crate::eval::{Evaluator, Passed};
 use crate::problem::{Error, Fallible, error};
+use crate::text::Text;
 use crate::value::Value;
 
 /// Characters that no encoding touches, beside letters and digits.
@@ -41,11 +42,31 @@ fn encode<'a>(run: &mut Evaluator<'_, 'a>, passed: &Passed<'a>, kept: &str) -> F
 
 fn decode<'a>(run: &mut Evaluator<'_, 'a>, passed: &Passed<'a>, kept: &str) -> Fallible<Value<'a>> {
     let text = passed.get(0).to_text(run.budget)?;
-    let Some(text) = text.as_str() else {
-        return Err(malformed());
+    run.budget.build(text.size())?;
+    run.budget.steps(text.size() as u64 / 16)?;
+    let Text::Wide(units) = &text else {
+        return Ok(Value::text(decode_plain(
+            text.as_str().unwrap_or_default(),
+            kept,
+        )?));
     };
-    run.budget.build(text.len())?;
-    run.budget.steps(text.len() as u64 / 16)?;
+    // Lone surrogates stay as they are; what is between them is plain.
+    let mut decoded: Vec<u16> = Vec::with_capacity(units.len());
+    let mut plain = String::new();
+    for letter in char::decode_utf16(units.iter().copied()) {
+        match letter {
+            Ok(letter) => plain.push(letter),
+            Err(lone) => {
+                decoded.extend(decode_plain(&std::mem::take(&mut plain), kept)?.encode_utf16());
+                decoded.push(lone.unpaired_surrogate());
+            }
+        }
+    }
+    decoded.extend(decode_plain(&plain, kept)?.encode_utf16());
+    Ok(Value::String(Text::from_units(&decoded)))
+}
+
+fn decode_plain(text: &str, kept: &str) -> Fallible<String> {
     let mut out: Vec<u8> = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, tail)) = rest.split_first() {
@@ -57,9 +78,7 @@ fn decode<'a>(run: &mut Evaluator<'_, 'a>, passed: &Passed<'a>, kept: &str) -> F
         let length = sequence(rest, kept, &mut out)?;
         rest = &rest[length..];
     }
-    String::from_utf8(out)
-        .map(Value::text)
-        .map_err(|_| malformed())
+    String::from_utf8(out).map_err(|_| malformed())
 }
 
 /// Decodes one character's escapes; gives how many bytes they took.

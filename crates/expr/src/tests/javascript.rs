@@ -26,12 +26,22 @@ pub(super) fn compare(questions: &[Question]) {
         questions.len(),
         "node answered another number of questions"
     );
+    // Where both only fail, nothing is learnt.
+    let values = expected.iter().filter(|answer| answer.is_ok()).count();
+    assert!(
+        values * 2 > questions.len(),
+        "only {values} of {} expressions have a value",
+        questions.len()
+    );
     let mut differences = Vec::new();
     for (question, expected) in questions.iter().zip(&expected) {
         let ours = answer(question);
         let same = match (&ours, expected) {
             (Ok(ours), Ok(theirs)) => ours == theirs,
-            (Err(ours), Err(_)) => !ours.contains("EXPRESSION_LIMIT"),
+            // JavaScript has a limit to the length of a string too.
+            (Err(ours), Err(theirs)) => {
+                !ours.contains("EXPRESSION_LIMIT") || theirs.contains("Invalid string length")
+            }
             _ => false,
         };
         if !same {

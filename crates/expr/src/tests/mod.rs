@@ -1,3 +1,9 @@
 //! Tests of the language as a whole.
 
+mod generate;
+mod hostile;
 mod javascript;
+mod limits;
+mod problems;
+mod templates;
+mod values;

@@ -24,7 +24,7 @@ for (const line of lines) {
     const run = new Function(...names, '"use strict"; return (' + source + '\n);');
     answer = { ok: show(run(...values)) };
   } catch (error) {
-    answer = { error: String(error) };
+    answer = { error: JSON.stringify(String(error)) };
   }
   answers.push(JSON.stringify(answer));
 }

@@ -267,6 +267,11 @@ impl Shard {
         self.slots.contains_key(&run)
     }
 
+    /// Whether the shard carries this run on, and does not only hold it for a command.
+    pub fn carries(&self, run: RunId) -> bool {
+        self.slots.get(&run).is_some_and(Slot::is_carried)
+    }
+
     /// How many runs the shard holds.
     pub fn len(&self) -> usize {
         self.slots.len()
@@ -316,9 +321,15 @@ impl Shard {
                 head,
                 recover,
             } => {
-                self.slots
-                    .entry(run)
-                    .or_insert_with(|| Slot::adopt(*state, head, recover, &mut context));
+                match self.slots.get_mut(&run) {
+                    // What the slot knows may be ahead of what was read.
+                    Some(slot) if recover => slot.carry_on(&mut context),
+                    Some(_) => {}
+                    None => {
+                        let slot = Slot::adopt(*state, head, recover, &mut context);
+                        self.slots.insert(run, slot);
+                    }
+                }
                 true
             }
             other => match self.slots.get_mut(&run) {

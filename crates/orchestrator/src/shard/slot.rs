@@ -58,9 +58,6 @@ pub(super) struct Slot {
     /// Resumes and reattempts that are not durable yet: nothing is handed out before.
     resuming: u32,
     inbox: VecDeque<(RunInput, Option<CommandId>)>,
-    /// The run is under way and nobody carries it on: the first command makes this shard
-    /// take it over.
-    only_loaded: bool,
     record: RecordBuilder,
     consequences: Gated<Consequence>,
     blobs: Vec<Blob>,
@@ -79,6 +76,8 @@ pub(super) struct Slot {
     kept_bytes: usize,
     /// Values that were loaded for the decision at hand.
     loaded: Vec<Digest>,
+    /// Whether the run goes on here; one adopted for a command only waits for it.
+    carried: bool,
     /// Set when nothing must be appended any more.
     closed: bool,
 }
@@ -107,16 +106,26 @@ impl Slot {
 
     pub(super) fn adopt(run: Run, head: Head, recover: bool, context: &mut Context<'_>) -> Self {
         let mut slot = Self::new(run, head);
-        match slot.run.status() {
-            RunStatus::Pending if recover => slot.inbox.push_back((RunInput::Begin, None)),
-            RunStatus::Running | RunStatus::Paused if recover => {
-                slot.inbox.push_back((RunInput::Recover, None));
+        slot.carried = false;
+        if recover {
+            slot.carry_on(context);
+        }
+        slot
+    }
+
+    /// Carries an adopted run on, once.
+    pub(super) fn carry_on(&mut self, context: &mut Context<'_>) {
+        if std::mem::replace(&mut self.carried, true) {
+            return;
+        }
+        match self.run.status() {
+            RunStatus::Pending => self.inbox.push_back((RunInput::Begin, None)),
+            RunStatus::Running | RunStatus::Paused => {
+                self.inbox.push_back((RunInput::Recover, None));
             }
-            RunStatus::Running | RunStatus::Paused => slot.only_loaded = true,
             _ => {}
         }
-        slot.advance(context);
-        slot
+        self.advance(context);
     }
 
     fn new(run: Run, head: Head) -> Self {
@@ -127,7 +136,6 @@ impl Slot {
             running: Running::default(),
             resuming: 0,
             inbox: VecDeque::new(),
-            only_loaded: false,
             record: RecordBuilder::default(),
             consequences: Gated::default(),
             blobs: Vec::new(),
@@ -141,12 +149,29 @@ impl Slot {
             kept: BTreeSet::new(),
             kept_bytes: 0,
             loaded: Vec::new(),
+            carried: true,
             closed: false,
         }
     }
 
     pub(super) fn run(&self) -> &Run {
         &self.run
+    }
+
+    /// A command on a run that nobody carries on makes this shard do so; one that was
+    /// never begun stays queued.
+    fn take_over(&mut self) {
+        if self.carried || self.run.status() == RunStatus::Pending {
+            return;
+        }
+        self.carried = true;
+        if !self.run.status().is_final() {
+            self.inbox.push_back((RunInput::Recover, None));
+        }
+    }
+
+    pub(super) fn is_carried(&self) -> bool {
+        self.carried
     }
 
     pub(super) fn is_running(&self, node: NodeIndex, attempt: u32) -> bool {
@@ -172,9 +197,7 @@ impl Slot {
                 ));
             }
             Input::Command { id, command, .. } => {
-                if std::mem::take(&mut self.only_loaded) {
-                    self.inbox.push_back((RunInput::Recover, None));
-                }
+                self.take_over();
                 self.inbox.push_back((command.into(), Some(id)));
             }
             Input::Loaded { values, .. } => {

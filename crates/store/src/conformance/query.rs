@@ -12,6 +12,7 @@ pub fn all<S: Backend>(open: &dyn Fn() -> S) {
     a_row_keeps_every_field(&open());
     a_row_changes_only_when_given(&open());
     filters_pick_rows(&open());
+    a_changed_row_is_found_by_what_it_is_now(&open());
     pages_follow_each_other(&open());
     prefixes_find_runs(&open());
     unfinished_runs_are_walked_oldest_first(&open());
@@ -88,7 +89,8 @@ fn numbers(rows: &[RunRow]) -> Vec<u64> {
     rows.iter().map(find).collect()
 }
 
-fn filters_pick_rows<S: Backend>(store: &S) {
+/// Twelve runs that differ in everything a filter can ask for.
+fn start_twelve<S: Backend>(store: &S) {
     for n in 0..12u64 {
         let mut row = row(run_id(n));
         row.tenant = (n % 2 == 0).then(|| "acme".into());
@@ -100,106 +102,71 @@ fn filters_pick_rows<S: Backend>(store: &S) {
         }
         must_start(store, row);
     }
-    let check = |filter: RunFilter, expected: &[u64]| {
+}
+
+fn filters_pick_rows<S: Backend>(store: &S) {
+    start_twelve(store);
+    let check = |change: &dyn Fn(&mut RunFilter), expected: &[u64]| {
+        let mut filter = RunFilter::default();
+        change(&mut filter);
         let page = store.runs(&filter).unwrap();
         assert_eq!(numbers(&page.rows), expected, "{filter:?}");
         assert_eq!(page.next, None, "{filter:?}");
     };
-    let none = RunFilter::default;
-    check(none(), &[11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]);
-    let acme = Some(Box::from("acme"));
-    let three = Some(Box::from("three"));
-    let failed = vec![RunStatus::Failed];
-    let open = vec![RunStatus::Paused, RunStatus::Pending, RunStatus::Running];
-    let prod = labels(&[("env", "prod")]);
-    check(
-        RunFilter {
-            tenant: acme.clone(),
-            ..none()
-        },
-        &[10, 8, 6, 4, 2, 0],
-    );
-    check(
-        RunFilter {
-            tenant: Some("nobody".into()),
-            ..none()
-        },
-        &[],
-    );
-    check(
-        RunFilter {
-            workflow: three.clone(),
-            ..none()
-        },
-        &[9, 6, 3, 0],
-    );
-    check(
-        RunFilter {
-            statuses: failed.clone(),
-            ..none()
-        },
-        &[10, 4],
-    );
-    check(
-        RunFilter {
-            statuses: open.clone(),
-            ..none()
-        },
-        &[8, 7, 6, 2, 1, 0],
-    );
-    check(
-        RunFilter {
-            labels: prod.clone(),
-            ..none()
-        },
-        &[8, 4, 0],
-    );
-    check(
-        RunFilter {
-            labels: labels(&[("env", "pro")]),
-            ..none()
-        },
-        &[],
-    );
-    check(
-        RunFilter {
-            labels: labels(&[("env", "prod"), ("n", "4")]),
-            ..none()
-        },
-        &[4],
-    );
-    check(
-        RunFilter {
-            since: Some(Millis(95)),
-            ..none()
-        },
-        &[11, 10],
-    );
-    check(
-        RunFilter {
-            before: Some(run_id(2)),
-            ..none()
-        },
-        &[1, 0],
-    );
-    check(
-        RunFilter {
-            workflow: three.clone(),
-            statuses: open,
-            ..none()
-        },
-        &[6, 0],
-    );
-    let all = RunFilter {
-        tenant: acme,
-        workflow: three,
-        statuses: vec![RunStatus::Pending],
-        labels: prod,
-        since: Some(Millis(0)),
-        before: Some(run_id(6)),
-        limit: 5,
+    let open = [RunStatus::Paused, RunStatus::Pending, RunStatus::Running];
+    let three = || Some("three".into());
+    let acme = || Some("acme".into());
+    check(&|_| {}, &[11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]);
+    check(&|f| f.tenant = acme(), &[10, 8, 6, 4, 2, 0]);
+    check(&|f| f.tenant = Some("nobody".into()), &[]);
+    check(&|f| f.workflow = three(), &[9, 6, 3, 0]);
+    check(&|f| f.statuses = vec![RunStatus::Failed], &[10, 4]);
+    check(&|f| f.statuses = open.to_vec(), &[8, 7, 6, 2, 1, 0]);
+    check(&|f| f.labels = labels(&[("env", "prod")]), &[8, 4, 0]);
+    check(&|f| f.labels = labels(&[("env", "pro")]), &[]);
+    let two = [("env", "prod"), ("n", "4")];
+    check(&|f| f.labels = labels(&two), &[4]);
+    check(&|f| f.since = Some(Millis(95)), &[11, 10]);
+    check(&|f| f.since = Some(Millis(1000)), &[]);
+    check(&|f| f.before = Some(run_id(2)), &[1, 0]);
+    let both = |f: &mut RunFilter| {
+        f.workflow = three();
+        f.statuses = open.to_vec();
     };
-    check(all, &[0]);
+    check(&both, &[6, 0]);
+    let all = |f: &mut RunFilter| {
+        f.tenant = acme();
+        f.workflow = three();
+        f.statuses = vec![RunStatus::Pending];
+        f.labels = labels(&[("env", "prod")]);
+        f.since = Some(Millis(0));
+        f.before = Some(run_id(6));
+        f.limit = 5;
+    };
+    check(&all, &[0]);
+}
+
+fn a_changed_row_is_found_by_what_it_is_now<S: Backend>(store: &S) {
+    let run = run_id(1);
+    let mut row = row(run);
+    row.labels = labels(&[("env", "test"), ("kept", "yes")]);
+    let head = must_start(store, row.clone());
+    row.labels = labels(&[("env", "prod"), ("kept", "yes")]);
+    row.tenant = Some("acme".into());
+    row.workflow = "renamed".into();
+    append_row(store, head, row.clone());
+    assert_eq!(store.run(run).unwrap(), Some(row));
+    let count = |change: &dyn Fn(&mut RunFilter)| {
+        let mut filter = RunFilter::default();
+        change(&mut filter);
+        store.runs(&filter).unwrap().rows.len()
+    };
+    assert_eq!(count(&|f| f.labels = labels(&[("env", "test")])), 0);
+    assert_eq!(count(&|f| f.labels = labels(&[("env", "prod")])), 1);
+    assert_eq!(count(&|f| f.labels = labels(&[("kept", "yes")])), 1);
+    assert_eq!(count(&|f| f.workflow = Some("sample".into())), 0);
+    assert_eq!(count(&|f| f.workflow = Some("renamed".into())), 1);
+    assert_eq!(count(&|f| f.tenant = Some("acme".into())), 1);
 }
 
 fn pages_follow_each_other<S: Backend>(store: &S) {

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::fmt::Write as _;
 
+use super::links::written;
 use super::order::Search;
 use super::{Moment, Site, Validator};
 use crate::definition::codes;
@@ -126,7 +127,7 @@ impl<'d> Validator<'d, '_> {
         for cycle in cycles(graph) {
             let Some(last) = cycle.last() else { continue };
             let message = format!("the nodes form a cycle: {}", spelled(graph, &cycle));
-            let pointer = self.written(graph, last, list);
+            let pointer = written(last, list);
             self.findings
                 .error(codes::CYCLE, message, pointer)
                 .suggest(Some(

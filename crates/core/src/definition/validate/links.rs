@@ -25,20 +25,6 @@ impl<'d> Validator<'d, '_> {
             .suggest(suggestion);
     }
 
-    /// The pointer of the place where an edge is written.
-    pub(super) fn written(
-        &self,
-        _graph: &Graph<'d>,
-        edge: &GraphEdge<'d>,
-        list: &Path<'_>,
-    ) -> String {
-        let node = match edge.origin {
-            Origin::DependsOn(_) => edge.to,
-            _ => edge.from,
-        };
-        pointer(node, edge.origin, list)
-    }
-
     pub(super) fn duplicate_edges(&mut self, graph: &Graph<'d>, list: &Path<'_>) {
         let mut seen: HashMap<(usize, When, Option<&str>), ()> = HashMap::new();
         for from in 0..graph.nodes.len() {
@@ -57,13 +43,22 @@ impl<'d> Validator<'d, '_> {
                         "the edge from '{}' to '{}' is written twice",
                         graph.nodes[from].id, graph.nodes[edge.to].id
                     );
-                    let pointer = self.written(graph, edge, list);
+                    let pointer = written(edge, list);
                     self.findings
                         .warning(codes::DUPLICATE_EDGE, message, pointer);
                 }
             }
         }
     }
+}
+
+/// The pointer of the place where an edge is written.
+pub(super) fn written(edge: &GraphEdge<'_>, list: &Path<'_>) -> String {
+    let node = match edge.origin {
+        Origin::DependsOn(_) => edge.to,
+        _ => edge.from,
+    };
+    pointer(node, edge.origin, list)
 }
 
 fn pointer(node: usize, origin: Origin<'_>, list: &Path<'_>) -> String {

@@ -5,19 +5,9 @@ use super::{Moment, Site, Validator};
 use crate::definition::codes;
 use crate::definition::path::Path;
 use crate::definition::problem::Place;
+use crate::definition::schema::KINDS;
 use crate::definition::scope::RESERVED;
 use crate::definition::types::{Body, Join, Node};
-
-/// The keys that say what a node is.
-const KINDS: [&str; 7] = [
-    "actionType",
-    "forEach",
-    "while",
-    "retryUntil",
-    "subworkflow",
-    "waitForSignal",
-    "delay",
-];
 
 impl<'d> Validator<'d, '_> {
     pub(super) fn node(

@@ -18,7 +18,8 @@ impl Default for Budget {
 }
 
 impl Budget {
-    fn spend(&mut self) -> bool {
+    /// Takes one step, if there is one left.
+    pub(super) fn spend(&mut self) -> bool {
         self.0 = self.0.saturating_sub(1);
         self.0 > 0
     }
@@ -110,5 +111,69 @@ impl Search {
             }
         }
         Some(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::types::{Definition, Node};
+
+    fn nodes(text: &str) -> Vec<Node> {
+        let text = format!(r#"{{"id":"flow","nodes":[{text}]}}"#);
+        let definition: Definition = serde_json::from_str(&text).expect("a definition");
+        definition.nodes
+    }
+
+    fn ladder(count: usize) -> Vec<Node> {
+        let nodes_of = |at: usize| {
+            let before: Vec<_> = (at.saturating_sub(2)..at)
+                .map(|n| format!("\"n{n}\""))
+                .collect();
+            format!(r#"{{"id":"n{at}","dependsOn":[{}]}}"#, before.join(","))
+        };
+        nodes(&(0..count).map(nodes_of).collect::<Vec<_>>().join(","))
+    }
+
+    /// Edges looked at when every node asks for the node five before it.
+    fn work(count: usize) -> usize {
+        let nodes = ladder(count);
+        let (graph, _) = Graph::new(&nodes);
+        let mut search = Search::new(&graph.order());
+        let mut budget = Budget::default();
+        for at in 5..count {
+            assert_eq!(search.leads(&graph, at - 5, at, &mut budget), Some(true));
+            assert_eq!(search.leads(&graph, at, at - 5, &mut budget), Some(false));
+        }
+        STEPS - budget.0
+    }
+
+    #[test]
+    fn work_grows_with_the_graph_and_no_faster() {
+        let (small, large) = (work(1_000), work(10_000));
+        assert!(small > 0 && large <= small * 11, "{small} and {large}");
+    }
+
+    #[test]
+    fn a_spent_budget_ends_the_search() {
+        let nodes = ladder(100);
+        let (graph, _) = Graph::new(&nodes);
+        let mut search = Search::new(&graph.order());
+        assert_eq!(search.leads(&graph, 0, 99, &mut Budget(10)), None);
+    }
+
+    #[test]
+    fn branches_do_not_lead_to_each_other() {
+        let nodes = nodes(
+            r#"{"id":"a"},{"id":"b","dependsOn":["a"]},{"id":"c","dependsOn":["a"]},
+               {"id":"d","dependsOn":["b","c"]}"#,
+        );
+        let (graph, _) = Graph::new(&nodes);
+        let mut search = Search::new(&graph.order());
+        let mut leads = |early, late| search.leads(&graph, early, late, &mut Budget::default());
+        assert_eq!(leads(1, 2), Some(false));
+        assert_eq!(leads(2, 1), Some(false));
+        assert_eq!(leads(0, 3), Some(true));
+        assert_eq!(leads(3, 3), Some(false));
     }
 }

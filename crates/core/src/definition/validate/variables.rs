@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Validator;
 use super::level::Level;
 use crate::definition::codes;
-use crate::definition::graph::{GraphEdge, Origin};
+use crate::definition::graph::{Graph, GraphEdge, Origin};
 use crate::definition::path::Path;
 use crate::definition::problem::Place;
 use crate::definition::types::When;
@@ -22,10 +22,12 @@ impl<'d> Validator<'d, '_> {
         for (name, mut nodes) in setters {
             nodes.sort_by_key(|node| search.borrow().rank(*node));
             // If any two were unordered, two neighbours in the order would be.
-            for pair in nodes.windows(2) {
-                if self.conflicts(level, pair[0], pair[1]) {
-                    self.conflict(level, name, pair[0], pair[1], list);
-                }
+            // One warning for a variable is enough.
+            let conflict = nodes
+                .windows(2)
+                .find(|pair| self.conflicts(level, pair[0], pair[1]));
+            if let Some(pair) = conflict {
+                self.conflict(level, name, pair[0], pair[1], list);
             }
         }
     }
@@ -71,20 +73,46 @@ impl<'d> Validator<'d, '_> {
         left.sort_unstable();
         right.sort_unstable();
         // Branches of one decision do not run together.
-        !left
-            .iter()
-            .filter(|node| right.binary_search(node).is_ok())
-            .any(|node| {
-                let mut to_left = graph
-                    .outgoing(*node)
-                    .filter(|edge| left.binary_search(&edge.to).is_ok());
-                to_left.all(|one| {
-                    graph
-                        .outgoing(*node)
-                        .filter(|edge| right.binary_search(&edge.to).is_ok())
-                        .all(|other| are_exclusive(one, other))
-                })
-            })
+        for node in left.iter().filter(|node| right.binary_search(node).is_ok()) {
+            match self.decides(graph, *node, &left, &right) {
+                Some(false) => {}
+                Some(true) | None => return false,
+            }
+        }
+        true
+    }
+
+    /// Whether a node chooses between two sets of nodes; nothing if the budget is spent.
+    fn decides(
+        &mut self,
+        graph: &Graph<'d>,
+        node: usize,
+        left: &[usize],
+        right: &[usize],
+    ) -> Option<bool> {
+        let (mut to_left, mut to_right) = (Vec::new(), Vec::new());
+        for edge in graph.outgoing(node) {
+            if !self.budget.spend() {
+                return None;
+            }
+            if left.binary_search(&edge.to).is_ok() {
+                to_left.push(edge);
+            }
+            if right.binary_search(&edge.to).is_ok() {
+                to_right.push(edge);
+            }
+        }
+        for one in &to_left {
+            for other in &to_right {
+                if !self.budget.spend() {
+                    return None;
+                }
+                if !are_exclusive(one, other) {
+                    return Some(false);
+                }
+            }
+        }
+        Some(true)
     }
 }
 

@@ -1,0 +1,145 @@
+//! The HTTP client, made when the first request is: most runs make none.
+
+use std::error::Error as _;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use reqwest::dns::{Name, Resolve, Resolving};
+use reqwest::redirect;
+use windlass_engine::ActionError;
+
+use super::guard::{Allowed, Refused};
+
+/// How many redirects are followed.
+const MAX_REDIRECTS: usize = 10;
+
+/// How long a connection may take to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Client {
+    allowed: Arc<Allowed>,
+    following: Arc<OnceLock<Option<reqwest::Client>>>,
+    staying: Arc<OnceLock<Option<reqwest::Client>>>,
+}
+
+impl Client {
+    pub(super) fn new(allowed: Allowed) -> Self {
+        Self {
+            allowed: Arc::new(allowed),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn allowed(&self) -> &Allowed {
+        &self.allowed
+    }
+
+    /// The client that follows redirects, or the one that does not.
+    pub(super) fn get(&self, follow: bool) -> Result<&reqwest::Client, ActionError> {
+        let cell = if follow {
+            &self.following
+        } else {
+            &self.staying
+        };
+        let client = cell.get_or_init(|| build(&self.allowed, follow).ok());
+        client
+            .as_ref()
+            .ok_or_else(|| ActionError::failed("HTTP_CLIENT", "the HTTP client could not be made"))
+    }
+}
+
+fn build(allowed: &Arc<Allowed>, follow: bool) -> reqwest::Result<reqwest::Client> {
+    // An error means that a provider is installed already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let redirects = if follow {
+        guarded(Arc::clone(allowed))
+    } else {
+        redirect::Policy::none()
+    };
+    reqwest::Client::builder()
+        .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT_TIMEOUT)
+        .dns_resolver(GuardedResolver {
+            allowed: Arc::clone(allowed),
+        })
+        // A proxy would make the connections, and the guard would guard nothing.
+        .no_proxy()
+        .redirect(redirects)
+        .build()
+}
+
+/// Every redirect's address is checked like the first one.
+fn guarded(allowed: Arc<Allowed>) -> redirect::Policy {
+    redirect::Policy::custom(move |attempt| {
+        if attempt.previous().len() > MAX_REDIRECTS {
+            return attempt.error("more than ten redirects");
+        }
+        match allowed.check_literal(attempt.url()) {
+            Ok(()) => attempt.follow(),
+            Err(refused) => attempt.error(refused),
+        }
+    })
+}
+
+/// Resolves names and drops the addresses that must not be reached; what is left is
+/// what the connection is made to.
+struct GuardedResolver {
+    allowed: Arc<Allowed>,
+}
+
+impl Resolve for GuardedResolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let allowed = Arc::clone(&self.allowed);
+        Box::pin(async move {
+            let host = name.as_str().to_owned();
+            let found: Vec<SocketAddr> =
+                tokio::net::lookup_host((host.as_str(), 0)).await?.collect();
+            let any = !found.is_empty();
+            let may = |address: &SocketAddr| allowed.name(&host) || allowed.address(address.ip());
+            let reachable: Vec<SocketAddr> = found.into_iter().filter(may).collect();
+            if any && reachable.is_empty() {
+                return Err(Box::new(allowed.refuse(&host)) as Box<_>);
+            }
+            Ok(Box::new(reachable.into_iter()) as Box<_>)
+        })
+    }
+}
+
+/// What went wrong, as an error that says whether trying again makes sense.
+pub(super) fn explain(error: &reqwest::Error) -> ActionError {
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        if let Some(refused) = source.downcast_ref::<Refused>() {
+            return refused.clone().into_error();
+        }
+        cause = source.source();
+    }
+    let message = chain(error);
+    if error.is_timeout() {
+        ActionError::retriable("HTTP_TIMEOUT", message)
+    } else if error.is_connect() {
+        ActionError::retriable("HTTP_CONNECT", message)
+    } else if error.is_redirect() {
+        ActionError::failed("HTTP_REDIRECT", message)
+    } else if error.is_builder() {
+        ActionError::failed("PARAMETERS_INVALID", message)
+    } else {
+        ActionError::retriable("HTTP_FAILED", message)
+    }
+}
+
+/// An error and its causes in one sentence, without the address, which may hold secrets.
+fn chain(error: &reqwest::Error) -> String {
+    let mut parts = vec!["the request failed".to_owned()];
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        let text = source.to_string();
+        if parts.last() != Some(&text) {
+            parts.push(text);
+        }
+        cause = source.source();
+    }
+    parts.join(": ")
+}

@@ -1,0 +1,260 @@
+//! Carrying runs on in this process: an engine on the data directory it holds, with
+//! signals, progress, and a socket for other processes.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Semaphore;
+use windlass_core::{RunId, RunStatus};
+use windlass_engine::{Backend, Engine, LoadedRun, Options};
+use windlass_store::Queries as _;
+
+use crate::control;
+use crate::ending;
+use crate::exit::{Exit, Failure};
+use crate::hub::Hub;
+use crate::interrupt::Interrupt;
+use crate::progress::Progress;
+use crate::secrets::EnvironmentSecrets;
+use crate::session::Session;
+
+/// How many queued runs of others go on at once: a bound on memory, not on their number.
+const QUEUED_AT_ONCE: usize = 64;
+
+/// Unfinished runs beyond this many are not counted.
+const COUNTED: usize = 1000;
+
+/// How long actions that do not notice the end may hold it up.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// An engine on a data directory that this process holds.
+#[derive(Clone)]
+pub(crate) struct Carrier {
+    pub(crate) engine: Engine,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) interrupt: Interrupt,
+}
+
+/// How carrying a run ended.
+pub(crate) enum Ending {
+    Ended(RunStatus),
+    Interrupted,
+    TimedOut,
+}
+
+/// Does some work with an engine, and ends it cleanly.
+pub(crate) fn carry(
+    session: &Session,
+    max_parallel: Option<u32>,
+    work: impl AsyncFnOnce(&Carrier) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Storage, "RUNTIME_FAILED", error))?;
+    let result = runtime.block_on(async {
+        let interrupt = Interrupt::listen()?;
+        let hub = Arc::new(Hub::default());
+        let options = options(session, max_parallel, &hub);
+        let backend: Arc<dyn Backend> = session.backend();
+        let engine = Engine::new(backend, windlass_actions::registry(), options);
+        let carrier = Carrier {
+            engine,
+            hub,
+            interrupt,
+        };
+        let directory = session.store.directory();
+        let server = match control::Server::listen(directory, &carrier) {
+            Ok(server) => Some(server),
+            Err(error) => {
+                let output = session.settings.output;
+                output.say(&format!(
+                    "warning: other processes cannot act on this data directory meanwhile: {error}"
+                ));
+                None
+            }
+        };
+        let result = work(&carrier).await;
+        drop(server);
+        carrier.engine.shutdown().await;
+        result
+    });
+    runtime.shutdown_timeout(LAST_WORDS);
+    result
+}
+
+fn options(session: &Session, max_parallel: Option<u32>, hub: &Arc<Hub>) -> Options {
+    let settings = &session.settings;
+    let mut options = Options {
+        secrets: Arc::new(EnvironmentSecrets),
+        observer: Some(Arc::clone(hub) as _),
+        ..Options::default()
+    };
+    if let Some(workers) = settings.workers {
+        options.workers = workers as usize;
+    }
+    if let Some(bound) = max_parallel.or(settings.max_parallel) {
+        options.max_parallel = bound;
+        options.workers = options.workers.min(bound as usize);
+    }
+    options
+}
+
+impl Carrier {
+    /// Waits for the end of a run, an interrupt, or a moment.
+    pub(crate) async fn wait(&self, run: RunId, until: Option<Instant>) -> Result<Ending, Failure> {
+        let time = async {
+            match until {
+                Some(until) => tokio::time::sleep_until(until.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            status = self.engine.wait(run) => match status {
+                Ok(status) => Ok(Ending::Ended(status)),
+                Err(error) => Err(Failure::from(error).hint(format!(
+                    "what was acknowledged is safe; `windlass resume {run}` carries it on"
+                ))),
+            },
+            () = self.interrupt.asked() => Ok(Ending::Interrupted),
+            () = time => Ok(Ending::TimedOut),
+        }
+    }
+
+    /// Waits for the end of the process's own run and prints it, then waits for the
+    /// other runs that go on here.
+    pub(crate) async fn to_the_end(
+        &self,
+        session: &Session,
+        run: RunId,
+        progress: &Progress,
+        until: Option<Instant>,
+    ) -> Result<Exit, Failure> {
+        let ending = self.wait(run, until).await;
+        progress.finish(match &ending {
+            Ok(Ending::Ended(status)) => Some(*status),
+            _ => None,
+        });
+        self.hub.unfollow();
+        let output = session.settings.output;
+        match ending? {
+            Ending::Ended(status) => {
+                ending::print(session, self.engine.plans(), run)?;
+                if !self.alone(session, Some(run)).await {
+                    return Ok(Exit::Interrupted);
+                }
+                Ok(status.into())
+            }
+            Ending::Interrupted => {
+                output.say(&format!(
+                    "interrupted; the run is safe: windlass resume {run}"
+                ));
+                Ok(Exit::Interrupted)
+            }
+            Ending::TimedOut => {
+                output.say(&format!(
+                    "the run has not ended in time; it is safe: windlass resume {run}"
+                ));
+                Ok(Exit::TimedOut)
+            }
+        }
+    }
+
+    /// Waits for the other runs that go on here; `false` if interrupted.
+    pub(crate) async fn alone(&self, session: &Session, own: Option<RunId>) -> bool {
+        if let Some(own) = own {
+            self.hub.remove_other(own);
+        }
+        let count = self.hub.others(None);
+        if count == 0 {
+            return true;
+        }
+        let runs = if count == 1 { "run" } else { "runs" };
+        session.settings.output.say(&format!(
+            "waiting for {count} other {runs} that go on in this process; \
+             Ctrl-C leaves them safe for `windlass resume`"
+        ));
+        tokio::select! {
+            () = self.hub.alone() => true,
+            () = self.interrupt.asked() => false,
+        }
+    }
+
+    /// Carries a run on beside the process's own.
+    pub(crate) fn watch_over(&self, run: RunId) {
+        self.hub.add_other(run);
+        let carrier = self.clone();
+        tokio::spawn(async move {
+            // However it ends, it does not go on here.
+            let _ = carrier.engine.wait(run).await;
+            carrier.hub.remove_other(run);
+        });
+    }
+
+    /// Looks for runs that nobody carries: queued ones are carried on in the
+    /// background, of the others their number is said.
+    pub(crate) fn look_around(&self, session: &Session, own: Option<RunId>) {
+        let (carrier, store) = (self.clone(), session.store.clone());
+        let output = session.settings.output;
+        tokio::spawn(async move {
+            let slots = Arc::new(Semaphore::new(QUEUED_AT_ONCE));
+            let (mut after, mut waiting) = (None, 0);
+            // A list that cannot be read is the own run's business as well, and said there.
+            while let Ok(page) = store.unfinished(after, 256) {
+                let Some(last) = page.last() else { break };
+                after = Some(last.run);
+                for row in page {
+                    if Some(row.run) == own {
+                        continue;
+                    }
+                    match row.status {
+                        RunStatus::Pending => carrier.begin_queued(row.run, &slots).await,
+                        _ => waiting += 1,
+                    }
+                }
+                if waiting > COUNTED {
+                    break;
+                }
+            }
+            if waiting > 0 {
+                let (runs, verb) = if waiting == 1 {
+                    ("run", "is")
+                } else {
+                    ("runs", "are")
+                };
+                let more = if waiting > COUNTED { "more than " } else { "" };
+                let count = waiting.min(COUNTED);
+                output.say(&format!(
+                    "note: {more}{count} unfinished {runs} here {verb} not carried on; \
+                     `windlass runs` lists them, `windlass resume RUN` carries one on"
+                ));
+            }
+        });
+    }
+
+    async fn begin_queued(&self, run: RunId, slots: &Arc<Semaphore>) {
+        let Ok(slot) = Arc::clone(slots).acquire_owned().await else {
+            return;
+        };
+        self.hub.add_other(run);
+        let carrier = self.clone();
+        tokio::spawn(async move {
+            // A run that cannot be read stays queued; `windlass show` says why.
+            if carrier.engine.recover(run).await.is_ok() {
+                let _ = carrier.engine.wait(run).await;
+            }
+            carrier.hub.remove_other(run);
+            drop(slot);
+        });
+    }
+
+    /// Reads a run's state off the engine's tasks.
+    pub(crate) async fn load(&self, run: RunId) -> Result<LoadedRun, Failure> {
+        let engine = self.engine.clone();
+        let loaded = tokio::task::spawn_blocking(move || engine.load(run)).await;
+        match loaded {
+            Ok(loaded) => Ok(loaded?),
+            Err(error) => Err(Failure::new(Exit::Storage, "LOAD_FAILED", error)),
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! `windlass events`: what happened in a run, a line each.
+
+use std::io::{self, Write as _};
+use std::ops::ControlFlow;
+
+use serde_json::Value;
+use windlass_engine::history::{Level, PublicEvent, for_each_event};
+
+use crate::args::Events;
+use crate::exit::{Exit, Failure};
+use crate::moment::duration;
+use crate::output::{Output, closed_pipe};
+use crate::paint::{BOLD, DIM, GREEN, RED, YELLOW, paint};
+use crate::session::{Session, Settings};
+use crate::table::{cut, width};
+
+/// Prints the events.
+pub(crate) fn run(settings: &Settings, arguments: &Events) -> Result<Exit, Failure> {
+    let session = Session::look(settings.clone())?;
+    let run = session.find_run(&arguments.run)?;
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut lines = Lines::new(settings.output);
+    let mut written = Ok(());
+    for_each_event(&session.store, &session.plans, run, |event| {
+        if event.position <= arguments.after {
+            return ControlFlow::Continue(());
+        }
+        written = if settings.output.json {
+            serde_json::to_writer(&mut out, &event)
+                .map_err(io::Error::from)
+                .and_then(|()| out.write_all(b"\n"))
+        } else {
+            out.write_all(lines.line(&event).as_bytes())
+        };
+        match written {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    })?;
+    written.and_then(|()| out.flush()).or_else(closed_pipe)?;
+    Ok(Exit::Done)
+}
+
+/// Events as lines for people; the date stands on a line of its own when it changes.
+pub(crate) struct Lines {
+    output: Output,
+    date: String,
+}
+
+impl Lines {
+    pub(crate) fn new(output: Output) -> Self {
+        Self {
+            output,
+            date: String::new(),
+        }
+    }
+
+    /// The event with its newline.
+    pub(crate) fn line(&mut self, event: &PublicEvent) -> String {
+        let color = self.output.color;
+        let at = event.at.to_string();
+        let (date, time) = at.split_once('T').unwrap_or(("", &at));
+        let mut text = String::new();
+        if date != self.date {
+            self.date = date.to_owned();
+            text = paint(color, DIM, &format!("{date} UTC")) + "\n";
+        }
+        let time = time.trim_end_matches('Z');
+        let style = match (event.level, event.kind) {
+            (Level::Error, _) => RED,
+            (Level::Warn, _) => YELLOW,
+            (Level::Info, "NodeSucceeded" | "RunFinished") => GREEN,
+            (Level::Info, kind) if kind.starts_with("Run") => BOLD,
+            (Level::Info, _) => anstyle::Style::new(),
+        };
+        let position = format!("{:>4}", event.position);
+        let mut what = event.node.as_deref().unwrap_or_default().to_owned();
+        if let Some(attempt) = event.attempt.filter(|&attempt| attempt > 1) {
+            what.push_str(&format!(" #{attempt}"));
+        }
+        let detail = detail(event);
+        let separator = if what.is_empty() || detail.is_empty() {
+            ""
+        } else {
+            "  "
+        };
+        let rest = format!("{what}{separator}{detail}");
+        let room = width(&self.output).map_or(usize::MAX, |width| width.saturating_sub(39));
+        text.push_str(&format!(
+            "{}  {}  {}  {}",
+            paint(color, DIM, &position),
+            paint(color, DIM, time),
+            paint(color, style, &format!("{:<18}", event.kind)),
+            cut(&rest, room)
+        ));
+        text.truncate(text.trim_end().len());
+        text.push('\n');
+        text
+    }
+}
+
+/// What is worth reading in an event's data, in one line.
+fn detail(event: &PublicEvent) -> String {
+    let data = &event.data;
+    let text = |key: &str| data.get(key).and_then(Value::as_str).unwrap_or_default();
+    let took = || data.get("durationMs").and_then(Value::as_u64).map(duration);
+    match event.kind {
+        "RunQueued" => {
+            let version = data.get("version").and_then(Value::as_u64).unwrap_or(0);
+            format!("{} v{version}", text("workflowId"))
+        }
+        "NodeSucceeded" => took().unwrap_or_default(),
+        "NodeFailed" => format!(
+            "{}  {}",
+            took().unwrap_or_default(),
+            error(data.get("error"))
+        ),
+        "NodeRetryScheduled" => {
+            let due = text("due");
+            let time = due.split_once('T').map_or(due, |(_, time)| time);
+            let time = time.split('.').next().unwrap_or(time);
+            format!("again at {time}  {}", error(data.get("error")))
+        }
+        "NodeBlocked" => format!("by {}", list(data.get("blockedBy"))),
+        "NodeSkipped" if text("reason") == "action" => "the action had nothing to do".to_owned(),
+        "NodeSkipped" => "not chosen".to_owned(),
+        "NodeCancelled" => match text("cause") {
+            "cancel" => "the run was cancelled".to_owned(),
+            "failFast" => "another node failed".to_owned(),
+            "timeout" => "the run's time was over".to_owned(),
+            _ => String::new(),
+        },
+        "RunFinished" => match data.get("error") {
+            Some(failure) => format!("{}  {}", text("status"), error(Some(failure))),
+            None => text("status").to_owned(),
+        },
+        "RunRecovered" => "carried on by another process".to_owned(),
+        "Warning" => format!("{}: {}", text("code"), text("message")),
+        _ => by(text("by"), text("reason")),
+    }
+}
+
+fn by(who: &str, why: &str) -> String {
+    match (who, why) {
+        ("", "") => String::new(),
+        ("", why) => format!("because: {why}"),
+        (who, "") => format!("by {who}"),
+        (who, why) => format!("by {who}, because: {why}"),
+    }
+}
+
+/// `CODE: message`.
+fn error(error: Option<&Value>) -> String {
+    let text = |key: &str| {
+        let value = error.and_then(|error| error.get(key));
+        value.and_then(Value::as_str).unwrap_or_default()
+    };
+    format!("{}: {}", text("code"), text("message"))
+}
+
+fn list(names: Option<&Value>) -> String {
+    let names: Vec<&str> = names
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    match names.len() {
+        0..=3 => names.join(", "),
+        more => format!("{} and {} more", names[..3].join(", "), more - 3),
+    }
+}

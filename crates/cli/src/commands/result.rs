@@ -1,0 +1,46 @@
+//! `windlass result`: a run's output, and its status as the exit code.
+
+use std::io::{self, Write as _};
+
+use windlass_core::RunStatus;
+use windlass_engine::load_run;
+use windlass_engine::view::Pretty;
+
+use crate::args::RunReference;
+use crate::exit::{Exit, Failure};
+use crate::output::closed_pipe;
+use crate::session::{Session, Settings};
+
+/// Prints the output of a run that succeeded.
+pub(crate) fn run(settings: &Settings, arguments: &RunReference) -> Result<Exit, Failure> {
+    let session = Session::look(settings.clone())?;
+    let id = session.find_run(&arguments.run)?;
+    let loaded = load_run(&session.store, &session.plans, id, |_, _| {})?;
+    let short = session.short_id(id)?;
+    let status = loaded.run.status();
+    let Some(finished) = loaded.run.finished().filter(|_| status.is_final()) else {
+        let message = format!("the run has not ended: it is {status}");
+        return Err(Failure::new(Exit::TimedOut, "RUN_NOT_ENDED", message)
+            .hint(format!("`windlass why {short}` says what it waits for")));
+    };
+    if let Some(error) = &finished.error {
+        settings
+            .output
+            .say(&format!("error[{}]: {}", error.code, error.message));
+    }
+    if status == RunStatus::Cancelled {
+        settings
+            .output
+            .say("the run was cancelled; it has no output");
+    }
+    if let Some(output) = &finished.output {
+        let text = session.values().resolve(output)?;
+        let mut out = io::BufWriter::new(io::stdout().lock());
+        Pretty::new(&mut out)
+            .write_all(text.as_bytes())
+            .and_then(|()| out.write_all(b"\n"))
+            .and_then(|()| out.flush())
+            .or_else(closed_pipe)?;
+    }
+    Ok(status.into())
+}

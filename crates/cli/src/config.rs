@@ -1,0 +1,208 @@
+//! Settings and where each comes from: a flag, a `WINDLASS_*` variable, `windlass.toml`
+//! in the working directory, or a default, in that order.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::args::{Format, Global};
+use crate::exit::{Exit, Failure};
+use crate::overrides::nearest;
+
+/// The file that gives settings, unless `WINDLASS_CONFIG` names another.
+const FILE: &str = "windlass.toml";
+
+/// Where the data directory is when nothing says otherwise.
+const DEFAULT_DATA_DIR: &str = ".windlass";
+
+/// A larger file is no configuration.
+const FILE_BYTES: usize = 1024 * 1024;
+
+/// What can be set, with its variable and what it is for.
+const KEYS: [(&str, &str); 6] = [
+    ("data_dir", "WINDLASS_DATA_DIR"),
+    ("output", "WINDLASS_OUTPUT"),
+    ("max_parallel", "WINDLASS_MAX_PARALLEL"),
+    ("workers", "WINDLASS_WORKERS"),
+    ("server", "WINDLASS_SERVER"),
+    ("token", "WINDLASS_TOKEN"),
+];
+
+/// Where a setting comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Flag,
+    Variable(&'static str),
+    File(PathBuf),
+    Default,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag => f.write_str("flag"),
+            Self::Variable(name) => f.write_str(name),
+            Self::File(path) => path.display().fmt(f),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// A setting in force.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting {
+    /// Its key in the file.
+    pub(crate) key: &'static str,
+    /// Its value as text, if it has one.
+    pub(crate) value: Option<String>,
+    /// Where it comes from.
+    pub(crate) origin: Origin,
+}
+
+/// All settings in force.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    settings: Vec<Setting>,
+}
+
+impl Config {
+    /// Puts the settings together, and refuses what makes no sense.
+    pub(crate) fn resolve(global: &Global) -> Result<Self, Failure> {
+        let variable = |name: &str| {
+            let value = std::env::var_os(name)?;
+            let value = value.to_string_lossy().into_owned();
+            (!value.is_empty()).then_some(value)
+        };
+        let named = variable("WINDLASS_CONFIG").map(PathBuf::from);
+        let path = named.clone().unwrap_or_else(|| FILE.into());
+        let file = match std::fs::metadata(&path) {
+            Err(error) if named.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
+                Vec::new()
+            }
+            _ => read(&path)?,
+        };
+        let setting = |(key, name): (&'static str, &'static str)| {
+            let from_file = || file.iter().find(|(known, _)| *known == key);
+            let (value, origin) = if let Some(value) = flag(global, key) {
+                (Some(value), Origin::Flag)
+            } else if let Some(value) = variable(name) {
+                (Some(value), Origin::Variable(name))
+            } else if let Some((_, value)) = from_file() {
+                (Some(value.clone()), Origin::File(path.clone()))
+            } else {
+                (default(key), Origin::Default)
+            };
+            check(key, value.as_deref(), &origin)?;
+            Ok(Setting { key, value, origin })
+        };
+        let settings = KEYS
+            .into_iter()
+            .map(setting)
+            .collect::<Result<_, Failure>>()?;
+        Ok(Self { settings })
+    }
+
+    /// Every setting, in the order of the documentation.
+    pub(crate) fn settings(&self) -> &[Setting] {
+        &self.settings
+    }
+
+    /// A setting's value.
+    pub(crate) fn value(&self, key: &str) -> Option<&str> {
+        let setting = self.settings.iter().find(|setting| setting.key == key)?;
+        setting.value.as_deref()
+    }
+
+    /// Where runs and definitions are kept.
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        self.value("data_dir").unwrap_or(DEFAULT_DATA_DIR).into()
+    }
+
+    /// Whether results are JSON.
+    pub(crate) fn json(&self) -> bool {
+        self.value("output") == Some("json")
+    }
+
+    /// A setting that is a number; it was checked when it was read.
+    pub(crate) fn number(&self, key: &str) -> Option<u32> {
+        self.value(key)?.parse().ok()
+    }
+}
+
+fn flag(global: &Global, key: &str) -> Option<String> {
+    match key {
+        "data_dir" => Some(global.data_dir.as_ref()?.display().to_string()),
+        "output" if global.json => Some("json".to_owned()),
+        "output" => global.output.map(|format| match format {
+            Format::Table => "table".to_owned(),
+            Format::Json => "json".to_owned(),
+        }),
+        "server" => global.server.clone(),
+        "token" => global.token.clone(),
+        _ => None,
+    }
+}
+
+fn default(key: &str) -> Option<String> {
+    match key {
+        "data_dir" => Some(DEFAULT_DATA_DIR.to_owned()),
+        "output" => Some("table".to_owned()),
+        "max_parallel" => Some("100".to_owned()),
+        "workers" => Some("1024".to_owned()),
+        _ => None,
+    }
+}
+
+/// Refuses a value that the setting cannot have, naming where it came from.
+fn check(key: &str, value: Option<&str>, origin: &Origin) -> Result<(), Failure> {
+    let Some(value) = value else { return Ok(()) };
+    let possible = match key {
+        "output" if !matches!(value, "table" | "json") => "table or json",
+        "max_parallel" | "workers" if !value.parse().is_ok_and(|n: u32| n > 0) => {
+            "a whole number from 1"
+        }
+        _ => return Ok(()),
+    };
+    let message = format!("{origin}: {key} is '{value}', and must be {possible}");
+    Err(Failure::new(Exit::Usage, "SETTING_INVALID", message))
+}
+
+/// The keys of a file, as text; unknown ones are errors.
+fn read(path: &Path) -> Result<Vec<(&'static str, String)>, Failure> {
+    let place = path.display();
+    let invalid = |message: String| {
+        Failure::new(
+            Exit::Invalid,
+            "CONFIG_INVALID",
+            format!("{place}: {message}"),
+        )
+    };
+    let bytes = crate::source::read_limited(path, FILE_BYTES)?;
+    let text = String::from_utf8(bytes).map_err(|error| invalid(error.to_string()))?;
+    let table: toml::Table = text
+        .parse()
+        .map_err(|error: toml::de::Error| invalid(error.to_string().trim_end().to_owned()))?;
+    let mut known = Vec::new();
+    for (key, value) in table {
+        let Some((name, _)) = KEYS.into_iter().find(|(name, _)| **name == key) else {
+            let names = KEYS.map(|(name, _)| name);
+            let hint = nearest(&key, names.into_iter())
+                .unwrap_or_else(|| format!("the settings are {}", names.join(", ")));
+            return Err(invalid(format!("there is no setting '{key}'")).hint(hint));
+        };
+        let value = match value {
+            toml::Value::String(text) => text,
+            toml::Value::Integer(number) => number.to_string(),
+            other => {
+                let kind = other.type_str();
+                return Err(invalid(format!("{name} is a {kind}, not text or a number")));
+            }
+        };
+        // A path in the file is meant from where the file is.
+        let value = match (name, path.parent()) {
+            ("data_dir", Some(folder)) => folder.join(value).display().to_string(),
+            _ => value,
+        };
+        known.push((name, value));
+    }
+    Ok(known)
+}

@@ -1,0 +1,169 @@
+//! What processes say to each other: a request, and a stream of answers, one JSON
+//! object a line. The bodies of a start follow its line, by their lengths.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use windlass_core::definition::Json;
+use windlass_core::plan::NodeIndex;
+use windlass_core::{NodeStatus, RunId, RunStatus};
+
+use crate::exit::{Exit, Failure};
+use crate::progress::Phase;
+
+/// The version of the protocol; another one is refused by name.
+pub(crate) const VERSION: u32 = 1;
+
+/// The longest line. Answers that list nodes are the longest there are.
+pub(crate) const LINE_BYTES: usize = 4 * 1024 * 1024;
+
+/// A request with its version.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    pub(crate) v: u32,
+    #[serde(flatten)]
+    pub(crate) request: Request,
+}
+
+/// What a process asks of the one that holds the data directory.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "camelCase")]
+pub(crate) enum Request {
+    /// Whether anybody is there.
+    Ping,
+    /// Start a run.
+    Start(Box<StartAsked>),
+    /// Tell what happens to a run until its end.
+    Watch { run: RunId },
+    /// End a run.
+    Cancel { run: RunId, reason: Option<String> },
+    /// Start nothing more of a run.
+    Pause { run: RunId, reason: Option<String> },
+    /// Carry a run on, and resume it if it is paused.
+    Resume { run: RunId, reason: Option<String> },
+    /// Try nodes again.
+    Reattempt {
+        run: RunId,
+        nodes: Vec<String>,
+        reason: Option<String>,
+    },
+}
+
+/// A start. The definition's and the trigger's bytes follow the line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StartAsked {
+    pub(crate) definition_bytes: usize,
+    pub(crate) trigger_bytes: usize,
+    #[serde(default)]
+    pub(crate) request_id: Option<Box<str>>,
+    #[serde(default)]
+    pub(crate) labels: BTreeMap<Box<str>, Box<str>>,
+    #[serde(default)]
+    pub(crate) vars: BTreeMap<Box<str>, Json>,
+}
+
+/// One line of the answer.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "camelCase")]
+pub(crate) enum Answer {
+    /// Somebody is there.
+    Pong { pid: u32 },
+    /// The run is durable and goes on.
+    Started { run: RunId, existing: bool },
+    /// It is done; this is how the run stands.
+    Done { status: RunStatus },
+    /// Updates follow.
+    Watching,
+    /// The run does not go on here; this is how it stands.
+    NotCarried { status: RunStatus },
+    /// Something happened to the run.
+    Update(Update),
+    /// Something was left out: look at the run again.
+    Lagged,
+    /// The run ended.
+    Finished { status: RunStatus },
+    /// It was not done.
+    Refused(Refused),
+}
+
+/// What happens to a run.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "update", rename_all = "camelCase")]
+pub(crate) enum Update {
+    /// An attempt is with a worker.
+    Dispatched { node: NodeIndex },
+    /// Nodes changed their status.
+    Nodes { nodes: Vec<(NodeIndex, NodeStatus)> },
+    /// An attempt failed.
+    Failed {
+        node: NodeIndex,
+        code: String,
+        message: String,
+        again: bool,
+    },
+    /// The run was paused, resumed or is being cancelled.
+    Phase { phase: Phase },
+}
+
+/// Why something was not done.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Refused {
+    exit: u8,
+    code: String,
+    message: String,
+    #[serde(default)]
+    hint: Option<String>,
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Self {
+        Self {
+            exit: failure.exit as u8,
+            code: failure.code.into_owned(),
+            message: failure.message,
+            hint: failure.hint,
+        }
+    }
+}
+
+impl From<Refused> for Failure {
+    fn from(refused: Refused) -> Self {
+        let exit = Exit::from_code(refused.exit).unwrap_or(Exit::Conflict);
+        let mut failure = Self::new(exit, refused.code, refused.message);
+        failure.hint = refused.hint;
+        failure
+    }
+}
+
+/// Writes one object as a line.
+pub(crate) async fn write_line(
+    out: &mut (impl AsyncWrite + Unpin),
+    value: &impl Serialize,
+) -> io::Result<()> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    out.write_all(&line).await?;
+    out.flush().await
+}
+
+/// Reads one line as an object; nothing at the end of the stream.
+pub(crate) async fn read_line<T: DeserializeOwned>(
+    stream: &mut (impl AsyncBufRead + Unpin),
+) -> io::Result<Option<T>> {
+    let mut line = Vec::new();
+    let mut bounded = stream.take(LINE_BYTES as u64 + 1);
+    bounded.read_until(b'\n', &mut line).await?;
+    if line.is_empty() {
+        return Ok(None);
+    }
+    if line.len() > LINE_BYTES || line.last() != Some(&b'\n') {
+        let message = "a line is too long, or was cut off";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+    }
+    Ok(Some(serde_json::from_slice(&line)?))
+}

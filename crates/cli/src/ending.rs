@@ -1,0 +1,114 @@
+//! How a run ended, printed: the execution as JSON, or a summary, its failures and its
+//! output for people.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use windlass_core::run::{Failure as NodeFailure, Run};
+use windlass_core::{NodeStatus, RunId};
+use windlass_engine::{Plans, load_run, view};
+
+use crate::exit::{Exit, Failure};
+use crate::moment::duration;
+use crate::output::closed_pipe;
+use crate::session::Session;
+
+/// Failed nodes beyond this many are counted.
+const SHOWN: usize = 10;
+
+/// Prints a run as it stands.
+pub(crate) fn print(session: &Session, plans: &Plans, run: RunId) -> Result<(), Failure> {
+    let output = session.settings.output;
+    if output.json {
+        return execution(session, plans, run);
+    }
+    let loaded = load_run(&session.store, plans, run, |_, _| {})?;
+    output.data(&summary(session, &loaded.run))?;
+    if let Some(text) = result(session, &loaded.run)? {
+        output.data(&text)?;
+    }
+    Ok(())
+}
+
+/// The execution as JSON, written while it is read.
+fn execution(session: &Session, plans: &Plans, run: RunId) -> Result<(), Failure> {
+    let mut out = io::BufWriter::with_capacity(64 * 1024, io::stdout().lock());
+    match view::write(
+        &session.store,
+        plans,
+        run,
+        &view::Options::default(),
+        &mut out,
+    ) {
+        Ok(()) => out.flush().or_else(closed_pipe),
+        Err(view::Error::Write(error)) => closed_pipe(error),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// One line about the run, and one for each failed node.
+fn summary(session: &Session, run: &Run) -> String {
+    let mut text = format!("{} {} {}", run.plan().workflow(), run.id(), run.status());
+    // Writing to a string cannot fail, here and below.
+    if let (Some(from), Some(to)) = (run.started_at(), run.ended_at()) {
+        let _ = write!(
+            text,
+            " in {}",
+            duration(u64::try_from(to.0 - from.0).unwrap_or(0))
+        );
+    }
+    let counts = [
+        NodeStatus::Succeeded,
+        NodeStatus::Failed,
+        NodeStatus::Skipped,
+        NodeStatus::Blocked,
+        NodeStatus::Cancelled,
+    ]
+    .into_iter()
+    .filter(|&status| run.count(status) > 0)
+    .map(|status| format!("{} {}", run.count(status), status.as_str().to_lowercase()));
+    let _ = writeln!(text, ": {}", counts.collect::<Vec<_>>().join(", "));
+    if let Some(error) = run.finished().and_then(|finished| finished.error.as_ref()) {
+        let _ = writeln!(text, "  {}: {}", error.code, one_line(&error.message));
+    }
+    for node in run.failed().take(SHOWN) {
+        let handled = if run.is_handled(node) {
+            " (handled)"
+        } else {
+            ""
+        };
+        let what = reason(session, run, node).unwrap_or_default();
+        let _ = writeln!(text, "  failed {}: {what}{handled}", run.plan().id(node));
+    }
+    let more = run.failed().count().saturating_sub(SHOWN);
+    if more > 0 {
+        let _ = writeln!(text, "  and {more} more: windlass show {}", run.id());
+    }
+    text
+}
+
+fn reason(session: &Session, run: &Run, node: u32) -> Option<String> {
+    let text = session.values().read(run.id(), &run.value(node)?).ok()?;
+    let failure: NodeFailure = serde_json::from_str(&text).ok()?;
+    Some(format!("{}: {}", failure.code, one_line(&failure.message)))
+}
+
+/// The run's output, indented, if there is one to speak of.
+fn result(session: &Session, run: &Run) -> Result<Option<String>, Failure> {
+    let Some(stored) = run.finished().and_then(|finished| finished.output.as_ref()) else {
+        return Ok(None);
+    };
+    let text = session.values().resolve(stored)?;
+    if &*text == "null" {
+        return Ok(None);
+    }
+    let value: serde_json::Value = serde_json::from_str(&text)
+        .map_err(|error| Failure::new(Exit::Storage, "OUTPUT_UNREADABLE", error))?;
+    Ok(serde_json::to_string_pretty(&value).ok())
+}
+
+fn one_line(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
+}

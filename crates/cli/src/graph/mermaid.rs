@@ -1,0 +1,142 @@
+//! A Mermaid flowchart, for Markdown that draws it.
+//!
+//! Nodes are named `n0`, `n1`, … so that no id can be a keyword; every character of a
+//! label that could mean something is written as an entity.
+
+use std::fmt::Write;
+
+use windlass_core::NodeStatus;
+use windlass_core::definition::When;
+
+use super::text::clean;
+use super::{Graph, glyph};
+
+pub(super) fn render(graph: &Graph) -> String {
+    let mut out = String::new();
+    let title = clean(&graph.title);
+    if !title.is_empty() {
+        // A JSON string is a YAML string.
+        let title = title.replace('\\', "\\\\").replace('"', "\\\"");
+        let _ = writeln!(out, "---\ntitle: \"{title}\"\n---");
+    }
+    out += "flowchart TD\n";
+    for (index, node) in graph.nodes.iter().enumerate() {
+        let mark = node.status.map(|status| format!("{} ", glyph(status)));
+        let mut label = format!("{}{}", mark.unwrap_or_default(), escape(node.title()));
+        let subtitle = escape(&node.subtitle());
+        if !subtitle.is_empty() {
+            let _ = write!(label, "<br/><small>{subtitle}</small>");
+        }
+        let class = node.status.map(|status| format!(":::{}", class(status)));
+        let class = class.unwrap_or_default();
+        let _ = writeln!(out, "    n{index}[\"{label}\"]{class}");
+    }
+    let mut failures = Vec::new();
+    for (index, edge) in graph.edges.iter().enumerate() {
+        let arrow = match edge.when {
+            When::Success => "-->",
+            When::Failure => "-.->",
+            When::Always => "==>",
+        };
+        let words = edge
+            .words()
+            .map(|words| format!("|\"{}\"|", escape(&words)));
+        let words = words.unwrap_or_default();
+        let _ = writeln!(out, "    n{} {arrow}{words} n{}", edge.from, edge.to);
+        if edge.when == When::Failure {
+            failures.push(index.to_string());
+        }
+    }
+    if !failures.is_empty() {
+        let failures = failures.join(",");
+        let _ = writeln!(out, "    linkStyle {failures} stroke:#cf222e");
+    }
+    let mut statuses: Vec<NodeStatus> = graph.nodes.iter().filter_map(|node| node.status).collect();
+    statuses.sort_unstable();
+    statuses.dedup();
+    for status in statuses {
+        let _ = writeln!(out, "    classDef {} {}", class(status), style(status));
+    }
+    out
+}
+
+fn class(status: NodeStatus) -> String {
+    status.as_str().to_lowercase()
+}
+
+fn style(status: NodeStatus) -> &'static str {
+    match status {
+        NodeStatus::Succeeded => "fill:#dafbe1,stroke:#1a7f37,color:#0b3d1a",
+        NodeStatus::Failed => "fill:#ffebe9,stroke:#cf222e,color:#6e0b14",
+        NodeStatus::Running => "fill:#ddf4ff,stroke:#0969da,color:#0a3069",
+        NodeStatus::Waiting | NodeStatus::Queued => "fill:#fff8c5,stroke:#9a6700,color:#4d2d00",
+        NodeStatus::Blocked => "fill:#fff1e5,stroke:#bc4c00,color:#5c2200",
+        NodeStatus::Cancelled => "fill:#f0ecfb,stroke:#8250df,color:#3c1e70",
+        NodeStatus::Pending => "fill:#f6f8fa,stroke:#6e7781,color:#24292f",
+        NodeStatus::Skipped => "fill:#f6f8fa,stroke:#8c959f,color:#57606a,stroke-dasharray:4 3",
+    }
+}
+
+/// Letters, digits and harmless punctuation stay; the rest becomes `#number;`.
+fn escape(text: &str) -> String {
+    let mut escaped = String::new();
+    for character in clean(text).chars() {
+        if character.is_alphanumeric() || !character.is_ascii() || " ._-/,+=()".contains(character)
+        {
+            escaped.push(character);
+        } else {
+            let _ = write!(escaped, "#{};", u32::from(character));
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples;
+    use super::*;
+
+    #[test]
+    fn a_switch() {
+        assert_eq!(
+            render(&samples::switch()),
+            r#"---
+title: "orders"
+---
+flowchart TD
+    n0["classify<br/><small>core.script</small>"]
+    n1["europe<br/><small>http.request</small>"]
+    n2["americas<br/><small>http.request</small>"]
+    n3["elsewhere<br/><small>core.fail</small>"]
+    n4["ship<br/><small>core.echo</small>"]
+    n0 -->|"eu #124; uk"| n1
+    n0 -->|"us"| n2
+    n0 -->|"default"| n3
+    n1 --> n4
+    n2 --> n4
+    n3 ==>|"always"| n4
+"#
+        );
+    }
+
+    #[test]
+    fn a_run_has_a_class_for_each_status() {
+        let text = render(&samples::payment());
+        assert!(text.contains(
+            "n2[\"✗ Charge the card<br/><small>charge · http.request · 3 attempts</small>\"]:::failed"
+        ));
+        assert!(text.contains("    n0 -->|\"output.total #62; 0\"| n1\n"));
+        assert!(text.contains("    n2 -.->|\"failure\"| n5\n"));
+        assert!(text.contains("    linkStyle 1,5 stroke:"));
+        assert_eq!(text.matches("classDef").count(), 5);
+    }
+
+    #[test]
+    fn hostile_labels_stay_in_their_quotes() {
+        for line in render(&samples::hostile()).lines().skip(4) {
+            let quotes = line.matches('"').count();
+            assert!(quotes == 0 || quotes == 2, "{line}");
+            assert!(!line.contains('`') && !line.contains("<script"), "{line}");
+        }
+    }
+}

@@ -1,0 +1,442 @@
+//! Pictures of a workflow's graph: Mermaid, Graphviz, SVG and text.
+//!
+//! Pure functions over a small model of their own, so that a definition on disk and a
+//! run on a server are drawn by the same code. Nothing here reads a file or a store.
+
+mod ascii;
+mod collapse;
+mod dot;
+mod layout;
+mod mermaid;
+mod svg;
+mod text;
+
+#[cfg(test)]
+mod samples;
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+
+use windlass_core::NodeStatus;
+use windlass_core::definition::{Definition, Node, When};
+use windlass_core::routing::EdgeState;
+
+/// What is drawn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Graph {
+    /// Above the picture.
+    pub(crate) title: String,
+    /// In the order of the definition.
+    pub(crate) nodes: Vec<GraphNode>,
+    /// In the order of the plan: edge `i` here is edge `i` of a run.
+    pub(crate) edges: Vec<GraphEdge>,
+}
+
+/// A box.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct GraphNode {
+    /// As commands take it.
+    pub(crate) id: String,
+    /// The name for people, if it has one.
+    pub(crate) label: Option<String>,
+    /// What it does: the action's type, or the kind of loop or wait.
+    pub(crate) detail: String,
+    /// Where it stands, in a run.
+    pub(crate) status: Option<NodeStatus>,
+    /// How many attempts were made, in a run.
+    pub(crate) attempts: u32,
+}
+
+/// An arrow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GraphEdge {
+    /// Index of the node it leaves.
+    pub(crate) from: usize,
+    /// Index of the node it reaches.
+    pub(crate) to: usize,
+    /// After which end of its parent it is taken.
+    pub(crate) when: When,
+    /// Its condition, or the cases of a switch that lead here.
+    pub(crate) label: Option<String>,
+    /// How it resolved, in a run.
+    pub(crate) state: Option<EdgeState>,
+}
+
+/// How the picture is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// A flowchart for Markdown.
+    Mermaid,
+    /// For Graphviz.
+    Dot,
+    /// A picture that stands alone.
+    Svg,
+    /// Boxes in a terminal.
+    Ascii,
+}
+
+impl Format {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Mermaid => "mermaid",
+            Self::Dot => "dot",
+            Self::Svg => "svg",
+            Self::Ascii => "ascii",
+        }
+    }
+}
+
+/// What a terminal can show; the other formats do not ask.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RenderOptions {
+    /// Columns.
+    pub(crate) width: usize,
+    /// Whether escape sequences for colour are written.
+    pub(crate) color: bool,
+}
+
+impl Default for RenderOptions {
+    fn default() -> Self {
+        Self {
+            width: 80,
+            color: false,
+        }
+    }
+}
+
+/// The graph has more nodes than the format can show, even with equal ones drawn once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooLarge {
+    format: Format,
+    nodes: usize,
+    limit: usize,
+}
+
+impl fmt::Display for TooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the graph has {} nodes, and {} draws at most {}; use --format dot, which Graphviz \
+             lays out (`sfdp -Tsvg` for graphs of this size)",
+            self.nodes,
+            self.format.name(),
+            self.limit
+        )
+    }
+}
+
+impl std::error::Error for TooLarge {}
+
+/// Draws the graph.
+///
+/// # Errors
+/// The graph is too large for the format; the message says what to use instead.
+pub(crate) fn render(
+    graph: &Graph,
+    format: Format,
+    options: &RenderOptions,
+) -> Result<String, TooLarge> {
+    match format {
+        Format::Mermaid => Ok(mermaid::render(graph)),
+        Format::Dot => Ok(dot::render(graph)),
+        Format::Svg => svg::render(graph),
+        Format::Ascii => ascii::render(graph, options),
+    }
+}
+
+impl Graph {
+    /// The graph of a definition. References that lead nowhere are left out: the
+    /// validation names them.
+    pub(crate) fn from_definition(definition: &Definition) -> Self {
+        let places: BTreeMap<&str, usize> = definition
+            .nodes
+            .iter()
+            .enumerate()
+            .map(|(index, node)| (&*node.id, index))
+            .collect();
+        let mut edges = Edges {
+            places,
+            list: Vec::new(),
+        };
+        for (index, node) in definition.nodes.iter().enumerate() {
+            edges.add_node(index, node);
+        }
+        let title = definition.display_name.as_ref().unwrap_or(&definition.id);
+        Self {
+            title: title.to_string(),
+            nodes: definition.nodes.iter().map(GraphNode::new).collect(),
+            edges: edges.finish(),
+        }
+    }
+}
+
+impl GraphNode {
+    fn new(node: &Node) -> Self {
+        Self {
+            id: node.id.to_string(),
+            label: node.name.as_deref().map(str::to_owned),
+            detail: detail(node),
+            status: None,
+            attempts: 0,
+        }
+    }
+
+    /// What people call it.
+    fn title(&self) -> &str {
+        self.label.as_deref().unwrap_or(&self.id)
+    }
+
+    /// What stands under its name: the id if the name is not it, and what it does.
+    fn subtitle(&self) -> String {
+        let mut parts = Vec::new();
+        if self.label.as_deref().is_some_and(|label| label != self.id) {
+            parts.push(self.id.clone());
+        }
+        if !self.detail.is_empty() {
+            parts.push(self.detail.clone());
+        }
+        if self.attempts > 1 {
+            parts.push(format!("{} attempts", self.attempts));
+        }
+        parts.join(" · ")
+    }
+}
+
+impl GraphEdge {
+    /// What stands beside it in formats that cannot draw the difference.
+    fn words(&self) -> Option<String> {
+        let when = match self.when {
+            When::Success => None,
+            When::Failure => Some("failure"),
+            When::Always => Some("always"),
+        };
+        match (when, &self.label) {
+            (None, None) => None,
+            (Some(when), None) => Some(when.to_owned()),
+            (None, Some(label)) => Some(label.clone()),
+            (Some(when), Some(label)) => Some(format!("{when}: {label}")),
+        }
+    }
+}
+
+fn detail(node: &Node) -> String {
+    if let Some(action) = &node.action_type {
+        action.to_string()
+    } else if let Some(each) = &node.for_each {
+        format!("forEach, {}", nodes(each.body.nodes.len()))
+    } else if let Some(repeat) = &node.while_loop {
+        format!("while, {}", nodes(repeat.body.nodes.len()))
+    } else if let Some(retry) = &node.retry_until {
+        format!("retryUntil, {}", nodes(retry.body.nodes.len()))
+    } else if let Some(child) = &node.subworkflow {
+        format!("subworkflow {}", child.workflow_id)
+    } else if let Some(signal) = &node.wait_for_signal {
+        format!("signal {}", signal.name)
+    } else if node.delay.is_some() {
+        "delay".to_owned()
+    } else {
+        String::new()
+    }
+}
+
+fn nodes(count: usize) -> String {
+    match count {
+        1 => "1 node".to_owned(),
+        count => format!("{count} nodes"),
+    }
+}
+
+/// Gathers edges from the four places a definition may write them.
+struct Edges<'a> {
+    places: BTreeMap<&'a str, usize>,
+    list: Vec<GraphEdge>,
+}
+
+impl Edges<'_> {
+    fn add_node(&mut self, index: usize, node: &Node) {
+        for edge in &node.edges {
+            let label = edge.condition.as_deref().map(str::to_owned);
+            self.push(Some(index), self.place(&edge.target_node), edge.when, label);
+        }
+        if let Some(switch) = &node.switch {
+            let mut cases: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+            let default = switch.default.iter().map(|target| ("default", target));
+            let named = switch.cases.iter().map(|(case, target)| (&**case, target));
+            for (case, target) in named.chain(default) {
+                if let Some(target) = self.place(target) {
+                    cases.entry(target).or_default().push(case);
+                }
+            }
+            for (target, cases) in cases {
+                self.push(
+                    Some(index),
+                    Some(target),
+                    switch.when,
+                    Some(cases.join(" | ")),
+                );
+            }
+        }
+        if let Some(target) = &node.on_failure {
+            self.push(Some(index), self.place(target), When::Failure, None);
+        }
+        for source in &node.depends_on {
+            self.push(self.place(source), Some(index), When::Success, None);
+        }
+    }
+
+    fn place(&self, id: &str) -> Option<usize> {
+        self.places.get(id).copied()
+    }
+
+    fn push(&mut self, from: Option<usize>, to: Option<usize>, when: When, label: Option<String>) {
+        if let (Some(from), Some(to)) = (from, to) {
+            self.list.push(GraphEdge {
+                from,
+                to,
+                when,
+                label,
+                state: None,
+            });
+        }
+    }
+
+    /// Sorted by source; `edges` and `dependsOn` that say the same are one edge.
+    fn finish(mut self) -> Vec<GraphEdge> {
+        self.list.sort_by_key(|edge| edge.from);
+        let mut seen = HashSet::new();
+        self.list.retain(|edge| {
+            let plain = edge.when == When::Success && edge.label.is_none();
+            !plain || seen.insert((edge.from, edge.to))
+        });
+        self.list
+    }
+}
+
+/// One character for each status, for places without colour.
+fn glyph(status: NodeStatus) -> &'static str {
+    match status {
+        NodeStatus::Pending => "○",
+        NodeStatus::Queued => "◌",
+        NodeStatus::Running => "◐",
+        NodeStatus::Waiting => "◷",
+        NodeStatus::Succeeded => "✓",
+        NodeStatus::Failed => "✗",
+        NodeStatus::Skipped => "↷",
+        NodeStatus::Blocked => "⊘",
+        NodeStatus::Cancelled => "■",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn graph(definition: &str) -> Graph {
+        let definition: Definition = serde_json::from_str(definition).expect("a definition");
+        Graph::from_definition(&definition)
+    }
+
+    fn edges(graph: &Graph) -> Vec<String> {
+        graph
+            .edges
+            .iter()
+            .map(|edge| {
+                let words = edge.words().map(|words| format!(" {words}"));
+                let (from, to) = (&graph.nodes[edge.from].id, &graph.nodes[edge.to].id);
+                format!("{from} {to}{}", words.unwrap_or_default())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_way_to_write_an_edge_is_drawn() {
+        let graph = graph(
+            r#"{"id": "w", "displayName": "A workflow", "nodes": [
+                {"id": "a", "actionType": "core.echo", "onFailure": "d",
+                 "edges": [{"targetNode": "b"}, {"targetNode": "c", "when": "always",
+                            "condition": "output > 1"}]},
+                {"id": "b", "name": "Second", "actionType": "core.echo",
+                 "switch": {"on": "output", "cases": {"x": "c", "y": "c", "z": "d"}, "default": "d"}},
+                {"id": "c", "delay": {"ms": 5}, "dependsOn": ["b", "a"]},
+                {"id": "d", "waitForSignal": {"name": "go"}, "dependsOn": ["c", "missing"]}]}"#,
+        );
+        assert_eq!(graph.title, "A workflow");
+        assert_eq!(
+            edges(&graph),
+            [
+                "a b",
+                "a c always: output > 1",
+                "a d failure",
+                "a c",
+                "b c x | y",
+                "b d z | default",
+                "b c",
+                "c d"
+            ]
+        );
+        assert_eq!(graph.nodes[1].subtitle(), "b · core.echo");
+        assert_eq!(graph.nodes[2].detail, "delay");
+        assert_eq!(graph.nodes[3].detail, "signal go");
+    }
+
+    #[test]
+    fn an_edge_written_on_both_ends_is_one() {
+        let graph = graph(
+            r#"{"id": "w", "nodes": [
+                {"id": "a", "actionType": "core.echo", "edges": [{"targetNode": "b"}]},
+                {"id": "b", "actionType": "core.echo", "dependsOn": ["a"]}]}"#,
+        );
+        assert_eq!(edges(&graph), ["a b"]);
+    }
+
+    #[test]
+    fn edges_stand_in_the_order_of_the_plan() {
+        let text = r#"{"id": "w", "nodes": [
+            {"id": "z", "actionType": "core.echo", "dependsOn": ["m"], "onFailure": "a"},
+            {"id": "m", "actionType": "core.echo", "edges": [{"targetNode": "z"},
+                {"targetNode": "a", "when": "always"}]},
+            {"id": "a", "actionType": "core.echo", "dependsOn": ["m", "z"]}]}"#;
+        let definition: Definition = serde_json::from_str(text).expect("a definition");
+        let plan = windlass_core::plan::Plan::build(definition).expect("a plan");
+        let planned: Vec<_> = plan
+            .edges()
+            .iter()
+            .map(|edge| (edge.source as usize, edge.target as usize, edge.when))
+            .collect();
+        let drawn: Vec<_> = graph(text)
+            .edges
+            .iter()
+            .map(|edge| (edge.from, edge.to, edge.when))
+            .collect();
+        assert_eq!(drawn, planned);
+    }
+
+    #[test]
+    fn every_format_is_the_same_each_time_and_survives_hostile_text() {
+        let graph = samples::hostile();
+        for format in [Format::Mermaid, Format::Dot, Format::Svg, Format::Ascii] {
+            let first = render(&graph, format, &RenderOptions::default()).expect("a picture");
+            let second = render(&graph, format, &RenderOptions::default()).expect("a picture");
+            assert_eq!(first, second);
+            assert!(
+                !first.contains(|character: char| character.is_control() && character != '\n'),
+                "{} lets a control character through",
+                format.name()
+            );
+        }
+    }
+
+    #[test]
+    fn too_large_says_what_to_use_instead() {
+        let error = TooLarge {
+            format: Format::Svg,
+            nodes: 5000,
+            limit: 2000,
+        };
+        assert_eq!(
+            error.to_string(),
+            "the graph has 5000 nodes, and svg draws at most 2000; use --format dot, which \
+             Graphviz lays out (`sfdp -Tsvg` for graphs of this size)"
+        );
+    }
+}

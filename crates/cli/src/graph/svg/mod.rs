@@ -1,0 +1,526 @@
+//! A picture that stands alone: no script, no font and no file beside it, light or dark
+//! as the reader prefers, with every status in words as well as in colour.
+
+mod style;
+
+use std::fmt::Write;
+
+use windlass_core::NodeStatus;
+use windlass_core::definition::When;
+use windlass_core::routing::EdgeState;
+
+use super::collapse::{collapse, furthest};
+use super::layout::{Layout, Segment, Sizes, layout};
+use super::text::{char_columns, clean, truncate};
+use super::{Format, Graph, GraphNode, TooLarge, glyph};
+
+/// Larger graphs are drawn with alike nodes as one.
+const MAX_NODES: usize = 2000;
+
+const MARGIN: i64 = 24;
+const TITLE_HEIGHT: i64 = 34;
+const LEGEND_HEIGHT: i64 = 26;
+const NODE_HEIGHT: i64 = 50;
+const LAYER_GAP: i64 = 52;
+/// Taken by a channel whose edges have labels, so that these stand free of the curves.
+const LABEL_GAP: i64 = 22;
+const MAX_LABEL: usize = 28;
+const MAX_TITLE: usize = 36;
+
+pub(super) fn render(graph: &Graph) -> Result<String, TooLarge> {
+    let collapsed = if graph.nodes.len() > MAX_NODES {
+        collapse(graph)
+    } else {
+        None
+    };
+    let graph = collapsed.as_ref().unwrap_or(graph);
+    if graph.nodes.len() > MAX_NODES {
+        return Err(TooLarge {
+            format: Format::Svg,
+            nodes: graph.nodes.len(),
+            limit: MAX_NODES,
+        });
+    }
+    let boxes: Vec<Box> = graph.nodes.iter().map(Box::new).collect();
+    let labels: Vec<String> = graph
+        .edges
+        .iter()
+        .map(|edge| truncate(&clean(edge.label.as_deref().unwrap_or("")), MAX_LABEL))
+        .collect();
+    let sizes = Sizes {
+        nodes: boxes.iter().map(|shape| shape.width).collect(),
+        labels: labels.iter().map(|label| label_width(label)).collect(),
+        gap: 28,
+        via_gap: 16,
+        bundle: true,
+        limit: None,
+    };
+    let Some(layout) = layout(graph, &sizes) else {
+        return Ok(String::new());
+    };
+    Ok(Picture::new(graph, &layout, &boxes, &labels).draw())
+}
+
+/// A node's texts and the width they need.
+struct Box {
+    title: String,
+    subtitle: String,
+    width: i64,
+}
+
+impl Box {
+    fn new(node: &GraphNode) -> Self {
+        let title = truncate(&clean(node.title()), MAX_TITLE);
+        let subtitle = truncate(&clean(&node.subtitle()), MAX_TITLE + 8);
+        let mut first = text_width(&title, 14.0) * 1.06;
+        let mut second = text_width(&subtitle, 11.5);
+        if let Some(status) = node.status {
+            first += 22.0;
+            second += text_width(status.as_str(), 11.5) + 16.0;
+        }
+        let width = (first.max(second) + 32.0).max(112.0) as i64;
+        Self {
+            title,
+            subtitle,
+            width: width | 1,
+        }
+    }
+}
+
+struct Picture<'a> {
+    graph: &'a Graph,
+    layout: &'a Layout,
+    boxes: &'a [Box],
+    labels: &'a [String],
+    /// The top of each layer.
+    tops: Vec<i64>,
+    width: i64,
+    height: i64,
+    has_legend: bool,
+}
+
+impl<'a> Picture<'a> {
+    fn new(graph: &'a Graph, layout: &'a Layout, boxes: &'a [Box], labels: &'a [String]) -> Self {
+        let mut gaps = vec![LAYER_GAP; layout.layers.len()];
+        for segment in &layout.segments {
+            let spread = layout.slots[segment.from].center - layout.slots[segment.to].center;
+            // A long way sideways needs a longer way down, or the curve lies flat.
+            let slack = (spread.abs() / 12).min(60);
+            let label = if segment.label.is_some() {
+                LABEL_GAP
+            } else {
+                0
+            };
+            let gap = &mut gaps[layout.slots[segment.from].layer];
+            *gap = (*gap).max(LAYER_GAP + label + slack);
+        }
+        let mut tops = Vec::new();
+        let mut top = MARGIN + TITLE_HEIGHT;
+        for gap in &gaps {
+            tops.push(top);
+            top += NODE_HEIGHT + gap;
+        }
+        let bottom = tops.last().map_or(top, |last| last + NODE_HEIGHT);
+        let has_legend = graph.edges.iter().any(|edge| edge.when != When::Success);
+        let legend = if has_legend { LEGEND_HEIGHT } else { 0 };
+        let least = text_width(&clean(&graph.title), 16.0) as i64;
+        let legend_width = if has_legend { 330 } else { 0 };
+        let title_width = least.clamp(legend_width, 600.max(layout.width).max(legend_width));
+        Self {
+            graph,
+            layout,
+            boxes,
+            labels,
+            tops,
+            width: layout.width.max(title_width) + 2 * MARGIN,
+            height: bottom + legend + MARGIN,
+            has_legend,
+        }
+    }
+
+    fn draw(&self) -> String {
+        let mut out = String::new();
+        let (width, height) = (self.width, self.height);
+        let title = escape(&self.graph.title);
+        let _ = writeln!(
+            out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+             viewBox=\"0 0 {width} {height}\" role=\"img\" aria-labelledby=\"windlass-title\">"
+        );
+        let _ = writeln!(out, "<title id=\"windlass-title\">{title}</title>");
+        out += style::STYLE;
+        out += style::MARKERS;
+        let _ = writeln!(
+            out,
+            "<rect class=\"page\" width=\"{width}\" height=\"{height}\" rx=\"12\"/>"
+        );
+        let columns = (self.width - 2 * MARGIN) as usize / 8;
+        let heading = escape(&truncate(&clean(&self.graph.title), columns));
+        let _ = writeln!(
+            out,
+            "<text class=\"heading\" x=\"{MARGIN}\" y=\"{}\">{heading}</text>",
+            MARGIN + 12
+        );
+        self.draw_edges(&mut out);
+        for index in 0..self.graph.nodes.len() {
+            self.draw_node(&mut out, index);
+        }
+        self.draw_labels(&mut out);
+        if self.has_legend {
+            self.draw_legend(&mut out);
+        }
+        out += "</svg>\n";
+        out
+    }
+
+    /// Centres the layout under a title that is wider.
+    fn left(&self) -> i64 {
+        (self.width - self.layout.width) / 2
+    }
+
+    fn draw_edges(&self, out: &mut String) {
+        out.push_str("<g fill=\"none\">\n");
+        for &edge in &self.layout.direct {
+            let edge = &self.graph.edges[edge];
+            let segment = Segment {
+                from: edge.from,
+                to: edge.to,
+                when: edge.when,
+                edges: Vec::new(),
+                label: None,
+                reversed: false,
+            };
+            self.draw_path(out, &segment, edge.state, "");
+        }
+        // What was taken is drawn last, over the rest.
+        let mut segments: Vec<(u8, &Segment)> = self
+            .layout
+            .segments
+            .iter()
+            .map(|segment| {
+                (
+                    u8::from(self.state(segment) == Some(EdgeState::Taken)),
+                    segment,
+                )
+            })
+            .collect();
+        segments.sort_by_key(|(taken, _)| *taken);
+        for (_, segment) in segments {
+            let title = self.edge_title(segment);
+            self.draw_path(out, segment, self.state(segment), &title);
+        }
+        out.push_str("</g>\n");
+    }
+
+    fn draw_path(
+        &self,
+        out: &mut String,
+        segment: &Segment,
+        state: Option<EdgeState>,
+        title: &str,
+    ) {
+        let (from, to) = (
+            &self.layout.slots[segment.from],
+            &self.layout.slots[segment.to],
+        );
+        let x1 = self.left() + from.center + self.port(segment);
+        let x2 = self.left() + to.center;
+        let top = self.tops[from.layer];
+        let (y1, y2) = (top + NODE_HEIGHT, self.tops[to.layer]);
+        let through = if from.is_node {
+            format!("M{x1} {y1}")
+        } else {
+            format!("M{x1} {top}V{y1}")
+        };
+        let end = if to.is_node && !segment.reversed {
+            y2 - 2
+        } else {
+            y2
+        };
+        let middle = (y1 + y2) / 2;
+        let curve = if x1 == x2 {
+            format!("V{end}")
+        } else {
+            format!("C{x1} {middle} {x2} {middle} {x2} {}V{end}", y2 - 8)
+        };
+        let class = edge_class(segment.when, state);
+        let marker = if segment.reversed && from.is_node {
+            format!(
+                " marker-start=\"url(#windlass-{})\"",
+                marker(segment.when, state)
+            )
+        } else if to.is_node && !segment.reversed {
+            format!(
+                " marker-end=\"url(#windlass-{})\"",
+                marker(segment.when, state)
+            )
+        } else {
+            String::new()
+        };
+        let _ = writeln!(
+            out,
+            "<path class=\"{class}\" d=\"{through}{curve}\"{marker}><title>{title}</title></path>"
+        );
+    }
+
+    /// Where an edge leaves its node: success in the middle, the rest beside it.
+    fn port(&self, segment: &Segment) -> i64 {
+        let from = &self.layout.slots[segment.from];
+        if segment.when == When::Success || !from.is_node {
+            return 0;
+        }
+        let mut others = self.graph.edges.iter();
+        let alone = !others.any(|edge| edge.from == segment.from && edge.when == When::Success);
+        if alone {
+            return 0;
+        }
+        let side = (self.layout.slots[segment.to].center - from.center).signum();
+        let nudge = if segment.when == When::Failure {
+            26
+        } else {
+            14
+        };
+        if side == 0 { nudge } else { side * nudge }
+    }
+
+    fn state(&self, segment: &Segment) -> Option<EdgeState> {
+        let states = segment
+            .edges
+            .iter()
+            .map(|&edge| self.graph.edges[edge].state);
+        states.fold(None, furthest)
+    }
+
+    fn edge_title(&self, segment: &Segment) -> String {
+        let titles = segment.edges.iter().take(12).map(|&index| {
+            let edge = &self.graph.edges[index];
+            let (from, to) = (&self.graph.nodes[edge.from], &self.graph.nodes[edge.to]);
+            let words = edge.words().map(|words| format!(" ({words})"));
+            let words = words.unwrap_or_default();
+            escape(&format!("{} → {}{words}", from.title(), to.title()))
+        });
+        titles.collect::<Vec<_>>().join("\n")
+    }
+
+    fn draw_node(&self, out: &mut String, index: usize) {
+        let node = &self.graph.nodes[index];
+        let slot = &self.layout.slots[index];
+        let shape = &self.boxes[index];
+        let x = self.left() + slot.center - shape.width / 2;
+        let y = self.tops[slot.layer];
+        let class = node.status.map_or("plain".to_owned(), class);
+        let (id, detail) = (escape(&node.id), escape(&node.detail));
+        let status = node.status.map(|status| format!(", {status}"));
+        let status = status.unwrap_or_default();
+        let _ = writeln!(
+            out,
+            "<g class=\"node {class}\" transform=\"translate({x} {y})\">\
+             <title>{id}: {detail}{status}</title>"
+        );
+        let _ = writeln!(
+            out,
+            "<rect width=\"{}\" height=\"{NODE_HEIGHT}\" rx=\"9\"/>",
+            shape.width
+        );
+        let center = shape.width / 2;
+        let mark = node
+            .status
+            .map(|status| format!("<tspan class=\"mark\">{}</tspan>\u{2002}", glyph(status)));
+        let mark = mark.unwrap_or_default();
+        let title_y = if shape.subtitle.is_empty() && node.status.is_none() {
+            30
+        } else {
+            21
+        };
+        let _ = writeln!(
+            out,
+            "<text class=\"name\" x=\"{center}\" y=\"{title_y}\">{mark}{}</text>",
+            escape(&shape.title)
+        );
+        let word = node.status.map(|status| {
+            let dot = if shape.subtitle.is_empty() {
+                ""
+            } else {
+                " · "
+            };
+            format!("{dot}<tspan class=\"mark\">{status}</tspan>")
+        });
+        let _ = writeln!(
+            out,
+            "<text class=\"detail\" x=\"{center}\" y=\"39\">{}{}</text>\n</g>",
+            escape(&shape.subtitle),
+            word.unwrap_or_default()
+        );
+    }
+
+    /// Labels stand where their edge arrives in the next layer, over every line.
+    fn draw_labels(&self, out: &mut String) {
+        let mut beside: Vec<i64> = vec![0; self.layout.slots.len()];
+        let mut room: Vec<i64> = beside.clone();
+        for segment in &self.layout.segments {
+            if let Some(edge) = segment.label {
+                room[segment.to] += label_width(&self.labels[edge]);
+            }
+        }
+        for segment in &self.layout.segments {
+            let Some(edge) = segment.label else { continue };
+            let slot = &self.layout.slots[segment.to];
+            let width = label_width(&self.labels[edge]);
+            let offset = beside[segment.to] + width / 2 - room[segment.to] / 2;
+            beside[segment.to] += width;
+            let x = self.left() + slot.center + offset;
+            let y = self.tops[slot.layer] - 20;
+            let _ = writeln!(
+                out,
+                "<text class=\"label\" x=\"{x}\" y=\"{y}\">{}</text>",
+                escape(&self.labels[edge])
+            );
+        }
+    }
+
+    fn draw_legend(&self, out: &mut String) {
+        let y = self.height - MARGIN;
+        let mut x = MARGIN;
+        for (when, words) in [(When::Failure, "after a failure"), (When::Always, "always")] {
+            if !self.graph.edges.iter().any(|edge| edge.when == when) {
+                continue;
+            }
+            let _ = writeln!(
+                out,
+                "<path class=\"{}\" fill=\"none\" d=\"M{x} {}h34\"/>\
+                 <text class=\"legend\" x=\"{}\" y=\"{y}\">{words}</text>",
+                edge_class(when, None),
+                y - 4,
+                x + 42
+            );
+            x += 160;
+        }
+    }
+}
+
+fn class(status: NodeStatus) -> String {
+    status.as_str().to_lowercase()
+}
+
+fn edge_class(when: When, state: Option<EdgeState>) -> &'static str {
+    use EdgeState::{Lost, NotTaken, Taken, Unresolved};
+    match (when, state) {
+        (When::Success, None | Some(Unresolved)) => "edge",
+        (When::Success, Some(Taken)) => "edge taken",
+        (When::Success, Some(NotTaken | Lost)) => "edge faint",
+        (When::Failure, None | Some(Unresolved)) => "edge failure",
+        (When::Failure, Some(Taken)) => "edge failure taken",
+        (When::Failure, Some(NotTaken | Lost)) => "edge failure faint",
+        (When::Always, None | Some(Unresolved)) => "edge always",
+        (When::Always, Some(Taken)) => "edge always taken",
+        (When::Always, Some(NotTaken | Lost)) => "edge always faint",
+    }
+}
+
+fn marker(when: When, state: Option<EdgeState>) -> &'static str {
+    match (when, state) {
+        (_, Some(EdgeState::NotTaken | EdgeState::Lost)) => "tip-faint",
+        (When::Failure, _) => "tip-failure",
+        (_, Some(EdgeState::Taken)) => "tip-taken",
+        _ => "tip",
+    }
+}
+
+fn label_width(label: &str) -> i64 {
+    if label.is_empty() {
+        0
+    } else {
+        text_width(label, 11.0) as i64 + 12
+    }
+}
+
+/// A guess at the width of text in a usual sans-serif face, rather too much than too
+/// little: the reader's own font decides.
+fn text_width(text: &str, size: f64) -> f64 {
+    let units: f64 = text
+        .chars()
+        .map(|character| match character {
+            'i' | 'j' | 'l' | 't' | 'f' | 'r' | 'I' | ' ' | '.' | ',' | ':' | ';' | '\'' | '|'
+            | '(' | ')' | '[' | ']' | '/' | '!' | '·' => 0.36,
+            'm' | 'w' | 'M' | 'W' | '@' | '%' | '…' => 0.95,
+            'A'..='Z' | '&' | '<' | '>' | '=' | '+' | '×' => 0.72,
+            character if character.is_ascii() => 0.6,
+            character => 0.66 * char_columns(character) as f64,
+        })
+        .sum();
+    units * size
+}
+
+/// Text for an element or an attribute.
+fn escape(text: &str) -> String {
+    let mut escaped = String::new();
+    for character in clean(text).chars() {
+        match character {
+            '&' => escaped += "&amp;",
+            '<' => escaped += "&lt;",
+            '>' => escaped += "&gt;",
+            '"' => escaped += "&quot;",
+            '\'' => escaped += "&#39;",
+            character => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples;
+    use super::*;
+
+    #[test]
+    fn a_run_says_its_statuses_in_words() {
+        let svg = render(&samples::payment()).expect("a picture");
+        assert!(svg.starts_with("<svg xmlns="));
+        assert!(svg.contains("<tspan class=\"mark\">Failed</tspan>"));
+        assert!(svg.contains("<title>charge: http.request, Failed</title>"));
+        assert!(svg.contains("Charge the card → refund (failure)"));
+        assert!(svg.contains("prefers-color-scheme: dark"));
+        assert!(svg.contains(">output.total &gt; 0</text>"));
+        assert_eq!(svg.matches("<g class=\"node").count(), 8);
+    }
+
+    #[test]
+    fn nothing_hostile_leaves_its_text() {
+        let svg = render(&samples::hostile()).expect("a picture");
+        assert!(!svg.contains("<script"));
+        assert_eq!(svg.matches("</svg>").count(), 1);
+        assert!(!svg.contains("<!--"));
+        // Every element that opens also closes.
+        for name in ["text", "title", "g", "path", "tspan"] {
+            let opened = svg.matches(&format!("<{name} ")).count()
+                + svg.matches(&format!("<{name}>")).count();
+            let closed = svg.matches(&format!("</{name}>")).count();
+            let alone = svg
+                .split(&format!("<{name} "))
+                .skip(1)
+                .filter(|rest| rest.split('>').next().is_some_and(|tag| tag.ends_with('/')))
+                .count();
+            assert_eq!(opened, closed + alone, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_thousand_nodes_are_drawn_and_more_are_refused() {
+        let svg = render(&samples::tangle(1000, 3)).expect("a picture");
+        assert_eq!(svg.matches("<g class=\"node").count(), 1000);
+        let error = render(&samples::tangle(2001, 3)).expect_err("too large");
+        assert_eq!(error.nodes, 2001);
+    }
+
+    #[test]
+    fn a_wide_fan_is_summed_up() {
+        let svg = render(&samples::fan(5000)).expect("a picture");
+        assert!(svg.contains("work-… ×5000"));
+    }
+
+    #[test]
+    fn an_empty_graph_is_a_picture_too() {
+        let svg = render(&Graph::default()).expect("a picture");
+        assert!(svg.ends_with("</svg>\n"));
+    }
+}

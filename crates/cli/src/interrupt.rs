@@ -1,0 +1,50 @@
+//! Ctrl-C and its kin: the first asks to stop cleanly, the second ends at once.
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::exit::{Exit, Failure};
+use crate::progress::restore_terminal;
+
+/// Knows whether somebody asked the process to stop.
+#[derive(Clone)]
+pub(crate) struct Interrupt {
+    asked: watch::Receiver<bool>,
+}
+
+impl Interrupt {
+    /// Listens from now on. It must be called inside a tokio runtime.
+    pub(crate) fn listen() -> Result<Self, Failure> {
+        let cannot = |error: std::io::Error| {
+            let message = format!("cannot listen for signals: {error}");
+            Failure::new(Exit::Storage, "SIGNALS_UNAVAILABLE", message)
+        };
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
+        let mut terminate = signal(SignalKind::terminate()).map_err(cannot)?;
+        let mut hang_up = signal(SignalKind::hangup()).map_err(cannot)?;
+        let (ask, asked) = watch::channel(false);
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                    _ = hang_up.recv() => {}
+                }
+                if ask.send_replace(true) {
+                    restore_terminal();
+                    std::process::exit(Exit::Interrupted as i32);
+                }
+            }
+        });
+        Ok(Self { asked })
+    }
+
+    /// Ends when somebody asks to stop.
+    pub(crate) async fn asked(&self) {
+        let mut asked = self.asked.clone();
+        if asked.wait_for(|asked| *asked).await.is_err() {
+            // The listener lives as long as the runtime.
+            std::future::pending::<()>().await;
+        }
+    }
+}

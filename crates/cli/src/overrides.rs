@@ -1,0 +1,242 @@
+//! `--set`: changes to the trigger, the variables or a node's parameters before a run
+//! starts. A value is JSON if it reads as JSON, else text.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use windlass_core::definition::{Definition, Json};
+use windlass_core::plan::Plan;
+
+use crate::exit::{Exit, Failure};
+
+/// What can be set, for messages.
+const POSSIBLE: &str =
+    "set trigger.PATH=VALUE, vars.NAME=VALUE or nodes.NODE.parameters.PATH=VALUE";
+
+/// One change: where, and to what.
+#[derive(Debug)]
+struct Change {
+    /// As it was written, for messages.
+    key: String,
+    path: Vec<String>,
+    value: Value,
+}
+
+/// The changes that a command line asks for.
+#[derive(Debug, Default)]
+pub(crate) struct Overrides {
+    trigger: Vec<Change>,
+    vars: Vec<Change>,
+    nodes: Vec<(String, Change)>,
+}
+
+impl Overrides {
+    /// Reads `key=value` arguments.
+    pub(crate) fn parse(arguments: &[String]) -> Result<Self, Failure> {
+        let mut overrides = Self::default();
+        for argument in arguments {
+            let (key, value) = argument
+                .split_once('=')
+                .ok_or_else(|| usage(format!("--set {argument}: there is no '='")))?;
+            let value =
+                serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+            overrides.add(key, value)?;
+        }
+        Ok(overrides)
+    }
+
+    fn add(&mut self, key: &str, value: Value) -> Result<(), Failure> {
+        let parts: Vec<&str> = key.split('.').collect();
+        if parts.iter().any(|part| part.is_empty()) {
+            return Err(usage(format!("--set {key}: the path has an empty part")));
+        }
+        let change = |path: &[&str]| Change {
+            key: key.to_owned(),
+            path: path.iter().map(|&part| part.to_owned()).collect(),
+            value: value.clone(),
+        };
+        match parts.as_slice() {
+            ["trigger", path @ ..] if !path.is_empty() => self.trigger.push(change(path)),
+            ["vars", path @ ..] if !path.is_empty() => self.vars.push(change(path)),
+            ["nodes", node, "parameters", path @ ..] if !path.is_empty() => {
+                self.nodes.push(((*node).to_owned(), change(path)));
+            }
+            _ => return Err(usage(format!("--set {key}: there is no such thing to set"))),
+        }
+        Ok(())
+    }
+
+    /// Whether the definition itself changes.
+    pub(crate) fn changes_nodes(&self) -> bool {
+        !self.nodes.is_empty()
+    }
+
+    /// Changes the trigger's JSON text.
+    pub(crate) fn apply_to_trigger(&self, text: String) -> Result<String, Failure> {
+        if self.trigger.is_empty() {
+            return Ok(text);
+        }
+        let mut trigger: Value = serde_json::from_str(&text).map_err(|error| {
+            let message = format!("the trigger is not JSON: {error}");
+            Failure::new(Exit::Invalid, "TRIGGER_NOT_JSON", message)
+        })?;
+        for change in &self.trigger {
+            change.apply(&mut trigger)?;
+        }
+        Ok(trigger.to_string())
+    }
+
+    /// The variables that differ from the definition's. Only declared ones can be set:
+    /// a misspelt name would otherwise change nothing, silently.
+    pub(crate) fn vars(&self, plan: &Plan) -> Result<BTreeMap<Box<str>, Json>, Failure> {
+        let mut values: BTreeMap<&str, Value> = BTreeMap::new();
+        for change in &self.vars {
+            let name = change.path[0].as_str();
+            let declared = plan.vars().get(name).ok_or_else(|| {
+                let known: Vec<&str> = plan.vars().keys().map(|name| &**name).collect();
+                let known = match known.as_slice() {
+                    [] => "it declares none".to_owned(),
+                    names => format!("it declares {}", names.join(", ")),
+                };
+                let key = &change.key;
+                let message = format!("--set {key}: the definition declares no such variable");
+                Failure::new(Exit::Usage, "USAGE", message).hint(known)
+            })?;
+            let value = values
+                .entry(name)
+                .or_insert_with(|| serde_json::from_str(declared.get()).unwrap_or(Value::Null));
+            change.apply_below(1, value)?;
+        }
+        let raw = |(name, value): (&str, Value)| Some((name.into(), to_raw(&value)?));
+        Ok(values.into_iter().filter_map(raw).collect())
+    }
+
+    /// Changes the parameters of nodes.
+    pub(crate) fn apply_to_nodes(&self, definition: &mut Definition) -> Result<(), Failure> {
+        for (id, change) in &self.nodes {
+            let place = definition.nodes.iter().position(|node| *node.id == **id);
+            let Some(place) = place else {
+                let ids = definition.nodes.iter().map(|node| &*node.id);
+                return Err(
+                    usage(format!("--set {}: there is no node '{id}'", change.key))
+                        .hint(nearest(id, ids).unwrap_or_else(|| POSSIBLE.to_owned())),
+                );
+            };
+            let node = &mut definition.nodes[place];
+            let text = node.parameters.as_ref().map_or("{}", |raw| raw.get());
+            let mut parameters = serde_json::from_str(text).unwrap_or(Value::Object(Map::new()));
+            change.apply(&mut parameters)?;
+            node.parameters = to_raw(&parameters);
+        }
+        Ok(())
+    }
+}
+
+impl Change {
+    fn apply(&self, root: &mut Value) -> Result<(), Failure> {
+        self.apply_below(0, root)
+    }
+
+    /// Sets the value under all but the first `skip` parts of the path.
+    fn apply_below(&self, skip: usize, root: &mut Value) -> Result<(), Failure> {
+        let mut place = root;
+        for part in &self.path[skip..] {
+            if place.is_null() {
+                *place = Value::Object(Map::new());
+            }
+            place = match place {
+                Value::Object(object) => object.entry(part.as_str()).or_insert(Value::Null),
+                Value::Array(items) => {
+                    let count = items.len();
+                    let index: Option<usize> = part.parse().ok();
+                    index
+                        .and_then(|index| items.get_mut(index))
+                        .ok_or_else(|| {
+                            let key = &self.key;
+                            usage(format!(
+                                "--set {key}: '{part}' is no index of a list of {count}"
+                            ))
+                        })?
+                }
+                _ => {
+                    let key = &self.key;
+                    return Err(usage(format!(
+                        "--set {key}: '{part}' would stand inside a value that is no object"
+                    )));
+                }
+            };
+        }
+        *place = self.value.clone();
+        Ok(())
+    }
+}
+
+/// The sentence that suggests the nearest of these names, if one is near.
+pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+    let allowed = (name.chars().count() / 3).clamp(1, 3);
+    known
+        .filter(|candidate| candidate.len().abs_diff(name.len()) <= allowed)
+        .map(|candidate| (strsim::osa_distance(name, candidate), candidate))
+        .filter(|(distance, _)| *distance <= allowed)
+        .min()
+        .map(|(_, candidate)| format!("did you mean '{candidate}'?"))
+}
+
+fn to_raw(value: &Value) -> Option<Json> {
+    RawValue::from_string(value.to_string()).ok()
+}
+
+fn usage(message: String) -> Failure {
+    Failure::new(Exit::Usage, "USAGE", message).hint(POSSIBLE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trigger(before: &str, sets: &[&str]) -> Result<String, String> {
+        let sets: Vec<String> = sets.iter().map(|&set| set.to_owned()).collect();
+        Overrides::parse(&sets)
+            .and_then(|overrides| overrides.apply_to_trigger(before.to_owned()))
+            .map_err(|failure| failure.message)
+    }
+
+    #[test]
+    fn values_are_json_or_text() {
+        assert_eq!(
+            trigger(
+                "{}",
+                &["trigger.a=1", "trigger.b=x y", "trigger.c.d=[true]"]
+            ),
+            Ok(r#"{"a":1,"b":"x y","c":{"d":[true]}}"#.to_owned())
+        );
+    }
+
+    #[test]
+    fn paths_lead_through_lists() {
+        assert_eq!(
+            trigger(r#"{"a":[1,{"b":2}]}"#, &["trigger.a.1.b=3"]),
+            Ok(r#"{"a":[1,{"b":3}]}"#.to_owned())
+        );
+        assert!(trigger(r#"{"a":[1]}"#, &["trigger.a.7=3"]).is_err());
+        assert!(trigger(r#"{"a":1}"#, &["trigger.a.b=3"]).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_set_is_named() {
+        for wrong in [
+            "trigger=1",
+            "x.y=1",
+            "nodes.a.name=1",
+            "vars=2",
+            "trigger..a=1",
+            "novalue",
+        ] {
+            let sets = [wrong.to_owned()];
+            let failure = Overrides::parse(&sets).expect_err(wrong);
+            assert_eq!(failure.exit, Exit::Usage);
+            assert_eq!(failure.hint.as_deref(), Some(POSSIBLE));
+        }
+    }
+}

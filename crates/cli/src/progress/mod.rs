@@ -1,0 +1,232 @@
+//! Progress of a run on stderr: drawn live on a terminal, as plain lines elsewhere,
+//! and not at all where quiet was asked for.
+//!
+//! The engine's task only updates a model under a lock. A thread of its own draws, at
+//! most ten times a second and only when something has changed.
+
+mod frame;
+mod line;
+mod model;
+mod plain;
+mod screen;
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use windlass_core::plan::{NodeIndex, Plan};
+use windlass_core::run::Run;
+use windlass_core::{NodeStatus, RunId, RunStatus};
+
+use crate::output::Output;
+use model::Model;
+pub(crate) use screen::restore as restore_terminal;
+
+/// The shortest time between two frames.
+const FRAME: Duration = Duration::from_millis(100);
+
+/// How progress is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// Nothing but errors.
+    Quiet,
+    /// Lines; the end as well if nobody else says it.
+    Plain {
+        /// Whether the end is said here.
+        end: bool,
+    },
+    /// Drawn.
+    Live {
+        /// Whether with colour.
+        color: bool,
+    },
+}
+
+impl Style {
+    /// The style that fits the terminal and what was asked for.
+    pub(crate) fn of(output: Output, quiet: bool) -> Self {
+        match (quiet, output.live) {
+            (true, _) => Self::Quiet,
+            (false, true) => Self::Live {
+                color: output.live_color,
+            },
+            (false, false) => Self::Plain { end: output.json },
+        }
+    }
+}
+
+/// What somebody asked of a run, as far as progress shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Phase {
+    /// It goes on.
+    Running,
+    /// Nothing starts.
+    Paused,
+    /// It is being cancelled.
+    Stopping,
+}
+
+/// Shows how one run goes on.
+pub(crate) struct Progress {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Shared {
+    model: Mutex<Model>,
+    wake: Condvar,
+    style: Style,
+}
+
+impl Progress {
+    /// Progress of a run that begins now.
+    pub(crate) fn of_new(run: RunId, plan: &Arc<Plan>, style: Style) -> Arc<Self> {
+        Self::with(Model::new(run, Arc::clone(plan)), style)
+    }
+
+    /// Progress of a run that goes on from where it stands.
+    pub(crate) fn of_run(run: &Run, style: Style) -> Arc<Self> {
+        let mut model = Model::new(run.id(), Arc::clone(run.plan()));
+        model.take_over(run);
+        Self::with(model, style)
+    }
+
+    fn with(model: Model, style: Style) -> Arc<Self> {
+        let shared = Shared {
+            model: Mutex::new(model),
+            wake: Condvar::new(),
+            style,
+        };
+        Arc::new(Self {
+            shared: Arc::new(shared),
+            thread: Mutex::new(None),
+        })
+    }
+
+    /// Begins to show.
+    pub(crate) fn begin(&self) {
+        if self.shared.style == Style::Quiet {
+            return;
+        }
+        if let Style::Plain { .. } = self.shared.style {
+            let mut model = self.shared.lock();
+            plain::begin(&mut model);
+        }
+        let shared = Arc::clone(&self.shared);
+        let thread = std::thread::Builder::new()
+            .name("progress".to_owned())
+            .spawn(move || draw(&shared));
+        // Without a thread there is no progress, and the run goes on all the same.
+        *lock(&self.thread) = thread.ok();
+    }
+
+    /// Stops showing; what was to stay on the screen does.
+    pub(crate) fn finish(&self, status: Option<RunStatus>) {
+        {
+            let mut model = self.shared.lock();
+            model.finish(status);
+        }
+        self.shared.wake.notify_all();
+        if let Some(thread) = lock(&self.thread).take() {
+            // A thread that panicked has nothing more to draw.
+            let _ = thread.join();
+        }
+    }
+
+    /// The run is what was read back just now: a watcher has missed something.
+    pub(crate) fn take_over(&self, run: &Run) {
+        self.update(|model| model.take_over(run));
+    }
+
+    /// An attempt is with a worker.
+    pub(crate) fn dispatched(&self, node: NodeIndex) {
+        self.update(|model| model.set(node, NodeStatus::Running));
+    }
+
+    /// Nodes changed.
+    pub(crate) fn changed(&self, nodes: &[(NodeIndex, NodeStatus)]) {
+        self.update(|model| {
+            for &(node, status) in nodes {
+                model.set(node, status);
+            }
+        });
+    }
+
+    /// An attempt failed.
+    pub(crate) fn failed(&self, node: NodeIndex, code: &str, message: &str, again: bool) {
+        self.update(|model| model.fail(node, code, message, again));
+    }
+
+    /// Somebody paused, resumed or cancelled the run.
+    pub(crate) fn phase(&self, phase: Phase) {
+        self.update(|model| model.set_phase(phase));
+    }
+
+    fn update(&self, change: impl FnOnce(&mut Model)) {
+        if self.shared.style == Style::Quiet {
+            return;
+        }
+        let mut model = self.shared.lock();
+        change(&mut model);
+        let was_changed = std::mem::replace(&mut model.changed, true);
+        drop(model);
+        if !was_changed {
+            self.shared.wake.notify_one();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Model> {
+        lock(&self.model)
+    }
+}
+
+/// A panic elsewhere must not take progress, let alone the run, with it.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// The drawing thread: waits for a change, draws, rests.
+fn draw(shared: &Shared) {
+    let mut screen = screen::Screen::new(shared.style);
+    let mut last: Option<Instant> = None;
+    let mut model = shared.lock();
+    loop {
+        let ended = model.ended;
+        if ended || model.changed || screen.wants_tick() {
+            let rested = last.is_none_or(|last| last.elapsed() >= FRAME);
+            if ended || rested {
+                model.changed = false;
+                screen.show(&mut model);
+                last = Some(Instant::now());
+            }
+        }
+        if ended {
+            return;
+        }
+        let rest = if model.changed {
+            FRAME
+        } else {
+            screen.next_tick()
+        };
+        // A spurious wake-up only looks again.
+        model = shared
+            .wake
+            .wait_timeout(model, rest)
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .0;
+        // While changes pour in, rest between frames without holding the lock.
+        if let Some(left) = last.and_then(|last| FRAME.checked_sub(last.elapsed()))
+            && !model.ended
+        {
+            drop(model);
+            std::thread::sleep(left.min(FRAME / 4));
+            model = shared.lock();
+        }
+    }
+}

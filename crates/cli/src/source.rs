@@ -1,0 +1,161 @@
+//! Reading a definition: its size before its text, then everything that is wrong
+//! with it, printed as a compiler would.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use windlass_core::Digest;
+use windlass_core::definition::{Definition, Format, Limits, Options, Source, parse, signature};
+use windlass_core::plan::{BuildError, Plan};
+
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+use crate::overrides::Overrides;
+
+/// A definition that is ready to be published and run.
+pub(crate) struct Prepared {
+    pub(crate) plan: Arc<Plan>,
+    /// What is stored: JSON.
+    pub(crate) text: Arc<[u8]>,
+    pub(crate) digest: Digest,
+    pub(crate) signature: Digest,
+    pub(crate) display_name: Option<Box<str>>,
+}
+
+/// Reads a definition from a file, or from stdin if it is called `-`, changes what
+/// was asked to be changed, and checks it. Problems are printed; warnings as well.
+pub(crate) fn prepare(
+    path: &Path,
+    overrides: &Overrides,
+    output: Output,
+) -> Result<Prepared, Failure> {
+    let text = read(path)?;
+    let name = path.display().to_string();
+    if !overrides.changes_nodes() {
+        let source = Source::new(name, &text);
+        let parsed = check(&source, Some(output))?;
+        drop(text);
+        return build(parsed.0, parsed.1);
+    }
+    let source = Source::new(name.clone(), &text);
+    let (mut definition, _) = check(&source, Some(output))?;
+    drop(text);
+    overrides.apply_to_nodes(&mut definition)?;
+    let changed = serde_json::to_vec(&definition)
+        .map_err(|error| Failure::new(Exit::Invalid, "DEFINITION_INVALID", error))?;
+    drop(definition);
+    let source = Source {
+        name: format!("{name} with --set"),
+        text: &changed,
+        format: Format::Json,
+    };
+    let (definition, text) = check(&source, Some(output))?;
+    build(definition, text)
+}
+
+/// Checks a definition that another process sent. Its sender has printed the warnings.
+pub(crate) fn prepare_text(text: &[u8]) -> Result<Prepared, Failure> {
+    let source = Source {
+        name: "definition".to_owned(),
+        text,
+        format: Format::Json,
+    };
+    let (definition, text) = check(&source, None)?;
+    build(definition, text)
+}
+
+/// Reads at most this many bytes of a file; one that is larger is refused unread.
+pub(crate) fn read_limited(path: &Path, limit: usize) -> Result<Vec<u8>, Failure> {
+    let place = path.display();
+    let too_large = || {
+        let message = format!("{place} has more than {limit} bytes, which is the limit");
+        Failure::new(Exit::Invalid, "INPUT_TOO_LARGE", message)
+    };
+    let unreadable = |error: io::Error| {
+        let (exit, code) = match error.kind() {
+            io::ErrorKind::NotFound => (Exit::NotFound, "FILE_NOT_FOUND"),
+            _ => (Exit::Invalid, "FILE_UNREADABLE"),
+        };
+        Failure::new(exit, code, format!("cannot read {place}: {error}"))
+    };
+    let mut bytes = Vec::new();
+    if path == Path::new("-") {
+        let stdin = io::stdin().lock();
+        let mut limited = stdin.take(limit as u64 + 1);
+        limited.read_to_end(&mut bytes).map_err(unreadable)?;
+    } else {
+        let file = File::open(path).map_err(unreadable)?;
+        let size = file.metadata().map_err(unreadable)?.len();
+        if size > limit as u64 {
+            return Err(too_large());
+        }
+        // The size of a pipe or device says nothing, and a file may grow meanwhile.
+        bytes.reserve_exact(usize::try_from(size).unwrap_or(0) + 1);
+        let mut limited = file.take(limit as u64 + 1);
+        limited.read_to_end(&mut bytes).map_err(unreadable)?;
+    }
+    if bytes.len() > limit {
+        return Err(too_large());
+    }
+    Ok(bytes)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    read_limited(path, Limits::default().bytes)
+}
+
+/// Parses and validates; with an output, problems and warnings are printed in full.
+fn check(source: &Source<'_>, output: Option<Output>) -> Result<(Definition, Arc<[u8]>), Failure> {
+    let actions: BTreeSet<String> = windlass_actions::registry()
+        .names()
+        .map(str::to_owned)
+        .collect();
+    let options = Options {
+        known_actions: Some(&actions),
+        ..Options::default()
+    };
+    let invalid = |message: String| Failure::new(Exit::Invalid, "DEFINITION_INVALID", message);
+    match (parse(source, &options), output) {
+        (Ok(parsed), output) => {
+            if let Some(output) = output {
+                for warning in &parsed.warnings {
+                    output.say(&warning.render(source.text));
+                }
+            }
+            Ok((parsed.definition, parsed.json.into()))
+        }
+        (Err(problems), Some(output)) => {
+            for problem in &problems {
+                output.say(&problem.render(source.text));
+            }
+            // Everything has been said.
+            Err(invalid(String::new()))
+        }
+        (Err(problems), None) => {
+            let first = problems.first().map(|problem| problem.message.clone());
+            Err(invalid(first.unwrap_or_default()))
+        }
+    }
+}
+
+fn build(definition: Definition, text: Arc<[u8]>) -> Result<Prepared, Failure> {
+    let signature = signature(&definition);
+    let display_name = definition.display_name.clone();
+    let plan = Plan::build(definition).map_err(|error| {
+        let code = match error {
+            BuildError::Unsupported(_) => "UNSUPPORTED",
+            BuildError::Invalid(_) => "DEFINITION_INVALID",
+        };
+        Failure::new(Exit::Invalid, code, error)
+    })?;
+    Ok(Prepared {
+        plan: Arc::new(plan),
+        digest: Digest::of(&text),
+        text,
+        signature,
+        display_name,
+    })
+}

@@ -1,0 +1,141 @@
+//! A data directory with runs in it, and the binary to look at them with.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::Value;
+use windlass_core::definition::{self, Options, Source, signature};
+use windlass_core::plan::Plan;
+use windlass_core::{Digest, Millis};
+use windlass_engine::{Backend, Begin, Engine, StartRequest};
+use windlass_store::{Catalogue as _, NewDefinition};
+use windlass_store_embedded::EmbeddedStore;
+
+/// A directory of its own, removed at the end.
+pub struct World {
+    directory: PathBuf,
+}
+
+/// How the binary ended.
+pub struct Answer {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Answer {
+    /// It did what it was asked.
+    pub fn done(self) -> Self {
+        assert_eq!(self.code, 0, "{}{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// It failed with this exit code and error code, and wrote no data.
+    pub fn failed(&self, exit: i32, code: &str) {
+        assert_eq!(self.code, exit, "{}{}", self.stdout, self.stderr);
+        assert!(
+            self.stderr.contains(&format!("error[{code}]")),
+            "{}",
+            self.stderr
+        );
+        assert_eq!(self.stdout, "");
+    }
+
+    /// What it wrote, as JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("{error}:\n{}", self.stdout))
+    }
+}
+
+impl World {
+    pub fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("windlass-look-{}-{number}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&directory).expect("a directory");
+        Self { directory }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Runs the binary here, without a terminal.
+    pub fn windlass(&self, arguments: &[&str]) -> Answer {
+        let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+            .args(arguments)
+            .current_dir(&self.directory)
+            .output()
+            .expect("the binary runs");
+        Answer {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).expect("text"),
+            stderr: String::from_utf8(output.stderr).expect("text"),
+        }
+    }
+
+    /// Writes a file here.
+    pub fn file(&self, name: &str, text: &str) -> String {
+        std::fs::write(self.directory.join(name), text).expect("a file");
+        name.to_owned()
+    }
+
+    /// Runs a definition to its end; gives the run's id.
+    pub fn run(&self, definition: &str, trigger: &str) -> String {
+        self.start(definition, trigger, Begin::Now)
+    }
+
+    /// Queues a run that nobody carries on.
+    pub fn queue(&self, definition: &str, trigger: &str) -> String {
+        self.start(definition, trigger, Begin::Later)
+    }
+
+    fn start(&self, text: &str, trigger: &str, begin: Begin) -> String {
+        let store = EmbeddedStore::open(
+            &self.directory.join(".windlass"),
+            windlass_store_embedded::Options::default(),
+        );
+        let store = store.expect("a store").store;
+        let parsed = definition::parse(
+            &Source::new("test.json", text.as_bytes()),
+            &Options::default(),
+        )
+        .unwrap_or_else(|problems| panic!("{problems:?}"));
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        runtime.block_on(async {
+            let digest = Digest::of(&parsed.json);
+            let published = store.publish(NewDefinition {
+                workflow: parsed.definition.id.clone(),
+                display_name: None,
+                digest,
+                text: parsed.json.clone().into(),
+                signature: signature(&parsed.definition),
+                at: Millis(0),
+            });
+            let version = published.await.expect("published").version;
+            let backend: Arc<dyn Backend> = Arc::new(store.clone());
+            let registry = windlass_actions::registry();
+            let engine = Engine::new(backend, registry, windlass_engine::Options::default());
+            let plan = Arc::new(Plan::build(parsed.definition).expect("a plan"));
+            let mut request = StartRequest::new(plan, version, digest);
+            request.trigger = trigger.to_owned();
+            request.begin = begin;
+            let started = engine.start(&request).await.expect("started");
+            if begin == Begin::Now {
+                engine.wait(started.run).await.expect("ended");
+            }
+            engine.shutdown().await;
+            started.run.to_string()
+        })
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}

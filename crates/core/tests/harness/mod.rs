@@ -1,0 +1,275 @@
+//! Drives the pure state machine as an engine would: decides, applies, follows what
+//! the run itself asks for next, and keeps the log and the values.
+
+#![allow(
+    dead_code,
+    reason = "each test binary uses its own part of the harness"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use windlass_core::event::{AttemptResult, Event, Queued, RULES, Transition};
+use windlass_core::plan::{NodeIndex, Plan};
+use windlass_core::run::{
+    Change, Facts, Failure, Input, Loaded, Outcome, Refusal, Report, Run, Values, decide, wants,
+};
+use windlass_core::value::{Payload, Stored};
+use windlass_core::{Digest, Millis, NodeStatus, RunId};
+
+/// The time at which every run of the tests is asked for.
+pub(crate) const BEGIN: Millis = Millis(1_000_000);
+
+/// What one input led to: each event with the changes it made.
+pub(crate) type Steps = Vec<(Event, Vec<Change>)>;
+
+/// A run, its log, its values and its clock.
+pub(crate) struct Harness {
+    pub(crate) run: Run,
+    pub(crate) now: Millis,
+    /// Randomness for jitter.
+    pub(crate) seed: u64,
+    /// The nodes that are with a worker.
+    pub(crate) running: BTreeSet<NodeIndex>,
+    pub(crate) values: Values,
+    pub(crate) log: Vec<Transition>,
+}
+
+impl Harness {
+    /// A run that was asked for and has not begun.
+    pub(crate) fn new(definition: &str, trigger: &str) -> Self {
+        let definition = serde_json::from_str(definition).expect("a definition");
+        let plan = Arc::new(Plan::build(definition).expect("a plan"));
+        let inline = |text: &str| Payload::new(text).stored();
+        let queued = Queued {
+            rules: RULES,
+            workflow: plan.workflow().into(),
+            version: 1,
+            definition: Digest::of(b"definition"),
+            request_id: "request".into(),
+            tenant: None,
+            correlation_id: "correlation".into(),
+            priority: 5,
+            labels: BTreeMap::new(),
+            trigger: inline(trigger),
+            vars: plan
+                .vars()
+                .iter()
+                .map(|(name, value)| (name.clone(), inline(value.get())))
+                .collect(),
+            parent: None,
+        };
+        let id = RunId::from_bytes([7; 16]);
+        let run = Run::new(id, plan, queued.clone(), BEGIN).expect("a run");
+        let mut harness = Self {
+            run,
+            now: BEGIN,
+            seed: u64::MAX,
+            running: BTreeSet::new(),
+            values: Values::new(),
+            log: Vec::new(),
+        };
+        harness.record(vec![Event::Queued(Box::new(queued))]);
+        harness
+    }
+
+    pub(crate) fn index(&self, id: &str) -> NodeIndex {
+        let index = self.run.plan().index(id);
+        index.unwrap_or_else(|| panic!("there is no node '{id}'"))
+    }
+
+    pub(crate) fn id(&self, node: NodeIndex) -> String {
+        self.run.plan().id(node).to_owned()
+    }
+
+    /// Decides on an input and on everything that the run asks for after it.
+    pub(crate) fn give(&mut self, input: &Input) -> Result<Steps, Refusal> {
+        let mut steps = self.step(input)?;
+        while let Some(todo) = self.run.todo() {
+            steps.extend(self.step(&Input::Todo(todo))?);
+        }
+        self.run.seal();
+        let events = steps.iter().map(|(event, _)| event.clone()).collect();
+        self.log.push(Transition {
+            at: self.now,
+            events,
+        });
+        self.running.retain(|&node| {
+            let status = self.run.node_status(node);
+            !status.is_final() && status != NodeStatus::Pending
+        });
+        Ok(steps)
+    }
+
+    /// A worker reports the end of the node's present attempt.
+    pub(crate) fn end(&mut self, node: &str, outcome: Outcome) -> Result<Steps, Refusal> {
+        let attempt = self.run.attempt(self.index(node));
+        self.end_attempt(node, attempt, outcome)
+    }
+
+    /// A worker reports the end of one attempt.
+    pub(crate) fn end_attempt(
+        &mut self,
+        node: &str,
+        attempt: u32,
+        outcome: Outcome,
+    ) -> Result<Steps, Refusal> {
+        let node = self.index(node);
+        let report = Report {
+            started: self.now,
+            ended: self.now,
+            worker: "worker".into(),
+            outcome,
+            parameters: None,
+            meta: None,
+            resources: Vec::new(),
+        };
+        let input = Input::Ended {
+            node,
+            attempt,
+            report: Box::new(report),
+        };
+        let steps = self.give(&input)?;
+        if self.run.node_status(node) == NodeStatus::Waiting {
+            self.running.remove(&node);
+        }
+        Ok(steps)
+    }
+
+    /// The same log folded by nobody who decided it, each event through its stored form.
+    pub(crate) fn replayed(&self) -> Run {
+        let Event::Queued(queued) = &self.log[0].events[0] else {
+            panic!("the first event is always Queued");
+        };
+        let plan = Arc::clone(self.run.plan());
+        let mut run =
+            Run::new(self.run.id(), plan, (**queued).clone(), self.log[0].at).expect("known rules");
+        for transition in &self.log {
+            let text = serde_json::to_string(transition).expect("events serialise");
+            let read: Transition = serde_json::from_str(&text).expect("events deserialise");
+            let again = serde_json::to_string(&read).expect("events serialise");
+            assert_eq!(text, again, "an event changed on its way through storage");
+            run.apply_record(&read, &mut Vec::new())
+                .expect("what was decided can be applied");
+        }
+        run
+    }
+
+    fn step(&mut self, input: &Input) -> Result<Steps, Refusal> {
+        let mut values = Values::new();
+        for wanted in wants(&self.run, input) {
+            let value = self.values.get(&wanted.digest).expect("a stored value");
+            values.insert(wanted.digest, value.clone());
+        }
+        let facts = Facts {
+            now: self.now,
+            seed: self.seed,
+            values: &values,
+            running: &self.running,
+        };
+        let decision = decide(&self.run, input, &facts)?;
+        for blob in &decision.blobs {
+            let loaded = Loaded::new(Arc::clone(blob.text()));
+            self.values.insert(blob.digest(), loaded);
+        }
+        let mut steps = Vec::new();
+        for event in decision.events {
+            let mut changes = Vec::new();
+            self.run
+                .apply(&event, self.now, &mut changes)
+                .expect("what was decided can be applied");
+            self.keep(&event);
+            steps.push((event, changes));
+        }
+        Ok(steps)
+    }
+
+    /// Keeps the values that stand in an event, as a store does.
+    fn keep(&mut self, event: &Event) {
+        let Event::AttemptEnded(ended) = event else {
+            return;
+        };
+        let value = match &ended.result {
+            AttemptResult::Succeeded(value) | AttemptResult::Failed(value) => value,
+            AttemptResult::Retrying { error, .. } => error,
+            AttemptResult::Skipped {} | AttemptResult::Stopped {} => return,
+        };
+        if let Stored::Inline(raw) = value {
+            let loaded = Loaded::new(Arc::from(raw.get()));
+            self.values.insert(value.digest(), loaded);
+        }
+    }
+
+    fn record(&mut self, events: Vec<Event>) {
+        let transition = Transition {
+            at: self.now,
+            events,
+        };
+        self.run
+            .apply_record(&transition, &mut Vec::new())
+            .expect("a legal record");
+        self.log.push(transition);
+    }
+}
+
+/// An output.
+pub(crate) fn output(text: &str) -> Outcome {
+    Outcome::Succeeded(Payload::new(text))
+}
+
+/// An error that another attempt will not mend.
+pub(crate) fn failure(code: &str) -> Outcome {
+    Outcome::Failed(Failure::permanent(code, "it failed"))
+}
+
+/// An error that another attempt may mend.
+pub(crate) fn retriable(code: &str, retry_after_ms: Option<u64>) -> Outcome {
+    Outcome::Failed(Failure {
+        retriable: true,
+        retry_after_ms,
+        ..Failure::permanent(code, "it failed")
+    })
+}
+
+/// Everything that can be seen of a run from outside, as text to compare.
+pub(crate) fn digest(run: &Run) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        run.status(),
+        run.created_at(),
+        run.started_at(),
+        run.ended_at(),
+        run.stop_cause(),
+        run.grace_deadline(),
+        run.timeout_at(),
+        run.todo(),
+    );
+    let finished = run.finished().map(serde_json::to_string);
+    let _ = writeln!(text, "{} {finished:?}", run.records());
+    for node in 0..run.plan().len() as NodeIndex {
+        let _ = writeln!(
+            text,
+            "{} {} {} {} {:?} {:?} {:?} {:?} {} {}",
+            run.plan().id(node),
+            run.node_status(node),
+            run.attempt(node),
+            run.attempts(node),
+            run.blocked_by(node),
+            run.value(node),
+            run.ancestry(node),
+            run.due(node),
+            run.is_handled(node),
+            run.idempotency_key(node),
+        );
+    }
+    for edge in 0..run.plan().edges().len() as u32 {
+        let _ = write!(text, "{:?} ", run.edge_state(edge));
+    }
+    for (name, value) in run.vars() {
+        let _ = write!(text, "{name}={:?} ", value.text());
+    }
+    text
+}

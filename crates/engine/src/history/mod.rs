@@ -1,0 +1,98 @@
+//! What people read about a run: one event after the other, derived from its log.
+//!
+//! The log is denser than this. Everything here follows from replaying it, so the same
+//! log gives the same events at the same positions for ever. Nothing is kept: memory
+//! does not grow with the number of events.
+
+mod derive;
+
+use std::ops::ControlFlow;
+
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
+use serde_json::{Map, Value};
+use windlass_core::{Millis, RunId};
+
+use crate::Backend;
+use crate::load::LoadError;
+use crate::plans::Plans;
+use crate::replay::replay;
+use derive::{Derive, Ended};
+
+/// How much an event matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// The ordinary course of things.
+    Info,
+    /// Worth a look.
+    Warn,
+    /// Something failed.
+    Error,
+}
+
+impl Level {
+    /// The level as it is written everywhere outside.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// One event, as people and programs read it.
+#[derive(Clone, Debug)]
+pub struct PublicEvent {
+    /// Its place among the run's events, from 1.
+    pub position: u64,
+    /// When it happened.
+    pub at: Millis,
+    /// How much it matters.
+    pub level: Level,
+    /// The action it comes from; none means the orchestrator.
+    pub action: Option<Box<str>>,
+    /// What happened, e.g. `NodeSucceeded`.
+    pub kind: &'static str,
+    /// The node instance it is about.
+    pub node: Option<Box<str>>,
+    /// The attempt it is about.
+    pub attempt: Option<u32>,
+    /// What else is known.
+    pub data: Map<String, Value>,
+}
+
+impl Serialize for PublicEvent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(9))?;
+        map.serialize_entry("v", &1)?;
+        map.serialize_entry("position", &self.position)?;
+        map.serialize_entry("at", &self.at.to_string())?;
+        map.serialize_entry("level", self.level.as_str())?;
+        match &self.action {
+            Some(action) => map.serialize_entry("category", &format!("action:{action}"))?,
+            None => map.serialize_entry("category", "orchestrator")?,
+        }
+        map.serialize_entry("kind", self.kind)?;
+        map.serialize_entry("node", &self.node)?;
+        map.serialize_entry("attempt", &self.attempt)?;
+        map.serialize_entry("data", &self.data)?;
+        map.end()
+    }
+}
+
+/// Calls `visit` with every event of a run, in order, until it breaks.
+///
+/// # Errors
+/// There is no such run, or its log or a value it names cannot be read.
+pub fn for_each_event(
+    store: &dyn Backend,
+    plans: &Plans,
+    run: RunId,
+    visit: impl FnMut(PublicEvent) -> ControlFlow<()>,
+) -> Result<(), LoadError> {
+    let mut derive = Derive::new(store, visit);
+    match replay(store, plans, run, &mut derive) {
+        Ok(_) | Err(Ended::Enough) => Ok(()),
+        Err(Ended::Failed(error)) => Err(error),
+    }
+}

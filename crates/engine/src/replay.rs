@@ -1,0 +1,90 @@
+//! Walking a run's log event by event, with the state before and after each. What
+//! people read (history, views, the ancestry check) derives from it; it stores nothing
+//! and decides nothing.
+
+use windlass_core::event::Event;
+use windlass_core::run::{Change, Run};
+use windlass_core::{Millis, RunId};
+use windlass_orchestrator::codec;
+use windlass_store::Head;
+
+use crate::Backend;
+use crate::load::{LoadError, LoadedRun, PAGE_BYTES, begin, unreadable};
+use crate::plans::Plans;
+
+/// Where an event stands in its log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// The record's sequence number.
+    pub(crate) record: u64,
+    /// The time of the decision.
+    pub(crate) at: Millis,
+}
+
+/// Sees each event of a log, once before and once after the state took it in.
+pub(crate) trait Visitor {
+    /// Why a walk ends before the log does.
+    type Error: From<LoadError>;
+
+    /// An event is about to be applied to this state.
+    fn before(&mut self, _run: &Run, _event: &Event, _place: Place) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    /// An event led to this state, by these changes.
+    fn after(
+        &mut self,
+        run: &Run,
+        event: &Event,
+        place: Place,
+        changes: &[Change],
+    ) -> Result<(), Self::Error>;
+}
+
+/// Folds a run's log from its beginning and shows every event to the visitor.
+///
+/// # Errors
+/// There is no such run, it cannot be read, or the visitor ended the walk.
+pub(crate) fn replay<V: Visitor>(
+    store: &dyn Backend,
+    plans: &Plans,
+    id: RunId,
+    visitor: &mut V,
+) -> Result<LoadedRun, V::Error> {
+    let mut run: Option<Run> = None;
+    let mut head = Head::NONE;
+    let mut changes = Vec::new();
+    loop {
+        let page = store
+            .read(id, head.sequence + 1, PAGE_BYTES)
+            .map_err(LoadError::Store)?;
+        if page.is_empty() {
+            break;
+        }
+        for record in page {
+            let fault = |reason: String| unreadable(id, record.sequence, reason);
+            let transition =
+                codec::decode(&record.bytes).map_err(|error| fault(error.to_string()))?;
+            let state = match &mut run {
+                Some(state) => state,
+                None => run.insert(begin(store, plans, id, &transition)?),
+            };
+            let place = Place {
+                record: record.sequence,
+                at: transition.at,
+            };
+            for event in &transition.events {
+                visitor.before(state, event, place)?;
+                changes.clear();
+                state
+                    .apply(event, transition.at, &mut changes)
+                    .map_err(|corrupt| fault(corrupt.reason))?;
+                visitor.after(state, event, place, &changes)?;
+            }
+            state.seal();
+            head = record.head();
+        }
+    }
+    let run = run.ok_or(LoadError::NotFound(id))?;
+    Ok(LoadedRun { run, head })
+}

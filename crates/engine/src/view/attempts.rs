@@ -1,0 +1,148 @@
+//! Every attempt of a run as JSON. A replay of its own, because an attempt's
+//! idempotency key depends on the state it was made in.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use windlass_core::Millis;
+use windlass_core::NodeStatus;
+use windlass_core::event::{AttemptEnded, AttemptResult, Event};
+use windlass_core::plan::NodeIndex;
+use windlass_core::run::{Change, Run};
+
+use super::json::{Error, Separator, View, field, moment};
+use super::node::write_error;
+use crate::replay::{Place, Visitor, replay};
+
+/// Writes the elements of `actions`: attempts in the order of their ends, then those
+/// that are with a worker.
+pub(super) fn write(view: &View<'_>, out: &mut dyn Write) -> Result<(), Error> {
+    let run = &view.overview.run;
+    let mut attempts = Attempts {
+        view,
+        out,
+        separator: Separator::default(),
+        open: BTreeMap::new(),
+    };
+    replay(view.store, view.plans, run.id(), &mut attempts)?;
+    attempts.write_open(run)
+}
+
+/// An attempt that a worker has.
+struct Open {
+    attempt: u32,
+    started: Millis,
+    worker: Box<str>,
+}
+
+struct Attempts<'a, 'v> {
+    view: &'a View<'v>,
+    out: &'a mut dyn Write,
+    separator: Separator,
+    /// Attempts whose start was logged and whose end was not: as many as run at once.
+    open: BTreeMap<NodeIndex, Open>,
+}
+
+impl Attempts<'_, '_> {
+    fn write_ended(&mut self, key: &str, ended: &AttemptEnded) -> Result<(), Error> {
+        self.separator.next(self.view, self.out)?;
+        let status = match ended.result {
+            AttemptResult::Succeeded(_) => "Succeeded",
+            AttemptResult::Failed(_) | AttemptResult::Retrying { .. } => "Failed",
+            AttemptResult::Skipped {} => "Skipped",
+            AttemptResult::Stopped {} => "Cancelled",
+        };
+        self.head(&ended.node, ended.attempt, status)?;
+        let (view, out) = (self.view, &mut *self.out);
+        out.write_all(b",\"parameters\":")?;
+        match &ended.parameters {
+            Some(parameters) => view.stored(parameters, out)?,
+            None => out.write_all(b"null")?,
+        }
+        out.write_all(b",\"output\":")?;
+        match &ended.result {
+            AttemptResult::Succeeded(output) => view.stored(output, out)?,
+            _ => out.write_all(b"null")?,
+        }
+        out.write_all(b",\"error\":")?;
+        match &ended.result {
+            AttemptResult::Failed(error) | AttemptResult::Retrying { error, .. } => {
+                write_error(view, error, out)?;
+            }
+            _ => out.write_all(b"null")?,
+        }
+        moment(out, "startedAt", Some(ended.started))?;
+        moment(out, "endedAt", Some(ended.ended))?;
+        field(out, "worker", &ended.worker)?;
+        field(out, "idempotencyKey", key)?;
+        field(out, "meta", &ended.meta)?;
+        out.write_all(b"}")?;
+        Ok(())
+    }
+
+    fn write_open(&mut self, run: &Run) -> Result<(), Error> {
+        for (node, open) in std::mem::take(&mut self.open) {
+            if !run.is_open(node, open.attempt) {
+                continue;
+            }
+            self.separator.next(self.view, self.out)?;
+            self.head(
+                run.plan().id(node),
+                open.attempt,
+                NodeStatus::Running.as_str(),
+            )?;
+            let out = &mut *self.out;
+            out.write_all(b",\"parameters\":null,\"output\":null,\"error\":null")?;
+            moment(out, "startedAt", Some(open.started))?;
+            moment(out, "endedAt", None)?;
+            field(out, "worker", &open.worker)?;
+            field(out, "idempotencyKey", &run.idempotency_key(node))?;
+            out.write_all(b",\"meta\":null}")?;
+        }
+        Ok(())
+    }
+
+    fn head(&mut self, node: &str, attempt: u32, status: &str) -> Result<(), Error> {
+        self.out.write_all(b"{\"node\":")?;
+        serde_json::to_writer(&mut *self.out, node)?;
+        field(self.out, "attempt", &attempt)?;
+        field(self.out, "status", status)
+    }
+}
+
+impl Visitor for Attempts<'_, '_> {
+    type Error = Error;
+
+    fn before(&mut self, run: &Run, event: &Event, _place: Place) -> Result<(), Error> {
+        match event {
+            Event::AttemptStarted(started) => {
+                if let Some(node) = run.plan().index(&started.node) {
+                    let open = Open {
+                        attempt: started.attempt,
+                        started: started.started,
+                        worker: started.worker.clone(),
+                    };
+                    self.open.insert(node, open);
+                }
+            }
+            Event::AttemptEnded(ended) => {
+                if let Some(node) = run.plan().index(&ended.node) {
+                    self.open.remove(&node);
+                    self.write_ended(&run.idempotency_key(node), ended)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn after(
+        &mut self,
+        _run: &Run,
+        _event: &Event,
+        _place: Place,
+        _changes: &[Change],
+    ) -> Result<(), Error> {
+        Ok(())
+    }
+}

@@ -1,0 +1,349 @@
+//! The execution's JSON, written key by key. Names, nulls and their order are part of
+//! the interface.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+
+use serde::Serialize;
+use windlass_core::event::Event;
+use windlass_core::plan::NodeIndex;
+use windlass_core::run::{Held, Run};
+use windlass_core::value::Stored;
+use windlass_core::{Millis, RunId};
+use windlass_orchestrator::codec;
+
+use super::node::{Entry, ended_by};
+use super::{Counts, Overview, PRETTY_NODES, Pretty, attempts, overview};
+use crate::Backend;
+use crate::history::for_each_event;
+use crate::load::{LoadError, PAGE_BYTES, unreadable};
+use crate::plans::Plans;
+use crate::values::{blob_text, stored_text};
+
+/// What to write besides the run and its nodes.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Every attempt.
+    pub actions: bool,
+    /// Links to what was made elsewhere.
+    pub resources: bool,
+    /// What happened.
+    pub events: bool,
+    /// Only these nodes; none means all.
+    pub nodes: Option<BTreeSet<NodeIndex>>,
+}
+
+/// Why an execution was not written.
+#[derive(Debug)]
+pub enum Error {
+    /// The run cannot be read.
+    Load(LoadError),
+    /// The output does not take it.
+    Write(io::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Load(error) => error.fmt(f),
+            Self::Write(error) => write!(f, "cannot write: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<LoadError> for Error {
+    fn from(error: LoadError) -> Self {
+        Self::Load(error)
+    }
+}
+
+impl From<windlass_store::Error> for Error {
+    fn from(error: windlass_store::Error) -> Self {
+        Self::Load(LoadError::Store(error))
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::Write(error)
+    }
+}
+
+impl From<serde_json::Error> for Error {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Write(error.into())
+    }
+}
+
+/// Writes a run as JSON, with a newline at its end.
+///
+/// # Errors
+/// The run or one of its values cannot be read, or the output does not take it. What
+/// was written so far is then not valid JSON.
+pub fn write(
+    store: &dyn Backend,
+    plans: &Plans,
+    run: RunId,
+    options: &Options,
+    out: &mut dyn Write,
+) -> Result<(), Error> {
+    let overview = overview(store, plans, run)?;
+    let shown = options
+        .nodes
+        .as_ref()
+        .map_or(overview.run.plan().len(), BTreeSet::len);
+    let view = View {
+        store,
+        plans,
+        overview: &overview,
+        options,
+        lines: shown > PRETTY_NODES,
+    };
+    if view.lines {
+        view.write(out)?;
+    } else {
+        view.write(&mut Pretty::new(&mut *out))?;
+    }
+    out.write_all(b"\n")?;
+    Ok(())
+}
+
+/// A run and where its values are.
+pub(super) struct View<'a> {
+    pub(super) store: &'a dyn Backend,
+    pub(super) plans: &'a Plans,
+    pub(super) overview: &'a Overview,
+    options: &'a Options,
+    /// A line for each node, attempt and event.
+    lines: bool,
+}
+
+impl View<'_> {
+    fn write(&self, out: &mut dyn Write) -> Result<(), Error> {
+        out.write_all(b"{")?;
+        self.header(out)?;
+        out.write_all(b",\"nodes\":{")?;
+        self.nodes(out)?;
+        self.break_line(out)?;
+        out.write_all(b"}")?;
+        if self.options.actions {
+            out.write_all(b",\"actions\":[")?;
+            attempts::write(self, out)?;
+            out.write_all(b"]")?;
+        }
+        if self.options.resources {
+            self.resources(out)?;
+        }
+        if self.options.events {
+            self.events(out)?;
+        }
+        out.write_all(b"}")?;
+        Ok(())
+    }
+
+    fn header(&self, out: &mut dyn Write) -> Result<(), Error> {
+        let run = &self.overview.run;
+        let queued = run.queued();
+        let finished = run.finished();
+        let id = run.id();
+        write!(out, "\"executionId\":\"{id}\"")?;
+        field(out, "workflowId", &queued.workflow)?;
+        field(out, "version", &queued.version)?;
+        field(out, "graph", "pinned")?;
+        field(out, "requestId", &queued.request_id)?;
+        field(out, "tenantId", &queued.tenant)?;
+        field(out, "correlationId", &queued.correlation_id)?;
+        field(out, "priority", &queued.priority)?;
+        field(out, "labels", &queued.labels)?;
+        field(out, "status", run.status().as_str())?;
+        field(
+            out,
+            "error",
+            &finished.and_then(|finished| finished.error.as_ref()),
+        )?;
+        out.write_all(b",\"compensation\":null,\"trigger\":")?;
+        self.held(run.trigger(), out)?;
+        out.write_all(b",\"vars\":{")?;
+        self.vars(run, out)?;
+        out.write_all(b"},\"output\":")?;
+        match finished.and_then(|finished| finished.output.as_ref()) {
+            Some(output) => self.stored(output, out)?,
+            None => out.write_all(b"null")?,
+        }
+        moment(out, "createdAt", Some(run.created_at()))?;
+        moment(out, "startedAt", run.started_at())?;
+        moment(out, "endedAt", run.ended_at())?;
+        field(out, "parent", &queued.parent)?;
+        out.write_all(b",\"origin\":null")?;
+        field(out, "counts", &Counts::of(run))
+    }
+
+    fn vars(&self, run: &Run, out: &mut dyn Write) -> Result<(), Error> {
+        for (number, (name, value)) in run.vars().iter().enumerate() {
+            if number > 0 {
+                out.write_all(b",")?;
+            }
+            serde_json::to_writer(&mut *out, name)?;
+            out.write_all(b":")?;
+            self.held(value, out)?;
+        }
+        Ok(())
+    }
+
+    /// Every node once: at its end in the log, or after the log if it has none there.
+    fn nodes(&self, out: &mut dyn Write) -> Result<(), Error> {
+        let run = &self.overview.run;
+        let count = run.plan().len();
+        let mut left: Vec<bool> = match &self.options.nodes {
+            None => vec![true; count],
+            Some(nodes) => (0..count as NodeIndex)
+                .map(|node| nodes.contains(&node))
+                .collect(),
+        };
+        let mut separator = Separator::default();
+        let mut next = 1;
+        loop {
+            let page = self.store.read(run.id(), next, PAGE_BYTES)?;
+            let Some(last) = page.last() else { break };
+            next = last.sequence + 1;
+            // Records that came after the state was folded belong to the next look.
+            for record in page
+                .iter()
+                .filter(|record| record.sequence <= run.records())
+            {
+                let transition = codec::decode(&record.bytes)
+                    .map_err(|error| unreadable(run.id(), record.sequence, error.to_string()))?;
+                for event in &transition.events {
+                    let Event::AttemptEnded(ended) = event else {
+                        continue;
+                    };
+                    let Some(node) = ended_by(run, ended) else {
+                        continue;
+                    };
+                    if std::mem::take(&mut left[node as usize]) {
+                        separator.next(self, out)?;
+                        Entry {
+                            node,
+                            ended: Some(ended),
+                        }
+                        .write(self, out)?;
+                    }
+                }
+            }
+            if next > run.records() {
+                break;
+            }
+        }
+        for node in (0..count as NodeIndex).filter(|&node| left[node as usize]) {
+            separator.next(self, out)?;
+            Entry { node, ended: None }.write(self, out)?;
+        }
+        Ok(())
+    }
+
+    fn resources(&self, out: &mut dyn Write) -> Result<(), Error> {
+        #[derive(Serialize)]
+        struct Resource<'a> {
+            system: &'a str,
+            r#type: &'a str,
+            id: &'a str,
+            url: &'a Option<Box<str>>,
+            node: &'a str,
+        }
+        let rows = self.store.resources(self.overview.run.id())?;
+        let resources: Vec<Resource<'_>> = rows
+            .iter()
+            .map(|row| Resource {
+                system: &row.system,
+                r#type: &row.kind,
+                id: &row.id,
+                url: &row.url,
+                node: &row.node,
+            })
+            .collect();
+        field(out, "resources", &resources)
+    }
+
+    fn events(&self, out: &mut dyn Write) -> Result<(), Error> {
+        out.write_all(b",\"events\":[")?;
+        let mut separator = Separator::default();
+        let mut result = Ok(());
+        for_each_event(self.store, self.plans, self.overview.run.id(), |event| {
+            result = separator
+                .next(self, out)
+                .and_then(|()| Ok(serde_json::to_writer(&mut *out, &event)?));
+            match result {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            }
+        })?;
+        result?;
+        out.write_all(b"]")?;
+        Ok(())
+    }
+
+    /// A value as it is stored; a large one is read, written and let go.
+    pub(super) fn stored(&self, stored: &Stored, out: &mut dyn Write) -> Result<(), Error> {
+        let text = stored_text(self.store, stored)?;
+        out.write_all(text.as_bytes())?;
+        Ok(())
+    }
+
+    fn held(&self, held: &Held, out: &mut dyn Write) -> Result<(), Error> {
+        match (held.text(), held.blob()) {
+            (Some(text), _) => out.write_all(text.as_bytes())?,
+            (None, Some(blob)) => {
+                let text = blob_text(self.store, &blob.digest)?;
+                out.write_all(text.as_bytes())?;
+            }
+            (None, None) => out.write_all(b"null")?,
+        }
+        Ok(())
+    }
+
+    fn break_line(&self, out: &mut dyn Write) -> Result<(), Error> {
+        if self.lines {
+            out.write_all(b"\n")?;
+        }
+        Ok(())
+    }
+}
+
+/// The comma between the elements of a list.
+#[derive(Default)]
+pub(super) struct Separator {
+    begun: bool,
+}
+
+impl Separator {
+    pub(super) fn next(&mut self, view: &View<'_>, out: &mut dyn Write) -> Result<(), Error> {
+        if std::mem::replace(&mut self.begun, true) {
+            out.write_all(b",")?;
+        }
+        view.break_line(out)
+    }
+}
+
+/// Writes `,"name":value`.
+pub(super) fn field<T: Serialize + ?Sized>(
+    out: &mut dyn Write,
+    name: &str,
+    value: &T,
+) -> Result<(), Error> {
+    write!(out, ",\"{name}\":")?;
+    serde_json::to_writer(&mut *out, value)?;
+    Ok(())
+}
+
+/// Writes `,"name":"moment"`, or null.
+pub(super) fn moment(out: &mut dyn Write, name: &str, at: Option<Millis>) -> Result<(), Error> {
+    match at {
+        Some(at) => write!(out, ",\"{name}\":\"{at}\"")?,
+        None => write!(out, ",\"{name}\":null")?,
+    }
+    Ok(())
+}

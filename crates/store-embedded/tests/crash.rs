@@ -1,0 +1,115 @@
+//! Killed at random moments, the store keeps everything that it acknowledged.
+
+// The helpers of a test stop it like the test itself.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use common::{length, open};
+use windlass_core::Digest;
+use windlass_store::conformance::{record, row, run_id};
+use windlass_store::{Append, Blob, Store, block_on};
+
+const WRITERS: u64 = 4;
+const KILLS: u64 = 50;
+
+/// The child: writers that report each append after its `Ok`.
+fn write_until_killed(directory: &std::path::Path) {
+    let store = open(directory);
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|n| {
+            let store = store.clone();
+            thread::spawn(move || {
+                let run = run_id(n);
+                let mut head = store.head(run).unwrap();
+                loop {
+                    let id = head.sequence + 1;
+                    let mut append = record(run, head, id, &vec![n as u8; id as usize % 3000]);
+                    if id.is_multiple_of(3) {
+                        append.row = Some(row(run));
+                    }
+                    if id.is_multiple_of(40) {
+                        let bytes = vec![id as u8; 260 << 10];
+                        append = Append {
+                            blobs: vec![Blob {
+                                digest: Digest::of(&bytes),
+                                bytes: bytes.into(),
+                            }],
+                            ..append
+                        };
+                    }
+                    let answer = block_on(store.append(vec![append])).remove(0);
+                    head = answer.unwrap().head;
+                    println!("ack {n} {}", head.sequence);
+                }
+            })
+        })
+        .collect();
+    for writer in writers {
+        let _ = writer.join();
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_by_a_kill() {
+    if let Some(directory) = std::env::var_os("WINDLASS_TEST_WRITE") {
+        return write_until_killed(directory.as_ref());
+    }
+    let root = tempfile::tempdir().unwrap();
+    let mut acknowledged = [0u64; WRITERS as usize];
+    let mut random = 0x2545_f491_4f6c_dd1du64;
+    for kill in 0..KILLS {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "nothing_acknowledged_is_lost_by_a_kill",
+                "--exact",
+                "--nocapture",
+            ])
+            .env("WINDLASS_TEST_WRITE", root.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let reader = thread::spawn(move || {
+            let mut seen = [0u64; WRITERS as usize];
+            for line in out.split(b'\n').map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line).into_owned();
+                // A line that the kill cut short does not parse, or is smaller.
+                let mut words = line.split(' ').skip_while(|word| *word != "ack").skip(1);
+                let numbers = (words.next(), words.next());
+                if let (Some(writer), Some(sequence)) = numbers
+                    && let (Ok(writer), Ok(sequence)) =
+                        (writer.parse::<usize>(), sequence.parse::<u64>())
+                {
+                    seen[writer] = seen[writer].max(sequence);
+                }
+            }
+            seen
+        });
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        thread::sleep(Duration::from_millis(15 + random % 120));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let seen = reader.join().unwrap();
+        let store = open(root.path());
+        for (n, acknowledged) in acknowledged.iter_mut().enumerate() {
+            *acknowledged = (*acknowledged).max(seen[n]);
+            let there = length(&store, run_id(n as u64)).unwrap();
+            assert!(
+                there >= *acknowledged,
+                "kill {kill}: run {n} has {there} records, {acknowledged} were acknowledged"
+            );
+        }
+        if kill % 10 == 9 {
+            assert_eq!(store.check(None).unwrap(), []);
+        }
+    }
+    assert!(acknowledged.iter().sum::<u64>() > 100, "{acknowledged:?}");
+}

@@ -1,0 +1,145 @@
+//! `cargo xtask test`: every check of CI in order, cheapest first, stopping at the
+//! first that fails with the command that repeats it.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use crate::tidy;
+
+/// One check: a heading and the arguments of cargo.
+struct Step {
+    heading: &'static str,
+    arguments: &'static [&'static str],
+    /// Whether `--quick` leaves it out.
+    slow: bool,
+}
+
+const STEPS: &[Step] = &[
+    Step {
+        heading: "format",
+        arguments: &["fmt", "--all", "--check"],
+        slow: false,
+    },
+    Step {
+        heading: "clippy",
+        arguments: &[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--all-features",
+            "--",
+            "-D",
+            "warnings",
+        ],
+        slow: false,
+    },
+    // Tests that run the real binary expect it built, so it precedes them.
+    Step {
+        heading: "release build",
+        arguments: &["build", "--release", "--package", "windlass-cli"],
+        slow: true,
+    },
+    Step {
+        heading: "tests",
+        arguments: &["nextest", "run", "--workspace", "--all-features"],
+        slow: false,
+    },
+    Step {
+        heading: "documentation tests",
+        arguments: &["test", "--doc", "--workspace"],
+        slow: true,
+    },
+];
+
+/// Runs every step, then tidy.
+///
+/// # Errors
+/// The first step that failed, and how to repeat it.
+pub(crate) fn run(root: &Path, quick: bool) -> Result<()> {
+    let begun = Instant::now();
+    ensure_nextest(root)?;
+    for step in STEPS.iter().filter(|step| !(quick && step.slow)) {
+        timed(step.heading, || cargo(root, step.arguments))?;
+    }
+    timed("tidy", || tidy::run(root)).context("repeat it with: cargo xtask tidy")?;
+    eprintln!(
+        "\nall checks passed in {:.1} s",
+        begun.elapsed().as_secs_f64()
+    );
+    Ok(())
+}
+
+fn timed(heading: &str, step: impl FnOnce() -> Result<()>) -> Result<()> {
+    eprintln!("\n== {heading}");
+    let begun = Instant::now();
+    let outcome = step();
+    let verdict = if outcome.is_ok() { "ok" } else { "FAILED" };
+    eprintln!(
+        "-- {heading}: {verdict} in {:.1} s",
+        begun.elapsed().as_secs_f64()
+    );
+    outcome
+}
+
+fn cargo(root: &Path, arguments: &[&str]) -> Result<()> {
+    let status = Command::new(cargo_program())
+        .args(arguments)
+        .current_dir(root)
+        .status()
+        .context("cargo could not be started")?;
+    if !status.success() {
+        bail!("repeat it with: {}", command_line(arguments));
+    }
+    Ok(())
+}
+
+/// The command as one would type it.
+fn command_line(arguments: &[&str]) -> String {
+    format!("cargo {}", arguments.join(" "))
+}
+
+/// Installs the test runner once, on machines that lack it.
+fn ensure_nextest(root: &Path) -> Result<()> {
+    let present = Command::new(cargo_program())
+        .args(["nextest", "--version"])
+        .current_dir(root)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if present {
+        return Ok(());
+    }
+    timed("install cargo-nextest", || {
+        cargo(root, &["install", "cargo-nextest", "--locked"])
+    })
+}
+
+/// The cargo that runs this task, so that a chosen toolchain is kept.
+fn cargo_program() -> OsString {
+    env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_names_the_command_that_repeats_it() {
+        assert_eq!(
+            command_line(STEPS[1].arguments),
+            "cargo clippy --workspace --all-targets --all-features -- -D warnings"
+        );
+    }
+
+    #[test]
+    fn the_release_binary_is_built_before_the_tests_that_run_it() {
+        let place = |heading| STEPS.iter().position(|step| step.heading == heading);
+        assert!(place("release build") < place("tests"));
+    }
+}
