@@ -15,6 +15,10 @@ pub(crate) fn run(settings: &Settings, arguments: &args::Bench) -> Result<Exit, 
     let report = measure(sizes, arguments.only.as_deref(), &mut |name| {
         output.say(&format!("measuring {name} …"));
     })?;
-    output.json(&report.json())?;
+    if output.json {
+        output.json(&report.json())?;
+    } else {
+        output.data(&report.table())?;
+    }
     Ok(Exit::Done)
 }
