@@ -162,3 +162,14 @@ fn a_reattempt_does_not_forget_what_waits_for_its_level() {
     bench.settle();
     assert_eq!(bench.effects(), ["dispatch h#1"]);
 }
+
+#[test]
+fn an_attempt_that_a_dead_process_may_have_begun_keeps_its_number() {
+    let mut bench = started(A);
+    bench.effects();
+    bench.restart(true);
+    bench.command(Command::Cancel);
+    bench.command(|hand| Command::Reattempt(Vec::new(), hand));
+    bench.settle();
+    assert!(bench.effects().contains(&"dispatch a#2".to_owned()));
+}
