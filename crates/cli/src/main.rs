@@ -23,7 +23,6 @@ mod output;
 mod overrides;
 mod paint;
 mod progress;
-mod registry;
 mod secrets;
 mod session;
 mod source;
