@@ -15,6 +15,7 @@ use crate::exit::{Exit, Failure};
 use crate::hub::Hub;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
+use crate::registry::registry;
 use crate::secrets::EnvironmentSecrets;
 use crate::session::Session;
 
@@ -63,7 +64,7 @@ pub(crate) fn carry(
         let hub = Arc::new(Hub::default());
         let options = options(session, max_parallel, &hub);
         let backend: Arc<dyn Backend> = session.backend();
-        let engine = Engine::new(backend, windlass_actions::registry(), options);
+        let engine = Engine::new(backend, registry(), options);
         let (look, looked) = watch::channel(true);
         let carrier = Carrier {
             engine,
