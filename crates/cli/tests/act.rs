@@ -312,6 +312,19 @@ fn a_watcher_takes_over() {
 }
 
 #[test]
+fn a_watcher_takes_over_from_an_interrupted_holder() {
+    let world = world("steps.json", STEPS);
+    let (holder, _) = under_way(&world, 60_000);
+    let mut second = world.start(&["run", "steps.json", "--trigger", r#"{"ms":2000}"#]);
+    second.run_id();
+    holder.interrupt();
+    holder.end().expect(130);
+    second.wait_for("taking over");
+    let ended = second.end().expect(0);
+    assert!(ended.stdout.contains("hello 3"), "{}", ended.stdout);
+}
+
+#[test]
 fn failed_nodes_are_tried_again() {
     let world = world("flaky.json", FLAKY);
     world.run(&["run", "flaky.json"]).expect(1);
