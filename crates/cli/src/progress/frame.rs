@@ -208,7 +208,9 @@ mod tests {
             model.set(node, NodeStatus::Succeeded);
         }
         model.set(100, NodeStatus::Failed);
-        let now = model.began + Duration::from_secs(65);
+        let began = model.began;
+        model.running.values_mut().for_each(|since| *since = began);
+        let now = began + Duration::from_secs(65);
         let lines = frame(&model, TERMINAL, now);
         assert_eq!(lines[0], "flow  00000000-0000…  1m05s");
         assert!(lines[1].ends_with("   1%  101/10000"), "{}", lines[1]);
