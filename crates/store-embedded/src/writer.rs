@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use rusqlite::Connection;
-use windlass_store::Error;
+use windlass_store::{Error, crash};
 
 use crate::error::Fault;
 use crate::journal::{self, Journal};
@@ -236,7 +236,9 @@ impl Writer {
         for job in jobs {
             job.execute(&mut session)?;
         }
+        crash::point("before-commit");
         connection.prepare_cached("COMMIT")?.execute([])?;
+        crash::point("after-commit");
         Ok(())
     }
 

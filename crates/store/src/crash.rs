@@ -1,0 +1,94 @@
+//! Places where the crash tests kill the process. Without the feature `crash-points` they
+//! compile to nothing.
+//!
+//! `WINDLASS_CRASH_AT=point:count` names one place and how often it is passed before the
+//! kill. It is a real SIGKILL: nothing is flushed, dropped or answered after it.
+
+#[cfg(feature = "crash-points")]
+pub use armed::{during, point, setting};
+
+/// A place where the process may be killed.
+#[cfg(not(feature = "crash-points"))]
+#[inline(always)]
+pub fn point(_: &'static str) {}
+
+/// The process may be killed while what follows goes on.
+#[cfg(not(feature = "crash-points"))]
+#[inline(always)]
+pub fn during(_: &'static str) {}
+
+/// A constant that a test changes so that something rare happens often.
+#[cfg(not(feature = "crash-points"))]
+#[inline(always)]
+pub fn setting(_: &'static str) -> Option<u64> {
+    None
+}
+
+#[cfg(feature = "crash-points")]
+mod armed {
+    use std::env;
+    use std::sync::LazyLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::thread;
+    use std::time::Duration;
+
+    use rustix::process::{Signal, getpid, kill_process};
+
+    /// A kill during something comes this much later for each count.
+    const STEP: Duration = Duration::from_micros(150);
+
+    struct Plan {
+        point: String,
+        count: u64,
+        passed: AtomicU64,
+    }
+
+    static PLAN: LazyLock<Option<Plan>> = LazyLock::new(|| {
+        let text = env::var("WINDLASS_CRASH_AT").ok()?;
+        let (point, count) = text.split_once(':').unwrap_or((&text, "1"));
+        let count = count.parse().ok()?;
+        Some(Plan {
+            point: point.to_owned(),
+            count,
+            passed: AtomicU64::new(0),
+        })
+    });
+
+    /// Kills the process at the chosen passing of the chosen point.
+    pub fn point(name: &'static str) {
+        if let Some(plan) = PLAN.as_ref()
+            && plan.point == name
+            && plan.passed.fetch_add(1, Ordering::Relaxed) + 1 == plan.count
+        {
+            kill();
+        }
+    }
+
+    /// Kills the process from another thread while what follows goes on: the count says
+    /// how much later, at the first passing.
+    pub fn during(name: &'static str) {
+        if let Some(plan) = PLAN.as_ref()
+            && plan.point == name
+            && plan.passed.fetch_add(1, Ordering::Relaxed) == 0
+        {
+            let steps = u32::try_from(plan.count.saturating_sub(1)).unwrap_or(u32::MAX);
+            thread::spawn(move || {
+                thread::sleep(STEP.saturating_mul(steps));
+                kill();
+            });
+        }
+    }
+
+    /// The number in an environment variable.
+    pub fn setting(name: &'static str) -> Option<u64> {
+        env::var(name).ok()?.parse().ok()
+    }
+
+    fn kill() -> ! {
+        // Should the kernel refuse, the process hangs, which the test notices.
+        let _ = kill_process(getpid(), Signal::KILL);
+        loop {
+            thread::park();
+        }
+    }
+}
