@@ -9,6 +9,7 @@ mod carry;
 mod commands;
 mod config;
 mod control;
+mod definition_file;
 mod ending;
 mod exit;
 mod filter;

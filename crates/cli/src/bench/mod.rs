@@ -2,7 +2,7 @@
 //! measured in the same run. Nothing here is special-cased in the engine: the same
 //! store, shard, workers and actions as in production.
 
-mod disk;
+pub(crate) mod disk;
 mod figures;
 mod graphs;
 mod process;

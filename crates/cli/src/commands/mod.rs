@@ -1,20 +1,34 @@
 //! One command a file. Each takes its arguments and the settings, and says how the
 //! program ends.
 
+mod actions;
+mod backup;
 mod bench;
 mod cancel;
 mod completions;
 mod config;
+mod diff;
+mod doctor;
 mod events;
+mod export;
+mod graph;
 mod many;
 mod pause;
+mod publish;
 mod reattempt;
+mod rebuild;
+mod restore;
 mod result;
 mod resume;
 mod run;
 mod runs;
+mod schema;
 mod show;
+mod validate;
+mod verify;
 mod watch;
+mod why;
+mod workflows;
 
 use crate::args::{Arguments, Command};
 use crate::config::Config;
@@ -44,6 +58,20 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Result(arguments) => result::run(&settings, arguments),
         Command::Events(arguments) => events::run(&settings, arguments),
         Command::Bench(arguments) => bench::run(&settings, arguments),
+        Command::Validate(arguments) => validate::run(&settings, arguments),
+        Command::Graph(arguments) => graph::run(&settings, arguments),
+        Command::Publish(arguments) => publish::run(&settings, arguments),
+        Command::Workflows(arguments) => workflows::run(&settings, arguments),
+        Command::Diff(arguments) => diff::run(&settings, arguments),
+        Command::Why(arguments) => why::run(&settings, arguments),
+        Command::Export(arguments) => export::run(&settings, arguments),
+        Command::Verify(arguments) => verify::run(&settings, arguments),
+        Command::Rebuild => rebuild::run(&settings),
+        Command::Backup(arguments) => backup::run(&settings, arguments),
+        Command::Restore(arguments) => restore::run(&settings, arguments),
+        Command::Doctor => doctor::run(&settings),
+        Command::Schema => schema::run(&settings),
+        Command::Actions(arguments) => actions::run(&settings, arguments),
         _ => Err(Failure::new(Exit::Usage, "NOT_BUILT", "not built yet")),
     }
 }

@@ -1,9 +1,10 @@
 //! A data directory with runs in it, and the binary to look at them with.
+#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::Arc;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use windlass_core::definition::{self, Options, Source, signature};
@@ -66,11 +67,17 @@ impl World {
 
     /// Runs the binary here, without a terminal.
     pub fn windlass(&self, arguments: &[&str]) -> Answer {
-        let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command
             .args(arguments)
             .current_dir(&self.directory)
-            .output()
-            .expect("the binary runs");
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let guard = apart();
+        let child = command.spawn().expect("the binary runs");
+        drop(guard);
+        let output = child.wait_with_output().expect("it ends");
         Answer {
             code: output.status.code().unwrap_or(-1),
             stdout: String::from_utf8(output.stdout).expect("text"),
@@ -95,6 +102,7 @@ impl World {
     }
 
     fn start(&self, text: &str, trigger: &str, begin: Begin) -> String {
+        let _guard = apart();
         let store = EmbeddedStore::open(
             &self.directory.join(".windlass"),
             windlass_store_embedded::Options::default(),
@@ -132,6 +140,13 @@ impl World {
             started.run.to_string()
         })
     }
+}
+
+/// A child that has not yet become the binary shares every lock that this process has:
+/// children are started while no store is open here.
+fn apart() -> MutexGuard<'static, ()> {
+    static APART: Mutex<()> = Mutex::new(());
+    APART.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for World {

@@ -1,0 +1,126 @@
+//! `windlass actions`: what a node can call, and with what.
+
+use serde_json::{Value, json};
+use windlass_engine::action::Description;
+
+use crate::args::Actions;
+use crate::exit::{Exit, Failure};
+use crate::paint::{BOLD, DIM, paint};
+use crate::session::Settings;
+use crate::table::{Cell, Table};
+
+/// Lists the actions, or describes one.
+pub(crate) fn run(settings: &Settings, arguments: &Actions) -> Result<Exit, Failure> {
+    let options = windlass_actions::Options {
+        exec: true,
+        ..Default::default()
+    };
+    let mut actions = windlass_actions::registry_with(options).describe();
+    if let Some(name) = &arguments.name {
+        actions.retain(|action| action.name == *name);
+        if actions.is_empty() {
+            let message = format!("there is no action '{name}'");
+            return Err(Failure::new(Exit::NotFound, "ACTION_NOT_FOUND", message)
+                .hint("`windlass actions` lists them"));
+        }
+    }
+    if settings.output.json {
+        let items: Vec<Value> = actions.iter().map(to_json).collect();
+        settings.output.json(&match &arguments.name {
+            Some(_) => items.into_iter().next().unwrap_or_default(),
+            None => Value::Array(items),
+        })?;
+    } else if arguments.name.is_some() {
+        for action in &actions {
+            settings.output.data(&describe(settings, action))?;
+        }
+    } else {
+        let mut table = Table::new(&["ACTION", "WHAT IT DOES"]);
+        for action in &actions {
+            table.row([
+                action.name.as_str().into(),
+                action.description.as_str().into(),
+            ]);
+        }
+        settings.output.data(&table.render(&settings.output))?;
+        settings
+            .output
+            .say("\n`windlass actions NAME` shows the parameters of one");
+    }
+    Ok(Exit::Done)
+}
+
+fn to_json(action: &Description) -> Value {
+    json!({
+        "name": action.name,
+        "description": action.description,
+        "parameters": action.parameters,
+        "output": action.output,
+    })
+}
+
+fn describe(settings: &Settings, action: &Description) -> String {
+    let color = settings.output.color;
+    let mut text = format!(
+        "{}\n{}\n",
+        paint(color, BOLD, &action.name),
+        action.description
+    );
+    for (title, schema) in [
+        ("parameters", &action.parameters),
+        ("output", &action.output),
+    ] {
+        let schema = schema.as_value();
+        let fields = fields(schema);
+        text.push_str(&format!("\n{}\n", paint(color, DIM, title)));
+        if fields.is_empty() {
+            text.push_str(&format!("  {}\n", kind(schema)));
+            continue;
+        }
+        let mut table = Table::new(&["NAME", "TYPE", "", "MEANING"]);
+        for field in fields {
+            table.row(field);
+        }
+        for line in table.render(&settings.output).lines().skip(1) {
+            text.push_str(&format!("  {line}\n"));
+        }
+    }
+    text
+}
+
+/// The properties of an object's schema, as rows.
+fn fields(schema: &Value) -> Vec<[Cell; 4]> {
+    let required = |name: &str| {
+        let list = schema.get("required").and_then(Value::as_array);
+        list.is_some_and(|list| list.iter().any(|entry| entry == name))
+    };
+    let properties = schema.get("properties").and_then(Value::as_object);
+    properties
+        .into_iter()
+        .flatten()
+        .map(|(name, property)| {
+            let meaning = property.get("description").and_then(Value::as_str);
+            [
+                name.as_str().into(),
+                Cell::styled(kind(property), DIM),
+                if required(name) { "required" } else { "" }.into(),
+                meaning.unwrap_or_default().into(),
+            ]
+        })
+        .collect()
+}
+
+/// A schema's type in a word or two.
+fn kind(schema: &Value) -> String {
+    match schema.get("type") {
+        Some(Value::String(name)) => name.clone(),
+        Some(Value::Array(names)) => {
+            let names = names.iter().filter_map(Value::as_str);
+            names
+                .filter(|name| *name != "null")
+                .collect::<Vec<_>>()
+                .join(" or ")
+        }
+        _ => "any value".to_owned(),
+    }
+}

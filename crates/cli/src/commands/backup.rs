@@ -1,0 +1,55 @@
+//! `windlass backup`: the data directory in one file, also while it is in use.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::args::Backup;
+use crate::exit::{Exit, Failure};
+use crate::session::{Session, Settings};
+
+/// Makes a backup.
+pub(crate) fn run(settings: &Settings, arguments: &Backup) -> Result<Exit, Failure> {
+    let file = &arguments.file;
+    if file.exists() {
+        let message = format!("{} exists", file.display());
+        return Err(Failure::new(Exit::Conflict, "FILE_EXISTS", message)
+            .hint("a backup never overwrites; name another file"));
+    }
+    let session = Session::look(settings.clone())?;
+    let mut next = Instant::now() + Duration::from_secs(1);
+    session.store.backup(file, &mut |done, total| {
+        if Instant::now() >= next {
+            next = Instant::now() + Duration::from_secs(1);
+            let percent = done.saturating_mul(100) / total.max(1);
+            settings
+                .output
+                .say(&format!("{percent}% of {}", size(total)));
+        }
+    })?;
+    let bytes = file.metadata().map_or(0, |metadata| metadata.len());
+    if settings.output.json {
+        settings
+            .output
+            .json(&json!({ "file": file.display().to_string(), "bytes": bytes }))?;
+    } else {
+        let text = format!("backed up {} to {}", size(bytes), file.display());
+        settings.output.data(&text)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// A size for people.
+pub(crate) fn size(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if value < 1024.0 {
+            return match unit {
+                "B" => format!("{bytes} B"),
+                _ => format!("{value:.1} {unit}"),
+            };
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.1} TiB")
+}

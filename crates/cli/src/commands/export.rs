@@ -1,0 +1,101 @@
+//! `windlass export`: a run's graph as JSON, structure only, for people and for `import`.
+
+use std::io::{self, Write};
+
+use serde_json::{Map, Value, json};
+use windlass_core::definition::graph::Graph;
+use windlass_core::definition::{Definition, When};
+use windlass_engine::load_run;
+use windlass_engine::view::{PRETTY_NODES, Pretty};
+
+use crate::args::RunReference;
+use crate::commands::workflows::definition;
+use crate::exit::{Exit, Failure};
+use crate::output::closed_pipe;
+use crate::session::{Session, Settings};
+
+/// Prints the graph.
+pub(crate) fn run(settings: &Settings, arguments: &RunReference) -> Result<Exit, Failure> {
+    let session = Session::look(settings.clone())?;
+    let id = session.find_run(&arguments.run)?;
+    let run = load_run(&session.store, &session.plans, id, |_, _| {})?.run;
+    let queued = run.queued();
+    let row = definition(&session, &queued.workflow, Some(queued.version))?;
+    let definition: Definition = serde_json::from_slice(&row.text)
+        .map_err(|error| Failure::new(Exit::Storage, "DEFINITION_UNREADABLE", error))?;
+    let signature = row.signature.to_string();
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    let written = if definition.nodes.len() <= PRETTY_NODES {
+        write(&definition, &signature, "", &mut Pretty::new(&mut out))
+    } else {
+        write(&definition, &signature, "\n", &mut out)
+    };
+    written
+        .and_then(|()| out.write_all(b"\n"))
+        .and_then(|()| out.flush())
+        .or_else(closed_pipe)?;
+    Ok(Exit::Done)
+}
+
+fn write(
+    definition: &Definition,
+    signature: &str,
+    line: &str,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let (graph, _) = Graph::new(&definition.nodes);
+    write!(
+        out,
+        "{{\"version\":1,\"signature\":\"{signature}\",\"nodes\":{{"
+    )?;
+    for at in 0..graph.nodes.len() {
+        let comma = if at > 0 { "," } else { "" };
+        write!(out, "{comma}{line}")?;
+        serde_json::to_writer(&mut *out, &*graph.nodes[at].id)?;
+        out.write_all(b":")?;
+        serde_json::to_writer(&mut *out, &node(&graph, at)?)?;
+    }
+    write!(out, "{line}}}}}")
+}
+
+/// A node without its id. Plain success edges stand where they arrive, in `dependsOn`;
+/// every other edge stays where it is written.
+fn node(graph: &Graph<'_>, at: usize) -> io::Result<Map<String, Value>> {
+    let node = &graph.nodes[at];
+    let written = serde_json::to_value(node)?;
+    let mut written = written.as_object().cloned().unwrap_or_default();
+    let plain = |when: When, condition: Option<&str>| when == When::Success && condition.is_none();
+    let mut depends_on: Vec<&str> = graph
+        .incoming(at)
+        .filter(|edge| {
+            use windlass_core::definition::graph::Origin;
+            let listed = matches!(edge.origin, Origin::Edge(_) | Origin::DependsOn(_));
+            listed && plain(edge.when, edge.condition)
+        })
+        .map(|edge| &*graph.nodes[edge.from].id)
+        .collect();
+    depends_on.sort_unstable();
+    depends_on.dedup();
+    let mut exported = Map::new();
+    for (key, default) in [
+        ("name", json!(null)),
+        ("actionType", json!(null)),
+        ("parameters", json!({})),
+    ] {
+        exported.insert(key.to_owned(), written.remove(key).unwrap_or(default));
+    }
+    exported.insert("dependsOn".to_owned(), json!(depends_on));
+    let other: Vec<&windlass_core::definition::Edge> = node
+        .edges
+        .iter()
+        .filter(|edge| !plain(edge.when, edge.condition.as_deref()))
+        .collect();
+    for key in ["id", "dependsOn", "edges"] {
+        written.remove(key);
+    }
+    if !other.is_empty() {
+        exported.insert("edges".to_owned(), serde_json::to_value(other)?);
+    }
+    exported.extend(written);
+    Ok(exported)
+}

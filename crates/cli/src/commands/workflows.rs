@@ -1,0 +1,166 @@
+//! `windlass workflows`: the catalogue of definitions.
+
+use std::io::{self, Write as _};
+
+use serde_json::{Value, json};
+use windlass_engine::view::Pretty;
+use windlass_store::{Catalogue as _, DefinitionRow, block_on};
+
+use crate::args::{Workflows, WorkflowsCommand};
+use crate::exit::{Exit, Failure};
+use crate::moment::{ago, now, readable};
+use crate::output::closed_pipe;
+use crate::paint::{DIM, YELLOW};
+use crate::session::{Session, Settings};
+use crate::table::{Cell, Table};
+
+/// Lists workflows, or does something with one.
+pub(crate) fn run(settings: &Settings, arguments: &Workflows) -> Result<Exit, Failure> {
+    match &arguments.command {
+        None => list(settings),
+        Some(WorkflowsCommand::Show { id, version }) => show(settings, id, *version),
+        Some(WorkflowsCommand::Versions { id }) => versions(settings, id),
+        Some(WorkflowsCommand::Disable { id }) => set_enabled(settings, id, false),
+        Some(WorkflowsCommand::Enable { id }) => set_enabled(settings, id, true),
+    }
+}
+
+fn list(settings: &Settings) -> Result<Exit, Failure> {
+    let session = Session::look(settings.clone())?;
+    let rows = session.store.workflows()?;
+    if settings.output.json {
+        let items: Vec<Value> = rows
+            .iter()
+            .map(|row| {
+                json!({
+                    "workflowId": row.workflow,
+                    "displayName": row.display_name,
+                    "version": row.version,
+                    "enabled": row.enabled,
+                    "updatedAt": row.updated_at.to_string(),
+                })
+            })
+            .collect();
+        settings
+            .output
+            .json(&json!({ "items": items, "next": null }))?;
+        return Ok(Exit::Done);
+    }
+    if rows.is_empty() {
+        settings.output.say(
+            "No workflows yet. `windlass publish FILE` adds one, `windlass run FILE` as well.",
+        );
+        return Ok(Exit::Done);
+    }
+    let now = now();
+    let mut table = Table::new(&["WORKFLOW", ">VERSION", "UPDATED", "STATE", "NAME"]);
+    for row in &rows {
+        let state = match row.enabled {
+            true => Cell::styled("enabled", DIM),
+            false => Cell::styled("disabled", YELLOW),
+        };
+        table.row([
+            row.workflow.to_string().into(),
+            row.version.to_string().into(),
+            ago(row.updated_at, now).into(),
+            state,
+            row.display_name.as_deref().unwrap_or_default().into(),
+        ]);
+    }
+    settings.output.data(&table.render(&settings.output))?;
+    Ok(Exit::Done)
+}
+
+/// The definition itself, as JSON in either format.
+fn show(settings: &Settings, id: &str, version: Option<u32>) -> Result<Exit, Failure> {
+    let session = Session::look(settings.clone())?;
+    let row = definition(&session, id, version)?;
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    Pretty::new(&mut out)
+        .write_all(&row.text)
+        .and_then(|()| out.write_all(b"\n"))
+        .and_then(|()| out.flush())
+        .or_else(closed_pipe)?;
+    Ok(Exit::Done)
+}
+
+/// One version of a definition, or the newest.
+pub(crate) fn definition(
+    session: &Session,
+    id: &str,
+    version: Option<u32>,
+) -> Result<DefinitionRow, Failure> {
+    if let Some(row) = session.store.definition(id, version)? {
+        return Ok(row);
+    }
+    match version {
+        Some(version) if session.store.definition(id, None)?.is_some() => {
+            let message = format!("'{id}' has no version {version}");
+            Err(Failure::new(Exit::NotFound, "VERSION_NOT_FOUND", message)
+                .hint(format!("`windlass workflows versions {id}` lists them")))
+        }
+        _ => Err(unknown(id)),
+    }
+}
+
+fn unknown(id: &str) -> Failure {
+    let message = format!("there is no workflow '{id}'");
+    Failure::new(Exit::NotFound, "WORKFLOW_NOT_FOUND", message)
+        .hint("`windlass workflows` lists them")
+}
+
+fn versions(settings: &Settings, id: &str) -> Result<Exit, Failure> {
+    let session = Session::look(settings.clone())?;
+    let rows = session.store.versions(id)?;
+    if rows.is_empty() {
+        return Err(unknown(id));
+    }
+    if settings.output.json {
+        let items: Vec<Value> = rows
+            .iter()
+            .map(|row| {
+                json!({
+                    "workflowId": row.workflow,
+                    "version": row.version,
+                    "digest": row.digest,
+                    "signature": row.signature,
+                    "publishedAt": row.at.to_string(),
+                })
+            })
+            .collect();
+        settings
+            .output
+            .json(&json!({ "items": items, "next": null }))?;
+        return Ok(Exit::Done);
+    }
+    let mut table = Table::new(&[">VERSION", "PUBLISHED", "SIGNATURE"]);
+    for row in &rows {
+        table.row([
+            row.version.to_string().into(),
+            readable(row.at).into(),
+            Cell::styled(row.signature.to_string()[..12].to_owned(), DIM),
+        ]);
+    }
+    settings.output.data(&table.render(&settings.output))?;
+    Ok(Exit::Done)
+}
+
+fn set_enabled(settings: &Settings, id: &str, enabled: bool) -> Result<Exit, Failure> {
+    let session = Session::write(settings.clone(), false)?;
+    if !block_on(session.store.set_enabled(id, enabled))? {
+        return Err(unknown(id));
+    }
+    if settings.output.json {
+        settings
+            .output
+            .json(&json!({ "workflowId": id, "enabled": enabled }))?;
+    } else {
+        let state = if enabled {
+            "enabled"
+        } else {
+            "disabled: new runs are refused"
+        };
+        settings.output.data(&format!("{id} is {state}"))?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,157 @@
+//! A definition in a file: read, checked with the known actions, and built, so that what
+//! this version does not run is found before anything is published.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use windlass_core::definition::{self, Options, Parsed, Problem, Severity, Source};
+use windlass_core::plan::{BuildError, Plan};
+
+use crate::exit::{Exit, Failure};
+
+/// What came of checking a definition.
+pub(crate) enum Checked {
+    /// It may be published and run.
+    Accepted {
+        /// The definition and its warnings.
+        parsed: Box<Parsed>,
+        /// Its graph.
+        plan: Arc<Plan>,
+    },
+    /// Every problem, sorted by place.
+    Refused(Vec<Problem>),
+}
+
+/// Reads a file.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    std::fs::read(path).map_err(|error| not_readable(path, &error))
+}
+
+/// A file that is missing, or cannot be read.
+pub(crate) fn not_readable(path: &Path, error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            let message = format!("there is no file {}", path.display());
+            Failure::new(Exit::NotFound, "FILE_NOT_FOUND", message)
+        }
+        _ => {
+            let message = format!("{}: {error}", path.display());
+            Failure::new(Exit::Storage, "FILE_UNREADABLE", message)
+        }
+    }
+}
+
+/// Checks a definition's text.
+pub(crate) fn check(name: &str, text: &[u8]) -> Checked {
+    let actions = windlass_actions::Options {
+        exec: true,
+        ..Default::default()
+    };
+    let registry = windlass_actions::registry_with(actions);
+    let known: BTreeSet<String> = registry.names().map(str::to_owned).collect();
+    let options = Options {
+        known_actions: Some(&known),
+        ..Options::default()
+    };
+    let parsed = match definition::parse(&Source::new(name, text), &options) {
+        Ok(parsed) => parsed,
+        Err(problems) => return Checked::Refused(problems),
+    };
+    match Plan::build(parsed.definition.clone()) {
+        Ok(plan) => Checked::Accepted {
+            parsed: Box::new(parsed),
+            plan: Arc::new(plan),
+        },
+        Err(error) => {
+            let mut problems = vec![unbuilt(name, text, &parsed, &error)];
+            problems.extend(parsed.warnings);
+            Checked::Refused(problems)
+        }
+    }
+}
+
+/// Reads and checks a definition; problems go to stderr.
+pub(crate) fn accept(path: &Path) -> Result<(Parsed, Arc<Plan>), Failure> {
+    let text = read(path)?;
+    let name = path.display().to_string();
+    let (problems, accepted) = match check(&name, &text) {
+        Checked::Accepted { parsed, plan } => (parsed.warnings.clone(), Some((*parsed, plan))),
+        Checked::Refused(problems) => (problems, None),
+    };
+    for problem in &problems {
+        eprintln!("{}", problem.render(&text));
+    }
+    accepted.ok_or_else(|| {
+        let errors = |problem: &&Problem| problem.severity == Severity::Error;
+        let count = problems.iter().filter(errors).count();
+        let noun = if count == 1 { "problem" } else { "problems" };
+        let message = format!("{name} has {count} {noun}");
+        Failure::new(Exit::Invalid, "DEFINITION_INVALID", message)
+    })
+}
+
+/// What this version does not run, at the node that uses it.
+fn unbuilt(name: &str, text: &[u8], parsed: &Parsed, error: &BuildError) -> Problem {
+    let (code, node, feature) = match error {
+        BuildError::Unsupported(unsupported) => (
+            "UNSUPPORTED",
+            unsupported.node.as_deref(),
+            Some(unsupported.feature),
+        ),
+        BuildError::Invalid(_) => ("INVALID_VALUE", None, None),
+    };
+    let place = node.and_then(|node| {
+        let nodes = &parsed.definition.nodes;
+        nodes.iter().position(|known| *known.id == *node)
+    });
+    let (line, column, length) = locate(text, node, feature);
+    Problem {
+        code,
+        severity: Severity::Error,
+        message: error.to_string(),
+        pointer: match (place, feature) {
+            (Some(place), Some(feature)) => format!("/nodes/{place}/{feature}"),
+            (None, Some(feature)) => format!("/{feature}"),
+            _ => String::new(),
+        },
+        line,
+        column,
+        length,
+        suggestion: None,
+        file: name.to_owned(),
+    }
+}
+
+/// Line, column and length of the first mention of a key, after the node's id if there
+/// is one. Text search will do: the definition is valid, and this only places a caret.
+fn locate(text: &[u8], node: Option<&str>, feature: Option<&str>) -> (u32, u32, u32) {
+    let Ok(text) = std::str::from_utf8(text) else {
+        return (1, 1, 1);
+    };
+    let from = node.and_then(|node| {
+        let quoted = text.find(&format!("\"{node}\""));
+        quoted.or_else(|| text.find(&format!("id: {node}")))
+    });
+    let from = from.unwrap_or(0);
+    let key = feature
+        .unwrap_or_default()
+        .rsplit('.')
+        .next()
+        .unwrap_or_default();
+    let found = text[from..].find(key).filter(|_| !key.is_empty());
+    let (at, length) = match found {
+        Some(found) => (from + found, key.chars().count()),
+        None => (from, 1),
+    };
+    let before = &text[..at];
+    let line = before.matches('\n').count() + 1;
+    let column = before
+        .rsplit('\n')
+        .next()
+        .map_or(0, |line| line.chars().count())
+        + 1;
+    let number = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
+    (number(line), number(column), number(length))
+}

@@ -1,0 +1,248 @@
+//! History, views and the ancestry check on runs that an engine made in memory.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use serde_json::Value;
+use windlass_core::definition::{self, Source, signature};
+use windlass_core::event::{AttemptResult, Event, Hand};
+use windlass_core::plan::Plan;
+use windlass_core::{Digest, Millis, RunId, RunStatus};
+use windlass_engine::history::for_each_event;
+use windlass_engine::verify::verify;
+use windlass_engine::{Backend, Engine, Options, StartRequest, view};
+use windlass_orchestrator::codec;
+use windlass_store::{
+    Append, Catalogue as _, Head, MemoryStore, NewDefinition, Queries as _, Store as _, WriterId,
+};
+
+struct World {
+    store: MemoryStore,
+    engine: Engine,
+}
+
+impl World {
+    fn new() -> Self {
+        let store = MemoryStore::new();
+        let backend: Arc<dyn Backend> = Arc::new(store.clone());
+        let registry = windlass_actions::registry(windlass_actions::Options::default());
+        let engine = Engine::new(backend, registry, Options::default());
+        Self { store, engine }
+    }
+
+    async fn run(&self, text: &str) -> (RunId, RunStatus) {
+        let request = publish(&self.store, text).await;
+        let run = self.engine.start(&request).await.expect("started").run;
+        let status = self.engine.wait(run).await.expect("ended");
+        (run, status)
+    }
+
+    fn events(&self, run: RunId) -> Vec<Value> {
+        let mut events = Vec::new();
+        for_each_event(&**self.engine.store(), self.engine.plans(), run, |event| {
+            events.push(serde_json::to_value(&event).expect("JSON"));
+            ControlFlow::Continue(())
+        })
+        .expect("readable");
+        events
+    }
+
+    fn kinds(&self, run: RunId) -> Vec<String> {
+        let name = |event: &Value| {
+            let node = event["node"].as_str().map(|node| format!(" {node}"));
+            let attempt = event["attempt"]
+                .as_u64()
+                .map(|attempt| format!(" {attempt}"));
+            let kind = event["kind"].as_str().unwrap_or_default();
+            format!(
+                "{kind}{}{}",
+                node.unwrap_or_default(),
+                attempt.unwrap_or_default()
+            )
+        };
+        self.events(run).iter().map(name).collect()
+    }
+
+    fn json(&self, run: RunId, options: &view::Options) -> Value {
+        let mut out = Vec::new();
+        view::write(
+            &**self.engine.store(),
+            self.engine.plans(),
+            run,
+            options,
+            &mut out,
+        )
+        .expect("written");
+        serde_json::from_slice(&out).expect("valid JSON")
+    }
+}
+
+async fn publish(store: &MemoryStore, text: &str) -> StartRequest {
+    let source = Source::new("test.json", text.as_bytes());
+    let parsed = definition::parse(&source, &definition::Options::default()).expect("valid");
+    let digest = Digest::of(&parsed.json);
+    let published = store.publish(NewDefinition {
+        workflow: parsed.definition.id.clone(),
+        display_name: None,
+        digest,
+        text: parsed.json.clone().into(),
+        signature: signature(&parsed.definition),
+        at: Millis(0),
+    });
+    let version = published.await.expect("published").version;
+    let plan = Arc::new(Plan::build(parsed.definition).expect("a plan"));
+    StartRequest::new(plan, version, digest)
+}
+
+const FAILING: &str = r#"{"id":"failing","nodes":[
+    {"id":"a","actionType":"core.fail","parameters":{"untilAttempt":2},
+     "edges":[{"targetNode":"b"},{"targetNode":"c","when":"always"}]},
+    {"id":"b","actionType":"core.echo","parameters":{"n":1}},
+    {"id":"c","actionType":"core.echo"}]}"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reattempt_goes_on_where_the_failure_was() {
+    let world = World::new();
+    let (run, status) = world.run(FAILING).await;
+    assert_eq!(status, RunStatus::Failed);
+    let first = world.kinds(run);
+    assert_eq!(
+        first,
+        [
+            "RunQueued",
+            "RunStarted",
+            "NodeStarted a 1",
+            "NodeFailed a 1",
+            "NodeBlocked b",
+            "NodeStarted c 1",
+            "NodeSucceeded c 1",
+            "RunFinished",
+        ]
+    );
+    world
+        .engine
+        .reattempt(run, &[], Hand::default())
+        .await
+        .expect("reattempted");
+    assert_eq!(
+        world.engine.wait(run).await.expect("ended"),
+        RunStatus::Succeeded
+    );
+    let all = world.kinds(run);
+    assert_eq!(all[..first.len()], first[..], "positions never change");
+    assert_eq!(
+        all[first.len()..first.len() + 3],
+        [
+            "NodeReattempted a 2",
+            "NodeStarted a 2",
+            "NodeSucceeded a 2"
+        ]
+    );
+    assert_eq!(all.last().map(String::as_str), Some("RunFinished"));
+    let options = view::Options {
+        actions: true,
+        ..view::Options::default()
+    };
+    let shown = world.json(run, &options);
+    assert_eq!(shown["counts"]["succeeded"], 3);
+    assert_eq!(shown["nodes"]["c"]["attempts"], 2);
+    assert_eq!(shown["error"], Value::Null);
+    let keys: Vec<&str> = shown["actions"]
+        .as_array()
+        .expect("attempts")
+        .iter()
+        .filter(|attempt| attempt["node"] == "a")
+        .filter_map(|attempt| attempt["idempotencyKey"].as_str())
+        .collect();
+    assert_eq!(keys, [format!("{run}/a"), format!("{run}/a/2")]);
+    let verified = verify(&**world.engine.store(), world.engine.plans(), run).expect("readable");
+    assert_eq!(verified.misfit, None);
+    assert_eq!(verified.hashes, 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_runs_have_a_line_a_node_and_every_node_once() {
+    let world = World::new();
+    let big = "x".repeat(10_000);
+    let nodes: Vec<String> = (0..300)
+        .map(|n| {
+            format!(
+                r#"{{"id":"n{n}","actionType":"core.echo","parameters":{{"n":{n},"big":"{big}"}}}}"#
+            )
+        })
+        .collect();
+    let text = format!(
+        r#"{{"id":"wide","output":1,"nodes":[{}]}}"#,
+        nodes.join(",")
+    );
+    let (run, status) = world.run(&text).await;
+    assert_eq!(status, RunStatus::Succeeded);
+    let mut out = Vec::new();
+    let (store, plans) = (&**world.engine.store(), world.engine.plans());
+    view::write(store, plans, run, &view::Options::default(), &mut out).expect("written");
+    let text = String::from_utf8(out).expect("text");
+    assert_eq!(
+        text.lines().filter(|line| line.starts_with("\"n")).count(),
+        300
+    );
+    let shown: Value = serde_json::from_str(&text).expect("valid JSON");
+    assert_eq!(
+        shown["nodes"].as_object().map(|nodes| nodes.len()),
+        Some(300)
+    );
+    assert_eq!(shown["nodes"]["n17"]["output"]["n"], 17);
+    assert_eq!(shown["nodes"]["n17"]["output"]["big"], big);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forged_ancestry_is_named() {
+    let world = World::new();
+    let (run, _) = world.run(FAILING).await;
+    let forged = MemoryStore::new();
+    publish(&forged, FAILING).await;
+    let mut head = Head::NONE;
+    let mut second = None;
+    for record in world.store.read(run, 1, usize::MAX).expect("records") {
+        let mut transition = codec::decode(&record.bytes).expect("a transition");
+        for event in &mut transition.events {
+            if let Event::AttemptEnded(ended) = event
+                && &*ended.node == "c"
+            {
+                ended.ancestry = Some(Digest::of(b"forged"));
+                assert!(matches!(ended.result, AttemptResult::Succeeded(_)));
+                second = Some(record.sequence);
+            }
+        }
+        let mut builder = codec::RecordBuilder::default();
+        for event in &transition.events {
+            builder.push(event, transition.at);
+        }
+        let append = Append {
+            run,
+            head,
+            writer: WriterId(1),
+            append_id: record.sequence,
+            record: builder.finish(),
+            row: world
+                .store
+                .run(run)
+                .expect("a row")
+                .filter(|_| head == Head::NONE),
+            claims: Vec::new(),
+            resources: Vec::new(),
+            blobs: Vec::new(),
+            consumed: Vec::new(),
+        };
+        let answers = forged.append(vec![append]).await;
+        head = answers
+            .into_iter()
+            .next()
+            .expect("an answer")
+            .expect("appended")
+            .head;
+    }
+    let verified = verify(&forged, world.engine.plans(), run).expect("readable");
+    let misfit = verified.misfit.expect("a misfit");
+    assert_eq!(misfit.record, second);
+    assert_eq!(misfit.node.as_deref(), Some("c"));
+}
