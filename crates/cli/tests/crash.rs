@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use crash_world::{Kill, World};
+use crash_world::{Effects, Kill, World};
 
 /// The places that carrying one run passes, with how often each is tried. The first count
 /// must be reached; a later one that is not only says that the run is over before.
@@ -47,7 +47,10 @@ const AFTERWARDS: &[&[Kill]] = &[
     &[Kill::At("after-commit", 1), Kill::At("after-action", 1)],
     &[Kill::At("before-dispatch", 1), Kill::At("after-commit", 2)],
     &[Kill::At("after-action", 1), Kill::At("in-recovery", 1)],
-    &[Kill::At("in-checkpoint", 1), Kill::At("after-outcome-sent", 1)],
+    &[
+        Kill::At("in-checkpoint", 1),
+        Kill::At("after-outcome-sent", 1),
+    ],
 ];
 
 /// Processes at once: more than there are processors, because they wait for the disk.
@@ -129,7 +132,10 @@ fn killed_with_several_runs_each_ends_as_if_nothing_had_happened() {
             ensure!(runs.len() == 6, "six requests made {} runs", runs.len());
             for id in &acknowledged {
                 let is_there = runs.iter().any(|run| run.id == *id);
-                ensure!(is_there, "run {id} was acknowledged and is lost after {kill}");
+                ensure!(
+                    is_there,
+                    "run {id} was acknowledged and is lost after {kill}"
+                );
             }
         }
         let ended = world.windlass(&all, None)?;
@@ -163,7 +169,12 @@ fn a_definition_is_published_once_however_often_its_publisher_dies() {
         let run = world.only_run()?.context("no run")?;
         world.check_end(&run.id, 0)
     };
-    for point in ["before-create", "after-create", "before-commit", "after-commit"] {
+    for point in [
+        "before-create",
+        "after-create",
+        "before-commit",
+        "after-commit",
+    ] {
         play(point).with_context(|| point).unwrap();
     }
 }
@@ -214,6 +225,7 @@ fn a_backup_that_was_cut_short_restores_nothing() {
 fn play(kills: &[Kill]) -> Result<Vec<Kill>> {
     let world = World::new()?;
     let mut died = Vec::new();
+    let mut settled = Effects::new();
     for (round, &kill) in kills.iter().enumerate() {
         if world.only_run()?.is_some_and(|run| run.has_ended()) {
             break;
@@ -227,6 +239,10 @@ fn play(kills: &[Kill]) -> Result<Vec<Kill>> {
             ensure!(!must, "the process passed {kill} alive");
         }
         world.check_acknowledged(&ended)?;
+        if let Some(run) = world.only_run()? {
+            world.check_settled(&run.id, &settled)?;
+            settled = world.settled(&run.id)?;
+        }
     }
     let run = world.only_run()?;
     if !run.is_some_and(|run| run.has_ended()) {
@@ -240,6 +256,7 @@ fn play(kills: &[Kill]) -> Result<Vec<Kill>> {
         world.check_acknowledged(&ended)?;
     }
     let run = world.only_run()?.context("the run is lost")?;
+    world.check_settled(&run.id, &settled)?;
     world.check_end(&run.id, died.len())?;
     Ok(died)
 }

@@ -8,7 +8,8 @@ const APPEND: &str =
     r#"echo "$WINDLASS_NODE $WINDLASS_ATTEMPT $WINDLASS_IDEMPOTENCY_KEY" >> effects"#;
 
 pub(super) fn definition() -> Value {
-    let mut nodes = vec![
+    let mut nodes =
+        vec![
         step("begin", &[], "echo begun"),
         step("flaky", &["chain-4"], r#"test "$WINDLASS_ATTEMPT" -ge 3"#)
             .with("policies", retry(4)),
@@ -41,7 +42,11 @@ pub(super) fn definition() -> Value {
             1 => "begin".to_owned(),
             n => format!("chain-{}", n - 1),
         };
-        nodes.push(step(&format!("chain-{n}"), &[&before], &format!("echo {n}")));
+        nodes.push(step(
+            &format!("chain-{n}"),
+            &[&before],
+            &format!("echo {n}"),
+        ));
     }
     let fans: Vec<String> = (1..=8).map(|n| format!("fan-{n}")).collect();
     for fan in &fans {

@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-pub use process::{Ended, Kill};
+pub(crate) use process::{Ended, Kill};
 
 /// How an undisturbed run of the workflow ends.
 static UNDISTURBED: LazyLock<Undisturbed> = LazyLock::new(|| {
@@ -35,18 +35,18 @@ struct Undisturbed {
 }
 
 /// How often each node and attempt was carried out.
-pub type Effects = BTreeMap<(String, u32), usize>;
+pub(crate) type Effects = BTreeMap<(String, u32), usize>;
 
 /// A run as the list shows it.
 #[derive(Clone, Debug)]
-pub struct Row {
-    pub id: String,
-    pub request_id: String,
-    pub status: String,
+pub(crate) struct Row {
+    pub(crate) id: String,
+    pub(crate) request_id: String,
+    pub(crate) status: String,
 }
 
 impl Row {
-    pub fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         !matches!(&*self.status, "Pending" | "Running" | "Paused")
     }
 }
@@ -55,12 +55,12 @@ impl Row {
 type Recorded = BTreeMap<String, String>;
 
 /// A directory of its own, removed at the end.
-pub struct World {
+pub(crate) struct World {
     directory: TempDir,
 }
 
 impl World {
-    pub fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         let directory = TempDir::with_prefix_in("crash-", env!("CARGO_TARGET_TMPDIR"))?;
         let world = Self { directory };
         let text = serde_json::to_vec_pretty(&definition::definition())?;
@@ -68,21 +68,21 @@ impl World {
         Ok(world)
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    pub fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         self.directory.path()
     }
 
     /// Asks for a run and carries it to its end.
-    pub fn start(&self, request: &str, kill: Option<Kill>) -> Result<Ended> {
+    pub(crate) fn start(&self, request: &str, kill: Option<Kill>) -> Result<Ended> {
         self.windlass(&["run", "crash.json", "--request-id", request], kill)
     }
 
     /// Carries the only run on: resumes it if it is there, asks for it if it is not.
-    pub fn go_on(&self, kill: Option<Kill>) -> Result<Ended> {
+    pub(crate) fn go_on(&self, kill: Option<Kill>) -> Result<Ended> {
         match self.only_run()? {
             Some(row) => self.windlass(&["resume", &row.id], kill),
             None => self.start("only", kill),
@@ -90,7 +90,7 @@ impl World {
     }
 
     /// Every run there is; none if the directory is not there yet.
-    pub fn runs(&self) -> Result<Vec<Row>> {
+    pub(crate) fn runs(&self) -> Result<Vec<Row>> {
         let ended = self.windlass(&["runs", "--json", "--limit", "100"], None)?;
         if ended.code != Some(0) {
             // The process died before it had made the database.
@@ -109,7 +109,7 @@ impl World {
     }
 
     /// The run, of which there must not be two.
-    pub fn only_run(&self) -> Result<Option<Row>> {
+    pub(crate) fn only_run(&self) -> Result<Option<Row>> {
         let mut runs = self.runs()?;
         ensure!(runs.len() < 2, "one request made two runs: {runs:?}");
         Ok(runs.pop())
@@ -125,11 +125,14 @@ impl World {
     fn execution(&self, run: &str) -> Result<Value> {
         let mut execution = self.show(run)?;
         forget(&mut execution, run);
+        // Attempts are listed as they ended, which is a matter of chance.
+        let actions = execution["actions"].as_array_mut().context("attempts")?;
+        actions.sort_by_key(|action| (action["node"].to_string(), action["attempt"].as_u64()));
         Ok(execution)
     }
 
     /// What the actions of a run did. Each node has one key, whatever was killed.
-    pub fn effects(&self, run: &str) -> Result<Effects> {
+    pub(crate) fn effects(&self, run: &str) -> Result<Effects> {
         let text = match fs::read_to_string(self.path("effects")) {
             Ok(text) => text,
             Err(_) => String::new(),
@@ -143,14 +146,16 @@ impl World {
             let (of, instance) = key.split_once('/').context("a key without a run")?;
             ensure!(instance == node, "node {node} was given the key {key}");
             if of == run {
-                *effects.entry((node.to_owned(), attempt.parse()?)).or_default() += 1;
+                *effects
+                    .entry((node.to_owned(), attempt.parse()?))
+                    .or_default() += 1;
             }
         }
         Ok(effects)
     }
 
-    /// Everything that a process said before it died is there. Returns what is recorded.
-    pub fn check_acknowledged(&self, said: &Ended) -> Result<()> {
+    /// Everything that a process said before it died is there.
+    pub(crate) fn check_acknowledged(&self, said: &Ended) -> Result<()> {
         for (run, nodes) in said.acknowledged() {
             let recorded = self.recorded(&run)?;
             for (node, status) in nodes {
@@ -164,26 +169,45 @@ impl World {
         Ok(())
     }
 
+    /// The effects of nodes whose end is recorded: there must never be more of them.
+    pub(crate) fn settled(&self, run: &str) -> Result<Effects> {
+        let recorded = self.recorded(run)?;
+        let mut effects = self.effects(run)?;
+        effects.retain(|(node, _), _| recorded.contains_key(node));
+        Ok(effects)
+    }
+
+    /// What was settled earlier is as it was.
+    pub(crate) fn check_settled(&self, run: &str, settled: &Effects) -> Result<()> {
+        let effects = self.effects(run)?;
+        for (attempt, count) in settled {
+            let now = effects.get(attempt);
+            ensure!(
+                now == Some(count),
+                "{attempt:?} had ended and was carried out again: {count} times, then {now:?}"
+            );
+        }
+        Ok(())
+    }
+
     /// The nodes of a run that have ended, by its log.
-    pub fn recorded(&self, run: &str) -> Result<Recorded> {
+    fn recorded(&self, run: &str) -> Result<Recorded> {
         let execution = self.show(run)?;
-        let nodes = execution["nodes"].as_array().context("nodes")?;
+        let nodes = execution["nodes"].as_object().context("nodes")?;
         let is_final = |status: &str| {
             matches!(
                 status,
                 "Succeeded" | "Failed" | "Skipped" | "Blocked" | "Cancelled"
             )
         };
-        let ended = nodes.iter().filter_map(|node| {
-            let status = node["status"].as_str()?;
-            is_final(status).then(|| Some((node["id"].as_str()?.to_owned(), status.to_owned())))?
-        });
-        Ok(ended.collect())
+        let status = |node: &Value| node["status"].as_str().unwrap_or_default().to_owned();
+        let nodes = nodes.iter().map(|(id, node)| (id.clone(), status(node)));
+        Ok(nodes.filter(|(_, status)| is_final(status)).collect())
     }
 
     /// The run ended as if nothing had happened: the same execution, every effect at least
     /// once and no other, no attempt with two ends, and a log that fits together.
-    pub fn check_end(&self, run: &str, kills: usize) -> Result<()> {
+    pub(crate) fn check_end(&self, run: &str, kills: usize) -> Result<()> {
         let execution = self.execution(run)?;
         if execution != UNDISTURBED.execution {
             let difference = difference("", &UNDISTURBED.execution, &execution);
@@ -203,7 +227,10 @@ impl World {
         let lost: Vec<_> = should.difference(&are).collect();
         let invented: Vec<_> = are.difference(&should).collect();
         ensure!(lost.is_empty(), "recorded but never carried out: {lost:?}");
-        ensure!(invented.is_empty(), "attempts that never were: {invented:?}");
+        ensure!(
+            invented.is_empty(),
+            "attempts that never were: {invented:?}"
+        );
         for (attempt, count) in effects {
             ensure!(
                 count <= kills + 1,
@@ -224,14 +251,14 @@ impl World {
                 event["position"] == json!(index + 1),
                 "a gap in the events: {line}"
             );
-            let kind = event["type"].as_str().context("an event's type")?;
+            let kind = event["kind"].as_str().context("an event's kind")?;
             match kind {
                 "NodeSucceeded" | "NodeFailed" | "NodeRetryScheduled" | "NodeSkipped"
                 | "NodeBlocked" | "NodeCancelled" => {
                     let key = (event["node"].to_string(), event["attempt"].to_string());
                     ensure!(ends.insert(key), "an attempt with two ends: {line}");
                 }
-                "RunSucceeded" | "RunFailed" | "RunCancelled" | "RunFinished" => finished += 1,
+                "RunFinished" => finished += 1,
                 _ => {}
             }
         }
@@ -275,7 +302,10 @@ fn difference(place: &str, should: &Value, is: &Value) -> String {
             })
         }
         (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
-            let found = left.iter().zip(right).position(|(left, right)| left != right);
+            let found = left
+                .iter()
+                .zip(right)
+                .position(|(left, right)| left != right);
             found.map_or_else(String::new, |index| {
                 difference(&format!("{place}/{index}"), &left[index], &right[index])
             })

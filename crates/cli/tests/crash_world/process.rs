@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// When a process is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kill {
+pub(crate) enum Kill {
     /// By itself, at a place, when it passes it for the nth time.
     At(&'static str, u64),
     /// From outside, after some time.
@@ -36,21 +36,21 @@ impl fmt::Display for Kill {
 
 /// How a process ended.
 #[derive(Debug)]
-pub struct Ended {
+pub(crate) struct Ended {
     /// Its exit code; none if it was killed.
-    pub code: Option<i32>,
-    pub stdout: String,
-    pub stderr: String,
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Ended {
-    pub fn was_killed(&self) -> bool {
+    pub(crate) fn was_killed(&self) -> bool {
         self.code.is_none()
     }
 
     /// The runs that it said exist, each with the nodes that it said have ended, and how.
     /// A line that the kill cut short says nothing.
-    pub fn acknowledged(&self) -> BTreeMap<String, BTreeMap<String, String>> {
+    pub(crate) fn acknowledged(&self) -> BTreeMap<String, BTreeMap<String, String>> {
         let mut runs: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
         let mut current = None;
         for line in self.stderr.split_inclusive('\n') {
@@ -78,7 +78,7 @@ impl Ended {
 
 impl World {
     /// Runs the binary here, and kills it or lets it kill itself.
-    pub fn windlass(&self, arguments: &[&str], kill: Option<Kill>) -> Result<Ended> {
+    pub(crate) fn windlass(&self, arguments: &[&str], kill: Option<Kill>) -> Result<Ended> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let (out, err) = (format!("{number}.out"), format!("{number}.err"));
