@@ -22,8 +22,8 @@ use crash_world::{Effects, Kill, World};
 const POINTS: &[(&str, &[u64])] = &[
     ("before-create", &[1]),
     ("after-create", &[1]),
-    ("before-commit", &[1, 2, 3, 4, 6, 9, 13]),
-    ("after-commit", &[1, 2, 3, 4, 6, 9, 13]),
+    ("before-commit", &[1, 2, 3, 4, 5, 6, 7, 9, 11, 13, 15, 18]),
+    ("after-commit", &[1, 2, 3, 4, 5, 6, 7, 9, 11, 13, 15, 18]),
     ("in-checkpoint", &[1, 2, 3, 5, 8, 13, 21, 34]),
     ("after-checkpoint", &[1, 2]),
     ("after-growth", &[1]),
@@ -128,6 +128,7 @@ fn killed_with_several_runs_each_ends_as_if_nothing_had_happened() {
         for kill in kills {
             let ended = world.windlass(&all, Some(kill))?;
             died += usize::from(ended.was_killed());
+            world.check_grounded()?;
             let runs = world.runs()?;
             ensure!(runs.len() == 6, "six requests made {} runs", runs.len());
             for id in &acknowledged {
@@ -239,6 +240,7 @@ fn play(kills: &[Kill]) -> Result<Vec<Kill>> {
             ensure!(!must, "the process passed {kill} alive");
         }
         world.check_acknowledged(&ended)?;
+        world.check_grounded()?;
         if let Some(run) = world.only_run()? {
             world.check_settled(&run.id, &settled)?;
             settled = world.settled(&run.id)?;

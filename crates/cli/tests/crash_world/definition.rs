@@ -65,6 +65,25 @@ pub(super) fn definition() -> Value {
     })
 }
 
+/// The nodes that a node waits for.
+pub(super) fn parents(node: &str) -> Vec<String> {
+    let definition = definition();
+    let nodes = definition["nodes"].as_array().into_iter().flatten();
+    let leads_here = |parent: &Value| {
+        let edges = parent["edges"].as_array().into_iter().flatten();
+        parent["onFailure"] == node || edges.into_iter().any(|edge| edge["targetNode"] == node)
+    };
+    let mut parents: Vec<String> = nodes
+        .clone()
+        .filter(|parent| leads_here(parent))
+        .filter_map(|parent| Some(parent["id"].as_str()?.to_owned()))
+        .collect();
+    let own = nodes.filter(|own| own["id"] == node);
+    let before = own.flat_map(|own| own["dependsOn"].as_array().into_iter().flatten());
+    parents.extend(before.filter_map(|id| Some(id.as_str()?.to_owned())));
+    parents
+}
+
 struct Node(Value);
 
 impl Node {

@@ -41,7 +41,6 @@ pub(crate) type Effects = BTreeMap<(String, u32), usize>;
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) id: String,
-    pub(crate) request_id: String,
     pub(crate) status: String,
 }
 
@@ -102,7 +101,6 @@ impl World {
         let items = page["items"].as_array().context("a list of runs")?;
         let row = |item| Row {
             id: text(item, "executionId"),
-            request_id: text(item, "requestId"),
             status: text(item, "status"),
         };
         Ok(items.iter().map(row).collect())
@@ -132,12 +130,16 @@ impl World {
     }
 
     /// What the actions of a run did. Each node has one key, whatever was killed.
-    pub(crate) fn effects(&self, run: &str) -> Result<Effects> {
+    fn effects(&self, run: &str) -> Result<Effects> {
+        Ok(self.effects_of_all()?.remove(run).unwrap_or_default())
+    }
+
+    fn effects_of_all(&self) -> Result<BTreeMap<String, Effects>> {
         let text = match fs::read_to_string(self.path("effects")) {
             Ok(text) => text,
             Err(_) => String::new(),
         };
-        let mut effects = Effects::new();
+        let mut effects: BTreeMap<String, Effects> = BTreeMap::new();
         for line in text.lines() {
             let words: Vec<&str> = line.split(' ').collect();
             let [node, attempt, key] = words[..] else {
@@ -145,11 +147,12 @@ impl World {
             };
             let (of, instance) = key.split_once('/').context("a key without a run")?;
             ensure!(instance == node, "node {node} was given the key {key}");
-            if of == run {
-                *effects
-                    .entry((node.to_owned(), attempt.parse()?))
-                    .or_default() += 1;
-            }
+            let key = (node.to_owned(), attempt.parse()?);
+            *effects
+                .entry(of.to_owned())
+                .or_default()
+                .entry(key)
+                .or_default() += 1;
         }
         Ok(effects)
     }
@@ -167,6 +170,45 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Nothing was carried out before the record that decided it was durable: not for a
+    /// run that is not there, not after a node whose end is not recorded, and no attempt
+    /// after one that is not.
+    pub(crate) fn check_grounded(&self) -> Result<()> {
+        for run in self.effects_of_all()?.keys() {
+            let row = self.runs()?.into_iter().find(|row| row.id == *run);
+            ensure!(row.is_some(), "effects of run {run}, which is not there");
+            let recorded = self.recorded(run)?;
+            let attempts = self.attempts(run)?;
+            for (node, attempt) in self.effects(run)?.into_keys() {
+                for parent in definition::parents(&node) {
+                    let is_recorded = recorded.contains_key(&parent);
+                    ensure!(
+                        is_recorded,
+                        "{node} was carried out before {parent} had ended"
+                    );
+                }
+                let before = (node, attempt - 1);
+                let is_recorded = attempt == 1 || attempts.contains(&before);
+                ensure!(
+                    is_recorded,
+                    "attempt {attempt} began before {before:?} had ended"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// The attempts of a run that are recorded.
+    fn attempts(&self, run: &str) -> Result<BTreeSet<(String, u32)>> {
+        let execution = self.show(run)?;
+        let actions = execution["actions"].as_array().context("attempts")?;
+        let attempt = |action: &Value| {
+            let node = action["node"].as_str()?.to_owned();
+            Some((node, u32::try_from(action["attempt"].as_u64()?).ok()?))
+        };
+        Ok(actions.iter().filter_map(attempt).collect())
     }
 
     /// The effects of nodes whose end is recorded: there must never be more of them.

@@ -3,18 +3,19 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File};
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::World;
 
 /// No command here takes nearly as long, on the slowest machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// When a process is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +90,7 @@ impl World {
             .current_dir(self.root())
             .env("WINDLASS_CHECKPOINT_BYTES", "65536")
             .env("WINDLASS_COMMITS_BEFORE_GROWTH", "4")
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(File::create(self.path(&out))?)
             .stderr(File::create(self.path(&err))?);
@@ -101,6 +103,10 @@ impl World {
             child.kill()?;
         }
         let status = wait(&mut child)?;
+        // Programs that outlived it must not append later, when effects are counted.
+        if let (None, Some(group)) = (status.code(), Pid::from_raw(child.id().cast_signed())) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
         Ok(Ended {
             code: status.code(),
             stdout: fs::read_to_string(self.path(&out))?,
