@@ -2,14 +2,14 @@
 //! this version does not run is found before anything is published.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use windlass_core::definition::{self, Options, Parsed, Problem, Severity, Source};
+use windlass_core::definition::{self, Limits, Options, Parsed, Problem, Severity, Source};
 use windlass_core::plan::{BuildError, Plan};
 
 use crate::exit::{Exit, Failure};
+use crate::source::read_limited;
 
 /// What came of checking a definition.
 pub(crate) enum Checked {
@@ -24,32 +24,21 @@ pub(crate) enum Checked {
     Refused(Vec<Problem>),
 }
 
-/// Reads a file.
+/// Reads a definition's file; one past the limit is refused unread.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    std::fs::read(path).map_err(|error| not_readable(path, &error))
-}
-
-/// A file that is missing, or cannot be read.
-pub(crate) fn not_readable(path: &Path, error: &io::Error) -> Failure {
-    match error.kind() {
-        io::ErrorKind::NotFound => {
-            let message = format!("there is no file {}", path.display());
-            Failure::new(Exit::NotFound, "FILE_NOT_FOUND", message)
-        }
-        _ => {
-            let message = format!("{}: {error}", path.display());
-            Failure::new(Exit::Storage, "FILE_UNREADABLE", message)
-        }
-    }
+    read_limited(path, Limits::default().bytes).map_err(|failure| match &*failure.code {
+        // The definition is not what is wrong.
+        "FILE_UNREADABLE" => Failure {
+            exit: Exit::Storage,
+            ..failure
+        },
+        _ => failure,
+    })
 }
 
 /// Checks a definition's text.
 pub(crate) fn check(name: &str, text: &[u8]) -> Checked {
-    let actions = windlass_actions::Options {
-        exec: true,
-        ..Default::default()
-    };
-    let registry = windlass_actions::registry_with(actions);
+    let registry = windlass_actions::registry();
     let known: BTreeSet<String> = registry.names().map(str::to_owned).collect();
     let options = Options {
         known_actions: Some(&known),

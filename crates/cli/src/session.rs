@@ -78,6 +78,9 @@ impl Session {
 
     /// Opens the data directory for changing it; nobody else may hold it.
     pub(crate) fn write(settings: Settings, create: bool) -> Result<Self, Failure> {
+        if !create {
+            Self::exists(&settings)?;
+        }
         let session = Self::open(
             settings,
             Options {

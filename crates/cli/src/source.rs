@@ -1,6 +1,7 @@
 //! Reading a definition: its size before its text, then everything that is wrong
 //! with it, printed as a compiler would.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use windlass_core::Digest;
-use windlass_core::definition::{Definition, Format, Limits, Options, Source, parse, signature};
+use windlass_core::definition::{Definition, Format, Limits, Options, Source, parse};
 use windlass_core::plan::{BuildError, Plan};
 
 use crate::exit::{Exit, Failure};
@@ -34,15 +35,11 @@ pub(crate) fn prepare(
 ) -> Result<Prepared, Failure> {
     let text = read(path)?;
     let name = path.display().to_string();
-    if !overrides.changes_nodes() {
-        let source = Source::new(name, &text);
-        let parsed = check(&source, Some(output))?;
-        drop(text);
-        return build(parsed.0, parsed.1);
-    }
     let source = Source::new(name.clone(), &text);
-    let (mut definition, _) = check(&source, Some(output))?;
-    drop(text);
+    let (mut definition, json) = check(&source, Some(output))?;
+    if !overrides.changes_nodes() {
+        return build(definition, json);
+    }
     overrides.apply_to_nodes(&mut definition)?;
     let changed = serde_json::to_vec(&definition)
         .map_err(|error| Failure::new(Exit::Invalid, "DEFINITION_INVALID", error))?;
@@ -108,7 +105,10 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
 }
 
 /// Parses and validates; with an output, problems and warnings are printed in full.
-fn check(source: &Source<'_>, output: Option<Output>) -> Result<(Definition, Arc<[u8]>), Failure> {
+fn check<'a>(
+    source: &Source<'a>,
+    output: Option<Output>,
+) -> Result<(Definition, Cow<'a, [u8]>), Failure> {
     let actions: BTreeSet<String> = windlass_actions::registry()
         .names()
         .map(str::to_owned)
@@ -125,7 +125,7 @@ fn check(source: &Source<'_>, output: Option<Output>) -> Result<(Definition, Arc
                     output.say(&warning.render(source.text));
                 }
             }
-            Ok((parsed.definition, parsed.json.into()))
+            Ok((parsed.definition, parsed.json))
         }
         (Err(problems), Some(output)) => {
             for problem in &problems {
@@ -141,8 +141,7 @@ fn check(source: &Source<'_>, output: Option<Output>) -> Result<(Definition, Arc
     }
 }
 
-fn build(definition: Definition, text: Arc<[u8]>) -> Result<Prepared, Failure> {
-    let signature = signature(&definition);
+fn build(definition: Definition, text: Cow<'_, [u8]>) -> Result<Prepared, Failure> {
     let display_name = definition.display_name.clone();
     let plan = Plan::build(definition).map_err(|error| {
         let code = match error {
@@ -152,10 +151,11 @@ fn build(definition: Definition, text: Arc<[u8]>) -> Result<Prepared, Failure> {
         Failure::new(Exit::Invalid, code, error)
     })?;
     Ok(Prepared {
+        signature: plan.signature(),
         plan: Arc::new(plan),
         digest: Digest::of(&text),
-        text,
-        signature,
+        // Copied only now that the definition, the largest of all, is gone.
+        text: text.into(),
         display_name,
     })
 }

@@ -145,6 +145,7 @@ mod tests {
             color: false,
             terminal: false,
             live: false,
+            live_color: false,
         };
         assert_eq!(
             table.render(&output),

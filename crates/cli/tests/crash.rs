@@ -2,6 +2,7 @@
 //! happened, and no attempt has two outcomes. The kills are placed, and also come at
 //! random times.
 
+#![cfg(unix)]
 // The helpers of a test stop it like the test itself.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -359,10 +359,12 @@ impl Driver {
                 self.answer_waits(run, &Ok(Some(status)));
             }
             Effect::Fenced { run } => {
+                self.drop_commands(run);
                 let error = Error::Unavailable("another process owns the run".to_owned());
                 self.answer_waits(run, &Err(error));
             }
             Effect::Broken { run, error } => {
+                self.drop_commands(run);
                 self.answer_start(run, StartAnswer::Broken(error.clone()));
                 self.answer_waits(run, &Err(error));
             }
@@ -437,6 +439,11 @@ impl Driver {
         if let Some(reply) = self.starts.remove(&run) {
             let _ = reply.send(answer);
         }
+    }
+
+    /// Commands to a run that cannot go on here get no other answer.
+    fn drop_commands(&mut self, run: RunId) {
+        self.commands.retain(|_, asked| asked.run != run);
     }
 
     fn answer_waits(&mut self, run: RunId, answer: &WaitAnswer) {

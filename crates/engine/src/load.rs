@@ -13,7 +13,7 @@ use crate::Backend;
 use crate::plans::Plans;
 
 /// How much of a log is read at a time.
-pub(crate) const PAGE_BYTES: usize = 4 * 1024 * 1024;
+pub(crate) const PAGE_BYTES: usize = 512 * 1024;
 
 /// A run read back.
 pub struct LoadedRun {

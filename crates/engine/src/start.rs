@@ -14,7 +14,7 @@ use windlass_store::Claim;
 pub use windlass_orchestrator::Begin;
 
 /// The largest trigger.
-pub const TRIGGER_LIMIT_BYTES: usize = 10 * 1024 * 1024;
+pub(crate) const TRIGGER_LIMIT_BYTES: usize = 10 * 1024 * 1024;
 
 /// The namespace of request ids among claims.
 pub(crate) const REQUEST_CLAIM: &str = "request";

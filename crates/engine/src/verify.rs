@@ -13,7 +13,7 @@ use windlass_core::{Digest, RunId};
 use windlass_orchestrator::row;
 
 use crate::Backend;
-use crate::load::LoadError;
+use crate::load::{LoadError, LoadedRun};
 use crate::plans::Plans;
 use crate::replay::{Place, Visitor, replay};
 use crate::values::stored_text;
@@ -55,7 +55,7 @@ pub fn verify(store: &dyn Backend, plans: &Plans, run: RunId) -> Result<Verified
     match replay(store, plans, run, &mut check) {
         Ok(loaded) => {
             check.verified.records = loaded.run.records();
-            check.verified.misfit = derived(store, &loaded.run)?;
+            check.verified.misfit = derived(store, &loaded)?;
             Ok(check.verified)
         }
         Err(Stop::Misfit(misfit)) => {
@@ -68,7 +68,8 @@ pub fn verify(store: &dyn Backend, plans: &Plans, run: RunId) -> Result<Verified
 }
 
 /// What stands beside the log: the definition and the row.
-fn derived(store: &dyn Backend, run: &Run) -> Result<Option<Misfit>, LoadError> {
+fn derived(store: &dyn Backend, loaded: &LoadedRun) -> Result<Option<Misfit>, LoadError> {
+    let run = &loaded.run;
     let misfit = |reason: String| {
         Ok(Some(Misfit {
             record: None,
@@ -87,7 +88,12 @@ fn derived(store: &dyn Backend, run: &Run) -> Result<Option<Misfit>, LoadError> 
         }
         Some(_) => {}
     }
-    match store.run(run.id())? {
+    let found = store.run(run.id())?;
+    if store.head(run.id())? != loaded.head {
+        // The run went on meanwhile: its row belongs to a later state than this one.
+        return Ok(None);
+    }
+    match found {
         None => misfit("the run is missing from the list of runs".to_owned()),
         Some(found) if found != row(run) => {
             misfit("the run's line in the list of runs does not fit its log".to_owned())

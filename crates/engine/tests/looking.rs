@@ -25,7 +25,7 @@ impl World {
     fn new() -> Self {
         let store = MemoryStore::new();
         let backend: Arc<dyn Backend> = Arc::new(store.clone());
-        let registry = windlass_actions::registry(windlass_actions::Options::default());
+        let registry = windlass_actions::registry();
         let engine = Engine::new(backend, registry, Options::default());
         Self { store, engine }
     }

@@ -53,7 +53,7 @@ impl History {
     }
 
     /// How many records there are.
-    pub fn len(&self) -> u64 {
+    pub fn records(&self) -> u64 {
         self.states.len() as u64
     }
 

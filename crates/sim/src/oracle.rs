@@ -146,7 +146,7 @@ impl Oracle {
 
     /// The store told a process that a run's log has this many records.
     pub fn answered(&mut self, process: ProcessId, run: RunId, records: u64) {
-        let durable = self.histories.get(&run).map_or(0, History::len);
+        let durable = self.histories.get(&run).map_or(0, History::records);
         if records > durable {
             let reason = format!("record {records} is answered, {durable} are durable");
             self.judge(run, Err(reason));

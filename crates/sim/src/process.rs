@@ -25,10 +25,10 @@ impl World {
         self.current += 1;
         let record_bytes = [400, 4_000, 512 * 1024][self.random.below(3) as usize];
         let options = windlass_orchestrator::Options {
-            writer: WriterId(self.random.next()),
+            writer: WriterId(self.random.number()),
             max_parallel: MAX_PARALLEL,
             record_bytes,
-            seed: self.random.next(),
+            seed: self.random.number(),
             ..Default::default()
         };
         let process = Process {

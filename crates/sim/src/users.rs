@@ -51,7 +51,7 @@ impl World {
     pub(crate) fn start(&mut self, index: usize) {
         let request = self.requests[index].clone();
         let mut bytes = [0; 10];
-        bytes[..8].copy_from_slice(&self.random.next().to_le_bytes());
+        bytes[..8].copy_from_slice(&self.random.number().to_le_bytes());
         let run = RunId::new(self.now, bytes);
         self.request_of.insert(run, index);
         self.starting.insert(run, self.current);

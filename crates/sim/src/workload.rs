@@ -178,8 +178,8 @@ fn node_of(random: &mut Random, index: usize) -> Value {
 }
 
 fn chain(nodes: &mut [Value]) -> bool {
-    for index in 1..nodes.len() {
-        nodes[index]["dependsOn"] = json!([format!("n{}", index - 1)]);
+    for (before, node) in nodes.iter_mut().skip(1).enumerate() {
+        node["dependsOn"] = json!([format!("n{before}")]);
     }
     true
 }
@@ -187,13 +187,13 @@ fn chain(nodes: &mut [Value]) -> bool {
 /// One entry, some in the middle, and a join.
 fn fan(random: &mut Random, nodes: &mut [Value]) -> bool {
     let last = nodes.len() - 1;
-    for index in 1..nodes.len() {
+    for (index, node) in nodes.iter_mut().enumerate().skip(1) {
         let parents: Vec<String> = if index == last && last > 1 {
-            (1..last).map(|node| format!("n{node}")).collect()
+            (1..last).map(|parent| format!("n{parent}")).collect()
         } else {
             vec!["n0".to_owned()]
         };
-        nodes[index]["dependsOn"] = json!(parents);
+        node["dependsOn"] = json!(parents);
     }
     if last > 1 && random.chance(30) {
         nodes[1]["onFailure"] = json!(format!("n{last}"));

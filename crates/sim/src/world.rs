@@ -237,7 +237,7 @@ impl World {
     /// Lets something happen after a while; what happens at one moment has no order.
     pub(crate) fn after(&mut self, delay: u64, event: Event) {
         self.sequence += 1;
-        let key = (self.now.plus(delay), self.random.next(), self.sequence);
+        let key = (self.now.plus(delay), self.random.number(), self.sequence);
         self.queue.insert(key, event);
     }
 

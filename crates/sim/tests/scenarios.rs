@@ -123,6 +123,7 @@ fn recovery_does_not_hand_out_what_is_reopened_meanwhile() {
 fn an_earlier_grace_does_not_end_a_later_one() {
     let mut bench = started(A);
     bench.command(Command::Cancel);
+    bench.settle();
     bench.end("a", 1, failure());
     bench.command(|hand| Command::Reattempt(Vec::new(), hand));
     bench.settle();
@@ -160,4 +161,15 @@ fn a_reattempt_does_not_forget_what_waits_for_its_level() {
     bench.end("q", 1, success());
     bench.settle();
     assert_eq!(bench.effects(), ["dispatch h#1"]);
+}
+
+#[test]
+fn an_attempt_that_a_dead_process_may_have_begun_keeps_its_number() {
+    let mut bench = started(A);
+    bench.effects();
+    bench.restart(true);
+    bench.command(Command::Cancel);
+    bench.command(|hand| Command::Reattempt(Vec::new(), hand));
+    bench.settle();
+    assert!(bench.effects().contains(&"dispatch a#2".to_owned()));
 }

@@ -4,27 +4,27 @@
 //! `WINDLASS_CRASH_AT=point:count` names one place and how often it is passed before the
 //! kill. It is a real SIGKILL: nothing is flushed, dropped or answered after it.
 
-#[cfg(feature = "crash-points")]
+#[cfg(all(feature = "crash-points", unix))]
 pub use armed::{during, point, setting};
 
 /// A place where the process may be killed.
-#[cfg(not(feature = "crash-points"))]
+#[cfg(not(all(feature = "crash-points", unix)))]
 #[inline(always)]
 pub fn point(_: &'static str) {}
 
 /// The process may be killed while what follows goes on.
-#[cfg(not(feature = "crash-points"))]
+#[cfg(not(all(feature = "crash-points", unix)))]
 #[inline(always)]
 pub fn during(_: &'static str) {}
 
 /// A constant that a test changes so that something rare happens often.
-#[cfg(not(feature = "crash-points"))]
+#[cfg(not(all(feature = "crash-points", unix)))]
 #[inline(always)]
 pub fn setting(_: &'static str) -> Option<u64> {
     None
 }
 
-#[cfg(feature = "crash-points")]
+#[cfg(all(feature = "crash-points", unix))]
 mod armed {
     use std::env;
     use std::sync::LazyLock;

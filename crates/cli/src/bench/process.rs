@@ -41,12 +41,12 @@ pub(crate) fn measure(scratch: &Scratch, sizes: Sizes, report: &mut Report) -> R
     let small = write(
         &folder,
         "small",
-        &graphs::fan_out("small", tenth, "core.echo"),
+        &graphs::fan_out("small", tenth - 2, "core.echo"),
     )?;
     let large = write(
         &folder,
         "large",
-        &graphs::fan_out("large", sizes.graph, "core.echo"),
+        &graphs::fan_out("large", sizes.graph - 2, "core.echo"),
     )?;
     let validate = median(3, || {
         start(Command::new(&program).arg("validate").arg(&large))

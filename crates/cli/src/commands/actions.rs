@@ -11,11 +11,7 @@ use crate::table::{Cell, Table};
 
 /// Lists the actions, or describes one.
 pub(crate) fn run(settings: &Settings, arguments: &Actions) -> Result<Exit, Failure> {
-    let options = windlass_actions::Options {
-        exec: true,
-        ..Default::default()
-    };
-    let mut actions = windlass_actions::registry_with(options).describe();
+    let mut actions = windlass_actions::registry().describe();
     if let Some(name) = &arguments.name {
         actions.retain(|action| action.name == *name);
         if actions.is_empty() {

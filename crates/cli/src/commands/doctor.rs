@@ -172,7 +172,7 @@ fn check_unfinished(store: &EmbeddedStore, findings: &mut Findings) {
             "{more}{} unfinished, and nobody carries them on",
             rows.len()
         );
-        let what = "`windlass runs --status pending,running,paused` lists them, `windlass resume RUN` carries one on";
+        let what = "see `windlass runs --status running`, then `windlass resume RUN`";
         findings.add("runs", Grade::Warn, text, what);
     }
     let newest = RunFilter {

@@ -14,6 +14,9 @@ use crate::paint::{BOLD, DIM, GREEN, RED, YELLOW, paint};
 use crate::session::{Session, Settings};
 use crate::table::{cut, width};
 
+/// The columns before an event's node: position, time and kind with their gaps.
+const PREFIX: usize = 40;
+
 /// Prints the events.
 pub(crate) fn run(settings: &Settings, arguments: &Events) -> Result<Exit, Failure> {
     let session = Session::look(settings.clone())?;
@@ -85,7 +88,7 @@ impl Lines {
             "  "
         };
         let rest = format!("{what}{separator}{detail}");
-        let room = width(&self.output).map_or(usize::MAX, |width| width.saturating_sub(39));
+        let room = width(&self.output).map_or(usize::MAX, |width| width.saturating_sub(PREFIX));
         text.push_str(&format!(
             "{}  {}  {}  {}",
             paint(color, DIM, &position),

@@ -4,14 +4,16 @@ use serde_json::json;
 use windlass_store_embedded::restore;
 
 use crate::args::Restore;
-use crate::definition_file::not_readable;
 use crate::exit::{Exit, Failure};
 use crate::session::Settings;
 
 /// Restores a backup into the data directory, which must be missing or empty.
 pub(crate) fn run(settings: &Settings, arguments: &Restore) -> Result<Exit, Failure> {
     let (file, directory) = (&arguments.file, &settings.data_dir);
-    std::fs::File::open(file).map_err(|error| not_readable(file, &error))?;
+    if !file.exists() {
+        let message = format!("there is no file {}", file.display());
+        return Err(Failure::new(Exit::NotFound, "FILE_NOT_FOUND", message));
+    }
     let occupied = std::fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some());
     if occupied {
         let message = format!("{} is not empty", directory.display());

@@ -55,6 +55,11 @@ pub(crate) fn run(settings: &Settings, arguments: &Why) -> Result<Exit, Failure>
         }))?;
         return Ok(Exit::Done);
     }
+    if run.status() == RunStatus::Pending && arguments.node.is_none() {
+        // All its nodes wait for the same thing.
+        settings.output.data(&reasons.run())?;
+        return Ok(Exit::Done);
+    }
     let color = settings.output.color;
     let mut text = String::new();
     if arguments.node.is_none() {

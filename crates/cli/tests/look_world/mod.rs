@@ -15,26 +15,26 @@ use windlass_store::{Catalogue as _, NewDefinition};
 use windlass_store_embedded::EmbeddedStore;
 
 /// A directory of its own, removed at the end.
-pub struct World {
+pub(crate) struct World {
     directory: PathBuf,
 }
 
 /// How the binary ended.
-pub struct Answer {
-    pub code: i32,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Answer {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Answer {
     /// It did what it was asked.
-    pub fn done(self) -> Self {
+    pub(crate) fn done(self) -> Self {
         assert_eq!(self.code, 0, "{}{}", self.stdout, self.stderr);
         self
     }
 
     /// It failed with this exit code and error code, and wrote no data.
-    pub fn failed(&self, exit: i32, code: &str) {
+    pub(crate) fn failed(&self, exit: i32, code: &str) {
         assert_eq!(self.code, exit, "{}{}", self.stdout, self.stderr);
         assert!(
             self.stderr.contains(&format!("error[{code}]")),
@@ -45,14 +45,14 @@ impl Answer {
     }
 
     /// What it wrote, as JSON.
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("{error}:\n{}", self.stdout))
     }
 }
 
 impl World {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("windlass-look-{}-{number}", std::process::id());
@@ -61,12 +61,12 @@ impl World {
         Self { directory }
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.directory
     }
 
     /// Runs the binary here, without a terminal.
-    pub fn windlass(&self, arguments: &[&str]) -> Answer {
+    pub(crate) fn windlass(&self, arguments: &[&str]) -> Answer {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
         command
             .args(arguments)
@@ -86,18 +86,18 @@ impl World {
     }
 
     /// Writes a file here.
-    pub fn file(&self, name: &str, text: &str) -> String {
+    pub(crate) fn file(&self, name: &str, text: &str) -> String {
         std::fs::write(self.directory.join(name), text).expect("a file");
         name.to_owned()
     }
 
     /// Runs a definition to its end; gives the run's id.
-    pub fn run(&self, definition: &str, trigger: &str) -> String {
+    pub(crate) fn run(&self, definition: &str, trigger: &str) -> String {
         self.start(definition, trigger, Begin::Now)
     }
 
     /// Queues a run that nobody carries on.
-    pub fn queue(&self, definition: &str, trigger: &str) -> String {
+    pub(crate) fn queue(&self, definition: &str, trigger: &str) -> String {
         self.start(definition, trigger, Begin::Later)
     }
 

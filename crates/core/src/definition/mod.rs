@@ -33,6 +33,7 @@ pub use parse::{Parsed, parse};
 pub use problem::{MAX_PROBLEMS, Problem, Severity};
 pub use schema::schema;
 pub use signature::signature;
+pub(crate) use signature::signature_of;
 pub use source::{Format, Limits, Options, Source};
 pub use types::{
     Backoff, Body, Compensate, CompensationPolicy, Concurrency, Definition, Delay, Edge,

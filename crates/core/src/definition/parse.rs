@@ -1,5 +1,7 @@
 //! From text to a checked definition, or to everything that is wrong with it.
 
+use std::borrow::Cow;
+
 use super::codes;
 use super::place::{Cursor, Placing, Plain, Positions};
 use super::problem::{Findings, Place, Problem, Severity};
@@ -13,18 +15,18 @@ use super::yaml;
 
 /// A definition that may be published.
 #[derive(Clone, Debug)]
-pub struct Parsed {
+pub struct Parsed<'a> {
     /// The definition.
     pub definition: Definition,
     /// Its JSON text, which is what is stored: as given, or converted from YAML.
-    pub json: Vec<u8>,
+    pub json: Cow<'a, [u8]>,
     /// What may be a mistake, sorted by place.
     pub warnings: Vec<Problem>,
 }
 
 /// Reads and checks a definition. Where it cannot be published, every problem
 /// that could be found is returned, warnings included, sorted by place.
-pub fn parse(source: &Source<'_>, options: &Options<'_>) -> Result<Parsed, Vec<Problem>> {
+pub fn parse<'a>(source: &Source<'a>, options: &Options<'_>) -> Result<Parsed<'a>, Vec<Problem>> {
     let limits = options.limits;
     if source.text.len() > limits.bytes {
         let message = format!(
@@ -54,9 +56,25 @@ pub fn parse(source: &Source<'_>, options: &Options<'_>) -> Result<Parsed, Vec<P
     };
     let nesting = limits.nesting.min(Limits::MAX_NESTING);
     match source.format {
-        Format::Json => check(source, options, text, &Plain(text)),
+        Format::Json => {
+            let (definition, warnings) = check(source, options, text, &Plain(text))?;
+            let json = Cow::Borrowed(bytes);
+            Ok(Parsed {
+                definition,
+                json,
+                warnings,
+            })
+        }
         Format::Yaml => match yaml::convert(text, nesting, &limits) {
-            Ok(map) => check(source, options, &map.json, &map),
+            Ok(map) => {
+                let (definition, warnings) = check(source, options, &map.json, &map)?;
+                let json = Cow::Owned(map.json.into_bytes());
+                Ok(Parsed {
+                    definition,
+                    json,
+                    warnings,
+                })
+            }
             Err(refusal) => {
                 let mut problem = alone(source, refusal.code, refusal.message, "");
                 problem.line = refusal.position.line;
@@ -74,7 +92,7 @@ fn check(
     options: &Options<'_>,
     json: &str,
     positions: &dyn Positions,
-) -> Result<Parsed, Vec<Problem>> {
+) -> Result<(Definition, Vec<Problem>), Vec<Problem>> {
     let nesting = options.limits.nesting.min(Limits::MAX_NESTING);
     let mut findings = Findings::default();
     let definition = read(json, nesting, options, &mut findings);
@@ -85,11 +103,7 @@ fn check(
         positions,
     };
     match definition {
-        Some(definition) if findings.is_accepted() => Ok(Parsed {
-            definition,
-            json: json.as_bytes().to_vec(),
-            warnings: placing.place(findings).1,
-        }),
+        Some(definition) if findings.is_accepted() => Ok((definition, placing.place(findings).1)),
         _ => {
             let (mut problems, warnings) = placing.place(findings);
             problems.extend(warnings);

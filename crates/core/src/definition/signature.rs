@@ -1,5 +1,9 @@
 //! The signature of a graph: which nodes there are, and what each waits for.
 
+use std::fmt::Write as _;
+
+use sha2::Digest as _;
+
 use super::graph::Graph;
 use super::types::Definition;
 use crate::id::Digest;
@@ -8,37 +12,83 @@ use crate::id::Digest;
 /// sorted by id. Dependencies are the distinct sources of a node's incoming
 /// edges of any kind, sorted. Bodies are part of their node and do not count.
 pub fn signature(definition: &Definition) -> Digest {
-    Digest::of(canonical(definition).as_bytes())
+    let (graph, _) = Graph::new(&definition.nodes);
+    signature_of(
+        graph.nodes.len(),
+        |at| &graph.nodes[at].id,
+        |at, sources| sources.extend(graph.incoming(at).map(|edge| &*graph.nodes[edge.from].id)),
+    )
 }
 
-/// Ids are ASCII, so that sorting by bytes is sorting by UTF-16 code units.
-fn canonical(definition: &Definition) -> String {
-    let (graph, _) = Graph::new(&definition.nodes);
-    let mut entries: Vec<(&str, Vec<&str>)> = graph
-        .nodes
-        .iter()
-        .enumerate()
-        .map(|(at, node)| {
-            let from = graph.incoming(at).map(|edge| &*graph.nodes[edge.from].id);
-            let mut dependencies: Vec<&str> = from.collect();
-            dependencies.sort_unstable();
-            dependencies.dedup();
-            (&*node.id, dependencies)
-        })
-        .collect();
-    entries.sort_unstable();
-    // Lists and texts have one form in serde_json, and it is the canonical one.
-    serde_json::to_string(&entries).unwrap_or_default()
+/// The signature of any graph of `count` nodes. The text is hashed as it is written:
+/// it is as large as the graph.
+pub(crate) fn signature_of<'a>(
+    count: usize,
+    id: impl Fn(usize) -> &'a str,
+    sources: impl Fn(usize, &mut Vec<&'a str>),
+) -> Digest {
+    let mut hash = sha2::Sha256::new();
+    write_canonical(count, id, sources, |text| hash.update(text));
+    Digest(hash.finalize().into())
+}
+
+/// Ids are letters, digits, '_' and '-': nothing to escape, and sorting by bytes is
+/// sorting by UTF-16 code units.
+fn write_canonical<'a>(
+    count: usize,
+    id: impl Fn(usize) -> &'a str,
+    sources: impl Fn(usize, &mut Vec<&'a str>),
+    mut write: impl FnMut(&str),
+) {
+    let mut order: Vec<u32> = (0..count as u32).collect();
+    order.sort_unstable_by_key(|&at| id(at as usize));
+    let (mut entry, mut dependencies) = (String::new(), Vec::new());
+    write("[");
+    for (place, at) in order.into_iter().enumerate() {
+        dependencies.clear();
+        sources(at as usize, &mut dependencies);
+        dependencies.sort_unstable();
+        dependencies.dedup();
+        entry.clear();
+        let comma = if place == 0 { "" } else { "," };
+        // Writing to a string cannot fail.
+        let _ = write!(entry, "{comma}[\"{}\",[", id(at as usize));
+        for (place, dependency) in dependencies.iter().enumerate() {
+            let comma = if place == 0 { "" } else { "," };
+            let _ = write!(entry, "{comma}\"{dependency}\"");
+        }
+        entry.push_str("]]");
+        write(&entry);
+    }
+    write("]");
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn canonical(definition: &Definition) -> String {
+        let (graph, _) = Graph::new(&definition.nodes);
+        let mut text = String::new();
+        write_canonical(
+            graph.nodes.len(),
+            |at| &graph.nodes[at].id,
+            |at, sources| {
+                sources.extend(graph.incoming(at).map(|edge| &*graph.nodes[edge.from].id));
+            },
+            |part| text.push_str(part),
+        );
+        text
+    }
+
     fn check(nodes: &str, text: &str, digest: &str) {
         let json = format!(r#"{{"id":"flow","nodes":{nodes}}}"#);
-        let definition = serde_json::from_str(&json).expect("a definition");
+        let definition: Definition = serde_json::from_str(&json).expect("a definition");
         assert_eq!(canonical(&definition), text);
+        let plan = crate::plan::Plan::build(definition.clone());
+        if let Ok(plan) = plan {
+            assert_eq!(plan.signature().to_string(), digest);
+        }
         assert_eq!(signature(&definition).to_string(), digest);
     }
 
@@ -47,7 +97,7 @@ mod tests {
     #[test]
     fn known_signatures() {
         check(
-            r#"[{"id":"a"}]"#,
+            r#"[{"id":"a","actionType":"core.echo"}]"#,
             r#"[["a",[]]]"#,
             "0b3177afc111c2f83a6f7f363f6d2d83023a03ff1e626b82291414775c3053a1",
         );

@@ -151,11 +151,11 @@ pub struct Node {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policies: Option<Box<Policies>>,
     /// Edges that leave this node.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub edges: Vec<Edge>,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub edges: Box<[Edge]>,
     /// Success edges that arrive here.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub depends_on: Vec<Box<str>>,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub depends_on: Box<[Box<str>]>,
     /// Where a failure goes when no explicit failure edge was taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<Box<str>>,
@@ -169,8 +169,8 @@ pub struct Node {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compensate: Option<Box<Compensate>>,
     /// Labels a worker must have.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub requires: Vec<Box<str>>,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub requires: Box<[Box<str>]>,
     /// Variables set when the node succeeds, as templates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set_vars: Option<Box<BTreeMap<Box<str>, Json>>>,
@@ -506,4 +506,8 @@ pub struct Delay {
     /// Template of the moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Json>,
+}
+
+fn is_empty<T>(list: &[T]) -> bool {
+    list.is_empty()
 }

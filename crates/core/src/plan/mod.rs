@@ -10,7 +10,9 @@ use std::sync::{Arc, OnceLock};
 
 use windlass_expr::{Expression, Limits, Reference, Template};
 
+use crate::definition::signature_of;
 use crate::definition::{ExecutionMode, FailurePolicy, Json, Retry, When};
+use crate::id::Digest;
 
 pub use build::{BuildError, Unsupported};
 
@@ -129,6 +131,18 @@ impl Plan {
     /// The workflow's id.
     pub fn workflow(&self) -> &str {
         &self.workflow
+    }
+
+    /// The signature of the graph (semantics §9).
+    pub fn signature(&self) -> Digest {
+        signature_of(
+            self.len(),
+            |at| self.id(at as NodeIndex),
+            |at, sources| {
+                let incoming = self.incoming(at as NodeIndex).iter();
+                sources.extend(incoming.map(|&edge| self.id(self.edge(edge).source)));
+            },
+        )
     }
 
     /// How many nodes there are.

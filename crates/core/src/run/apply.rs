@@ -238,7 +238,11 @@ impl Run {
     /// was only given a grace has nobody left to use it.
     fn recovered_by_another(&mut self, changes: &mut Vec<Change>) {
         for node in &mut self.nodes {
-            if matches!(node.status, NodeStatus::Queued | NodeStatus::Running) {
+            let is_open = matches!(
+                node.status,
+                NodeStatus::Queued | NodeStatus::Running | NodeStatus::Waiting
+            );
+            if is_open {
                 node.deliveries += 1;
             }
         }

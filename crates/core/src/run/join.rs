@@ -37,9 +37,11 @@ impl Run {
             self.node_status(node),
             NodeStatus::Queued | NodeStatus::Waiting
         );
-        if status == NodeStatus::Cancelled && waited && !self.state(node).stopping {
+        let state = &mut self.nodes[node as usize];
+        let never_begun = waited && !state.stopping && state.deliveries == 0;
+        if status == NodeStatus::Cancelled && never_begun {
             // Nobody began the open attempt, so its number is not used up.
-            self.nodes[node as usize].attempt -= 1;
+            state.attempt -= 1;
         }
         self.set_status(node, status);
         self.due.remove(&node);

@@ -81,7 +81,8 @@ pub(crate) struct NodeState {
     pub(crate) attempt: u32,
     /// The attempt with which the present retry budget began.
     pub(crate) first_attempt: u32,
-    /// How often the open attempt was handed out again after a crash.
+    /// How often another process took the run over while the attempt was open. The one
+    /// before may have handed it out, and its number with its idempotency key, unrecorded.
     pub(crate) deliveries: u32,
     /// Incoming edges that have not resolved.
     pub(crate) unresolved: u32,

@@ -84,6 +84,10 @@ impl Harness {
 
     /// Decides on an input and on everything that the run asks for after it.
     pub(crate) fn give(&mut self, input: &Input) -> Result<Steps, Refusal> {
+        // A grace is over no earlier than its time.
+        if let (Input::GraceEnded, Some(deadline)) = (input, self.run.grace_deadline()) {
+            self.now = self.now.max(deadline);
+        }
         let mut steps = self.step(input)?;
         while let Some(todo) = self.run.todo() {
             steps.extend(self.step(&Input::Todo(todo))?);

@@ -87,6 +87,8 @@ pub(crate) struct Facts {
     /// It failed while the run was stopping fast, outside what is exempt.
     pub(crate) failed_in_grace: bool,
     pub(crate) told_to_stop: bool,
+    /// A process that is gone may have begun the open attempt.
+    pub(crate) perhaps_begun: bool,
 }
 
 /// A worker's word on an attempt.
@@ -166,6 +168,7 @@ impl Model {
         let facts = self.facts.get_mut(name).expect("a node");
         if word == Word::Retriable && may_repeat && facts.made < tries {
             facts.attempt += 1;
+            facts.perhaps_begun = false;
             facts.made += 1;
             facts.backs_off = true;
             facts.told_to_stop = false;
@@ -223,6 +226,9 @@ impl Model {
     pub(crate) fn recover(&mut self) -> bool {
         if self.has_ended() {
             return false;
+        }
+        for facts in self.facts.values_mut().filter(|facts| facts.open) {
+            facts.perhaps_begun = true;
         }
         self.give_up();
         true
@@ -333,7 +339,7 @@ impl Model {
             }
             if facts.open {
                 // The open attempt was never begun.
-                facts.attempt -= 1;
+                facts.attempt -= u32::from(!facts.perhaps_begun);
             }
             close(facts, End::Cancelled);
         }
@@ -374,6 +380,7 @@ impl Model {
             let facts = self.facts.get_mut(&name).expect("a node");
             facts.open = true;
             facts.attempt += 1;
+            facts.perhaps_begun = false;
             facts.made = 1;
         }
     }

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use windlass_core::event::ResourceLink;
 
 pub use context::Context;
-pub(crate) use registry::{Call, Called};
+pub(crate) use registry::Called;
 pub use registry::{Description, Registry};
 
 /// One kind of work that a node can call.
