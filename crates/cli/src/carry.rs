@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::{Backend, Engine, LoadedRun, Options};
 use windlass_store::Queries as _;
@@ -15,6 +15,7 @@ use crate::exit::{Exit, Failure};
 use crate::hub::Hub;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
+use crate::registry::registry;
 use crate::secrets::EnvironmentSecrets;
 use crate::session::Session;
 
@@ -23,6 +24,9 @@ const QUEUED_AT_ONCE: usize = 64;
 
 /// Unfinished runs beyond this many are not counted.
 const COUNTED: usize = 1000;
+
+/// Waiting longer than this is worth a line.
+const SHORT: Duration = Duration::from_millis(100);
 
 /// How long actions that do not notice the end may hold it up.
 const LAST_WORDS: Duration = Duration::from_millis(200);
@@ -33,6 +37,9 @@ pub(crate) struct Carrier {
     pub(crate) engine: Engine,
     pub(crate) hub: Arc<Hub>,
     pub(crate) interrupt: Interrupt,
+    /// Whether the runs that nobody carries have been looked at.
+    looked: watch::Receiver<bool>,
+    look: Arc<watch::Sender<bool>>,
 }
 
 /// How carrying a run ended.
@@ -57,11 +64,14 @@ pub(crate) fn carry(
         let hub = Arc::new(Hub::default());
         let options = options(session, max_parallel, &hub);
         let backend: Arc<dyn Backend> = session.backend();
-        let engine = Engine::new(backend, windlass_actions::registry(), options);
+        let engine = Engine::new(backend, registry(), options);
+        let (look, looked) = watch::channel(true);
         let carrier = Carrier {
             engine,
             hub,
             interrupt,
+            looked,
+            look: Arc::new(look),
         };
         let directory = session.store.directory();
         let server = match control::Server::listen(directory, &carrier) {
@@ -166,17 +176,28 @@ impl Carrier {
         if let Some(own) = own {
             self.hub.remove_other(own);
         }
-        let count = self.hub.others(None);
-        if count == 0 {
+        let rest = async {
+            let mut looked = self.looked.clone();
+            // The sender lives as long as this.
+            let _ = looked.wait_for(|looked| *looked).await;
+            self.hub.alone().await;
+        };
+        tokio::pin!(rest);
+        if tokio::time::timeout(SHORT, &mut rest).await.is_ok() {
             return true;
         }
-        let runs = if count == 1 { "run" } else { "runs" };
+        let count = self.hub.others();
+        let (runs, verb) = if count == 1 {
+            ("run", "goes")
+        } else {
+            ("runs", "go")
+        };
         session.settings.output.say(&format!(
-            "waiting for {count} other {runs} that go on in this process; \
-             Ctrl-C leaves them safe for `windlass resume`"
+            "waiting for {count} other {runs} that {verb} on in this process; \
+             Ctrl-C leaves what is unfinished safe for `windlass resume`"
         ));
         tokio::select! {
-            () = self.hub.alone() => true,
+            () = rest => true,
             () = self.interrupt.asked() => false,
         }
     }
@@ -197,6 +218,7 @@ impl Carrier {
     pub(crate) fn look_around(&self, session: &Session, own: Option<RunId>) {
         let (carrier, store) = (self.clone(), session.store.clone());
         let output = session.settings.output;
+        self.look.send_replace(false);
         tokio::spawn(async move {
             let slots = Arc::new(Semaphore::new(QUEUED_AT_ONCE));
             let (mut after, mut waiting) = (None, 0);
@@ -217,6 +239,7 @@ impl Carrier {
                     break;
                 }
             }
+            carrier.look.send_replace(true);
             if waiting > 0 {
                 let (runs, verb) = if waiting == 1 {
                     ("run", "is")

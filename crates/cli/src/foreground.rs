@@ -54,8 +54,10 @@ impl Manner {
 /// How watching ended.
 enum Watched {
     Exit(Exit),
-    /// The holder is gone, or does not carry the run on.
-    Lost(RunStatus),
+    /// The holder is gone; this is how the run stands.
+    Gone(RunStatus),
+    /// The holder is there, and does not carry the run on.
+    NotCarried(RunStatus),
 }
 
 /// Follows a run to its end, wherever it goes on.
@@ -69,7 +71,12 @@ pub(crate) fn follow(settings: &Settings, run: RunId, manner: Manner) -> Result<
             }
             Access::Through(session, client) => match watch(&session, &client, run, manner)? {
                 Watched::Exit(exit) => return Ok(exit),
-                Watched::Lost(_) => {}
+                Watched::Gone(_) => {}
+                Watched::NotCarried(_) => {
+                    let reason = None;
+                    let asking = client.ask(Request::Resume { run, reason }, &[]);
+                    access::runtime()?.block_on(asking)?;
+                }
             },
         }
     }
@@ -82,6 +89,11 @@ pub(crate) async fn local(
     run: RunId,
     manner: Manner,
 ) -> Result<Exit, Failure> {
+    let status = session.status(run)?;
+    if status.is_final() {
+        ending::print(session, carrier.engine.plans(), run)?;
+        return Ok(status.into());
+    }
     let progress = show(carrier, session, run, manner.quiet).await?;
     carrier.engine.recover(run).await?;
     carrier.look_around(session, Some(run));
@@ -115,7 +127,7 @@ pub(crate) fn watch_only(
 ) -> Result<Exit, Failure> {
     match watch(session, client, run, manner)? {
         Watched::Exit(exit) => Ok(exit),
-        Watched::Lost(status) => Err(nobody(run, status)),
+        Watched::Gone(status) | Watched::NotCarried(status) => Err(nobody(run, status)),
     }
 }
 
@@ -169,7 +181,8 @@ fn watch(
             ));
             Watched::Exit(exit)
         }
-        Ended::Lost => {
+        Ended::NotCarried(status) => Watched::NotCarried(status),
+        Ended::Gone => {
             let row = windlass_store::Queries::run(&session.store, run)?;
             let status = row.map_or(RunStatus::Pending, |row| row.status);
             if status.is_final() {
@@ -179,7 +192,7 @@ fn watch(
                 if manner.take_over {
                     output.say(&format!("{} has ended; taking over", client.holder()));
                 }
-                Watched::Lost(status)
+                Watched::Gone(status)
             }
         }
     })
@@ -188,7 +201,8 @@ fn watch(
 enum Ended {
     Run(RunStatus),
     Left(Exit),
-    Lost,
+    Gone,
+    NotCarried(RunStatus),
 }
 
 async fn listen(
@@ -199,15 +213,15 @@ async fn listen(
     shown: &mut Option<Arc<Progress>>,
 ) -> Result<Ended, Failure> {
     let Ok(mut conversation) = client.begin(Request::Watch { run }, &[]).await else {
-        return Ok(Ended::Lost);
+        return Ok(Ended::Gone);
     };
     loop {
         let Heard::Answer(answer) = client.hear(&mut conversation).await? else {
-            return Ok(Ended::Lost);
+            return Ok(Ended::Gone);
         };
         match (answer, shown.as_ref()) {
             (Answer::Finished { status }, _) => return Ok(Ended::Run(status)),
-            (Answer::NotCarried { .. }, _) => return Ok(Ended::Lost),
+            (Answer::NotCarried { status }, _) => return Ok(Ended::NotCarried(status)),
             // The state is read after the updates have begun, so that nothing is missed.
             (Answer::Watching, _) => {
                 let loaded = load_run(&*session.backend(), &session.plans, run, |_, _| {})?;

@@ -84,10 +84,8 @@ impl Hub {
     }
 
     /// How many other runs go on here.
-    pub(crate) fn others(&self, own: Option<RunId>) -> usize {
-        let state = self.lock();
-        let own = own.is_some_and(|own| state.others.contains(&own));
-        state.others.len() - usize::from(own)
+    pub(crate) fn others(&self) -> usize {
+        self.lock().others.len()
     }
 
     /// Ends when no other run goes on here.

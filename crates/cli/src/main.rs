@@ -23,6 +23,7 @@ mod output;
 mod overrides;
 mod paint;
 mod progress;
+mod registry;
 mod secrets;
 mod session;
 mod source;

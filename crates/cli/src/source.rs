@@ -15,6 +15,7 @@ use windlass_core::plan::{BuildError, Plan};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::overrides::Overrides;
+use crate::registry::registry;
 
 /// A definition that is ready to be published and run.
 pub(crate) struct Prepared {
@@ -109,10 +110,7 @@ fn check<'a>(
     source: &Source<'a>,
     output: Option<Output>,
 ) -> Result<(Definition, Cow<'a, [u8]>), Failure> {
-    let actions: BTreeSet<String> = windlass_actions::registry()
-        .names()
-        .map(str::to_owned)
-        .collect();
+    let actions: BTreeSet<String> = registry().names().map(str::to_owned).collect();
     let options = Options {
         known_actions: Some(&actions),
         ..Options::default()

@@ -195,7 +195,9 @@ impl Engine {
     /// # Errors
     /// The run cannot be read, or its state does not allow the command.
     pub async fn command(&self, run: RunId, command: Command) -> Result<(), CommandError> {
-        self.hold(run, false).await.map_err(CommandError::Load)?;
+        // What is opened again goes on here, and with it everything that was open.
+        let goes_on = matches!(command, Command::Resume(_) | Command::Reattempt(..));
+        self.hold(run, goes_on).await.map_err(CommandError::Load)?;
         let answer = self
             .ask(|reply| Message::Command(run, command, reply))
             .await;
@@ -236,11 +238,15 @@ impl Engine {
         self.ask(question).await == Some(true)
     }
 
-    /// Carries one unfinished run on.
+    /// Carries one unfinished run on; one that has ended is left alone.
     ///
     /// # Errors
     /// The run cannot be read.
     pub async fn recover(&self, run: RunId) -> Result<(), LoadError> {
+        let row = self.inner.store.run(run)?;
+        if row.is_some_and(|row| row.status.is_final()) {
+            return Ok(());
+        }
         self.hold(run, true).await
     }
 

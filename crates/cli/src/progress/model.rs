@@ -1,6 +1,6 @@
 //! What progress knows of a run: a byte a node, counts, and when running nodes began.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -19,8 +19,8 @@ pub(super) const SMALL: usize = 50;
 /// Something to be said once, that stays.
 #[derive(Debug)]
 pub(super) enum Said {
-    /// A node ended, in a small run.
-    Ended(NodeIndex, NodeStatus, f64),
+    /// A node ended, in a small run; with its seconds, if its start was seen.
+    Ended(NodeIndex, NodeStatus, Option<f64>),
     /// An attempt failed.
     Failed {
         node: NodeIndex,
@@ -42,6 +42,8 @@ pub(super) struct Model {
     pub(super) counts: [u32; 9],
     /// Nodes with a worker, and since when.
     pub(super) running: BTreeMap<NodeIndex, Instant>,
+    /// Running nodes whose start was not seen.
+    begun_before: BTreeSet<NodeIndex>,
     pub(super) began: Instant,
     pub(super) phase: Phase,
     /// What has not been said yet.
@@ -62,6 +64,7 @@ impl Model {
             plan,
             counts,
             running: BTreeMap::new(),
+            begun_before: BTreeSet::new(),
             began: Instant::now(),
             phase: Phase::Running,
             said: VecDeque::new(),
@@ -75,13 +78,15 @@ impl Model {
     /// Takes every status from the run's state. Nothing is said about it: it is not new.
     pub(super) fn take_over(&mut self, run: &Run) {
         for node in 0..self.plan.len() as NodeIndex {
-            // What was with a worker when the log ended is not known to be now.
-            let status = match run.node_status(node) {
-                NodeStatus::Running => NodeStatus::Queued,
-                status => status,
-            };
-            if status != NodeStatus::Queued || !self.running.contains_key(&node) {
-                self.put(node, status);
+            let status = run.node_status(node);
+            // The log tells of a start only after a while.
+            let known = self.running.contains_key(&node);
+            if known && matches!(status, NodeStatus::Queued | NodeStatus::Running) {
+                continue;
+            }
+            self.put(node, status);
+            if status == NodeStatus::Running {
+                self.begun_before.insert(node);
             }
         }
         if run.status() == RunStatus::Paused {
@@ -94,7 +99,7 @@ impl Model {
         let small = self.plan.len() <= SMALL;
         // A failure is said with its reason, which follows.
         if small && status.is_final() && status != NodeStatus::Failed {
-            let seconds = since.map_or(0.0, |since| since.elapsed().as_secs_f64());
+            let seconds = since.map(|since| since.elapsed().as_secs_f64());
             self.said.push_back(Said::Ended(node, status, seconds));
         }
     }
@@ -109,7 +114,8 @@ impl Model {
             self.running.insert(node, Instant::now());
             return None;
         }
-        self.running.remove(&node)
+        let since = self.running.remove(&node);
+        since.filter(|_| !self.begun_before.remove(&node))
     }
 
     pub(super) fn fail(&mut self, node: NodeIndex, code: &str, message: &str, again: bool) {

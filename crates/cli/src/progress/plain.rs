@@ -23,10 +23,10 @@ pub(super) fn begin(model: &mut Model) {
 pub(super) fn line(model: &Model, said: &Said) -> Option<String> {
     let id = |node: &u32| model.plan.id(*node);
     Some(match said {
-        Said::Ended(node, status, seconds) if *status == NodeStatus::Succeeded => {
+        Said::Ended(node, status, Some(seconds)) => {
             format!("  {}: {status} in {seconds:.1} s", id(node))
         }
-        Said::Ended(node, status, _) => format!("  {}: {status}", id(node)),
+        Said::Ended(node, status, None) => format!("  {}: {status}", id(node)),
         Said::Failed { node, what, again } => {
             let then = if *again { " (to be tried again)" } else { "" };
             let what: String = what

@@ -121,7 +121,7 @@ impl Screen {
         }
         for said in std::mem::take(&mut model.said) {
             if let Some(line) = permanent(model, &said) {
-                let _ = writeln!(text, "{}\x1b[K", line.render(terminal.width, color));
+                let _ = writeln!(text, "\x1b[2K{}", line.render(terminal.width, color));
             }
         }
         self.drawn = 0;
@@ -130,7 +130,7 @@ impl Screen {
                 text.push_str("\x1b[?25l");
             }
             for line in frame(model, terminal, Instant::now()) {
-                let _ = writeln!(text, "{line}\x1b[K");
+                let _ = writeln!(text, "\x1b[2K{line}");
                 self.drawn += 1;
             }
         }

@@ -106,7 +106,8 @@ impl Slot {
 
     pub(super) fn adopt(run: Run, head: Head, recover: bool, context: &mut Context<'_>) -> Self {
         let mut slot = Self::new(run, head);
-        slot.carried = false;
+        // An ended run has nothing to recover: what opens it again goes on at once.
+        slot.carried = slot.run.status().is_final();
         if recover {
             slot.carry_on(context);
         }
