@@ -3,26 +3,13 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
 
 use windlass_core::definition::{self, Limits, Options, Parsed, Problem, Severity, Source};
 use windlass_core::plan::{BuildError, Plan};
 
 use crate::exit::{Exit, Failure};
+use crate::registry::registry;
 use crate::source::read_limited;
-
-/// What came of checking a definition.
-pub(crate) enum Checked {
-    /// It may be published and run.
-    Accepted {
-        /// The definition and its warnings.
-        parsed: Box<Parsed>,
-        /// Its graph.
-        plan: Arc<Plan>,
-    },
-    /// Every problem, sorted by place.
-    Refused(Vec<Problem>),
-}
 
 /// Reads a definition's file; one past the limit is refused unread.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
@@ -36,41 +23,32 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     })
 }
 
-/// Checks a definition's text.
-pub(crate) fn check(name: &str, text: &[u8]) -> Checked {
-    let registry = windlass_actions::registry();
-    let known: BTreeSet<String> = registry.names().map(str::to_owned).collect();
+/// Checks a definition's text; every problem, sorted by place, if it may not be run.
+pub(crate) fn check<'a>(name: &str, text: &'a [u8]) -> Result<Parsed<'a>, Vec<Problem>> {
+    let known: BTreeSet<String> = registry().names().map(str::to_owned).collect();
     let options = Options {
         known_actions: Some(&known),
         ..Options::default()
     };
-    let parsed = match definition::parse(&Source::new(name, text), &options) {
-        Ok(parsed) => parsed,
-        Err(problems) => return Checked::Refused(problems),
-    };
-    match Plan::build(parsed.definition.clone()) {
-        Ok(plan) => Checked::Accepted {
-            parsed: Box::new(parsed),
-            plan: Arc::new(plan),
-        },
+    let parsed = definition::parse(&Source::new(name, text), &options)?;
+    match Plan::check_support(&parsed.definition) {
+        Ok(()) => Ok(parsed),
         Err(error) => {
             let mut problems = vec![unbuilt(name, text, &parsed, &error)];
             problems.extend(parsed.warnings);
-            Checked::Refused(problems)
+            Err(problems)
         }
     }
 }
 
-/// Reads and checks a definition; problems go to stderr.
-pub(crate) fn accept(path: &Path) -> Result<(Parsed, Arc<Plan>), Failure> {
-    let text = read(path)?;
-    let name = path.display().to_string();
-    let (problems, accepted) = match check(&name, &text) {
-        Checked::Accepted { parsed, plan } => (parsed.warnings.clone(), Some((*parsed, plan))),
-        Checked::Refused(problems) => (problems, None),
+/// Checks a definition's text; problems and warnings go to stderr.
+pub(crate) fn accept<'a>(name: &str, text: &'a [u8]) -> Result<Parsed<'a>, Failure> {
+    let (problems, accepted) = match check(name, text) {
+        Ok(parsed) => (parsed.warnings.clone(), Some(parsed)),
+        Err(problems) => (problems, None),
     };
     for problem in &problems {
-        eprintln!("{}", problem.render(&text));
+        eprintln!("{}", problem.render(text));
     }
     accepted.ok_or_else(|| {
         let errors = |problem: &&Problem| problem.severity == Severity::Error;

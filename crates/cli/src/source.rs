@@ -2,20 +2,18 @@
 //! with it, printed as a compiler would.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
 use windlass_core::Digest;
-use windlass_core::definition::{Definition, Format, Limits, Options, Source, parse};
+use windlass_core::definition::{Definition, Limits, Parsed};
 use windlass_core::plan::{BuildError, Plan};
 
+use crate::definition_file::{accept, check};
 use crate::exit::{Exit, Failure};
-use crate::output::Output;
 use crate::overrides::Overrides;
-use crate::registry::registry;
 
 /// A definition that is ready to be published and run.
 pub(crate) struct Prepared {
@@ -29,15 +27,14 @@ pub(crate) struct Prepared {
 
 /// Reads a definition from a file, or from stdin if it is called `-`, changes what
 /// was asked to be changed, and checks it. Problems are printed; warnings as well.
-pub(crate) fn prepare(
-    path: &Path,
-    overrides: &Overrides,
-    output: Output,
-) -> Result<Prepared, Failure> {
+pub(crate) fn prepare(path: &Path, overrides: &Overrides) -> Result<Prepared, Failure> {
     let text = read(path)?;
     let name = path.display().to_string();
-    let source = Source::new(name.clone(), &text);
-    let (mut definition, json) = check(&source, Some(output))?;
+    let Parsed {
+        mut definition,
+        json,
+        ..
+    } = accept(&name, &text)?;
     if !overrides.changes_nodes() {
         return build(definition, json);
     }
@@ -45,24 +42,21 @@ pub(crate) fn prepare(
     let changed = serde_json::to_vec(&definition)
         .map_err(|error| Failure::new(Exit::Invalid, "DEFINITION_INVALID", error))?;
     drop(definition);
-    let source = Source {
-        name: format!("{name} with --set"),
-        text: &changed,
-        format: Format::Json,
-    };
-    let (definition, text) = check(&source, Some(output))?;
-    build(definition, text)
+    let parsed = accept(&format!("{name} with --set"), &changed)?;
+    build(parsed.definition, parsed.json)
 }
 
 /// Checks a definition that another process sent. Its sender has printed the warnings.
 pub(crate) fn prepare_text(text: &[u8]) -> Result<Prepared, Failure> {
-    let source = Source {
-        name: "definition".to_owned(),
-        text,
-        format: Format::Json,
-    };
-    let (definition, text) = check(&source, None)?;
-    build(definition, text)
+    let parsed = check("definition", text).map_err(|problems| {
+        let first = problems.first().map(|problem| problem.message.clone());
+        Failure::new(
+            Exit::Invalid,
+            "DEFINITION_INVALID",
+            first.unwrap_or_default(),
+        )
+    })?;
+    build(parsed.definition, parsed.json)
 }
 
 /// Reads at most this many bytes of a file; one that is larger is refused unread.
@@ -103,40 +97,6 @@ pub(crate) fn read_limited(path: &Path, limit: usize) -> Result<Vec<u8>, Failure
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     read_limited(path, Limits::default().bytes)
-}
-
-/// Parses and validates; with an output, problems and warnings are printed in full.
-fn check<'a>(
-    source: &Source<'a>,
-    output: Option<Output>,
-) -> Result<(Definition, Cow<'a, [u8]>), Failure> {
-    let actions: BTreeSet<String> = registry().names().map(str::to_owned).collect();
-    let options = Options {
-        known_actions: Some(&actions),
-        ..Options::default()
-    };
-    let invalid = |message: String| Failure::new(Exit::Invalid, "DEFINITION_INVALID", message);
-    match (parse(source, &options), output) {
-        (Ok(parsed), output) => {
-            if let Some(output) = output {
-                for warning in &parsed.warnings {
-                    output.say(&warning.render(source.text));
-                }
-            }
-            Ok((parsed.definition, parsed.json))
-        }
-        (Err(problems), Some(output)) => {
-            for problem in &problems {
-                output.say(&problem.render(source.text));
-            }
-            // Everything has been said.
-            Err(invalid(String::new()))
-        }
-        (Err(problems), None) => {
-            let first = problems.first().map(|problem| problem.message.clone());
-            Err(invalid(first.unwrap_or_default()))
-        }
-    }
 }
 
 fn build(definition: Definition, text: Cow<'_, [u8]>) -> Result<Prepared, Failure> {

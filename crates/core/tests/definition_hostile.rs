@@ -241,7 +241,8 @@ fn nodes_of_bodies_count() {
             nodes,
             ..Limits::default()
         };
-        let result = read(definition(body).as_bytes(), Format::Json, limits);
+        let text = definition(body);
+        let result = read(text.as_bytes(), Format::Json, limits);
         assert_eq!(codes(&result).first().copied(), expected);
     }
 }

@@ -20,7 +20,8 @@ use crate::table::width;
 pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<Exit, Failure> {
     let path = Path::new(&arguments.subject);
     let graph = if path.is_file() {
-        let (parsed, _) = definition_file::accept(path)?;
+        let text = definition_file::read(path)?;
+        let parsed = definition_file::accept(&arguments.subject, &text)?;
         Graph::from_definition(&parsed.definition)
     } else {
         of_run(settings, &arguments.subject)?

@@ -13,7 +13,9 @@ use crate::session::{Session, Settings};
 
 /// Publishes a file.
 pub(crate) fn run(settings: &Settings, arguments: &Publish) -> Result<Exit, Failure> {
-    let (parsed, _) = definition_file::accept(&arguments.file)?;
+    let text = definition_file::read(&arguments.file)?;
+    let name = arguments.file.display().to_string();
+    let parsed = definition_file::accept(&name, &text)?;
     let session = Session::write(settings.clone(), true)?;
     let workflow = parsed.definition.id.clone();
     let published = block_on(session.store.publish(NewDefinition {

@@ -27,7 +27,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Run) -> Result<Exit, Failure>
     let overrides = Overrides::parse(&arguments.set)?;
     let labels = labels(&arguments.labels)?;
     let trigger = overrides.apply_to_trigger(trigger(arguments.trigger.as_deref())?)?;
-    let definition = prepare(&arguments.file, &overrides, settings.output)?;
+    let definition = prepare(&arguments.file, &overrides)?;
     let mut request = Launch {
         vars: overrides.vars(&definition.plan)?,
         definition,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use windlass_core::definition::{Problem, Severity};
 
 use crate::args::Validate;
-use crate::definition_file::{self, Checked};
+use crate::definition_file;
 use crate::exit::{Exit, Failure};
 use crate::session::Settings;
 
@@ -45,8 +45,8 @@ impl File {
     fn check(path: &Path) -> Result<Self, Failure> {
         let text = definition_file::read(path)?;
         let problems = match definition_file::check(&path.display().to_string(), &text) {
-            Checked::Accepted { parsed, .. } => parsed.warnings,
-            Checked::Refused(problems) => problems,
+            Ok(parsed) => parsed.warnings,
+            Err(problems) => problems,
         };
         Ok(Self { text, problems })
     }

@@ -58,6 +58,14 @@ impl fmt::Display for BuildError {
 impl std::error::Error for BuildError {}
 
 impl Plan {
+    /// Refuses what the engine does not run, by name, before anything is started.
+    ///
+    /// # Errors
+    /// The first thing in the definition that this version does not run.
+    pub fn check_support(definition: &Definition) -> Result<(), BuildError> {
+        supported(definition)
+    }
+
     /// Builds the plan of a validated definition.
     ///
     /// # Errors
@@ -151,7 +159,6 @@ fn decided_on(plan: &Plan) -> Vec<bool> {
     marks
 }
 
-/// Refuses what the engine does not run, by name, before anything is started.
 fn supported(definition: &Definition) -> Result<(), BuildError> {
     let unsupported = |node: Option<&str>, feature| {
         Err(BuildError::Unsupported(Unsupported {
