@@ -25,7 +25,6 @@ const POINTS: &[(&str, &[u64])] = &[
     ("after-create", &[1]),
     ("before-commit", &[1, 2, 3, 4, 5, 6, 7, 9, 11, 13, 15, 18]),
     ("after-commit", &[1, 2, 3, 4, 5, 6, 7, 9, 11, 13, 15, 18]),
-    ("in-checkpoint", &[1, 2, 3, 5, 8, 13, 21, 34]),
     ("after-checkpoint", &[1, 2]),
     ("after-growth", &[1]),
     ("after-blob-write", &[1]),
@@ -40,6 +39,13 @@ const POINTS: &[(&str, &[u64])] = &[
     ("before-print", &[1]),
 ];
 
+/// What is struck while it goes on, with how many steps after its beginning; each the
+/// first few times.
+const DURING: &[(&str, &[u32])] = &[
+    ("in-commit", &[0, 1, 3, 6]),
+    ("in-checkpoint", &[0, 1, 2, 3, 4, 6, 9, 14]),
+];
+
 /// What strikes while the run is carried on after the first kill, and after the second.
 const AFTERWARDS: &[&[Kill]] = &[
     &[Kill::At("before-recovery", 1), Kill::At("in-recovery", 1)],
@@ -49,7 +55,7 @@ const AFTERWARDS: &[&[Kill]] = &[
     &[Kill::At("before-dispatch", 1), Kill::At("after-commit", 2)],
     &[Kill::At("after-action", 1), Kill::At("in-recovery", 1)],
     &[
-        Kill::At("in-checkpoint", 1),
+        Kill::During("in-checkpoint", 1, 1),
         Kill::At("after-outcome-sent", 1),
     ],
 ];
@@ -62,7 +68,13 @@ fn killed_at_every_place_a_run_ends_as_if_nothing_had_happened() {
     let placed = POINTS
         .iter()
         .flat_map(|(point, counts)| counts.iter().map(|&count| Kill::At(point, count)));
+    let during = DURING.iter().flat_map(|(point, steps)| {
+        let times = if *point == "in-commit" { 1..=8 } else { 1..=2 };
+        let kill = move |count| move |&steps: &u32| Kill::During(point, count, steps);
+        times.flat_map(move |count| steps.iter().map(kill(count)))
+    });
     let scenarios: Vec<Vec<Kill>> = placed
+        .chain(during)
         .enumerate()
         .map(|(index, first)| {
             let mut kills = vec![first];
@@ -74,8 +86,11 @@ fn killed_at_every_place_a_run_ends_as_if_nothing_had_happened() {
     for (point, _) in POINTS {
         assert!(tally.contains_key(*point), "nothing was killed at {point}");
     }
-    for point in AFTERWARDS.iter().flat_map(|kills| kills.iter()) {
-        if let Kill::At(point, _) = point {
+    for (point, _) in DURING {
+        assert!(tally.contains_key(*point), "nothing was killed {point}");
+    }
+    for kill in AFTERWARDS.iter().flat_map(|kills| kills.iter()) {
+        if let Kill::At(point, _) = kill {
             assert!(tally.contains_key(*point), "nothing was killed at {point}");
         }
     }
@@ -102,7 +117,7 @@ fn killed_with_several_runs_each_ends_as_if_nothing_had_happened() {
         Kill::At("after-commit", 3),
         Kill::At("in-recovery", 4),
         Kill::At("before-dispatch", 9),
-        Kill::At("in-checkpoint", 2),
+        Kill::During("in-checkpoint", 2, 2),
         Kill::At("after-action", 20),
         Kill::At("before-commit", 6),
         Kill::At("after-blob-rename", 2),
@@ -237,7 +252,7 @@ fn play(kills: &[Kill]) -> Result<Vec<Kill>> {
             died.push(kill);
         } else {
             ensure!(ended.code == Some(0), "round {round}: {}", ended.stderr);
-            let must = matches!(kill, Kill::At(_, 1)) && round == 0;
+            let must = matches!(kill, Kill::At(_, 1) | Kill::During(_, 1, 0)) && round == 0;
             ensure!(!must, "the process passed {kill} alive");
         }
         world.check_acknowledged(&ended)?;
@@ -275,7 +290,7 @@ fn play_all(scenarios: &[Vec<Kill>]) -> BTreeMap<String, usize> {
                 Ok(died) => {
                     for kill in died {
                         let name = match kill {
-                            Kill::At(point, _) => point,
+                            Kill::At(point, _) | Kill::During(point, ..) => point,
                             Kill::After(_) => "at a time",
                         };
                         *tally.lock().unwrap().entry(name.to_owned()).or_default() += 1;

@@ -237,6 +237,7 @@ impl Writer {
             job.execute(&mut session)?;
         }
         crash::point("before-commit");
+        crash::during("in-commit");
         connection.prepare_cached("COMMIT")?.execute([])?;
         crash::point("after-commit");
         Ok(())

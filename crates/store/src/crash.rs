@@ -2,7 +2,7 @@
 //! compile to nothing.
 //!
 //! `WINDLASS_CRASH_AT=point:count` names one place and how often it is passed before the
-//! kill. It is a real SIGKILL: nothing is flushed, dropped or answered after it.
+//! kill; with a third number the kill comes that many steps later. It is a real SIGKILL: nothing is flushed, dropped or answered after it.
 
 #[cfg(all(feature = "crash-points", unix))]
 pub use armed::{during, point, setting};
@@ -34,49 +34,47 @@ mod armed {
 
     use rustix::process::{Signal, getpid, kill_process};
 
-    /// A kill during something comes this much later for each count.
+    /// How much later a kill during something comes for each step.
     const STEP: Duration = Duration::from_micros(150);
 
     struct Plan {
         point: String,
         count: u64,
+        steps: u32,
         passed: AtomicU64,
     }
 
     static PLAN: LazyLock<Option<Plan>> = LazyLock::new(|| {
         let text = env::var("WINDLASS_CRASH_AT").ok()?;
-        let (point, count) = text.split_once(':').unwrap_or((&text, "1"));
-        let count = count.parse().ok()?;
+        let mut parts = text.split(':');
         Some(Plan {
-            point: point.to_owned(),
-            count,
+            point: parts.next()?.to_owned(),
+            count: parts.next().unwrap_or("1").parse().ok()?,
+            steps: parts.next().unwrap_or("0").parse().ok()?,
             passed: AtomicU64::new(0),
         })
     });
 
     /// Kills the process at the chosen passing of the chosen point.
     pub fn point(name: &'static str) {
-        if let Some(plan) = PLAN.as_ref()
-            && plan.point == name
-            && plan.passed.fetch_add(1, Ordering::Relaxed) + 1 == plan.count
-        {
+        if due(name).is_some() {
             kill();
         }
     }
 
-    /// Kills the process from another thread while what follows goes on: the count says
-    /// how much later, at the first passing.
+    /// Kills the process from another thread while what follows goes on.
     pub fn during(name: &'static str) {
-        if let Some(plan) = PLAN.as_ref()
-            && plan.point == name
-            && plan.passed.fetch_add(1, Ordering::Relaxed) == 0
-        {
-            let steps = u32::try_from(plan.count.saturating_sub(1)).unwrap_or(u32::MAX);
-            thread::spawn(move || {
-                thread::sleep(STEP.saturating_mul(steps));
+        if let Some(plan) = due(name) {
+            thread::spawn(|| {
+                thread::sleep(STEP.saturating_mul(plan.steps));
                 kill();
             });
         }
+    }
+
+    fn due(name: &str) -> Option<&'static Plan> {
+        let plan = PLAN.as_ref().filter(|plan| plan.point == name)?;
+        (plan.passed.fetch_add(1, Ordering::Relaxed) + 1 == plan.count).then_some(plan)
     }
 
     /// The number in an environment variable.

@@ -22,6 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) enum Kill {
     /// By itself, at a place, when it passes it for the nth time.
     At(&'static str, u64),
+    /// By itself, so many steps after it began something for the nth time.
+    During(&'static str, u64, u32),
     /// From outside, after some time.
     After(Duration),
 }
@@ -30,6 +32,7 @@ impl fmt::Display for Kill {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::At(point, count) => write!(f, "{point}:{count}"),
+            Self::During(point, count, steps) => write!(f, "{point}:{count}:{steps}"),
             Self::After(time) => write!(f, "after {time:?}"),
         }
     }
@@ -90,12 +93,13 @@ impl World {
             .current_dir(self.root())
             .env("WINDLASS_CHECKPOINT_BYTES", "65536")
             .env("WINDLASS_COMMITS_BEFORE_GROWTH", "4")
+            .env("WINDLASS_STILL_RUNNING_MS", "2")
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(File::create(self.path(&out))?)
             .stderr(File::create(self.path(&err))?);
-        if let Some(Kill::At(point, count)) = kill {
-            command.env("WINDLASS_CRASH_AT", format!("{point}:{count}"));
+        if let Some(kill @ (Kill::At(..) | Kill::During(..))) = kill {
+            command.env("WINDLASS_CRASH_AT", kill.to_string());
         }
         let mut child = command.spawn()?;
         if let Some(Kill::After(time)) = kill {
