@@ -39,11 +39,14 @@ const POINTS: &[(&str, &[u64])] = &[
     ("before-print", &[1]),
 ];
 
-/// What is struck while it goes on, with how many steps after its beginning; each the
-/// first few times.
-const DURING: &[(&str, &[u32])] = &[
-    ("in-commit", &[0, 1, 3, 6]),
-    ("in-checkpoint", &[0, 1, 2, 3, 4, 6, 9, 14]),
+/// What is struck while it goes on: the first few times, and how many steps after its
+/// beginning.
+const DURING: &[(&str, u64, &[u32])] = &[
+    ("in-commit", 8, &[0, 1, 3, 6]),
+    ("in-checkpoint", 2, &[0, 1, 2, 3, 4, 6, 9, 14]),
+    // The thread stays there that long, and nobody may go on meanwhile.
+    ("before-commit", 12, &[200]),
+    ("after-blob-write", 1, &[200]),
 ];
 
 /// What strikes while the run is carried on after the first kill, and after the second.
@@ -68,10 +71,9 @@ fn killed_at_every_place_a_run_ends_as_if_nothing_had_happened() {
     let placed = POINTS
         .iter()
         .flat_map(|(point, counts)| counts.iter().map(|&count| Kill::At(point, count)));
-    let during = DURING.iter().flat_map(|(point, steps)| {
-        let times = if *point == "in-commit" { 1..=8 } else { 1..=2 };
+    let during = DURING.iter().flat_map(|&(point, times, steps)| {
         let kill = move |count| move |&steps: &u32| Kill::During(point, count, steps);
-        times.flat_map(move |count| steps.iter().map(kill(count)))
+        (1..=times).flat_map(move |count| steps.iter().map(kill(count)))
     });
     let scenarios: Vec<Vec<Kill>> = placed
         .chain(during)
@@ -86,7 +88,7 @@ fn killed_at_every_place_a_run_ends_as_if_nothing_had_happened() {
     for (point, _) in POINTS {
         assert!(tally.contains_key(*point), "nothing was killed at {point}");
     }
-    for (point, _) in DURING {
+    for (point, ..) in DURING {
         assert!(tally.contains_key(*point), "nothing was killed {point}");
     }
     for kill in AFTERWARDS.iter().flat_map(|kills| kills.iter()) {

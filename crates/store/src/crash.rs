@@ -2,7 +2,7 @@
 //! compile to nothing.
 //!
 //! `WINDLASS_CRASH_AT=point:count` names one place and how often it is passed before the
-//! kill; with a third number the kill comes that many steps later. It is a real SIGKILL: nothing is flushed, dropped or answered after it.
+//! kill; with a third number the kill comes that many steps of 150 µs later. It is a real SIGKILL: nothing is flushed, dropped or answered after it.
 
 #[cfg(all(feature = "crash-points", unix))]
 pub use armed::{during, point, setting};
@@ -55,9 +55,11 @@ mod armed {
         })
     });
 
-    /// Kills the process at the chosen passing of the chosen point.
+    /// Kills the process at the chosen passing of the chosen point. With steps, this thread
+    /// stays there for a while first, and the others have time to go on too early.
     pub fn point(name: &'static str) {
-        if due(name).is_some() {
+        if let Some(plan) = due(name) {
+            thread::sleep(STEP.saturating_mul(plan.steps));
             kill();
         }
     }
