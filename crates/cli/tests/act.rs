@@ -312,6 +312,19 @@ fn a_watcher_takes_over() {
 }
 
 #[test]
+fn a_watcher_takes_over_from_an_interrupted_holder() {
+    let world = world("steps.json", STEPS);
+    let (holder, _) = under_way(&world, 60_000);
+    let mut second = world.start(&["run", "steps.json", "--trigger", r#"{"ms":2000}"#]);
+    second.run_id();
+    holder.interrupt();
+    holder.end().expect(130);
+    second.wait_for("taking over");
+    let ended = second.end().expect(0);
+    assert!(ended.stdout.contains("hello 3"), "{}", ended.stdout);
+}
+
+#[test]
 fn failed_nodes_are_tried_again() {
     let world = world("flaky.json", FLAKY);
     world.run(&["run", "flaky.json"]).expect(1);
@@ -419,4 +432,39 @@ fn settings_come_from_four_places() {
     std::fs::remove_file(world.path().join("windlass.toml")).expect("a file");
     let script = world.run(&["completions", "bash"]).expect(0);
     assert!(script.stdout.contains("windlass"));
+}
+
+#[test]
+fn a_disabled_workflow_is_not_started() {
+    let world = world("steps.json", STEPS);
+    world.run(&["run", "steps.json"]).expect(0);
+    world.run(&["workflows", "disable", "steps"]).expect(0);
+    let refused = world.run(&["run", "steps.json"]).expect(6);
+    assert!(
+        refused.stderr.contains("WORKFLOW_DISABLED"),
+        "{}",
+        refused.stderr
+    );
+    world.run(&["workflows", "enable", "steps"]).expect(0);
+    world.run(&["run", "steps.json"]).expect(0);
+}
+
+#[test]
+fn secrets_come_from_the_environment_and_stay_there() {
+    let world = World::new();
+    world.definition(
+        "secret.json",
+        r#"{"id":"secret","nodes":[{"id":"a","actionType":"core.echo",
+            "parameters":{"key":"{{ secrets.API_KEY }}"}}]}"#,
+    );
+    let mut command = world.command(&["run", "secret.json", "--json"]);
+    command.env("WINDLASS_SECRET_API_KEY", "do-not-tell");
+    let ended = act_world::ended(command).expect(0);
+    assert!(!ended.stdout.contains("do-not-tell"), "{}", ended.stdout);
+    let missing = world.run(&["run", "secret.json"]).expect(1);
+    assert!(
+        missing.stdout.contains("SECRET_NOT_FOUND"),
+        "{}",
+        missing.stdout
+    );
 }

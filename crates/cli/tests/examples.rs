@@ -1,16 +1,24 @@
 //! Every example runs as it is, and does what it says.
 
-mod act_world;
+use std::process::Command;
 
-use act_world::{Ended, World};
-use serde_json::json;
+use serde_json::{Value, json};
 
-fn example(name: &str, arguments: &[&str]) -> Ended {
-    let world = World::new();
+/// Runs an example in a directory of its own, and reads the execution.
+#[track_caller]
+fn example(name: &str, arguments: &[&str], code: i32) -> Value {
+    let folder = tempfile::tempdir().expect("a directory");
     let path = format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"));
-    let mut all = vec!["run", path.as_str(), "--json", "--quiet"];
-    all.extend(arguments);
-    world.run(&all)
+    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["run", &path, "--json", "--quiet"])
+        .args(arguments)
+        .current_dir(folder.path())
+        .output()
+        .expect("the binary runs");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{stderr}");
+    assert_eq!(stderr, "");
+    serde_json::from_slice(&output.stdout).expect("an execution")
 }
 
 #[test]
@@ -41,26 +49,25 @@ fn every_example_is_tested() {
 
 #[test]
 fn linear() {
-    let run = example("linear.json", &[]).expect(0).json();
+    let run = example("linear.json", &[], 0);
     assert_eq!(
         run["output"]["message"],
         "Found 2 items in progress on projects."
     );
-    let run = example("linear.json", &["--trigger", r##"{"board":"sales"}"##]);
-    let message = &run.expect(0).json()["output"]["message"];
+    let run = example("linear.json", &["--trigger", r#"{"board":"sales"}"#], 0);
+    let message = &run["output"]["message"];
     assert_eq!(message, "Found 2 items in progress on sales.");
 }
 
 #[test]
 fn branching() {
-    let run = example("branching.json", &[]).expect(0).json();
+    let run = example("branching.json", &[], 0);
     assert_eq!(run["nodes"]["create-page"]["status"], "Succeeded");
     assert_eq!(run["nodes"]["notify-not-approved"]["status"], "Skipped");
     assert_eq!(run["nodes"]["notify-error"]["status"], "Skipped");
-    let run = example("branching.json", &["--set", "trigger.status=Rejected"]).expect(0);
-    assert_eq!(run.json()["nodes"]["create-page"]["status"], "Skipped");
-    let run = example("branching.json", &["--set", "trigger.broken=true"]);
-    let run = run.expect(0).json();
+    let run = example("branching.json", &["--set", "trigger.status=Rejected"], 0);
+    assert_eq!(run["nodes"]["create-page"]["status"], "Skipped");
+    let run = example("branching.json", &["--set", "trigger.broken=true"], 0);
     assert_eq!(run["nodes"]["get-project-item"]["handled"], true);
     assert_eq!(
         run["nodes"]["notify-error"]["output"]["message"],
@@ -70,7 +77,7 @@ fn branching() {
 
 #[test]
 fn diamond() {
-    let run = example("diamond.json", &[]).expect(1).json();
+    let run = example("diamond.json", &[], 1);
     assert_eq!(run["status"], "Failed");
     assert_eq!(run["error"]["nodes"], json!(["right"]));
     assert_eq!(run["nodes"]["left"]["status"], "Succeeded");
@@ -80,30 +87,29 @@ fn diamond() {
 
 #[test]
 fn retry() {
-    let run = example("retry.json", &[]).expect(0).json();
+    let run = example("retry.json", &[], 0);
     assert_eq!(run["nodes"]["flaky"]["attempts"], 3);
     assert_eq!(run["output"]["attempt"], 3);
 }
 
 #[test]
 fn switch() {
-    let run = example("switch.yaml", &["--set", "trigger.size=large"]);
-    let run = run.expect(0).json();
+    let run = example("switch.yaml", &["--set", "trigger.size=large"], 0);
     assert_eq!(run["nodes"]["truck"]["status"], "Succeeded");
     assert_eq!(run["nodes"]["mail"]["status"], "Skipped");
-    let run = example("switch.yaml", &["--set", "trigger.size=odd"]);
-    assert_eq!(run.expect(0).json()["nodes"]["ask"]["status"], "Succeeded");
+    let run = example("switch.yaml", &["--set", "trigger.size=odd"], 0);
+    assert_eq!(run["nodes"]["ask"]["status"], "Succeeded");
 }
 
 #[test]
 fn fan_out() {
-    let run = example("fan-out.json", &[]).expect(0).json();
+    let run = example("fan-out.json", &[], 0);
     assert_eq!(run["counts"]["succeeded"], 202);
     assert_eq!(run["output"], 200);
 }
 
 #[test]
 fn shell() {
-    let run = example("shell.json", &[]).expect(0).json();
+    let run = example("shell.json", &[], 0);
     assert_eq!(run["output"], "3");
 }

@@ -1,16 +1,22 @@
 //! Definitions: immutable versions, and the workflows they belong to.
 
+use std::path::Path;
+
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use windlass_store::{DefinitionRow, NewDefinition, Published, WorkflowRow};
 
+use crate::blob;
 use crate::codec::{self, Sum};
 use crate::error::Fault;
 
 /// See `Catalogue::publish`.
+/// The text of a large definition is a file, named by its digest.
 pub(crate) fn publish(
     connection: &Connection,
     definition: &NewDefinition,
+    text_is_file: bool,
 ) -> Result<Published, Fault> {
+    let text: &[u8] = if text_is_file { b"" } else { &definition.text };
     let newest = connection
         .prepare_cached(
             "SELECT version, digest FROM definition WHERE workflow = ? \
@@ -41,8 +47,8 @@ pub(crate) fn publish(
             definition.digest.0,
             definition.signature.0,
             definition.at.0,
-            &*definition.text,
-            definition_sum(&definition.workflow, version, &definition.text).value(),
+            text,
+            definition_sum(&definition.workflow, version, text).value(),
         ])?;
     connection
         .prepare_cached(
@@ -73,6 +79,7 @@ pub(crate) fn publish(
 /// See `Catalogue::definition`.
 pub(crate) fn definition(
     connection: &Connection,
+    directory: &Path,
     workflow: &str,
     version: Option<u32>,
 ) -> Result<Option<DefinitionRow>, Fault> {
@@ -85,7 +92,14 @@ pub(crate) fn definition(
         definition_sum(&found.workflow, found.version, &found.text).check(row, 6)?;
         Ok(found)
     });
-    Ok(row.optional()?)
+    let Some(mut found) = row.optional()? else {
+        return Ok(None);
+    };
+    if found.text.is_empty() {
+        found.text = blob::read(connection, directory, &found.digest)?
+            .ok_or_else(|| blob::damaged(&found.digest, "a definition's text is missing"))?;
+    }
+    Ok(Some(found))
 }
 
 /// See `Catalogue::versions`.
@@ -162,10 +176,15 @@ fn workflow_sum(workflow: &str, name: Option<&str>, version: u32, updated_at: i6
 }
 
 /// Reads every workflow and definition, checking it.
-pub(crate) fn check(connection: &Connection) -> Result<(), Fault> {
+pub(crate) fn check(connection: &Connection, directory: &Path) -> Result<(), Fault> {
     for workflow in workflows(connection)? {
         for version in versions(connection, &workflow.workflow)? {
-            definition(connection, &workflow.workflow, Some(version.version))?;
+            definition(
+                connection,
+                directory,
+                &workflow.workflow,
+                Some(version.version),
+            )?;
         }
     }
     Ok(())

@@ -55,7 +55,7 @@ impl Check<'_> {
         self.note(blobs)?;
         let claims = claim::check(self.connection);
         self.note(claims)?;
-        let workflows = catalogue::check(self.connection);
+        let workflows = catalogue::check(self.connection, self.store.directory());
         self.note(workflows)
     }
 

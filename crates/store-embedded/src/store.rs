@@ -293,8 +293,15 @@ impl Store for EmbeddedStore {
 
 impl Catalogue for EmbeddedStore {
     fn publish(&self, definition: NewDefinition) -> Pending<'_, Result<Published, Error>> {
-        self.task(Vec::new(), move |session| {
-            catalogue::publish(session.connection, &definition)
+        let text = Blob {
+            digest: definition.digest,
+            bytes: Arc::clone(&definition.text),
+        };
+        // A large text is a file, so that the database need not hold it in memory.
+        let large = blob::is_large(&text).then(|| text);
+        self.task(large.clone().into_iter().collect(), move |session| {
+            blob::insert(session.connection, large.as_slice())?;
+            catalogue::publish(session.connection, &definition, large.is_some())
         })
     }
 
@@ -303,8 +310,9 @@ impl Catalogue for EmbeddedStore {
         workflow: &str,
         version: Option<u32>,
     ) -> Result<Option<DefinitionRow>, Error> {
+        let directory = &self.shared.directory;
         self.readers()
-            .read(|connection| catalogue::definition(connection, workflow, version))
+            .read(|connection| catalogue::definition(connection, directory, workflow, version))
             .map_err(Fault::into_error)
     }
 

@@ -3,11 +3,14 @@
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use windlass_core::definition::Limits;
 use windlass_core::{RunId, RunStatus};
@@ -28,10 +31,23 @@ const TRIGGER_BYTES: usize = 10 * 1024 * 1024;
 /// How long a process may take to say what it wants.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
 
+/// How many processes are served at once; others wait to be accepted.
+const CONNECTIONS: usize = 256;
+
 /// Accepts other processes until it is dropped.
 pub(crate) struct Server {
     path: PathBuf,
     task: JoinHandle<()>,
+    closing: Arc<AtomicBool>,
+}
+
+/// What serving a process needs.
+#[derive(Clone)]
+struct Holder {
+    carrier: Carrier,
+    /// The engine is about to stop: what it refuses now is not the answer. The
+    /// connection ends instead, and the other process looks for a new holder.
+    closing: Arc<AtomicBool>,
 }
 
 impl Server {
@@ -41,33 +57,49 @@ impl Server {
         let path = place::prepare(directory)?;
         let listener = UnixListener::bind(&path)?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
-        let carrier = carrier.clone();
-        let task = tokio::spawn(async move {
-            loop {
-                match listener.accept().await {
-                    Ok((stream, _)) => {
-                        let carrier = carrier.clone();
-                        // A process that goes away meanwhile needs no answer.
-                        tokio::spawn(async move { serve(stream, &carrier).await.ok() });
-                    }
-                    // Out of descriptors, most likely: others may free some.
-                    Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-                }
-            }
-        });
-        Ok(Self { path, task })
+        let closing = Arc::new(AtomicBool::new(false));
+        let holder = Holder {
+            carrier: carrier.clone(),
+            closing: Arc::clone(&closing),
+        };
+        let task = tokio::spawn(accept(listener, holder));
+        Ok(Self {
+            path,
+            task,
+            closing,
+        })
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
+        self.closing.store(true, Ordering::SeqCst);
         self.task.abort();
         // The next holder replaces it otherwise.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-async fn serve(stream: UnixStream, carrier: &Carrier) -> io::Result<()> {
+async fn accept(listener: UnixListener, holder: Holder) {
+    let slots = Arc::new(Semaphore::new(CONNECTIONS));
+    while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let holder = holder.clone();
+                tokio::spawn(async move {
+                    // A process that goes away meanwhile needs no answer.
+                    let _ = serve(stream, &holder).await;
+                    drop(slot);
+                });
+            }
+            // Out of descriptors, most likely: others may free some.
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+async fn serve(stream: UnixStream, holder: &Holder) -> io::Result<()> {
+    let carrier = &holder.carrier;
     let (input, mut out) = stream.into_split();
     let mut input = BufReader::new(input);
     let asked = tokio::time::timeout(REQUEST_TIME, read_line::<Asked>(&mut input)).await;
@@ -88,13 +120,16 @@ async fn serve(stream: UnixStream, carrier: &Carrier) -> io::Result<()> {
         return write_line(&mut out, &Answer::Refused(failure.into())).await;
     }
     let answer = match asked.request {
-        Request::Watch { run } => return watch(run, input, out, carrier).await,
+        Request::Watch { run } => return watch(run, input, out, holder).await,
         Request::Start(start) => match bodies(&start, &mut input).await? {
             Ok((definition, trigger)) => begin(*start, definition, trigger, carrier).await,
             Err(failure) => Err(failure),
         },
         request => obey(request, carrier).await,
     };
+    if answer.is_err() && holder.closing.load(Ordering::SeqCst) {
+        return Ok(());
+    }
     let answer = answer.unwrap_or_else(|failure| Answer::Refused(failure.into()));
     write_line(&mut out, &answer).await
 }
@@ -193,8 +228,9 @@ async fn watch(
     run: RunId,
     mut input: BufReader<OwnedReadHalf>,
     mut out: OwnedWriteHalf,
-    carrier: &Carrier,
+    holder: &Holder,
 ) -> io::Result<()> {
+    let carrier = &holder.carrier;
     let mut watching = carrier.hub.watch(run);
     let carried = carrier.engine.carries(run).await;
     let status = match carrier.engine.store().run(run) {
@@ -226,6 +262,7 @@ async fn watch(
             ended = &mut end => {
                 let answer = match ended {
                     Ok(status) => Answer::Finished { status },
+                    Err(_) if holder.closing.load(Ordering::SeqCst) => return Ok(()),
                     Err(error) => Answer::Refused(Failure::from(error).into()),
                 };
                 return write_line(&mut out, &answer).await;

@@ -170,3 +170,81 @@ fn shorten(id: &str, column: usize) -> String {
         format!("{}…", &id[..column.saturating_sub(1)])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use windlass_core::plan::Plan;
+    use windlass_core::{Millis, RunId};
+
+    use super::*;
+
+    const TERMINAL: Terminal = Terminal {
+        width: 60,
+        height: 9,
+        color: false,
+    };
+
+    /// A model of independent nodes.
+    fn model(nodes: usize) -> Model {
+        let nodes: Vec<String> = (0..nodes)
+            .map(|n| format!(r#"{{"id":"node-{n:05}","actionType":"core.sleep"}}"#))
+            .collect();
+        let text = format!(r#"{{"id":"flow","nodes":[{}]}}"#, nodes.join(","));
+        let definition = serde_json::from_str(&text).expect("a definition");
+        let plan = Plan::build(definition).expect("a plan");
+        Model::new(RunId::new(Millis(0), [0; 10]), Arc::new(plan))
+    }
+
+    #[test]
+    fn a_frame_fits_its_terminal() {
+        let mut model = model(10_000);
+        for node in 0..200 {
+            model.set(node, NodeStatus::Running);
+        }
+        for node in 0..100 {
+            model.set(node, NodeStatus::Succeeded);
+        }
+        model.set(100, NodeStatus::Failed);
+        let began = model.began;
+        model.running.values_mut().for_each(|since| *since = began);
+        let now = began + Duration::from_secs(65);
+        let lines = frame(&model, TERMINAL, now);
+        assert_eq!(lines[0], "flow  00000000-0000…  1m05s");
+        assert!(lines[1].ends_with("   1%  101/10000"), "{}", lines[1]);
+        assert_eq!(
+            lines[2],
+            "100 succeeded  1 failed  99 running  9800 pending"
+        );
+        assert_eq!(lines[3], "  ▸ node-00101   1m05s  core.sleep");
+        assert_eq!(lines.last().map(String::as_str), Some("  + 95 more"));
+        assert!(lines.len() < TERMINAL.height);
+        assert!(lines.iter().all(|line| width_of(line) <= TERMINAL.width));
+    }
+
+    #[test]
+    fn the_longest_running_node_is_first() {
+        let mut model = model(3);
+        let began = model.began;
+        model.set(0, NodeStatus::Running);
+        model.set(2, NodeStatus::Running);
+        model.running.insert(0, began + Duration::from_secs(9));
+        model.running.insert(2, began);
+        let lines = frame(&model, TERMINAL, began + Duration::from_secs(10));
+        assert_eq!(lines[3], "  ▸ node-00002     10s  core.sleep");
+        assert_eq!(lines[4], "  ▸ node-00000      1s  core.sleep");
+    }
+
+    #[test]
+    fn a_narrow_terminal_cuts_lines() {
+        let mut model = model(1);
+        model.fail(0, "CODE", "a long\nmessage", true);
+        let said = model.said.pop_front().expect("a failure");
+        let line = permanent(&model, &said).expect("a line");
+        assert_eq!(line.render(20, false), "↻ node-00000  CODE:…");
+        let wide = "↻ node-00000  CODE: a long message (to be tried again)";
+        assert_eq!(line.render(80, false), wide);
+    }
+}

@@ -13,56 +13,56 @@ use serde_json::Value;
 /// Nothing here takes nearly as long; a test that does is stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub struct World {
+pub(crate) struct World {
     folder: tempfile::TempDir,
 }
 
 /// How a command ended.
-pub struct Ended {
-    pub code: i32,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Ended {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Ended {
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("{error}\n{}\n{}", self.stdout, self.stderr))
     }
 
     #[track_caller]
-    pub fn expect(self, code: i32) -> Self {
+    pub(crate) fn expect(self, code: i32) -> Self {
         assert_eq!(self.code, code, "{}\n{}", self.stdout, self.stderr);
         self
     }
 }
 
 /// A command under way.
-pub struct Background {
+pub(crate) struct Background {
     child: Child,
     lines: Receiver<String>,
     heard: Vec<String>,
 }
 
 impl World {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             folder: tempfile::tempdir().expect("a directory"),
         }
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
     /// Writes a definition and returns its place.
-    pub fn definition(&self, name: &str, text: &str) -> PathBuf {
+    pub(crate) fn definition(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path().join(name);
         fs::write(&path, text).expect("a file");
         path
     }
 
-    pub fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
         command
             .args(arguments)
@@ -73,11 +73,11 @@ impl World {
         command
     }
 
-    pub fn run(&self, arguments: &[&str]) -> Ended {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ended {
         ended(self.command(arguments))
     }
 
-    pub fn start(&self, arguments: &[&str]) -> Background {
+    pub(crate) fn start(&self, arguments: &[&str]) -> Background {
         let mut child = self
             .command(arguments)
             .stdout(Stdio::piped())
@@ -101,7 +101,7 @@ impl World {
     }
 }
 
-pub fn ended(mut command: Command) -> Ended {
+pub(crate) fn ended(mut command: Command) -> Ended {
     let output = command.output().expect("the binary runs");
     Ended {
         code: output.status.code().unwrap_or(-1),
@@ -113,7 +113,7 @@ pub fn ended(mut command: Command) -> Ended {
 impl Background {
     /// Waits for a line on stderr that contains this.
     #[track_caller]
-    pub fn wait_for(&mut self, part: &str) -> String {
+    pub(crate) fn wait_for(&mut self, part: &str) -> String {
         loop {
             match self.lines.recv_timeout(PATIENCE) {
                 Ok(line) => {
@@ -132,18 +132,18 @@ impl Background {
 
     /// The id that the first line names.
     #[track_caller]
-    pub fn run_id(&mut self) -> String {
+    pub(crate) fn run_id(&mut self) -> String {
         let line = self.wait_for(" node");
         let id = line.split(' ').nth(1).expect("an id");
         id.trim_end_matches(':').to_owned()
     }
 
-    pub fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().expect("it lives");
         self.child.wait().expect("it ends");
     }
 
-    pub fn interrupt(&self) {
+    pub(crate) fn interrupt(&self) {
         let status = Command::new("kill")
             .args(["-INT", &self.child.id().to_string()])
             .status()
@@ -151,7 +151,7 @@ impl Background {
         assert!(status.success());
     }
 
-    pub fn end(mut self) -> Ended {
+    pub(crate) fn end(mut self) -> Ended {
         let mut stdout = String::new();
         let mut pipe = self.child.stdout.take().expect("a pipe");
         pipe.read_to_string(&mut stdout).expect("text");

@@ -75,9 +75,11 @@ impl<'d> Graph<'d> {
         for (at, node) in nodes.iter().enumerate() {
             index.entry(&*node.id).or_insert(at);
         }
+        // Counted first: growing by doubling would cost as much again for a moment.
+        let count = nodes.iter().map(edges_written).sum();
         let mut builder = Builder {
             index: &index,
-            edges: Vec::new(),
+            edges: Vec::with_capacity(count),
             dangling: Vec::new(),
         };
         for (at, node) in nodes.iter().enumerate() {
@@ -133,6 +135,14 @@ impl<'d> Graph<'d> {
         }
         order
     }
+}
+
+fn edges_written(node: &Node) -> usize {
+    let switched = node
+        .switch
+        .as_ref()
+        .map_or(0, |switch| switch.cases.len() + 1);
+    node.edges.len() + node.depends_on.len() + usize::from(node.on_failure.is_some()) + switched
 }
 
 impl Adjacency {

@@ -511,3 +511,32 @@ pub struct Delay {
 fn is_empty<T>(list: &[T]) -> bool {
     list.is_empty()
 }
+
+/// Reads a list that may be very long. It grows by a quarter, not by doubling: a list
+/// that has just doubled is half empty, and its former half is still in memory.
+fn nodes<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<Node>, D::Error> {
+    struct Visitor;
+    impl<'de> serde::de::Visitor<'de> for Visitor {
+        type Value = Vec<Node>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a list of nodes")
+        }
+
+        fn visit_seq<A: serde::de::SeqAccess<'de>>(
+            self,
+            mut list: A,
+        ) -> Result<Vec<Node>, A::Error> {
+            let mut nodes: Vec<Node> = Vec::new();
+            while let Some(node) = list.next_element()? {
+                if nodes.len() == nodes.capacity() {
+                    nodes.reserve_exact(nodes.len() / 4 + 4);
+                }
+                nodes.push(node);
+            }
+            nodes.shrink_to_fit();
+            Ok(nodes)
+        }
+    }
+    deserializer.deserialize_seq(Visitor)
+}
