@@ -149,6 +149,7 @@ impl Carrier {
         let output = session.settings.output;
         match ending? {
             Ending::Ended(status) => {
+                windlass_store::crash::point("before-print");
                 ending::print(session, self.engine.plans(), run)?;
                 if !self.alone(session, Some(run)).await {
                     return Ok(Exit::Interrupted);

@@ -15,7 +15,7 @@ use windlass_core::run::{Dispatch, Failure, Outcome, Refusal};
 use windlass_core::value::ValueRef;
 use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
 use windlass_orchestrator::{Command, CommandId, Effect, Input, Shard};
-use windlass_store::{AppendError, Appended, Error};
+use windlass_store::{AppendError, Appended, Error, crash};
 
 use crate::worker::Workers;
 
@@ -202,7 +202,14 @@ impl Driver {
                 {
                     self.note_end((*run, *node), *attempt, &report.outcome);
                 }
+                let recovers = matches!(input, Input::Adopt { recover: true, .. });
+                if recovers {
+                    crash::point("before-recovery");
+                }
                 self.shard.handle(input, now);
+                if recovers {
+                    crash::point("in-recovery");
+                }
             }
             Message::Start(start, reply) => {
                 self.starts.insert(start.run, reply);
@@ -327,7 +334,10 @@ impl Driver {
                 give_up,
             } => self.stop(run, node, attempt, give_up),
             Effect::Load { run, values } => self.load(run, values),
-            Effect::Accepted { run } => self.answer_start(run, StartAnswer::Accepted),
+            Effect::Accepted { run } => {
+                crash::point("after-accept");
+                self.answer_start(run, StartAnswer::Accepted);
+            }
             Effect::Held { run, value } => self.answer_start(run, StartAnswer::Held(value)),
             Effect::Answer { id, result } => {
                 if let Some(asked) = self.commands.remove(&id) {
@@ -345,6 +355,7 @@ impl Driver {
                 self.tell_failures(run, &nodes);
             }
             Effect::Finished { run, status } => {
+                crash::point("at-finish");
                 self.notice(&Notice::Finished { run, status });
                 self.answer_waits(run, &Ok(Some(status)));
             }
@@ -362,6 +373,7 @@ impl Driver {
     }
 
     fn dispatch(&mut self, dispatch: Dispatch) {
+        crash::point("before-dispatch");
         self.notice(&Notice::Dispatched {
             dispatch: &dispatch,
         });
@@ -384,6 +396,7 @@ impl Driver {
                 report,
             };
             let _ = outbox.send(Message::Input(ended)).await;
+            crash::point("after-outcome-sent");
         });
         self.tasks.insert(
             (run, node),

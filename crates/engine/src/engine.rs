@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::run::{Refusal, Run};
 use windlass_core::{RunId, RunStatus};
 use windlass_orchestrator::{Command, Input, Shard};
-use windlass_store::{Error, WriterId};
+use windlass_store::{Error, WriterId, crash};
 
 use crate::Backend;
 use crate::action::Registry;
@@ -91,11 +91,14 @@ impl Engine {
     /// Starts an engine on a store. It must be called inside a tokio runtime.
     pub fn new(store: Arc<dyn Backend>, registry: Registry, options: Options) -> Self {
         let values = ValueReader::new(Arc::clone(&store), options.value_cache_bytes);
+        let defaults = windlass_orchestrator::Options::default();
         let shard = Shard::new(windlass_orchestrator::Options {
             writer: WriterId(options.clock.random_u64()),
             max_parallel: options.max_parallel,
             seed: options.clock.random_u64(),
-            ..windlass_orchestrator::Options::default()
+            still_running_ms: crash::setting("WINDLASS_STILL_RUNNING_MS")
+                .unwrap_or(defaults.still_running_ms),
+            ..defaults
         });
         let (messages, inbox) = mpsc::channel(MESSAGE_QUEUE);
         let workers = Arc::new(Workers {

@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use windlass_core::run::{Dispatch, Failure, Outcome, Report};
 use windlass_core::value::Payload;
-use windlass_store::Blob;
+use windlass_store::{Blob, crash};
 
 use crate::Backend;
 use crate::action::{ActionError, Called, Context, Registry};
@@ -49,12 +49,15 @@ impl Workers {
                 };
             }
         };
+        crash::point("before-action");
         let called = self.call(&dispatch, &rendered.text, stop).await;
+        crash::point("after-action");
         drop(slot);
         let mut report = self.conclude(called, &rendered);
         report.started = started;
         report.parameters = rendered.recorded;
         self.store_first(&mut report).await;
+        crash::point("before-outcome");
         report
     }
 

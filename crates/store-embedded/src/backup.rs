@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 use sha2::{Digest as _, Sha256};
 use windlass_core::Digest;
-use windlass_store::{Error, Store as _};
+use windlass_store::{Error, Store as _, crash};
 
 use crate::blob::{sync_directory, sync_failed};
 use crate::connect::{self, DATABASE, Layout};
@@ -68,6 +68,7 @@ impl EmbeddedStore {
             .map_err(|error| from_io(snapshot, &error))?
             .len();
         out.entry(DATABASE, length, &mut database).map_err(failed)?;
+        crash::point("in-backup");
         progress(done, total);
         for (digest, length) in large {
             let Some(value) = self.blob(&digest)? else {
@@ -79,7 +80,9 @@ impl EmbeddedStore {
             done += length;
             progress(done, total);
         }
+        crash::point("before-backup-end");
         let file = out.end().map_err(failed)?;
+        crash::point("after-backup-end");
         file.sync_all().map_err(|error| sync_failed(path, &error))?;
         sync_directory(parent(path))
     }
@@ -102,6 +105,7 @@ pub fn restore(file: &Path, directory: &Path) -> Result<(), Error> {
     fs::create_dir_all(&temporary).map_err(|error| from_io(&temporary, &error))?;
     let restored = unpack(file, &temporary).and_then(|()| {
         connect::check_header(&Layout::of(&temporary), Scan::default())?;
+        crash::point("before-restore");
         fs::rename(&temporary, directory).map_err(|error| from_io(directory, &error))
     });
     if let Err(error) = restored {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::{Connection, OptionalExtension};
 use windlass_core::Digest;
-use windlass_store::{Blob, Damage, Error};
+use windlass_store::{Blob, Damage, Error, crash};
 
 use crate::error::{Fault, from_io};
 
@@ -97,7 +97,9 @@ pub(crate) fn write_file(directory: &Path, blob: &Blob, durable: bool) -> Result
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let temporary = parent.join(format!(".{}.{count}", std::process::id()));
     let written = write_synced(&temporary, &blob.bytes, durable)
+        .inspect(|()| crash::point("after-blob-write"))
         .and_then(|()| fs::rename(&temporary, &path).map_err(|error| from_io(&path, &error)));
+    crash::point("after-blob-rename");
     if let Err(error) = written {
         let _ = fs::remove_file(&temporary);
         return Err(error);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
-use windlass_store::Error;
+use windlass_store::{Error, crash};
 
 use crate::blob::{sync_directory, sync_failed};
 use crate::error::{Fault, damaged_file, from_io, from_sqlite};
@@ -90,7 +90,9 @@ pub(crate) fn create_database(layout: &Layout, durable: bool) -> Result<(), Erro
             .and_then(|file| file.sync_all())
             .map_err(|error| sync_failed(&temporary, &error))?;
     }
+    crash::point("before-create");
     fs::rename(&temporary, &layout.database).map_err(|error| from_io(&layout.database, &error))?;
+    crash::point("after-create");
     if durable {
         sync_directory(&layout.directory)?;
     }

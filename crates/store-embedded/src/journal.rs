@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::Connection;
-use windlass_store::Error;
+use windlass_store::{Error, crash};
 
 use crate::blob::sync_failed;
 use crate::error::{Fault, from_io};
@@ -67,7 +67,7 @@ impl Journal {
             frames,
             commits: 0,
             length: path.metadata().map_or(0, |metadata| metadata.len()),
-            checkpoint_at: CHECKPOINT_BYTES,
+            checkpoint_at: checkpoint_bytes(),
             durable,
         })
     }
@@ -85,7 +85,7 @@ impl Journal {
 
     fn wants_growth(&self, used: u64) -> bool {
         let length = self.length.max(used);
-        self.commits >= COMMITS_BEFORE_GROWTH && length < CHECKPOINT_BYTES && used + ROOM > length
+        self.commits >= commits_before_growth() && length < CHECKPOINT_BYTES && used + ROOM > length
     }
 
     /// What is due after a transaction. Only a failed sync is worth an error to the caller:
@@ -98,7 +98,7 @@ impl Journal {
             // A reader, or a full disk, may keep it from being complete.
             self.checkpoint_at = used + CHECKPOINT_STEP;
             if checkpoint(connection).map_err(Fault::into_error)? {
-                self.checkpoint_at = CHECKPOINT_BYTES;
+                self.checkpoint_at = checkpoint_bytes();
             }
         } else if self.wants_growth(used) {
             self.grow()?;
@@ -127,6 +127,7 @@ impl Journal {
         // Whatever happened, do not try again before the log has used what it has.
         self.length = target;
         let file = grown?;
+        crash::point("after-growth");
         if self.durable {
             file.sync_all()
                 .map_err(|error| sync_failed(&self.path, &error))?;
@@ -135,8 +136,17 @@ impl Journal {
     }
 }
 
+fn commits_before_growth() -> u64 {
+    crash::setting("WINDLASS_COMMITS_BEFORE_GROWTH").unwrap_or(COMMITS_BEFORE_GROWTH)
+}
+
+fn checkpoint_bytes() -> u64 {
+    crash::setting("WINDLASS_CHECKPOINT_BYTES").unwrap_or(CHECKPOINT_BYTES)
+}
+
 /// Copies the log into the database; says whether all of it was.
 pub(crate) fn checkpoint(connection: &Connection) -> Result<bool, Fault> {
+    crash::during("in-checkpoint");
     let mut statement = connection.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?;
     let (busy, log, copied) = statement.query_row([], |row| {
         Ok((
@@ -145,5 +155,6 @@ pub(crate) fn checkpoint(connection: &Connection) -> Result<bool, Fault> {
             row.get::<_, i64>(2)?,
         ))
     })?;
+    crash::point("after-checkpoint");
     Ok(busy == 0 && log == copied)
 }

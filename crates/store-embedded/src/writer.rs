@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use windlass_store::Error;
+use windlass_store::{Error, crash};
 
 use crate::error::Fault;
 use crate::journal::{self, Journal};
@@ -292,7 +292,10 @@ impl Writer {
         for job in jobs {
             job.execute(&mut session)?;
         }
+        crash::point("before-commit");
+        crash::during("in-commit");
         connection.prepare_cached("COMMIT")?.execute([])?;
+        crash::point("after-commit");
         Ok(())
     }
 

@@ -7,6 +7,8 @@
 pub mod checksum;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+#[doc(hidden)]
+pub mod crash;
 
 mod block_on;
 mod envelope;
