@@ -311,7 +311,7 @@ impl Catalogue for EmbeddedStore {
             bytes: Arc::clone(&definition.text),
         };
         // A large text is a file, so that the database need not hold it in memory.
-        let large = blob::is_large(&text).then(|| text);
+        let large = blob::is_large(&text).then_some(text);
         self.task(large.clone().into_iter().collect(), move |session| {
             blob::insert(session.connection, large.as_slice())?;
             catalogue::publish(session.connection, &definition, large.is_some())
