@@ -15,7 +15,7 @@ use crate::exit::{Exit, Failure};
 use crate::hub::Hub;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
-use crate::registry::registry;
+use crate::registry::registry_for;
 use crate::secrets::EnvironmentSecrets;
 use crate::session::Session;
 
@@ -63,8 +63,9 @@ pub(crate) fn carry(
         let interrupt = Interrupt::listen()?;
         let hub = Arc::new(Hub::default());
         let options = options(session, max_parallel, &hub);
+        let registry = registry_for(session.settings.http_allowed.clone());
         let backend: Arc<dyn Backend> = session.backend();
-        let engine = Engine::new(backend, registry(), options);
+        let engine = Engine::new(backend, registry, options);
         let (look, looked) = watch::channel(true);
         let carrier = Carrier {
             engine,

@@ -4,6 +4,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use windlass_actions::Allowed;
+
 use crate::args::{Format, Global};
 use crate::exit::{Exit, Failure};
 use crate::overrides::nearest;
@@ -18,11 +20,12 @@ const DEFAULT_DATA_DIR: &str = ".windlass";
 const FILE_BYTES: usize = 1024 * 1024;
 
 /// What can be set, with its variable and what it is for.
-const KEYS: [(&str, &str); 6] = [
+const KEYS: [(&str, &str); 7] = [
     ("data_dir", "WINDLASS_DATA_DIR"),
     ("output", "WINDLASS_OUTPUT"),
     ("max_parallel", "WINDLASS_MAX_PARALLEL"),
     ("workers", "WINDLASS_WORKERS"),
+    ("http_allow", "WINDLASS_HTTP_ALLOW"),
     ("server", "WINDLASS_SERVER"),
     ("token", "WINDLASS_TOKEN"),
 ];
@@ -122,10 +125,21 @@ impl Config {
         self.value("output") == Some("json")
     }
 
+    /// What `http.request` may reach besides public addresses; it was checked when read.
+    pub(crate) fn http_allowed(&self) -> Allowed {
+        let list = self.value("http_allow").unwrap_or_default();
+        http_allowed(list).unwrap_or_default()
+    }
+
     /// A setting that is a number; it was checked when it was read.
     pub(crate) fn number(&self, key: &str) -> Option<u32> {
         self.value(key)?.parse().ok()
     }
+}
+
+/// A comma-separated list of what `http.request` may reach besides public addresses.
+fn http_allowed(list: &str) -> Result<Allowed, String> {
+    Allowed::parse(list.split(',').filter(|entry| !entry.trim().is_empty()))
 }
 
 fn flag(global: &Global, key: &str) -> Option<String> {
@@ -160,6 +174,7 @@ fn check(key: &str, value: Option<&str>, origin: &Origin) -> Result<(), Failure>
         "max_parallel" | "workers" if !value.parse().is_ok_and(|n: u32| n > 0) => {
             "a whole number from 1"
         }
+        "http_allow" if http_allowed(value).is_err() => "addresses, networks or host names",
         _ => return Ok(()),
     };
     let message = format!("{origin}: {key} is '{value}', and must be {possible}");
@@ -192,6 +207,10 @@ fn read(path: &Path) -> Result<Vec<(&'static str, String)>, Failure> {
         let value = match value {
             toml::Value::String(text) => text,
             toml::Value::Integer(number) => number.to_string(),
+            toml::Value::Array(list) if list.iter().all(toml::Value::is_str) => {
+                let texts: Vec<&str> = list.iter().filter_map(toml::Value::as_str).collect();
+                texts.join(",")
+            }
             other => {
                 let kind = other.type_str();
                 return Err(invalid(format!("{name} is a {kind}, not text or a number")));

@@ -23,6 +23,8 @@ pub(crate) struct Settings {
     pub(crate) max_parallel: Option<u32>,
     /// How many actions run at once.
     pub(crate) workers: Option<u32>,
+    /// What `http.request` may reach besides public addresses.
+    pub(crate) http_allowed: windlass_actions::Allowed,
 }
 
 impl Settings {
@@ -32,6 +34,7 @@ impl Settings {
             output: Output::new(config.json()),
             max_parallel: config.number("max_parallel"),
             workers: config.number("workers"),
+            http_allowed: config.http_allowed(),
         }
     }
 }

@@ -40,11 +40,21 @@ fn every_example_is_tested() {
         "diamond.json",
         "fan-out.json",
         "linear.json",
+        "patient.json",
         "retry.json",
         "shell.json",
         "switch.yaml",
     ];
     assert_eq!(names, tested);
+}
+
+#[test]
+fn patient() {
+    let nodes = ["fetch", "check", "pack", "label", "hand-over"];
+    let set = nodes.map(|node| format!("nodes.{node}.parameters.ms=1"));
+    let arguments: Vec<&str> = set.iter().flat_map(|set| ["--set", set]).collect();
+    let run = example("patient.json", &arguments, 0);
+    assert_eq!(run["counts"]["succeeded"], 5);
 }
 
 #[test]

@@ -6,12 +6,13 @@ use windlass_engine::action::Description;
 use crate::args::Actions;
 use crate::exit::{Exit, Failure};
 use crate::paint::{BOLD, DIM, paint};
+use crate::registry::registry;
 use crate::session::Settings;
 use crate::table::{Cell, Table};
 
 /// Lists the actions, or describes one.
 pub(crate) fn run(settings: &Settings, arguments: &Actions) -> Result<Exit, Failure> {
-    let mut actions = windlass_actions::registry().describe();
+    let mut actions = registry().describe();
     if let Some(name) = &arguments.name {
         actions.retain(|action| action.name == *name);
         if actions.is_empty() {

@@ -1,0 +1,199 @@
+//! The actions, called through an engine on the in-memory store, against a server on
+//! loopback that answers as each test says.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use windlass_actions::{Allowed, Options, registry_with};
+use windlass_core::Digest;
+use windlass_core::plan::Plan;
+use windlass_engine::{Engine, Plans, StartRequest, view};
+use windlass_store::{Catalogue as _, MemoryStore, NewDefinition};
+
+/// Runs one node and gives its entry of the execution.
+async fn run_node(action: &str, parameters: Value, allow: &[&str]) -> Value {
+    let definition = json!({
+        "id": "one",
+        "nodes": [{ "id": "n", "actionType": action, "parameters": parameters }],
+    });
+    let text = definition.to_string();
+    let store = MemoryStore::new();
+    let digest = Digest::of(text.as_bytes());
+    let plan = Plan::build(serde_json::from_str(&text).unwrap()).unwrap();
+    let published = store
+        .publish(NewDefinition {
+            workflow: "one".into(),
+            display_name: None,
+            digest,
+            text: Arc::from(text.as_bytes()),
+            signature: plan.signature(),
+            at: windlass_core::Millis(0),
+        })
+        .await
+        .unwrap();
+    let registry = registry_with(Options {
+        http_allowed: Allowed::parse(allow).unwrap(),
+        exec: true,
+    });
+    let engine = Engine::new(Arc::new(store.clone()), registry, Default::default());
+    let request = StartRequest::new(Arc::new(plan), published.version, digest);
+    let started = engine.start(&request).await.unwrap();
+    engine.wait(started.run).await.unwrap();
+    let mut json = Vec::new();
+    let plans = Plans::new(1 << 20);
+    view::write(&store, &plans, started.run, &Default::default(), &mut json).unwrap();
+    engine.shutdown().await;
+    let execution: Value = serde_json::from_slice(&json).unwrap();
+    execution["nodes"]["n"].clone()
+}
+
+/// Answers every connection with the same bytes, and hands out what was asked.
+async fn server(answer: String) -> (String, tokio::sync::mpsc::UnboundedReceiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let (asked, questions) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut bytes = vec![0; 64 * 1024];
+            let count = stream.read(&mut bytes).await.unwrap_or(0);
+            let _ = asked.send(String::from_utf8_lossy(&bytes[..count]).into_owned());
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+    (address, questions)
+}
+
+fn answer(status: &str, headers: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n{headers}\r\n{body}"
+    )
+}
+
+#[tokio::test]
+async fn a_json_answer_is_parsed_and_the_request_carries_a_key() {
+    let reply = answer(
+        "200 OK",
+        "content-type: application/json\r\n",
+        r#"{"a":[1]}"#,
+    );
+    let (url, mut questions) = server(reply).await;
+    let parameters =
+        json!({ "url": url, "method": "post", "body": { "x": 1 }, "query": { "q": 2 } });
+    let node = run_node("http.request", parameters, &["127.0.0.1"]).await;
+    assert_eq!(node["status"], "Succeeded", "{node}");
+    assert_eq!(node["output"]["status"], 200);
+    assert_eq!(node["output"]["body"], json!({ "a": [1] }));
+    let question = questions.recv().await.unwrap().to_lowercase();
+    assert!(question.starts_with("post /?q=2 "), "{question}");
+    assert!(question.contains("idempotency-key: "), "{question}");
+    assert!(question.ends_with(r#"{"x":1}"#), "{question}");
+}
+
+#[tokio::test]
+async fn statuses_decide_what_can_be_retried() {
+    for (status, code, retriable) in [
+        ("503 Unavailable", "HTTP_503", true),
+        ("429 Slow down", "HTTP_429", true),
+        ("404 Not Found", "HTTP_404", false),
+    ] {
+        let (url, _questions) = server(answer(status, "", "why")).await;
+        let node = run_node("http.request", json!({ "url": url }), &["127.0.0.1"]).await;
+        assert_eq!(node["error"]["code"], code);
+        assert_eq!(node["error"]["retriable"], retriable);
+        assert_eq!(node["error"]["details"]["body"], "why");
+    }
+}
+
+#[tokio::test]
+async fn private_addresses_are_refused_as_literals_by_name_and_by_redirect() {
+    let (url, mut questions) = server(answer("200 OK", "", "")).await;
+    let port = url.rsplit(':').next().unwrap().to_owned();
+    for address in [url.clone(), format!("http://localhost:{port}/")] {
+        let node = run_node("http.request", json!({ "url": address }), &[]).await;
+        assert_eq!(node["error"]["code"], "HTTP_ADDRESS_REFUSED", "{node}");
+    }
+    assert!(questions.try_recv().is_err(), "nothing was reached");
+    let redirect = answer("302 Found", "location: http://[::1]:9/\r\n", "");
+    let (url, _questions) = server(redirect).await;
+    let node = run_node("http.request", json!({ "url": url }), &["127.0.0.1"]).await;
+    assert_eq!(node["error"]["code"], "HTTP_ADDRESS_REFUSED", "{node}");
+}
+
+#[tokio::test]
+async fn an_answer_past_the_limit_fails_the_node() {
+    let (url, _questions) = server(answer("200 OK", "", &"x".repeat(10 * 1024 * 1024 + 1))).await;
+    let node = run_node("http.request", json!({ "url": url }), &["127.0.0.1"]).await;
+    assert_eq!(node["error"]["code"], "OUTPUT_LIMIT", "{node}");
+}
+
+#[tokio::test]
+async fn bad_parameters_are_named() {
+    for (parameters, part) in [
+        (json!({ "url": "ftp://example.com" }), "only http and https"),
+        (json!({ "url": "no" }), "not a usable address"),
+        (
+            json!({ "url": "http://example.com", "methd": "GET" }),
+            "methd",
+        ),
+        (
+            json!({ "url": "http://example.com", "headers": { "a b": "c" } }),
+            "header name",
+        ),
+    ] {
+        let node = run_node("http.request", parameters, &[]).await;
+        assert_eq!(node["error"]["code"], "PARAMETERS_INVALID", "{node}");
+        assert!(
+            node["error"]["message"].as_str().unwrap().contains(part),
+            "{node}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_program_runs_with_its_input_and_environment() {
+    let parameters = json!({
+        "program": "sh", "args": ["-c", "cat; printf \"$X $WINDLASS_NODE\" >&2"],
+        "stdin": { "a": 1 }, "env": { "X": "y" },
+    });
+    let node = run_node("core.exec", parameters, &[]).await;
+    let expected = json!({ "exitCode": 0, "stdout": "{\"a\":1}", "stderr": "y n" });
+    assert_eq!(node["output"], expected, "{node}");
+}
+
+#[tokio::test]
+async fn a_program_that_fails_is_missing_or_slow_says_so() {
+    for (parameters, code, part) in [
+        (
+            json!({ "program": "sh", "args": ["-c", "echo bad >&2; exit 3"] }),
+            "EXEC_FAILED",
+            "bad",
+        ),
+        (
+            json!({ "program": "no-such-program" }),
+            "EXEC_NOT_STARTED",
+            "no-such-program",
+        ),
+        (
+            json!({ "program": "sleep", "args": ["9"], "timeoutMs": 20 }),
+            "TIMEOUT",
+            "sleep",
+        ),
+    ] {
+        let node = run_node("core.exec", parameters, &[]).await;
+        assert_eq!(node["error"]["code"], code, "{node}");
+        assert!(
+            node["error"]["message"].as_str().unwrap().contains(part),
+            "{node}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn script_outputs_the_value_of_a_bare_expression() {
+    let parameters = json!({ "expression": "[1, 2, 3].map(n => ({ n })).filter(x => x.n > 1)" });
+    let node = run_node("core.script", parameters, &[]).await;
+    assert_eq!(node["output"], json!([{ "n": 2 }, { "n": 3 }]), "{node}");
+}
