@@ -60,7 +60,7 @@ pub(crate) fn accept<'a>(name: &str, text: &'a [u8]) -> Result<Parsed<'a>, Failu
 }
 
 /// What this version does not run, at the node that uses it.
-fn unbuilt(name: &str, text: &[u8], parsed: &Parsed, error: &BuildError) -> Problem {
+fn unbuilt(name: &str, text: &[u8], parsed: &Parsed<'_>, error: &BuildError) -> Problem {
     let (code, node, feature) = match error {
         BuildError::Unsupported(unsupported) => (
             "UNSUPPORTED",

@@ -1,7 +1,7 @@
 //! Values as a run carries them: raw JSON bytes with a digest, and references to
 //! where the bytes are kept. The state of a run never holds the bytes themselves.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -16,15 +16,17 @@ pub const INLINE_BYTES: usize = 4096;
 pub struct Payload {
     /// Valid JSON text.
     text: Arc<str>,
-    digest: Digest,
+    /// Made when it is asked for: parameters that stand in the record need none.
+    digest: OnceLock<Digest>,
 }
 
 impl Payload {
     /// Wraps text that is known to be JSON.
     pub fn new(text: impl Into<Arc<str>>) -> Self {
-        let text = text.into();
-        let digest = Digest::of(text.as_bytes());
-        Self { text, digest }
+        Self {
+            text: text.into(),
+            digest: OnceLock::new(),
+        }
     }
 
     /// The value `null`.
@@ -39,7 +41,7 @@ impl Payload {
 
     /// SHA-256 of the text.
     pub fn digest(&self) -> Digest {
-        self.digest
+        *self.digest.get_or_init(|| Digest::of(self.text.as_bytes()))
     }
 
     /// The form in which a record carries the value.
@@ -50,7 +52,7 @@ impl Payload {
             return Stored::Inline(raw);
         }
         Stored::Blob {
-            digest: self.digest,
+            digest: self.digest(),
             size: self.text.len() as u64,
         }
     }

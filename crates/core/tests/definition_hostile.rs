@@ -26,7 +26,7 @@ fn on_stack<T: Send + 'static>(size: usize, work: impl FnOnce() -> T + Send + 's
         .expect("no panic")
 }
 
-fn read(text: &[u8], format: Format, limits: Limits) -> Result<Parsed, Vec<Problem>> {
+fn read(text: &[u8], format: Format, limits: Limits) -> Result<Parsed<'_>, Vec<Problem>> {
     let source = Source {
         name: "flow".to_owned(),
         text,
@@ -51,7 +51,7 @@ fn read(text: &[u8], format: Format, limits: Limits) -> Result<Parsed, Vec<Probl
     result
 }
 
-fn codes(result: &Result<Parsed, Vec<Problem>>) -> Vec<&'static str> {
+fn codes(result: &Result<Parsed<'_>, Vec<Problem>>) -> Vec<&'static str> {
     match result {
         Ok(parsed) => parsed.warnings.iter().map(|problem| problem.code).collect(),
         Err(problems) => problems.iter().map(|problem| problem.code).collect(),

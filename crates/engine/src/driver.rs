@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::plan::NodeIndex;
 use windlass_core::run::{Dispatch, Failure, Outcome, Refusal};
 use windlass_core::value::ValueRef;
-use windlass_core::{NodeStatus, RunId, RunStatus};
+use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
 use windlass_orchestrator::{Command, CommandId, Effect, Input, Shard};
 use windlass_store::{AppendError, Appended, Error, crash};
 
@@ -164,8 +164,10 @@ impl Driver {
             while let Some(Some(answer)) = self.appends.next().now_or_never() {
                 self.handle_appended(answer);
             }
+            // One time for all that came together.
+            let now = self.workers.options.clock.now();
             for message in messages.drain(..) {
-                self.handle(message);
+                self.handle(message, now);
             }
             self.shard
                 .handle_deadlines(self.workers.options.clock.now());
@@ -188,8 +190,7 @@ impl Driver {
         Some(Duration::from_millis(u64::try_from(wait).unwrap_or(0)))
     }
 
-    fn handle(&mut self, message: Message) {
-        let now = self.workers.options.clock.now();
+    fn handle(&mut self, message: Message, now: Millis) {
         match message {
             Message::Input(input) => {
                 if let Input::Ended {
@@ -378,12 +379,13 @@ impl Driver {
         });
         let (run, node, attempt) = (dispatch.run, dispatch.node, dispatch.attempt);
         let stop = CancellationToken::new();
+        let keep_output = dispatch.keep_output;
         let workers = Arc::clone(&self.workers);
         let outbox = self.outbox.clone();
         let token = stop.clone();
         let task = tokio::spawn(async move {
             let report = Box::new(workers.run(dispatch, token).await);
-            if let windlass_core::run::Outcome::Succeeded(output) = &report.outcome {
+            if keep_output && let Outcome::Succeeded(output) = &report.outcome {
                 workers.values.remember(output.digest(), output.text());
             }
             // The driver is gone only when the engine is: the attempt stays open.

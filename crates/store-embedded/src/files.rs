@@ -57,11 +57,12 @@ impl Files {
         next: Arc<Queue<Box<dyn Job>>>,
         job: impl FnOnce(Reply<T>) -> Box<dyn Job>,
     ) -> Submitted<Parcel, T> {
-        queue::submit(&self.queue, |reply| Parcel {
+        let parcel = |reply| Parcel {
             blobs,
             job: job(reply),
             next,
-        })
+        };
+        queue::submit(&self.queue, parcel, Some)
     }
 }
 

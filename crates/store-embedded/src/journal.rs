@@ -72,11 +72,27 @@ impl Journal {
         })
     }
 
+    /// Counts a transaction; whether something is due after it.
+    pub(crate) fn is_due(&mut self) -> bool {
+        self.commits += 1;
+        let used = self.used();
+        used >= self.checkpoint_at || self.wants_growth(used)
+    }
+
+    fn used(&self) -> u64 {
+        32 + self.frames.load(Ordering::Relaxed) * FRAME
+    }
+
+    fn wants_growth(&self, used: u64) -> bool {
+        let length = self.length.max(used);
+        self.commits >= commits_before_growth() && length < CHECKPOINT_BYTES && used + ROOM > length
+    }
+
     /// What is due after a transaction. Only a failed sync is worth an error to the caller:
     /// growing and checkpointing are tried again.
     pub(crate) fn tend(&mut self, connection: &Connection) -> Result<(), Error> {
         self.commits += 1;
-        let used = 32 + self.frames.load(Ordering::Relaxed) * FRAME;
+        let used = self.used();
         self.length = self.length.max(used);
         if used >= self.checkpoint_at {
             // A reader, or a full disk, may keep it from being complete.
@@ -84,10 +100,7 @@ impl Journal {
             if checkpoint(connection).map_err(Fault::into_error)? {
                 self.checkpoint_at = checkpoint_bytes();
             }
-        } else if self.commits >= commits_before_growth()
-            && self.length < CHECKPOINT_BYTES
-            && used + ROOM > self.length
-        {
+        } else if self.wants_growth(used) {
             self.grow()?;
         }
         Ok(())

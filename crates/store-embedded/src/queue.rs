@@ -73,6 +73,11 @@ impl<T> Queue<T> {
         None
     }
 
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().items.is_empty()
+    }
+
     /// Adds an item, sleeping while the queue is full; for threads, never for futures.
     pub(crate) fn push_blocking(&self, item: T) {
         let mut state = self.lock();
@@ -198,10 +203,12 @@ pub(crate) struct Submitted<J, T> {
     slot: Arc<Slot<T>>,
 }
 
-/// Makes a pair of a reply and, once the job is built around it, its future.
+/// Makes a pair of a reply and, once the job is built around it, its future. The job may
+/// be done at once by `shortcut`, which gives it back if it is to be queued.
 pub(crate) fn submit<J, T>(
     queue: &Arc<Queue<J>>,
     job: impl FnOnce(Reply<T>) -> J,
+    shortcut: impl FnOnce(J) -> Option<J>,
 ) -> Submitted<J, T> {
     let slot = Arc::new(Slot {
         state: Mutex::new(SlotState {
@@ -210,7 +217,8 @@ pub(crate) fn submit<J, T>(
             closed: false,
         }),
     });
-    let unsent = queue.push(job(Reply(Arc::clone(&slot))), None);
+    let job = shortcut(job(Reply(Arc::clone(&slot))));
+    let unsent = job.and_then(|job| queue.push(job, None));
     Submitted {
         queue: Arc::clone(queue),
         unsent,

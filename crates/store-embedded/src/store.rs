@@ -190,11 +190,19 @@ impl EmbeddedStore {
     fn submit<T: Send + 'static>(
         &self,
         large: Vec<Blob>,
+        small: bool,
         job: impl FnOnce(queue::Reply<T>) -> Box<dyn Job>,
     ) -> Result<impl Future<Output = Option<T>> + Send + 'static, Error> {
         let writer = self.writer()?;
         if large.is_empty() {
-            return Ok(Either::Left(queue::submit(&writer.queue, job)));
+            let shortcut = |job| {
+                if small {
+                    writer.try_here(job)
+                } else {
+                    Some(job)
+                }
+            };
+            return Ok(Either::Left(queue::submit(&writer.queue, job, shortcut)));
         }
         let next = Arc::clone(&writer.queue);
         Ok(Either::Right(self.files().submit(large, next, job)))
@@ -205,7 +213,7 @@ impl EmbeddedStore {
         large: Vec<Blob>,
         work: impl FnMut(&mut Session<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Pending<'static, Result<T, Error>> {
-        let submitted = self.submit(large, |reply| {
+        let submitted = self.submit(large, false, |reply| {
             Box::new(Task {
                 work,
                 output: None,
@@ -230,12 +238,17 @@ impl std::fmt::Debug for EmbeddedStore {
     }
 }
 
+/// A record up to this size may be committed on its caller's thread.
+const SMALL_RECORD: usize = 16 << 10;
+
 impl Store for EmbeddedStore {
     fn append(&self, batch: Vec<Append>) -> Pending<'_, Vec<Result<Appended, AppendError>>> {
         let count = batch.len();
         let blobs = batch.iter().flat_map(|append| &append.blobs);
         let large = blobs.filter(|blob| blob::is_large(blob)).cloned().collect();
-        let submitted = self.submit(large, |reply| Box::new(AppendJob::new(batch, reply)));
+        // Alone and small: waking the writer and being woken would cost as much as the commit.
+        let small = matches!(&*batch, [only] if only.record.len() <= SMALL_RECORD);
+        let submitted = self.submit(large, small, |reply| Box::new(AppendJob::new(batch, reply)));
         Box::pin(async move {
             match submitted {
                 Ok(submitted) => submitted.await.unwrap_or_else(|| log::abandoned(count)),
@@ -298,7 +311,7 @@ impl Catalogue for EmbeddedStore {
             bytes: Arc::clone(&definition.text),
         };
         // A large text is a file, so that the database need not hold it in memory.
-        let large = blob::is_large(&text).then(|| text);
+        let large = blob::is_large(&text).then_some(text);
         self.task(large.clone().into_iter().collect(), move |session| {
             blob::insert(session.connection, large.as_slice())?;
             catalogue::publish(session.connection, &definition, large.is_some())

@@ -1,12 +1,16 @@
-//! The writer thread: takes whatever waits, executes it in one transaction, commits, and
-//! only then completes the answers. There is no linger timer: the disk is the timer.
+//! The writer: takes whatever waits, executes it in one transaction, commits, and only
+//! then completes the answers. There is no linger timer: the disk is the timer.
 //!
-//! It owns the only writing connection. It does not know what jobs do.
+//! It owns the only writing connection, and one thread uses it for whatever waits. A
+//! caller with a single small job may use it itself while nobody else wants to, because
+//! on a fast disk waking two threads costs as much as the sync. It does not know what
+//! jobs do.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use windlass_store::{Error, crash};
@@ -81,6 +85,7 @@ pub(crate) fn stopped() -> Error {
 /// The writer as the store sees it.
 pub(crate) struct Handle {
     pub(crate) queue: Arc<Queue<Box<dyn Job>>>,
+    writer: Arc<Mutex<Writer>>,
     thread: Option<JoinHandle<()>>,
     failed: Arc<AtomicBool>,
 }
@@ -94,29 +99,58 @@ impl Handle {
     ) -> Result<Self, Error> {
         let queue = Arc::new(Queue::new());
         let failed = Arc::new(AtomicBool::new(false));
-        let mut writer = Writer {
+        let writer = Arc::new(Mutex::new(Writer {
             connection,
             journal,
             heads: Heads::default(),
             fatal: None,
             failed: Arc::clone(&failed),
-        };
+            usual: Duration::ZERO,
+        }));
         let jobs = Arc::clone(&queue);
+        let shared = Arc::clone(&writer);
         let thread = thread::Builder::new()
             .name("windlass-writer".into())
             .spawn(move || {
                 let _close = CloseOnExit(&jobs);
                 if checkpoint {
-                    writer.checkpoint();
+                    lock(&shared).checkpoint();
                 }
-                writer.run(&jobs);
+                while let Some(jobs) = jobs.take() {
+                    lock(&shared).run_once(jobs);
+                }
             })
             .map_err(|error| Error::Unavailable(format!("no writer thread: {error}")))?;
         Ok(Self {
             queue,
+            writer,
             thread: Some(thread),
             failed,
         })
+    }
+
+    /// Executes a job on the caller's thread, or gives it back: if somebody else writes or
+    /// waits, so that they share a commit, or if the disk is too slow to be waited for.
+    pub(crate) fn try_here(&self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
+        if !self.queue.is_empty() {
+            return Some(job);
+        }
+        let mut writer = match self.writer.try_lock() {
+            Ok(writer) => writer,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Some(job),
+        };
+        if writer.usual > WORTH_WAITING || writer.fatal.is_some() {
+            return Some(job);
+        }
+        writer.commit(VecDeque::from([job]));
+        let is_due = writer.journal.is_due();
+        drop(writer);
+        if is_due {
+            // Housekeeping takes long, and is the thread's.
+            self.queue.push_blocking(Box::new(Nothing));
+        }
+        None
     }
 
     /// Whether a sync failed.
@@ -149,6 +183,26 @@ impl Drop for CloseOnExit<'_> {
     }
 }
 
+/// A commit that usually takes longer than this is left to the thread.
+const WORTH_WAITING: Duration = Duration::from_micros(500);
+
+/// Nothing to write: after it the thread tends the journal.
+struct Nothing;
+
+impl Job for Nothing {
+    fn execute(&mut self, _: &mut Session<'_>) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, _: Outcome) {}
+}
+
+/// A panic while it was held leaves nothing half done: the transaction is rolled back
+/// before the next begins.
+fn lock(writer: &Mutex<Writer>) -> MutexGuard<'_, Writer> {
+    writer.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 struct Writer {
     connection: Connection,
     journal: Journal,
@@ -156,28 +210,30 @@ struct Writer {
     /// Set by the first failed sync: nothing is accepted after it.
     fatal: Option<Error>,
     failed: Arc<AtomicBool>,
+    /// How long a commit has taken lately.
+    usual: Duration,
 }
 
 impl Writer {
-    fn run(&mut self, queue: &Queue<Box<dyn Job>>) {
-        while let Some(jobs) = queue.take() {
-            self.run_once(jobs);
+    fn run_once(&mut self, jobs: VecDeque<Box<dyn Job>>) {
+        self.commit(jobs);
+        if self.fatal.is_none() {
+            let tended = self.journal.tend(&self.connection);
+            self.note(tended);
         }
     }
 
-    fn run_once(&mut self, mut jobs: VecDeque<Box<dyn Job>>) {
+    fn commit(&mut self, mut jobs: VecDeque<Box<dyn Job>>) {
         if let Some(error) = &self.fatal {
             return finish(jobs, &Outcome::Undone(error.clone()));
         }
+        let begun = Instant::now();
         match self.attempt(jobs.make_contiguous()) {
             Outcome::Committed => finish(jobs, &Outcome::Committed),
             Outcome::Unknown(error) => finish(jobs, &Outcome::Unknown(error)),
             Outcome::Undone(_) => self.one_by_one(jobs),
         }
-        if self.fatal.is_none() {
-            let tended = self.journal.tend(&self.connection);
-            self.note(tended);
-        }
+        self.usual = (self.usual * 7 + begun.elapsed()) / 8;
     }
 
     fn checkpoint(&mut self) {

@@ -70,6 +70,7 @@ pub struct Definition {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<Concurrency>,
     /// The graph.
+    #[serde(deserialize_with = "nodes")]
     #[schemars(length(min = 1))]
     pub nodes: Vec<Node>,
 }

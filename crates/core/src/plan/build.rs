@@ -6,6 +6,7 @@ use std::fmt;
 
 use windlass_expr::{Expression, Limits, Reference, Scope, Template, TemplateProblem};
 
+use super::index::Index;
 use super::{
     Edge, EdgeIndex, EdgeKind, NO_CONDITION, Node, NodeIndex, Parameters, Plan, Rare, Switch,
 };
@@ -94,6 +95,11 @@ impl Plan {
                 build_node(node, switches.remove(&(index as NodeIndex)), &mut actions)
             })
             .collect::<Result<Vec<_>, _>>()?;
+        let mentions = |node: &Node| {
+            let parameters = node.parameters.as_ref();
+            parameters.is_some_and(|parameters| parameters.text.contains("context"))
+        };
+        let reads_outputs = nodes.iter().any(mentions);
         let mut plan = Self {
             workflow: definition.id,
             nodes,
@@ -107,6 +113,7 @@ impl Plan {
             actions: actions.names,
             conditions: edges.conditions,
             output,
+            reads_outputs,
             decided_on: Vec::new(),
             failure_policy: definition.failure_policy,
             execution_mode: definition.execution_mode,
@@ -193,7 +200,7 @@ fn supported(definition: &Definition) -> Result<(), BuildError> {
 
 /// The edges of a definition, with the conditions and switches they hang on.
 struct Edges {
-    by_id: Vec<NodeIndex>,
+    by_id: Index,
     list: Vec<Edge>,
     conditions: Vec<Expression>,
     /// Each distinct condition text is compiled once.
@@ -205,8 +212,7 @@ struct Edges {
 impl Edges {
     fn collect(definition: &Definition) -> Result<Self, BuildError> {
         let nodes = &definition.nodes;
-        let mut by_id: Vec<NodeIndex> = (0..nodes.len() as NodeIndex).collect();
-        by_id.sort_unstable_by(|&a, &b| nodes[a as usize].id.cmp(&nodes[b as usize].id));
+        let by_id = Index::new(nodes.len(), |node| &nodes[node as usize].id);
         let mut edges = Self {
             by_id,
             list: Vec::new(),
@@ -314,9 +320,8 @@ impl Edges {
 
     fn resolve(&self, nodes: &[definition::Node], id: &str) -> Result<NodeIndex, BuildError> {
         self.by_id
-            .binary_search_by(|&index| (*nodes[index as usize].id).cmp(id))
-            .map(|place| self.by_id[place])
-            .map_err(|_| BuildError::Invalid(format!("there is no node '{id}'")))
+            .find(id, |node| &nodes[node as usize].id)
+            .ok_or_else(|| BuildError::Invalid(format!("there is no node '{id}'")))
     }
 
     /// Sorts by source and drops edges that say the same twice, as `edges` on the

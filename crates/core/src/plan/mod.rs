@@ -4,6 +4,7 @@
 //! and expressions are compiled. A plan knows nothing of any run.
 
 mod build;
+mod index;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -30,8 +31,7 @@ pub const DEFAULT_TIMEOUT_MS: u64 = 300_000;
 pub struct Plan {
     pub(crate) workflow: Box<str>,
     pub(crate) nodes: Vec<Node>,
-    /// Node indices sorted by id: the index by name, at four bytes a node.
-    pub(crate) by_id: Vec<NodeIndex>,
+    pub(crate) by_id: index::Index,
     /// Sorted by source; a node's edges stand together, in definition order.
     pub(crate) edges: Vec<Edge>,
     /// Where each node's outgoing edges begin; one entry more than there are nodes.
@@ -46,6 +46,8 @@ pub struct Plan {
     pub(crate) actions: Vec<Box<str>>,
     pub(crate) conditions: Vec<Expression>,
     pub(crate) output: Option<Template>,
+    /// Whether any node's parameters may name another node's output.
+    pub(crate) reads_outputs: bool,
     /// Nodes whose output a decision may need later.
     pub(crate) decided_on: Vec<bool>,
     pub(crate) failure_policy: FailurePolicy,
@@ -162,10 +164,7 @@ impl Plan {
 
     /// The node with this id.
     pub fn index(&self, id: &str) -> Option<NodeIndex> {
-        self.by_id
-            .binary_search_by(|&index| (*self.nodes[index as usize].id).cmp(id))
-            .ok()
-            .map(|place| self.by_id[place])
+        self.by_id.find(id, |node| self.id(node))
     }
 
     /// A node's id.
@@ -293,6 +292,12 @@ impl Plan {
     /// Nodes without outgoing edges: their outputs are the run's, unless a template says otherwise.
     pub fn sinks(&self) -> impl Iterator<Item = NodeIndex> + '_ {
         (0..self.nodes.len() as NodeIndex).filter(|&node| self.outgoing(node).is_empty())
+    }
+
+    /// Whether any node's parameters may name another node's output: then outputs are
+    /// worth keeping at hand for a while.
+    pub fn reads_outputs(&self) -> bool {
+        self.reads_outputs
     }
 
     /// Whether a condition, a variable or the run's output may need this node's output:

@@ -38,6 +38,8 @@ pub struct Dispatch {
     pub parameters: Option<Arc<Template>>,
     /// What the template's references stand for, slot by slot.
     pub sources: Vec<Source>,
+    /// Whether another node may soon read the output.
+    pub keep_output: bool,
     /// Why the parameters cannot be rendered, though publishing checked them.
     pub broken: Option<String>,
 }
@@ -89,6 +91,7 @@ impl Run {
             tenant: self.queued.tenant.clone(),
             parameters,
             sources,
+            keep_output: self.plan.reads_outputs(),
             broken,
         }
     }

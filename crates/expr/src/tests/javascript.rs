@@ -80,6 +80,10 @@ fn ask_node(questions: &[Question]) -> Vec<Result<String, String>> {
         input.push('\n');
     }
     let mut stdin = child.stdin.take().unwrap();
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "node is fed and read at the same time"
+    )]
     let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap().unwrap();
