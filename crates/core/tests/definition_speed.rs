@@ -2,6 +2,8 @@
 //! on the machine and the build, so this is run by hand:
 //! `cargo test --release -p windlass-core --test definition_speed -- --ignored --nocapture`
 
+#![expect(clippy::disallowed_methods, reason = "a measurement needs a clock")]
+
 use std::fmt::Write as _;
 use std::time::Instant;
 

@@ -135,6 +135,7 @@ impl World {
     }
 
     fn effects_of_all(&self) -> Result<BTreeMap<String, Effects>> {
+        // Until the first action there is no such file.
         let text = fs::read_to_string(self.path("effects")).unwrap_or_default();
         let mut effects: BTreeMap<String, Effects> = BTreeMap::new();
         for line in text.lines() {
