@@ -1,6 +1,8 @@
 //! The actions, called through an engine on the in-memory store, against a server on
 //! loopback that answers as each test says.
 
+#![allow(clippy::unwrap_used, reason = "a test has nothing better to do than to stop")]
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};
