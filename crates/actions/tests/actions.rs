@@ -1,7 +1,10 @@
 //! The actions, called through an engine on the in-memory store, against a server on
 //! loopback that answers as each test says.
 
-#![allow(clippy::unwrap_used, reason = "a test has nothing better to do than to stop")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test has nothing better to do than to stop"
+)]
 
 use std::sync::Arc;
 

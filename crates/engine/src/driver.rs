@@ -2,6 +2,7 @@
 //! lock, nothing awaited while state changes.
 
 use std::collections::HashMap;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
+use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 use windlass_core::plan::NodeIndex;
 use windlass_core::run::{Dispatch, Failure, Outcome, Refusal};
@@ -148,8 +150,11 @@ impl Driver {
     /// decided is known; actions under way are told to stop and their attempts stay open.
     pub(crate) async fn run(mut self, shutdown: CancellationToken) {
         let mut messages = Vec::with_capacity(INPUTS_AT_ONCE);
+        let mut alarm = pin!(Alarm::default());
         loop {
-            let deadline = self.next_deadline();
+            if let Some(wait) = self.next_deadline() {
+                alarm.as_mut().ring_within(wait);
+            }
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
@@ -159,7 +164,7 @@ impl Driver {
                         break;
                     }
                 }
-                () = sleep_until(deadline) => {}
+                () = alarm.as_mut().rung() => {}
             }
             while let Some(Some(answer)) = self.appends.next().now_or_never() {
                 self.handle_appended(answer);
@@ -461,9 +466,33 @@ impl Driver {
     }
 }
 
-async fn sleep_until(wait: Option<Duration>) {
-    match wait {
-        Some(wait) => tokio::time::sleep(wait).await,
-        None => std::future::pending().await,
+/// A timer that is set again only to ring earlier. Setting tokio's timer wakes another
+/// thread, which at every turn of the loop would cost more than the turn.
+#[derive(Default)]
+struct Alarm {
+    at: Option<Instant>,
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl Alarm {
+    fn ring_within(mut self: Pin<&mut Self>, wait: Duration) {
+        let at = Instant::now() + wait;
+        if self.at.is_some_and(|set| set <= at) {
+            return;
+        }
+        self.at = Some(at);
+        match &mut self.sleep {
+            Some(sleep) => sleep.as_mut().reset(at),
+            None => self.sleep = Some(Box::pin(tokio::time::sleep_until(at))),
+        }
+    }
+
+    /// Ends when the alarm rings, which may be too early; never, if it is not set.
+    async fn rung(mut self: Pin<&mut Self>) {
+        match (self.at, &mut self.sleep) {
+            (Some(_), Some(sleep)) => sleep.as_mut().await,
+            _ => std::future::pending().await,
+        }
+        self.at = None;
     }
 }

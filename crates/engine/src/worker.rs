@@ -73,7 +73,7 @@ impl Workers {
             node: dispatch.path.clone(),
             attempt: dispatch.attempt,
             idempotency_key: dispatch.idempotency_key.clone(),
-            correlation_id: dispatch.correlation_id.clone(),
+            correlation_id: Arc::clone(&dispatch.correlation_id),
             tenant: dispatch.tenant.clone(),
             stop,
             store: Arc::clone(&self.store),

@@ -132,13 +132,8 @@ impl Handle {
     /// Executes a job on the caller's thread, or gives it back: if somebody else writes or
     /// waits, so that they share a commit, or if the disk is too slow to be waited for.
     pub(crate) fn try_here(&self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
-        if !self.queue.is_empty() {
+        let Some(mut writer) = self.try_writer() else {
             return Some(job);
-        }
-        let mut writer = match self.writer.try_lock() {
-            Ok(writer) => writer,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Some(job),
         };
         if writer.usual > WORTH_WAITING || writer.fatal.is_some() {
             return Some(job);
@@ -149,6 +144,23 @@ impl Handle {
         if is_due {
             // Housekeeping takes long, and is the thread's.
             self.queue.push_blocking(Box::new(Nothing));
+        }
+        None
+    }
+
+    /// The writer, if nobody else wants it. Whoever has just been answered is often a
+    /// moment faster than the thread that answered it, so a moment is waited for.
+    fn try_writer(&self) -> Option<MutexGuard<'_, Writer>> {
+        let deadline = Instant::now() + ABOUT_TO_LEAVE;
+        while self.queue.is_empty() {
+            match self.writer.try_lock() {
+                Ok(writer) => return Some(writer),
+                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                    std::hint::spin_loop();
+                }
+                Err(TryLockError::WouldBlock) => return None,
+            }
         }
         None
     }
@@ -185,6 +197,9 @@ impl Drop for CloseOnExit<'_> {
 
 /// A commit that usually takes longer than this is left to the thread.
 const WORTH_WAITING: Duration = Duration::from_micros(500);
+
+/// How long the thread takes from its answer to being done.
+const ABOUT_TO_LEAVE: Duration = Duration::from_micros(20);
 
 /// Nothing to write: after it the thread tends the journal.
 struct Nothing;

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::Arc;
 
 use windlass_expr::{Expression, Limits, Reference, Scope, Template, TemplateProblem};
 
@@ -110,7 +111,7 @@ impl Plan {
             incoming,
             entries,
             levels: Vec::new(),
-            actions: actions.names,
+            actions: actions.names.into_iter().map(Arc::from).collect(),
             conditions: edges.conditions,
             output,
             reads_outputs,

@@ -43,7 +43,7 @@ pub struct Plan {
     pub(crate) entries: Vec<NodeIndex>,
     /// Longest path from an entry; empty unless the mode is `levels`.
     pub(crate) levels: Vec<u32>,
-    pub(crate) actions: Vec<Box<str>>,
+    pub(crate) actions: Vec<Arc<str>>,
     pub(crate) conditions: Vec<Expression>,
     pub(crate) output: Option<Template>,
     /// Whether any node's parameters may name another node's output.
@@ -180,6 +180,11 @@ impl Plan {
     /// The action a node calls.
     pub fn action(&self, node: NodeIndex) -> &str {
         &self.actions[self.nodes[node as usize].action as usize]
+    }
+
+    /// The action a node calls, shared.
+    pub(crate) fn shared_action(&self, node: NodeIndex) -> Arc<str> {
+        Arc::clone(&self.actions[self.nodes[node as usize].action as usize])
     }
 
     /// The time of one of a node's attempts.

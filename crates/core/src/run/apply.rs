@@ -100,6 +100,8 @@ impl Run {
             levels,
             output_bytes: 0,
             finished: None,
+            workflow: Arc::from(&*queued.workflow),
+            correlation_id: Arc::from(&*queued.correlation_id),
             queued: Arc::new(queued),
             plan,
         })

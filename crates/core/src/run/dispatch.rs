@@ -25,13 +25,13 @@ pub struct Dispatch {
     /// The attempt's number.
     pub attempt: u32,
     /// The action to call.
-    pub action: Box<str>,
+    pub action: Arc<str>,
     /// The attempt's time.
     pub timeout_ms: u64,
     /// The same for automatic retries; a reattempt by hand appends its number.
     pub idempotency_key: String,
     /// What ties the run to the outside.
-    pub correlation_id: Box<str>,
+    pub correlation_id: Arc<str>,
     /// Whose run it is.
     pub tenant: Option<Box<str>>,
     /// The parameters to render, if the node has any.
@@ -80,14 +80,14 @@ impl Run {
             .collect();
         Dispatch {
             run: self.id,
-            workflow: Arc::from(&*self.queued.workflow),
+            workflow: Arc::clone(&self.workflow),
             node,
             path: self.plan.id(node).into(),
             attempt: self.attempt(node),
-            action: self.plan.action(node).into(),
+            action: self.plan.shared_action(node),
             timeout_ms: self.plan.timeout_ms(node),
             idempotency_key: self.idempotency_key(node),
-            correlation_id: self.queued.correlation_id.clone(),
+            correlation_id: Arc::clone(&self.correlation_id),
             tenant: self.queued.tenant.clone(),
             parameters,
             sources,

@@ -37,6 +37,9 @@ pub struct Run {
     id: RunId,
     plan: Arc<Plan>,
     queued: Arc<Queued>,
+    /// Shared with every dispatch.
+    workflow: Arc<str>,
+    correlation_id: Arc<str>,
     status: RunStatus,
     created_at: Millis,
     started_at: Option<Millis>,

@@ -21,7 +21,7 @@ pub struct Context {
     /// The same for automatic retries and after crashes: hand it to the other system.
     pub idempotency_key: String,
     /// What ties the run to the outside.
-    pub correlation_id: Box<str>,
+    pub correlation_id: Arc<str>,
     /// Whose run it is.
     pub tenant: Option<Box<str>>,
     pub(crate) stop: CancellationToken,
