@@ -160,7 +160,7 @@ fn default(key: &str) -> Option<String> {
     match key {
         "data_dir" => Some(DEFAULT_DATA_DIR.to_owned()),
         "output" => Some("table".to_owned()),
-        "max_parallel" => Some("100".to_owned()),
+        "max_parallel" => Some("200".to_owned()),
         "workers" => Some("1024".to_owned()),
         _ => None,
     }

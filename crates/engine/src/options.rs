@@ -30,7 +30,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             workers: 1024,
-            max_parallel: 100,
+            max_parallel: 200,
             worker_name: format!("local-{}", std::process::id()).into(),
             secrets: Arc::new(NoSecrets),
             observer: None,

@@ -238,8 +238,9 @@ impl std::fmt::Debug for EmbeddedStore {
     }
 }
 
-/// A record up to this size may be committed on its caller's thread.
-const SMALL_RECORD: usize = 16 << 10;
+/// A record up to this size may be committed on its caller's thread: a step or two of a
+/// chain. Where more is under way, the caller has better things to do meanwhile.
+const SMALL_RECORD: usize = 2 << 10;
 
 impl Store for EmbeddedStore {
     fn append(&self, batch: Vec<Append>) -> Pending<'_, Vec<Result<Appended, AppendError>>> {

@@ -36,7 +36,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             writer: WriterId(0),
-            max_parallel: 100,
+            max_parallel: 200,
             still_running_ms: 250,
             record_bytes: 512 * 1024,
             seed: 0,
