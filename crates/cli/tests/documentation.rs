@@ -62,7 +62,12 @@ fn every_code_is_documented() {
     let mut known: BTreeSet<String> = CODES.iter().map(|code| code.code.to_owned()).collect();
     let mut files = Vec::new();
     for folder in fs::read_dir(root().join("crates")).expect("the crates") {
-        let folder = folder.expect("a crate").path().join("src");
+        let folder = folder.expect("a crate").path();
+        // The simulation makes up failures of its own.
+        if folder.ends_with("sim") {
+            continue;
+        }
+        let folder = folder.join("src");
         if folder.is_dir() {
             sources(&folder, &mut files);
         }
