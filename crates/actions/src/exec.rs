@@ -72,22 +72,90 @@ impl Action for Exec {
             .timeout_ms
             .map_or(Duration::MAX, Duration::from_millis);
         let child = spawn(&context, &parameters)?;
-        // Dropping the child kills it, so neither a timeout nor a stop leaves it behind.
-        tokio::select! {
-            ended = tokio::time::timeout(time, finish(child, parameters.stdin)) => match ended {
-                Ok(ended) => conclude(&parameters.program, ended?),
-                Err(_) => {
-                    let message = format!("'{}' did not end in its time", parameters.program);
-                    Err(ActionError::retriable("TIMEOUT", message))
+        // Dropped on every way out, so that a timeout or a given-up attempt leaves nothing
+        // behind, neither the program nor what it started.
+        let group = Group::of(&child);
+        let ended = tokio::time::timeout(time, finish(child, parameters.stdin));
+        tokio::pin!(ended);
+        let mut stopping = false;
+        let ended = loop {
+            tokio::select! {
+                ended = &mut ended => break ended,
+                // Told, not killed: what it still answers within the grace counts.
+                () = context.stop_asked(), if !stopping => {
+                    stopping = true;
+                    group.terminate();
                 }
-            },
-            () = context.stop_asked() => Err(ActionError::stopped()),
+            }
+        };
+        drop(group);
+        match ended {
+            Ok(ended) => {
+                let ended = ended?;
+                if stopping && !ended.status.success() {
+                    return Err(ActionError::stopped());
+                }
+                conclude(&parameters.program, ended)
+            }
+            Err(_) => {
+                let message = format!("'{}' did not end in its time", parameters.program);
+                Err(ActionError::retriable("TIMEOUT", message))
+            }
+        }
+    }
+}
+
+/// The program and everything it started, as one group of processes.
+struct Group {
+    #[cfg(unix)]
+    leader: Option<rustix::process::Pid>,
+}
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        #[cfg(unix)]
+        let leader = child
+            .id()
+            .and_then(|id| rustix::process::Pid::from_raw(id.cast_signed()));
+        #[cfg(not(unix))]
+        let _ = child;
+        Self {
+            #[cfg(unix)]
+            leader,
+        }
+    }
+
+    /// Asks all of them to end.
+    fn terminate(&self) {
+        #[cfg(unix)]
+        if let Some(leader) = self.leader {
+            // Nobody left to ask is as good.
+            let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::TERM);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        #[cfg(unix)]
+        if let Some(leader) = self.leader {
+            let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
         }
     }
 }
 
 fn spawn(context: &Context, parameters: &Parameters) -> Result<Child, ActionError> {
-    Command::new(&parameters.program)
+    let mut command = Command::new(&parameters.program);
+    // Whoever runs us may hold secrets in its environment; a program gets those it is given.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("WINDLASS_SECRET_") || text == "WINDLASS_TOKEN" {
+            command.env_remove(&name);
+        }
+    }
+    #[cfg(unix)]
+    command.process_group(0);
+    command
         .args(&parameters.args)
         .envs(&parameters.env)
         .env("WINDLASS_RUN_ID", context.run.to_string())

@@ -19,6 +19,26 @@ use windlass_store::{Catalogue as _, MemoryStore, NewDefinition};
 
 /// Runs one node and gives its entry of the execution.
 async fn run_node(action: &str, parameters: Value, allow: &[&str]) -> Value {
+    let (node, _) = run_with_secret(action, parameters, allow, "").await;
+    node
+}
+
+/// One secret, called X.
+struct OneSecret(String);
+
+impl windlass_engine::SecretSource for OneSecret {
+    fn secret(&self, name: &str) -> Option<String> {
+        (name == "X").then(|| self.0.clone())
+    }
+}
+
+/// Runs one node; its entry of the execution, and everything that was recorded as text.
+async fn run_with_secret(
+    action: &str,
+    parameters: Value,
+    allow: &[&str],
+    secret: &str,
+) -> (Value, String) {
     let definition = json!({
         "id": "one",
         "nodes": [{ "id": "n", "actionType": action, "parameters": parameters }],
@@ -42,7 +62,11 @@ async fn run_node(action: &str, parameters: Value, allow: &[&str]) -> Value {
         http_allowed: Allowed::parse(allow).unwrap(),
         exec: true,
     });
-    let engine = Engine::new(Arc::new(store.clone()), registry, Default::default());
+    let options = windlass_engine::Options {
+        secrets: Arc::new(OneSecret(secret.to_owned())),
+        ..Default::default()
+    };
+    let engine = Engine::new(Arc::new(store.clone()), registry, options);
     let request = StartRequest::new(Arc::new(plan), published.version, digest);
     let started = engine.start(&request).await.unwrap();
     engine.wait(started.run).await.unwrap();
@@ -51,7 +75,12 @@ async fn run_node(action: &str, parameters: Value, allow: &[&str]) -> Value {
     view::write(&store, &plans, started.run, &Default::default(), &mut json).unwrap();
     engine.shutdown().await;
     let execution: Value = serde_json::from_slice(&json).unwrap();
-    execution["nodes"]["n"].clone()
+    let records = windlass_store::Store::read(&store, started.run, 1, usize::MAX).unwrap();
+    let recorded = records
+        .iter()
+        .map(|record| String::from_utf8_lossy(&record.bytes).into_owned())
+        .collect();
+    (execution["nodes"]["n"].clone(), recorded)
 }
 
 /// Answers every connection with the same bytes, and hands out what was asked.
@@ -201,4 +230,63 @@ async fn script_outputs_the_value_of_a_bare_expression() {
     let parameters = json!({ "expression": "[1, 2, 3].map(n => ({ n })).filter(x => x.n > 1)" });
     let node = run_node("core.script", parameters, &[]).await;
     assert_eq!(node["output"], json!([{ "n": 2 }, { "n": 3 }]), "{node}");
+}
+
+#[tokio::test]
+async fn secrets_are_used_and_never_recorded() {
+    let secret = "pa\"ss\\wörd-7";
+    for (action, parameters, status) in [
+        (
+            "core.echo",
+            json!({ "a": "{{ secrets.X }}", "b": "x {{ secrets.X }}" }),
+            "Succeeded",
+        ),
+        (
+            "core.echo",
+            json!({ "a": "{{ secrets.X.split('-')[1].padStart(3) }}" }),
+            "Succeeded",
+        ),
+        (
+            "core.echo",
+            json!({ "a": "{{ duration(secrets.X) }}" }),
+            "Failed",
+        ),
+        (
+            "core.fail",
+            json!({ "code": "{{ secrets.X }}", "message": "{{ secrets.X }}" }),
+            "Failed",
+        ),
+        (
+            "core.exec",
+            json!({ "program": "cat", "stdin": { "s": "{{ secrets.X }}" } }),
+            "Succeeded",
+        ),
+    ] {
+        let (node, recorded) = run_with_secret(action, parameters, &[], secret).await;
+        assert_eq!(node["status"], status, "{node}");
+        for form in ["wörd-7", "w\\u00f6rd-7", "ss\\\\w"] {
+            assert!(!recorded.contains(form), "{form} in {recorded}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_cleaned_of_secrets_stays_json() {
+    let parameters = json!({ "port": "{{ secrets.X }}", "5432": 5432, "other": 15432 });
+    let (node, _) = run_with_secret("core.echo", parameters, &[], "5432").await;
+    let expected = json!({ "port": "[redacted]", "5432": "[redacted]", "other": 15432 });
+    assert_eq!(node["output"], expected);
+}
+
+#[tokio::test]
+async fn a_program_does_not_outlive_its_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = folder.path().join("mark");
+    let line = format!("(sleep 1; touch {}) & wait", mark.display());
+    let parameters = json!({ "program": "sh", "args": ["-c", line], "timeoutMs": 100 });
+    let node = run_node("core.exec", parameters, &[]).await;
+    assert_eq!(node["error"]["code"], "TIMEOUT", "{node}");
+    // Long enough for what was left behind to have done its work.
+    tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
+    assert!(!mark.exists());
 }

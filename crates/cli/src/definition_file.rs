@@ -31,14 +31,33 @@ pub(crate) fn check<'a>(name: &str, text: &'a [u8]) -> Result<Parsed<'a>, Vec<Pr
         ..Options::default()
     };
     let parsed = definition::parse(&Source::new(name, text), &options)?;
-    match Plan::check_support(&parsed.definition) {
-        Ok(()) => Ok(parsed),
-        Err(error) => {
-            let mut problems = vec![unbuilt(name, text, &parsed, &error)];
-            problems.extend(parsed.warnings);
-            Err(problems)
-        }
+    let unsupported = Plan::check_support(&parsed.definition).err();
+    let unsupported = unsupported.map(|error| unbuilt(name, text, &parsed, &error));
+    let schema = unusable_schema(name, text, &parsed);
+    let mut problems: Vec<Problem> = schema.into_iter().chain(unsupported).collect();
+    if problems.is_empty() {
+        return Ok(parsed);
     }
+    problems.extend(parsed.warnings);
+    Err(problems)
+}
+
+/// A schema that no trigger could be checked against is found before there is one.
+fn unusable_schema(name: &str, text: &[u8], parsed: &Parsed<'_>) -> Option<Problem> {
+    let schema = parsed.definition.trigger_schema.as_ref()?;
+    let reason = windlass_engine::check_schema(schema.get()).err()?;
+    let (line, column, length) = locate(text, None, Some("triggerSchema"));
+    Some(Problem {
+        code: "INVALID_SCHEMA",
+        severity: Severity::Error,
+        message: format!("the triggerSchema is not a usable JSON Schema: {reason}"),
+        pointer: "/triggerSchema".to_owned(),
+        line,
+        column,
+        length,
+        suggestion: None,
+        file: name.to_owned(),
+    })
 }
 
 /// Checks a definition's text; problems and warnings go to stderr.

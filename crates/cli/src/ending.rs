@@ -90,7 +90,7 @@ fn summary(session: &Session, run: &Run) -> String {
 fn reason(session: &Session, run: &Run, node: u32) -> Option<String> {
     let text = session.values().read(run.id(), &run.value(node)?).ok()?;
     let failure: NodeFailure = serde_json::from_str(&text).ok()?;
-    Some(format!("{}: {}", failure.code, one_line(&failure.message)))
+    Some(one_line(&format!("{}: {}", failure.code, failure.message)))
 }
 
 /// The run's output, indented, if there is one to speak of.
@@ -107,7 +107,8 @@ fn result(session: &Session, run: &Run) -> Result<Option<String>, Failure> {
     Ok(serde_json::to_string_pretty(&value).ok())
 }
 
-fn one_line(text: &str) -> String {
+/// The text on one line, without what a terminal would obey.
+pub(crate) fn one_line(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()

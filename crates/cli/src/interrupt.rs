@@ -12,6 +12,10 @@ pub(crate) struct Interrupt {
     asked: watch::Receiver<bool>,
 }
 
+/// The signal for a file past its size limit, on Linux.
+#[cfg(target_os = "linux")]
+const SIGXFSZ: i32 = 25;
+
 impl Interrupt {
     /// Listens from now on. It must be called inside a tokio runtime.
     pub(crate) fn listen() -> Result<Self, Failure> {
@@ -22,6 +26,10 @@ impl Interrupt {
         let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(cannot)?;
         let mut hang_up = signal(SignalKind::hangup()).map_err(cannot)?;
+        // A write past the file-size limit is an error to be told, not the end: listening
+        // to its signal is what keeps it from being so.
+        #[cfg(target_os = "linux")]
+        drop(signal(SignalKind::from_raw(SIGXFSZ)).map_err(cannot)?);
         let (ask, asked) = watch::channel(false);
         tokio::spawn(async move {
             loop {

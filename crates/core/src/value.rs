@@ -11,6 +11,44 @@ use crate::id::Digest;
 /// Values up to this size stand in the log; larger ones are blobs.
 pub const INLINE_BYTES: usize = 4096;
 
+/// How deeply values may be nested.
+pub const MAX_NESTING: usize = 64;
+
+/// How deeply a JSON text is nested, by one look at its bytes.
+pub fn nesting(json: &str) -> usize {
+    let (mut depth, mut deepest, mut in_text, mut escaped) = (0usize, 0, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_text => escaped = true,
+            b'"' => in_text = !in_text,
+            b'{' | b'[' if !in_text => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' if !in_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+/// JSON without the spaces between its parts, and otherwise letter for letter.
+pub(crate) fn compact(json: &str) -> String {
+    let (mut text, mut in_text, mut escaped) = (String::with_capacity(json.len()), false, false);
+    for letter in json.chars() {
+        match letter {
+            _ if escaped => escaped = false,
+            '\\' if in_text => escaped = true,
+            '"' => in_text = !in_text,
+            ' ' | '\t' | '\n' | '\r' if !in_text => continue,
+            _ => {}
+        }
+        text.push(letter);
+    }
+    text
+}
+
 /// JSON text with its digest.
 #[derive(Clone, Debug)]
 pub struct Payload {
@@ -119,5 +157,23 @@ impl ValueRef {
     /// Whether the value is a blob.
     pub fn is_blob(&self) -> bool {
         self.record == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nesting_counts_brackets_outside_of_texts() {
+        assert_eq!(nesting("1"), 0);
+        assert_eq!(nesting(r#"{"a":[1,"[[ \" [["],"b":{}}"#), 2);
+        assert_eq!(nesting(&"[".repeat(65)), 65);
+    }
+
+    #[test]
+    fn compact_removes_only_spaces_between_parts() {
+        let text = "{ \"a b\" :\t[ 1.0 ,\n \"c \\\" d\" ] }";
+        assert_eq!(compact(text), r#"{"a b":[1.0,"c \" d"]}"#);
     }
 }

@@ -26,7 +26,7 @@ pub use engine::{CommandError, Engine, Recovery};
 pub use load::{LoadError, LoadedRun, load_run};
 pub use options::{NoSecrets, Observer, Options, SecretSource};
 pub use plans::Plans;
-pub use start::{Begin, StartError, StartRequest, Started, check_trigger};
+pub use start::{Begin, StartError, StartRequest, Started, check_schema, check_trigger};
 pub use values::ValueReader;
 
 /// Everything an engine needs of a backend.

@@ -57,7 +57,11 @@ pub(crate) fn render(
                 Failure::permanent(error.code, format!("parameters{place}: {}", error.message))
             })
     };
-    let text: Arc<str> = rendered(&inputs)?.into();
+    let text = rendered(&inputs).map_err(|failure| Failure {
+        message: scrub_text(&failure.message, &used).into(),
+        ..failure
+    })?;
+    let text: Arc<str> = text.into();
     let recorded = if used.is_empty() {
         Arc::clone(&text)
     } else {
@@ -66,8 +70,12 @@ pub(crate) fn render(
                 *input = Some(Value::String(REDACTED.to_owned()));
             }
         }
-        // An expression may compute with a secret, so its letters are removed as well.
-        scrub(&rendered(&inputs)?, &used).into()
+        // An expression may compute with a secret, so its letters are removed as well; one
+        // that cannot be computed without it is not recorded at all.
+        match rendered(&inputs) {
+            Ok(text) => scrub(&text, &used).into(),
+            Err(_) => format!("\"{REDACTED}\"").into(),
+        }
     };
     Ok(Rendered {
         text,
@@ -76,18 +84,97 @@ pub(crate) fn render(
     })
 }
 
-/// Removes every secret from JSON text.
+/// Removes every secret from the values of a JSON text. Keys stay, and it stays JSON:
+/// a number or truth value that says a secret becomes the text that stands for it.
 pub(crate) fn scrub(text: &str, secrets: &[String]) -> String {
-    let mut clean = text.to_owned();
-    for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
-        clean = clean.replace(secret.as_str(), REDACTED);
-        let quoted = Value::String(secret.clone()).to_string();
-        let escaped = &quoted[1..quoted.len() - 1];
-        if escaped != secret {
-            clean = clean.replace(escaped, REDACTED);
+    match serde_json::from_str::<Value>(text) {
+        Ok(mut value) => {
+            scrub_value(&mut value, &Needles::new(secrets));
+            value.to_string()
+        }
+        // Not JSON: nothing of it can be trusted to be clean.
+        Err(_) => format!("\"{REDACTED}\""),
+    }
+}
+
+/// Removes every secret from plain text.
+pub(crate) fn scrub_text(text: &str, secrets: &[String]) -> String {
+    Needles::new(secrets).remove(text)
+}
+
+/// What to look for: each secret as it is, and as programs print it inside JSON, once
+/// and twice escaped, with letters beyond ASCII as they are or as `\u` escapes.
+struct Needles(Vec<String>);
+
+impl Needles {
+    fn new(secrets: &[String]) -> Self {
+        let mut needles = Vec::new();
+        for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
+            let once = escaped(secret);
+            let forms = [
+                secret.clone(),
+                ascii(&once),
+                ascii(&escaped(&once)),
+                escaped(&once),
+                once,
+            ];
+            needles.extend(forms);
+        }
+        // The longest first: a part of one form must not hide the rest of another.
+        needles.sort_by_key(|needle| std::cmp::Reverse(needle.len()));
+        needles.dedup();
+        Self(needles)
+    }
+
+    fn remove(&self, text: &str) -> String {
+        let mut clean = text.to_owned();
+        for needle in &self.0 {
+            if clean.contains(needle.as_str()) {
+                clean = clean.replace(needle.as_str(), REDACTED);
+            }
+        }
+        clean
+    }
+}
+
+fn scrub_value(value: &mut Value, needles: &Needles) {
+    match value {
+        Value::String(text) => *text = needles.remove(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| scrub_value(item, needles)),
+        Value::Object(entries) => {
+            entries
+                .iter_mut()
+                .for_each(|(_, entry)| scrub_value(entry, needles));
+        }
+        Value::Number(_) | Value::Bool(_) => {
+            if needles.0.contains(&value.to_string()) {
+                *value = Value::String(REDACTED.to_owned());
+            }
+        }
+        Value::Null => {}
+    }
+}
+
+/// The inside of a text's JSON form.
+fn escaped(text: &str) -> String {
+    let quoted = Value::String(text.to_owned()).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+/// Letters beyond ASCII as `\u` escapes, as some programs write them.
+fn ascii(text: &str) -> String {
+    let mut written = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter.is_ascii() {
+            written.push(letter);
+        } else {
+            let mut units = [0; 2];
+            for unit in letter.encode_utf16(&mut units) {
+                written.push_str(&format!("\\u{unit:04x}"));
+            }
         }
     }
-    clean
+    written
 }
 
 fn resolve(

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use windlass_core::definition::Json;
 use windlass_core::event::{Queued, RULES};
 use windlass_core::plan::Plan;
-use windlass_core::value::{Payload, Stored};
+use windlass_core::value::{MAX_NESTING, Payload, Stored, nesting};
 use windlass_core::{Digest, RunId};
 use windlass_store::Claim;
 
@@ -208,16 +208,16 @@ pub fn check_trigger(plan: &Plan, trigger: &str) -> Result<(), StartError> {
         return Err(StartError::TriggerTooLarge(trigger.len()));
     }
     let not_json = |error: serde_json::Error| StartError::TriggerNotJson(error.to_string());
+    if nesting(trigger) > MAX_NESTING {
+        let message = format!("it is nested deeper than {MAX_NESTING}");
+        return Err(StartError::TriggerInvalid(vec![(String::new(), message)]));
+    }
+    // Parsed in full: what an expression could not read must not be accepted.
+    let value: serde_json::Value = serde_json::from_str(trigger).map_err(not_json)?;
     let Some(schema) = plan.trigger_schema() else {
-        // Without a schema nothing needs the parsed tree; only the syntax is checked.
-        serde_json::from_str::<serde::de::IgnoredAny>(trigger).map_err(not_json)?;
         return Ok(());
     };
-    let value: serde_json::Value = serde_json::from_str(trigger).map_err(not_json)?;
-    let schema: serde_json::Value = serde_json::from_str(schema)
-        .map_err(|error| StartError::SchemaInvalid(error.to_string()))?;
-    let validator = jsonschema::validator_for(&schema)
-        .map_err(|error| StartError::SchemaInvalid(error.to_string()))?;
+    let validator = validator(schema).map_err(StartError::SchemaInvalid)?;
     let problems: Vec<(String, String)> = validator
         .iter_errors(&value)
         .take(100)
@@ -228,4 +228,18 @@ pub fn check_trigger(plan: &Plan, trigger: &str) -> Result<(), StartError> {
     } else {
         Err(StartError::TriggerInvalid(problems))
     }
+}
+
+/// Checks that a text is a JSON Schema that can be used.
+///
+/// # Errors
+/// Why it cannot.
+pub fn check_schema(schema: &str) -> Result<(), String> {
+    validator(schema).map(drop)
+}
+
+fn validator(schema: &str) -> Result<jsonschema::Validator, String> {
+    let schema: serde_json::Value =
+        serde_json::from_str(schema).map_err(|error| error.to_string())?;
+    jsonschema::validator_for(&schema).map_err(|error| error.to_string())
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use windlass_core::run::{Dispatch, Failure, Outcome, Report};
@@ -14,7 +15,7 @@ use windlass_store::{Blob, crash};
 use crate::Backend;
 use crate::action::{ActionError, Called, Context, Registry};
 use crate::options::Options;
-use crate::render::{Rendered, render, scrub};
+use crate::render::{Rendered, render, scrub, scrub_text};
 use crate::values::ValueReader;
 
 /// Values over this size are stored before they are reported, so that one does not
@@ -102,17 +103,24 @@ impl Workers {
     }
 
     fn conclude(&self, called: Result<Called, ActionError>, rendered: &Rendered) -> Report {
-        let clean = |text: String| match rendered.secrets.as_slice() {
+        let secrets = rendered.secrets.as_slice();
+        let clean = |text: String| match secrets {
             [] => text,
             secrets => scrub(&text, secrets),
         };
+        let clean_text = |text: Box<str>| match secrets {
+            [] => text,
+            secrets => scrub_text(&text, secrets).into(),
+        };
+        let clean_raw =
+            |raw: Box<RawValue>| RawValue::from_string(clean(raw.get().to_owned())).ok();
         match called {
             Ok(called) => {
                 let outcome = match called.output {
                     Some(text) => Outcome::Succeeded(Payload::new(clean(text))),
                     None => Outcome::Skipped,
                 };
-                let meta = called.meta;
+                let meta = called.meta.and_then(clean_raw);
                 Report {
                     meta,
                     resources: called.resources,
@@ -121,12 +129,10 @@ impl Workers {
             }
             Err(error) if error.stopped => self.stopped(),
             Err(error) => {
-                let details = error.details.and_then(|details| {
-                    serde_json::value::RawValue::from_string(clean(details.get().to_owned())).ok()
-                });
+                let details = error.details.and_then(clean_raw);
                 self.report(Outcome::Failed(Failure {
-                    code: error.code,
-                    message: clean(error.message.into()).into(),
+                    code: clean_text(error.code),
+                    message: clean_text(error.message),
                     retriable: error.retriable,
                     details,
                     retry_after_ms: error.retry_after_ms,

@@ -5,6 +5,8 @@
 pub struct Scope {
     values: Vec<Box<str>>,
     tables: Vec<Box<str>>,
+    /// A second name and the first.
+    aliases: Vec<(Box<str>, Box<str>)>,
 }
 
 impl Scope {
@@ -15,6 +17,7 @@ impl Scope {
         Self {
             values: boxed(values),
             tables: boxed(tables),
+            aliases: Vec::new(),
         }
     }
 
@@ -25,6 +28,20 @@ impl Scope {
             self.values.push(name.into());
         }
         self
+    }
+
+    /// Makes one plain root name another name of the same value.
+    #[must_use]
+    pub fn with_alias(mut self, alias: &str, name: &str) -> Self {
+        self = self.with_value(alias);
+        self.aliases.push((alias.into(), name.into()));
+        self
+    }
+
+    /// The name by which a value is asked for.
+    pub(crate) fn first_name<'n>(&'n self, name: &'n str) -> &'n str {
+        let alias = self.aliases.iter().find(|(alias, _)| **alias == *name);
+        alias.map_or(name, |(_, first)| first)
     }
 
     pub(crate) fn has_value(&self, name: &str) -> bool {

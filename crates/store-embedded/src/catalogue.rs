@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use windlass_core::Digest;
 use windlass_store::{DefinitionRow, NewDefinition, Published, WorkflowRow};
 
 use crate::blob;
@@ -48,7 +49,7 @@ pub(crate) fn publish(
             definition.signature.0,
             definition.at.0,
             text,
-            definition_sum(&definition.workflow, version, text).value(),
+            definition_sum(&definition.workflow, version, &definition.signature, text).value(),
         ])?;
     connection
         .prepare_cached(
@@ -89,7 +90,13 @@ pub(crate) fn definition(
     )?;
     let row = statement.query_row(params![workflow, version], |row| {
         let found = definition_row(row, row.get(5)?)?;
-        definition_sum(&found.workflow, found.version, &found.text).check(row, 6)?;
+        definition_sum(
+            &found.workflow,
+            found.version,
+            &found.signature,
+            &found.text,
+        )
+        .check(row, 6)?;
         Ok(found)
     });
     let Some(mut found) = row.optional()? else {
@@ -159,10 +166,11 @@ pub(crate) fn set_enabled(
     Ok(changed == 1)
 }
 
-fn definition_sum(workflow: &str, version: u32, text: &[u8]) -> Sum {
+fn definition_sum(workflow: &str, version: u32, signature: &Digest, text: &[u8]) -> Sum {
     Sum::default()
         .text(workflow)
         .number(version.into())
+        .bytes(&signature.0)
         .bytes(text)
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use windlass_core::{Digest, RunId};
 use windlass_store::{
@@ -117,6 +118,9 @@ impl EmbeddedStore {
     }
 
     fn open_reading(layout: &Layout, holder: Option<Holder>) -> Result<Opened, Error> {
+        if holder.is_some() {
+            wait_for_maker(layout);
+        }
         if !layout.database.exists() {
             return Err(match holder {
                 Some(holder) => Error::Unavailable(format!("{holder} is making it")),
@@ -237,6 +241,17 @@ impl std::fmt::Debug for EmbeddedStore {
             .finish()
     }
 }
+
+/// Whoever holds the lock of a directory without a database is making it right now.
+fn wait_for_maker(layout: &Layout) {
+    let deadline = Instant::now() + MAKING_TAKES;
+    while !layout.database.exists() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// How long making a database may take on a slow disk.
+const MAKING_TAKES: Duration = Duration::from_secs(5);
 
 /// A record up to this size may be committed on its caller's thread: a step or two of a
 /// chain. Where more is under way, the caller has better things to do meanwhile.

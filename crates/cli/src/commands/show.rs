@@ -15,6 +15,7 @@ use windlass_store::Queries as _;
 
 use crate::args::{Include, Show};
 use crate::commands::events::Lines;
+use crate::ending::one_line;
 use crate::exit::{Exit, Failure};
 use crate::moment::{ago, duration, now, readable};
 use crate::output::closed_pipe;
@@ -356,7 +357,7 @@ pub(crate) fn error_of(
     };
     let text = session.values().read(run.id(), &value)?;
     let error: Value = serde_json::from_str(&text).unwrap_or_default();
-    Ok(Some(error_text(&error)))
+    Ok(Some(one_line(&error_text(&error))))
 }
 
 fn error_text(error: &Value) -> String {

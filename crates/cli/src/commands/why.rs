@@ -11,6 +11,7 @@ use windlass_engine::view::{self, Counts, Overview};
 
 use crate::args::Why;
 use crate::commands::show::{error_of, names, node as find_node, summary};
+use crate::ending::one_line;
 use crate::exit::{Exit, Failure};
 use crate::moment::{ago, now, readable};
 use crate::paint::{node_glyph, node_style, paint};
@@ -150,7 +151,8 @@ impl Reasons<'_> {
             }
             RunStatus::Failed => {
                 let error = run.finished().and_then(|finished| finished.error.as_ref());
-                let error = error.map(|error| format!("{}: {}", error.code, error.message));
+                let error =
+                    error.map(|error| one_line(&format!("{}: {}", error.code, error.message)));
                 format!("The run failed: {}.", error.unwrap_or_default())
             }
             RunStatus::Cancelled => format!("The run was cancelled{}.", self.hand()),

@@ -52,7 +52,7 @@ pub const RESERVED: &[&str] = &[
     "function",
 ];
 
-const COMMON: [&str; 6] = ["trigger", "$", "vars", "run", "now", "uuid"];
+const COMMON: [&str; 5] = ["trigger", "vars", "run", "now", "uuid"];
 
 /// The names that the loops around a place add.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -86,7 +86,7 @@ impl BodyNames {
         let mut values = COMMON.to_vec();
         values.extend(self.names.iter().map(|name| &**name));
         values.extend(more);
-        Scope::new(&values, tables)
+        Scope::new(&values, tables).with_alias("$", "trigger")
     }
 }
 
@@ -127,5 +127,5 @@ pub fn loop_condition(names: &BodyNames) -> Scope {
 
 /// `concurrency.key`: what is known before a run starts.
 pub fn concurrency_key() -> Scope {
-    Scope::new(&["trigger", "$", "vars", "run"], &[])
+    Scope::new(&["trigger", "vars", "run"], &[]).with_alias("$", "trigger")
 }

@@ -12,6 +12,7 @@ use super::{
     Edge, EdgeIndex, EdgeKind, NO_CONDITION, Node, NodeIndex, Parameters, Plan, Rare, Switch,
 };
 use crate::definition::{self, Definition, ExecutionMode, Join, Json, When, scope};
+use crate::value::compact;
 
 /// Why a definition could not become a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -401,7 +402,8 @@ fn build_node(
         && rare.switch.is_none();
     let parameters = match (&*action, node.parameters) {
         ("core.script", Some(text)) => Some(script_parameters(&text)),
-        (_, Some(text)) => Some(text.into()),
+        // Compact, so that an output's digest says what it holds and not how it was typed.
+        (_, Some(text)) => Some(compact(text.get()).into()),
         (_, None) => None,
     };
     Ok(Node {

@@ -85,20 +85,28 @@ impl Attempts<'_, '_> {
             if !run.is_open(node, open.attempt) {
                 continue;
             }
-            self.separator.next(self.view, self.out)?;
-            self.head(
-                run.plan().id(node),
-                open.attempt,
-                NodeStatus::Running.as_str(),
-            )?;
-            let out = &mut *self.out;
-            out.write_all(b",\"parameters\":null,\"output\":null,\"error\":null")?;
-            moment(out, "startedAt", Some(open.started))?;
-            moment(out, "endedAt", None)?;
-            field(out, "worker", &open.worker)?;
-            field(out, "idempotencyKey", &run.idempotency_key(node))?;
-            out.write_all(b",\"meta\":null}")?;
+            self.write_unended(run, node, &open, NodeStatus::Running, None)?;
         }
+        Ok(())
+    }
+
+    fn write_unended(
+        &mut self,
+        run: &Run,
+        node: NodeIndex,
+        open: &Open,
+        status: NodeStatus,
+        ended: Option<Millis>,
+    ) -> Result<(), Error> {
+        self.separator.next(self.view, self.out)?;
+        self.head(run.plan().id(node), open.attempt, status.as_str())?;
+        let out = &mut *self.out;
+        out.write_all(b",\"parameters\":null,\"output\":null,\"error\":null")?;
+        moment(out, "startedAt", Some(open.started))?;
+        moment(out, "endedAt", ended)?;
+        field(out, "worker", &open.worker)?;
+        field(out, "idempotencyKey", &run.idempotency_key(node))?;
+        out.write_all(b",\"meta\":null}")?;
         Ok(())
     }
 
@@ -136,13 +144,21 @@ impl Visitor for Attempts<'_, '_> {
         Ok(())
     }
 
+    /// An attempt that was let go has no end of its own in the log.
     fn after(
         &mut self,
-        _run: &Run,
+        run: &Run,
         _event: &Event,
-        _place: Place,
-        _changes: &[Change],
+        place: Place,
+        changes: &[Change],
     ) -> Result<(), Error> {
+        for change in changes {
+            if let Change::Ended(node, NodeStatus::Cancelled) = change
+                && let Some(open) = self.open.remove(node)
+            {
+                self.write_unended(run, *node, &open, NodeStatus::Cancelled, Some(place.at))?;
+            }
+        }
         Ok(())
     }
 }

@@ -45,6 +45,7 @@ impl Checker<'_> {
             return Some(Kind::Local(slot));
         }
         let known = self.scope.has_value(name);
+        let name = self.scope.first_name(name);
         known.then(|| Kind::Input(self.references.slot(Reference::Value(name.into()), start)))
     }
 

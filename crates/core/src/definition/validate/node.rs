@@ -118,6 +118,22 @@ impl<'d> Validator<'d, '_> {
         }
     }
 
+    /// `core.script` takes a bare expression, unless it is a template already.
+    fn script(&mut self, level: &Level<'d, '_>, moment: Moment, json: &'d str, path: &Path<'_>) {
+        #[derive(serde::Deserialize)]
+        struct Script<'a> {
+            #[serde(borrow)]
+            expression: &'a str,
+        }
+        // A text with escapes is not borrowed; it is compiled when the node runs.
+        if let Ok(Script { expression }) = serde_json::from_str::<Script<'d>>(json)
+            && !expression.contains("{{")
+        {
+            let path = path.key("expression");
+            self.expression(level, moment, Site::Parameters, expression, &path);
+        }
+    }
+
     /// What every kind of node may have.
     fn around(&mut self, level: &Level<'d, '_>, at: usize, node: &'d Node, path: &Path<'_>) {
         let before = Moment::Before(at);
@@ -125,6 +141,9 @@ impl<'d> Validator<'d, '_> {
         if let Some(parameters) = &node.parameters {
             let path = path.key("parameters");
             self.template(level, before, Site::Parameters, parameters.get(), &path);
+            if node.action_type.as_deref() == Some("core.script") {
+                self.script(level, before, parameters.get(), &path);
+            }
         }
         for (number, edge) in node.edges.iter().enumerate() {
             if let Some(condition) = &edge.condition {

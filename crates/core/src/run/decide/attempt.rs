@@ -12,7 +12,7 @@ use crate::plan::NodeIndex;
 use crate::run::environment::Place;
 use crate::run::{Run, retry};
 use crate::status::NodeStatus;
-use crate::value::{Payload, Stored, ValueRef};
+use crate::value::{MAX_NESTING, Payload, Stored, ValueRef, nesting};
 
 impl Run {
     pub(super) fn want_for_attempt(&self, node: NodeIndex, wants: &mut Vec<ValueRef>) {
@@ -164,6 +164,10 @@ impl Run {
                 "the output has {size} bytes; a node's output may have {OUTPUT_LIMIT_BYTES}"
             );
             return Err(Failure::permanent("OUTPUT_LIMIT", message));
+        }
+        if nesting(output.text()) > MAX_NESTING {
+            let message = format!("the output is nested deeper than {MAX_NESTING}");
+            return Err(Failure::permanent("NESTING_LIMIT", message));
         }
         if self.output_bytes + size as u64 > RUN_OUTPUTS_LIMIT_BYTES {
             let message = format!(
