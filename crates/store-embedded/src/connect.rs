@@ -183,7 +183,7 @@ fn open_writer(layout: &Layout, durable: bool) -> Result<(Connection, Journal), 
          PRAGMA fullfsync = ON;
          PRAGMA checkpoint_fullfsync = ON;
          PRAGMA wal_autocheckpoint = 0;
-         PRAGMA cache_size = -8192;",
+         PRAGMA cache_size = -4096;",
         if durable { "FULL" } else { "OFF" }
     ))?;
     let mode: String = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
