@@ -63,6 +63,9 @@ const STEPS: &[Step] = &[
 pub(crate) fn run(root: &Path, quick: bool) -> Result<()> {
     let begun = Instant::now();
     ensure_nextest(root)?;
+    for (program, package) in PROGRAMS {
+        ensure_program(program, package)?;
+    }
     for step in STEPS.iter().filter(|step| !(quick && step.slow)) {
         timed(step.heading, || cargo(root, step.arguments))?;
     }
@@ -117,6 +120,28 @@ fn ensure_nextest(root: &Path) -> Result<()> {
     }
     timed("install cargo-nextest", || {
         cargo(root, &["install", "cargo-nextest", "--locked"])
+    })
+}
+
+/// Programs that tests start, with the Debian packages that hold them.
+const PROGRAMS: [(&str, &str); 2] = [("node", "nodejs"), ("strace", "strace")];
+
+/// Installs a program that tests need, on machines that lack it.
+fn ensure_program(program: &str, package: &str) -> Result<()> {
+    let succeeds = |command: &mut Command| {
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    if succeeds(Command::new(program).arg("--version")) {
+        return Ok(());
+    }
+    timed(&format!("install {package}"), || {
+        let installed = succeeds(Command::new("apt-get").args(["update", "-qq"]))
+            && succeeds(Command::new("apt-get").args(["install", "-y", "-qq", package]));
+        if !installed {
+            bail!("the tests need '{program}'; install it (on Debian: apt-get install {package})");
+        }
+        Ok(())
     })
 }
 
