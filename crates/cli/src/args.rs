@@ -140,7 +140,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "SECONDS")]
     pub(crate) wait: Option<f64>,
     /// How many actions run at once
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_parallel: Option<u32>,
     /// No live progress
     #[arg(long, short)]
