@@ -207,7 +207,7 @@ pub(crate) fn open_reader(database: &Path) -> Result<Connection, Fault> {
 fn settings(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     connection.busy_timeout(Duration::from_secs(5))?;
-    // The log stays as it is, grown: the next session goes on in it.
+    // The log stays as it is, grown: the next process goes on in it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.execute_batch("PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF;")
 }

@@ -26,7 +26,7 @@ const CHECKPOINT_BYTES: u64 = 16 << 20;
 /// How much further the log may get before the next try, if a reader held up the last.
 const CHECKPOINT_STEP: u64 = 4 << 20;
 
-/// The log is grown ahead once a session made this many commits: a command that runs
+/// The log is grown ahead once a process made this many commits: a command that runs
 /// one small workflow and ends should not pay for it.
 const COMMITS_BEFORE_GROWTH: u64 = 32;
 
@@ -35,7 +35,7 @@ const ROOM: u64 = 128 << 10;
 
 const FIRST_GROWTH: u64 = 1 << 20;
 
-/// The state of the write-ahead log in this session.
+/// The state of the write-ahead log in this process.
 pub(crate) struct Journal {
     path: PathBuf,
     /// Frames in the log after the last commit, as SQLite reports them.

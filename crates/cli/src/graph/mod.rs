@@ -21,6 +21,8 @@ use windlass_core::NodeStatus;
 use windlass_core::definition::{Definition, Node, When};
 use windlass_core::routing::EdgeState;
 
+use crate::paint::node_glyph as glyph;
+
 /// What is drawn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Graph {
@@ -309,21 +311,6 @@ impl Edges<'_> {
             !plain || seen.insert((edge.from, edge.to))
         });
         self.list
-    }
-}
-
-/// One character for each status, for places without colour.
-fn glyph(status: NodeStatus) -> &'static str {
-    match status {
-        NodeStatus::Pending => "○",
-        NodeStatus::Queued => "◌",
-        NodeStatus::Running => "◐",
-        NodeStatus::Waiting => "◷",
-        NodeStatus::Succeeded => "✓",
-        NodeStatus::Failed => "✗",
-        NodeStatus::Skipped => "↷",
-        NodeStatus::Blocked => "⊘",
-        NodeStatus::Cancelled => "■",
     }
 }
 
