@@ -73,8 +73,9 @@ fn an_output_nested_past_the_limit_fails_its_node() {
 
 #[test]
 fn the_dollar_is_the_trigger() {
-    let definition = r#"{"id":"flow","output":"{{ $ === trigger }}","nodes":[
-        {"id":"a","actionType":"core.echo"}]}"#;
+    // In parameters, where a worker reads each name on its own.
+    let definition = r#"{"id":"flow","nodes":[
+        {"id":"a","actionType":"core.script","parameters":{"expression":"$ === trigger"}}]}"#;
     let output = run(definition, &["--trigger", "{}"]);
     let execution: Value = serde_json::from_slice(&output.stdout).expect("an execution");
     assert_eq!(execution["output"], true);
