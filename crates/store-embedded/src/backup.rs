@@ -15,13 +15,16 @@ use sha2::{Digest as _, Sha256};
 use windlass_core::Digest;
 use windlass_store::{Error, Store as _, crash};
 
-use crate::blob::{sync_directory, sync_failed};
 use crate::connect::{self, DATABASE, Layout};
 use crate::error::{Fault, from_io};
+use crate::files::{sync_directory, sync_failed};
 use crate::wal::{PAGE, Scan};
 use crate::{EmbeddedStore, blob, codec};
 
 const MAGIC: &[u8; 16] = b"windlass-backup1";
+
+/// The length of the content of the entry that ends it.
+const END: u64 = 32;
 
 /// Pages copied between reports of progress.
 const STEP: i32 = 1024;
@@ -202,7 +205,7 @@ impl Container<BufWriter<File>> {
     }
 
     fn end(mut self) -> io::Result<File> {
-        self.header("", 32)?;
+        self.header("", END)?;
         let digest: [u8; 32] = self.digests.finalize().into();
         self.out.write_all(&digest)?;
         self.out
@@ -229,6 +232,9 @@ fn unpack(file: &Path, directory: &Path) -> Result<(), Error> {
     loop {
         let (name, length) = read_header(&mut source).map_err(cut)?;
         if name.is_empty() {
+            if length != END {
+                return Err(refused(file, "it does not end where it says"));
+            }
             break;
         }
         let path = entry_path(directory, &name, count == 0)
