@@ -21,6 +21,7 @@ pub fn row(run: &Run) -> RunRow {
         started_at: run.started_at(),
         ended_at: run.ended_at(),
         wake_at: None,
+        asleep: false,
         error_code: error.map(|error| error.code.clone()),
         parent: queued.parent.as_ref().map(|parent| parent.execution_id),
     }

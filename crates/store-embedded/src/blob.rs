@@ -3,16 +3,15 @@
 //! A large value's file is durable before the row that names it, so a row without a file
 //! is damage, and a file without a row is litter that a crash left.
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::{Connection, OptionalExtension};
 use windlass_core::Digest;
-use windlass_store::{Blob, Damage, Error, crash};
+use windlass_store::{Blob, Damage, Error};
 
 use crate::error::{Fault, from_io};
+use crate::files;
 
 /// The directory of large values, in the data directory.
 pub(crate) const DIRECTORY: &str = "blobs";
@@ -82,53 +81,7 @@ pub(crate) fn file(directory: &Path, digest: &Digest) -> PathBuf {
 
 /// Writes a large value so that after a crash it is there whole, or not at all.
 pub(crate) fn write_file(directory: &Path, blob: &Blob, durable: bool) -> Result<(), Error> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
     let path = file(directory, &blob.digest);
-    let Some(parent) = path.parent() else {
-        return Err(Error::Unavailable("a value has no directory".into()));
-    };
-    if !parent.is_dir() {
-        fs::create_dir_all(parent).map_err(|error| from_io(parent, &error))?;
-        if durable {
-            sync_directory(directory)?;
-            sync_directory(&directory.join(DIRECTORY))?;
-        }
-    }
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let temporary = parent.join(format!(".{}.{count}", std::process::id()));
-    let written = write_synced(&temporary, &blob.bytes, durable)
-        .inspect(|()| crash::point("after-blob-write"))
-        .and_then(|()| fs::rename(&temporary, &path).map_err(|error| from_io(&path, &error)));
-    crash::point("after-blob-rename");
-    if let Err(error) = written {
-        let _ = fs::remove_file(&temporary);
-        return Err(error);
-    }
-    if durable {
-        sync_directory(parent)
-    } else {
-        Ok(())
-    }
-}
-
-fn write_synced(path: &Path, bytes: &[u8], durable: bool) -> Result<(), Error> {
-    let mut file = File::create(path).map_err(|error| from_io(path, &error))?;
-    file.write_all(bytes)
-        .map_err(|error| from_io(path, &error))?;
-    if durable {
-        file.sync_all().map_err(|error| sync_failed(path, &error))?;
-    }
-    Ok(())
-}
-
-/// Makes the names in a directory durable.
-pub(crate) fn sync_directory(path: &Path) -> Result<(), Error> {
-    let directory = File::open(path).map_err(|error| from_io(path, &error))?;
-    directory
-        .sync_all()
-        .map_err(|error| sync_failed(path, &error))
-}
-
-pub(crate) fn sync_failed(path: &Path, error: &std::io::Error) -> Error {
-    Error::Fatal(format!("a sync of {} failed: {error}", path.display()))
+    let points = ["after-blob-write", "after-blob-rename"];
+    files::write(directory, &path, &[&blob.bytes], durable, points)
 }

@@ -8,7 +8,10 @@ use windlass_core::{Digest, RunId};
 use windlass_store::{Damage, Error};
 
 use crate::error::Fault;
-use crate::{EmbeddedStore, blob, catalogue, claim, codec, error, inbox, log, query};
+use crate::{
+    EmbeddedStore, blob, catalogue, checkpoint, claim, codec, error, inbox, log, query, read,
+    segment,
+};
 
 /// Records read at once while a chain is walked.
 const PAGE_BYTES: usize = 4 << 20;
@@ -122,6 +125,7 @@ impl Check<'_> {
             row.map(drop),
             query::resources(connection, run).map(drop),
             inbox::items(connection, run).map(drop),
+            checkpoint::check(connection, self.store.directory(), run),
         ];
         for part in parts {
             self.note(part.map_err(|fault| fault.about(run).into()))?;
@@ -132,7 +136,7 @@ impl Check<'_> {
     fn log(&self, run: RunId) -> Result<(), Fault> {
         let mut from = 1;
         loop {
-            let page = log::read(self.connection, run, from, PAGE_BYTES)?;
+            let page = read::read(self.connection, run, from, PAGE_BYTES, None)?;
             let Some(last) = page.last() else {
                 return Ok(());
             };
@@ -145,7 +149,7 @@ impl Check<'_> {
         let transaction = self.connection.unchecked_transaction()?;
         let count = |sql: &str| transaction.query_row(sql, [], |row| row.get::<_, i64>(0));
         let expected = count("SELECT coalesce(sum(sequence), 0) FROM run")?;
-        let stored = count("SELECT count(*) FROM record")?;
+        let stored = count("SELECT count(*) FROM record")? + segment::count(&transaction)?;
         if stored != expected {
             let reason = format!("{stored} records are stored, the heads name {expected}");
             return Err(error::damage(reason).into());

@@ -74,6 +74,10 @@ pub(crate) fn run_id(row: &Row<'_>, at: usize) -> rusqlite::Result<RunId> {
     row.get(at).map(RunId::from_bytes)
 }
 
+pub(crate) fn optional_run(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<RunId>> {
+    Ok(row.get::<_, Option<[u8; 16]>>(at)?.map(RunId::from_bytes))
+}
+
 pub(crate) fn digest(row: &Row<'_>, at: usize) -> rusqlite::Result<Digest> {
     row.get(at).map(Digest)
 }
@@ -173,12 +177,13 @@ pub(crate) fn run_sum(row: &RunRow) -> Sum {
     for (key, value) in &row.labels {
         sum = sum.text(key).text(value);
     }
-    sum
+    // Rows from before there was this column keep their checksum.
+    if row.asleep { sum.number(1) } else { sum }
 }
 
 /// The columns that [`run_row`] reads.
 pub(crate) const RUN_COLUMNS: &str = "run.run, status, version, priority, created_at, started_at, \
-     ended_at, wake_at, tenant, workflow, request_id, error_code, parent, labels, sum";
+     ended_at, wake_at, tenant, workflow, request_id, error_code, parent, labels, sum, asleep";
 
 pub(crate) fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
     let decoded = RunRow {
@@ -194,8 +199,9 @@ pub(crate) fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         workflow: row.get(9)?,
         request_id: row.get(10)?,
         error_code: row.get(11)?,
-        parent: row.get::<_, Option<[u8; 16]>>(12)?.map(RunId::from_bytes),
+        parent: optional_run(row, 12)?,
         labels: labels(row, 13)?,
+        asleep: row.get(15)?,
     };
     run_sum(&decoded).check(row, 14)?;
     Ok(decoded)
@@ -209,6 +215,8 @@ pub(crate) fn indexed(row: &RunRow) -> Indexed {
         tenant: row.tenant.clone(),
         workflow: row.workflow.clone(),
         labels: row.labels.clone(),
+        asleep: row.asleep,
+        parent: row.parent,
     }
 }
 
@@ -219,6 +227,8 @@ impl Indexed {
             && self.workflow == row.workflow
             && self.tenant == row.tenant
             && self.labels == row.labels
+            && self.asleep == row.asleep
+            && self.parent == row.parent
     }
 }
 
@@ -229,4 +239,6 @@ pub(crate) struct Indexed {
     pub(crate) tenant: Option<Box<str>>,
     pub(crate) workflow: Box<str>,
     pub(crate) labels: Labels,
+    pub(crate) asleep: bool,
+    pub(crate) parent: Option<RunId>,
 }

@@ -9,10 +9,11 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use windlass_store::{Error, crash};
 
-use crate::blob::{sync_directory, sync_failed};
 use crate::error::{Fault, damaged_file, from_io, from_sqlite};
+use crate::files::{sync_directory, sync_failed};
 use crate::journal::Journal;
-use crate::wal::{PAGE, Scan};
+use crate::migrate;
+use crate::wal::{self, PAGE, Scan};
 use crate::writer::Handle;
 
 /// The database's file name, which is also how damage in it is named.
@@ -22,14 +23,14 @@ const DATABASE_LOG: &str = "windlass.db-wal";
 /// "Wndl", at a fixed place in the file's header.
 pub(crate) const APPLICATION_ID: u32 = 0x576e_646c;
 /// Counts changes of `schema.sql`.
-pub(crate) const SCHEMA_VERSION: u32 = 1;
+pub(crate) const SCHEMA_VERSION: u32 = 2;
 
 /// A log longer than this is copied into the database by the writer as its first work, so
 /// that opening it the next time reads little. Reading need not wait for it.
 const CHECKPOINT_FRAMES_AT_OPEN: u64 = 1024;
 
 /// Prepared statements a connection keeps; there are fewer than this.
-const STATEMENTS: usize = 64;
+const STATEMENTS: usize = 96;
 
 /// The files of a data directory.
 pub(crate) struct Layout {
@@ -174,6 +175,16 @@ pub(crate) fn start_writer(layout: &Layout, scan: Scan, durable: bool) -> Result
     Handle::start(connection, journal, checkpoint)
 }
 
+/// Brings an older database to the present schema, for somebody who only reads. Only the
+/// holder of the lock may call this.
+pub(crate) fn migrate_only(layout: &Layout) -> Result<(), Error> {
+    let scan = wal::scan(&layout.log)?;
+    check_header(layout, scan)?;
+    let opened = open_writer(layout, true).map_err(Fault::into_error)?;
+    drop(opened);
+    Ok(())
+}
+
 fn open_writer(layout: &Layout, durable: bool) -> Result<(Connection, Journal), Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(&layout.database, flags)?;
@@ -191,6 +202,7 @@ fn open_writer(layout: &Layout, durable: bool) -> Result<(Connection, Journal), 
         return Err(Error::Unavailable(format!("the journal's mode is {mode}, not wal")).into());
     }
     check_versions(&connection)?;
+    migrate::migrate(&connection)?;
     let journal = Journal::watch(&mut connection, &layout.log, durable)?;
     Ok((connection, journal))
 }
@@ -218,6 +230,6 @@ pub(crate) fn check_versions(connection: &Connection) -> Result<(), Fault> {
         connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0))
     };
     let application = u32::try_from(number("application_id")?).unwrap_or(0);
-    let version = u32::try_from(number("user_version")?).unwrap_or(u32::MAX);
+    let version = migrate::version(connection)?;
     Ok(check_identity(application, version)?)
 }

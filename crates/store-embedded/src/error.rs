@@ -50,6 +50,17 @@ impl Fault {
             other => other,
         }
     }
+
+    /// The same, naming also the record from which on it could not be read.
+    pub(crate) fn at(self, run: RunId, sequence: u64) -> Self {
+        Self::Store(match self.about(run) {
+            Error::Damaged(mut damage) => {
+                damage.sequence.get_or_insert(sequence);
+                Error::Damaged(damage)
+            }
+            other => other,
+        })
+    }
 }
 
 /// Sorts a SQLite error into one of the contract's kinds.

@@ -1,20 +1,30 @@
-//! The thread that writes large values before the commit that refers to them, so that they
-//! delay only their own append.
+//! The thread that writes files before the commit that refers to them, so that large values
+//! and checkpoints delay only themselves; and how such a file is written.
 
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
-use windlass_store::{Blob, Error};
+use windlass_store::{Error, crash};
 
-use crate::blob;
-use crate::error::Fault;
+use crate::error::{Fault, from_io};
 use crate::queue::{self, Queue, Reply, Submitted};
 use crate::writer::{Job, Outcome, Session};
 
-/// Values to write, and where to go from there.
+/// Work on files: given the data directory, and whether to sync.
+pub(crate) type Errand = Box<dyn FnOnce(&Path, bool) -> Result<(), Error> + Send>;
+
+/// Work on files, and where to go from there.
 pub(crate) struct Parcel {
-    blobs: Vec<Blob>,
+    errand: Errand,
+    then: Option<Onward>,
+}
+
+/// A job, and the writer's queue.
+struct Onward {
     job: Box<dyn Job>,
     next: Arc<Queue<Box<dyn Job>>>,
 }
@@ -50,19 +60,27 @@ impl Files {
         }
     }
 
-    /// Writes the values, then hands the job to the writer.
+    /// Runs the errand, then hands the job to the writer.
     pub(crate) fn submit<T>(
         &self,
-        blobs: Vec<Blob>,
+        errand: Errand,
         next: Arc<Queue<Box<dyn Job>>>,
         job: impl FnOnce(Reply<T>) -> Box<dyn Job>,
     ) -> Submitted<Parcel, T> {
         let parcel = |reply| Parcel {
-            blobs,
-            job: job(reply),
-            next,
+            errand,
+            then: Some(Onward {
+                job: job(reply),
+                next,
+            }),
         };
         queue::submit(&self.queue, parcel, Some)
+    }
+
+    /// Runs an errand that nobody waits for, unless so much waits that it had better not be.
+    pub(crate) fn later(&self, errand: Errand) {
+        let parcel = |_: Reply<()>| Parcel { errand, then: None };
+        drop(queue::submit(&self.queue, parcel, Some));
     }
 }
 
@@ -78,18 +96,15 @@ impl Drop for Files {
 }
 
 fn carry(directory: &Path, durable: bool, parcel: Parcel) {
-    let written: Result<(), Error> = parcel
-        .blobs
-        .iter()
-        .try_for_each(|blob| blob::write_file(directory, blob, durable));
-    match written {
-        Ok(()) => parcel.next.push_blocking(parcel.job),
+    let done = (parcel.errand)(directory, durable);
+    let Some(Onward { job, next }) = parcel.then else {
+        return;
+    };
+    match done {
+        Ok(()) => next.push_blocking(job),
         // The writer must hear of a failed sync: it is the end for everybody.
-        Err(error @ Error::Fatal(_)) => parcel.next.push_blocking(Box::new(Broken {
-            job: parcel.job,
-            error,
-        })),
-        Err(error) => parcel.job.finish(Outcome::Undone(error)),
+        Err(error @ Error::Fatal(_)) => next.push_blocking(Box::new(Broken { job, error })),
+        Err(error) => job.finish(Outcome::Undone(error)),
     }
 }
 
@@ -107,4 +122,67 @@ impl Job for Broken {
     fn finish(self: Box<Self>, outcome: Outcome) {
         self.job.finish(outcome);
     }
+}
+
+/// Writes a file so that after a crash it is there whole, or as it was before. The
+/// directories between the data directory and it are made if they are missing.
+pub(crate) fn write(
+    directory: &Path,
+    path: &Path,
+    parts: &[&[u8]],
+    durable: bool,
+    [after_write, after_rename]: [&'static str; 2],
+) -> Result<(), Error> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let Some(parent) = path.parent() else {
+        return Err(Error::Unavailable("a file has no directory".into()));
+    };
+    if !parent.is_dir() {
+        fs::create_dir_all(parent).map_err(|error| from_io(parent, &error))?;
+        if durable {
+            let above = parent.ancestors().skip(1);
+            for made in above.take_while(|above| above.starts_with(directory)) {
+                sync_directory(made)?;
+            }
+        }
+    }
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let temporary = parent.join(format!(".{}.{count}", std::process::id()));
+    let written = write_synced(&temporary, parts, durable)
+        .inspect(|()| crash::point(after_write))
+        .and_then(|()| fs::rename(&temporary, path).map_err(|error| from_io(path, &error)));
+    crash::point(after_rename);
+    if let Err(error) = written {
+        let _ = fs::remove_file(&temporary);
+        return Err(error);
+    }
+    if durable {
+        sync_directory(parent)
+    } else {
+        Ok(())
+    }
+}
+
+fn write_synced(path: &Path, parts: &[&[u8]], durable: bool) -> Result<(), Error> {
+    let mut file = File::create(path).map_err(|error| from_io(path, &error))?;
+    for part in parts {
+        file.write_all(part)
+            .map_err(|error| from_io(path, &error))?;
+    }
+    if durable {
+        file.sync_all().map_err(|error| sync_failed(path, &error))?;
+    }
+    Ok(())
+}
+
+/// Makes the names in a directory durable.
+pub(crate) fn sync_directory(path: &Path) -> Result<(), Error> {
+    let directory = File::open(path).map_err(|error| from_io(path, &error))?;
+    directory
+        .sync_all()
+        .map_err(|error| sync_failed(path, &error))
+}
+
+pub(crate) fn sync_failed(path: &Path, error: &std::io::Error) -> Error {
+    Error::Fatal(format!("a sync of {} failed: {error}", path.display()))
 }

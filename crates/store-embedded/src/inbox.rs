@@ -1,10 +1,10 @@
 //! The inbox: a table that holds what was offered until an append consumes it.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 use windlass_core::RunId;
 use windlass_store::InboxItem;
 
-use crate::codec::Sum;
+use crate::codec::{self, Sum};
 use crate::error::Fault;
 
 /// Keeps an item unless there is one under that key.
@@ -33,6 +33,26 @@ pub(crate) fn items(connection: &Connection, run: RunId) -> Result<Vec<InboxItem
         Ok(item)
     })?;
     Ok(items.collect::<Result<_, _>>()?)
+}
+
+/// See `Store::offered`: from run to run through the index, however much each has.
+pub(crate) fn offered(
+    connection: &Connection,
+    after: Option<RunId>,
+    limit: usize,
+) -> Result<Vec<RunId>, Fault> {
+    let transaction = connection.unchecked_transaction()?;
+    let mut statement =
+        transaction.prepare_cached("SELECT run FROM inbox WHERE run > ? ORDER BY run LIMIT 1")?;
+    let mut after = after.map_or_else(Vec::new, |run| run.as_bytes().to_vec());
+    let mut runs = Vec::new();
+    while runs.len() < limit {
+        let next = statement.query_row([&after], |row| codec::run_id(row, 0));
+        let Some(run) = next.optional()? else { break };
+        after = run.as_bytes().to_vec();
+        runs.push(run);
+    }
+    Ok(runs)
 }
 
 /// Removes what an append consumed.

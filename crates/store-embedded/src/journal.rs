@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rusqlite::Connection;
 use windlass_store::{Error, crash};
 
-use crate::blob::sync_failed;
 use crate::error::{Fault, from_io};
+use crate::files::sync_failed;
 
 /// Bytes of a frame in the log: a header and a page.
 const FRAME: u64 = 24 + 4096;

@@ -1,7 +1,7 @@
 //! The embedded store: SQLite in WAL mode, one writer thread, group commit.
 //!
 //! A data directory holds `windlass.db` with its write-ahead log, `blobs/` with the values
-//! too large for it, and `lock`. One process holds the lock and writes; others read.
+//! and `checkpoints/` with the checkpoints too large for it, and `lock`. One process holds the lock and writes; others read.
 //!
 //! ```no_run
 //! use windlass_store::Store;
@@ -21,6 +21,7 @@ mod backup;
 mod blob;
 mod catalogue;
 mod check;
+mod checkpoint;
 mod claim;
 mod codec;
 mod connect;
@@ -30,9 +31,13 @@ mod inbox;
 mod journal;
 mod lock;
 mod log;
+mod migrate;
+mod pack;
 mod query;
 mod queue;
+mod read;
 mod reader;
+mod segment;
 mod store;
 mod wal;
 mod writer;

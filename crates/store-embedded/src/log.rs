@@ -1,14 +1,12 @@
-//! The log: fenced appends inside the writer's transaction, and verified reads.
+//! The log: fenced appends inside the writer's transaction, and the rows that they write.
 
 use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use windlass_core::RunId;
-use windlass_store::{
-    Append, AppendError, Appended, Error, Head, Record, RunRow, WriterId, checksum,
-};
+use windlass_store::{Append, AppendError, Appended, Error, Head, RunRow, checksum};
 
-use crate::codec::{self, Indexed, RUN_COLUMNS, signed, unsigned};
+use crate::codec::{self, Indexed, RUN_COLUMNS, signed};
 use crate::error::{Fault, damaged_log};
 use crate::queue::Reply;
 use crate::writer::{Job, Outcome, Session, stopped};
@@ -61,7 +59,8 @@ impl Heads {
 /// The run's entry in the table.
 pub(crate) fn find(connection: &Connection, run: RunId) -> Result<Option<Entry>, Fault> {
     let mut statement = connection.prepare_cached(
-        "SELECT sequence, append_id, chain, number, status, tenant, workflow, labels \
+        "SELECT sequence, append_id, chain, number, status, tenant, workflow, labels, asleep, \
+         parent \
          FROM run WHERE run = ?",
     )?;
     let entry = statement.query_row([run.as_bytes()], |row| {
@@ -73,6 +72,8 @@ pub(crate) fn find(connection: &Connection, run: RunId) -> Result<Option<Entry>,
                 tenant: row.get(5)?,
                 workflow: row.get(6)?,
                 labels: codec::labels(row, 7)?,
+                asleep: row.get(8)?,
+                parent: codec::optional_run(row, 9)?,
             }),
         };
         Ok(Entry {
@@ -235,8 +236,8 @@ pub(crate) fn insert_row(
 ) -> Result<i64, Fault> {
     const SQL: &str = "INSERT INTO run (run, sequence, append_id, chain, status, version, \
          priority, created_at, started_at, ended_at, wake_at, tenant, workflow, request_id, \
-         error_code, parent, labels, sum) \
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+         error_code, parent, labels, sum, asleep) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
     query::label(connection, run, &row.labels)?;
     Ok(connection.prepare_cached(SQL)?.insert(params![
         run.as_bytes(),
@@ -257,6 +258,7 @@ pub(crate) fn insert_row(
         row.parent.as_ref().map(RunId::as_bytes),
         codec::labels_text(&row.labels),
         codec::run_sum(row).value(),
+        row.asleep,
     ])?)
 }
 
@@ -303,7 +305,7 @@ pub(crate) fn update_row(
     const SQL: &str = "UPDATE run SET sequence = ?1, append_id = ?2, chain = ?3, status = ?7, \
          version = ?8, priority = ?9, created_at = ?10, started_at = ?11, ended_at = ?12, \
          wake_at = ?13, tenant = ?14, workflow = ?15, request_id = ?16, error_code = ?17, \
-         parent = ?18, labels = ?19, sum = ?20 WHERE number = ?4 AND sequence = ?5 AND chain = ?6";
+         parent = ?18, labels = ?19, sum = ?20, asleep = ?21 WHERE number = ?4 AND sequence = ?5 AND chain = ?6";
     let old = entry.indexed.as_ref().map(|indexed| &indexed.labels);
     if old != Some(&row.labels) {
         if let Some(labels) = old {
@@ -332,10 +334,12 @@ pub(crate) fn update_row(
         row.parent.as_ref().map(RunId::as_bytes),
         codec::labels_text(&row.labels),
         codec::run_sum(row).value(),
+        row.asleep,
     ])?)
 }
 
-/// Updates head and row where no indexed column changes, which spares the indexes.
+/// Updates head and row where no indexed column changes, which spares the indexes; the one
+/// of wake-up times holds only runs that sleep.
 fn update_row_in_place(
     connection: &Connection,
     number: i64,
@@ -345,7 +349,7 @@ fn update_row_in_place(
 ) -> Result<usize, Fault> {
     const SQL: &str = "UPDATE run SET sequence = ?1, append_id = ?2, chain = ?3, version = ?7, \
          priority = ?8, created_at = ?9, started_at = ?10, ended_at = ?11, wake_at = ?12, \
-         request_id = ?13, error_code = ?14, parent = ?15, labels = ?16, sum = ?17 \
+         request_id = ?13, error_code = ?14, labels = ?15, sum = ?16 \
          WHERE number = ?4 AND sequence = ?5 AND chain = ?6";
     Ok(connection.prepare_cached(SQL)?.execute(params![
         signed(next.sequence),
@@ -362,7 +366,6 @@ fn update_row_in_place(
         row.wake_at.map(|at| at.0),
         row.request_id,
         row.error_code,
-        row.parent.as_ref().map(RunId::as_bytes),
         codec::labels_text(&row.labels),
         codec::run_sum(row).value(),
     ])?)
@@ -390,124 +393,6 @@ fn insert_record(
             append.record,
         ])?;
     Ok(())
-}
-
-/// The run's number and head, if it is known.
-pub(crate) fn locate(connection: &Connection, run: RunId) -> Result<Option<(i64, Head)>, Fault> {
-    let mut statement = connection
-        .prepare_cached("SELECT sequence, append_id, chain, number FROM run WHERE run = ?")?;
-    let found = statement.query_row([run.as_bytes()], |row| {
-        Ok((row.get(3)?, codec::head(row, 0)?))
-    });
-    Ok(found.optional()?)
-}
-
-/// Reads and verifies records; see `Store::read`.
-pub(crate) fn read(
-    connection: &Connection,
-    run: RunId,
-    from: u64,
-    max_bytes: usize,
-) -> Result<Vec<Record>, Fault> {
-    // One snapshot for the head and the records.
-    let transaction = connection.unchecked_transaction()?;
-    let Some((number, head)) = locate(&transaction, run)? else {
-        return Ok(Vec::new());
-    };
-    let from = from.max(1);
-    if from > head.sequence {
-        return Ok(Vec::new());
-    }
-    let mut walk = Walk {
-        run,
-        head,
-        previous: chain_before(&transaction, run, number, from)?,
-        next: from,
-    };
-    let mut statement = transaction.prepare_cached(
-        "SELECT id, writer, append_id, chain, bytes FROM record WHERE id BETWEEN ? AND ? ORDER BY id",
-    )?;
-    let (Some(first), Some(last)) = (
-        codec::record_key(number, from),
-        codec::record_key(number, head.sequence),
-    ) else {
-        return Err(damaged_log(run, from, "the head is beyond the bounds of a log").into());
-    };
-    let mut rows = statement.query([first, last])?;
-    let mut records = Vec::new();
-    let mut bytes = 0usize;
-    while let Some(row) = rows.next()? {
-        let record = Record {
-            sequence: codec::sequence_of(row.get(0)?),
-            writer: WriterId(unsigned(row.get(1)?)),
-            append_id: unsigned(row.get(2)?),
-            chain: row.get(3)?,
-            bytes: row.get(4)?,
-        };
-        walk.step(&record)?;
-        bytes = bytes.saturating_add(record.bytes.len());
-        records.push(record);
-        if bytes >= max_bytes {
-            return Ok(records);
-        }
-    }
-    walk.end()?;
-    Ok(records)
-}
-
-/// The checksum of the record before `from`.
-fn chain_before(
-    connection: &Connection,
-    run: RunId,
-    number: i64,
-    from: u64,
-) -> Result<[u8; 16], Fault> {
-    if from == 1 {
-        return Ok(Head::NONE.chain);
-    }
-    let key = codec::record_key(number, from - 1);
-    let chain = connection
-        .prepare_cached("SELECT chain FROM record WHERE id = ?")?
-        .query_row([key], |row| row.get(0))
-        .optional()?;
-    chain.ok_or_else(|| damaged_log(run, from - 1, "the record is missing").into())
-}
-
-/// The verification of one record after the other.
-pub(crate) struct Walk {
-    pub(crate) run: RunId,
-    pub(crate) head: Head,
-    pub(crate) previous: [u8; 16],
-    pub(crate) next: u64,
-}
-
-impl Walk {
-    /// Checks a record's place and checksum, and the head's if it is the last.
-    pub(crate) fn step(&mut self, record: &Record) -> Result<(), Error> {
-        if record.sequence != self.next {
-            return Err(damaged_log(self.run, self.next, "the record is missing"));
-        }
-        if !checksum::fits(record, &self.previous) {
-            let reason = "the checksum does not fit the record and those before it";
-            return Err(damaged_log(self.run, self.next, reason));
-        }
-        if record.sequence == self.head.sequence && record.head() != self.head {
-            let reason = "the last record is not the one that the run's head names";
-            return Err(damaged_log(self.run, self.next, reason));
-        }
-        self.previous = record.chain;
-        self.next += 1;
-        Ok(())
-    }
-
-    /// Checks that the log reaches the head.
-    pub(crate) fn end(&self) -> Result<(), Error> {
-        if self.next <= self.head.sequence {
-            let reason = "the record is missing, and the run's head names a later one";
-            return Err(damaged_log(self.run, self.next, reason));
-        }
-        Ok(())
-    }
 }
 
 /// A run's row.

@@ -23,6 +23,8 @@ pub(crate) fn runs(connection: &Connection, filter: &RunFilter) -> Result<RunPag
     let wanted = filter.page().saturating_add(1);
     let mut rows = if let Some((key, value)) = filter.labels.first_key_value() {
         labelled(&transaction, filter, key, value, wanted)?
+    } else if let Some(parent) = filter.parent {
+        of_parent(&transaction, filter, parent, wanted)?
     } else if let Some(since) = filter.since.filter(|since| is_recent(&transaction, *since)) {
         recent(&transaction, filter, since)?
     } else if filter.statuses.is_empty() && filter.workflow.is_none() {
@@ -31,7 +33,15 @@ pub(crate) fn runs(connection: &Connection, filter: &RunFilter) -> Result<RunPag
         let mut rows = Vec::new();
         for status in RunStatus::ALL {
             if filter.statuses.is_empty() || filter.statuses.contains(&status) {
-                rows.extend(walk(&transaction, filter, Some(status), wanted)?);
+                // The index of statuses alone keeps those that sleep apart.
+                let ranges: &[_] = match filter.workflow {
+                    Some(_) => &[None],
+                    None => &[Some(false), Some(true)],
+                };
+                for asleep in ranges {
+                    let range = Some((status, *asleep));
+                    rows.extend(walk(&transaction, filter, range, wanted)?);
+                }
             }
         }
         rows
@@ -47,7 +57,7 @@ pub(crate) fn runs(connection: &Connection, filter: &RunFilter) -> Result<RunPag
 fn walk(
     connection: &Connection,
     filter: &RunFilter,
-    status: Option<RunStatus>,
+    range: Option<(RunStatus, Option<bool>)>,
     wanted: usize,
 ) -> Result<Vec<RunRow>, Fault> {
     let mut sql = format!("SELECT {RUN_COLUMNS} FROM run WHERE status IS NOT NULL");
@@ -57,8 +67,11 @@ fn walk(
         sql.push_str(condition);
         values.push(value);
     };
-    if let Some(status) = status {
+    if let Some((status, asleep)) = range {
         also("status = ?", status_code(status).into());
+        if let Some(asleep) = asleep {
+            also("asleep = ?", i64::from(asleep).into());
+        }
     }
     if let Some(workflow) = &filter.workflow {
         also("workflow = ?", workflow.to_string().into());
@@ -90,12 +103,34 @@ fn labelled(
          WHERE label.key = ? AND label.value = ? AND label.run < ? \
          AND status IS NOT NULL ORDER BY label.run DESC"
     );
-    // Longer than any id, and greater.
-    let end = filter
-        .before
-        .map_or_else(|| vec![0xff; 17], |run| run.as_bytes().to_vec());
-    let values = vec![key.to_owned().into(), value.to_owned().into(), end.into()];
+    let values = vec![
+        key.to_owned().into(),
+        value.to_owned().into(),
+        end(filter).into(),
+    ];
     select(connection, &sql, values, filter, wanted)
+}
+
+/// The first rows that have a parent and match, newest first.
+fn of_parent(
+    connection: &Connection,
+    filter: &RunFilter,
+    parent: RunId,
+    wanted: usize,
+) -> Result<Vec<RunRow>, Fault> {
+    let sql = format!(
+        "SELECT {RUN_COLUMNS} FROM run INDEXED BY run_by_parent \
+         WHERE parent = ? AND run.run < ? AND status IS NOT NULL ORDER BY run.run DESC"
+    );
+    let values = vec![parent.as_bytes().to_vec().into(), end(filter).into()];
+    select(connection, &sql, values, filter, wanted)
+}
+
+/// The cursor, or what is longer than any id, and greater.
+fn end(filter: &RunFilter) -> Vec<u8> {
+    filter
+        .before
+        .map_or_else(|| vec![0xff; 17], |run| run.as_bytes().to_vec())
 }
 
 /// Whether few runs were created since then. Run ids are in the order of creation only
@@ -209,31 +244,70 @@ fn range(prefix: &str) -> Option<([u8; 16], [u8; 16])> {
     Some((low, high))
 }
 
-/// See `Queries::unfinished`.
+/// See `Queries::unfinished` and `Queries::awake`: those that do not sleep, and perhaps
+/// those that do.
 pub(crate) fn unfinished(
     connection: &Connection,
     after: Option<RunId>,
     limit: usize,
+    sleeping: &[bool],
 ) -> Result<Vec<RunRow>, Fault> {
     let sql = format!(
-        "SELECT {RUN_COLUMNS} FROM run WHERE status = ? AND run.run > ? ORDER BY run.run LIMIT ?"
+        "SELECT {RUN_COLUMNS} FROM run INDEXED BY run_by_status \
+         WHERE status = ? AND asleep = ? AND run.run > ? ORDER BY run.run LIMIT ?"
     );
     let after = after.map_or_else(Vec::new, |run| run.as_bytes().to_vec());
     let transaction = connection.unchecked_transaction()?;
     let mut statement = transaction.prepare_cached(&sql)?;
     let mut found = Vec::new();
     for status in RunStatus::ALL.into_iter().filter(|s| !s.is_final()) {
-        let rows = statement.query_map(
-            params![status_code(status), after, limit_value(limit)],
-            codec::run_row,
-        )?;
-        for row in rows {
-            found.push(row?);
+        for asleep in sleeping {
+            let range = params![status_code(status), asleep, after, limit_value(limit)];
+            for row in statement.query_map(range, codec::run_row)? {
+                found.push(row?);
+            }
         }
     }
     found.sort_by_key(|row| row.run);
     found.truncate(limit);
     Ok(found)
+}
+
+/// See `Queries::due`.
+pub(crate) fn due(
+    connection: &Connection,
+    until: Millis,
+    limit: usize,
+) -> Result<Vec<(RunId, Millis)>, Fault> {
+    let mut statement = connection.prepare_cached(
+        "SELECT run, wake_at FROM run INDEXED BY run_by_wake \
+         WHERE asleep = 1 AND status < 3 AND wake_at <= ? ORDER BY wake_at, run LIMIT ?",
+    )?;
+    let due = statement.query_map([until.0, limit_value(limit)], |row| {
+        Ok((codec::run_id(row, 0)?, codec::millis(row, 1)?))
+    })?;
+    Ok(due.collect::<Result<_, _>>()?)
+}
+
+/// See `Queries::next_wake`.
+pub(crate) fn next_wake(connection: &Connection) -> Result<Option<Millis>, Fault> {
+    let mut statement = connection.prepare_cached(
+        "SELECT wake_at FROM run INDEXED BY run_by_wake \
+         WHERE asleep = 1 AND status < 3 AND wake_at IS NOT NULL ORDER BY wake_at LIMIT 1",
+    )?;
+    let first = statement.query_row([], |row| codec::millis(row, 0));
+    Ok(first.optional()?)
+}
+
+/// See `Queries::children`.
+pub(crate) fn children(connection: &Connection, parent: RunId) -> Result<Vec<RunRow>, Fault> {
+    let sql = format!(
+        "SELECT {RUN_COLUMNS} FROM run INDEXED BY run_by_parent \
+         WHERE parent = ? AND status IS NOT NULL ORDER BY run.run"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let rows = statement.query_map([parent.as_bytes()], codec::run_row)?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// See `Queries::logged_runs`.

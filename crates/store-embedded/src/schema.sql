@@ -1,4 +1,5 @@
--- The tables of the embedded store, version 1. `user_version` counts changes of this file.
+-- The tables of the embedded store, version 2. `user_version` counts changes of this file;
+-- `migrate.rs` makes it of the versions before.
 -- `sum` is a checksum over a row's other columns, because pages of the database have none;
 -- records have their chain and values their digest instead.
 
@@ -23,12 +24,17 @@ CREATE TABLE run (
   error_code TEXT,
   parent BLOB,
   labels TEXT,
-  sum INTEGER
+  sum INTEGER,
+  asleep INTEGER NOT NULL DEFAULT 0
 );
-CREATE INDEX run_by_status ON run (status, run) WHERE status IS NOT NULL;
+-- Those that sleep lie apart, so that the others are found without passing them.
+CREATE INDEX run_by_status ON run (status, asleep, run) WHERE status IS NOT NULL;
 CREATE INDEX run_by_workflow ON run (workflow, status, run) WHERE status IS NOT NULL;
 CREATE INDEX run_by_tenant ON run (tenant, run) WHERE tenant IS NOT NULL;
 CREATE INDEX run_by_created ON run (created_at) WHERE status IS NOT NULL;
+-- Only runs that sleep, and that have not ended (statuses from 3 on are final).
+CREATE INDEX run_by_wake ON run (wake_at, run) WHERE asleep = 1 AND status < 3;
+CREATE INDEX run_by_parent ON run (parent, run) WHERE parent IS NOT NULL;
 
 -- The labels of the rows, to find runs by.
 CREATE TABLE label (
@@ -46,6 +52,31 @@ CREATE TABLE record (
   append_id INTEGER NOT NULL,
   chain BLOB NOT NULL,
   bytes BLOB NOT NULL
+);
+
+-- Records that were packed: those from `first` to the sequence number in the key, which is
+-- built like a record's. The columns beside `bytes` are the checksum before the first, and
+-- the head after the last. The segments of a run cover a prefix of its log, without gaps.
+CREATE TABLE segment (
+  id INTEGER PRIMARY KEY,
+  first INTEGER NOT NULL,
+  previous BLOB NOT NULL,
+  append_id INTEGER NOT NULL,
+  chain BLOB NOT NULL,
+  length INTEGER NOT NULL,
+  sum INTEGER NOT NULL,
+  bytes BLOB NOT NULL
+);
+
+-- The newest checkpoint of a run; `bytes` is NULL for one that is kept as a file.
+CREATE TABLE checkpoint (
+  number INTEGER PRIMARY KEY,
+  run BLOB NOT NULL UNIQUE,
+  sequence INTEGER NOT NULL,
+  append_id INTEGER NOT NULL,
+  chain BLOB NOT NULL,
+  sum INTEGER NOT NULL,
+  bytes BLOB
 );
 
 CREATE TABLE claim (

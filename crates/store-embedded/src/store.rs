@@ -4,21 +4,23 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use windlass_core::{Digest, RunId};
+use windlass_core::{Digest, Millis, RunId};
 use windlass_store::{
-    Append, AppendError, Appended, Blob, Catalogue, DefinitionRow, Error, Head, Health, InboxItem,
-    NewDefinition, Pending, Published, Queries, Record, ResourceRow, RunFilter, RunPage, RunRow,
-    Store, WorkflowRow,
+    Append, AppendError, Appended, Blob, Catalogue, Checkpoint, Compacted, DefinitionRow, Error,
+    Head, Health, InboxItem, NewDefinition, Pending, Published, Queries, Record, ResourceRow,
+    RunFilter, RunPage, RunRow, Store, WorkflowRow,
 };
 
 use crate::connect::{self, Layout};
 use crate::error::Fault;
-use crate::files::Files;
+use crate::files::{Errand, Files};
 use crate::lock::{Holder, Lock, Taken};
 use crate::log::AppendJob;
+use crate::pack::Packer;
+use crate::read::Leftovers;
 use crate::reader::Readers;
 use crate::writer::{Handle, Job, Session, Task, stopped};
-use crate::{blob, catalogue, claim, inbox, log, query, queue, wal};
+use crate::{blob, catalogue, checkpoint, claim, inbox, log, migrate, query, queue, read, wal};
 
 /// How to open a data directory.
 #[derive(Clone, Copy, Debug)]
@@ -64,11 +66,30 @@ pub struct EmbeddedStore {
 struct Shared {
     directory: PathBuf,
     durable: bool,
+    packer: OnceLock<Packer>,
     files: OnceLock<Files>,
     writer: Option<Handle>,
     readers: Arc<Readers>,
+    leftovers: Leftovers,
     holder: Option<Holder>,
     _lock: Option<Lock>,
+}
+
+impl Shared {
+    /// Of a store that only reads.
+    fn reading(layout: &Layout, readers: Readers) -> Self {
+        Self {
+            directory: layout.directory.clone(),
+            durable: true,
+            packer: OnceLock::new(),
+            files: OnceLock::new(),
+            writer: None,
+            readers: Arc::new(readers),
+            leftovers: Leftovers::default(),
+            holder: None,
+            _lock: None,
+        }
+    }
 }
 
 impl EmbeddedStore {
@@ -100,17 +121,15 @@ impl EmbeddedStore {
         let scan = wal::scan(&layout.log)?;
         connect::check_header(layout, scan)?;
         let writer = connect::start_writer(layout, scan, options.durable)?;
+        let shared = Shared {
+            durable: options.durable,
+            writer: Some(writer),
+            _lock: Some(lock),
+            ..Shared::reading(layout, Readers::new(&layout.database))
+        };
         Ok(Opened {
             store: Self {
-                shared: Arc::new(Shared {
-                    directory: layout.directory.clone(),
-                    durable: options.durable,
-                    files: OnceLock::new(),
-                    writer: Some(writer),
-                    readers: Arc::new(Readers::new(&layout.database)),
-                    holder: None,
-                    _lock: Some(lock),
-                }),
+                shared: Arc::new(shared),
             },
             created,
             replayed: scan.commits,
@@ -138,17 +157,14 @@ impl EmbeddedStore {
         readers
             .read(connect::check_versions)
             .map_err(Fault::into_error)?;
+        modernise(layout, &readers)?;
+        let shared = Shared {
+            holder,
+            ..Shared::reading(layout, readers)
+        };
         Ok(Opened {
             store: Self {
-                shared: Arc::new(Shared {
-                    directory: layout.directory.clone(),
-                    durable: true,
-                    files: OnceLock::new(),
-                    writer: None,
-                    readers: Arc::new(readers),
-                    holder,
-                    _lock: None,
-                }),
+                shared: Arc::new(shared),
             },
             created: false,
             replayed: 0,
@@ -183,6 +199,13 @@ impl EmbeddedStore {
         })
     }
 
+    /// The thread that packs logs, started by the first of them.
+    fn packer(&self) -> Result<&Packer, Error> {
+        let writer = Arc::clone(&self.writer()?.queue);
+        let start = || Packer::start(Arc::clone(&self.shared.readers), writer);
+        Ok(self.shared.packer.get_or_init(start))
+    }
+
     /// The thread that writes large values, started by the first of them.
     fn files(&self) -> &Files {
         self.shared
@@ -190,15 +213,15 @@ impl EmbeddedStore {
             .get_or_init(|| Files::start(&self.shared.directory, self.shared.durable))
     }
 
-    /// Queues work for the writer, after the files of the large values it refers to.
+    /// Queues work for the writer, after the files that it refers to.
     fn submit<T: Send + 'static>(
         &self,
-        large: Vec<Blob>,
+        first: Option<Errand>,
         small: bool,
         job: impl FnOnce(queue::Reply<T>) -> Box<dyn Job>,
     ) -> Result<impl Future<Output = Option<T>> + Send + 'static, Error> {
         let writer = self.writer()?;
-        if large.is_empty() {
+        let Some(errand) = first else {
             let shortcut = |job| {
                 if small {
                     writer.try_here(job)
@@ -207,17 +230,17 @@ impl EmbeddedStore {
                 }
             };
             return Ok(Either::Left(queue::submit(&writer.queue, job, shortcut)));
-        }
+        };
         let next = Arc::clone(&writer.queue);
-        Ok(Either::Right(self.files().submit(large, next, job)))
+        Ok(Either::Right(self.files().submit(errand, next, job)))
     }
 
     fn task<T: Send + 'static>(
         &self,
-        large: Vec<Blob>,
+        first: Option<Errand>,
         work: impl FnMut(&mut Session<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Pending<'static, Result<T, Error>> {
-        let submitted = self.submit(large, false, |reply| {
+        let submitted = self.submit(first, false, |reply| {
             Box::new(Task {
                 work,
                 output: None,
@@ -242,6 +265,36 @@ impl std::fmt::Debug for EmbeddedStore {
     }
 }
 
+/// Brings an older database to the present schema for somebody who only reads. That is
+/// work for a writer, so it takes the lock for a moment.
+fn modernise(layout: &Layout, readers: &Readers) -> Result<(), Error> {
+    let version = readers
+        .read(|connection| Ok(migrate::version(connection)?))
+        .map_err(Fault::into_error)?;
+    if version >= connect::SCHEMA_VERSION {
+        return Ok(());
+    }
+    match Lock::take(&layout.directory)? {
+        Taken::Ours(_lock) => connect::migrate_only(layout),
+        Taken::Theirs(holder) => Err(Error::Unavailable(format!(
+            "the data directory has schema version {version} and is in use by {holder}, \
+             which is an older version of this program"
+        ))),
+    }
+}
+
+/// Writes large values, if there are any.
+fn write_large(large: Vec<Blob>) -> Option<Errand> {
+    if large.is_empty() {
+        return None;
+    }
+    Some(Box::new(move |directory, durable| {
+        large
+            .iter()
+            .try_for_each(|blob| blob::write_file(directory, blob, durable))
+    }))
+}
+
 /// Whoever holds the lock of a directory without a database is making it right now.
 fn wait_for_maker(layout: &Layout) {
     let deadline = Instant::now() + MAKING_TAKES;
@@ -264,7 +317,8 @@ impl Store for EmbeddedStore {
         let large = blobs.filter(|blob| blob::is_large(blob)).cloned().collect();
         // Alone and small: waking the writer and being woken would cost as much as the commit.
         let small = matches!(&*batch, [only] if only.record.len() <= SMALL_RECORD);
-        let submitted = self.submit(large, small, |reply| Box::new(AppendJob::new(batch, reply)));
+        let first = write_large(large);
+        let submitted = self.submit(first, small, |reply| Box::new(AppendJob::new(batch, reply)));
         Box::pin(async move {
             match submitted {
                 Ok(submitted) => submitted.await.unwrap_or_else(|| log::abandoned(count)),
@@ -276,20 +330,21 @@ impl Store for EmbeddedStore {
     fn head(&self, run: RunId) -> Result<Head, Error> {
         let found = self
             .readers()
-            .read(|connection| log::locate(connection, run));
+            .read(|connection| read::locate(connection, run));
         let found = found.map_err(|fault| fault.about(run))?;
         Ok(found.map_or(Head::NONE, |(_, head)| head))
     }
 
     fn read(&self, run: RunId, from: u64, max_bytes: usize) -> Result<Vec<Record>, Error> {
+        let leftovers = Some(&self.shared.leftovers);
         self.readers()
-            .read(|connection| log::read(connection, run, from, max_bytes))
+            .read(|connection| read::read(connection, run, from, max_bytes, leftovers))
             .map_err(|fault| fault.about(run))
     }
 
     fn offer(&self, run: RunId, key: &str, bytes: &[u8]) -> Pending<'_, Result<bool, Error>> {
         let (key, bytes) = (key.to_owned(), bytes.to_vec());
-        self.task(Vec::new(), move |session| {
+        self.task(None, move |session| {
             inbox::offer(session.connection, run, &key, &bytes)
         })
     }
@@ -300,6 +355,11 @@ impl Store for EmbeddedStore {
             .map_err(|fault| fault.about(run))
     }
 
+    fn offered(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, Error> {
+        self.readers()
+            .query(|connection| inbox::offered(connection, after, limit))
+    }
+
     fn claimed(&self, namespace: &str, key: &str) -> Result<Option<Vec<u8>>, Error> {
         self.readers()
             .read(|connection| claim::value(connection, namespace, key))
@@ -308,7 +368,7 @@ impl Store for EmbeddedStore {
 
     fn put_blob(&self, blob: Blob) -> Pending<'_, Result<(), Error>> {
         let large = Some(blob.clone()).filter(blob::is_large);
-        self.task(large.into_iter().collect(), move |session| {
+        self.task(write_large(Vec::from_iter(large)), move |session| {
             blob::insert(session.connection, std::slice::from_ref(&blob))
         })
     }
@@ -317,6 +377,43 @@ impl Store for EmbeddedStore {
         self.readers()
             .read(|connection| blob::read(connection, &self.shared.directory, digest))
             .map_err(Fault::into_error)
+    }
+
+    fn put_checkpoint(&self, run: RunId, checkpoint: Checkpoint) -> Pending<'_, Result<(), Error>> {
+        let head = checkpoint.head;
+        let large = checkpoint::is_large(&checkpoint);
+        let (errand, small): (Option<Errand>, _) = if large {
+            let write = move |directory: &Path, durable| {
+                checkpoint::write_file(directory, run, &checkpoint, durable)
+            };
+            (Some(Box::new(write)), None)
+        } else {
+            (None, Some(checkpoint.bytes))
+        };
+        let stored = self.task(errand, move |session| {
+            checkpoint::put(session.connection, run, &head, small.as_deref())
+        });
+        Box::pin(async move {
+            let was_large = stored.await?;
+            if large || was_large {
+                self.files().later(Box::new(move |directory, _| {
+                    checkpoint::remove_older(directory, run, head.sequence, large);
+                    Ok(())
+                }));
+            }
+            Ok(())
+        })
+    }
+
+    fn checkpoint(&self, run: RunId) -> Result<Option<Checkpoint>, Error> {
+        self.readers()
+            .read(|connection| checkpoint::read(connection, &self.shared.directory, run))
+            .map_err(|fault| fault.about(run))
+    }
+
+    fn compact(&self, run: RunId, through: u64) -> Pending<'_, Result<Compacted, Error>> {
+        let submitted = self.packer().map(|packer| packer.submit(run, through));
+        Box::pin(async move { submitted?.await.unwrap_or_else(|| Err(stopped())) })
     }
 }
 
@@ -328,7 +425,8 @@ impl Catalogue for EmbeddedStore {
         };
         // A large text is a file, so that the database need not hold it in memory.
         let large = blob::is_large(&text).then_some(text);
-        self.task(large.clone().into_iter().collect(), move |session| {
+        let first = write_large(Vec::from_iter(large.clone()));
+        self.task(first, move |session| {
             blob::insert(session.connection, large.as_slice())?;
             catalogue::publish(session.connection, &definition, large.is_some())
         })
@@ -356,7 +454,7 @@ impl Catalogue for EmbeddedStore {
 
     fn set_enabled(&self, workflow: &str, enabled: bool) -> Pending<'_, Result<bool, Error>> {
         let workflow = workflow.to_owned();
-        self.task(Vec::new(), move |session| {
+        self.task(None, move |session| {
             catalogue::set_enabled(session.connection, &workflow, enabled)
         })
     }
@@ -381,7 +479,26 @@ impl Queries for EmbeddedStore {
 
     fn unfinished(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunRow>, Error> {
         self.readers()
-            .query(|connection| query::unfinished(connection, after, limit))
+            .query(|connection| query::unfinished(connection, after, limit, &[false, true]))
+    }
+
+    fn awake(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunRow>, Error> {
+        self.readers()
+            .query(|connection| query::unfinished(connection, after, limit, &[false]))
+    }
+
+    fn due(&self, until: Millis, limit: usize) -> Result<Vec<(RunId, Millis)>, Error> {
+        self.readers()
+            .query(|connection| query::due(connection, until, limit))
+    }
+
+    fn next_wake(&self) -> Result<Option<Millis>, Error> {
+        self.readers().query(query::next_wake)
+    }
+
+    fn children(&self, parent: RunId) -> Result<Vec<RunRow>, Error> {
+        self.readers()
+            .query(|connection| query::children(connection, parent))
     }
 
     fn resources(&self, run: RunId) -> Result<Vec<ResourceRow>, Error> {
@@ -404,7 +521,7 @@ impl Queries for EmbeddedStore {
         &self,
         rows: Vec<(RunRow, Vec<ResourceRow>)>,
     ) -> Pending<'_, Result<(), Error>> {
-        self.task(Vec::new(), move |session| query::replace(session, &rows))
+        self.task(None, move |session| query::replace(session, &rows))
     }
 
     fn logged_runs(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, Error> {

@@ -52,6 +52,21 @@ fn query() {
 }
 
 #[test]
+fn checkpoint() {
+    check(|open| conformance::checkpoint::all(open));
+}
+
+#[test]
+fn compact() {
+    check(|open| conformance::compact::all(open));
+}
+
+#[test]
+fn sleep() {
+    check(|open| conformance::sleep::all(open));
+}
+
+#[test]
 fn the_store_is_a_backend() {
     fn backend<S: Backend>() {}
     backend::<EmbeddedStore>();

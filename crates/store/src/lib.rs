@@ -18,21 +18,22 @@ mod types;
 use std::future::Future;
 use std::pin::Pin;
 
-use windlass_core::{Digest, RunId};
+use windlass_core::{Digest, Millis, RunId};
 
 pub use block_on::block_on;
 pub use envelope::{Envelope, EnvelopeError, Kind};
 pub use memory::MemoryStore;
 pub use types::{
-    Append, AppendError, Appended, Blob, Claim, Damage, DefinitionRow, Error, Head, Health,
-    InboxItem, NewDefinition, Published, Record, ResourceRow, RunFilter, RunPage, RunRow,
-    WorkflowRow, WriterId,
+    Append, AppendError, Appended, Blob, Checkpoint, Claim, Compacted, Damage, DefinitionRow,
+    Error, Head, Health, InboxItem, NewDefinition, Published, Record, ResourceRow, RunFilter,
+    RunPage, RunRow, WorkflowRow, WriterId,
 };
 
 /// What every asynchronous method returns.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The durable truth of runs: log, inbox, claims and blobs.
+/// The durable truth of runs: log, inbox, claims and blobs; and what makes a long log
+/// cheap to keep: checkpoints and packing.
 pub trait Store: Send + Sync + 'static {
     /// Appends one record to each of several runs; one answer for each, in order.
     ///
@@ -60,6 +61,10 @@ pub trait Store: Send + Sync + 'static {
     /// by naming its key in [`Append::consumed`].
     fn inbox(&self, run: RunId) -> Result<Vec<InboxItem>, Error>;
 
+    /// Runs that have something in their inbox, by id, after the given one, whether or not
+    /// they have a log: what recovery walks.
+    fn offered(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, Error>;
+
     /// The value that holds a claim, if any. Claims are made by [`Append::claims`].
     fn claimed(&self, namespace: &str, key: &str) -> Result<Option<Vec<u8>>, Error>;
 
@@ -68,6 +73,24 @@ pub trait Store: Send + Sync + 'static {
 
     /// Reads a value, checking it against its digest.
     fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, Error>;
+
+    /// Stores a checkpoint for a run, in place of the one before. It is derived: not
+    /// necessarily durable on return, never visible before the records it covers, and a
+    /// crash leaves the old one, the new one, or none.
+    fn put_checkpoint(&self, run: RunId, checkpoint: Checkpoint) -> Pending<'_, Result<(), Error>>;
+
+    /// The run's checkpoint, if there is one whose head lies on the run's chain. A damaged
+    /// or foreign one is answered as `None`: the log is replayed instead.
+    fn checkpoint(&self, run: RunId) -> Result<Option<Checkpoint>, Error>;
+
+    /// Packs the records up to `through` that are not packed yet, in steps that hold up
+    /// nobody else for long.
+    ///
+    /// Nothing is lost: head and fence stay as they are, and `read` gives the same records
+    /// byte for byte. `through` beyond the head means the head. Packing twice is harmless.
+    /// After an error, or a crash in between: some of the records are packed, the others
+    /// as they were, and the next call goes on from there.
+    fn compact(&self, run: RunId, through: u64) -> Pending<'_, Result<Compacted, Error>>;
 }
 
 /// Workflow definitions: immutable once published.
@@ -106,6 +129,20 @@ pub trait Queries: Send + Sync + 'static {
 
     /// Runs that have not ended, oldest first, after the given one: what recovery walks.
     fn unfinished(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunRow>, Error>;
+
+    /// Runs that have not ended and do not sleep, oldest first, after the given one. The
+    /// cost does not depend on how many sleep.
+    fn awake(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunRow>, Error>;
+
+    /// Sleeping runs that want to be woken at or before `until`, earliest first, at most
+    /// `limit`; those of the same time by id.
+    fn due(&self, until: Millis, limit: usize) -> Result<Vec<(RunId, Millis)>, Error>;
+
+    /// The earliest wake-up time of a sleeping run, if any.
+    fn next_wake(&self) -> Result<Option<Millis>, Error>;
+
+    /// The runs that a run started, oldest first.
+    fn children(&self, parent: RunId) -> Result<Vec<RunRow>, Error>;
 
     /// A run's resource links.
     fn resources(&self, run: RunId) -> Result<Vec<ResourceRow>, Error>;

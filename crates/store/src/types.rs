@@ -133,6 +133,36 @@ impl Record {
     }
 }
 
+/// A state that stands for a prefix of a run's log. It derives from it: losing one loses
+/// nothing.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The head of the last record that it covers.
+    pub head: Head,
+    /// The state: a versioned envelope, opaque here.
+    pub bytes: Vec<u8>,
+}
+
+impl fmt::Debug for Checkpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (sequence, length) = (self.head.sequence, self.bytes.len());
+        write!(f, "Checkpoint(through {sequence}, {length} bytes)")
+    }
+}
+
+/// What packing did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Compacted {
+    /// The last record that is packed now; 0 if none is.
+    pub through: u64,
+    /// Records that were packed by this call.
+    pub records: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The bytes that they take now.
+    pub packed_bytes: u64,
+}
+
 /// Something offered to a run from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InboxItem {
@@ -169,10 +199,20 @@ pub struct RunRow {
     pub ended_at: Option<Millis>,
     /// When it next wants to be woken, if it sleeps.
     pub wake_at: Option<Millis>,
+    /// Whether it sleeps: nothing of it is with a worker or ready, it waits for times,
+    /// signals or children.
+    pub asleep: bool,
     /// The code of its error, if it failed.
     pub error_code: Option<Box<str>>,
     /// The run that started it, if it is a child.
     pub parent: Option<RunId>,
+}
+
+impl RunRow {
+    /// Whether it has not ended and sleeps.
+    pub fn sleeps(&self) -> bool {
+        self.asleep && !self.status.is_final()
+    }
 }
 
 /// Which runs to list.
@@ -186,6 +226,8 @@ pub struct RunFilter {
     pub statuses: Vec<RunStatus>,
     /// With all of these labels.
     pub labels: BTreeMap<Box<str>, Box<str>>,
+    /// Started by this run.
+    pub parent: Option<RunId>,
     /// Created at or after.
     pub since: Option<Millis>,
     /// Older than this run: the cursor.
@@ -209,6 +251,7 @@ impl RunFilter {
                 .labels
                 .iter()
                 .all(|(key, value)| row.labels.get(key) == Some(value))
+            && (self.parent.is_none() || self.parent == row.parent)
             && self.since.is_none_or(|since| row.created_at >= since)
             && self.before.is_none_or(|before| row.run < before)
     }

@@ -142,6 +142,7 @@ fn filter(arguments: &Runs) -> Result<RunFilter, Failure> {
         workflow: arguments.workflow.as_deref().map(Into::into),
         statuses,
         labels: labels(&arguments.label)?,
+        parent: None,
         since: since.transpose()?,
         before,
         limit: arguments.limit,

@@ -10,9 +10,12 @@
 pub mod append;
 pub mod blob;
 pub mod catalogue;
+pub mod checkpoint;
 pub mod claim;
+pub mod compact;
 pub mod inbox;
 pub mod query;
+pub mod sleep;
 
 use std::collections::BTreeMap;
 
@@ -35,6 +38,9 @@ pub fn all<S: Backend>(open: &dyn Fn() -> S) {
     blob::all(open);
     catalogue::all(open);
     query::all(open);
+    checkpoint::all(open);
+    compact::all(open);
+    sleep::all(open);
 }
 
 /// The `n`-th run of a test; runs sort by their number.
@@ -75,6 +81,7 @@ pub fn row(run: RunId) -> RunRow {
         started_at: None,
         ended_at: None,
         wake_at: None,
+        asleep: false,
         error_code: None,
         parent: None,
     }

@@ -8,13 +8,14 @@ mod query;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use windlass_core::{Digest, RunId};
 
 use crate::{
-    Append, AppendError, Appended, Blob, Damage, Error, Head, InboxItem, Pending, Record,
-    ResourceRow, RunRow, Store, checksum,
+    Append, AppendError, Appended, Blob, Checkpoint, Compacted, Damage, Error, Head, InboxItem,
+    Pending, Record, ResourceRow, RunRow, Store, checksum,
 };
 
 /// A store in memory. Cloning gives another handle to the same store.
@@ -40,6 +41,7 @@ struct State {
     runs: BTreeMap<RunId, Run>,
     claims: BTreeMap<(Box<str>, Box<str>), Vec<u8>>,
     inbox: BTreeMap<RunId, Vec<InboxItem>>,
+    checkpoints: BTreeMap<RunId, Checkpoint>,
     blobs: BTreeMap<Digest, Arc<[u8]>>,
     resources: BTreeMap<RunId, Vec<ResourceRow>>,
     resource_keys: BTreeSet<ResourceKey>,
@@ -49,12 +51,32 @@ struct State {
 #[derive(Debug, Default)]
 struct Run {
     records: Vec<Record>,
+    /// How many of them count as packed. Here they stay what they are.
+    packed: u64,
     row: Option<RunRow>,
 }
 
 impl Run {
     fn head(&self) -> Head {
         self.records.last().map_or(Head::NONE, Record::head)
+    }
+
+    fn record(&self, sequence: u64) -> Option<&Record> {
+        let at = usize::try_from(sequence.checked_sub(1)?).ok()?;
+        self.records.get(at)
+    }
+
+    fn compact(&mut self, through: u64) -> Compacted {
+        let before = self.packed;
+        self.packed = through.min(self.head().sequence).max(before);
+        let new = (before + 1..=self.packed).filter_map(|sequence| self.record(sequence));
+        let bytes = new.map(|record| record.bytes.len() as u64).sum();
+        Compacted {
+            through: self.packed,
+            records: self.packed - before,
+            bytes,
+            packed_bytes: bytes,
+        }
     }
 }
 
@@ -181,6 +203,14 @@ impl Store for MemoryStore {
         Ok(self.state().inbox.get(&run).cloned().unwrap_or_default())
     }
 
+    fn offered(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, Error> {
+        let state = self.state();
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let offered = state.inbox.range((after, Bound::Unbounded));
+        let offered = offered.filter(|(_, items)| !items.is_empty());
+        Ok(offered.map(|(run, _)| *run).take(limit).collect())
+    }
+
     fn claimed(&self, namespace: &str, key: &str) -> Result<Option<Vec<u8>>, Error> {
         let key = (Box::from(namespace), Box::from(key));
         Ok(self.state().claims.get(&key).cloned())
@@ -205,6 +235,28 @@ impl Store for MemoryStore {
             })));
         }
         Ok(Some(bytes.to_vec()))
+    }
+
+    fn put_checkpoint(&self, run: RunId, checkpoint: Checkpoint) -> Pending<'_, Result<(), Error>> {
+        self.state().checkpoints.insert(run, checkpoint);
+        Box::pin(ready(Ok(())))
+    }
+
+    fn checkpoint(&self, run: RunId) -> Result<Option<Checkpoint>, Error> {
+        let state = self.state();
+        let Some(checkpoint) = state.checkpoints.get(&run) else {
+            return Ok(None);
+        };
+        let sequence = checkpoint.head.sequence;
+        let record = state.runs.get(&run).and_then(|run| run.record(sequence));
+        let on_chain = record.is_some_and(|record| record.head() == checkpoint.head);
+        Ok(on_chain.then(|| checkpoint.clone()))
+    }
+
+    fn compact(&self, run: RunId, through: u64) -> Pending<'_, Result<Compacted, Error>> {
+        let mut state = self.state();
+        let compacted = state.runs.get_mut(&run).map(|run| run.compact(through));
+        Box::pin(ready(Ok(compacted.unwrap_or_default())))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::future::ready;
 use std::ops::Bound;
 
-use windlass_core::RunId;
+use windlass_core::{Millis, RunId};
 
 use super::resource_key;
 use crate::{
@@ -50,6 +50,35 @@ impl Queries for MemoryStore {
             .filter_map(|(_, run)| run.row.as_ref())
             .filter(|row| !row.status.is_final());
         Ok(rows.take(limit).cloned().collect())
+    }
+
+    fn awake(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunRow>, Error> {
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let state = self.state();
+        let rows = state
+            .runs
+            .range((after, Bound::Unbounded))
+            .filter_map(|(_, run)| run.row.as_ref())
+            .filter(|row| !row.status.is_final() && !row.asleep);
+        Ok(rows.take(limit).cloned().collect())
+    }
+
+    fn due(&self, until: Millis, limit: usize) -> Result<Vec<(RunId, Millis)>, Error> {
+        let mut due = self.sleepers();
+        due.retain(|(at, _)| *at <= until);
+        due.truncate(limit);
+        Ok(due.into_iter().map(|(at, run)| (run, at)).collect())
+    }
+
+    fn next_wake(&self) -> Result<Option<Millis>, Error> {
+        Ok(self.sleepers().first().map(|(at, _)| *at))
+    }
+
+    fn children(&self, parent: RunId) -> Result<Vec<RunRow>, Error> {
+        let state = self.state();
+        let rows = state.runs.values().filter_map(|run| run.row.as_ref());
+        let children = rows.filter(|row| row.parent == Some(parent));
+        Ok(children.cloned().collect())
     }
 
     fn resources(&self, run: RunId) -> Result<Vec<ResourceRow>, Error> {
@@ -111,5 +140,19 @@ impl Queries for MemoryStore {
                 ("runs".into(), state.runs.len().to_string()),
             ],
         })
+    }
+}
+
+impl MemoryStore {
+    /// Sleeping runs that want to be woken, earliest first.
+    fn sleepers(&self) -> Vec<(Millis, RunId)> {
+        let state = self.state();
+        let rows = state.runs.values().filter_map(|run| run.row.as_ref());
+        let sleeping = rows.filter(|row| row.sleeps());
+        let mut times: Vec<_> = sleeping
+            .filter_map(|row| Some((row.wake_at?, row.run)))
+            .collect();
+        times.sort_unstable();
+        times
     }
 }

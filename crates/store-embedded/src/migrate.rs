@@ -1,0 +1,110 @@
+//! Older schemas become the present one, in one transaction: whole, or not at all.
+
+use rusqlite::Connection;
+use windlass_store::crash;
+
+use crate::connect::SCHEMA_VERSION;
+
+/// What makes version 2 of version 1: room for packed records, checkpoints and sleeping
+/// runs. Nothing that was stored changes.
+const FROM_1: &str = "
+ALTER TABLE run ADD COLUMN asleep INTEGER NOT NULL DEFAULT 0;
+DROP INDEX run_by_status;
+CREATE INDEX run_by_status ON run (status, asleep, run) WHERE status IS NOT NULL;
+CREATE INDEX run_by_wake ON run (wake_at, run) WHERE asleep = 1 AND status < 3;
+CREATE INDEX run_by_parent ON run (parent, run) WHERE parent IS NOT NULL;
+CREATE TABLE segment (
+  id INTEGER PRIMARY KEY,
+  first INTEGER NOT NULL,
+  previous BLOB NOT NULL,
+  append_id INTEGER NOT NULL,
+  chain BLOB NOT NULL,
+  length INTEGER NOT NULL,
+  sum INTEGER NOT NULL,
+  bytes BLOB NOT NULL
+);
+CREATE TABLE checkpoint (
+  number INTEGER PRIMARY KEY,
+  run BLOB NOT NULL UNIQUE,
+  sequence INTEGER NOT NULL,
+  append_id INTEGER NOT NULL,
+  chain BLOB NOT NULL,
+  sum INTEGER NOT NULL,
+  bytes BLOB
+);
+";
+
+/// The steps from each version to the next, from version 1 on.
+const STEPS: [&str; 1] = [FROM_1];
+
+/// Which version a database has.
+pub(crate) fn version(connection: &Connection) -> rusqlite::Result<u32> {
+    let number: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    Ok(u32::try_from(number).unwrap_or(u32::MAX))
+}
+
+/// Brings a database to the present version. Only the holder of the lock may call this.
+pub(crate) fn migrate(connection: &Connection) -> rusqlite::Result<()> {
+    let present = version(connection)?;
+    if present >= SCHEMA_VERSION {
+        return Ok(());
+    }
+    let done = usize::try_from(present.saturating_sub(1)).unwrap_or(usize::MAX);
+    let steps = STEPS.iter().skip(done).copied().collect::<String>();
+    let sql = format!("BEGIN IMMEDIATE; {steps} PRAGMA user_version = {SCHEMA_VERSION};");
+    let migrated = connection.execute_batch(&sql).and_then(|()| {
+        crash::point("in-migration");
+        connection.execute_batch("COMMIT")
+    });
+    if migrated.is_err() && !connection.is_autocommit() {
+        // The error is what counts; the transaction ends with the connection anyway.
+        let _ = connection.execute_batch("ROLLBACK");
+    }
+    migrated
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every table and index with its text, less its spaces.
+    fn objects(connection: &Connection) -> Vec<(String, String)> {
+        let sql = "SELECT name, coalesce(sql, '') FROM sqlite_schema ORDER BY name";
+        let mut statement = connection.prepare(sql).unwrap();
+        let rows = statement
+            .query_map([], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))
+            .unwrap();
+        let plain = |text: String| text.split_whitespace().collect::<String>();
+        rows.map(|row| row.map(|(name, sql)| (name, plain(sql))).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn an_old_schema_becomes_the_present_one() {
+        let fresh = Connection::open_in_memory().unwrap();
+        fresh.execute_batch(include_str!("schema.sql")).unwrap();
+        let old = Connection::open_in_memory().unwrap();
+        old.execute_batch(include_str!("../tests/common/schema-1.sql"))
+            .unwrap();
+        old.execute_batch("PRAGMA user_version = 1").unwrap();
+        assert_ne!(objects(&old), objects(&fresh));
+        for _ in 0..2 {
+            migrate(&old).unwrap();
+            assert_eq!(objects(&old), objects(&fresh));
+            assert_eq!(version(&old).unwrap(), SCHEMA_VERSION);
+        }
+    }
+
+    #[test]
+    fn a_step_that_fails_changes_nothing() {
+        let old = Connection::open_in_memory().unwrap();
+        let schema = include_str!("../tests/common/schema-1.sql");
+        old.execute_batch(schema).unwrap();
+        old.execute_batch("PRAGMA user_version = 1; CREATE TABLE checkpoint (x)")
+            .unwrap();
+        let before = objects(&old);
+        assert!(migrate(&old).is_err());
+        assert_eq!(objects(&old), before);
+        assert_eq!(version(&old).unwrap(), 1);
+    }
+}
