@@ -198,7 +198,7 @@ fn collect(
     let mut records: Vec<Record> = Vec::new();
     let mut bytes = 0usize;
     while let Some(row) = rows.next()? {
-        let record = read::record(row)?;
+        let record = walk.decode(row)?;
         bytes = bytes.saturating_add(record.bytes.len());
         if bytes > MOST_BYTES && !records.is_empty() {
             break;

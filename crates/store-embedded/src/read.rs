@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, Row};
 use windlass_core::RunId;
 use windlass_store::{Error, Head, Record, WriterId, checksum};
 
@@ -161,7 +161,7 @@ impl Reading<'_> {
         let last = record_key(self.number, self.walk.head.sequence);
         let mut rows = statement.query([first, last])?;
         while let Some(row) = rows.next()? {
-            let record = record(row)?;
+            let record = self.walk.decode(row)?;
             self.walk.step(&record)?;
             self.push(record);
             if self.is_full() {
@@ -173,7 +173,7 @@ impl Reading<'_> {
 }
 
 /// The columns `id, writer, append_id, chain, bytes`.
-pub(crate) fn record(row: &rusqlite::Row<'_>) -> rusqlite::Result<Record> {
+fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
     Ok(Record {
         sequence: codec::sequence_of(row.get(0)?),
         writer: WriterId(unsigned(row.get(1)?)),
@@ -193,6 +193,11 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
+    /// A single record from its row; what cannot be read is named by its place.
+    pub(crate) fn decode(&self, row: &Row<'_>) -> Result<Record, Fault> {
+        record(row).map_err(|error| Fault::from(error).at(self.run, self.next))
+    }
+
     /// Checks a record's place and checksum, and the head's if it is the last.
     pub(crate) fn step(&mut self, record: &Record) -> Result<(), Error> {
         let Some(previous) = &self.previous else {

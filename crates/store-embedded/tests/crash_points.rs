@@ -1,0 +1,153 @@
+//! Killed at chosen places while it packs a log, stores checkpoints or brings an older
+//! directory to the present schema, the store loses nothing and goes on. Needs the feature
+//! `crash-points`.
+
+// The helpers of a test stop it like the test itself.
+#![allow(clippy::unwrap_used)]
+#![cfg(unix)]
+
+mod common;
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use common::{extend, length, open, open_fast, some_run};
+use rusqlite::Connection;
+use windlass_store::conformance::run_id;
+use windlass_store::{Checkpoint, Head, Record, Store, block_on};
+
+/// Runs a test of this file as a child that is killed at a place.
+fn killed(test: &str, directory: &Path, place: &str) {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture"])
+        .env("WINDLASS_TEST_CRASH", directory)
+        .env("WINDLASS_CRASH_AT", place)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.signal(), Some(9), "{place}: {output:?}");
+}
+
+fn child() -> Option<std::path::PathBuf> {
+    std::env::var_os("WINDLASS_TEST_CRASH").map(Into::into)
+}
+
+fn state(head: Head, size: usize) -> Checkpoint {
+    Checkpoint {
+        head,
+        bytes: vec![head.sequence as u8; size],
+    }
+}
+
+fn all(directory: &Path) -> Vec<Record> {
+    open(directory).read(some_run(), 1, usize::MAX).unwrap()
+}
+
+#[test]
+fn packing_is_whole_or_not_at_every_step() {
+    if let Some(directory) = child() {
+        let store = open(&directory);
+        block_on(store.compact(some_run(), 1000)).unwrap();
+        return;
+    }
+    let places = [
+        "before-compaction",
+        "in-compaction",
+        "before-commit",
+        "after-commit",
+    ];
+    for place in places {
+        for step in [1, 2, 4] {
+            let root = tempfile::tempdir().unwrap();
+            extend(&open_fast(root.path()), some_run(), 1100);
+            let before = all(root.path());
+            let place = format!("{place}:{step}");
+            killed("packing_is_whole_or_not_at_every_step", root.path(), &place);
+            assert!(all(root.path()) == before, "{place}");
+            let store = open(root.path());
+            assert_eq!(store.check(None).unwrap(), [], "{place}");
+            // What is left to pack is packed, and the run goes on.
+            let packed = block_on(store.compact(some_run(), 1000)).unwrap();
+            let done = step - u64::from(!place.starts_with("after-commit"));
+            assert_eq!(packed.records, 1000 - (done * 256).min(1000), "{place}");
+            assert_eq!(packed.through, 1000);
+            extend(&store, some_run(), 1);
+            assert_eq!(length(&store, some_run()).unwrap(), 1101);
+            assert_eq!(store.check(None).unwrap(), [], "{place}");
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_is_the_old_one_or_the_new_one() {
+    const SIZES: [usize; 4] = [300_000, 400_000, 20, 500_000];
+    if let Some(directory) = child() {
+        let store = open(&directory);
+        for size in SIZES {
+            let head = extend(&store, some_run(), 1);
+            block_on(store.put_checkpoint(some_run(), state(head, size))).unwrap();
+        }
+        return;
+    }
+    let test = "a_checkpoint_is_the_old_one_or_the_new_one";
+    let mut places: Vec<String> = (1..=8).map(|n| format!("before-commit:{n}")).collect();
+    places.extend((1..=8).map(|n| format!("after-commit:{n}")));
+    for point in ["after-checkpoint-write", "after-checkpoint-rename"] {
+        places.extend((1..=3).map(|n| format!("{point}:{n}")));
+    }
+    for place in places {
+        let root = tempfile::tempdir().unwrap();
+        killed(test, root.path(), &place);
+        let store = open(root.path());
+        let records = store.read(some_run(), 1, usize::MAX).unwrap();
+        let state_of = |n: usize| state(records[n - 1].head(), SIZES[n - 1]);
+        match store.checkpoint(some_run()).unwrap() {
+            None => assert!(records.len() <= 1, "{place}: {}", records.len()),
+            Some(found) => {
+                // Of the last record or of the one before it: nothing was replaced early.
+                let n = found.head.sequence as usize;
+                assert!(n + 1 >= records.len(), "{place}: {n}");
+                assert!(found == state_of(n), "{place}");
+            }
+        }
+        assert_eq!(store.check(None).unwrap(), [], "{place}");
+        // The next one replaces it, and clears away what the crash left.
+        let head = extend(&store, some_run(), 1);
+        block_on(store.put_checkpoint(some_run(), state(head, 600_000))).unwrap();
+        assert!(store.checkpoint(some_run()).unwrap() == Some(state(head, 600_000)));
+        drop(store);
+        let files = root.path().join("checkpoints").join(some_run().to_string());
+        assert_eq!(std::fs::read_dir(files).unwrap().count(), 1, "{place}");
+    }
+}
+
+#[test]
+fn a_migration_is_whole_or_not() {
+    if let Some(directory) = child() {
+        open(&directory);
+        return;
+    }
+    let root = tempfile::tempdir().unwrap();
+    let database = root.path().join("windlass.db");
+    let version = || -> i64 {
+        let connection = Connection::open(&database).unwrap();
+        let version = connection.query_row("PRAGMA user_version", [], |row| row.get(0));
+        version.unwrap()
+    };
+    let connection = Connection::open(&database).unwrap();
+    connection
+        .execute_batch(&format!(
+            "PRAGMA page_size = 4096; PRAGMA journal_mode = WAL; BEGIN; {}
+             PRAGMA application_id = {}; PRAGMA user_version = 1; COMMIT;",
+            include_str!("common/schema-1.sql"),
+            0x576e_646c
+        ))
+        .unwrap();
+    drop(connection);
+    killed("a_migration_is_whole_or_not", root.path(), "in-migration");
+    assert_eq!(version(), 1);
+    let store = open(root.path());
+    assert_eq!(version(), 2);
+    extend(&store, run_id(1), 3);
+    assert_eq!(store.check(None).unwrap(), []);
+}
