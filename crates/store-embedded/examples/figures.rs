@@ -27,6 +27,8 @@ fn main() {
     tasks(root.path());
     batches(root.path());
     lists(root.path());
+    packing(root.path());
+    sleeping(root.path());
 }
 
 fn open(directory: &Path) -> EmbeddedStore {
@@ -247,6 +249,92 @@ fn lists(root: &Path) {
     let start = Instant::now();
     open(&directory);
     println!("open with 1,000,000 runs: {:?}", start.elapsed());
+}
+
+fn open_unsynced(directory: &Path) -> EmbeddedStore {
+    let options = Options {
+        durable: false,
+        ..Options::default()
+    };
+    EmbeddedStore::open(directory, options).unwrap().store
+}
+
+/// A record like an engine's: JSON with names that repeat and values that do not.
+fn step(n: u64) -> String {
+    format!(
+        r#"{{"at":{},"events":[{{"type":"AttemptEnded","node":"step-{n}","attempt":1,"digest":"{}","result":{{"Succeeded":{{"id":{n},"name":"customer number {n}","active":true}}}}}}]}}"#,
+        1_700_000_000_000 + n * 3,
+        windlass_core::Digest::of(&n.to_le_bytes()),
+    )
+}
+
+/// A long log: packed, then read page by page.
+fn packing(root: &Path) {
+    let store = open_unsynced(&root.join("packing"));
+    for (run, count) in [(run_id(1), 100_000u64), (run_id(2), 1_000_000)] {
+        let mut head = Head::NONE;
+        for begin in (0..count).step_by(1000) {
+            let mut batch = Vec::new();
+            for n in begin..begin + 1000 {
+                let append = record(run, head, n, step(n).as_bytes());
+                head = windlass_store::checksum::next_head(&append);
+                batch.push(append);
+            }
+            for answer in block_on(store.append(batch)) {
+                answer.unwrap();
+            }
+        }
+        let read = |what: &str| {
+            let start = Instant::now();
+            let mut from = 1;
+            while let Some(last) = store.read(run, from, 1 << 20).unwrap().last() {
+                from = last.sequence + 1;
+            }
+            println!("{count} records read, {what}: {:?}", start.elapsed());
+        };
+        read("single");
+        let start = Instant::now();
+        let packed = block_on(store.compact(run, count)).unwrap();
+        println!(
+            "{count} records packed: {:?}, {} bytes became {}",
+            start.elapsed(),
+            packed.bytes,
+            packed.packed_bytes
+        );
+        read("packed");
+    }
+}
+
+/// Few runs awake among many that sleep.
+fn sleeping(root: &Path) {
+    let store = open_unsynced(&root.join("sleeping"));
+    for part in 0..100u64 {
+        let batch = (0..1000u64).map(|n| {
+            let n = part * 1000 + n;
+            let asleep = n % 10_000 != 9;
+            let row = RunRow {
+                asleep,
+                wake_at: asleep.then(|| windlass_core::Millis((n * 7919 % 100_000) as i64)),
+                ..row(run_id(n))
+            };
+            Append {
+                row: Some(row),
+                ..record(run_id(n), Head::NONE, n, &[7; 64])
+            }
+        });
+        for answer in block_on(store.append(batch.collect())) {
+            answer.unwrap();
+        }
+    }
+    let timed = |what: &str, work: &dyn Fn() -> usize| {
+        let start = Instant::now();
+        let found = work();
+        println!("{what} of 100,000: {:?} for {found}", start.elapsed());
+    };
+    timed("awake", &|| store.awake(None, 1000).unwrap().len());
+    let soon = windlass_core::Millis(100);
+    timed("due", &|| store.due(soon, 1000).unwrap().len());
+    timed("next wake", &|| store.next_wake().unwrap().iter().count());
 }
 
 fn sample(n: u64) -> Append {

@@ -11,9 +11,10 @@ use std::thread;
 use std::time::Duration;
 
 use common::{length, open};
-use windlass_core::Digest;
+use windlass_core::{Digest, RunId};
 use windlass_store::conformance::{record, row, run_id};
-use windlass_store::{Append, Blob, Store, block_on};
+use windlass_store::{Append, Blob, Checkpoint, Head, Store, block_on};
+use windlass_store_embedded::EmbeddedStore;
 
 const WRITERS: u64 = 4;
 const KILLS: u64 = 50;
@@ -46,6 +47,9 @@ fn write_until_killed(directory: &std::path::Path) {
                     let answer = block_on(store.append(vec![append])).remove(0);
                     head = answer.unwrap().head;
                     println!("ack {n} {}", head.sequence);
+                    if id.is_multiple_of(30) {
+                        tidy_up(&store, run, head);
+                    }
                 }
             })
         })
@@ -55,6 +59,24 @@ fn write_until_killed(directory: &std::path::Path) {
     }
 }
 
+/// What an engine does with a long log: a checkpoint, then packing what it covers.
+fn tidy_up(store: &EmbeddedStore, run: RunId, head: Head) {
+    let size = if head.sequence.is_multiple_of(20) {
+        270_000
+    } else {
+        900
+    };
+    let checkpoint = state(run, head, size);
+    block_on(store.put_checkpoint(run, checkpoint)).unwrap();
+    block_on(store.compact(run, head.sequence - 7)).unwrap();
+}
+
+fn state(run: RunId, head: Head, size: usize) -> Checkpoint {
+    let mut bytes = run.as_bytes().to_vec();
+    bytes.resize(size, head.sequence as u8);
+    Checkpoint { head, bytes }
+}
+
 #[test]
 fn nothing_acknowledged_is_lost_by_a_kill() {
     if let Some(directory) = std::env::var_os("WINDLASS_TEST_WRITE") {
@@ -62,6 +84,7 @@ fn nothing_acknowledged_is_lost_by_a_kill() {
     }
     let root = tempfile::tempdir().unwrap();
     let mut acknowledged = [0u64; WRITERS as usize];
+    let mut checkpoints = 0;
     let mut random = 0x2545_f491_4f6c_dd1du64;
     for kill in 0..KILLS {
         let mut child = Command::new(std::env::current_exe().unwrap())
@@ -106,10 +129,16 @@ fn nothing_acknowledged_is_lost_by_a_kill() {
                 there >= *acknowledged,
                 "kill {kill}: run {n} has {there} records, {acknowledged} were acknowledged"
             );
+            let run = run_id(n as u64);
+            if let Some(found) = store.checkpoint(run).unwrap() {
+                assert!(found == state(run, found.head, found.bytes.len()));
+                checkpoints += 1;
+            }
         }
         if kill % 10 == 9 {
             assert_eq!(store.check(None).unwrap(), []);
         }
     }
     assert!(acknowledged.iter().sum::<u64>() > 100, "{acknowledged:?}");
+    assert!(checkpoints > 0);
 }
