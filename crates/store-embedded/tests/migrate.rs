@@ -100,12 +100,18 @@ fn works(store: &EmbeddedStore) {
     }
     let laden = store.run(run_id(50)).unwrap().unwrap();
     assert!(!laden.asleep);
-    assert_eq!(store.children(run_id(3)).unwrap(), [laden.clone()]);
+    assert_eq!(
+        store.children(run_id(3)).unwrap(),
+        std::slice::from_ref(&laden)
+    );
     let paused = RunFilter {
         statuses: vec![RunStatus::Paused],
         ..RunFilter::default()
     };
-    assert_eq!(store.runs(&paused).unwrap().rows, [laden.clone()]);
+    assert_eq!(
+        store.runs(&paused).unwrap().rows,
+        std::slice::from_ref(&laden)
+    );
     assert_eq!(store.awake(None, 100).unwrap().len(), 21);
     assert_eq!(store.unfinished(None, 100).unwrap().len(), 21);
     assert_eq!(store.next_wake().unwrap(), None, "it did not say it sleeps");

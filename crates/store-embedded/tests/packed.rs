@@ -128,6 +128,29 @@ fn a_reader_does_not_pack() {
 }
 
 #[test]
+fn a_segment_is_unpacked_once_while_it_is_read_on() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open_fast(root.path());
+    extend(&store, some_run(), 20);
+    let before = whole(&store, some_run());
+    compact(&store, some_run(), 20);
+    let mut records = store.read(some_run(), 1, 1).unwrap();
+    // Who had to look at the segment again would notice this.
+    let database = Connection::open(root.path().join("windlass.db")).unwrap();
+    let change = "UPDATE segment SET bytes = zeroblob(100)";
+    assert_eq!(database.execute(change, []).unwrap(), 1);
+    while let Some(last) = records.last()
+        && last.sequence < 20
+    {
+        let next = last.sequence + 1;
+        records.extend(store.read(some_run(), next, 1).unwrap());
+    }
+    assert!(records == before);
+    assert!(store.read(some_run(), 2, 1).is_err());
+    assert_eq!(store.check(None).unwrap().len(), 1, "a check looks");
+}
+
+#[test]
 fn damage_is_found_before_it_is_packed() {
     let root = tempfile::tempdir().unwrap();
     extend(&open_fast(root.path()), some_run(), 600);
