@@ -17,6 +17,10 @@ use crate::error::{Fault, from_io};
 /// The directory of large values, in the data directory.
 pub(crate) const DIRECTORY: &str = "blobs";
 
+/// Where files are written before they get their names: one place, so that what a kill left
+/// is found without looking through all values.
+const UNFINISHED: &str = "new";
+
 /// Values longer than this are files: a 10 MiB output must not stall every commit.
 pub(crate) const LARGEST_IN_TABLE: usize = 256 << 10;
 
@@ -82,7 +86,6 @@ pub(crate) fn file(directory: &Path, digest: &Digest) -> PathBuf {
 
 /// Writes a large value so that after a crash it is there whole, or not at all.
 pub(crate) fn write_file(directory: &Path, blob: &Blob, durable: bool) -> Result<(), Error> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
     let path = file(directory, &blob.digest);
     let Some(parent) = path.parent() else {
         return Err(Error::Unavailable("a value has no directory".into()));
@@ -94,8 +97,7 @@ pub(crate) fn write_file(directory: &Path, blob: &Blob, durable: bool) -> Result
             sync_directory(&directory.join(DIRECTORY))?;
         }
     }
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let temporary = parent.join(format!(".{}.{count}", std::process::id()));
+    let temporary = unfinished(directory)?;
     let written = write_synced(&temporary, &blob.bytes, durable)
         .inspect(|()| crash::point("after-blob-write"))
         .and_then(|()| fs::rename(&temporary, &path).map_err(|error| from_io(&path, &error)));
@@ -108,6 +110,28 @@ pub(crate) fn write_file(directory: &Path, blob: &Blob, durable: bool) -> Result
         sync_directory(parent)
     } else {
         Ok(())
+    }
+}
+
+/// A place for a file that is not whole yet.
+fn unfinished(directory: &Path) -> Result<PathBuf, Error> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let folder = directory.join(DIRECTORY).join(UNFINISHED);
+    if !folder.is_dir() {
+        fs::create_dir_all(&folder).map_err(|error| from_io(&folder, &error))?;
+    }
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    Ok(folder.join(format!("{}.{count}", std::process::id())))
+}
+
+/// Removes the files that a kill left unfinished. Only the holder of the lock may: another's
+/// are being written. What cannot be removed is in nobody's way, and tried again next time.
+pub(crate) fn remove_unfinished(directory: &Path) {
+    let Ok(entries) = fs::read_dir(directory.join(DIRECTORY).join(UNFINISHED)) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let _ = fs::remove_file(entry.path());
     }
 }
 
@@ -131,4 +155,31 @@ pub(crate) fn sync_directory(path: &Path) -> Result<(), Error> {
 
 pub(crate) fn sync_failed(path: &Path, error: &std::io::Error) -> Error {
     Error::Fatal(format!("a sync of {} failed: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blob(bytes: &[u8]) -> Blob {
+        Blob {
+            digest: Digest::of(bytes),
+            bytes: bytes.into(),
+        }
+    }
+
+    #[test]
+    fn what_a_kill_left_unfinished_is_removed_and_nothing_else() {
+        let root = tempfile::tempdir().expect("a directory");
+        let whole = blob(b"whole");
+        write_file(root.path(), &whole, false).expect("it is written");
+        // As a kill between the writing and the renaming leaves it.
+        let place = unfinished(root.path()).expect("a place");
+        write_synced(&place, b"ha", false).expect("half of it is written");
+        remove_unfinished(root.path());
+        assert!(!place.exists());
+        let kept = fs::read(file(root.path(), &whole.digest)).expect("it is there");
+        assert_eq!(kept, b"whole");
+        write_file(root.path(), &blob(b"next"), false).expect("it is written");
+    }
 }

@@ -100,6 +100,7 @@ impl EmbeddedStore {
         let scan = wal::scan(&layout.log)?;
         connect::check_header(layout, scan)?;
         let writer = connect::start_writer(layout, scan, options.durable)?;
+        blob::remove_unfinished(&layout.directory);
         Ok(Opened {
             store: Self {
                 shared: Arc::new(Shared {
