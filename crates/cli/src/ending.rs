@@ -102,9 +102,12 @@ fn result(session: &Session, run: &Run) -> Result<Option<String>, Failure> {
     if &*text == "null" {
         return Ok(None);
     }
-    let value: serde_json::Value = serde_json::from_str(&text)
+    // Never read as numbers: what is stored may have more digits than a number keeps.
+    let mut pretty = Vec::new();
+    view::Pretty::new(&mut pretty)
+        .write_all(text.as_bytes())
         .map_err(|error| Failure::new(Exit::Storage, "OUTPUT_UNREADABLE", error))?;
-    Ok(serde_json::to_string_pretty(&value).ok())
+    Ok(String::from_utf8(pretty).ok())
 }
 
 /// The text on one line, without what a terminal would obey.
