@@ -180,7 +180,9 @@ impl From<StartError> for Failure {
         let (exit, code) = match error {
             StartError::Store(error) => return error.into(),
             StartError::RequestIdReused { .. } => (Exit::Conflict, "REQUEST_ID_REUSED"),
-            StartError::TriggerInvalid(_) => (Exit::Invalid, "TRIGGER_INVALID"),
+            StartError::TriggerInvalid(_) | StartError::TriggerRepeatsKey(_) => {
+                (Exit::Invalid, "TRIGGER_INVALID")
+            }
             StartError::TriggerNotJson(_) => (Exit::Invalid, "TRIGGER_NOT_JSON"),
             StartError::TriggerTooLarge(_) => (Exit::Invalid, "TRIGGER_TOO_LARGE"),
             StartError::SchemaInvalid(_) => (Exit::Invalid, "SCHEMA_INVALID"),
