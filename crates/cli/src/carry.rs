@@ -12,6 +12,7 @@ use windlass_store::Queries as _;
 use crate::control;
 use crate::ending;
 use crate::exit::{Exit, Failure};
+use crate::foreground::Manner;
 use crate::hub::Hub;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
@@ -139,9 +140,9 @@ impl Carrier {
         session: &Session,
         run: RunId,
         progress: &Progress,
-        until: Option<Instant>,
+        manner: Manner,
     ) -> Result<Exit, Failure> {
-        let ending = self.wait(run, until).await;
+        let ending = self.wait(run, manner.until).await;
         progress.finish(match &ending {
             Ok(Ending::Ended(status)) => Some(*status),
             _ => None,
@@ -151,7 +152,7 @@ impl Carrier {
         match ending? {
             Ending::Ended(status) => {
                 windlass_store::crash::point("before-print");
-                ending::print(session, self.engine.plans(), run)?;
+                ending::print(session, self.engine.plans(), run, manner.existing)?;
                 if !self.alone(session, Some(run)).await {
                     return Ok(Exit::Interrupted);
                 }

@@ -39,9 +39,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Reattempt) -> Result<Exit, Fa
                 act::reattempt(carrier, run, nodes, hand).await?;
                 let progress = foreground::show(carrier, &session, run, manner.quiet).await?;
                 carrier.look_around(&session, Some(run));
-                carrier
-                    .to_the_end(&session, run, &progress, manner.until)
-                    .await
+                carrier.to_the_end(&session, run, &progress, manner).await
             });
         };
         let request = Request::Reattempt {

@@ -34,9 +34,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Resume) -> Result<Exit, Failu
                 let progress = foreground::show(carrier, &session, run, manner.quiet).await?;
                 act::carry_on(carrier, run, hand).await?;
                 carrier.look_around(&session, Some(run));
-                carrier
-                    .to_the_end(&session, run, &progress, manner.until)
-                    .await
+                carrier.to_the_end(&session, run, &progress, manner).await
             });
         };
         let reason = act.reason.clone();
