@@ -87,7 +87,10 @@ pub(crate) fn carry(
             }
         };
         let result = work(&carrier).await;
-        drop(server);
+        // The engine stops after them: what it refuses then would not be their answer.
+        if let Some(server) = server {
+            server.close().await;
+        }
         carrier.engine.shutdown().await;
         result
     });

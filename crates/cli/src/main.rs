@@ -6,6 +6,7 @@ mod act;
 mod args;
 mod bench;
 mod carry;
+mod catalogue;
 mod commands;
 mod config;
 mod control;

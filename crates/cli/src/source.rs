@@ -46,6 +46,12 @@ pub(crate) fn prepare(path: &Path, overrides: &Overrides) -> Result<Prepared, Fa
     build(parsed.definition, parsed.json)
 }
 
+/// Checks a definition's text. Problems are printed; warnings as well.
+pub(crate) fn prepare_named(name: &str, text: &[u8]) -> Result<Prepared, Failure> {
+    let parsed = accept(name, text)?;
+    build(parsed.definition, parsed.json)
+}
+
 /// Checks a definition that another process sent. Its sender has printed the warnings.
 pub(crate) fn prepare_text(text: &[u8]) -> Result<Prepared, Failure> {
     let parsed = check("definition", text).map_err(|problems| {
