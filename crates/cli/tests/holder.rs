@@ -1,4 +1,5 @@
-//! Commands that need the data directory, while another process holds it.
+//! Commands that need the data directory, while another process holds it; and what a dry
+//! run says.
 
 mod act_world;
 
@@ -10,6 +11,14 @@ const SLEEP: &str = r#"{
 }"#;
 
 const ECHO: &str = r#"{ "id": "echo", "nodes": [{ "id": "a", "actionType": "core.echo" }] }"#;
+
+const FAIL: &str = r#"{
+  "id": "fail",
+  "nodes": [
+    { "id": "bad", "actionType": "core.fail" },
+    { "id": "good", "actionType": "core.echo" }
+  ]
+}"#;
 
 /// A world whose data directory is held by a run that sleeps.
 fn held() -> (World, Background, String) {
@@ -91,4 +100,41 @@ fn the_holder_rebuilds_while_its_run_goes_on() {
         listed.expect(0).json()["items"][0]["executionId"],
         run.as_str()
     );
+}
+
+#[test]
+fn a_dry_run_says_what_would_be_refused() {
+    let world = World::new();
+    world.definition("echo.json", ECHO);
+    world.definition("fail.json", FAIL);
+    world.run(&["run", "echo.json"]).expect(0);
+    for command in ["cancel", "pause", "resume", "reattempt"] {
+        let said = world.run(&[command, "@last", "--dry-run"]).expect(6);
+        let expected = format!("would refuse to {command} it; it is Succeeded");
+        assert!(said.stdout.contains(&expected), "{}", said.stdout);
+        let said = world.run(&[command, "@last", "--dry-run", "--json"]);
+        let said = said.expect(6).json();
+        assert!(said["would"].is_null(), "{said}");
+        assert!(said["error"]["code"].is_string(), "{said}");
+        // What the command itself says.
+        let done = world.run(&[command, "@last", "--json"]).expect(6);
+        let code = said["error"]["code"].as_str().expect("a code");
+        assert!(done.stderr.contains(code), "{code}: {}", done.stderr);
+    }
+    world.run(&["run", "fail.json"]).expect(1);
+    let said = world.run(&["reattempt", "@last", "--dry-run"]).expect(0);
+    assert!(said.stdout.contains("would reattempt"), "{}", said.stdout);
+    let said = world
+        .run(&["reattempt", "@last", "good", "--dry-run"])
+        .expect(6);
+    assert!(said.stdout.contains(": good"), "{}", said.stdout);
+    world
+        .run(&["reattempt", "@last", "gone", "--dry-run"])
+        .expect(4);
+    let all = ["cancel", "--filter", "status=Failed", "--dry-run"];
+    let said = world.run(&all).expect(6);
+    assert!(said.stdout.contains("would refuse"), "{}", said.stdout);
+    // Nothing was done by any of it.
+    let shown = world.run(&["show", "@last", "--json"]).expect(0).json();
+    assert_eq!(shown["nodes"]["bad"]["attempts"], 1);
 }

@@ -9,6 +9,7 @@ mod completions;
 mod config;
 mod diff;
 mod doctor;
+mod dry_run;
 mod events;
 mod export;
 mod graph;
