@@ -162,16 +162,13 @@ impl Carrier {
                 Ok(status.into())
             }
             Ending::Interrupted => {
-                output.say(&format!(
-                    "interrupted; the run is safe: windlass resume {run}"
-                ));
-                Ok(Exit::Interrupted)
+                let message = format!("interrupted; the run is safe: windlass resume {run}");
+                output.left(Exit::Interrupted, &message)
             }
             Ending::TimedOut => {
-                output.say(&format!(
-                    "the run has not ended in time; it is safe: windlass resume {run}"
-                ));
-                Ok(Exit::TimedOut)
+                let message =
+                    format!("the run has not ended in time; it is safe: windlass resume {run}");
+                output.left(Exit::TimedOut, &message)
             }
         }
     }

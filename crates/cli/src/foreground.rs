@@ -176,11 +176,9 @@ fn watch(
             Watched::Exit(status.into())
         }
         Ended::Left(exit) => {
-            output.say(&format!(
-                "stopped watching; run {run} goes on in {}",
-                client.holder()
-            ));
-            Watched::Exit(exit)
+            let holder = client.holder();
+            let message = format!("stopped watching; run {run} goes on in {holder}");
+            Watched::Exit(output.left(exit, &message)?)
         }
         Ended::NotCarried(status) => Watched::NotCarried(status),
         Ended::Gone => {

@@ -1,8 +1,9 @@
-//! What programs read: whether a request found its run.
+//! What programs read: failures as JSON, and whether a request found its run.
 
 mod act_world;
 
-use act_world::World;
+use act_world::{Ended, World};
+use serde_json::Value;
 
 const ECHO: &str = r#"{
   "id": "echo",
@@ -20,6 +21,108 @@ fn world() -> World {
     world.definition("echo.json", ECHO);
     world.definition("sleep.json", SLEEP);
     world
+}
+
+/// The failure on the last line of stderr.
+#[track_caller]
+fn failure(ended: &Ended) -> Value {
+    assert_eq!(ended.stdout, "", "{}", ended.stderr);
+    let line = ended.stderr.lines().last().expect("a line");
+    let mut value: Value =
+        serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}\n{}", ended.stderr));
+    let error = value["error"].take();
+    assert!(error["message"].is_string(), "{line}");
+    assert!(error["details"].is_array(), "{line}");
+    error
+}
+
+#[test]
+fn failures_are_json_where_json_is_asked_for() {
+    let world = world();
+    world.definition(
+        "broken.json",
+        r#"{"id":"b","nodes":[{"id":"a","actionTyp":"x"}]}"#,
+    );
+    let cases: [(&[&str], i32, &str); 8] = [
+        (&["show", "0123"], 4, "NO_DATA_DIR"),
+        (&["run"], 2, "USAGE"),
+        (&["nonsense"], 2, "USAGE"),
+        (&["run", "echo.json", "--set", "x=1"], 2, "USAGE"),
+        (&["run", "broken.json"], 3, "DEFINITION_INVALID"),
+        (&["run", "absent.json"], 4, "FILE_NOT_FOUND"),
+        (
+            &["run", "echo.json", "--trigger", "{"],
+            3,
+            "TRIGGER_NOT_JSON",
+        ),
+        (&["show", "0123"], 4, "RUN_NOT_FOUND"),
+    ];
+    for (arguments, exit, code) in cases {
+        for asking in [&["--json"][..], &["--output", "json"], &["--output=json"]] {
+            let ended = world.run(&[arguments, asking].concat()).expect(exit);
+            assert_eq!(failure(&ended)["code"], code, "{arguments:?} {asking:?}");
+        }
+        let table = world.run(arguments).expect(exit);
+        assert!(!table.stderr.contains("{\"error\""), "{}", table.stderr);
+        assert!(table.stderr.contains("error"), "{}", table.stderr);
+    }
+    // What is not said on the command line counts as well.
+    let mut command = world.command(&["nonsense"]);
+    command.env("WINDLASS_OUTPUT", "json");
+    assert_eq!(failure(&act_world::ended(command))["code"], "USAGE");
+    world.definition("windlass.toml", "output = 'json'\n");
+    assert_eq!(
+        failure(&world.run(&["show", "0123"]))["code"],
+        "RUN_NOT_FOUND"
+    );
+    world.definition("windlass.toml", "outptu = 'json'\n");
+    let ended = world.run(&["runs", "--json"]).expect(3);
+    assert_eq!(failure(&ended)["code"], "CONFIG_INVALID");
+}
+
+#[test]
+fn details_say_where() {
+    let world = world();
+    world.definition(
+        "broken.json",
+        r#"{"id":"b","nodes":[{"id":"a","actionTyp":"x"}]}"#,
+    );
+    for command in ["run", "publish"] {
+        let ended = world.run(&[command, "broken.json", "--json"]).expect(3);
+        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+        let details = failure(&ended)["details"].take();
+        assert_eq!(details[0]["pointer"], "/nodes/0/actionTyp", "{details}");
+        assert_eq!(details[0]["code"], "UNKNOWN_KEY");
+        assert_eq!(details[0]["line"], 1);
+        let table = world.run(&[command, "broken.json"]).expect(3);
+        assert!(
+            table.stderr.contains("--> broken.json:1:"),
+            "{}",
+            table.stderr
+        );
+        assert!(
+            table.stderr.contains("broken.json has "),
+            "{}",
+            table.stderr
+        );
+    }
+    for (trigger, pointer) in [(r#"{"n":"x"}"#, "/n"), (r#"{"m":[{"k":1,"k":2}]}"#, "/m/0")] {
+        let run = ["run", "echo.json", "--json", "--trigger", trigger];
+        let error = failure(&world.run(&run).expect(3));
+        assert_eq!(error["code"], "TRIGGER_INVALID");
+        assert_eq!(error["details"][0]["pointer"], pointer, "{error}");
+    }
+}
+
+#[test]
+fn a_run_that_was_left_is_a_failure_for_programs() {
+    let world = world();
+    let left = ["run", "sleep.json", "--json", "--wait", "0.1"];
+    let ended = world.run(&left).expect(7);
+    assert_eq!(failure(&ended)["code"], "RUN_NOT_ENDED");
+    world.run(&["cancel", "@last"]).expect(0);
+    let ended = world.run(&["result", "@last", "--json"]).expect(8);
+    assert_eq!(failure(&ended)["code"], "RUN_CANCELLED");
 }
 
 #[test]

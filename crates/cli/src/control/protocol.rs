@@ -132,6 +132,8 @@ pub(crate) struct Refused {
     message: String,
     #[serde(default)]
     hint: Option<String>,
+    #[serde(default)]
+    details: Vec<serde_json::Value>,
 }
 
 impl From<Failure> for Refused {
@@ -141,6 +143,7 @@ impl From<Failure> for Refused {
             code: failure.code.into_owned(),
             message: failure.message,
             hint: failure.hint,
+            details: failure.parts.details,
         }
     }
 }
@@ -150,6 +153,7 @@ impl From<Refused> for Failure {
         let exit = Exit::from_code(refused.exit).unwrap_or(Exit::Conflict);
         let mut failure = Self::new(exit, refused.code, refused.message);
         failure.hint = refused.hint;
+        failure.parts.details = refused.details;
         failure
     }
 }
