@@ -12,6 +12,7 @@ use windlass_store::Queries as _;
 use crate::control;
 use crate::ending;
 use crate::exit::{Exit, Failure};
+use crate::foreground::Manner;
 use crate::hub::Hub;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
@@ -86,7 +87,10 @@ pub(crate) fn carry(
             }
         };
         let result = work(&carrier).await;
-        drop(server);
+        // The engine stops after them: what it refuses then would not be their answer.
+        if let Some(server) = server {
+            server.close().await;
+        }
         carrier.engine.shutdown().await;
         result
     });
@@ -139,9 +143,9 @@ impl Carrier {
         session: &Session,
         run: RunId,
         progress: &Progress,
-        until: Option<Instant>,
+        manner: Manner,
     ) -> Result<Exit, Failure> {
-        let ending = self.wait(run, until).await;
+        let ending = self.wait(run, manner.until).await;
         progress.finish(match &ending {
             Ok(Ending::Ended(status)) => Some(*status),
             _ => None,
@@ -151,23 +155,20 @@ impl Carrier {
         match ending? {
             Ending::Ended(status) => {
                 windlass_store::crash::point("before-print");
-                ending::print(session, self.engine.plans(), run)?;
+                ending::print(session, self.engine.plans(), run, manner.existing)?;
                 if !self.alone(session, Some(run)).await {
                     return Ok(Exit::Interrupted);
                 }
                 Ok(status.into())
             }
             Ending::Interrupted => {
-                output.say(&format!(
-                    "interrupted; the run is safe: windlass resume {run}"
-                ));
-                Ok(Exit::Interrupted)
+                let message = format!("interrupted; the run is safe: windlass resume {run}");
+                output.left(Exit::Interrupted, &message)
             }
             Ending::TimedOut => {
-                output.say(&format!(
-                    "the run has not ended in time; it is safe: windlass resume {run}"
-                ));
-                Ok(Exit::TimedOut)
+                let message =
+                    format!("the run has not ended in time; it is safe: windlass resume {run}");
+                output.left(Exit::TimedOut, &message)
             }
         }
     }

@@ -142,6 +142,21 @@ fn http_allowed(list: &str) -> Result<Allowed, String> {
     Allowed::parse(list.split(',').filter(|entry| !entry.trim().is_empty()))
 }
 
+/// Whether the command line or its variable asks for JSON, where the settings cannot be
+/// known since something about them is wrong.
+pub(crate) fn asks_for_json() -> bool {
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let asked = arguments.iter().enumerate().find_map(|(at, argument)| {
+        let value = match argument.to_str()? {
+            "--json" => "json",
+            "--output" => arguments.get(at + 1)?.to_str()?,
+            other => other.strip_prefix("--output=")?,
+        };
+        Some(value == "json")
+    });
+    asked.unwrap_or_else(|| std::env::var_os("WINDLASS_OUTPUT").is_some_and(|name| name == "json"))
+}
+
 fn flag(global: &Global, key: &str) -> Option<String> {
     match key {
         "data_dir" => Some(global.data_dir.as_ref()?.display().to_string()),

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use serde_json::{Value, json};
 use windlass_core::definition::{self, Limits, Options, Parsed, Problem, Severity, Source};
 use windlass_core::plan::{BuildError, Plan};
 
@@ -60,21 +61,49 @@ fn unusable_schema(name: &str, text: &[u8], parsed: &Parsed<'_>) -> Option<Probl
     })
 }
 
-/// Checks a definition's text; problems and warnings go to stderr.
+/// Checks a definition's text. Problems are the failure's; mere warnings go to stderr.
 pub(crate) fn accept<'a>(name: &str, text: &'a [u8]) -> Result<Parsed<'a>, Failure> {
-    let (problems, accepted) = match check(name, text) {
-        Ok(parsed) => (parsed.warnings.clone(), Some(parsed)),
-        Err(problems) => (problems, None),
-    };
-    for problem in &problems {
-        eprintln!("{}", problem.render(text));
+    match check(name, text) {
+        Ok(parsed) => {
+            for warning in &parsed.warnings {
+                eprintln!("{}", warning.render(text));
+            }
+            Ok(parsed)
+        }
+        Err(problems) => Err(invalid(name, text, &problems)),
     }
-    accepted.ok_or_else(|| {
-        let errors = |problem: &&Problem| problem.severity == Severity::Error;
-        let count = problems.iter().filter(errors).count();
-        let noun = if count == 1 { "problem" } else { "problems" };
-        let message = format!("{name} has {count} {noun}");
-        Failure::new(Exit::Invalid, "DEFINITION_INVALID", message)
+}
+
+/// The failure that a definition with problems is.
+fn invalid(name: &str, text: &[u8], problems: &[Problem]) -> Failure {
+    let errors = |problem: &&Problem| problem.severity == Severity::Error;
+    let count = problems.iter().filter(errors).count();
+    let noun = if count == 1 { "problem" } else { "problems" };
+    let message = format!("{name} has {count} {noun}");
+    let mut failure = Failure::new(Exit::Invalid, "DEFINITION_INVALID", message)
+        .details(problems.iter().map(to_json).collect());
+    for problem in problems {
+        failure.parts.shown.push_str(&problem.render(text));
+        failure.parts.shown.push('\n');
+    }
+    failure
+}
+
+/// A problem, for programs.
+pub(crate) fn to_json(problem: &Problem) -> Value {
+    json!({
+        "file": problem.file,
+        "line": problem.line,
+        "column": problem.column,
+        "length": problem.length,
+        "code": problem.code,
+        "severity": match problem.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        },
+        "message": problem.message,
+        "pointer": problem.pointer,
+        "suggestion": problem.suggestion,
     })
 }
 

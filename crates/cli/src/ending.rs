@@ -16,11 +16,17 @@ use crate::session::Session;
 /// Failed nodes beyond this many are counted.
 const SHOWN: usize = 10;
 
-/// Prints a run as it stands.
-pub(crate) fn print(session: &Session, plans: &Plans, run: RunId) -> Result<(), Failure> {
+/// Prints a run as it stands. In the answer to a request, `existing` says whether an
+/// earlier one had started it; people were told before.
+pub(crate) fn print(
+    session: &Session,
+    plans: &Plans,
+    run: RunId,
+    existing: Option<bool>,
+) -> Result<(), Failure> {
     let output = session.settings.output;
     if output.json {
-        return execution(session, plans, run);
+        return execution(session, plans, run, existing);
     }
     let loaded = load_run(&session.store, plans, run, |_, _| {})?;
     output.data(&summary(session, &loaded.run))?;
@@ -31,15 +37,18 @@ pub(crate) fn print(session: &Session, plans: &Plans, run: RunId) -> Result<(), 
 }
 
 /// The execution as JSON, written while it is read.
-fn execution(session: &Session, plans: &Plans, run: RunId) -> Result<(), Failure> {
+fn execution(
+    session: &Session,
+    plans: &Plans,
+    run: RunId,
+    existing: Option<bool>,
+) -> Result<(), Failure> {
     let mut out = io::BufWriter::with_capacity(64 * 1024, io::stdout().lock());
-    match view::write(
-        &session.store,
-        plans,
-        run,
-        &view::Options::default(),
-        &mut out,
-    ) {
+    let options = view::Options {
+        existing,
+        ..view::Options::default()
+    };
+    match view::write(&session.store, plans, run, &options, &mut out) {
         Ok(()) => out.flush().or_else(closed_pipe),
         Err(view::Error::Write(error)) => closed_pipe(error),
         Err(error) => Err(error.into()),
@@ -102,9 +111,12 @@ fn result(session: &Session, run: &Run) -> Result<Option<String>, Failure> {
     if &*text == "null" {
         return Ok(None);
     }
-    let value: serde_json::Value = serde_json::from_str(&text)
+    // Never read as numbers: what is stored may have more digits than a number keeps.
+    let mut pretty = Vec::new();
+    view::Pretty::new(&mut pretty)
+        .write_all(text.as_bytes())
         .map_err(|error| Failure::new(Exit::Storage, "OUTPUT_UNREADABLE", error))?;
-    Ok(serde_json::to_string_pretty(&value).ok())
+    Ok(String::from_utf8(pretty).ok())
 }
 
 /// The text on one line, without what a terminal would obey.

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use serde_json::{Value, json};
 use windlass_core::RunStatus;
 use windlass_engine::{CommandError, LoadError, StartError};
 use windlass_store::Error;
@@ -108,6 +110,17 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     /// What to do about it.
     pub(crate) hint: Option<String>,
+    /// What is wrong with each part, which is rarely known.
+    pub(crate) parts: Box<Parts>,
+}
+
+/// Everything that is wrong, part by part.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    /// For programs: a pointer, a message, and what else is known of each.
+    pub(crate) details: Vec<Value>,
+    /// The same for people, printed before the message.
+    pub(crate) shown: String,
 }
 
 impl Failure {
@@ -121,6 +134,7 @@ impl Failure {
             code: code.into(),
             message: message.to_string(),
             hint: None,
+            parts: Box::default(),
         }
     }
 
@@ -130,14 +144,40 @@ impl Failure {
         self
     }
 
-    /// Writes the failure for people. An empty message was printed already.
-    pub(crate) fn print(&self) {
-        if !self.message.is_empty() {
-            eprintln!("error[{}]: {}", self.code, self.message);
-        }
+    /// Says what is wrong with each part.
+    #[must_use]
+    pub(crate) fn details(mut self, details: Vec<Value>) -> Self {
+        self.parts.details = details;
+        self
+    }
+
+    /// Writes the failure to stderr: for programs as one line of JSON, else for people.
+    pub(crate) fn print(&self, json: bool) {
+        let text = if json {
+            self.to_json().to_string()
+        } else {
+            self.to_text()
+        };
+        // Nobody reads it if it cannot be written.
+        let _ = writeln!(io::stderr().lock(), "{text}");
+    }
+
+    fn to_json(&self) -> Value {
+        json!({ "error": {
+            "code": self.code,
+            "message": self.message,
+            "hint": self.hint,
+            "details": self.parts.details,
+        } })
+    }
+
+    fn to_text(&self) -> String {
+        let mut text = format!("{}error[{}]: {}", self.parts.shown, self.code, self.message);
         if let Some(hint) = &self.hint {
-            eprintln!("  hint: {hint}");
+            text.push_str("\n  hint: ");
+            text.push_str(hint);
         }
+        text
     }
 }
 
@@ -177,16 +217,28 @@ impl From<windlass_engine::view::Error> for Failure {
 
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
+        let details = match &error {
+            StartError::TriggerInvalid(problems) => problems
+                .iter()
+                .map(|(pointer, message)| json!({ "pointer": pointer, "message": message }))
+                .collect(),
+            StartError::TriggerRepeatsKey(repeated) => {
+                vec![json!({ "pointer": repeated.pointer, "message": error.to_string() })]
+            }
+            _ => Vec::new(),
+        };
         let (exit, code) = match error {
             StartError::Store(error) => return error.into(),
             StartError::RequestIdReused { .. } => (Exit::Conflict, "REQUEST_ID_REUSED"),
-            StartError::TriggerInvalid(_) => (Exit::Invalid, "TRIGGER_INVALID"),
+            StartError::TriggerInvalid(_) | StartError::TriggerRepeatsKey(_) => {
+                (Exit::Invalid, "TRIGGER_INVALID")
+            }
             StartError::TriggerNotJson(_) => (Exit::Invalid, "TRIGGER_NOT_JSON"),
             StartError::TriggerTooLarge(_) => (Exit::Invalid, "TRIGGER_TOO_LARGE"),
             StartError::SchemaInvalid(_) => (Exit::Invalid, "SCHEMA_INVALID"),
             StartError::Stopped => (Exit::Storage, "ENGINE_STOPPED"),
         };
-        Self::new(exit, code, error)
+        Self::new(exit, code, error).details(details)
     }
 }
 

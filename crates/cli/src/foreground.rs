@@ -26,6 +26,8 @@ pub(crate) struct Manner {
     pub(crate) until: Option<Instant>,
     /// Carry the run on here if nobody else does.
     pub(crate) take_over: bool,
+    /// In the answer to a request: whether an earlier one had started the run.
+    pub(crate) existing: Option<bool>,
 }
 
 impl Manner {
@@ -47,6 +49,7 @@ impl Manner {
             quiet,
             until,
             take_over: true,
+            existing: None,
         })
     }
 }
@@ -91,15 +94,13 @@ pub(crate) async fn local(
 ) -> Result<Exit, Failure> {
     let status = session.status(run)?;
     if status.is_final() {
-        ending::print(session, carrier.engine.plans(), run)?;
+        ending::print(session, carrier.engine.plans(), run, manner.existing)?;
         return Ok(status.into());
     }
     let progress = show(carrier, session, run, manner.quiet).await?;
     carrier.engine.recover(run).await?;
     carrier.look_around(session, Some(run));
-    carrier
-        .to_the_end(session, run, &progress, manner.until)
-        .await
+    carrier.to_the_end(session, run, &progress, manner).await
 }
 
 /// Begins to show a run's progress from where it stands.
@@ -171,22 +172,20 @@ fn watch(
     let output = session.settings.output;
     Ok(match watched {
         Ended::Run(status) => {
-            ending::print(session, &session.plans, run)?;
+            ending::print(session, &session.plans, run, manner.existing)?;
             Watched::Exit(status.into())
         }
         Ended::Left(exit) => {
-            output.say(&format!(
-                "stopped watching; run {run} goes on in {}",
-                client.holder()
-            ));
-            Watched::Exit(exit)
+            let holder = client.holder();
+            let message = format!("stopped watching; run {run} goes on in {holder}");
+            Watched::Exit(output.left(exit, &message)?)
         }
         Ended::NotCarried(status) => Watched::NotCarried(status),
         Ended::Gone => {
             let row = windlass_store::Queries::run(&session.store, run)?;
             let status = row.map_or(RunStatus::Pending, |row| row.status);
             if status.is_final() {
-                ending::print(session, &session.plans, run)?;
+                ending::print(session, &session.plans, run, manner.existing)?;
                 Watched::Exit(status.into())
             } else {
                 if manner.take_over {

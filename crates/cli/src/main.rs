@@ -6,6 +6,7 @@ mod act;
 mod args;
 mod bench;
 mod carry;
+mod catalogue;
 mod commands;
 mod config;
 mod control;
@@ -34,7 +35,8 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use args::Arguments;
-use exit::Exit;
+use config::Config;
+use exit::{Exit, Failure};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -42,22 +44,35 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => {
-            // Help and version are answers, not errors. A closed pipe is nobody's fault.
-            let _ = error.print();
-            let code = if error.use_stderr() {
-                Exit::Usage
-            } else {
-                Exit::Done
-            };
-            return code.into();
-        }
+        Err(error) => return refuse(&error).into(),
     };
-    match commands::run(arguments) {
+    let config = Config::resolve(&arguments.global);
+    let json = match &config {
+        Ok(config) => config.json(),
+        Err(_) => config::asks_for_json(),
+    };
+    match config.and_then(|config| commands::run(&arguments, &config)) {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            failure.print();
+            failure.print(json);
             failure.exit.into()
         }
     }
+}
+
+/// A command line that cannot be read, or that asks for help.
+fn refuse(error: &clap::Error) -> Exit {
+    // Help and version are answers, not errors. A closed pipe is nobody's fault.
+    if !error.use_stderr() {
+        let _ = error.print();
+        return Exit::Done;
+    }
+    if config::asks_for_json() {
+        let text = error.render().to_string();
+        let message = text.trim_start_matches("error: ").trim_end();
+        Failure::new(Exit::Usage, "USAGE", message).print(true);
+    } else {
+        let _ = error.print();
+    }
+    Exit::Usage
 }

@@ -54,6 +54,16 @@ impl Output {
         self.data(&text)
     }
 
+    /// Says that a run was left before its end: to people in a sentence, to programs as a
+    /// failure.
+    pub(crate) fn left(&self, exit: Exit, message: &str) -> Result<Exit, Failure> {
+        if self.json {
+            return Err(Failure::new(exit, "RUN_NOT_ENDED", message));
+        }
+        self.say(message);
+        Ok(exit)
+    }
+
     /// Says something to people.
     pub(crate) fn say(&self, text: &str) {
         // Nobody reads it if it cannot be written.

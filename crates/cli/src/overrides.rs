@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use windlass_core::definition::{Definition, Json};
 use windlass_core::plan::Plan;
+use windlass_engine::{StartError, canonical};
 
 use crate::exit::{Exit, Failure};
 
@@ -81,6 +82,8 @@ impl Overrides {
             let message = format!("the trigger is not JSON: {error}");
             Failure::new(Exit::Invalid, "TRIGGER_NOT_JSON", message)
         })?;
+        // What is written anew has lost the second of two keys, and must not hide it.
+        canonical(&text).map_err(StartError::TriggerRepeatsKey)?;
         for change in &self.trigger {
             change.apply(&mut trigger)?;
         }

@@ -79,28 +79,6 @@ impl Session {
         Ok(())
     }
 
-    /// Opens the data directory for changing it; nobody else may hold it.
-    pub(crate) fn write(settings: Settings, create: bool) -> Result<Self, Failure> {
-        if !create {
-            Self::exists(&settings)?;
-        }
-        let session = Self::open(
-            settings,
-            Options {
-                create,
-                ..Options::default()
-            },
-        )?;
-        match session.store.holder() {
-            None => Ok(session),
-            Some(holder) => {
-                let message = format!("the data directory is in use by {holder}");
-                Err(Failure::new(Exit::Conflict, "DATA_DIR_IN_USE", message)
-                    .hint("wait until it has ended, or stop it"))
-            }
-        }
-    }
-
     /// Opens the data directory for acting, and makes it if it is missing.
     pub(crate) fn act(settings: Settings) -> Result<Self, Failure> {
         Self::open(settings, Options::default())

@@ -11,7 +11,7 @@ use windlass_core::Digest;
 use windlass_core::definition::{Definition, Limits, Parsed};
 use windlass_core::plan::{BuildError, Plan};
 
-use crate::definition_file::{accept, check};
+use crate::definition_file::{accept, check, to_json};
 use crate::exit::{Exit, Failure};
 use crate::overrides::Overrides;
 
@@ -46,15 +46,19 @@ pub(crate) fn prepare(path: &Path, overrides: &Overrides) -> Result<Prepared, Fa
     build(parsed.definition, parsed.json)
 }
 
+/// Checks a definition's text. Problems are printed; warnings as well.
+pub(crate) fn prepare_named(name: &str, text: &[u8]) -> Result<Prepared, Failure> {
+    let parsed = accept(name, text)?;
+    build(parsed.definition, parsed.json)
+}
+
 /// Checks a definition that another process sent. Its sender has printed the warnings.
 pub(crate) fn prepare_text(text: &[u8]) -> Result<Prepared, Failure> {
     let parsed = check("definition", text).map_err(|problems| {
         let first = problems.first().map(|problem| problem.message.clone());
-        Failure::new(
-            Exit::Invalid,
-            "DEFINITION_INVALID",
-            first.unwrap_or_default(),
-        )
+        let first = first.unwrap_or_default();
+        Failure::new(Exit::Invalid, "DEFINITION_INVALID", first)
+            .details(problems.iter().map(to_json).collect())
     })?;
     build(parsed.definition, parsed.json)
 }

@@ -159,6 +159,82 @@ fn a_request_id_starts_once() {
 }
 
 #[test]
+fn triggers_that_are_equal_as_values_are_the_same_request() {
+    let world = world("steps.json", STEPS);
+    let run = |trigger: &str| {
+        let request = ["run", "steps.json", "--request-id", "r1", "--json"];
+        world.run(&[&request[..], &["--trigger", trigger]].concat())
+    };
+    let first = run(r#"{"ms":1,"a":[{"x":"é"}]}"#).expect(0).json();
+    for same in [
+        r#"{"ms":1.0,"a":[{"x":"\u00e9"}]}"#,
+        r#" { "a" : [ { "x" : "é" } ], "ms" : 10e-1 } "#,
+    ] {
+        let second = run(same).expect(0).json();
+        assert_eq!(first["executionId"], second["executionId"], "{same}");
+    }
+    // Numbers that a float would confuse stay apart.
+    let mut large = ["run", "steps.json", "--request-id", "r2", "--trigger", ""];
+    large[5] = r#"{"n":9007199254740993}"#;
+    world.run(&large).expect(0);
+    large[5] = r#"{"n":9007199254740992}"#;
+    world.run(&large).expect(6);
+}
+
+#[test]
+fn integers_that_no_expression_touches_keep_their_digits() {
+    let world = world(
+        "numbers.json",
+        r#"{ "id": "numbers", "nodes": [{ "id": "a", "actionType": "core.echo", "parameters": {
+             "long": 123456789012345678901234567890, "id": "{{ trigger.id }}" } }] }"#,
+    );
+    let trigger = r#"{"id":9007199254740993,"long":123456789012345678901234567891}"#;
+    let run = ["run", "numbers.json", "--trigger", trigger];
+    let shown = world.run(&run).expect(0).stdout;
+    let json = world
+        .run(&[&run[..], &["--json"]].concat())
+        .expect(0)
+        .stdout;
+    for text in [&shown, &json] {
+        assert!(text.contains("\"id\": 9007199254740993"), "{text}");
+        assert!(
+            text.contains("\"long\": 123456789012345678901234567890"),
+            "{text}"
+        );
+    }
+    assert!(
+        json.contains("\"long\": 123456789012345678901234567891"),
+        "{json}"
+    );
+}
+
+#[test]
+fn a_key_that_a_trigger_has_twice_is_refused_by_name() {
+    let world = world("steps.json", STEPS);
+    let twice = [
+        "run",
+        "steps.json",
+        "--trigger",
+        r#"{"a":{"key":1,"key":1}}"#,
+    ];
+    let refused = world.run(&twice).expect(3);
+    assert!(
+        refused.stderr.contains("TRIGGER_INVALID"),
+        "{}",
+        refused.stderr
+    );
+    assert!(
+        refused.stderr.contains("'key' twice, at /a"),
+        "{}",
+        refused.stderr
+    );
+    let hidden = [&twice[..], &["--set", "trigger.ms=1"]].concat();
+    let refused = world.run(&hidden).expect(3);
+    assert!(refused.stderr.contains("'key' twice"), "{}", refused.stderr);
+    world.run(&["show", "@last"]).expect(4);
+}
+
+#[test]
 fn a_killed_run_is_resumed() {
     let world = world("steps.json", STEPS);
     let (running, run) = under_way(&world, 1500);

@@ -11,7 +11,7 @@ use windlass_core::definition::codes::CODES;
 use windlass_core::definition::{Options, Source, parse};
 
 fn check(title: &str, document: &str) -> String {
-    let known: BTreeSet<String> = ["core.echo", "core.fail", "http.request"]
+    let known: BTreeSet<String> = ["core.echo", "core.fail", "core.script", "http.request"]
         .map(String::from)
         .into();
     let options = Options {

@@ -4,6 +4,7 @@
 //! nor a terminal. [`Engine`] is the handle; everything behind it is private.
 
 pub mod action;
+mod canonical;
 mod clock;
 mod driver;
 mod engine;
@@ -20,6 +21,7 @@ pub mod view;
 mod worker;
 
 pub use action::{Action, ActionError, Context, Registry, Reply};
+pub use canonical::{RepeatedKey, canonical};
 pub use clock::{Clock, SystemClock};
 pub use driver::Notice;
 pub use engine::{CommandError, Engine, Recovery};

@@ -11,6 +11,8 @@ use windlass_core::value::{MAX_NESTING, Payload, Stored, nesting};
 use windlass_core::{Digest, RunId};
 use windlass_store::Claim;
 
+use crate::canonical::{RepeatedKey, canonical};
+
 pub use windlass_orchestrator::Begin;
 
 /// The largest trigger.
@@ -121,13 +123,11 @@ impl StartRequest {
     }
 }
 
-/// A digest of what a trigger says: neither spaces nor the order of keys change it.
+/// A digest of what a trigger says: the same for triggers that are equal as values.
 pub(crate) fn meaning(trigger: &str) -> Digest {
-    match serde_json::from_str::<serde_json::Value>(trigger) {
-        Ok(mut value) => {
-            value.sort_all_objects();
-            Digest::of(value.to_string().as_bytes())
-        }
+    match canonical(trigger) {
+        Ok(text) => Digest::of(text.as_bytes()),
+        // Such a trigger is refused before anybody asks what it means.
         Err(_) => Digest::of(trigger.as_bytes()),
     }
 }
@@ -157,6 +157,8 @@ pub enum StartError {
     },
     /// The trigger does not fit the definition's schema; each problem with its place.
     TriggerInvalid(Vec<(String, String)>),
+    /// An object in the trigger has a key twice.
+    TriggerRepeatsKey(RepeatedKey),
     /// The trigger is not JSON.
     TriggerNotJson(String),
     /// The trigger is larger than allowed; carries its size.
@@ -182,6 +184,10 @@ impl fmt::Display for StartError {
                     let place = if pointer.is_empty() { "/" } else { pointer };
                     write!(f, "\n  at {place}: {message}")
                 })
+            }
+            Self::TriggerRepeatsKey(RepeatedKey { pointer, key }) => {
+                let place = if pointer.is_empty() { "/" } else { pointer };
+                write!(f, "the trigger has the key '{key}' twice, at {place}")
             }
             Self::TriggerNotJson(reason) => write!(f, "the trigger is not JSON: {reason}"),
             Self::TriggerTooLarge(size) => write!(
@@ -214,6 +220,7 @@ pub fn check_trigger(plan: &Plan, trigger: &str) -> Result<(), StartError> {
     }
     // Parsed in full: what an expression could not read must not be accepted.
     let value: serde_json::Value = serde_json::from_str(trigger).map_err(not_json)?;
+    canonical(trigger).map_err(StartError::TriggerRepeatsKey)?;
     let Some(schema) = plan.trigger_schema() else {
         return Ok(());
     };

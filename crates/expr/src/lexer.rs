@@ -36,7 +36,7 @@ const PUNCTUATORS: &[&str] = &[
 pub(crate) struct Lexer<'s> {
     source: &'s str,
     position: usize,
-    /// Nothing is read past this byte.
+    /// The expression may not go on past this byte.
     bound: usize,
 }
 
@@ -80,8 +80,10 @@ impl<'s> Lexer<'s> {
             Some(letter) if is_name_start(letter) => Token::Name(self.name()),
             Some(other) => self.punctuator(other)?,
         };
-        if self.position > self.bound {
-            return Err(self.too_long());
+        // What ends an expression is not part of it. A brace may be, and the parser looks.
+        let is_end = matches!(token, Token::End | Token::Punctuator("}"));
+        if self.position > self.bound && !is_end {
+            return Err(self.too_long(self.position));
         }
         Ok((token, start))
     }
@@ -92,7 +94,7 @@ impl<'s> Lexer<'s> {
         let mut units = Units::default();
         loop {
             if self.position > self.bound {
-                return Err(self.too_long());
+                return Err(self.too_long(self.position));
             }
             let Some(next) = self.bump() else {
                 return Err(self.syntax("this template literal is not closed", start));
@@ -137,13 +139,16 @@ impl<'s> Lexer<'s> {
         Problem::new(SYNTAX, message, start, self.position.max(start))
     }
 
-    fn too_long(&self) -> Problem {
-        Problem::new(
-            LIMIT,
-            "the expression is too long",
-            self.position,
-            self.position,
-        )
+    /// Refuses an expression that ends at this byte if that is too far.
+    pub(crate) fn check_end(&self, end: usize) -> Lexed<()> {
+        if end > self.bound {
+            return Err(self.too_long(end));
+        }
+        Ok(())
+    }
+
+    fn too_long(&self, at: usize) -> Problem {
+        Problem::new(LIMIT, "the expression is too long", at, at)
     }
 
     fn skip_space(&mut self) -> Lexed<()> {
@@ -206,7 +211,7 @@ impl<'s> Lexer<'s> {
         let mut units = Units::default();
         loop {
             if self.position > self.bound {
-                return Err(self.too_long());
+                return Err(self.too_long(self.position));
             }
             match self.bump() {
                 next if next == quote => return Ok(units.finish()),

@@ -12,6 +12,7 @@ use crate::ast::{Access, Call, Kind, Link, LinkKind, Literal, MethodCall, Node, 
 use crate::lexer::{Lexer, Token};
 use crate::limits::Limits;
 use crate::problem::{LIMIT, NOT_ALLOWED, Problem, SYNTAX};
+use crate::text::is_space;
 
 pub(crate) type Parsed<T> = Result<T, Problem>;
 
@@ -38,9 +39,12 @@ pub(crate) fn parse(source: &str, limits: &Limits) -> Parsed<Node> {
 }
 
 /// Parses the expression at byte `start` of a text up to its `}}`; gives the byte after that too.
+/// The space around it is not part of its source, and does not count as such.
 pub(crate) fn parse_template(text: &str, start: usize, limits: &Limits) -> Parsed<(Node, usize)> {
-    let mut parser = Parser::new(Lexer::new(text, start, limits.source_bytes), limits)?;
+    let first = text.len() - text[start..].trim_start_matches(is_space).len();
+    let mut parser = Parser::new(Lexer::new(text, first, limits.source_bytes), limits)?;
     let node = parser.expression()?;
+    parser.lexer.check_end(parser.end)?;
     if parser.is("}") && parser.lexer.follows("}") {
         return Ok((node, parser.lexer.position() + 1));
     }

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -13,6 +13,10 @@ use windlass_store::{Error, crash};
 use crate::error::{Fault, from_io};
 use crate::queue::{self, Queue, Reply, Submitted};
 use crate::writer::{Job, Outcome, Session};
+
+/// Where files are written before they get their names: one place, so that what a kill left
+/// is found without looking through all values.
+const UNFINISHED: &str = "blobs/new";
 
 /// Work on files: given the data directory, and whether to sync.
 pub(crate) type Errand = Box<dyn FnOnce(&Path, bool) -> Result<(), Error> + Send>;
@@ -133,7 +137,6 @@ pub(crate) fn write(
     durable: bool,
     [after_write, after_rename]: [&'static str; 2],
 ) -> Result<(), Error> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
     let Some(parent) = path.parent() else {
         return Err(Error::Unavailable("a file has no directory".into()));
     };
@@ -146,8 +149,7 @@ pub(crate) fn write(
             }
         }
     }
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let temporary = parent.join(format!(".{}.{count}", std::process::id()));
+    let temporary = unfinished(directory)?;
     let written = write_synced(&temporary, parts, durable)
         .inspect(|()| crash::point(after_write))
         .and_then(|()| fs::rename(&temporary, path).map_err(|error| from_io(path, &error)));
@@ -160,6 +162,28 @@ pub(crate) fn write(
         sync_directory(parent)
     } else {
         Ok(())
+    }
+}
+
+/// A place for a file that is not whole yet.
+fn unfinished(directory: &Path) -> Result<PathBuf, Error> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let folder = directory.join(UNFINISHED);
+    if !folder.is_dir() {
+        fs::create_dir_all(&folder).map_err(|error| from_io(&folder, &error))?;
+    }
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    Ok(folder.join(format!("{}.{count}", std::process::id())))
+}
+
+/// Removes the files that a kill left unfinished. Only the holder of the lock may: another's
+/// are being written. What cannot be removed is in nobody's way, and tried again next time.
+pub(crate) fn remove_unfinished(directory: &Path) {
+    let Ok(entries) = fs::read_dir(directory.join(UNFINISHED)) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let _ = fs::remove_file(entry.path());
     }
 }
 
@@ -185,4 +209,23 @@ pub(crate) fn sync_directory(path: &Path) -> Result<(), Error> {
 
 pub(crate) fn sync_failed(path: &Path, error: &std::io::Error) -> Error {
     Error::Fatal(format!("a sync of {} failed: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_kill_left_unfinished_is_removed_and_nothing_else() {
+        let root = tempfile::tempdir().expect("a directory");
+        let points = ["after-blob-write", "after-blob-rename"];
+        let whole = root.path().join("blobs/ab/cd");
+        write(root.path(), &whole, &[b"whole"], false, points).expect("it is written");
+        // As a kill between the writing and the renaming leaves it.
+        let place = unfinished(root.path()).expect("a place");
+        write_synced(&place, &[b"ha"], false).expect("half of it is written");
+        remove_unfinished(root.path());
+        assert!(!place.exists());
+        assert_eq!(fs::read(&whole).expect("it is there"), b"whole");
+    }
 }

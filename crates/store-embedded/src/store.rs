@@ -127,6 +127,7 @@ impl EmbeddedStore {
             _lock: Some(lock),
             ..Shared::reading(layout, Readers::new(&layout.database))
         };
+        crate::files::remove_unfinished(&layout.directory);
         Ok(Opened {
             store: Self {
                 shared: Arc::new(shared),

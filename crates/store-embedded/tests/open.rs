@@ -54,6 +54,25 @@ fn a_second_opening_reads_and_names_the_holder() {
     );
 }
 
+#[test]
+fn values_that_a_kill_left_unfinished_are_removed_by_the_next_holder() {
+    let root = tempfile::tempdir().unwrap();
+    let first = open(root.path());
+    let folder = root.path().join("blobs/new");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("1.0"), b"half of a val").unwrap();
+    let reader = open(root.path());
+    assert!(!reader.is_holder());
+    assert!(
+        folder.join("1.0").exists(),
+        "the holder may be writing it still"
+    );
+    drop((first, reader));
+    let next = open(root.path());
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    drop(next);
+}
+
 /// Runs this test binary as another process that holds the directory until told to stop.
 #[test]
 fn another_process_holds_the_lock() {

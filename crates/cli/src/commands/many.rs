@@ -15,9 +15,11 @@ use crate::access::{self, Access};
 use crate::act;
 use crate::args::Act;
 use crate::carry::{Carrier, Ending, carry};
+use crate::commands::dry_run;
 use crate::control::{Answer, Client, Heard, Request};
 use crate::exit::{Exit, Failure};
 use crate::filter;
+use crate::output::Output;
 use crate::session::{Session, Settings};
 
 /// How many runs are carried on at once: a bound on memory, not on their number.
@@ -47,7 +49,7 @@ impl Kind {
         }
     }
 
-    fn verb(self) -> &'static str {
+    pub(super) fn verb(self) -> &'static str {
         match self {
             Self::Cancel => "cancel",
             Self::Pause => "pause",
@@ -83,9 +85,9 @@ pub(crate) fn run(
     arguments: &Act,
     until: Option<Instant>,
 ) -> Result<Exit, Failure> {
-    let (session, client) = match access::open(settings, false)? {
-        Access::Held(session) => (session, None),
-        Access::Through(session, client) => (session, Some(client)),
+    let mut access = access::open(settings, false)?;
+    let session = match &access {
+        Access::Held(session) | Access::Through(session, _) => session,
     };
     let one = arguments.run.as_deref();
     let rows = match one {
@@ -93,45 +95,43 @@ pub(crate) fn run(
             let run = session.find_run(reference)?;
             session.store.run(run)?.into_iter().collect()
         }
-        None => find(&session, kind, &arguments.filter)?,
+        None => find(session, kind, &arguments.filter)?,
     };
     if arguments.dry_run {
-        for row in &rows {
-            say_dry_run(&session, kind, row.run, row.status)?;
-        }
-        return Ok(Exit::Done);
+        return dry_run::say(session, kind, &rows);
     }
-    let reason = arguments.reason.clone();
-    let done = match client {
-        Some(client) => through(&client, kind, &rows, reason.as_deref())?,
-        None => {
-            let mut done = Vec::new();
-            let exit = carry(&session, None, async |carrier| {
-                done = here(carrier, kind, &rows, reason.as_deref(), until).await;
-                Ok(Exit::Done)
-            })?;
-            debug_assert_eq!(exit, Exit::Done);
-            done
+    let reason = arguments.reason.as_deref();
+    let mut done = Vec::with_capacity(rows.len());
+    loop {
+        let left = &rows[done.len()..];
+        match &access {
+            Access::Held(session) => {
+                carry(session, None, async |carrier| {
+                    done.extend(here(carrier, kind, left, reason, until).await);
+                    Ok(Exit::Done)
+                })?;
+            }
+            Access::Through(_, client) => done.extend(through(client, kind, left, reason)?),
         }
-    };
-    report(&session, kind, &rows, done, one.is_some())
+        let Some(unanswered) = rows.get(done.len()) else {
+            return report(settings.output, kind, &rows, done, one.is_some());
+        };
+        drop(access);
+        access = access::open(settings, false)?;
+        done.extend(done_already(&access, kind, unanswered.run)?);
+    }
 }
 
-/// Says what would happen.
-pub(crate) fn say_dry_run(
-    session: &Session,
-    kind: Kind,
-    run: RunId,
-    status: RunStatus,
-) -> Result<Exit, Failure> {
-    let output = session.settings.output;
-    let verb = kind.verb();
-    if output.json {
-        output.json(&json!({ "executionId": run, "status": status, "would": verb }))?;
-    } else {
-        output.data(&format!("{run}: would {verb} it; it is {status}"))?;
-    }
-    Ok(Exit::Done)
+/// What the holder did before it went away without an answer, if that can be seen.
+fn done_already(access: &Access, kind: Kind, run: RunId) -> Result<Option<Done>, Failure> {
+    let (Access::Held(session) | Access::Through(session, _)) = access;
+    let status = session.status(run)?;
+    let is_done = matches!(
+        (kind, status),
+        (Kind::Cancel, RunStatus::Cancelled) | (Kind::Pause, RunStatus::Paused)
+    );
+    let result = Ok(status);
+    Ok(is_done.then_some(Done { run, result }))
 }
 
 fn find(session: &Session, kind: Kind, filter: &[String]) -> Result<Vec<RunRow>, Failure> {
@@ -151,7 +151,8 @@ fn find(session: &Session, kind: Kind, filter: &[String]) -> Result<Vec<RunRow>,
     }
 }
 
-/// Acts through the process that holds the data directory, one run after the other.
+/// Acts through the process that holds the data directory, one run after the other, until
+/// it goes away.
 fn through(
     client: &Client,
     kind: Kind,
@@ -159,21 +160,18 @@ fn through(
     reason: Option<&str>,
 ) -> Result<Vec<Done>, Failure> {
     let runtime = access::runtime()?;
-    let act = |run: RunId| {
+    let mut done = Vec::with_capacity(rows.len());
+    for run in rows.iter().map(|row| row.run) {
         let request = kind.request(run, reason.map(str::to_owned));
-        match runtime.block_on(client.ask(request, &[]))? {
-            Heard::Answer(Answer::Done { status }) => Ok(status),
-            _ => {
-                let message = format!("{} did not answer", client.holder());
-                Err(Failure::new(Exit::Conflict, "DATA_DIR_IN_USE", message).hint("try it again"))
-            }
-        }
-    };
-    let done = rows.iter().map(|row| Done {
-        run: row.run,
-        result: act(row.run),
-    });
-    Ok(done.collect())
+        let result = match runtime.block_on(client.ask(request, &[])) {
+            Ok(Heard::Answer(Answer::Done { status })) => Ok(status),
+            Ok(Heard::Answer(_)) => Err(client.unexpected()),
+            Ok(Heard::Gone) => break,
+            Err(failure) => Err(failure),
+        };
+        done.push(Done { run, result });
+    }
+    Ok(done)
 }
 
 /// Acts in this process; what goes on is carried to its end.
@@ -231,13 +229,12 @@ fn stopped(run: RunId, exit: Exit, message: &str) -> Failure {
 
 /// One line a run; a single run's refusal is the command's own.
 fn report(
-    session: &Session,
+    output: Output,
     kind: Kind,
     rows: &[RunRow],
     mut done: Vec<Done>,
     alone: bool,
 ) -> Result<Exit, Failure> {
-    let output = session.settings.output;
     if alone && let [Done { result: Err(_), .. }] = done.as_slice() {
         return match done.pop().map(|done| done.result) {
             Some(Err(failure)) => Err(failure),

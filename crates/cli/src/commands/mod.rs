@@ -9,6 +9,7 @@ mod completions;
 mod config;
 mod diff;
 mod doctor;
+mod dry_run;
 mod events;
 mod export;
 mod graph;
@@ -36,9 +37,8 @@ use crate::exit::{Exit, Failure};
 use crate::session::Settings;
 
 /// Runs the command.
-pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let config = Config::resolve(&arguments.global)?;
-    let settings = Settings::new(&config);
+pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit, Failure> {
+    let settings = Settings::new(config);
     if let Some(url) = config.value("server") {
         let message = format!("this version cannot act on a server ({url})");
         return Err(Failure::new(Exit::Usage, "SERVER_UNSUPPORTED", message)
@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Backup(arguments) => backup::run(&settings, arguments),
         Command::Restore(arguments) => restore::run(&settings, arguments),
         Command::Doctor => doctor::run(&settings),
-        Command::Config => config::run(&settings, &config),
+        Command::Config => config::run(&settings, config),
         Command::Schema => schema::run(&settings),
         Command::Actions(arguments) => actions::run(&settings, arguments),
         Command::Completions(arguments) => completions::run(&settings, arguments),

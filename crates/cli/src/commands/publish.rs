@@ -1,46 +1,63 @@
 //! `windlass publish`: a definition into the catalogue, as a new version if it is new.
 
 use serde_json::json;
-use windlass_core::Digest;
-use windlass_core::definition::signature;
-use windlass_store::{Catalogue as _, NewDefinition, block_on};
+use windlass_store::Published;
 
+use crate::access::{self, Access};
 use crate::args::Publish;
+use crate::catalogue;
+use crate::control::{Answer, Client, Heard, Request};
 use crate::definition_file;
 use crate::exit::{Exit, Failure};
-use crate::moment::now;
-use crate::session::{Session, Settings};
+use crate::session::Settings;
+use crate::source::{Prepared, prepare_named};
 
 /// Publishes a file.
 pub(crate) fn run(settings: &Settings, arguments: &Publish) -> Result<Exit, Failure> {
     let text = definition_file::read(&arguments.file)?;
-    let name = arguments.file.display().to_string();
-    let parsed = definition_file::accept(&name, &text)?;
-    let session = Session::write(settings.clone(), true)?;
-    let workflow = parsed.definition.id.clone();
-    let published = block_on(session.store.publish(NewDefinition {
-        workflow: workflow.clone(),
-        display_name: parsed.definition.display_name.clone(),
-        digest: Digest::of(&parsed.json),
-        signature: signature(&parsed.definition),
-        text: parsed.json.into(),
-        at: now(),
-    }))?;
-    let version = published.version;
-    if settings.output.json {
-        settings.output.json(&json!({
-            "workflowId": workflow,
-            "version": version,
-            "created": published.created,
+    let definition = prepare_named(&arguments.file.display().to_string(), &text)?;
+    drop(text);
+    let workflow = definition.plan.workflow().to_owned();
+    let Published { version, created } = publish(settings, definition)?;
+    let output = settings.output;
+    if output.json {
+        output.json(&json!({
+            "workflowId": workflow, "version": version, "created": created,
         }))?;
-    } else if published.created {
-        settings
-            .output
-            .data(&format!("published {workflow} version {version}"))?;
+    } else if created {
+        output.data(&format!("published {workflow} version {version}"))?;
     } else {
-        settings.output.data(&format!(
+        output.data(&format!(
             "unchanged: {workflow} version {version} is the same"
         ))?;
     }
     Ok(Exit::Done)
+}
+
+/// Publishes here, or through the process that holds the data directory.
+fn publish(settings: &Settings, definition: Prepared) -> Result<Published, Failure> {
+    loop {
+        let client = match access::open(settings, true)? {
+            Access::Held(session) => return catalogue::publish(&session.store, definition),
+            Access::Through(_, client) => client,
+        };
+        if let Some(published) = ask(&client, &definition)? {
+            return Ok(published);
+        }
+        // The holder went away before it answered. Publishing the same twice changes nothing.
+    }
+}
+
+fn ask(client: &Client, definition: &Prepared) -> Result<Option<Published>, Failure> {
+    let request = Request::Publish {
+        definition_bytes: definition.text.len(),
+    };
+    let bodies: [&[u8]; 1] = [&definition.text];
+    match access::runtime()?.block_on(client.ask(request, &bodies))? {
+        Heard::Answer(Answer::Published { version, created }) => {
+            Ok(Some(Published { version, created }))
+        }
+        Heard::Answer(_) => Err(client.unexpected()),
+        Heard::Gone => Ok(None),
+    }
 }

@@ -4,7 +4,7 @@ use crate::access::{self, Access};
 use crate::act;
 use crate::args::{Act, Reattempt};
 use crate::carry::carry;
-use crate::commands::many;
+use crate::commands::{dry_run, many};
 use crate::control::{Heard, Request};
 use crate::exit::{Exit, Failure};
 use crate::foreground::{self, Manner};
@@ -29,8 +29,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Reattempt) -> Result<Exit, Fa
         };
         let run = session.find_run(reference)?;
         if arguments.dry_run {
-            let status = session.status(run)?;
-            return many::say_dry_run(&session, many::Kind::Reattempt, run, status);
+            return dry_run::say_one(&session, many::Kind::Reattempt, run, &arguments.nodes);
         }
         let nodes = &arguments.nodes;
         let Some(client) = client else {
@@ -39,9 +38,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Reattempt) -> Result<Exit, Fa
                 act::reattempt(carrier, run, nodes, hand).await?;
                 let progress = foreground::show(carrier, &session, run, manner.quiet).await?;
                 carrier.look_around(&session, Some(run));
-                carrier
-                    .to_the_end(&session, run, &progress, manner.until)
-                    .await
+                carrier.to_the_end(&session, run, &progress, manner).await
             });
         };
         let request = Request::Reattempt {

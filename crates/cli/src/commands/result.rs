@@ -24,14 +24,20 @@ pub(crate) fn run(settings: &Settings, arguments: &RunReference) -> Result<Exit,
             .hint(format!("`windlass why {short}` says what it waits for")));
     };
     if let Some(error) = &finished.error {
+        if settings.output.json {
+            let (code, message) = (error.code.to_string(), &error.message);
+            return Err(Failure::new(status.into(), code, message));
+        }
         settings
             .output
             .say(&format!("error[{}]: {}", error.code, error.message));
     }
     if status == RunStatus::Cancelled {
-        settings
-            .output
-            .say("the run was cancelled; it has no output");
+        let message = "the run was cancelled; it has no output";
+        if settings.output.json {
+            return Err(Failure::new(Exit::RunCancelled, "RUN_CANCELLED", message));
+        }
+        settings.output.say(message);
     }
     if let Some(output) = &finished.output {
         let text = session.values().resolve(output)?;

@@ -4,7 +4,7 @@ use crate::access::{self, Access};
 use crate::act;
 use crate::args::Resume;
 use crate::carry::carry;
-use crate::commands::many;
+use crate::commands::{dry_run, many};
 use crate::control::{Heard, Request};
 use crate::exit::{Exit, Failure};
 use crate::foreground::{self, Manner};
@@ -24,19 +24,17 @@ pub(crate) fn run(settings: &Settings, arguments: &Resume) -> Result<Exit, Failu
         };
         let run = session.find_run(reference)?;
         let status = session.status(run)?;
-        foreground::refuse_ended(run, status)?;
         if act.dry_run {
-            return many::say_dry_run(&session, many::Kind::Resume, run, status);
+            return dry_run::say_one(&session, many::Kind::Resume, run, &[]);
         }
+        foreground::refuse_ended(run, status)?;
         let hand = act::hand(act.reason.as_deref());
         let Some(client) = client else {
             return carry(&session, None, async |carrier| {
                 let progress = foreground::show(carrier, &session, run, manner.quiet).await?;
                 act::carry_on(carrier, run, hand).await?;
                 carrier.look_around(&session, Some(run));
-                carrier
-                    .to_the_end(&session, run, &progress, manner.until)
-                    .await
+                carrier.to_the_end(&session, run, &progress, manner).await
             });
         };
         let reason = act.reason.clone();

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use windlass_core::RunStatus;
-use windlass_engine::{Begin, Clock as _, SystemClock};
+use windlass_core::{RunId, RunStatus};
+use windlass_engine::{Begin, Clock as _, Started, SystemClock};
 
 use crate::access::{self, Access};
 use crate::args::Run;
@@ -23,7 +23,10 @@ const TRIGGER_BYTES: usize = 10 * 1024 * 1024;
 
 /// Runs a definition.
 pub(crate) fn run(settings: &Settings, arguments: &Run) -> Result<Exit, Failure> {
-    let manner = Manner::new(arguments.quiet, arguments.wait)?;
+    let manner = Manner {
+        existing: Some(false),
+        ..Manner::new(arguments.quiet, arguments.wait)?
+    };
     let overrides = Overrides::parse(&arguments.set)?;
     let labels = labels(&arguments.labels)?;
     let trigger = overrides.apply_to_trigger(trigger(arguments.trigger.as_deref())?)?;
@@ -52,16 +55,20 @@ pub(crate) fn run(settings: &Settings, arguments: &Run) -> Result<Exit, Failure>
                     }
                 });
             }
-            Access::Through(session, client) => {
-                match submit(&session, &client, request, arguments.detach)? {
-                    Submitted::Answered(exit) => return Ok(exit),
-                    Submitted::Started(run) => {
-                        drop(session);
-                        return foreground::follow(settings, run, manner);
-                    }
-                    Submitted::Gone(again) => request = *again,
+            Access::Through(session, client) => match submit(&client, request)? {
+                Submitted::Started(started) if arguments.detach => {
+                    return print_queued(&session, started, true);
                 }
-            }
+                Submitted::Started(Started { run, existing }) => {
+                    if existing {
+                        say_existing(&session, run);
+                    }
+                    drop(session);
+                    let existing = Some(existing);
+                    return foreground::follow(settings, run, Manner { existing, ..manner });
+                }
+                Submitted::Gone(again) => request = *again,
+            },
         }
     }
 }
@@ -73,46 +80,55 @@ async fn local(
     request: Launch,
     manner: Manner,
 ) -> Result<Exit, Failure> {
-    let run = request.run;
+    let own = request.run;
     let style = Style::of(session.settings.output, manner.quiet);
-    let progress = Progress::of_new(run, &request.definition.plan, style);
-    carrier.hub.follow(run, &progress);
-    let started = launch(&carrier.engine, request).await?;
-    if started.existing {
-        say_existing(session, &started.run.to_string());
+    let progress = Progress::of_new(own, &request.definition.plan, style);
+    carrier.hub.follow(own, &progress);
+    let Started { run, existing } = start(carrier, request).await?;
+    if existing {
+        say_existing(session, run);
+    }
+    if run != own {
         drop(progress);
-        return foreground::local(carrier, session, started.run, manner).await;
+        let existing = Some(existing);
+        return foreground::local(carrier, session, run, Manner { existing, ..manner }).await;
     }
     progress.begin();
     carrier.look_around(session, Some(run));
-    carrier
-        .to_the_end(session, run, &progress, manner.until)
-        .await
+    carrier.to_the_end(session, run, &progress, manner).await
 }
 
 /// Queues the run; whoever next holds the data directory carries it on.
 async fn queue(carrier: &Carrier, session: &Session, request: Launch) -> Result<Exit, Failure> {
+    print_queued(session, start(carrier, request).await?, false)
+}
+
+/// Starts the run on the engine of this process.
+async fn start(carrier: &Carrier, request: Launch) -> Result<Started, Failure> {
+    let made_up = has_made_up_id(&request);
     let started = launch(&carrier.engine, request).await?;
-    let row = carrier.engine.store().run(started.run)?;
-    let status = row.map_or(RunStatus::Pending, |row| row.status);
-    print_queued(session, &started.run.to_string(), status, started.existing)
+    let existing = started.existing && !made_up;
+    Ok(Started {
+        existing,
+        ..started
+    })
+}
+
+/// Whether nobody but this process gave the request its id: what it finds is then its own,
+/// started by a holder that went away before it answered.
+fn has_made_up_id(request: &Launch) -> bool {
+    request.request_id.as_deref() == Some(&*request.run.to_string())
 }
 
 enum Submitted {
-    Answered(Exit),
-    Started(windlass_core::RunId),
+    Started(Started),
     /// The holder went away before it answered: the same is asked again. If it did start
     /// the run, the request id finds it.
     Gone(Box<Launch>),
 }
 
 /// Hands the run to the process that holds the data directory.
-fn submit(
-    session: &Session,
-    client: &Client,
-    mut request: Launch,
-    detach: bool,
-) -> Result<Submitted, Failure> {
+fn submit(client: &Client, mut request: Launch) -> Result<Submitted, Failure> {
     // Asking twice must start once, also if the holder goes away before it answers.
     let request_id = request
         .request_id
@@ -130,43 +146,33 @@ fn submit(
     let heard = access::runtime()?.block_on(asking)?;
     match heard {
         Heard::Answer(Answer::Started { run, existing }) => {
-            if existing {
-                say_existing(session, &run.to_string());
-            }
-            if detach {
-                let status = RunStatus::Running;
-                return print_queued(session, &run.to_string(), status, existing)
-                    .map(Submitted::Answered);
-            }
-            Ok(Submitted::Started(run))
+            let existing = existing && !has_made_up_id(&request);
+            Ok(Submitted::Started(Started { run, existing }))
         }
-        Heard::Answer(_) => {
-            let message = format!("{} gave an unexpected answer", client.holder());
-            Err(Failure::new(Exit::Conflict, "DATA_DIR_IN_USE", message))
-        }
+        Heard::Answer(_) => Err(client.unexpected()),
         Heard::Gone => Ok(Submitted::Gone(Box::new(request))),
     }
 }
 
-fn say_existing(session: &Session, run: &str) {
+fn say_existing(session: &Session, run: RunId) {
     session.settings.output.say(&format!(
         "the request id has been used before, by run {run}: it is not started again"
     ));
 }
 
-fn print_queued(
-    session: &Session,
-    run: &str,
-    status: RunStatus,
-    existing: bool,
-) -> Result<Exit, Failure> {
+fn print_queued(session: &Session, started: Started, carried: bool) -> Result<Exit, Failure> {
+    let Started { run, existing } = started;
     let output = session.settings.output;
+    let status = session.status(run)?;
+    if existing {
+        say_existing(session, run);
+    }
     if output.json {
         let answer = json!({ "executionId": run, "status": status, "existing": existing });
         output.json(&answer)?;
     } else {
-        output.data(run)?;
-        if status == RunStatus::Pending {
+        output.data(&run.to_string())?;
+        if status == RunStatus::Pending && !carried {
             output.say(&format!(
                 "queued; the next `windlass run` or `windlass resume` here carries it on, \
                  or now: windlass resume {run}"

@@ -70,6 +70,7 @@ pub(crate) fn write_json(session: &Session, id: RunId, arguments: &Show) -> Resu
         chosen(&loaded.run, &arguments.nodes)?
     };
     let options = view::Options {
+        existing: None,
         actions: arguments.include.contains(&Include::Actions),
         resources: arguments.include.contains(&Include::Resources),
         events: arguments.include.contains(&Include::Events),

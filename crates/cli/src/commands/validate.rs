@@ -20,7 +20,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Validate) -> Result<Exit, Fai
     if settings.output.json {
         let problems: Vec<Value> = files
             .iter()
-            .flat_map(|file| file.problems.iter().map(problem))
+            .flat_map(|file| file.problems.iter().map(definition_file::to_json))
             .collect();
         settings
             .output
@@ -78,22 +78,4 @@ fn summary(files: &[File]) -> String {
         text.push_str(&format!(", {}", number(warnings, "warning")));
     }
     text
-}
-
-/// A problem, for programs.
-pub(crate) fn problem(problem: &Problem) -> Value {
-    json!({
-        "file": problem.file,
-        "line": problem.line,
-        "column": problem.column,
-        "length": problem.length,
-        "code": problem.code,
-        "severity": match problem.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-        },
-        "message": problem.message,
-        "pointer": problem.pointer,
-        "suggestion": problem.suggestion,
-    })
 }

@@ -17,7 +17,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Watch) -> Result<Exit, Failur
     let run = session.find_run(&arguments.run)?;
     let status = session.status(run)?;
     if status.is_final() {
-        ending::print(&session, &session.plans, run)?;
+        ending::print(&session, &session.plans, run, None)?;
         return Ok(status.into());
     }
     let Some(holder) = session.store.holder() else {

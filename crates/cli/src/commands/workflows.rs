@@ -4,9 +4,12 @@ use std::io::{self, Write as _};
 
 use serde_json::{Value, json};
 use windlass_engine::view::Pretty;
-use windlass_store::{Catalogue as _, DefinitionRow, block_on};
+use windlass_store::{Catalogue as _, DefinitionRow};
 
+use crate::access::{self, Access};
 use crate::args::{Workflows, WorkflowsCommand};
+use crate::catalogue::{self, unknown};
+use crate::control::{Answer, Heard, Request};
 use crate::exit::{Exit, Failure};
 use crate::moment::{ago, now, readable};
 use crate::output::closed_pipe;
@@ -103,12 +106,6 @@ pub(crate) fn definition(
     }
 }
 
-fn unknown(id: &str) -> Failure {
-    let message = format!("there is no workflow '{id}'");
-    Failure::new(Exit::NotFound, "WORKFLOW_NOT_FOUND", message)
-        .hint("`windlass workflows` lists them")
-}
-
 fn versions(settings: &Settings, id: &str) -> Result<Exit, Failure> {
     let session = Session::look(settings.clone())?;
     let rows = session.store.versions(id)?;
@@ -146,10 +143,7 @@ fn versions(settings: &Settings, id: &str) -> Result<Exit, Failure> {
 }
 
 fn set_enabled(settings: &Settings, id: &str, enabled: bool) -> Result<Exit, Failure> {
-    let session = Session::write(settings.clone(), false)?;
-    if !block_on(session.store.set_enabled(id, enabled))? {
-        return Err(unknown(id));
-    }
+    change_enabled(settings, id, enabled)?;
     if settings.output.json {
         settings
             .output
@@ -163,4 +157,22 @@ fn set_enabled(settings: &Settings, id: &str, enabled: bool) -> Result<Exit, Fai
         settings.output.data(&format!("{id} is {state}"))?;
     }
     Ok(Exit::Done)
+}
+
+/// Changes it here, or through the process that holds the data directory.
+fn change_enabled(settings: &Settings, id: &str, enabled: bool) -> Result<(), Failure> {
+    loop {
+        let client = match access::open(settings, false)? {
+            Access::Held(session) => return catalogue::set_enabled(&session.store, id, enabled),
+            Access::Through(_, client) => client,
+        };
+        let workflow = id.to_owned();
+        let asking = client.ask(Request::SetEnabled { workflow, enabled }, &[]);
+        match access::runtime()?.block_on(asking)? {
+            Heard::Answer(Answer::Set) => return Ok(()),
+            Heard::Answer(_) => return Err(client.unexpected()),
+            // The holder went away before it answered. Asking twice changes nothing.
+            Heard::Gone => {}
+        }
+    }
 }

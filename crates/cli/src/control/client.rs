@@ -95,6 +95,12 @@ impl Client {
         }
     }
 
+    /// The failure of a conversation in which something else was said than expected.
+    pub(crate) fn unexpected(&self) -> Failure {
+        let message = format!("{} gave an unexpected answer", self.holder);
+        Failure::new(Exit::Conflict, "DATA_DIR_IN_USE", message)
+    }
+
     fn failed(&self, error: &io::Error) -> Failure {
         let message = format!("cannot talk to {}: {error}", self.holder);
         Failure::new(Exit::Conflict, "DATA_DIR_IN_USE", message)

@@ -5,6 +5,7 @@
 //! polled and nothing runs while nobody asks.
 
 mod client;
+mod gate;
 mod place;
 mod protocol;
 mod server;

@@ -12,6 +12,7 @@ use windlass_core::definition::Json;
 use windlass_core::plan::NodeIndex;
 use windlass_core::{NodeStatus, RunId, RunStatus};
 
+use crate::catalogue::Rebuilt;
 use crate::exit::{Exit, Failure};
 use crate::progress::Phase;
 
@@ -45,6 +46,13 @@ pub(crate) enum Request {
     Pause { run: RunId, reason: Option<String> },
     /// Carry a run on, and resume it if it is paused.
     Resume { run: RunId, reason: Option<String> },
+    /// Add a definition to the catalogue. Its bytes follow the line.
+    #[serde(rename_all = "camelCase")]
+    Publish { definition_bytes: usize },
+    /// Allow or refuse new runs of a workflow.
+    SetEnabled { workflow: String, enabled: bool },
+    /// Make anew what derives from the logs.
+    Rebuild,
     /// Try nodes again.
     Reattempt {
         run: RunId,
@@ -75,6 +83,12 @@ pub(crate) enum Answer {
     Pong { pid: u32 },
     /// The run is durable and goes on.
     Started { run: RunId, existing: bool },
+    /// The definition is in the catalogue.
+    Published { version: u32, created: bool },
+    /// New runs of the workflow are allowed or refused.
+    Set,
+    /// What became of the rebuilding.
+    Rebuilt(Rebuilt),
     /// It is done; this is how the run stands.
     Done { status: RunStatus },
     /// Updates follow.
@@ -118,6 +132,8 @@ pub(crate) struct Refused {
     message: String,
     #[serde(default)]
     hint: Option<String>,
+    #[serde(default)]
+    details: Vec<serde_json::Value>,
 }
 
 impl From<Failure> for Refused {
@@ -127,6 +143,7 @@ impl From<Failure> for Refused {
             code: failure.code.into_owned(),
             message: failure.message,
             hint: failure.hint,
+            details: failure.parts.details,
         }
     }
 }
@@ -136,6 +153,7 @@ impl From<Refused> for Failure {
         let exit = Exit::from_code(refused.exit).unwrap_or(Exit::Conflict);
         let mut failure = Self::new(exit, refused.code, refused.message);
         failure.hint = refused.hint;
+        failure.parts.details = refused.details;
         failure
     }
 }

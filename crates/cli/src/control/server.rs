@@ -4,7 +4,6 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, BufReader};
@@ -14,13 +13,16 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use windlass_core::definition::Limits;
 use windlass_core::{RunId, RunStatus};
-use windlass_engine::{Begin, Clock as _, SystemClock};
+use windlass_engine::{Begin, Clock as _, Engine, SystemClock};
 use windlass_orchestrator::Command;
+use windlass_store::crash;
 
+use super::gate::Gate;
 use super::place;
 use super::protocol::{Answer, Asked, Request, StartAsked, VERSION, read_line, write_line};
 use crate::act;
 use crate::carry::Carrier;
+use crate::catalogue;
 use crate::exit::{Exit, Failure};
 use crate::launch::{Launch, launch};
 use crate::source::prepare_text;
@@ -34,20 +36,23 @@ const REQUEST_TIME: Duration = Duration::from_secs(10);
 /// How many processes are served at once; others wait to be accepted.
 const CONNECTIONS: usize = 256;
 
-/// Accepts other processes until it is dropped.
+/// How long the answers of commands under way may take when the holder ends.
+const LAST_ANSWERS: Duration = Duration::from_secs(30);
+
+/// Accepts other processes until it is closed, or dropped.
 pub(crate) struct Server {
     path: PathBuf,
     task: JoinHandle<()>,
-    closing: Arc<AtomicBool>,
+    gate: Gate,
 }
 
 /// What serving a process needs.
 #[derive(Clone)]
 struct Holder {
     carrier: Carrier,
-    /// The engine is about to stop: what it refuses now is not the answer. The
-    /// connection ends instead, and the other process looks for a new holder.
-    closing: Arc<AtomicBool>,
+    /// Once it is closed, the connection of whoever has not asked yet ends, and the other
+    /// process looks for a new holder. What was let in is answered.
+    gate: Gate,
 }
 
 impl Server {
@@ -57,23 +62,28 @@ impl Server {
         let path = place::prepare(directory)?;
         let listener = UnixListener::bind(&path)?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
-        let closing = Arc::new(AtomicBool::new(false));
+        let gate = Gate::default();
         let holder = Holder {
             carrier: carrier.clone(),
-            closing: Arc::clone(&closing),
+            gate: gate.clone(),
         };
         let task = tokio::spawn(accept(listener, holder));
-        Ok(Self {
-            path,
-            task,
-            closing,
-        })
+        Ok(Self { path, task, gate })
+    }
+
+    /// Accepts nobody more, and waits until every command under way has its answer. The
+    /// engine must not be stopped before.
+    pub(crate) async fn close(self) {
+        self.gate.close();
+        self.task.abort();
+        // One that takes longer is asked of the next holder again.
+        let _ = tokio::time::timeout(LAST_ANSWERS, self.gate.empty()).await;
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.closing.store(true, Ordering::SeqCst);
+        self.gate.close();
         self.task.abort();
         // The next holder replaces it otherwise.
         let _ = std::fs::remove_file(&self.path);
@@ -102,8 +112,12 @@ async fn serve(stream: UnixStream, holder: &Holder) -> io::Result<()> {
     let carrier = &holder.carrier;
     let (input, mut out) = stream.into_split();
     let mut input = BufReader::new(input);
-    let asked = tokio::time::timeout(REQUEST_TIME, read_line::<Asked>(&mut input)).await;
-    let asked = match asked {
+    let reading = tokio::time::timeout(REQUEST_TIME, request(&mut input));
+    let asked = tokio::select! {
+        asked = reading => asked,
+        () = holder.gate.closed() => return Ok(()),
+    };
+    let (asked, bodies) = match asked {
         Ok(Ok(Some(asked))) => asked,
         Ok(Ok(None)) | Err(_) => return Ok(()),
         Ok(Err(error)) => {
@@ -119,24 +133,65 @@ async fn serve(stream: UnixStream, holder: &Holder) -> io::Result<()> {
         let failure = Failure::new(Exit::Conflict, "CONTROL_VERSION", message);
         return write_line(&mut out, &Answer::Refused(failure.into())).await;
     }
-    let answer = match asked.request {
-        Request::Watch { run } => return watch(run, input, out, holder).await,
-        Request::Start(start) => match bodies(&start, &mut input).await? {
-            Ok((definition, trigger)) => begin(*start, definition, trigger, carrier).await,
-            Err(failure) => Err(failure),
-        },
-        request => obey(request, carrier).await,
-    };
-    if answer.is_err() && holder.closing.load(Ordering::SeqCst) {
+    if let Request::Watch { run } = asked.request {
+        return watch(run, input, out, holder).await;
+    }
+    let Some(under_way) = holder.gate.enter() else {
         return Ok(());
+    };
+    let answer = match bodies {
+        Ok(bodies) => obey(asked.request, bodies, carrier).await,
+        Err(failure) => Err(failure),
+    };
+    if !matches!(answer, Ok(Answer::Pong { .. }))
+        && let Some(late) = crash::setting("WINDLASS_ANSWER_LATE_MS")
+    {
+        tokio::time::sleep(Duration::from_millis(late)).await;
     }
     let answer = answer.unwrap_or_else(|failure| Answer::Refused(failure.into()));
-    write_line(&mut out, &answer).await
+    // Whoever does not read must not keep the holder.
+    let written = tokio::time::timeout(REQUEST_TIME, write_line(&mut out, &answer)).await;
+    drop(under_way);
+    written.unwrap_or(Ok(()))
 }
 
-async fn obey(request: Request, carrier: &Carrier) -> Result<Answer, Failure> {
+/// What follows the line of a request: the definition, and the trigger.
+type Bodies = (Vec<u8>, Vec<u8>);
+
+/// Reads a request with everything that belongs to it; nothing at the end of the stream.
+async fn request(
+    input: &mut BufReader<OwnedReadHalf>,
+) -> io::Result<Option<(Asked, Result<Bodies, Failure>)>> {
+    let Some(asked) = read_line::<Asked>(input).await? else {
+        return Ok(None);
+    };
+    let (definition, trigger) = match &asked.request {
+        Request::Start(start) => (start.definition_bytes, start.trigger_bytes),
+        Request::Publish { definition_bytes } => (*definition_bytes, 0),
+        _ => (0, 0),
+    };
+    let bodies = bodies(definition, trigger, input).await?;
+    Ok(Some((asked, bodies)))
+}
+
+async fn obey(request: Request, bodies: Bodies, carrier: &Carrier) -> Result<Answer, Failure> {
     let hand = |reason: Option<String>| act::hand(reason.as_deref());
     match request {
+        Request::Start(start) => begin(*start, bodies, carrier).await,
+        Request::Publish { .. } => publish(bodies.0, carrier).await,
+        Request::SetEnabled { workflow, enabled } => {
+            on_store(carrier, move |engine| {
+                catalogue::set_enabled(&**engine.store(), &workflow, enabled)
+            })
+            .await?;
+            Ok(Answer::Set)
+        }
+        Request::Rebuild => {
+            let rebuilding = on_store(carrier, |engine| {
+                catalogue::rebuild(&**engine.store(), engine.plans(), |_| {})
+            });
+            Ok(Answer::Rebuilt(rebuilding.await?))
+        }
         Request::Ping => Ok(Answer::Pong {
             pid: std::process::id(),
         }),
@@ -160,7 +215,7 @@ async fn obey(request: Request, carrier: &Carrier) -> Result<Answer, Failure> {
             carrier.watch_over(run);
             stands(run, carrier)
         }
-        Request::Start(_) | Request::Watch { .. } => Err(Failure::new(
+        Request::Watch { .. } => Err(Failure::new(
             Exit::Usage,
             "CONTROL_UNREADABLE",
             "the request came without what belongs to it",
@@ -174,32 +229,52 @@ fn stands(run: RunId, carrier: &Carrier) -> Result<Answer, Failure> {
     Ok(Answer::Done { status })
 }
 
-/// Reads what follows the line of a start, within the limits of each.
+/// Does something with the store that blocks, beside the engine's tasks.
+async fn on_store<T: Send + 'static>(
+    carrier: &Carrier,
+    work: impl FnOnce(&Engine) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let engine = carrier.engine.clone();
+    tokio::task::spawn_blocking(move || work(&engine))
+        .await
+        .map_err(|error| Failure::new(Exit::Storage, "LOAD_FAILED", error))?
+}
+
+/// Reads what follows the line of a request, within the limits of each.
 async fn bodies(
-    start: &StartAsked,
+    definition: usize,
+    trigger: usize,
     input: &mut BufReader<OwnedReadHalf>,
-) -> io::Result<Result<(Vec<u8>, Vec<u8>), Failure>> {
+) -> io::Result<Result<Bodies, Failure>> {
     let limits = [Limits::default().bytes, TRIGGER_BYTES];
-    if start.definition_bytes > limits[0] || start.trigger_bytes > limits[1] {
+    if definition > limits[0] || trigger > limits[1] {
         let message = "the definition or the trigger is larger than allowed";
         return Ok(Err(Failure::new(Exit::Invalid, "INPUT_TOO_LARGE", message)));
     }
-    let mut definition = vec![0; start.definition_bytes];
+    let mut definition = vec![0; definition];
     input.read_exact(&mut definition).await?;
-    let mut trigger = vec![0; start.trigger_bytes];
+    let mut trigger = vec![0; trigger];
     input.read_exact(&mut trigger).await?;
     Ok(Ok((definition, trigger)))
 }
 
+async fn publish(definition: Vec<u8>, carrier: &Carrier) -> Result<Answer, Failure> {
+    let published = on_store(carrier, move |engine| {
+        catalogue::publish(&**engine.store(), prepare_text(&definition)?)
+    });
+    let published = published.await?;
+    Ok(Answer::Published {
+        version: published.version,
+        created: published.created,
+    })
+}
+
 async fn begin(
     start: StartAsked,
-    definition: Vec<u8>,
-    trigger: Vec<u8>,
+    (definition, trigger): Bodies,
     carrier: &Carrier,
 ) -> Result<Answer, Failure> {
-    let definition = tokio::task::spawn_blocking(move || prepare_text(&definition))
-        .await
-        .map_err(|error| Failure::new(Exit::Storage, "LOAD_FAILED", error))??;
+    let definition = on_store(carrier, move |_| prepare_text(&definition)).await?;
     let trigger = String::from_utf8(trigger)
         .map_err(|error| Failure::new(Exit::Invalid, "TRIGGER_NOT_JSON", error))?;
     let request = Launch {
@@ -262,7 +337,7 @@ async fn watch(
             ended = &mut end => {
                 let answer = match ended {
                     Ok(status) => Answer::Finished { status },
-                    Err(_) if holder.closing.load(Ordering::SeqCst) => return Ok(()),
+                    Err(_) if holder.gate.is_closed() => return Ok(()),
                     Err(error) => Answer::Refused(Failure::from(error).into()),
                 };
                 return write_line(&mut out, &answer).await;

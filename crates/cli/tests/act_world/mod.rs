@@ -1,6 +1,9 @@
 //! A place to run the real binary in: a directory of its own, commands to the end or
 //! in the background, and waiting for a line instead of for a time.
 
+// Each test binary uses a part of it.
+#![allow(dead_code)]
+
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -69,6 +72,7 @@ impl World {
             .current_dir(self.path())
             .env("NO_COLOR", "1")
             .env_remove("WINDLASS_DATA_DIR")
+            .env_remove("WINDLASS_OUTPUT")
             .stdin(Stdio::null());
         command
     }
@@ -78,8 +82,14 @@ impl World {
     }
 
     pub(crate) fn start(&self, arguments: &[&str]) -> Background {
+        self.start_with(arguments, &[])
+    }
+
+    /// Starts a command with these variables.
+    pub(crate) fn start_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Background {
         let mut child = self
             .command(arguments)
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

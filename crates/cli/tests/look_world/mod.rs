@@ -36,11 +36,12 @@ impl Answer {
     /// It failed with this exit code and error code, and wrote no data.
     pub(crate) fn failed(&self, exit: i32, code: &str) {
         assert_eq!(self.code, exit, "{}{}", self.stdout, self.stderr);
-        assert!(
-            self.stderr.contains(&format!("error[{code}]")),
-            "{}",
-            self.stderr
-        );
+        let forms = [
+            format!("error[{code}]"),
+            format!("{{\"error\":{{\"code\":\"{code}\""),
+        ];
+        let is_said = forms.iter().any(|form| self.stderr.contains(form));
+        assert!(is_said, "{}", self.stderr);
         assert_eq!(self.stdout, "");
     }
 

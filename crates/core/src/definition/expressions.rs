@@ -108,8 +108,17 @@ impl<'d> Checker<'d> {
         if let Some(known) = self.expressions.get(&key) {
             return Rc::clone(known);
         }
+        let checked = self.compile(names, site, source);
+        let checked = Rc::new(checked);
+        self.expressions.insert(key, Rc::clone(&checked));
+        checked
+    }
+
+    /// Checks a bare expression that stands nowhere in the definition as it is, such as one
+    /// that was written with escapes. It is not remembered.
+    pub(crate) fn compile(&mut self, names: NamesId, site: Site, source: &str) -> Checked {
         let scope = scope_of(&mut self.scopes, &self.names, names, site);
-        let checked = match Expression::compile(source, scope, &self.limits) {
+        match Expression::compile(source, scope, &self.limits) {
             Ok(expression) => Checked {
                 nodes: expression
                     .references()
@@ -135,10 +144,7 @@ impl<'d> Checker<'d> {
                     })
                     .collect(),
             },
-        };
-        let checked = Rc::new(checked);
-        self.expressions.insert(key, Rc::clone(&checked));
-        checked
+        }
     }
 
     /// Checks a template: JSON text that may hold expressions.

@@ -33,6 +33,8 @@ pub struct Options {
     pub events: bool,
     /// Only these nodes; none means all.
     pub nodes: Option<BTreeSet<NodeIndex>>,
+    /// In the answer to a request: whether an earlier one with the same id had started it.
+    pub existing: Option<bool>,
 }
 
 /// Why an execution was not written.
@@ -155,6 +157,9 @@ impl View<'_> {
         field(out, "version", &queued.version)?;
         field(out, "graph", "pinned")?;
         field(out, "requestId", &queued.request_id)?;
+        if let Some(existing) = self.options.existing {
+            field(out, "existing", &existing)?;
+        }
         field(out, "tenantId", &queued.tenant)?;
         field(out, "correlationId", &queued.correlation_id)?;
         field(out, "priority", &queued.priority)?;

@@ -361,3 +361,60 @@ fn no_damaged_expression_panics() {
         }
     });
 }
+
+/// Any characters at all, most of them of the language.
+fn noise(dice: &mut Dice) -> String {
+    let letter = |dice: &mut Dice| match dice.below(4) {
+        0 => char::from_u32(dice.below(0x11_0000) as u32).unwrap_or('\u{fffd}'),
+        1 => char::from(dice.below(0x80) as u8),
+        _ => dice.pick(TOKENS).chars().next().unwrap_or(' '),
+    };
+    (0..dice.below(60)).map(|_| letter(dice)).collect()
+}
+
+#[test]
+fn any_text_compiles_or_is_refused_and_what_compiles_ends() {
+    on_small_stack(|| {
+        let mut dice = Dice::new(13);
+        let data =
+            json!({ "a": [1, "x", null, { "b": 2.5 }], "s": "é 😀", "n": 9007199254740993_u64 });
+        for _ in 0..40_000 {
+            let source = noise(&mut dice);
+            let _ = run(&source, &data);
+        }
+    });
+}
+
+#[test]
+fn any_document_compiles_or_is_refused_and_what_renders_is_json() {
+    on_small_stack(|| {
+        let mut dice = Dice::new(17);
+        let (scope, limits) = (Scope::new(&["trigger"], &[]), Limits::default());
+        let data = json!({ "a": [1, "x", null], "s": "{{ 1 }}", "n": 1, "f": 0.5 });
+        let mut rendered = 0;
+        for _ in 0..20_000 {
+            let source = match dice.below(3) {
+                0 => noise(&mut dice),
+                _ => expression(&mut dice),
+            };
+            let text = format!("{}{{{{ {source} }}}}{}", noise(&mut dice), noise(&mut dice));
+            let mut document = json!({ "k": [text, noise(&mut dice)] }).to_string();
+            if dice.below(4) == 0 {
+                // Cut, so that it is hardly ever JSON.
+                let at = dice.below(document.len());
+                document.truncate(document.floor_char_boundary(at));
+            }
+            let Ok(template) = Template::compile(&document, &scope, &limits) else {
+                continue;
+            };
+            let inputs = vec![Some(&data); template.references().len()];
+            if let Ok(text) = template.render(&inputs, &limits) {
+                // Read without building it, for it may be nested deeper than a reader builds.
+                let read = serde_json::from_str::<&serde_json::value::RawValue>(&text);
+                assert!(read.is_ok(), "{document}\n{text}");
+                rendered += 1;
+            }
+        }
+        assert!(rendered > 1000, "{rendered}");
+    });
+}

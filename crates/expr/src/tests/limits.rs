@@ -35,10 +35,42 @@ fn source_bytes() {
             &limits,
         )
     };
-    assert!(document("1 + 2345").is_ok());
+    let code = |source: &str| {
+        document(source)
+            .map(drop)
+            .map_err(|all| all[0].problem.code)
+    };
+    for fits in [
+        "1 + 234567",
+        "'12345678'",
+        "`12345678`",
+        "`1234${5}`",
+        "[1,2,3,45]",
+        "{a:{b:12}}",
+        "  1 + 234567   ",
+    ] {
+        assert_eq!(fits.trim().len(), 10, "{fits}");
+        assert_eq!(code(fits), Ok(()), "{fits}");
+    }
+    for longer in [
+        "1 + 2345678",
+        "'123456789'",
+        "`123456789`",
+        "`1234${56}`",
+        "[1,2,3,456]",
+        "{a:{b:123}}",
+        " 1 + 2345678 ",
+        "1 + 23456789",
+    ] {
+        assert_eq!(code(longer), LIMIT, "{longer}");
+    }
+    // One that is never closed says so, however much follows.
     assert_eq!(
-        document("1 + 23456789").unwrap_err()[0].problem.code,
-        "EXPRESSION_LIMIT"
+        Template::compile("\"{{ 1               \"", &Scope::new(&[], &[]), &limits).unwrap_err()
+            [0]
+        .problem
+        .code,
+        "EXPRESSION_SYNTAX"
     );
     // The text around an expression does not count.
     let text = format!("\"{} {{{{ 1 }}}} {}\"", "x".repeat(100), "y".repeat(100));

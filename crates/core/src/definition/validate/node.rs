@@ -1,5 +1,7 @@
 //! One node: its kind, its numbers, its sources, and the body inside it.
 
+use std::borrow::Cow;
+
 use super::level::{Level, Scene};
 use super::{Moment, Site, Validator};
 use crate::definition::codes;
@@ -123,14 +125,21 @@ impl<'d> Validator<'d, '_> {
         #[derive(serde::Deserialize)]
         struct Script<'a> {
             #[serde(borrow)]
-            expression: &'a str,
+            expression: Cow<'a, str>,
         }
-        // A text with escapes is not borrowed; it is compiled when the node runs.
-        if let Ok(Script { expression }) = serde_json::from_str::<Script<'d>>(json)
-            && !expression.contains("{{")
-        {
-            let path = path.key("expression");
-            self.expression(level, moment, Site::Parameters, expression, &path);
+        let Ok(Script { expression }) = serde_json::from_str::<Script<'d>>(json) else {
+            // The action itself refuses parameters of another shape.
+            return;
+        };
+        if expression.contains("{{") {
+            return;
+        }
+        let path = path.key("expression");
+        match expression {
+            Cow::Borrowed(plain) => self.expression(level, moment, Site::Parameters, plain, &path),
+            Cow::Owned(text) => {
+                self.unescaped_expression(level, moment, Site::Parameters, &text, &path);
+            }
         }
     }
 

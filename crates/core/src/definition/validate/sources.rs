@@ -42,6 +42,19 @@ impl<'d> Validator<'d, '_> {
         self.report(level, moment, &checked, path, Place::Within);
     }
 
+    /// Checks a bare expression whose text the definition does not hold as it is.
+    pub(super) fn unescaped_expression(
+        &mut self,
+        level: &Level<'d, '_>,
+        moment: Moment,
+        site: Site,
+        source: &str,
+        path: &Path<'_>,
+    ) {
+        let checked = self.checker.compile(level.names, site, source);
+        self.report(level, moment, &checked, path, Place::Within);
+    }
+
     /// Checks a template.
     pub(super) fn template(
         &mut self,

@@ -1,0 +1,149 @@
+//! What commands do to the catalogue and to what derives from the logs, in the process
+//! that holds the data directory, whoever asked for it.
+
+use serde::{Deserialize, Serialize};
+use windlass_core::RunId;
+use windlass_core::event::Event;
+use windlass_engine::{Backend, LoadError, Plans, load_run};
+use windlass_orchestrator::{resource_rows, row};
+use windlass_store::{NewDefinition, Published, ResourceRow, RunRow, block_on};
+
+use crate::exit::{Exit, Failure};
+use crate::moment::now;
+use crate::source::Prepared;
+
+/// Runs whose rows are replaced in one commit.
+const BATCH: usize = 256;
+
+/// How often a run that goes on meanwhile is looked at again.
+const LOOKS: usize = 20;
+
+/// Runs that are named one by one when they could not be rebuilt.
+const NAMED: usize = 1000;
+
+/// Publishes a definition.
+pub(crate) fn publish(store: &dyn Backend, definition: Prepared) -> Result<Published, Failure> {
+    Ok(block_on(store.publish(NewDefinition {
+        workflow: definition.plan.workflow().into(),
+        display_name: definition.display_name,
+        digest: definition.digest,
+        text: definition.text,
+        signature: definition.signature,
+        at: now(),
+    }))?)
+}
+
+/// Allows or refuses new runs of a workflow.
+pub(crate) fn set_enabled(
+    store: &dyn Backend,
+    workflow: &str,
+    enabled: bool,
+) -> Result<(), Failure> {
+    if block_on(store.set_enabled(workflow, enabled))? {
+        Ok(())
+    } else {
+        Err(unknown(workflow))
+    }
+}
+
+/// There is no such workflow.
+pub(crate) fn unknown(workflow: &str) -> Failure {
+    let message = format!("there is no workflow '{workflow}'");
+    Failure::new(Exit::NotFound, "WORKFLOW_NOT_FOUND", message)
+        .hint("`windlass workflows` lists them")
+}
+
+/// What became of a rebuilding.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Rebuilt {
+    /// Runs whose rows were made anew.
+    pub(crate) rebuilt: usize,
+    /// Runs that were left as they are, and why; the first of them.
+    pub(crate) quarantined: Vec<(RunId, String)>,
+    /// How many were left as they are.
+    pub(crate) left: usize,
+}
+
+/// Makes the rows of every run anew from its log. Runs may go on meanwhile.
+pub(crate) fn rebuild(
+    store: &dyn Backend,
+    plans: &Plans,
+    mut progress: impl FnMut(usize),
+) -> Result<Rebuilt, Failure> {
+    let mut done = Rebuilt::default();
+    let mut after = None;
+    loop {
+        let mut page = store.logged_runs(after, BATCH)?;
+        let Some(&last) = page.last() else {
+            return Ok(done);
+        };
+        after = Some(last);
+        for _ in 0..LOOKS {
+            page = replace(store, plans, page, &mut done)?;
+            if page.is_empty() {
+                break;
+            }
+        }
+        for run in page {
+            // Each of its own records brings the row up to date.
+            done.leave(run, "it goes on too fast to be looked at".to_owned());
+        }
+        progress(done.rebuilt);
+    }
+}
+
+/// Replaces the rows of runs; gives those that have gone on meanwhile. The row from a log
+/// that has grown since is older than the one that came with the growth.
+fn replace(
+    store: &dyn Backend,
+    plans: &Plans,
+    runs: Vec<RunId>,
+    done: &mut Rebuilt,
+) -> Result<Vec<RunId>, Failure> {
+    let mut rows = Vec::with_capacity(runs.len());
+    let mut heads = Vec::with_capacity(runs.len());
+    for run in runs {
+        match derive(store, plans, run) {
+            Ok((head, derived)) => {
+                rows.push(derived);
+                heads.push((run, head));
+            }
+            Err(error) => done.leave(run, error.to_string()),
+        }
+    }
+    block_on(store.replace_rows(rows))?;
+    let mut again = Vec::new();
+    for (run, head) in heads {
+        if store.head(run)?.sequence == head {
+            done.rebuilt += 1;
+        } else {
+            again.push(run);
+        }
+    }
+    Ok(again)
+}
+
+impl Rebuilt {
+    fn leave(&mut self, run: RunId, reason: String) {
+        self.left += 1;
+        if self.quarantined.len() < NAMED {
+            self.quarantined.push((run, reason));
+        }
+    }
+}
+
+type Derived = (RunRow, Vec<ResourceRow>);
+
+/// The row of a run and those of its links, from its log alone, and where that ended.
+fn derive(store: &dyn Backend, plans: &Plans, run: RunId) -> Result<(u64, Derived), LoadError> {
+    let mut resources = Vec::new();
+    let loaded = load_run(store, plans, run, |state, transition| {
+        let Some(state) = state else { return };
+        for event in &transition.events {
+            if let Event::AttemptEnded(ended) = event {
+                resources.extend(resource_rows(state, ended));
+            }
+        }
+    })?;
+    Ok((loaded.head.sequence, (row(&loaded.run), resources)))
+}

@@ -1,0 +1,64 @@
+//! A holder ends while it owes an answer. The answer is held back on purpose, until the
+//! command has done its work and the holder has nothing else left to do.
+
+mod act_world;
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+
+use act_world::{Background, World};
+
+/// Holds answers back for much longer than a holder takes to end otherwise.
+const LATE: (&str, &str) = ("WINDLASS_ANSWER_LATE_MS", "2000");
+
+/// Holds answers back for ever, as far as the test goes.
+const NEVER: (&str, &str) = ("WINDLASS_ANSWER_LATE_MS", "600000");
+
+const SLEEP: &str = r#"{
+  "id": "sleep",
+  "nodes": [{ "id": "a", "actionType": "core.sleep", "parameters": { "ms": 60000 } }]
+}"#;
+
+/// A holder that answers late.
+fn holder(world: &World, late: (&str, &str)) -> (Background, String) {
+    world.definition("sleep.json", SLEEP);
+    let mut holder = world.start_with(&["run", "sleep.json"], &[late]);
+    let run = holder.run_id();
+    (holder, run)
+}
+
+#[test]
+fn the_command_that_ends_the_holder_is_answered() {
+    let world = World::new();
+    let (holder, run) = holder(&world, LATE);
+    let mut socket =
+        UnixStream::connect(world.path().join(".windlass/control.sock")).expect("it listens");
+    // One that asks for nothing does not keep the holder.
+    let silent =
+        UnixStream::connect(world.path().join(".windlass/control.sock")).expect("it listens");
+    writeln!(
+        socket,
+        r#"{{"v":1,"request":"cancel","run":"{run}","reason":null}}"#
+    )
+    .expect("it reads");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("it answers");
+    assert!(answer.starts_with(r#"{"answer":"done","#), "{answer:?}");
+    holder.end().expect(8);
+    drop(silent);
+}
+
+#[test]
+fn a_holder_that_is_killed_before_it_answers_is_not_missed() {
+    let world = World::new();
+    let (holder, run) = holder(&world, NEVER);
+    let cancel = world.start(&["cancel", &run]);
+    let is_cancelled = || {
+        let shown = world.run(&["show", &run, "--json"]).expect(0).json();
+        shown["status"] == "Cancelled"
+    };
+    assert!((0..1000).any(|_| is_cancelled()), "nobody cancels it");
+    holder.kill();
+    let ended = cancel.end().expect(0);
+    assert!(ended.stdout.contains("cancelled"), "{}", ended.stdout);
+}
