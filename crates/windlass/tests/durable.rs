@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::json;
 use tokio::sync::Notify;
-use windlass::{Context, Engine, OpenError, RunStatus, Workflow};
+use windlass::{ActionError, Context, Engine, OpenError, RunStatus, Workflow};
 
 /// A workflow whose second step waits until it is let go, and counts its calls.
 fn waiting(calls: &Arc<AtomicU32>, reached: &Arc<Notify>, go_on: bool) -> Workflow {
@@ -20,7 +20,7 @@ fn waiting(calls: &Arc<AtomicU32>, reached: &Arc<Notify>, go_on: bool) -> Workfl
             reached.notify_one();
             if !go_on {
                 context.stop_asked().await;
-                std::future::pending::<()>().await;
+                return Err(ActionError::stopped());
             }
             Ok(context.idempotency_key.clone())
         }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use windlass_engine::{Action, Backend, Clock, Observer, Options, Registry, SecretSource};
 use windlass_store::MemoryStore;
-use windlass_store_embedded::EmbeddedStore;
+use windlass_store_embedded::{EmbeddedStore, Holder};
 
 use super::publish::{check_actions, publish};
 use super::{Engine, Inner, OpenError, Recovery, actions, recover};
@@ -26,6 +27,11 @@ pub struct EngineBuilder {
     actions: windlass_actions::Options,
     recover: bool,
 }
+
+/// How often and how long a folder that this process itself holds is waited for: about a
+/// second, which is plenty for actions that stop when they are told to.
+const OWN_TRIES: u32 = 50;
+const OWN_WAIT: Duration = Duration::from_millis(20);
 
 enum Place {
     Folder(PathBuf),
@@ -134,7 +140,7 @@ impl EngineBuilder {
     /// # Errors
     /// The folder cannot be used, or a workflow names an action that nobody registered.
     pub async fn open(self) -> Result<Engine, OpenError> {
-        let store = open_store(&self.store)?;
+        let store = open_store(&self.store).await?;
         let registry = self.registry();
         let descriptions = registry.describe();
         let names = registry.names().map(Into::into).collect();
@@ -180,21 +186,33 @@ impl EngineBuilder {
     }
 }
 
-fn open_store(place: &Place) -> Result<Arc<dyn Backend>, OpenError> {
-    match place {
-        Place::Memory => Ok(Arc::new(MemoryStore::new())),
-        Place::Folder(folder) => open_folder(folder),
+async fn open_store(place: &Place) -> Result<Arc<dyn Backend>, OpenError> {
+    let folder = match place {
+        Place::Memory => return Ok(Arc::new(MemoryStore::new())),
+        Place::Folder(folder) => folder,
+    };
+    // An engine of this process that was shut down lets go when its last action has ended.
+    for _ in 0..OWN_TRIES {
+        match open_folder(folder)? {
+            Ok(store) => return Ok(store),
+            Err(holder) if holder.pid == std::process::id() => {
+                tokio::time::sleep(OWN_WAIT).await;
+            }
+            Err(_) => break,
+        }
     }
+    open_folder(folder)?.map_err(|holder| OpenError::InUse {
+        folder: folder.clone(),
+        holder: holder.to_string(),
+    })
 }
 
-fn open_folder(folder: &Path) -> Result<Arc<dyn Backend>, OpenError> {
+/// The store, or who holds its folder.
+fn open_folder(folder: &Path) -> Result<Result<Arc<dyn Backend>, Holder>, OpenError> {
     let options = windlass_store_embedded::Options::default();
     let opened = EmbeddedStore::open(folder, options).map_err(OpenError::Store)?;
-    if let Some(holder) = opened.store.holder() {
-        return Err(OpenError::InUse {
-            folder: folder.to_owned(),
-            holder: holder.to_string(),
-        });
-    }
-    Ok(Arc::new(opened.store))
+    Ok(match opened.store.holder() {
+        Some(holder) => Err(holder),
+        None => Ok(Arc::new(opened.store)),
+    })
 }

@@ -122,7 +122,7 @@ impl TestEngine {
 
     /// Lets virtual time pass; everything that is due meanwhile happens in its order.
     pub fn advance(&self, duration: Duration) {
-        self.block_on(tokio::time::sleep(duration));
+        self.block_on(async { tokio::time::sleep(duration).await });
     }
 
     /// The virtual time.
