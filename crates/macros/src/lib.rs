@@ -10,7 +10,7 @@ use proc_macro::TokenStream;
 
 /// Makes an action of an `async fn`.
 ///
-/// ```ignore
+/// ```text
 /// /// Charges a card.
 /// #[action("payments.charge")]
 /// async fn charge(context: Context, parameters: Charge) -> Result<Receipt, ActionError> { … }

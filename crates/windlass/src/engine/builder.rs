@@ -116,19 +116,13 @@ impl EngineBuilder {
         self
     }
 
-    #[cfg_attr(
-        not(feature = "testing"),
-        expect(dead_code, reason = "only tests step in")
-    )]
+    #[cfg(feature = "testing")]
     pub(crate) fn intercept(mut self, intercept: Arc<dyn Intercept>) -> Self {
         self.intercept = Some(intercept);
         self
     }
 
-    #[cfg_attr(
-        not(feature = "testing"),
-        expect(dead_code, reason = "only tests step in")
-    )]
+    #[cfg(feature = "testing")]
     pub(crate) fn replace(mut self, action: impl Action) -> Self {
         self.replacements.push(Registration::new(action));
         self

@@ -20,7 +20,10 @@ pub struct Call {
 
 /// The calls of all mocks so far.
 #[derive(Clone, Default)]
-pub(super) struct Calls(Arc<Mutex<Vec<(Box<str>, Call)>>>);
+pub(super) struct Calls(Arc<Mutex<Vec<Recorded>>>);
+
+/// The action's name, and the call.
+type Recorded = (Box<str>, Call);
 
 impl Calls {
     pub(super) fn of(&self, action: &str) -> Vec<Call> {

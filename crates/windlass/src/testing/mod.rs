@@ -52,13 +52,12 @@ use windlass_core::Millis;
 use windlass_engine::{Action, ActionError, Clock as _};
 
 use clock::VirtualClock;
-use faults::Faults;
+use faults::{Faults, Planned};
 pub use mock::Call;
 use mock::{Calls, Mock};
 pub use run::TestRun;
 
 use crate::engine::{Engine, EngineBuilder, Startable};
-use crate::work::Fault;
 use crate::workflow::Workflow;
 
 /// An engine for tests: in memory, on virtual time.
@@ -177,27 +176,22 @@ impl TestEngineBuilder {
     /// mend.
     pub fn fail(self, node: impl Into<Box<str>>, attempt: u32, code: &str) -> Self {
         let error = ActionError::retriable(code, "the test wants it so");
-        self.fault(node.into(), attempt, move || Fault::Fail(error.clone()))
+        self.fault(node.into(), attempt, Planned::Fail(error))
     }
 
     /// Makes one attempt of a node fail with a code, for good.
     pub fn fail_for_good(self, node: impl Into<Box<str>>, attempt: u32, code: &str) -> Self {
         let error = ActionError::failed(code, "the test wants it so");
-        self.fault(node.into(), attempt, move || Fault::Fail(error.clone()))
+        self.fault(node.into(), attempt, Planned::Fail(error))
     }
 
     /// Makes one attempt of a node last until its time is over or it is told to stop.
     pub fn hang(self, node: impl Into<Box<str>>, attempt: u32) -> Self {
-        self.fault(node.into(), attempt, || Fault::Hang)
+        self.fault(node.into(), attempt, Planned::Hang)
     }
 
-    fn fault(
-        mut self,
-        node: Box<str>,
-        attempt: u32,
-        fault: impl Fn() -> Fault + Send + Sync + 'static,
-    ) -> Self {
-        self.faults.add(node, attempt, fault);
+    fn fault(mut self, node: Box<str>, attempt: u32, planned: Planned) -> Self {
+        self.faults.add(node, attempt, planned);
         self
     }
 

@@ -143,6 +143,43 @@ where
     }))
 }
 
+/// A function as an action of this name, to register with an engine. What the closure
+/// captures is the action's own.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use windlass::{Context, Engine, function};
+///
+/// let total = Arc::new(AtomicU64::new(0));
+/// let counted = Arc::clone(&total);
+/// let add = function("ledger.add", move |_: Context, amount: u64| {
+///     let counted = Arc::clone(&counted);
+///     async move { Ok(counted.fetch_add(amount, Ordering::SeqCst) + amount) }
+/// });
+/// let engine = Engine::in_memory().action(add);
+/// # let _ = engine;
+/// ```
+pub fn function<P, O, Call, F>(name: impl Into<Box<str>>, call: Call) -> impl Action
+where
+    Call: Fn(Context, P) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<O, ActionError>> + Send + 'static,
+    O: Serialize + JsonSchema + Send + 'static,
+    P: DeserializeOwned + JsonSchema + Send + 'static,
+{
+    let name = name.into();
+    let description = format!("The function `{name}`.").into();
+    let call = move |context, parameters| {
+        let future = call(context, parameters);
+        async move { future.await.map(Reply::new) }
+    };
+    Function {
+        naming: Naming { name, description },
+        call,
+        types: PhantomData,
+    }
+}
+
 /// A function with a name.
 struct Function<P, O, Call> {
     naming: Naming,

@@ -13,8 +13,10 @@ use windlass_core::definition::{
 use windlass_engine::Action;
 
 pub(crate) use function::Naming;
-pub use function::{FromContext, FromContextAndParameters, Ignored, Plain, Replying};
-pub(crate) use register::{Fault, Intercept, Registration};
+pub use function::{FromContext, FromContextAndParameters, Ignored, Plain, Replying, function};
+#[cfg(feature = "testing")]
+pub(crate) use register::Fault;
+pub(crate) use register::{Intercept, Registration};
 
 /// What can be the work of a node.
 ///

@@ -1,21 +1,18 @@
 //! Actions on their way into a registry. Each is wrapped once, so that it can be shared by
 //! several engines and a test can step in before it is called.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use windlass_engine::{Action, ActionError, Context, Registry, Reply};
 
-/// What a test does to an attempt instead of calling its action.
-pub(crate) enum Fault {
-    /// It fails.
-    Fail(ActionError),
-    /// It ends only when it is told to stop, or its time is over.
-    Hang,
-}
+/// What happens to an attempt instead of its action: it fails, sooner or later.
+pub(crate) type Fault = Pin<Box<dyn Future<Output = ActionError> + Send>>;
 
 /// Looks at every attempt before its action is called.
 pub(crate) trait Intercept: Send + Sync + 'static {
-    /// What to do to this attempt, if anything.
+    /// What happens to this attempt instead, if anything.
     fn fault(&self, context: &Context) -> Option<Fault>;
 }
 
@@ -77,11 +74,7 @@ impl<A: Action> Action for Shared<A> {
             .and_then(|intercept| intercept.fault(&context));
         match fault {
             None => self.action.run(context, parameters).await,
-            Some(Fault::Fail(error)) => Err(error),
-            Some(Fault::Hang) => {
-                context.stop_asked().await;
-                Err(ActionError::stopped())
-            }
+            Some(fault) => Err(fault.await),
         }
     }
 }

@@ -86,7 +86,10 @@ impl Workflow {
             }),
             Err(problems) => Err(BuildError {
                 workflow: workflow.into(),
-                problems: problems.into_iter().map(Problem::Definition).collect(),
+                problems: problems
+                    .into_iter()
+                    .map(|problem| Problem::Definition(Box::new(problem)))
+                    .collect(),
             }),
         }
     }

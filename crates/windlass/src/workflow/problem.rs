@@ -77,7 +77,7 @@ pub enum Problem {
         node: Box<str>,
     },
     /// What every definition is checked for.
-    Definition(definition::Problem),
+    Definition(Box<definition::Problem>),
 }
 
 impl std::error::Error for BuildError {}
