@@ -354,6 +354,48 @@ async fn a_trigger_of_a_type_is_checked() {
 }
 
 #[tokio::test]
+async fn a_disabled_workflow_starts_no_runs() {
+    let workflow = doubling();
+    let engine = Engine::in_memory()
+        .workflow(&workflow)
+        .open()
+        .await
+        .expect("open");
+    let store = engine.inner().store();
+    store.set_enabled("doubling", false).await.expect("stored");
+    let error = engine.start(&workflow, 1).await.expect_err("refused");
+    assert!(matches!(error, StartError::Disabled { .. }), "{error}");
+    store.set_enabled("doubling", true).await.expect("stored");
+    engine.run(&workflow, 1).await.expect("ran");
+}
+
+#[tokio::test]
+async fn runs_can_be_started_from_any_task() {
+    let workflow = doubling();
+    let engine = Engine::in_memory()
+        .workflow(&workflow)
+        .open()
+        .await
+        .expect("open");
+    let runs = (0..10_u32).map(|number| {
+        let (engine, workflow) = (engine.clone(), workflow.clone());
+        tokio::spawn(async move { engine.run(&workflow, number).await })
+    });
+    for (number, run) in runs.collect::<Vec<_>>().into_iter().enumerate() {
+        let output = run.await.expect("no panic").expect("ran");
+        assert_eq!(output, json!(number * 4));
+    }
+}
+
+#[test]
+fn an_action_goes_into_any_registry() {
+    let mut registry = windlass::Registry::new();
+    registry.register(charge).register(skip);
+    let names: Vec<&str> = registry.names().collect();
+    assert_eq!(names, ["payments.charge", "payments.skip"]);
+}
+
+#[tokio::test]
 async fn a_null_trigger_is_a_trigger() {
     let workflow = Workflow::builder("echo")
         .step("a", |_: Context, trigger: Value| async move { Ok(trigger) })

@@ -194,6 +194,25 @@ fn assertions_show_every_node() {
     engine.run(&workflow, ()).assert_succeeded();
 }
 
+#[tokio::test]
+#[should_panic(expected = "use it in a plain `#[test]` function")]
+async fn a_test_engine_in_a_runtime_says_what_to_do() {
+    let _ = TestEngine::builder().open();
+}
+
+#[test]
+#[should_panic(expected = "the run does not end by itself:\n  charge: ")]
+fn a_run_that_waits_for_ever_is_shown() {
+    let workflow = retrying();
+    let engine = TestEngine::builder()
+        .workflow(&workflow)
+        .hang("charge", 1)
+        .open();
+    let run = engine.start(&workflow, ());
+    run.pause().expect("paused");
+    run.wait();
+}
+
 #[test]
 fn something_can_be_awaited_on_the_engines_time() {
     let workflow = retrying();

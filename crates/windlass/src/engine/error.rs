@@ -58,6 +58,11 @@ pub enum StartError {
         /// The workflow's id.
         workflow: Box<str>,
     },
+    /// Somebody disabled the workflow.
+    Disabled {
+        /// The workflow's id.
+        workflow: Box<str>,
+    },
     /// A graph calls an action that nobody registered.
     UnknownAction {
         /// The node that calls it.
@@ -188,6 +193,11 @@ impl fmt::Display for StartError {
                 )?;
                 write_known(f, workflow, known)
             }
+            Self::Disabled { workflow } => write!(
+                f,
+                "the workflow '{workflow}' is disabled; enable it, in the store or by \
+                 `windlass workflows enable {workflow}`"
+            ),
             Self::Different { workflow } => write!(
                 f,
                 "another workflow with the id '{workflow}' is registered; start that one, or \

@@ -7,6 +7,7 @@ use serde::Serialize;
 use windlass_core::RunId;
 use windlass_core::definition::Json;
 use windlass_engine::StartRequest;
+use windlass_store::WorkflowRow;
 
 use super::publish::{Published, check_actions, publish, source};
 use super::{Engine, StartError};
@@ -157,6 +158,7 @@ impl<'a, S: Startable + ?Sized> Request<'a, S> {
     /// with another trigger, or the store failed.
     pub async fn start(self) -> Result<RunHandle, StartError> {
         let Prepared(published) = self.what.prepare(self.engine).await?;
+        check_enabled(self.engine, published.plan.workflow())?;
         let trigger = self.trigger.map_err(StartError::NotJson)?;
         let vars = self.vars.into_iter();
         let vars = vars.map(|(name, value)| Ok((name, value?)));
@@ -177,5 +179,17 @@ impl<'a, S: Startable + ?Sized> Request<'a, S> {
         let started = self.engine.inner.engine.start(&request).await;
         let started = started.map_err(StartError::Refused)?;
         Ok(RunHandle::new(self.engine.clone(), started.run).existing_if(started.existing))
+    }
+}
+
+fn check_enabled(engine: &Engine, workflow: &str) -> Result<(), StartError> {
+    let rows = engine.inner.engine.store().workflows();
+    let rows = rows.map_err(StartError::Store)?;
+    let disabled = |row: &WorkflowRow| *row.workflow == *workflow && !row.enabled;
+    match rows.iter().any(disabled) {
+        true => Err(StartError::Disabled {
+            workflow: workflow.into(),
+        }),
+        false => Ok(()),
     }
 }

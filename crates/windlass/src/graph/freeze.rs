@@ -2,6 +2,7 @@
 //! checked as every definition is.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use windlass_core::Millis;
 use windlass_core::definition::Node;
@@ -27,7 +28,7 @@ pub(super) fn freeze(graph: Graph, at: Millis) -> Result<FrozenGraph, BuildError
 struct Names {
     ids: BTreeMap<Box<str>, Vec<Box<str>>>,
     all: HashSet<NodeId>,
-    known: Vec<Box<str>>,
+    known: Arc<[Box<str>]>,
 }
 
 impl Names {
@@ -75,7 +76,7 @@ impl Names {
             node: node.into(),
             through: "depends_on",
             name: name.into(),
-            known: self.known.clone(),
+            known: Arc::clone(&self.known),
         }
     }
 }

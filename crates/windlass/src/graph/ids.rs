@@ -38,11 +38,9 @@ pub(super) struct Ids {
 }
 
 impl Ids {
-    pub(super) fn salted(salt: String) -> Self {
-        Self {
-            salt,
-            used: HashSet::new(),
-        }
+    /// Ids made from here on derive from this as well.
+    pub(super) fn salt(&mut self, salt: String) {
+        self.salt = salt;
     }
 
     /// The id of the next node. One that is taken is derived again, with a number.
@@ -85,7 +83,8 @@ mod tests {
     #[test]
     fn ids_are_repeatable_and_salt_changes_them() {
         let three = |salt: &str| -> Vec<NodeId> {
-            let mut ids = Ids::salted(salt.to_owned());
+            let mut ids = Ids::default();
+            ids.salt(salt.to_owned());
             ["a", "b", "a"].map(|name| ids.next(name)).into()
         };
         assert_eq!(three(""), three(""));

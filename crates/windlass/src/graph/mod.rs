@@ -72,10 +72,10 @@ impl Graph {
     }
 
     /// Makes the ids of this graph differ from those of another with the same names. Ids
-    /// derive from the salt, the place and the name of a node. Call it before the first node.
+    /// derive from the salt, the place and the name of a node; those made before stay.
     #[must_use]
     pub fn salt(mut self, salt: impl Into<String>) -> Self {
-        self.ids = Ids::salted(salt.into());
+        self.ids.salt(salt.into());
         self
     }
 

@@ -62,8 +62,8 @@ impl RunHandle {
             .ok_or(ReadError::NotFound(self.run))
     }
 
-    /// Waits until the run has ended. A run that is paused, or that this engine does not
-    /// carry on, is answered as it stands.
+    /// Waits until the run has ended; a paused one, until it was resumed and has ended. A
+    /// run that this engine does not hold is answered as it stands.
     ///
     /// # Errors
     /// The store failed, or the engine has stopped.

@@ -173,7 +173,7 @@ impl TestEngineBuilder {
     }
 
     /// Makes one attempt of a node fail with a code, in a way that another attempt may
-    /// mend.
+    /// mend. The node is named by its id, one in a loop by its path (`each[3]/charge`).
     pub fn fail(self, node: impl Into<Box<str>>, attempt: u32, code: &str) -> Self {
         let error = ActionError::retriable(code, "the test wants it so");
         self.fault(node.into(), attempt, Planned::Fail(error))
@@ -201,6 +201,11 @@ impl TestEngineBuilder {
     /// A workflow cannot be registered, or this is inside another runtime.
     #[track_caller]
     pub fn open(self) -> TestEngine {
+        assert!(
+            tokio::runtime::Handle::try_current().is_err(),
+            "a test engine has a runtime of its own: use it in a plain `#[test]` function, and \
+             `block_on` for what is awaited"
+        );
         let runtime = Builder::new_current_thread()
             .enable_all()
             .start_paused(true)

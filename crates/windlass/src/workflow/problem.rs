@@ -2,6 +2,7 @@
 //! what is known instead.
 
 use std::fmt;
+use std::sync::Arc;
 
 use windlass_core::definition;
 
@@ -32,7 +33,7 @@ pub enum Problem {
         /// What it refers to.
         name: Box<str>,
         /// The names that there are.
-        known: Vec<Box<str>>,
+        known: Arc<[Box<str>]>,
     },
     /// A step is placed beside a task, which is not in the chain.
     NotInChain {
@@ -41,7 +42,7 @@ pub enum Problem {
         /// The task.
         name: Box<str>,
         /// The steps that there are.
-        steps: Vec<Box<str>>,
+        steps: Arc<[Box<str>]>,
     },
     /// A step says twice where it stands.
     PlacedTwice {
@@ -85,9 +86,13 @@ impl std::error::Error for BuildError {}
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the workflow '{}' cannot be built:", self.workflow)?;
-        self.problems
-            .iter()
-            .try_for_each(|problem| write!(f, "\n  {problem}"))
+        for problem in self.problems.iter().take(WRITTEN) {
+            write!(f, "\n  {problem}")?;
+        }
+        match self.problems.len().saturating_sub(WRITTEN) {
+            0 => Ok(()),
+            more => write!(f, "\n  and {more} more"),
+        }
     }
 }
 
@@ -161,6 +166,10 @@ impl fmt::Display for Problem {
 /// Names are listed up to this many; nobody reads more.
 const LISTED: usize = 20;
 
+/// Problems are written up to this many; nobody reads more, and each looks for the nearest
+/// of all names.
+const WRITTEN: usize = 100;
+
 fn list(names: &[Box<str>]) -> String {
     let listed: Vec<String> = names
         .iter()
@@ -205,7 +214,7 @@ mod tests {
 
     #[test]
     fn what_is_unknown_is_answered_with_what_is_known() {
-        let known: Vec<Box<str>> = ["validate", "charge"].map(Into::into).into();
+        let known: Arc<[Box<str>]> = ["validate", "charge"].map(Into::into).into();
         let problem = |name: &str| Problem::UnknownNode {
             node: "ship".into(),
             through: "depends_on",
@@ -218,6 +227,16 @@ mod tests {
              'charge'? known: 'validate', 'charge'"
         );
         assert!(!problem("elsewhere").to_string().contains("did you mean"));
+    }
+
+    #[test]
+    fn many_problems_are_cut() {
+        let name = "a".into();
+        let error = BuildError {
+            workflow: "flow".into(),
+            problems: vec![Problem::NameTaken { name }; 102],
+        };
+        assert!(error.to_string().ends_with("\n  and 2 more"), "{error}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! functions become actions with names.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use windlass_core::definition::{Compensate, Edge, Format, Json, Node, Source, When};
 
@@ -55,8 +56,8 @@ pub(super) fn build(builder: WorkflowBuilder) -> Result<Workflow, BuildError> {
 /// The names there are, in the order of their declaration.
 struct Names {
     all: BTreeSet<Box<str>>,
-    declared: Vec<Box<str>>,
-    steps: Vec<Box<str>>,
+    declared: Arc<[Box<str>]>,
+    steps: Arc<[Box<str>]>,
 }
 
 impl Names {
@@ -86,7 +87,7 @@ impl Names {
                         node: declared.node.id.clone(),
                         through,
                         name: name.into(),
-                        known: self.declared.clone(),
+                        known: Arc::clone(&self.declared),
                     });
                 }
             }
@@ -148,7 +149,7 @@ fn previous_steps(
             problems.push(Problem::NotInChain {
                 node: id.into(),
                 name: anchor.into(),
-                steps: names.steps.clone(),
+                steps: Arc::clone(&names.steps),
             });
         }
         steps.push((id, position));
