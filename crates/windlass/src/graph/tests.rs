@@ -209,3 +209,25 @@ fn ten_thousand_nodes_freeze() {
     assert_eq!(frozen.nodes().len(), 10_001);
     assert_eq!(frozen.nodes()[10_000].depends_on.len(), 10_000);
 }
+
+#[test]
+fn the_graph_of_the_design_is_written_with_names_alone() {
+    let items = [1, 2, 3];
+    let mut graph = Graph::builder();
+    graph.node("start", ECHO, json!({ "user": 7 })).entry();
+    graph.node("validate", ECHO, ());
+    for item in items {
+        let name = format!("process_{item}");
+        graph
+            .node(name, ECHO, json!({ "item": item }))
+            .depends_on(["validate"]);
+    }
+    let processed = items.map(|item| format!("process_{item}"));
+    graph.node("aggregate", ECHO, ()).depends_on(processed);
+    graph.node("notify", ECHO, ());
+    assert_eq!(
+        shape(&frozen(graph)),
+        "start< validate<start process_1<validate process_2<validate process_3<validate \
+         aggregate<process_1,process_2,process_3 notify<aggregate"
+    );
+}

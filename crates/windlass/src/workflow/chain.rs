@@ -119,4 +119,52 @@ mod tests {
         );
         check(&[("x", after("x"))], "circle: x");
     }
+
+    /// The chain as one that is changed at each declaration: what the order must equal
+    /// where every anchor is declared before.
+    fn step_by_step(steps: &[(String, Position)]) -> Vec<&str> {
+        let mut chain: Vec<&str> = Vec::new();
+        for (name, position) in steps {
+            let anchor = |chain: &[&str]| {
+                let at = chain
+                    .iter()
+                    .position(|known| Some(*known) == position.anchor());
+                at.expect("declared before")
+            };
+            let place = match position {
+                Position::Next => chain.len(),
+                Position::After(_) => anchor(&chain) + 1,
+                Position::Before(_) => anchor(&chain),
+            };
+            chain.insert(place, name);
+        }
+        chain
+    }
+
+    #[test]
+    fn binding_late_is_inserting_at_once_where_both_can_be() {
+        let mut number = 1_u64;
+        let mut draw = |below: usize| {
+            number = number
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (number >> 33) as usize % below
+        };
+        for _ in 0..500 {
+            let mut steps: Vec<(String, Position)> = Vec::new();
+            for at in 0..12 {
+                let position = match draw(3) {
+                    1 if at > 0 => after(&steps[draw(at)].0),
+                    2 if at > 0 => before(&steps[draw(at)].0),
+                    _ => Position::Next,
+                };
+                steps.push((format!("s{at}"), position));
+            }
+            let named: Vec<(&str, &Position)> =
+                steps.iter().map(|(name, place)| (&**name, place)).collect();
+            let order = order(&named).expect("no circle");
+            let late: Vec<&str> = order.iter().map(|&at| named[at].0).collect();
+            assert_eq!(late, step_by_step(&steps), "{steps:?}");
+        }
+    }
 }

@@ -543,3 +543,29 @@ fn definitions_in_files_are_workflows_too() {
     let error = Workflow::parse("empty.json", b"{}").expect_err("refused");
     assert!(error.to_string().contains("id"), "{error}");
 }
+
+#[test]
+fn the_workflow_of_the_design_has_its_graph() {
+    let workflow = flow()
+        .step("validate", ECHO)
+        .step("enrich", ECHO)
+        .step("audit", ECHO)
+        .after("validate")
+        .task("check_inventory", ECHO)
+        .depends_on(["enrich"])
+        .task("check_fraud", ECHO)
+        .depends_on(["enrich"])
+        .step("charge", ECHO)
+        .depends_on(["check_inventory", "check_fraud"])
+        .task("external_validation", ECHO)
+        .step("ship", ECHO)
+        .also_depends_on(["external_validation"])
+        .build()
+        .expect("built");
+    assert_eq!(
+        graph(&workflow),
+        "validate< enrich<audit audit<validate check_inventory<enrich check_fraud<enrich \
+         charge<check_inventory,check_fraud external_validation< \
+         ship<charge,external_validation"
+    );
+}
