@@ -77,6 +77,20 @@ const DIRECTION: &[(&str, &[&str])] = &[
         "windlass-actions",
         &["windlass-expr", "windlass-core", "windlass-engine"],
     ),
+    ("windlass-macros", &[]),
+    (
+        "windlass",
+        &[
+            "windlass-expr",
+            "windlass-core",
+            "windlass-store",
+            "windlass-store-embedded",
+            "windlass-orchestrator",
+            "windlass-engine",
+            "windlass-actions",
+            "windlass-macros",
+        ],
+    ),
     (
         "windlass-api",
         &[
@@ -245,6 +259,10 @@ mod tests {
         assert_eq!(uses("windlass-engine", "windlass-store-embedded"), 1);
         assert_eq!(uses("windlass-actions", "windlass-store"), 1);
         assert_eq!(uses("windlass-cli", "windlass-store-embedded"), 0);
+        assert_eq!(uses("windlass", "windlass-macros"), 0);
+        assert_eq!(uses("windlass", "windlass-cli"), 1);
+        assert_eq!(uses("windlass-macros", "windlass"), 1);
+        assert_eq!(uses("windlass-engine", "windlass"), 1);
     }
 
     #[test]

@@ -1,0 +1,212 @@
+//! How an engine is put together before it runs: store, workflows, actions, options.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_engine::{Action, Backend, Clock, Observer, Options, Registry, SecretSource};
+use windlass_store::MemoryStore;
+use windlass_store_embedded::{EmbeddedStore, Holder};
+
+use super::publish::{check_actions, publish};
+use super::{Engine, Inner, OpenError, Recovery, actions, recover};
+use crate::work::{Intercept, Registration};
+use crate::workflow::Workflow;
+
+/// Puts an engine together.
+#[must_use = "a builder does nothing until it is opened"]
+pub struct EngineBuilder {
+    store: Place,
+    workflows: Vec<Workflow>,
+    registrations: Vec<Registration>,
+    /// Registered last, in place of others of their names.
+    replacements: Vec<Registration>,
+    intercept: Option<Arc<dyn Intercept>>,
+    options: Options,
+    actions: windlass_actions::Options,
+    recover: bool,
+}
+
+/// How often and how long a folder that this process itself holds is waited for: about a
+/// second, which is plenty for actions that stop when they are told to.
+const OWN_TRIES: u32 = 50;
+const OWN_WAIT: Duration = Duration::from_millis(20);
+
+enum Place {
+    Folder(PathBuf),
+    Memory,
+}
+
+impl EngineBuilder {
+    pub(super) fn embedded(folder: PathBuf) -> Self {
+        Self::new(Place::Folder(folder))
+    }
+
+    pub(super) fn in_memory() -> Self {
+        Self::new(Place::Memory)
+    }
+
+    fn new(store: Place) -> Self {
+        Self {
+            store,
+            workflows: Vec::new(),
+            registrations: Vec::new(),
+            replacements: Vec::new(),
+            intercept: None,
+            options: Options::default(),
+            actions: windlass_actions::Options::default(),
+            recover: true,
+        }
+    }
+
+    /// Registers a workflow and the functions it calls. Opening publishes it, and carries
+    /// its unfinished runs on.
+    pub fn workflow(mut self, workflow: &Workflow) -> Self {
+        self.workflows.push(workflow.clone());
+        self
+    }
+
+    /// Registers an action; a later one of the same name replaces it.
+    pub fn action(mut self, action: impl Action) -> Self {
+        self.registrations.push(Registration::new(action));
+        self
+    }
+
+    /// What the actions that always exist may do: which private addresses `http.request`
+    /// reaches, and whether `core.exec` exists.
+    pub fn core_actions(mut self, options: windlass_actions::Options) -> Self {
+        self.actions = options;
+        self
+    }
+
+    /// How many actions run at once, over all runs.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.options.workers = workers;
+        self
+    }
+
+    /// How many nodes of one run go at once, where its definition does not say.
+    pub fn max_parallel(mut self, nodes: u32) -> Self {
+        self.options.max_parallel = nodes;
+        self
+    }
+
+    /// Where `secrets.NAME` in parameters comes from.
+    pub fn secrets(mut self, secrets: impl SecretSource) -> Self {
+        self.options.secrets = Arc::new(secrets);
+        self
+    }
+
+    /// Who watches what happens.
+    pub fn observer(mut self, observer: impl Observer) -> Self {
+        self.options.observer = Some(Arc::new(observer));
+        self
+    }
+
+    /// Where time and randomness come from.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.options.clock = Arc::new(clock);
+        self
+    }
+
+    /// Whether opening carries unfinished runs on; it does by default.
+    pub fn recover(mut self, recover: bool) -> Self {
+        self.recover = recover;
+        self
+    }
+
+    #[cfg(feature = "testing")]
+    pub(crate) fn intercept(mut self, intercept: Arc<dyn Intercept>) -> Self {
+        self.intercept = Some(intercept);
+        self
+    }
+
+    #[cfg(feature = "testing")]
+    pub(crate) fn replace(mut self, action: impl Action) -> Self {
+        self.replacements.push(Registration::new(action));
+        self
+    }
+
+    /// Opens the store, publishes the workflows, and carries unfinished runs on. It must
+    /// be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// The folder cannot be used, or a workflow names an action that nobody registered.
+    pub async fn open(self) -> Result<Engine, OpenError> {
+        let store = open_store(&self.store).await?;
+        let registry = self.registry();
+        let descriptions = registry.describe();
+        let names = registry.names().map(Into::into).collect();
+        let engine = windlass_engine::Engine::new(store, registry, self.options.clone());
+        let mut workflows = BTreeMap::new();
+        for workflow in &self.workflows {
+            check_actions(workflow, &names)?;
+            let published = publish(&engine, workflow, self.options.clock.now()).await?;
+            if workflows.insert(workflow.id().into(), published).is_some() {
+                return Err(OpenError::WorkflowTwice(workflow.id().into()));
+            }
+        }
+        let recovery = match self.recover {
+            true => recover::recover(&engine, &workflows, &names).await?,
+            false => Recovery::default(),
+        };
+        let inner = Inner {
+            engine,
+            workflows,
+            actions: names,
+            descriptions,
+            recovery,
+            clock: self.options.clock,
+        };
+        Ok(Engine {
+            inner: Arc::new(inner),
+        })
+    }
+
+    fn registry(&self) -> Registry {
+        let always = actions::always(&self.actions);
+        let ours = self.workflows.iter().flat_map(Workflow::registrations);
+        let all = always
+            .iter()
+            .chain(ours)
+            .chain(&self.registrations)
+            .chain(&self.replacements);
+        let mut registry = Registry::new();
+        for registration in all {
+            registration.register(&mut registry, self.intercept.as_ref());
+        }
+        registry
+    }
+}
+
+async fn open_store(place: &Place) -> Result<Arc<dyn Backend>, OpenError> {
+    let folder = match place {
+        Place::Memory => return Ok(Arc::new(MemoryStore::new())),
+        Place::Folder(folder) => folder,
+    };
+    // An engine of this process that was shut down lets go when its last action has ended.
+    for _ in 0..OWN_TRIES {
+        match open_folder(folder)? {
+            Ok(store) => return Ok(store),
+            Err(holder) if holder.pid == std::process::id() => {
+                tokio::time::sleep(OWN_WAIT).await;
+            }
+            Err(_) => break,
+        }
+    }
+    open_folder(folder)?.map_err(|holder| OpenError::InUse {
+        folder: folder.clone(),
+        holder: holder.to_string(),
+    })
+}
+
+/// The store, or who holds its folder.
+fn open_folder(folder: &Path) -> Result<Result<Arc<dyn Backend>, Holder>, OpenError> {
+    let options = windlass_store_embedded::Options::default();
+    let opened = EmbeddedStore::open(folder, options).map_err(OpenError::Store)?;
+    Ok(match opened.store.holder() {
+        Some(holder) => Err(holder),
+        None => Ok(Arc::new(opened.store)),
+    })
+}

@@ -1,0 +1,209 @@
+//! One run, held from outside: how it stands, what came out, what happened, and the
+//! operator's hand. Everything is read from the log; the handle itself knows only an id.
+
+mod error;
+mod view;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use windlass_core::event::Hand;
+use windlass_core::{RunId, RunStatus};
+use windlass_orchestrator::Command;
+
+pub use error::{ReadError, RunError, RunFailure};
+use view::read;
+pub use view::{Attempt, Execution, NodeError, NodeState};
+
+use crate::CommandError;
+use crate::engine::Engine;
+
+/// A run. Cloning is cheap, and dropping it does nothing to the run.
+#[derive(Clone)]
+pub struct RunHandle {
+    engine: Engine,
+    run: RunId,
+    existing: bool,
+    hand: Hand,
+}
+
+impl RunHandle {
+    pub(crate) fn new(engine: Engine, run: RunId) -> Self {
+        Self {
+            engine,
+            run,
+            existing: false,
+            hand: Hand::default(),
+        }
+    }
+
+    pub(crate) fn existing_if(mut self, existing: bool) -> Self {
+        self.existing = existing;
+        self
+    }
+
+    /// The run's id.
+    pub fn id(&self) -> RunId {
+        self.run
+    }
+
+    /// Whether an earlier request with the same id had started it.
+    pub fn is_existing(&self) -> bool {
+        self.existing
+    }
+
+    /// How the run stands.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn status(&self) -> Result<RunStatus, ReadError> {
+        let row = self.engine.inner().store().run(self.run);
+        let row = row.map_err(ReadError::Store)?;
+        row.map(|row| row.status)
+            .ok_or(ReadError::NotFound(self.run))
+    }
+
+    /// Waits until the run has ended; a paused one, until it was resumed and has ended. A
+    /// run that this engine does not hold is answered as it stands.
+    ///
+    /// # Errors
+    /// The store failed, or the engine has stopped.
+    pub async fn wait(&self) -> Result<RunStatus, ReadError> {
+        let waited = self.engine.inner().wait(self.run).await;
+        waited.map_err(ReadError::Store)
+    }
+
+    /// Waits until the run has ended, and gives its output.
+    ///
+    /// # Errors
+    /// The run failed, was cancelled, is not carried on, or cannot be read.
+    pub async fn result(&self) -> Result<Value, RunError> {
+        let status = self.wait().await?;
+        let execution = self.execution()?;
+        match status {
+            RunStatus::Succeeded => Ok(execution.output),
+            RunStatus::Cancelled => Err(RunError::Cancelled(self.run)),
+            RunStatus::Failed => Err(RunError::Failed(Box::new(RunFailure::of(&execution)))),
+            status => Err(RunError::NotEnded {
+                run: self.run,
+                status,
+            }),
+        }
+    }
+
+    /// As [`Self::result`], read into a type.
+    ///
+    /// # Errors
+    /// As for [`Self::result`], or the output does not fit the type.
+    pub async fn result_as<T: DeserializeOwned>(&self) -> Result<T, RunError> {
+        let output = self.result().await?;
+        serde_json::from_value(output).map_err(|error| RunError::Output(error.to_string()))
+    }
+
+    /// The whole run, as it is now.
+    ///
+    /// # Errors
+    /// The run cannot be read.
+    pub fn execution(&self) -> Result<Execution, ReadError> {
+        read(&self.engine, self.run, false)
+    }
+
+    /// The nodes with their states, in the order in which they ended, then the others.
+    ///
+    /// # Errors
+    /// The run cannot be read.
+    pub fn nodes(&self) -> Result<Vec<NodeState>, ReadError> {
+        Ok(self.execution()?.nodes)
+    }
+
+    /// The nodes in one state: `"Failed"`, `"Running"`, …
+    ///
+    /// # Errors
+    /// There is no such state, or the run cannot be read.
+    pub fn nodes_with_state(&self, state: &str) -> Result<Vec<NodeState>, ReadError> {
+        let status = view::status(state).ok_or_else(|| ReadError::UnknownState(state.into()))?;
+        let mut nodes = self.nodes()?;
+        nodes.retain(|node| node.status == status);
+        Ok(nodes)
+    }
+
+    /// One node, by its id or its name for people.
+    ///
+    /// # Errors
+    /// The run has no such node, or cannot be read.
+    pub fn node(&self, node: &str) -> Result<NodeState, ReadError> {
+        view::one(self.nodes()?, node)
+    }
+
+    /// Every attempt of a node, oldest first, by its id or its name for people.
+    ///
+    /// # Errors
+    /// The run has no such node, or cannot be read.
+    pub fn history(&self, node: &str) -> Result<Vec<Attempt>, ReadError> {
+        let mut execution = read(&self.engine, self.run, true)?;
+        let id = view::one(execution.nodes, node)?.id;
+        execution.attempts.retain(|attempt| attempt.node == id);
+        Ok(execution.attempts)
+    }
+
+    /// Who acts, as the run records it.
+    #[must_use]
+    pub fn by(mut self, who: impl Into<Box<str>>) -> Self {
+        self.hand.by = Some(who.into());
+        self
+    }
+
+    /// Why, as the run records it.
+    #[must_use]
+    pub fn because(mut self, reason: impl Into<Box<str>>) -> Self {
+        self.hand.reason = Some(reason.into());
+        self
+    }
+
+    /// Ends the run: nothing starts any more, and what runs is told to stop.
+    ///
+    /// # Errors
+    /// The run's state does not allow it, or it cannot be read.
+    pub async fn cancel(&self) -> Result<(), CommandError> {
+        self.command(Command::Cancel(self.hand.clone())).await
+    }
+
+    /// Starts nothing more until the run is resumed; what runs, ends.
+    ///
+    /// # Errors
+    /// The run's state does not allow it, or it cannot be read.
+    pub async fn pause(&self) -> Result<(), CommandError> {
+        self.command(Command::Pause(self.hand.clone())).await
+    }
+
+    /// Goes on.
+    ///
+    /// # Errors
+    /// The run's state does not allow it, or it cannot be read.
+    pub async fn resume(&self) -> Result<(), CommandError> {
+        self.command(Command::Resume(self.hand.clone())).await
+    }
+
+    /// Tries failed or cancelled nodes again; none named means all that can be.
+    ///
+    /// # Errors
+    /// A node that came after has run already, there is no such node, or the run cannot
+    /// be read.
+    pub async fn reattempt<N: Into<String>>(
+        &self,
+        nodes: impl IntoIterator<Item = N>,
+    ) -> Result<(), CommandError> {
+        let nodes: Vec<String> = nodes.into_iter().map(Into::into).collect();
+        let engine = self.engine.inner();
+        engine.reattempt(self.run, &nodes, self.hand.clone()).await
+    }
+
+    async fn command(&self, command: Command) -> Result<(), CommandError> {
+        self.engine.inner().command(self.run, command).await
+    }
+}
+
+impl std::fmt::Debug for RunHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("RunHandle").field(&self.run).finish()
+    }
+}
