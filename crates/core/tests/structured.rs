@@ -14,11 +14,11 @@ use std::fmt::Write as _;
 use serde_json::Value;
 use windlass_core::definition::{Options, Source, parse};
 
-use engine::{Engine, Move};
+use engine::Engine;
 use model::Names;
 use model::generate::Dice;
 use model::structured::generate::{self, Bounds};
-use model::structured::{Model, Status, Word};
+use model::structured::{Model, Move, Status, Word};
 
 #[test]
 fn structured_runs_end_and_both_agree() {
@@ -181,7 +181,7 @@ impl Case {
 
     fn make(&mut self, step: Move) {
         let _ = writeln!(self.story, "> {step:?}");
-        let accepted = engine::make(&mut self.model, &step, &self.running);
+        let accepted = self.model.make(&step, &self.running);
         if let Some(engine) = &mut self.engine {
             engine.set_running(&self.running);
             assert_eq!(engine.make(&step), accepted, "accepted or refused");

@@ -15,27 +15,12 @@ use windlass_core::run::{Input, Outcome};
 use windlass_core::{NodeStatus, RunStatus};
 
 use crate::harness::{Harness, failure, output, retriable};
-use crate::model::structured::{Model, Status, Word};
+use crate::model::structured::{Model, Move, Status, Word};
 use crate::model::{Life, Names};
 
 /// A run of the engine.
 pub(crate) struct Engine {
     harness: Harness,
-}
-
-/// Something that is done to a run.
-#[derive(Clone, Debug)]
-pub(crate) enum Move {
-    Start,
-    Word(String, u32, Word),
-    /// The time of a waiting instance has come.
-    Fire(String),
-    Signal(String, Value),
-    Cancel,
-    TimeOut,
-    GraceEnds,
-    /// A word on the compensation that is next.
-    Undone(Word),
 }
 
 impl Engine {
@@ -131,20 +116,6 @@ impl Engine {
         let mut lines: Vec<String> = lines.collect();
         lines.sort();
         lines
-    }
-}
-
-/// The same move, made in the model.
-pub(crate) fn make(model: &mut Model, step: &Move, running: &Names) -> bool {
-    match step {
-        Move::Start => model.start(),
-        Move::Word(path, attempt, word) => model.word(path, *attempt, word, running),
-        Move::Fire(path) => model.fire(path, running),
-        Move::Signal(name, value) => model.signal(name, value.clone(), running),
-        Move::Cancel => model.cancel(running),
-        Move::TimeOut => model.time_out(running),
-        Move::GraceEnds => model.grace_ends(),
-        Move::Undone(word) => model.undone(word),
     }
 }
 

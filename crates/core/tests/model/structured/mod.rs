@@ -35,6 +35,21 @@ pub(crate) enum Word {
     Stopped,
 }
 
+/// Something that is done to a run.
+#[derive(Clone, Debug)]
+pub(crate) enum Move {
+    Start,
+    Word(String, u32, Word),
+    /// The time of a waiting instance has come.
+    Fire(String),
+    Signal(String, Value),
+    Cancel,
+    TimeOut,
+    GraceEnds,
+    /// A word on the compensation that is next.
+    Undone(Word),
+}
+
 /// What a node's failure is stored as, in the way of `Word`.
 pub(crate) fn error_of(word: &Word) -> Value {
     match word {

@@ -8,7 +8,7 @@ use super::expression::{Erred, Sight};
 use super::read::{Flow, Kind, flow};
 use super::rounds::{Common, end, settle, succeed};
 use super::scope::{Scope, Status, Stop};
-use super::{Word, error, error_of};
+use super::{Move, Word, error, error_of};
 use crate::model::{Cause, Life, Names};
 
 #[derive(Clone, Debug)]
@@ -132,6 +132,20 @@ impl Model {
         });
         timers.retain(|path| self.seen()[path].status == Status::Waiting);
         timers
+    }
+
+    /// Makes a move; says whether it was accepted.
+    pub(crate) fn make(&mut self, step: &Move, running: &Names) -> bool {
+        match step {
+            Move::Start => self.start(),
+            Move::Word(path, attempt, word) => self.word(path, *attempt, word, running),
+            Move::Fire(path) => self.fire(path, running),
+            Move::Signal(name, value) => self.signal(name, value.clone(), running),
+            Move::Cancel => self.cancel(running),
+            Move::TimeOut => self.time_out(running),
+            Move::GraceEnds => self.grace_ends(),
+            Move::Undone(word) => self.undone(word),
+        }
     }
 
     pub(crate) fn start(&mut self) -> bool {
