@@ -9,6 +9,7 @@ mod engine;
 mod harness;
 mod model;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use serde_json::Value;
@@ -18,15 +19,13 @@ use engine::Engine;
 use model::Names;
 use model::generate::Dice;
 use model::structured::generate::{self, Bounds};
+use model::structured::read::Kind;
+use model::structured::scope::{Outcome, Scope, Stop};
 use model::structured::{Model, Move, Status, Word};
 
 #[test]
 fn structured_runs_end_and_both_agree() {
-    play(|seed| Bounds {
-        nodes: 1 + (seed as usize / 100).min(6),
-        depth: (seed % 4) as usize,
-        plain: false,
-    });
+    play(structured);
 }
 
 #[test]
@@ -37,6 +36,65 @@ fn plain_runs_agree() {
         plain: true,
     });
     assert!(all_compared, "the engine declined a plain definition");
+}
+
+/// What random cases never reach, they do not test.
+#[test]
+fn generated_runs_reach_every_rule() {
+    let mut reached: BTreeMap<String, u32> = BTreeMap::new();
+    for seed in 0..1500 {
+        let mut case = Case::new(seed, structured(seed));
+        case.engine = None;
+        case.play_on();
+        for word in case.reached() {
+            *reached.entry(word).or_default() += 1;
+        }
+    }
+    let rules = [
+        "BOOM",
+        "BUSY",
+        "ITEM_FAILED",
+        "ITEMS_INVALID",
+        "ITERATION_FAILED",
+        "LOOP_LIMIT",
+        "RETRY_EXHAUSTED",
+        "OUTPUT_INVALID",
+        "SIGNAL_TIMEOUT",
+        "Cancelled",
+        "Blocked",
+        "Skipped",
+        "handled",
+        "let go",
+        "a loop let go",
+        "a loop cut",
+        "an iteration stopped fast",
+        "an early join blocked",
+        "an early join skipped",
+        "a loop retried",
+        "collected",
+        "three deep",
+        "run Succeeded",
+        "run Failed",
+        "run Cancelled",
+        "undone complete",
+        "undone incomplete",
+        "undone inside a body",
+    ];
+    for rule in rules {
+        let count = reached.get(rule).copied().unwrap_or_default();
+        assert!(
+            count >= 5,
+            "'{rule}' is reached {count} times: {reached:#?}"
+        );
+    }
+}
+
+fn structured(seed: u64) -> Bounds {
+    Bounds {
+        nodes: 1 + (seed as usize / 100).min(7),
+        depth: (seed % 4) as usize,
+        plain: false,
+    }
 }
 
 /// Plays cases; says whether the engine took part in all of them.
@@ -80,13 +138,17 @@ impl Case {
     }
 
     fn play(mut self) -> bool {
+        self.play_on();
+        self.engine.is_some()
+    }
+
+    fn play_on(&mut self) {
         self.make(Move::Start);
         let patience = 10 + self.dice.below(200);
         for _ in 0..patience {
             self.choose();
         }
         self.finish();
-        self.engine.is_some()
     }
 
     fn choose(&mut self) {
@@ -195,6 +257,26 @@ impl Case {
         self.check();
     }
 
+    /// The rules that this case came by.
+    fn reached(&self) -> BTreeSet<String> {
+        let mut words = BTreeSet::from([format!("run {:?}", self.model.life)]);
+        words.extend(self.model.error.map(str::to_owned));
+        if let Some(word) = self.model.compensation() {
+            words.insert(format!("undone {word}"));
+        }
+        for (path, _) in &self.model.undoing.done {
+            if path.contains('/') {
+                words.insert("undone inside a body".to_owned());
+            }
+        }
+        for scope in self.model.root.all() {
+            for id in scope.ids() {
+                words.extend(node_reached(scope, &id));
+            }
+        }
+        words
+    }
+
     /// What holds of every run at every moment.
     fn check(&self) {
         for scope in self.model.root.all() {
@@ -207,6 +289,53 @@ impl Case {
             }
         }
     }
+}
+
+fn node_reached(scope: &Scope, id: &str) -> Vec<String> {
+    let node = &scope.nodes[id];
+    let mut words = vec![format!("{:?}", node.status)];
+    let mut say = |holds: bool, word: &str| {
+        if holds {
+            words.push(word.to_owned());
+        }
+    };
+    let early = scope.definition(id).enough.is_some();
+    say(scope.is_handled(id), "handled");
+    say(node.let_go, "let go");
+    say(node.let_go && !node.rounds.is_empty(), "a loop let go");
+    say(
+        early && node.status == Status::Blocked,
+        "an early join blocked",
+    );
+    say(
+        early && node.status == Status::Skipped,
+        "an early join skipped",
+    );
+    let tries_again = matches!(scope.definition(id).kind, Kind::Until(_)) && node.rounds.len() > 1;
+    say(
+        tries_again && node.status == Status::Succeeded,
+        "a loop retried",
+    );
+    say(scope.at.matches('/').count() == 3, "three deep");
+    for round in &node.rounds {
+        let fast = round.scope.stop == Some(Stop::FailFast);
+        let good = node.status == Status::Succeeded;
+        say(fast, "an iteration stopped fast");
+        say(
+            round.outcome == Some(Outcome::Cut) && !node.let_go,
+            "a loop cut",
+        );
+        say(
+            good && node.items.is_some() && matches!(round.outcome, Some(Outcome::Bad(_))),
+            "collected",
+        );
+    }
+    if let (Status::Failed, Some(error)) = (node.status, &node.value) {
+        words.extend(error["code"].as_str().map(str::to_owned));
+        let inner = &error["details"]["error"]["code"];
+        words.extend(inner.as_str().map(str::to_owned));
+    }
+    words
 }
 
 /// Generated definitions are such as the engine would publish.

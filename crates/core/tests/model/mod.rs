@@ -2,7 +2,11 @@
 //! engine: sets of names, no counters, and everything that can be derived is derived
 //! anew after each step by going round until nothing changes.
 
-#![allow(dead_code, reason = "each test binary uses its own part of the models")]
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "each test binary uses its own part of the models"
+)]
 
 pub(crate) mod derive;
 pub(crate) mod generate;

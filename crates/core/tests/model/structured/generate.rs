@@ -125,10 +125,10 @@ fn kind(
     };
     match dice.below(100) {
         _ if bounds.plain => action(dice, node),
-        0..14 if bounds.depth > 0 => {
+        0..16 if bounds.depth > 0 => {
             node["forEach"] = each(dice, inner, around, (takes_time, may_be_invalid));
         }
-        14..24 if bounds.depth > 0 => {
+        16..27 if bounds.depth > 0 => {
             let conditions = ["iteration < 2", "iteration < 1", "true", "last === 1"];
             let mut condition = *dice.pick(&conditions[..if takes_time { 3 } else { 4 }]);
             if !takes_time && dice.chance(20) {
@@ -140,7 +140,7 @@ fn kind(
                 node["while"]["maxIterations"] = json!(1 + dice.below(3));
             }
         }
-        24..34 if bounds.depth > 0 => {
+        27..38 if bounds.depth > 0 => {
             let inside = body(dice, inner, Around::Iterations, false);
             node["retryUntil"] = json!({ "maxAttempts": 1 + dice.below(3), "body": inside });
             if dice.chance(50) {
@@ -151,8 +151,8 @@ fn kind(
                 node["retryUntil"]["backoff"] = json!({ "baseDelayMs": 10 });
             }
         }
-        34..41 => node["delay"] = json!({ "ms": 10 }),
-        41..49 => {
+        38..44 => node["delay"] = json!({ "ms": 10 }),
+        44..51 => {
             node["waitForSignal"] = json!({ "name": dice.pick(&["go", "more"]) });
             if dice.chance(50) {
                 node["waitForSignal"]["timeoutMs"] = json!(100);
@@ -262,10 +262,10 @@ fn joins(dice: &mut Dice, nodes: &mut [Value]) {
             .iter()
             .flat_map(|node| node["edges"].as_array().into_iter().flatten());
         let incoming = edges.filter(|edge| edge["targetNode"] == id).count();
-        if incoming >= 2 && dice.chance(45) {
-            nodes[place]["join"] = match dice.below(3) {
-                0 => json!("any"),
-                1 => json!({ "atLeast": 1 + dice.below(incoming) }),
+        if incoming >= 2 && dice.chance(60) {
+            nodes[place]["join"] = match dice.below(4) {
+                0 | 1 => json!("any"),
+                2 => json!({ "atLeast": 1 + dice.below(incoming) }),
                 _ => json!({ "atLeast": 2 }),
             };
         }
