@@ -18,6 +18,7 @@ pub(crate) mod rounds;
 pub(crate) mod route;
 pub(crate) mod run;
 pub(crate) mod scope;
+pub(crate) mod undo;
 
 pub(crate) use run::Model;
 pub(crate) use scope::Status;

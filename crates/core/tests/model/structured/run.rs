@@ -1,4 +1,4 @@
-//! The run as a whole: what may be said to it, its end (§4), its compensations (§11).
+//! The run as a whole: what may be said to it, and its end (§4).
 
 use std::collections::BTreeMap;
 
@@ -8,6 +8,7 @@ use super::expression::{Erred, Sight};
 use super::read::{Flow, Kind, flow};
 use super::rounds::{Common, end, settle, succeed};
 use super::scope::{Scope, Status, Stop};
+use super::undo::Undoing;
 use super::{Move, Word, error, error_of};
 use crate::model::{Cause, Life, Names};
 
@@ -22,21 +23,10 @@ pub(crate) struct Model {
     /// The code of the run's error, once it has failed.
     pub(crate) error: Option<&'static str>,
     pub(crate) undoing: Undoing,
-    completed: Vec<String>,
+    /// Instances in the order in which they succeeded.
+    pub(crate) completed: Vec<String>,
     waits: Vec<String>,
     mail: BTreeMap<String, Vec<Value>>,
-}
-
-/// The compensations of a run.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Undoing {
-    /// How the run ends after them.
-    end: Option<Life>,
-    /// Still to be done, the next one first.
-    pub(crate) left: Vec<String>,
-    pub(crate) attempt: u32,
-    /// In the order in which they ended, with whether they succeeded.
-    pub(crate) done: Vec<(String, bool)>,
 }
 
 /// What can be seen of an instance.
@@ -286,40 +276,6 @@ impl Model {
         scope.nodes[&id].told_to_stop
     }
 
-    /// A worker's word on the compensation that is next.
-    pub(crate) fn undone(&mut self, word: &Word) -> bool {
-        let Some(path) = self.undoing.left.first().cloned() else {
-            return false;
-        };
-        let (scope, id) = self.root.find(&path).expect("an instance");
-        let tries = scope.definition(&id).undo.expect("a compensation");
-        if *word == Word::Retriable && self.undoing.attempt < tries {
-            self.undoing.attempt += 1;
-            return true;
-        }
-        self.undoing.left.remove(0);
-        self.undoing.attempt = 1;
-        let succeeded = matches!(word, Word::Success(_) | Word::Skip);
-        self.undoing.done.push((path, succeeded));
-        if self.undoing.left.is_empty() {
-            self.life = self.undoing.end.expect("how the run ends");
-        }
-        true
-    }
-
-    /// §11's word for where the compensations stand.
-    pub(crate) fn compensation(&self) -> Option<&'static str> {
-        if !self.undoing.left.is_empty() {
-            Some("running")
-        } else if self.undoing.done.is_empty() {
-            None
-        } else if self.undoing.done.iter().all(|(_, succeeded)| *succeeded) {
-            Some("complete")
-        } else {
-            Some("incomplete")
-        }
-    }
-
     fn stop_for(&mut self, cause: Cause, running: &Names) {
         self.cause = Some(cause);
         self.root.stop_for(Stop::Outside, running);
@@ -375,30 +331,6 @@ impl Model {
                 }
             }
         }
-        let undoes = match life {
-            Life::Failed => self.flow.compensation != "manual",
-            Life::Cancelled => self.flow.compensation == "onFailureOrCancel",
-            _ => false,
-        };
-        if undoes {
-            self.undoing.left = self.to_undo();
-        }
-        if self.undoing.left.is_empty() {
-            self.life = life;
-        } else {
-            self.undoing.end = Some(life);
-            self.undoing.attempt = 1;
-        }
-    }
-
-    /// What has a compensation and succeeded, the last to succeed first.
-    fn to_undo(&self) -> Vec<String> {
-        let mut paths: Vec<String> = self.completed.clone();
-        paths.retain(|path| {
-            let (scope, id) = self.root.find(path).expect("an instance");
-            scope.definition(&id).undo.is_some()
-        });
-        paths.reverse();
-        paths
+        self.end_after_undoing(life);
     }
 }
