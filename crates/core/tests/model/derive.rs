@@ -18,6 +18,15 @@ impl Fate {
     pub(crate) fn is_taken(&self) -> bool {
         matches!(self, Self::Taken(_))
     }
+
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Taken(_) => "taken",
+            Self::NotTaken => "not taken",
+            Self::Lost(_) => "lost",
+        }
+    }
 }
 
 /// What a node came to without running.

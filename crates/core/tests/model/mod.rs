@@ -2,8 +2,15 @@
 //! engine: sets of names, no counters, and everything that can be derived is derived
 //! anew after each step by going round until nothing changes.
 
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "each test binary uses its own part of the models"
+)]
+
 pub(crate) mod derive;
 pub(crate) mod generate;
+pub(crate) mod structured;
 
 use std::collections::{BTreeMap, BTreeSet};
 
