@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use windlass_core::RunId;
 use windlass_core::event::Event;
 use windlass_engine::{Backend, LoadError, Plans, load_run};
-use windlass_orchestrator::{resource_rows, row};
+use windlass_orchestrator::{resource_rows, row, sleep};
 use windlass_store::{NewDefinition, Published, ResourceRow, RunRow, block_on};
 
 use crate::exit::{Exit, Failure};
@@ -145,5 +145,8 @@ fn derive(store: &dyn Backend, plans: &Plans, run: RunId) -> Result<(u64, Derive
             }
         }
     })?;
-    Ok((loaded.head.sequence, (row(&loaded.run), resources)))
+    Ok((
+        loaded.head.sequence,
+        (row(&loaded.run, sleep(&loaded.run)), resources),
+    ))
 }

@@ -254,6 +254,9 @@ impl From<CommandError> for Failure {
                     Refusal::InTheWay(_) | Refusal::NotFailed(_) | Refusal::NothingToReattempt => {
                         "REATTEMPT_REFUSED"
                     }
+                    Refusal::Compensated => "COMPENSATED",
+                    Refusal::UnknownSignal(_) => "SIGNAL_UNKNOWN",
+                    Refusal::Incompatible(_) => "INCOMPATIBLE",
                     Refusal::RunEnded => "RUN_ENDED",
                     Refusal::NotNow(_) | Refusal::NotOpen => "CONFLICT",
                 };

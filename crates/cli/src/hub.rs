@@ -168,9 +168,12 @@ impl Observer for Hub {
             }
             Notice::Commanded { run, command } => {
                 let phase = match command {
-                    Command::Cancel(_) => Phase::Stopping,
+                    Command::Cancel { .. } => Phase::Stopping,
                     Command::Pause(_) => Phase::Paused,
-                    Command::Resume(_) | Command::Reattempt(..) => Phase::Running,
+                    Command::Resume(_) | Command::Reattempt(..) | Command::SetResult { .. } => {
+                        Phase::Running
+                    }
+                    _ => return,
                 };
                 if let Some(progress) = state.follows(*run) {
                     progress.phase(phase);
@@ -181,7 +184,7 @@ impl Observer for Hub {
                     self.fewer.notify_waiters();
                 }
             }
-            Notice::Finished { .. } => {}
+            Notice::Asleep { .. } | Notice::Finished { .. } => {}
         }
     }
 }

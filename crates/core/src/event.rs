@@ -44,10 +44,58 @@ pub enum Event {
         /// place among all its outgoing edges.
         taken: Vec<u32>,
     },
+    /// A loop over items began: how many there are, and what they are.
+    Expanded {
+        /// The loop.
+        node: Box<str>,
+        /// Its attempt.
+        attempt: u32,
+        /// How many items.
+        count: u32,
+        /// The list.
+        items: Stored,
+    },
+    /// A loop goes round: this iteration begins, now or at a time.
+    Looped {
+        /// The loop.
+        node: Box<str>,
+        /// The iteration, from 0.
+        iteration: u32,
+        /// When it begins, where that is not now; then another such event begins it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        due: Option<Millis>,
+    },
+    /// An iteration ended with a result that had to be evaluated.
+    IterationEnded {
+        /// The loop.
+        node: Box<str>,
+        /// The iteration, from 0.
+        iteration: u32,
+        /// Its output or error.
+        result: IterationResult,
+    },
+    /// A delay or a wait for a signal began.
+    Waiting {
+        /// The node.
+        node: Box<str>,
+        /// Its attempt.
+        attempt: u32,
+        /// When it is over; a wait for a signal may have no end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        due: Option<Millis>,
+    },
+    /// A signal came: somebody waited for it, or it is kept.
+    SignalReceived(Box<SignalReceived>),
+    /// A child run is to be started.
+    ChildStarted(Box<ChildStarted>),
     /// Nothing new starts; what runs is told to stop.
     Stopping(Box<Stopping>),
     /// The grace is over: what still ran is given up.
-    GraceEnded {},
+    GraceEnded {
+        /// Whose: every scope whose grace ended by this time; without it, all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deadline: Option<Millis>,
+    },
     /// Nothing starts until the run is resumed.
     Paused(Hand),
     /// The run goes on.
@@ -56,6 +104,51 @@ pub enum Event {
     Reattempted {
         /// Which.
         nodes: Vec<Box<str>>,
+        /// Who and why.
+        #[serde(flatten)]
+        hand: Hand,
+    },
+    /// A node's result was given by hand.
+    SetByHand(Box<SetByHand>),
+    /// Results of the run that this one was forked from.
+    Reused(Vec<ReusedNode>),
+    /// What succeeded is undone, in reverse order; the run ends after it.
+    Compensating {
+        /// How the run ends then, but for the compensation's own outcome.
+        ending: Box<Finished>,
+        /// Who asked, and why, where somebody did.
+        #[serde(flatten)]
+        hand: Hand,
+    },
+    /// An attempt to undo a node ended.
+    CompensationEnded(Box<AttemptEnded>),
+    /// Nodes whose undoing failed are undone again by hand.
+    CompensationRetried {
+        /// Which.
+        nodes: Vec<Box<str>>,
+        /// Who and why.
+        #[serde(flatten)]
+        hand: Hand,
+    },
+    /// Nodes are not undone, by hand.
+    CompensationSkipped {
+        /// Which.
+        nodes: Vec<Box<str>>,
+        /// Who and why.
+        #[serde(flatten)]
+        hand: Hand,
+    },
+    /// The run follows a newer version of its workflow.
+    Healed {
+        /// The version.
+        version: u32,
+        /// Digest of its definition.
+        definition: Digest,
+    },
+    /// The run's graph was replaced by hand; it follows no version any more.
+    Imported {
+        /// Digest of the new definition.
+        definition: Digest,
         /// Who and why.
         #[serde(flatten)]
         hand: Hand,
@@ -74,6 +167,35 @@ pub enum Event {
     },
     /// The run ended.
     Finished(Box<Finished>),
+}
+
+impl Event {
+    /// Every value that stands in the event, or is named by it, and that the state may
+    /// refer to: outputs, errors, parameters, lists of items, signals.
+    pub fn values(&self) -> Vec<&Stored> {
+        match self {
+            Self::AttemptEnded(ended) | Self::CompensationEnded(ended) => {
+                let result = match &ended.result {
+                    AttemptResult::Succeeded(value) | AttemptResult::Failed(value) => Some(value),
+                    AttemptResult::Retrying { error, .. } => Some(error),
+                    AttemptResult::Skipped {} | AttemptResult::Stopped {} => None,
+                };
+                result.into_iter().chain(&ended.parameters).collect()
+            }
+            Self::Expanded { items, .. } => vec![items],
+            Self::IterationEnded { result, .. } => match result {
+                IterationResult::Succeeded(value) | IterationResult::Failed(value) => vec![value],
+            },
+            Self::SignalReceived(signal) => vec![&signal.payload],
+            Self::ChildStarted(started) => vec![&started.input],
+            Self::SetByHand(set) => vec![&set.output],
+            Self::Reused(nodes) => nodes
+                .iter()
+                .filter_map(|node| node.output.as_ref())
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// Who did something by hand, and why.
@@ -119,6 +241,113 @@ pub struct Queued {
     /// The run and node that started it, if it is a child.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
+    /// How many runs are above it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub depth: u32,
+    /// The run it was forked from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+    /// Whether its graph belongs to it alone: the definition is a value, not a version.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub frozen: bool,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+fn is_false(truth: &bool) -> bool {
+    !truth
+}
+
+/// The run that another was forked from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Origin {
+    /// The run.
+    pub execution_id: RunId,
+    /// The nodes that run again, with everything after them.
+    pub nodes: Vec<Box<str>>,
+}
+
+/// How an iteration ended, where that had to be evaluated.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum IterationResult {
+    /// With an output.
+    Succeeded(Stored),
+    /// With an error.
+    Failed(Stored),
+}
+
+/// A signal came.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SignalReceived {
+    /// Its name.
+    pub name: Box<str>,
+    /// What it carries.
+    pub payload: Stored,
+    /// Who sent it, and why.
+    #[serde(flatten)]
+    pub hand: Hand,
+}
+
+/// A child run is to be started.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ChildStarted {
+    /// The node instance.
+    pub node: Box<str>,
+    /// Its attempt.
+    pub attempt: u32,
+    /// The child.
+    pub child: RunId,
+    /// The child's workflow.
+    pub workflow: Box<str>,
+    /// Its version, if the definition names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u32>,
+    /// The child's trigger.
+    pub input: Stored,
+}
+
+/// A node's result was given by hand.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SetByHand {
+    /// The node instance.
+    pub node: Box<str>,
+    /// The attempt that it ends.
+    pub attempt: u32,
+    /// The output; null where the node is skipped.
+    pub output: Stored,
+    /// Whether it is shown as skipped.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub skipped: bool,
+    /// The node's ancestry.
+    pub ancestry: Digest,
+    /// Variables that the node set.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub vars: BTreeMap<Box<str>, Stored>,
+    /// Who and why.
+    #[serde(flatten)]
+    pub hand: Hand,
+}
+
+/// A result of the run that this one was forked from.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ReusedNode {
+    /// The node instance.
+    pub node: Box<str>,
+    /// The attempt that gave it.
+    pub attempt: u32,
+    /// The output; none means that the node was skipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Stored>,
+    /// The node's ancestry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ancestry: Option<Digest>,
+    /// Which of its outgoing edges that needed evaluation were taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken: Option<Vec<u32>>,
 }
 
 /// The run and node instance that started a child.
@@ -142,6 +371,9 @@ pub struct AttemptStarted {
     pub started: Millis,
     /// Where.
     pub worker: Box<str>,
+    /// Whether it is an attempt to undo the node.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub undo: bool,
 }
 
 /// An attempt ended.
@@ -223,6 +455,12 @@ pub struct Stopping {
     pub running: Vec<Box<str>>,
     /// When the grace ends.
     pub deadline: Millis,
+    /// The iteration that stops, by its path; without it, the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<Box<str>>,
+    /// Whether what succeeded is undone, whatever the definition says.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub compensate: bool,
     /// Who asked, and why, where somebody did.
     #[serde(flatten)]
     pub hand: Hand,
@@ -251,6 +489,19 @@ pub struct Finished {
     /// The run's result, if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Stored>,
+    /// Whether everything was undone that should have been, if something was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compensation: Option<Compensation>,
+}
+
+/// How undoing ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Compensation {
+    /// Everything was undone, or left as it is by hand.
+    Complete,
+    /// Something could not be undone.
+    Incomplete,
 }
 
 /// Why a run failed.

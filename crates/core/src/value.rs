@@ -130,7 +130,7 @@ impl Stored {
 }
 
 /// Where a value is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ValueRef {
     /// SHA-256 of the value's bytes.
     pub digest: Digest,

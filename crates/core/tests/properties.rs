@@ -122,7 +122,10 @@ impl Case {
         match command {
             "start" => self.both("start", &Input::Begin, Model::start),
             "cancel" => {
-                let input = Input::Cancel(nobody());
+                let input = Input::Cancel {
+                    hand: nobody(),
+                    compensate: false,
+                };
                 self.both("cancel", &input, |model| model.cancel(&running));
             }
             "pause" => self.both("pause", &Input::Pause(nobody()), Model::pause),
@@ -261,17 +264,17 @@ impl Case {
             let mut ready = Names::new();
             for change in changes {
                 match *change {
-                    Change::Ready(node) => {
+                    Change::Ready(node, _) => {
                         let name = self.harness.id(node);
                         assert!(self.followed.insert(name.clone()), "{name} was open");
                         ready.insert(name);
                     }
-                    Change::Ended(node, _) => {
+                    Change::Ended(node, ..) => {
                         let name = self.harness.id(node);
                         self.followed.remove(&name);
                         assert!(!ready.contains(&name), "{event:?} opened and ended {name}");
                     }
-                    Change::Waiting(..) | Change::StopAsked(_) => {}
+                    _ => {}
                 }
             }
         }

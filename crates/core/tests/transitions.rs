@@ -55,11 +55,26 @@ fn run_that_is(status: RunStatus, stopping: bool) -> Harness {
             harness.end("a", failure("BOOM")).expect("an open attempt");
         }
         RunStatus::Cancelled => {
-            give(&mut harness, &[Input::Cancel(nobody()), Input::GraceEnded]);
+            give(
+                &mut harness,
+                &[
+                    Input::Cancel {
+                        hand: nobody(),
+                        compensate: false,
+                    },
+                    Input::GraceEnded,
+                ],
+            );
         }
     }
     if stopping {
-        give(&mut harness, &[Input::Cancel(nobody())]);
+        give(
+            &mut harness,
+            &[Input::Cancel {
+                hand: nobody(),
+                compensate: false,
+            }],
+        );
     }
     assert_eq!(harness.run.status(), status);
     harness
@@ -71,7 +86,13 @@ fn inputs() -> Vec<(&'static str, Input)> {
         ("begin", Input::Begin),
         ("pause", Input::Pause(nobody())),
         ("resume", Input::Resume(nobody())),
-        ("cancel", Input::Cancel(nobody())),
+        (
+            "cancel",
+            Input::Cancel {
+                hand: nobody(),
+                compensate: false,
+            },
+        ),
         ("timeout", Input::TimedOut),
         ("grace", Input::GraceEnded),
         ("recover", Input::Recover),
@@ -128,7 +149,12 @@ fn node_that_is(status: NodeStatus) -> Harness {
         NodeStatus::Cancelled => {
             let keep = harness.index("keep");
             harness.running.insert(keep);
-            harness.give(&Input::Cancel(nobody())).map(|_| ())
+            harness
+                .give(&Input::Cancel {
+                    hand: nobody(),
+                    compensate: false,
+                })
+                .map(|_| ())
         }
     }
     .expect("a legal way there");

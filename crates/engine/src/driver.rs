@@ -1,7 +1,7 @@
 //! The loop that drives a shard: inputs in, appends and effects out. One task, no
 //! lock, nothing awaited while state changes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
-use windlass_core::plan::NodeIndex;
-use windlass_core::run::{Dispatch, Failure, Outcome, Refusal};
+use windlass_core::run::{Dispatch, Failure, Instance, Outcome, Refusal};
 use windlass_core::value::ValueRef;
 use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
-use windlass_orchestrator::{Command, CommandId, Effect, Input, Shard};
+use windlass_orchestrator::{Adoption, Command, CommandId, Effect, Input, Shard};
 use windlass_store::{AppendError, Appended, Error, crash};
 
+use crate::clerk::{Clerk, Job, Place};
 use crate::worker::Workers;
 
 /// What an engine's handle or worker sends to its driver.
@@ -36,6 +36,14 @@ pub(crate) enum Message {
         reply: oneshot::Sender<bool>,
     },
     Wait(RunId, oneshot::Sender<WaitAnswer>),
+    /// The node of a run that has this child, or undoes it, with its attempt.
+    ChildNode {
+        parent: RunId,
+        child: RunId,
+        reply: oneshot::Sender<Option<(Instance, u32)>>,
+    },
+    /// How many runs the shard holds.
+    Count(oneshot::Sender<usize>),
 }
 
 /// How a start went.
@@ -61,14 +69,14 @@ pub enum Notice<'a> {
         /// The run.
         run: RunId,
         /// The nodes, with what they are now.
-        nodes: &'a [(NodeIndex, NodeStatus)],
+        nodes: &'a [(Instance, NodeStatus)],
     },
     /// An attempt failed: the node has failed, or waits for its next attempt.
     Failed {
         /// The run.
         run: RunId,
         /// The node.
-        node: NodeIndex,
+        node: Instance,
         /// What the action said.
         failure: &'a Failure,
         /// Whether another attempt follows.
@@ -80,6 +88,13 @@ pub enum Notice<'a> {
         run: RunId,
         /// What they wanted.
         command: &'a Command,
+    },
+    /// A run waits for a time, a signal or a child, and is in memory no more.
+    Asleep {
+        /// The run.
+        run: RunId,
+        /// When it wakes, if that is known.
+        wake_at: Option<Millis>,
     },
     /// A run ended.
     Finished {
@@ -105,10 +120,16 @@ pub(crate) struct Driver {
     starts: HashMap<RunId, oneshot::Sender<StartAnswer>>,
     commands: HashMap<CommandId, Asked>,
     /// What failed attempts said, until it is durable and the observer is told.
-    failures: HashMap<(RunId, NodeIndex), Failure>,
+    failures: HashMap<(RunId, Instance), Failure>,
     waits: HashMap<RunId, Vec<oneshot::Sender<WaitAnswer>>>,
-    tasks: HashMap<(RunId, NodeIndex), Task>,
+    tasks: HashMap<(RunId, Instance), Task>,
     next_command: CommandId,
+    /// Runs that wait for a child and are not in memory.
+    dormant: HashSet<RunId>,
+    /// Who acts on child runs.
+    clerk: Option<Clerk>,
+    /// Who wakes sleeping runs.
+    sleepers: Option<mpsc::UnboundedSender<Millis>>,
 }
 
 /// A command that waits for its answer.
@@ -143,6 +164,18 @@ impl Driver {
             waits: HashMap::new(),
             tasks: HashMap::new(),
             next_command: 0,
+            dormant: HashSet::new(),
+            clerk: None,
+            sleepers: None,
+        }
+    }
+
+    /// The same driver, with those who act on other runs.
+    pub(crate) fn with_others(self, clerk: Clerk, sleepers: mpsc::UnboundedSender<Millis>) -> Self {
+        Self {
+            clerk: Some(clerk),
+            sleepers: Some(sleepers),
+            ..self
         }
     }
 
@@ -207,9 +240,18 @@ impl Driver {
                 {
                     self.note_end((*run, *node), *attempt, &report.outcome);
                 }
-                let recovers = matches!(input, Input::Adopt { recover: true, .. });
+                let recovers = matches!(
+                    input,
+                    Input::Adopt {
+                        adoption: Adoption::Recover,
+                        ..
+                    }
+                );
                 if recovers {
                     crash::point("before-recovery");
+                }
+                if let Input::Adopt { run, .. } = &input {
+                    self.dormant.remove(&run.id());
                 }
                 self.shard.handle(input, now);
                 if recovers {
@@ -241,7 +283,18 @@ impl Driver {
             Message::Holds { run, reply, .. } => {
                 let _ = reply.send(self.shard.carries(run));
             }
-            Message::Wait(run, reply) if self.shard.holds(run) => {
+            Message::ChildNode {
+                parent,
+                child,
+                reply,
+            } => {
+                let run = self.shard.run(parent);
+                let _ = reply.send(run.and_then(|run| run.node_of_child(child)));
+            }
+            Message::Count(reply) => {
+                let _ = reply.send(self.shard.len());
+            }
+            Message::Wait(run, reply) if self.shard.holds(run) || self.is_asleep(run) => {
                 self.waits.entry(run).or_default().push(reply);
             }
             Message::Wait(_, reply) => {
@@ -250,7 +303,7 @@ impl Driver {
         }
     }
 
-    fn note_end(&mut self, key: (RunId, NodeIndex), attempt: u32, outcome: &Outcome) {
+    fn note_end(&mut self, key: (RunId, Instance), attempt: u32, outcome: &Outcome) {
         let is_last = |task: &Task| task.attempt == attempt;
         if self.tasks.get(&key).is_some_and(is_last) {
             self.tasks.remove(&key);
@@ -263,7 +316,7 @@ impl Driver {
     }
 
     /// Tells the observer why nodes failed, now that it is durable.
-    fn tell_failures(&mut self, run: RunId, nodes: &[(NodeIndex, NodeStatus)]) {
+    fn tell_failures(&mut self, run: RunId, nodes: &[(Instance, NodeStatus)]) {
         if self.failures.is_empty() {
             return;
         }
@@ -359,7 +412,39 @@ impl Driver {
                 self.notice(&Notice::Progress { run, nodes: &nodes });
                 self.tell_failures(run, &nodes);
             }
-            Effect::Finished { run, status } => {
+            Effect::Child {
+                run,
+                node,
+                attempt,
+                child,
+                command,
+            } => self.hand(Job::Command {
+                place: Place { run, node, attempt },
+                child,
+                command,
+            }),
+            Effect::Asleep {
+                run,
+                wake_at,
+                for_child,
+            } => {
+                if for_child {
+                    self.dormant.insert(run);
+                }
+                if let (Some(sleepers), Some(at)) = (&self.sleepers, wake_at) {
+                    // The waker is gone only when the engine is.
+                    let _ = sleepers.send(at);
+                }
+                self.notice(&Notice::Asleep { run, wake_at });
+            }
+            Effect::Finished {
+                run,
+                status,
+                parent,
+            } => {
+                if let Some(parent) = parent {
+                    self.hand(Job::Ended { parent, child: run });
+                }
                 crash::point("at-finish");
                 self.notice(&Notice::Finished { run, status });
                 self.answer_waits(run, &Ok(Some(status)));
@@ -375,6 +460,18 @@ impl Driver {
                 self.answer_waits(run, &Err(error));
             }
         }
+    }
+
+    fn hand(&self, job: Job) {
+        if let Some(clerk) = &self.clerk {
+            clerk.hand(job);
+        }
+    }
+
+    /// Whether a run waits for its time outside of the shard.
+    fn is_asleep(&self, run: RunId) -> bool {
+        let row = self.workers.store.run(run).ok().flatten();
+        self.dormant.contains(&run) || row.is_some_and(|row| row.asleep)
     }
 
     fn dispatch(&mut self, dispatch: Dispatch) {
@@ -413,7 +510,7 @@ impl Driver {
         );
     }
 
-    fn stop(&mut self, run: RunId, node: NodeIndex, attempt: u32, give_up: bool) {
+    fn stop(&mut self, run: RunId, node: Instance, attempt: u32, give_up: bool) {
         let Some(task) = self
             .tasks
             .get(&(run, node))

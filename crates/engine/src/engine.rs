@@ -7,18 +7,21 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_core::run::{Refusal, Run};
-use windlass_core::{RunId, RunStatus};
-use windlass_orchestrator::{Command, Input, Shard};
+use windlass_core::{Millis, RunId, RunStatus};
+use windlass_orchestrator::{Adoption, Command, Input, Shard};
 use windlass_store::{Error, WriterId, crash};
 
 use crate::Backend;
 use crate::action::Registry;
+use crate::clerk::Clerk;
+use crate::clock::Clock;
 use crate::driver::{Driver, Message, StartAnswer};
 use crate::load::{LoadError, LoadedRun, load_run};
 use crate::options::Options;
 use crate::plans::Plans;
 use crate::start::{StartError, StartRequest, Started, check_trigger, meaning};
 use crate::values::ValueReader;
+use crate::waker::wake_all;
 use crate::worker::Workers;
 
 /// Messages that wait for the driver: enough that a full pool of workers can report
@@ -34,7 +37,7 @@ pub struct Engine {
     inner: Arc<Inner>,
 }
 
-struct Inner {
+pub(crate) struct Inner {
     store: Arc<dyn Backend>,
     plans: Plans,
     values: ValueReader,
@@ -42,6 +45,7 @@ struct Inner {
     messages: mpsc::Sender<Message>,
     shutdown: CancellationToken,
     driver: tokio::sync::Mutex<Option<JoinHandle<()>>>,
+    clock: Arc<dyn Clock>,
 }
 
 /// What recovery found.
@@ -109,22 +113,44 @@ impl Engine {
             options: options.clone(),
         });
         let shutdown = CancellationToken::new();
-        let driver = Driver::new(shard, workers, inbox, messages.clone());
-        let driver = tokio::spawn(driver.run(shutdown.clone()));
         let plans = Plans::new(options.plan_cache_bytes);
-        let driver = tokio::sync::Mutex::new(Some(driver));
-        let inner = Inner {
-            store,
-            plans,
-            values,
-            options,
-            messages,
-            shutdown,
-            driver,
-        };
-        Self {
-            inner: Arc::new(inner),
-        }
+        let (sleepers, asleep) = mpsc::unbounded_channel();
+        let inner = Arc::new_cyclic(|engine| {
+            let clerk = Clerk::start(engine);
+            tokio::spawn(wake_all(engine.clone(), asleep));
+            let driver = Driver::new(shard, workers, inbox, messages.clone());
+            let driver = driver.with_others(clerk, sleepers);
+            let driver = tokio::spawn(driver.run(shutdown.clone()));
+            Inner {
+                store,
+                plans,
+                values,
+                clock: Arc::clone(&options.clock),
+                options,
+                messages,
+                shutdown,
+                driver: tokio::sync::Mutex::new(Some(driver)),
+            }
+        });
+        Self { inner }
+    }
+
+    pub(crate) fn of(inner: Arc<Inner>) -> Self {
+        Self { inner }
+    }
+
+    pub(crate) fn now(&self) -> Millis {
+        self.inner.clock.now()
+    }
+
+    /// How many runs are in memory.
+    pub async fn held(&self) -> usize {
+        self.ask(Message::Count).await.unwrap_or(0)
+    }
+
+    pub(crate) async fn send(&self, input: Input) {
+        // The driver is gone only when the engine is.
+        let _ = self.inner.messages.send(Message::Input(input)).await;
     }
 
     /// The store.
@@ -159,6 +185,7 @@ impl Engine {
             blobs,
             claims,
             begin: request.begin,
+            reused: request.reused.clone(),
         };
         let answer = self
             .ask(|reply| Message::Start(Box::new(start), reply))
@@ -199,8 +226,16 @@ impl Engine {
     /// The run cannot be read, or its state does not allow the command.
     pub async fn command(&self, run: RunId, command: Command) -> Result<(), CommandError> {
         // What is opened again goes on here, and with it everything that was open.
-        let goes_on = matches!(command, Command::Resume(_) | Command::Reattempt(..));
-        self.hold(run, goes_on).await.map_err(CommandError::Load)?;
+        let goes_on = matches!(
+            command,
+            Command::Resume(_) | Command::Reattempt(..) | Command::SetResult { .. }
+        );
+        let adoption = if goes_on {
+            Adoption::Recover
+        } else {
+            Adoption::Hold
+        };
+        self.hold(run, adoption).await.map_err(CommandError::Load)?;
         let answer = self
             .ask(|reply| Message::Command(run, command, reply))
             .await;
@@ -224,7 +259,7 @@ impl Engine {
         let indices = nodes
             .iter()
             .map(|node| {
-                let index = loaded.run.plan().index(node);
+                let index = loaded.run.resolve(node);
                 index.ok_or_else(|| CommandError::UnknownNode(node.clone()))
             })
             .collect::<Result<Vec<_>, _>>()?;
@@ -250,10 +285,15 @@ impl Engine {
         if row.is_some_and(|row| row.status.is_final()) {
             return Ok(());
         }
-        self.hold(run, true).await
+        self.hold(run, Adoption::Recover).await
     }
 
-    /// Carries on everything that has not ended.
+    /// Takes up a run that slept.
+    pub(crate) async fn wake(&self, run: RunId) -> Result<(), LoadError> {
+        self.hold(run, Adoption::Wake).await
+    }
+
+    /// Carries on everything that has not ended; what sleeps is woken at its time.
     ///
     /// # Errors
     /// The list of runs cannot be read; a run that cannot be is quarantined instead.
@@ -261,7 +301,7 @@ impl Engine {
         let mut recovery = Recovery::default();
         let mut after = None;
         loop {
-            let page = self.inner.store.unfinished(after, RECOVERY_PAGE)?;
+            let page = self.inner.store.awake(after, RECOVERY_PAGE)?;
             let Some(last) = page.last() else {
                 return Ok(recovery);
             };
@@ -294,27 +334,31 @@ impl Engine {
     }
 
     /// Makes sure that the shard holds a run and, if asked, carries it on.
-    async fn hold(&self, run: RunId, recover: bool) -> Result<(), LoadError> {
+    async fn hold(&self, run: RunId, adoption: Adoption) -> Result<(), LoadError> {
         let question = |reply| Message::Holds {
             run,
-            carried: recover,
+            carried: adoption != Adoption::Hold,
             reply,
         };
         if self.ask(question).await == Some(true) {
             return Ok(());
         }
         let engine = self.clone();
-        let loaded = tokio::task::spawn_blocking(move || engine.load(run))
-            .await
-            .map_err(|error| LoadError::Definition(error.to_string()))??;
-        let run = Box::new(loaded.run);
-        let adopt = Input::Adopt {
-            run,
+        let (loaded, asleep) = tokio::task::spawn_blocking(move || {
+            let row = engine.store().run(run)?;
+            let loaded = engine.load(run)?;
+            Ok::<_, LoadError>((loaded, row.is_some_and(|row| row.asleep)))
+        })
+        .await
+        .map_err(|error| LoadError::Definition(error.to_string()))??;
+        // Nobody had anything of a run that slept, so there is nothing to recover.
+        let adoption = if asleep { Adoption::Wake } else { adoption };
+        self.send(Input::Adopt {
+            run: Box::new(loaded.run),
             head: loaded.head,
-            recover,
-        };
-        // If the driver is gone, the next question says so.
-        let _ = self.inner.messages.send(Message::Input(adopt)).await;
+            adoption,
+        })
+        .await;
         Ok(())
     }
 
@@ -327,7 +371,8 @@ impl Engine {
         let name = |state: &Run| -> Vec<String> {
             indices
                 .iter()
-                .map(|&node| state.plan().id(node).to_owned())
+                .filter(|&&node| state.find_status(node).is_some())
+                .map(|&node| state.path(node).into_string())
                 .collect()
         };
         let nodes = self
@@ -337,7 +382,10 @@ impl Engine {
         CommandError::Refused { refusal, nodes }
     }
 
-    async fn ask<T>(&self, message: impl FnOnce(oneshot::Sender<T>) -> Message) -> Option<T> {
+    pub(crate) async fn ask<T>(
+        &self,
+        message: impl FnOnce(oneshot::Sender<T>) -> Message,
+    ) -> Option<T> {
         let (reply, answer) = oneshot::channel();
         self.inner.messages.send(message(reply)).await.ok()?;
         tokio::select! {

@@ -5,6 +5,7 @@
 
 pub mod action;
 mod canonical;
+mod clerk;
 mod clock;
 mod driver;
 mod engine;
@@ -18,6 +19,7 @@ mod start;
 mod values;
 pub mod verify;
 pub mod view;
+mod waker;
 mod worker;
 
 pub use action::{Action, ActionError, Context, Registry, Reply};

@@ -11,6 +11,7 @@ use windlass_store::{Damage, Error, Head};
 
 use crate::Backend;
 use crate::plans::Plans;
+use crate::values::blob_text;
 
 /// How much of a log is read at a time.
 pub(crate) const PAGE_BYTES: usize = 512 * 1024;
@@ -77,9 +78,13 @@ pub fn load_run(
                 Some(state) => state,
                 None => run.insert(begin(store, plans, id, &transition)?),
             };
-            state
-                .apply_record(&transition, &mut Vec::new())
-                .map_err(|corrupt| unreadable(id, record.sequence, corrupt.reason))?;
+            for event in &transition.events {
+                bring_graph(store, plans, state, event)?;
+                state
+                    .apply(event, transition.at, &mut Vec::new())
+                    .map_err(|corrupt| unreadable(id, record.sequence, corrupt.reason))?;
+            }
+            state.seal();
             head = record.head();
         }
     }
@@ -100,15 +105,54 @@ pub(crate) fn begin(
             "it does not begin with the request".to_owned(),
         ));
     };
-    let plan = plan_of(
-        store,
-        plans,
-        queued.definition,
-        &queued.workflow,
-        queued.version,
-    )?;
+    let plan = if queued.frozen {
+        frozen_plan(store, plans, queued.definition)?
+    } else {
+        let (workflow, version) = (&queued.workflow, queued.version);
+        plan_of(store, plans, queued.definition, workflow, version)?
+    };
     Run::new(id, plan, (**queued).clone(), first.at)
         .map_err(|corrupt| LoadError::Store(Error::TooNew(corrupt.reason)))
+}
+
+/// Brings the graph that an event goes on with.
+pub(crate) fn bring_graph(
+    store: &dyn Backend,
+    plans: &Plans,
+    run: &mut Run,
+    event: &Event,
+) -> Result<(), LoadError> {
+    match event {
+        Event::Healed {
+            version,
+            definition,
+        } => {
+            let workflow = run.queued().workflow.clone();
+            let plan = plan_of(store, plans, *definition, &workflow, *version)?;
+            run.stage(*definition, plan);
+        }
+        Event::Imported { definition, .. } => {
+            let plan = frozen_plan(store, plans, *definition)?;
+            run.stage(*definition, plan);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The graph of a definition that belongs to one run alone.
+fn frozen_plan(
+    store: &dyn Backend,
+    plans: &Plans,
+    digest: Digest,
+) -> Result<Arc<windlass_core::plan::Plan>, LoadError> {
+    if let Some(plan) = plans.get(&digest) {
+        return Ok(plan);
+    }
+    let text = blob_text(store, &digest)?;
+    plans
+        .plan(digest, text.as_bytes())
+        .map_err(|error| LoadError::Definition(error.to_string()))
 }
 
 fn plan_of(

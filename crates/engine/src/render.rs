@@ -194,6 +194,10 @@ fn resolve(
         Source::Undefined => None,
         Source::Text(text) => Some(parse(text)?),
         Source::Stored(value) => Some(read(value)?),
+        Source::Item(list, index) => {
+            let item = values.read_item(dispatch.run, list, *index);
+            Some(parse(&item.map_err(unreadable)?)?)
+        }
         Source::Error { value, node } => Some(json!({ "error": read(value)?, "errorNode": node })),
         Source::Vars(vars) => {
             let mut object = Map::new();

@@ -9,7 +9,7 @@ use windlass_orchestrator::codec;
 use windlass_store::Head;
 
 use crate::Backend;
-use crate::load::{LoadError, LoadedRun, PAGE_BYTES, begin, unreadable};
+use crate::load::{LoadError, LoadedRun, PAGE_BYTES, begin, bring_graph, unreadable};
 use crate::plans::Plans;
 
 /// Where an event stands in its log.
@@ -74,6 +74,7 @@ pub(crate) fn replay<V: Visitor>(
                 at: transition.at,
             };
             for event in &transition.events {
+                bring_graph(store, plans, state, event)?;
                 visitor.before(state, event, place)?;
                 changes.clear();
                 state

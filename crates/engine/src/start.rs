@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use windlass_core::definition::Json;
-use windlass_core::event::{Queued, RULES};
+use windlass_core::event::{Origin, Parent, Queued, RULES, ReusedNode};
 use windlass_core::plan::Plan;
 use windlass_core::value::{MAX_NESTING, Payload, Stored, nesting};
 use windlass_core::{Digest, RunId};
@@ -49,6 +49,16 @@ pub struct StartRequest {
     pub vars: BTreeMap<Box<str>, Json>,
     /// Whether it begins at once.
     pub begin: Begin,
+    /// The run and node that start it, if it is a child.
+    pub parent: Option<Parent>,
+    /// How many runs are above it.
+    pub depth: u32,
+    /// The run that it is forked from.
+    pub origin: Option<Origin>,
+    /// Results of that run.
+    pub reused: Vec<ReusedNode>,
+    /// The text of a graph that belongs to this run alone; `definition` is its digest.
+    pub frozen: Option<Arc<str>>,
 }
 
 impl StartRequest {
@@ -67,6 +77,11 @@ impl StartRequest {
             labels: BTreeMap::new(),
             vars: BTreeMap::new(),
             begin: Begin::Now,
+            parent: None,
+            depth: 0,
+            origin: None,
+            reused: Vec::new(),
+            frozen: None,
         }
     }
 
@@ -112,8 +127,12 @@ impl StartRequest {
                 .into_iter()
                 .map(|(name, value)| (name, store(Payload::new(value.get()))))
                 .collect(),
-            parent: None,
+            parent: self.parent.clone(),
+            depth: self.depth,
+            origin: self.origin.clone(),
+            frozen: self.frozen.is_some(),
         };
+        blobs.extend(self.frozen.clone().map(Payload::new));
         let claims = self.request_id.as_ref().map(|request_id| Claim {
             namespace: REQUEST_CLAIM,
             key: request_key(self.tenant.as_deref(), self.plan.workflow(), request_id),

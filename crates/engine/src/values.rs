@@ -3,9 +3,11 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use windlass_core::event::{AttemptResult, Event};
+use serde_json::value::RawValue;
+
+use windlass_core::event::Event;
 use windlass_core::value::{Stored, ValueRef};
 use windlass_core::{Digest, RunId};
 use windlass_orchestrator::codec;
@@ -18,6 +20,33 @@ use crate::Backend;
 pub struct ValueReader {
     store: Arc<dyn Backend>,
     cache: Arc<Mutex<Cache>>,
+    lists: Arc<Mutex<VecDeque<(Digest, Arc<Items>)>>>,
+}
+
+/// How many lists are kept with the places of their items.
+const LISTS: usize = 8;
+
+/// A list, and where each of its items stands in its text.
+struct Items {
+    text: Arc<str>,
+    places: Vec<(u32, u32)>,
+}
+
+impl Items {
+    fn new(text: Arc<str>) -> Self {
+        let raw: Vec<&RawValue> = serde_json::from_str(&text).unwrap_or_default();
+        let place = |item: &&RawValue| {
+            let start = item.get().as_ptr() as usize - text.as_ptr() as usize;
+            (start as u32, (start + item.get().len()) as u32)
+        };
+        let places = raw.iter().map(place).collect();
+        Self { text, places }
+    }
+
+    fn get(&self, index: usize) -> Option<Arc<str>> {
+        let &(start, end) = self.places.get(index)?;
+        Some(Arc::from(&self.text[start as usize..end as usize]))
+    }
 }
 
 #[derive(Default)]
@@ -39,6 +68,7 @@ impl ValueReader {
         Self {
             store,
             cache: Arc::new(Mutex::new(cache)),
+            lists: Arc::default(),
         }
     }
 
@@ -57,6 +87,41 @@ impl ValueReader {
         };
         self.remember(value.digest, &text);
         Ok(text)
+    }
+
+    /// One item of a stored list.
+    ///
+    /// # Errors
+    /// As for [`Self::read`].
+    pub fn read_item(&self, run: RunId, list: &ValueRef, index: u32) -> Result<Arc<str>, Error> {
+        let items = self.items(run, list)?;
+        let missing = || damage(Some(run), None, format!("the list has no item {index}"));
+        items.get(index as usize).ok_or_else(missing)
+    }
+
+    /// A list with the places of its items, so that each is found without reading those
+    /// before it. The last few lists are kept: a loop goes over one for a long time.
+    fn items(&self, run: RunId, list: &ValueRef) -> Result<Arc<Items>, Error> {
+        let known = |lists: &VecDeque<(Digest, Arc<Items>)>| {
+            let found = lists.iter().find(|(digest, _)| *digest == list.digest);
+            found.map(|(_, items)| Arc::clone(items))
+        };
+        if let Some(items) = known(&self.lists()) {
+            return Ok(items);
+        }
+        let items = Arc::new(Items::new(self.read(run, list)?));
+        let mut lists = self.lists();
+        lists.push_back((list.digest, Arc::clone(&items)));
+        if lists.len() > LISTS {
+            lists.pop_front();
+        }
+        Ok(items)
+    }
+
+    fn lists(&self) -> MutexGuard<'_, VecDeque<(Digest, Arc<Items>)>> {
+        self.lists
+            .lock()
+            .expect("nothing panics while it holds the lists")
     }
 
     /// The text of a stored value.
@@ -111,9 +176,9 @@ impl ValueReader {
         let transition = codec::decode(&record.bytes).map_err(|error| fault(error.to_string()))?;
         // One record may hold many values that are asked for one after the other.
         let mut found = None;
-        for event in &transition.events {
-            if let Some((digest, text)) = inline_result(event) {
-                let text: Arc<str> = text.into();
+        for stored in transition.events.iter().flat_map(Event::values) {
+            if let Stored::Inline(raw) = stored {
+                let (digest, text): (_, Arc<str>) = (stored.digest(), raw.get().into());
                 self.remember(digest, &text);
                 if digest == value.digest {
                     found = Some(text);
@@ -152,17 +217,6 @@ pub(crate) fn blob_text(store: &dyn Backend, digest: &Digest) -> Result<String, 
 
 /// What an entry costs besides its text.
 const CACHE_ENTRY_BYTES: usize = 120;
-
-fn inline_result(event: &Event) -> Option<(Digest, &str)> {
-    let Event::AttemptEnded(ended) = event else {
-        return None;
-    };
-    match &ended.result {
-        AttemptResult::Succeeded(Stored::Inline(raw))
-        | AttemptResult::Failed(Stored::Inline(raw)) => Some((ended.digest, raw.get())),
-        _ => None,
-    }
-}
 
 fn damage(run: Option<RunId>, sequence: Option<u64>, reason: String) -> Error {
     let place = "the log".to_owned();

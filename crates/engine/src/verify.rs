@@ -95,7 +95,7 @@ fn derived(store: &dyn Backend, loaded: &LoadedRun) -> Result<Option<Misfit>, Lo
     }
     match found {
         None => misfit("the run is missing from the list of runs".to_owned()),
-        Some(found) if found != row(run) => {
+        Some(found) if found != row(run, (found.asleep, found.wake_at)) => {
             misfit("the run's line in the list of runs does not fit its log".to_owned())
         }
         Some(_) => Ok(None),
@@ -222,8 +222,9 @@ impl Visitor for Check<'_> {
         };
         // A node that ended without running has no hash, whatever it had before a reattempt.
         for change in changes {
-            if let &Change::Ended(node, _) = change
+            if let &Change::Ended(node, ..) = change
                 && Some(node) != own
+                && (node as usize) < self.ancestry.len()
             {
                 self.ancestry[node as usize] = None;
             }

@@ -49,3 +49,8 @@ pub use problem::{Error, Problem, TemplateProblem};
 pub use scope::{Reference, Scope};
 pub use template::Template;
 pub use value::Value;
+
+/// The moment that an ISO 8601 text names, in milliseconds since 1970, as `date.*` reads it.
+pub fn parse_moment(text: &str) -> Option<i64> {
+    functions::calendar::parse(text)
+}

@@ -2,20 +2,20 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use windlass_core::plan::NodeIndex;
+use windlass_core::run::Instance;
 use windlass_core::{Millis, RunId};
 
 /// What a deadline is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deadline {
-    /// A node's next attempt is due.
-    Retry(NodeIndex, u32),
+    /// A node is due: its next attempt, the end of its delay, wait or backoff.
+    Due(Instance, u32),
     /// The grace of a stop is over.
     Grace,
     /// The run's own time is over.
     Timeout,
     /// An attempt may still be with its worker.
-    StillRunning(NodeIndex, u32),
+    StillRunning(Instance, u32),
 }
 
 /// Deadlines of all runs of a shard.
@@ -34,7 +34,7 @@ impl Deadlines {
     }
 
     /// Notes a start; `at` must not be before that of the last note.
-    pub(crate) fn note_start(&mut self, at: Millis, run: RunId, node: NodeIndex, attempt: u32) {
+    pub(crate) fn note_start(&mut self, at: Millis, run: RunId, node: Instance, attempt: u32) {
         self.still_running
             .push_back((at, run, Deadline::StillRunning(node, attempt)));
     }

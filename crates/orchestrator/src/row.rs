@@ -1,18 +1,20 @@
 //! The rows that derive from a run's log.
 
+use windlass_core::Millis;
 use windlass_core::event::{AttemptEnded, ResourceLink};
 use windlass_core::run::Run;
 use windlass_store::{ResourceRow, RunRow};
 
-/// The row that lists show for a run in this state.
-pub fn row(run: &Run) -> RunRow {
+/// The row that lists show for a run in this state; `sleep` says whether it only waits,
+/// and until when.
+pub fn row(run: &Run, sleep: (bool, Option<Millis>)) -> RunRow {
     let queued = run.queued();
     let error = run.finished().and_then(|finished| finished.error.as_ref());
     RunRow {
         run: run.id(),
         tenant: queued.tenant.clone(),
         workflow: queued.workflow.clone(),
-        version: queued.version,
+        version: run.version(),
         request_id: queued.request_id.clone(),
         status: run.status(),
         priority: queued.priority,
@@ -20,8 +22,9 @@ pub fn row(run: &Run) -> RunRow {
         created_at: run.created_at(),
         started_at: run.started_at(),
         ended_at: run.ended_at(),
-        wake_at: None,
-        asleep: false,
+        wake_at: sleep.1,
+        // Who waits for a child looks at it after every restart.
+        asleep: sleep.0 && run.open_children().next().is_none(),
         error_code: error.map(|error| error.code.clone()),
         parent: queued.parent.as_ref().map(|parent| parent.execution_id),
     }
@@ -45,5 +48,14 @@ fn resource_row(run: &Run, node: &str, link: &ResourceLink) -> ResourceRow {
         url: link.url.clone(),
         run: run.id(),
         node: node.into(),
+    }
+}
+
+/// Whether a run only waits, as its state says, and until when: what its row shows.
+pub fn sleep(run: &Run) -> (bool, Option<Millis>) {
+    if run.started_at().is_some() && run.is_asleep() {
+        (true, run.wake_at())
+    } else {
+        (false, None)
     }
 }

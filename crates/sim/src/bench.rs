@@ -9,7 +9,7 @@ use windlass_core::plan::{NodeIndex, Plan};
 use windlass_core::run::{Failure, Outcome, Report, Run};
 use windlass_core::value::Payload;
 use windlass_core::{Digest, Millis, RunId};
-use windlass_orchestrator::{Begin, Command, Effect, Input, Options, Shard, Start};
+use windlass_orchestrator::{Adoption, Begin, Command, Effect, Input, Options, Shard, Start};
 use windlass_store::{Append, Appended, Head, checksum};
 
 use crate::store::SimStore;
@@ -65,6 +65,9 @@ impl Bench {
             trigger: Payload::null().stored(),
             vars: BTreeMap::new(),
             parent: None,
+            depth: 0,
+            origin: None,
+            frozen: false,
         };
         let start = Start {
             run: self.run,
@@ -73,6 +76,7 @@ impl Bench {
             blobs: Vec::new(),
             claims: Vec::new(),
             begin,
+            reused: Vec::new(),
         };
         self.handle(Input::Start(Box::new(start)));
     }
@@ -88,7 +92,16 @@ impl Bench {
     pub fn adopt(&mut self, recover: bool) {
         let (run, head) = self.replay();
         let run = Box::new(run);
-        self.handle(Input::Adopt { run, head, recover });
+        let adoption = if recover {
+            Adoption::Recover
+        } else {
+            Adoption::Hold
+        };
+        self.handle(Input::Adopt {
+            run,
+            head,
+            adoption,
+        });
     }
 
     /// The state that the durable log folds to.

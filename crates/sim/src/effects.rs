@@ -44,7 +44,12 @@ impl World {
             }
             Effect::Answer { id, result } => self.oracle.command_answered(id, &result),
             Effect::Progress { .. } => {}
-            Effect::Finished { run, status } => self.oracle.finished(id, run, status),
+            Effect::Finished { run, status, .. } => self.oracle.finished(id, run, status),
+            Effect::Asleep { run, .. } => {
+                self.oracle.let_go(id, run);
+                self.after(0, Event::Scan);
+            }
+            Effect::Child { .. } => {}
             Effect::Fenced { run } | Effect::Broken { run, .. } => self.lost(id, run),
         }
     }
@@ -94,7 +99,9 @@ impl World {
     fn can_render(&mut self, dispatch: &Dispatch) {
         for source in &dispatch.sources {
             let wanted: Vec<ValueRef> = match source {
-                Source::Stored(value) | Source::Error { value, .. } => vec![*value],
+                Source::Stored(value) | Source::Error { value, .. } | Source::Item(value, _) => {
+                    vec![*value]
+                }
                 Source::Vars(vars) => vars.iter().filter_map(|(_, held)| held.blob()).collect(),
                 Source::Undefined | Source::Text(_) | Source::Secret(_) => Vec::new(),
             };

@@ -129,7 +129,7 @@ impl History {
         }
         match event {
             Event::AttemptEnded(ended) => return self.attempt_ended(run, ended).map(Some),
-            Event::GraceEnded {} => due(run.grace_deadline(), submitted, "the grace")?,
+            Event::GraceEnded { .. } => due(run.grace_deadline(), submitted, "the grace")?,
             Event::Stopping(stopping) => {
                 self.note(&stopping.hand);
                 if stopping.cause == StopCause::Timeout {

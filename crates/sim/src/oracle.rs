@@ -136,7 +136,10 @@ impl Oracle {
                 ));
             }
         }
-        let expected = history.last().map(row);
+        let expected = history.last().map(|run| {
+            let sleep = shown.map_or((false, None), |row| (row.asleep, row.wake_at));
+            row(run, sleep)
+        });
         if shown == expected.as_ref() {
             Ok(())
         } else {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use windlass_core::event::{Hand, Queued, RULES};
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{Digest, RunId, RunStatus};
-use windlass_orchestrator::{Command, Input, Start};
+use windlass_orchestrator::{Adoption, Command, Input, Start};
 use windlass_store::Claim;
 
 use crate::workload::Wish;
@@ -40,7 +40,11 @@ impl World {
                 let input = Input::Adopt {
                     run: state,
                     head,
-                    recover,
+                    adoption: if recover {
+                        Adoption::Recover
+                    } else {
+                        Adoption::Hold
+                    },
                 };
                 self.handle(self.current, input);
             }
@@ -72,6 +76,7 @@ impl World {
             blobs: if is_blob { vec![trigger] } else { Vec::new() },
             claims: vec![claim],
             begin: request.begin,
+            reused: Vec::new(),
         };
         self.oracle.held(self.current, run, &request.plan, 0);
         self.handle(self.current, Input::Start(Box::new(start)));
@@ -107,7 +112,10 @@ impl World {
         };
         let nodes = self.requests[self.request_of[&run]].plan.len() as u32;
         let command = match wish {
-            Wish::Cancel => Command::Cancel(hand),
+            Wish::Cancel => Command::Cancel {
+                hand,
+                compensate: false,
+            },
             Wish::Pause => Command::Pause(hand),
             Wish::Resume => Command::Resume(hand),
             Wish::ReattemptOne(node) => Command::Reattempt(vec![node % nodes], hand),
@@ -134,5 +142,8 @@ fn queued(index: usize, trigger: Stored) -> Queued {
         trigger,
         vars: BTreeMap::new(),
         parent: None,
+        depth: 0,
+        origin: None,
+        frozen: false,
     }
 }

@@ -59,7 +59,10 @@ fn a_paused_run_that_was_only_loaded_goes_on_when_resumed() {
 fn a_stopping_run_that_was_only_loaded_ends_after_any_command() {
     let mut bench = started(A);
     bench.command(Command::Pause);
-    bench.command(Command::Cancel);
+    bench.command(|hand| Command::Cancel {
+        hand,
+        compensate: false,
+    });
     bench.settle();
     bench.restart(false);
     bench.command(Command::Pause);
@@ -92,7 +95,10 @@ fn a_reattempt_takes_back_what_runs_after_an_always_edge() {
 fn a_stop_names_the_attempt_that_the_worker_has() {
     let mut bench = started(A);
     bench.effects();
-    bench.command(Command::Cancel);
+    bench.command(|hand| Command::Cancel {
+        hand,
+        compensate: false,
+    });
     bench.poll();
     bench.end("a", 1, failure());
     bench.command(|hand| Command::Reattempt(Vec::new(), hand));
@@ -122,13 +128,19 @@ fn recovery_does_not_hand_out_what_is_reopened_meanwhile() {
 #[test]
 fn an_earlier_grace_does_not_end_a_later_one() {
     let mut bench = started(A);
-    bench.command(Command::Cancel);
+    bench.command(|hand| Command::Cancel {
+        hand,
+        compensate: false,
+    });
     bench.settle();
     bench.end("a", 1, failure());
     bench.command(|hand| Command::Reattempt(Vec::new(), hand));
     bench.settle();
     bench.pass(5_000);
-    bench.command(Command::Cancel);
+    bench.command(|hand| Command::Cancel {
+        hand,
+        compensate: false,
+    });
     bench.settle();
     bench.effects();
     bench.pass(5_000);
@@ -168,7 +180,10 @@ fn an_attempt_that_a_dead_process_may_have_begun_keeps_its_number() {
     let mut bench = started(A);
     bench.effects();
     bench.restart(true);
-    bench.command(Command::Cancel);
+    bench.command(|hand| Command::Cancel {
+        hand,
+        compensate: false,
+    });
     bench.command(|hand| Command::Reattempt(Vec::new(), hand));
     bench.settle();
     assert!(bench.effects().contains(&"dispatch a#2".to_owned()));

@@ -276,14 +276,21 @@ pub(crate) fn unfinished(
 /// See `Queries::due`.
 pub(crate) fn due(
     connection: &Connection,
+    after: Option<(Millis, RunId)>,
     until: Millis,
     limit: usize,
 ) -> Result<Vec<(RunId, Millis)>, Fault> {
+    let (from, last) = match &after {
+        Some((at, run)) => (at.0, run.as_bytes().as_slice()),
+        None => (i64::MIN, [].as_slice()),
+    };
     let mut statement = connection.prepare_cached(
         "SELECT run, wake_at FROM run INDEXED BY run_by_wake \
-         WHERE asleep = 1 AND status < 3 AND wake_at <= ? ORDER BY wake_at, run LIMIT ?",
+         WHERE asleep = 1 AND status < 3 AND wake_at <= ? AND (wake_at, run) > (?, ?) \
+         ORDER BY wake_at, run LIMIT ?",
     )?;
-    let due = statement.query_map([until.0, limit_value(limit)], |row| {
+    let limits = (until.0, from, last, limit_value(limit));
+    let due = statement.query_map(limits, |row| {
         Ok((codec::run_id(row, 0)?, codec::millis(row, 1)?))
     })?;
     Ok(due.collect::<Result<_, _>>()?)

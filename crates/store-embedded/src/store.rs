@@ -488,9 +488,14 @@ impl Queries for EmbeddedStore {
             .query(|connection| query::unfinished(connection, after, limit, &[false]))
     }
 
-    fn due(&self, until: Millis, limit: usize) -> Result<Vec<(RunId, Millis)>, Error> {
+    fn due(
+        &self,
+        after: Option<(Millis, RunId)>,
+        until: Millis,
+        limit: usize,
+    ) -> Result<Vec<(RunId, Millis)>, Error> {
         self.readers()
-            .query(|connection| query::due(connection, until, limit))
+            .query(|connection| query::due(connection, after, until, limit))
     }
 
     fn next_wake(&self) -> Result<Option<Millis>, Error> {

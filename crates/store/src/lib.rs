@@ -135,8 +135,13 @@ pub trait Queries: Send + Sync + 'static {
     fn awake(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunRow>, Error>;
 
     /// Sleeping runs that want to be woken at or before `until`, earliest first, at most
-    /// `limit`; those of the same time by id.
-    fn due(&self, until: Millis, limit: usize) -> Result<Vec<(RunId, Millis)>, Error>;
+    /// `limit`, after the given one; those of the same time by id.
+    fn due(
+        &self,
+        after: Option<(Millis, RunId)>,
+        until: Millis,
+        limit: usize,
+    ) -> Result<Vec<(RunId, Millis)>, Error>;
 
     /// The earliest wake-up time of a sleeping run, if any.
     fn next_wake(&self) -> Result<Option<Millis>, Error>;

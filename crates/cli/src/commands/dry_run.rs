@@ -63,7 +63,10 @@ pub(crate) fn say_one(
 fn check(state: &Run, kind: Kind, nodes: &[String]) -> Result<(), Failure> {
     let hand = Hand::default();
     let input = match kind {
-        Kind::Cancel => Input::Cancel(hand),
+        Kind::Cancel => Input::Cancel {
+            hand,
+            compensate: false,
+        },
         Kind::Pause => Input::Pause(hand),
         // Whatever is unfinished is carried on, paused or not.
         Kind::Resume if state.status().is_final() => {

@@ -208,7 +208,18 @@ async fn one(
 ) -> Result<RunStatus, Failure> {
     let hand = act::hand(reason);
     match kind {
-        Kind::Cancel => carrier.engine.command(run, Command::Cancel(hand)).await?,
+        Kind::Cancel => {
+            carrier
+                .engine
+                .command(
+                    run,
+                    Command::Cancel {
+                        hand,
+                        compensate: false,
+                    },
+                )
+                .await?
+        }
         Kind::Pause => {
             carrier.engine.command(run, Command::Pause(hand)).await?;
             return Ok(RunStatus::Paused);

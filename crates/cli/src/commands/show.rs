@@ -213,7 +213,12 @@ impl Page<'_> {
             table.row([
                 Cell::styled(node_glyph(status), style),
                 run.plan().id(node).into(),
-                Cell::styled(run.plan().action(node), DIM),
+                Cell::styled(
+                    run.plan()
+                        .action(node)
+                        .unwrap_or_else(|| run.plan().kind(node).as_str()),
+                    DIM,
+                ),
                 Cell::styled(status.as_str(), style),
                 tries.into(),
                 times

@@ -196,7 +196,10 @@ async fn obey(request: Request, bodies: Bodies, carrier: &Carrier) -> Result<Ans
             pid: std::process::id(),
         }),
         Request::Cancel { run, reason } => {
-            let command = Command::Cancel(hand(reason));
+            let command = Command::Cancel {
+                hand: hand(reason),
+                compensate: false,
+            };
             carrier.engine.command(run, command).await?;
             stands(run, carrier)
         }

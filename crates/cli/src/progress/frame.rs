@@ -119,7 +119,10 @@ fn running(model: &Model, room: usize, now: Instant) -> Vec<Line> {
                 .add(Paint::Blue, "  ▸ ")
                 .add(Paint::Plain, format!("{id:column$}"))
                 .add(Paint::Plain, format!("  {elapsed:>6}"))
-                .add(Paint::Dim, format!("  {}", model.plan.action(node)))
+                .add(
+                    Paint::Dim,
+                    format!("  {}", model.plan.action(node).unwrap_or_default()),
+                )
         })
         .collect();
     if nodes.len() > shown.len() {

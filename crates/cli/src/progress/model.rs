@@ -95,6 +95,9 @@ impl Model {
     }
 
     pub(super) fn set(&mut self, node: NodeIndex, status: NodeStatus) {
+        if node as usize >= self.plan.len() {
+            return;
+        }
         let since = self.put(node, status);
         let small = self.plan.len() <= SMALL;
         // A failure is said with its reason, which follows.
@@ -119,6 +122,9 @@ impl Model {
     }
 
     pub(super) fn fail(&mut self, node: NodeIndex, code: &str, message: &str, again: bool) {
+        if node as usize >= self.plan.len() {
+            return;
+        }
         self.failures += 1;
         if self.failures > MAX_FAILURES {
             if self.failures == MAX_FAILURES + 1 {

@@ -4,24 +4,37 @@
 //! and expressions are compiled. A plan knows nothing of any run.
 
 mod build;
+mod graph;
 mod index;
+pub(crate) mod structure;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use windlass_expr::{Expression, Limits, Reference, Template};
+use windlass_expr::{Expression, Limits, Reference, Scope, Template};
 
-use crate::definition::signature_of;
-use crate::definition::{ExecutionMode, FailurePolicy, Json, Retry, When};
+use crate::definition::{
+    CompensationPolicy, ExecutionMode, FailurePolicy, InFlight, Join, Json, Retry, When,
+};
+use crate::definition::{scope, signature_of};
 use crate::id::Digest;
 
 pub use build::{BuildError, Unsupported};
+pub use graph::Graph;
+pub use structure::{NodeKind, Structure};
 
-/// A node's place in its plan.
+/// A node's place in its plan. The nodes of the top level come first, in definition
+/// order; those of each body stand together after them.
 pub type NodeIndex = u32;
+
+/// A graph's place in its plan: the top level is 0, bodies follow.
+pub type GraphIndex = u32;
 
 /// An edge's place in its plan.
 pub type EdgeIndex = u32;
+
+/// The top level's place among a plan's graphs.
+pub const TOP: GraphIndex = 0;
 
 /// An attempt's time when its node names none.
 pub const DEFAULT_TIMEOUT_MS: u64 = 300_000;
@@ -31,7 +44,8 @@ pub const DEFAULT_TIMEOUT_MS: u64 = 300_000;
 pub struct Plan {
     pub(crate) workflow: Box<str>,
     pub(crate) nodes: Vec<Node>,
-    pub(crate) by_id: index::Index,
+    /// The top level, then every body, in the order of their nodes.
+    pub(crate) graphs: Vec<Graph>,
     /// Sorted by source; a node's edges stand together, in definition order.
     pub(crate) edges: Vec<Edge>,
     /// Where each node's outgoing edges begin; one entry more than there are nodes.
@@ -40,12 +54,10 @@ pub struct Plan {
     pub(crate) incoming_edges: Vec<EdgeIndex>,
     /// Where each node's incoming edges begin in `incoming_edges`.
     pub(crate) incoming: Vec<u32>,
-    pub(crate) entries: Vec<NodeIndex>,
     /// Longest path from an entry; empty unless the mode is `levels`.
     pub(crate) levels: Vec<u32>,
     pub(crate) actions: Vec<Arc<str>>,
     pub(crate) conditions: Vec<Expression>,
-    pub(crate) output: Option<Template>,
     /// Whether any node's parameters may name another node's output.
     pub(crate) reads_outputs: bool,
     /// Nodes whose output a decision may need later.
@@ -57,6 +69,8 @@ pub struct Plan {
     pub(crate) vars: BTreeMap<Box<str>, Json>,
     pub(crate) labels: BTreeMap<Box<str>, Box<str>>,
     pub(crate) trigger_schema: Option<Json>,
+    pub(crate) in_flight: InFlight,
+    pub(crate) compensation: CompensationPolicy,
 }
 
 /// A node of a plan.
@@ -78,6 +92,19 @@ pub(crate) struct Rare {
     pub(crate) retry: Option<Retry>,
     pub(crate) set_vars: Vec<(Box<str>, Template)>,
     pub(crate) switch: Option<Switch>,
+    pub(crate) join: Join,
+    pub(crate) compensate: Option<Compensate>,
+    /// What the node is, where it is not one call of an action.
+    pub(crate) structure: Option<Structure>,
+}
+
+/// How a node's effect is undone.
+#[derive(Debug)]
+pub(crate) struct Compensate {
+    pub(crate) action: u32,
+    pub(crate) parameters: Option<Box<Parameters>>,
+    pub(crate) timeout_ms: Option<u64>,
+    pub(crate) retry: Option<Retry>,
 }
 
 /// A compiled switch.
@@ -147,8 +174,13 @@ impl Plan {
         )
     }
 
-    /// How many nodes there are.
+    /// How many nodes the top level has.
     pub fn len(&self) -> usize {
+        self.top().len()
+    }
+
+    /// How many nodes there are, those of all bodies included.
+    pub fn total(&self) -> usize {
         self.nodes.len()
     }
 
@@ -157,14 +189,15 @@ impl Plan {
         self.nodes.is_empty()
     }
 
-    /// All edges, sorted by source.
+    /// The edges of the top level, sorted by source.
     pub fn edges(&self) -> &[Edge] {
-        &self.edges
+        let edges = self.top().edges();
+        &self.edges[edges.start as usize..edges.end as usize]
     }
 
-    /// The node with this id.
+    /// The node of the top level with this id.
     pub fn index(&self, id: &str) -> Option<NodeIndex> {
-        self.by_id.find(id, |node| self.id(node))
+        self.find(TOP, id)
     }
 
     /// A node's id.
@@ -177,14 +210,16 @@ impl Plan {
         self.rare(node)?.name.as_deref()
     }
 
-    /// The action a node calls.
-    pub fn action(&self, node: NodeIndex) -> &str {
-        &self.actions[self.nodes[node as usize].action as usize]
+    /// The action a node calls, if it is a call.
+    pub fn action(&self, node: NodeIndex) -> Option<&str> {
+        let action = self.nodes[node as usize].action;
+        self.actions.get(action as usize).map(|name| &**name)
     }
 
-    /// The action a node calls, shared.
-    pub(crate) fn shared_action(&self, node: NodeIndex) -> Arc<str> {
-        Arc::clone(&self.actions[self.nodes[node as usize].action as usize])
+    /// One of the plan's action types.
+    pub(crate) fn action_name(&self, action: u32) -> Arc<str> {
+        let known = self.actions.get(action as usize);
+        known.map_or_else(|| Arc::from(""), Arc::clone)
     }
 
     /// The time of one of a node's attempts.
@@ -204,14 +239,32 @@ impl Plan {
     /// # Errors
     /// What does not compile, though publishing checked it: a definition from elsewhere.
     pub fn parameters(&self, node: NodeIndex) -> Result<Option<Arc<Template>>, String> {
-        let Some(parameters) = &self.nodes[node as usize].parameters else {
+        let parameters = self.nodes[node as usize].parameters.as_deref();
+        self.compiled(parameters, || scope::parameters(&self.graph_of(node).names))
+    }
+
+    /// The template of the parameters with which a node's effect is undone.
+    ///
+    /// # Errors
+    /// As for [`Self::parameters`].
+    pub(crate) fn undo_parameters(&self, node: NodeIndex) -> Result<Option<Arc<Template>>, String> {
+        let compensate = self.compensate(node);
+        let parameters = compensate.and_then(|compensate| compensate.parameters.as_deref());
+        self.compiled(parameters, || scope::compensate(&self.graph_of(node).names))
+    }
+
+    fn compiled(
+        &self,
+        parameters: Option<&Parameters>,
+        scope: impl FnOnce() -> Scope,
+    ) -> Result<Option<Arc<Template>>, String> {
+        let Some(parameters) = parameters else {
             return Ok(None);
         };
         if let Some(template) = parameters.template.get() {
             return Ok(Some(Arc::clone(template)));
         }
-        let scope = build::parameters_scope();
-        let template = Template::compile(&parameters.text, &scope, &Limits::default())
+        let template = Template::compile(&parameters.text, &scope(), &Limits::default())
             .map_err(|problems| build::first_message(&problems))?;
         let template = Arc::new(template);
         // In a huge graph most templates are used once; keeping each would cost more
@@ -251,7 +304,31 @@ impl Plan {
 
     /// The nodes that are ready when a run begins.
     pub fn entries(&self) -> &[NodeIndex] {
-        &self.entries
+        self.top().entries()
+    }
+
+    /// Whether runs follow newer versions.
+    pub fn in_flight(&self) -> InFlight {
+        self.in_flight
+    }
+
+    /// When compensations run.
+    pub fn compensation(&self) -> CompensationPolicy {
+        self.compensation
+    }
+
+    /// How a node joins its incoming edges.
+    pub fn join(&self, node: NodeIndex) -> Join {
+        self.rare(node).map_or(Join::All, |rare| rare.join)
+    }
+
+    /// Whether a node says how its effect is undone.
+    pub fn is_compensated(&self, node: NodeIndex) -> bool {
+        self.compensate(node).is_some()
+    }
+
+    pub(crate) fn compensate(&self, node: NodeIndex) -> Option<&Compensate> {
+        self.rare(node)?.compensate.as_ref()
     }
 
     /// A node's level, where levels are asked for.
@@ -296,7 +373,7 @@ impl Plan {
 
     /// Nodes without outgoing edges: their outputs are the run's, unless a template says otherwise.
     pub fn sinks(&self) -> impl Iterator<Item = NodeIndex> + '_ {
-        (0..self.nodes.len() as NodeIndex).filter(|&node| self.outgoing(node).is_empty())
+        self.top().sinks().iter().copied()
     }
 
     /// Whether any node's parameters may name another node's output: then outputs are
@@ -318,6 +395,16 @@ impl Plan {
     /// The condition of an edge, if it has one.
     pub(crate) fn condition(&self, edge: &Edge) -> Option<&Expression> {
         self.conditions.get(edge.condition as usize)
+    }
+
+    /// References of everything that is decided about a node, and not rendered by a worker.
+    pub(crate) fn decision_references(&self, node: NodeIndex) -> impl Iterator<Item = &Reference> {
+        let rare = self.rare(node);
+        let vars = rare.into_iter().flat_map(|rare| &rare.set_vars);
+        let structure = rare.and_then(|rare| rare.structure.as_ref());
+        self.routing_references(node)
+            .chain(vars.flat_map(|(_, template)| template.references()))
+            .chain(structure.into_iter().flat_map(Structure::references))
     }
 
     /// References of everything that is evaluated when this node's edges resolve.

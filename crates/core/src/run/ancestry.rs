@@ -4,27 +4,36 @@
 use std::fmt::Write as _;
 
 use super::Run;
+use super::frame::Instance;
 use crate::id::Digest;
-use crate::plan::NodeIndex;
 use crate::routing::EdgeState;
 
 impl Run {
     /// The ancestry of a node whose attempt ended with this output or error.
-    pub(crate) fn ancestry_of(&self, node: NodeIndex, attempt: u32, output: &Digest) -> Digest {
-        let mut parents: Vec<Digest> = self
-            .plan
-            .incoming(node)
+    pub(crate) fn ancestry_of(&self, node: Instance, attempt: u32, output: &Digest) -> Digest {
+        ancestry(&self.path(node), attempt, output, &self.parents_of(node))
+    }
+
+    /// The hashes of the taken parents, sorted; the entries of a body take those of
+    /// their loop.
+    fn parents_of(&self, node: Instance) -> Vec<Digest> {
+        let frame = self.frame_of(node);
+        let incoming = frame.plan.incoming(frame.node(node));
+        if let (Some(owner), true) = (frame.owner, incoming.is_empty()) {
+            return self.parents_of(owner.node);
+        }
+        let mut parents: Vec<Digest> = incoming
             .iter()
-            .filter(|&&edge| self.edge_state(edge) == EdgeState::Taken)
+            .filter(|&&edge| frame.edge(edge) == EdgeState::Taken)
             .filter_map(|&edge| {
-                let source = self.plan.edge(edge).source;
-                self.ancestry(source).map(|hash| (source, hash))
+                let source = frame.instance(frame.plan.edge(edge).source);
+                frame.state(source).ancestry.map(|hash| (source, hash))
             })
             .collect::<std::collections::BTreeMap<_, _>>()
             .into_values()
             .collect();
         parents.sort_unstable();
-        ancestry(self.plan.id(node), attempt, output, &parents)
+        parents
     }
 }
 

@@ -5,29 +5,43 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use super::Run;
+use super::child::Child;
+use super::cycle::Iteration;
 use super::environment::Held;
-use super::levels::Levels;
-use super::{NodeState, Run};
-use crate::definition::ExecutionMode;
-use crate::event::{AttemptEnded, AttemptResult, Event, Queued, RULES, Stopping, Transition};
+use super::frame::{Frame, FrameKey, Instance, TOP};
+use super::join::Wave;
+use crate::event::{
+    AttemptEnded, AttemptResult, ChildStarted, Event, IterationResult, Queued, RULES,
+    SignalReceived, Stopping, Transition,
+};
 use crate::id::{Millis, RunId};
-use crate::plan::{NodeIndex, Plan};
-use crate::routing::EdgeState;
+use crate::plan::{self, Plan};
 use crate::status::{NodeStatus, RunStatus};
-use crate::value::ValueRef;
+use crate::value::{Stored, ValueRef};
 
 /// What an event changed: the source of effects, and of what people read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A node's attempt is open.
-    Ready(NodeIndex),
-    /// A node waits for its next attempt until this time.
-    Waiting(NodeIndex, Millis),
-    /// A node has ended; or its open attempt was let go (`Cancelled`) because a reattempt
-    /// of a node before it makes it wait again.
-    Ended(NodeIndex, NodeStatus),
-    /// A node that is with a worker is told to stop.
-    StopAsked(NodeIndex),
+    /// A node's attempt, of this number, is open.
+    Ready(Instance, u32),
+    /// A node waits: for its next attempt, of this number, or for a time or a signal.
+    Waiting(Instance, u32, Option<Millis>),
+    /// A node has ended with this attempt; or its open attempt was let go (`Cancelled`)
+    /// because a reattempt of a node before it makes it wait again.
+    Ended(Instance, u32, NodeStatus),
+    /// A node that is with a worker, or has a child run, is told to stop.
+    StopAsked(Instance, u32),
+    /// An iteration of a loop began.
+    IterationStarted(Instance, u32),
+    /// An iteration of a loop ended; `Open` means that it was let go.
+    IterationEnded(Instance, u32, Iteration),
+    /// A node's attempt is a child run.
+    ChildStarted(Instance, u32, RunId),
+    /// Nobody waits for a child run any more.
+    ChildLetGo(Instance, RunId),
+    /// A child run that had succeeded is to be undone.
+    ChildUndone(Instance, u32, RunId),
 }
 
 /// The log holds an event that cannot have happened: it is damaged, or not this run's.
@@ -57,33 +71,26 @@ impl Run {
             let reason = format!("routing rules {} are newer than this program", queued.rules);
             return Err(Corrupt { record: 1, reason });
         }
-        let nodes: Vec<NodeState> = (0..plan.len() as NodeIndex)
-            .map(|node| NodeState {
-                status: NodeStatus::Pending,
-                stopping: false,
-                exempt: false,
-                attempt: 0,
-                first_attempt: 0,
-                deliveries: 0,
-                unresolved: plan.incoming(node).len() as u32,
-                value: None,
-                ancestry: None,
-            })
-            .collect();
-        let mut counts = [0; 9];
-        counts[NodeStatus::Pending as usize] = nodes.len() as u32;
-        let levels = (plan.execution_mode() == ExecutionMode::Levels).then(|| Levels::new(&plan));
+        let top = Frame::new(Arc::clone(&plan), plan::TOP, TOP, None);
         Ok(Self {
             id,
+            version: queued.version,
+            definition: queued.definition,
+            frozen: queued.frozen,
+            heals: super::decide::heals(&plan),
+            staged: None,
             status: RunStatus::Pending,
             created_at: at,
             started_at: None,
             ended_at: None,
             clock_from: None,
             records: 0,
-            edges: vec![EdgeState::Unresolved; plan.edges().len()],
-            nodes,
-            counts,
+            next_instance: top.nodes.len() as Instance,
+            top,
+            frames: Default::default(),
+            loops: Default::default(),
+            shapes: Default::default(),
+            active: 0,
             trigger: Held::new(&queued.trigger),
             vars: queued
                 .vars
@@ -92,12 +99,24 @@ impl Run {
                 .collect(),
             blocked_by: Default::default(),
             recovered: Default::default(),
+            taken: Default::default(),
             due: Default::default(),
-            failed: Default::default(),
+            children: Default::default(),
+            transactional: Default::default(),
+            signals: Default::default(),
+            waiters: Default::default(),
+            since: Default::default(),
             to_route: Default::default(),
-            stop_wanted: false,
-            stop: None,
-            levels,
+            to_join: Default::default(),
+            to_stop: Default::default(),
+            to_open: Default::default(),
+            to_settle: Default::default(),
+            to_advance: Default::default(),
+            quiet: Default::default(),
+            garbage: Vec::new(),
+            completed: Vec::new(),
+            undo: None,
+            reuse: Default::default(),
             output_bytes: 0,
             finished: None,
             workflow: Arc::from(&*queued.workflow),
@@ -138,17 +157,25 @@ impl Run {
         at: Millis,
         changes: &mut Vec<Change>,
     ) -> Result<(), Corrupt> {
-        if self.status.is_final()
-            && !matches!(event, Event::Reattempted { .. } | Event::Warning { .. })
-        {
+        let reopens = matches!(
+            event,
+            Event::Reattempted { .. }
+                | Event::Warning { .. }
+                | Event::SetByHand(_)
+                | Event::Compensating { .. }
+                | Event::CompensationRetried { .. }
+                | Event::CompensationSkipped { .. }
+        );
+        if self.status.is_final() && !reopens {
             return self.corrupt("something happened after the run had ended");
         }
+        self.collect_garbage();
         match event {
             Event::Queued(_) if self.records == 0 => {}
             Event::Queued(_) => return self.corrupt("the run was asked for twice"),
             Event::Started {} => self.start(at, changes)?,
             Event::AttemptStarted(started) => {
-                let node = self.open_node(&started.node, started.attempt)?;
+                let node = self.open_node(&started.node, started.attempt, started.undo)?;
                 self.due.remove(&node);
                 self.set_status(node, NodeStatus::Running);
             }
@@ -160,14 +187,41 @@ impl Run {
                 }
                 self.routed(node, taken, changes);
             }
+            Event::Expanded {
+                node,
+                attempt,
+                count,
+                items,
+            } => self.expanded((node, *attempt), *count, items, at, changes)?,
+            Event::Looped {
+                node,
+                iteration,
+                due,
+            } => self.went_round(node, *iteration, *due, at, changes)?,
+            Event::IterationEnded {
+                node,
+                iteration,
+                result,
+            } => self.evaluated(node, *iteration, result, changes)?,
+            Event::Waiting { node, attempt, due } => {
+                let node = self.open_node(node, *attempt, false)?;
+                self.began(node, at);
+                self.set_status(node, NodeStatus::Waiting);
+                self.due.extend(due.map(|due| (node, due)));
+                self.start_waiting(node);
+                changes.push(Change::Waiting(node, *attempt, *due));
+            }
+            Event::SignalReceived(signal) => self.signal_received(signal),
+            Event::ChildStarted(started) => self.child_started(started, at, changes)?,
             Event::Stopping(stopping) => {
                 let running = self.running_nodes(stopping)?;
-                self.stopping(stopping, &running, changes);
+                let key = self.scope(stopping.scope.as_deref().unwrap_or_default())?;
+                self.stopping(key, stopping, &running, changes);
             }
-            Event::GraceEnded {} if self.stop.is_none() => {
+            Event::GraceEnded { .. } if !self.is_stopping() => {
                 return self.corrupt("a grace ended that nobody was given");
             }
-            Event::GraceEnded {} => self.give_up(changes),
+            Event::GraceEnded { deadline } => self.give_up(*deadline, changes),
             Event::Paused(_) => self.turn(RunStatus::Running, RunStatus::Paused)?,
             Event::Resumed(_) => self.turn(RunStatus::Paused, RunStatus::Running)?,
             Event::Reattempted { nodes, .. } => {
@@ -176,6 +230,40 @@ impl Run {
                     .map(|node| self.ended_badly(node))
                     .collect::<Result<Vec<_>, _>>()?;
                 self.reopen(&nodes, at, changes);
+            }
+            Event::SetByHand(set) => self.set_by_hand(set, at, changes)?,
+            Event::Reused(nodes) => self.offer_reuse(nodes, self.records + 1),
+            Event::Compensating { ending, .. } => self.begin_undo(ending.clone(), changes),
+            Event::CompensationEnded(ended) => {
+                let node = self.open_node(&ended.node, ended.attempt, true)?;
+                self.undo_ended(node, ended, changes);
+            }
+            Event::CompensationRetried { nodes, .. } => {
+                self.resume_undo();
+                for node in nodes {
+                    let node = self.undoing(node)?;
+                    self.open_undo(node, changes);
+                }
+            }
+            Event::CompensationSkipped { nodes, .. } => {
+                self.resume_undo();
+                for node in nodes {
+                    let node = self.undoing(node)?;
+                    self.skip_undo(node, changes);
+                }
+            }
+            Event::Healed {
+                version,
+                definition,
+            } => {
+                let plan = self.take_staged(*definition)?;
+                self.version = *version;
+                self.change_graph(plan, *definition, changes);
+            }
+            Event::Imported { definition, .. } => {
+                let plan = self.take_staged(*definition)?;
+                self.frozen = true;
+                self.change_graph(plan, *definition, changes);
             }
             Event::Recovered {} => self.recovered_by_another(changes),
             Event::Warning { .. } => {}
@@ -196,9 +284,11 @@ impl Run {
         self.started_at = Some(at);
         self.clock_from = Some(at);
         let plan = self.plan.clone();
+        let mut wave = Wave::default();
         for &node in plan.entries() {
-            self.make_ready(node, changes);
+            self.make_ready_in(node, &mut wave, changes);
         }
+        self.cascade(wave, changes);
         Ok(())
     }
 
@@ -207,7 +297,7 @@ impl Run {
         event: &AttemptEnded,
         changes: &mut Vec<Change>,
     ) -> Result<(), Corrupt> {
-        let node = self.open_node(&event.node, event.attempt)?;
+        let node = self.open_node(&event.node, event.attempt, false)?;
         for (name, value) in &event.vars {
             self.vars.insert(name.clone(), Held::new(value));
         }
@@ -215,43 +305,179 @@ impl Run {
         let (status, value) = match &event.result {
             AttemptResult::Succeeded(output) => {
                 self.output_bytes += output.size();
+                self.use_signal(node);
                 (NodeStatus::Succeeded, Some(output))
             }
             AttemptResult::Failed(error) => (NodeStatus::Failed, Some(error)),
             AttemptResult::Skipped {} => (NodeStatus::Skipped, None),
             AttemptResult::Stopped {} => (NodeStatus::Cancelled, None),
             AttemptResult::Retrying { due, .. } => {
-                self.nodes[node as usize].attempt += 1;
-                self.nodes[node as usize].deliveries = 0;
-                self.set_status(node, NodeStatus::Waiting);
-                self.due.insert(node, *due);
-                changes.push(Change::Waiting(node, *due));
+                self.close_child(node, NodeStatus::Failed, changes);
+                self.wait_for_attempt(node, *due, changes);
                 return Ok(());
             }
         };
-        let state = &mut self.nodes[node as usize];
+        let state = self.state_mut(node);
         state.value = value.map(|value| ValueRef::new(value, event.digest, record));
         state.ancestry = event.ancestry;
-        self.end(node, status, changes);
+        let mut wave = Wave::default();
+        self.mark_ended(node, status, &mut wave, changes);
+        if let Some(parameters) = &event.parameters
+            && self.completed.last().is_some_and(|last| last.node == node)
+        {
+            let parameters = ValueRef::new(parameters, parameters.digest(), record);
+            self.note_parameters(node, parameters);
+        }
+        self.cascade(wave, changes);
+        Ok(())
+    }
+
+    /// A loop, a wait or a child run begins: it is asked for no more.
+    fn began(&mut self, node: Instance, at: Millis) {
+        self.to_open.remove(&node);
+        self.since.entry(node).or_insert(at);
+    }
+
+    /// When a loop, a wait or a child run began.
+    pub fn since(&self, node: Instance) -> Option<Millis> {
+        self.since.get(&node).copied()
+    }
+
+    fn expanded(
+        &mut self,
+        (node, attempt): (&str, u32),
+        count: u32,
+        items: &Stored,
+        at: Millis,
+        changes: &mut Vec<Change>,
+    ) -> Result<(), Corrupt> {
+        let node = self.open_node(node, attempt, false)?;
+        let items = ValueRef::new(items, items.digest(), self.records + 1);
+        self.began(node, at);
+        self.begin_loop(node, Some(items), count);
+        let mut wave = Wave::default();
+        self.open_items(node, &mut wave, changes);
+        self.cascade(wave, changes);
+        Ok(())
+    }
+
+    fn went_round(
+        &mut self,
+        path: &str,
+        iteration: u32,
+        due: Option<Millis>,
+        at: Millis,
+        changes: &mut Vec<Change>,
+    ) -> Result<(), Corrupt> {
+        let node = self.node(path)?;
+        let attempt = self.attempt(node);
+        if !self.is_open(node, attempt) {
+            return self.corrupt(&format!("'{path}' went round when it was not open"));
+        }
+        if self.node_status(node) == NodeStatus::Queued {
+            self.began(node, at);
+            self.begin_loop(node, None, 0);
+        }
+        self.to_advance.remove(&node);
+        if self
+            .loops
+            .get(&node)
+            .is_none_or(|cycle| cycle.next != iteration)
+        {
+            return self.corrupt(&format!(
+                "iteration {iteration} of '{path}' is not the next"
+            ));
+        }
+        if let Some(due) = due {
+            self.set_status(node, NodeStatus::Waiting);
+            self.due.insert(node, due);
+            changes.push(Change::Waiting(node, attempt, Some(due)));
+            return Ok(());
+        }
+        let mut wave = Wave::default();
+        self.open_iteration(node, &mut wave, changes);
+        self.cascade(wave, changes);
+        Ok(())
+    }
+
+    fn evaluated(
+        &mut self,
+        path: &str,
+        iteration: u32,
+        result: &IterationResult,
+        changes: &mut Vec<Change>,
+    ) -> Result<(), Corrupt> {
+        let key = self.scope(&format!("{path}[{iteration}]"))?;
+        if !self.to_settle.contains(&key) {
+            return self.corrupt("an iteration's output was evaluated that had not ended");
+        }
+        let record = self.records + 1;
+        let stored = |value: &Stored| Some(ValueRef::new(value, value.digest(), record));
+        let result = match result {
+            IterationResult::Succeeded(output) => {
+                self.output_bytes += output.size();
+                Iteration::Succeeded(stored(output))
+            }
+            IterationResult::Failed(error) => Iteration::Failed(stored(error)),
+        };
+        let mut wave = Wave::default();
+        self.iteration_ended(key, result, &mut wave, changes);
+        self.cascade(wave, changes);
+        Ok(())
+    }
+
+    /// Every signal is kept first; who waits for it takes it with its own end.
+    fn signal_received(&mut self, signal: &SignalReceived) {
+        let payload = &signal.payload;
+        let value = ValueRef::new(payload, payload.digest(), self.records + 1);
+        self.keep_signal(&signal.name, value);
+    }
+
+    /// A wait that succeeded has taken the oldest signal of its name.
+    fn use_signal(&mut self, node: Instance) {
+        if let Some(name) = self.signal_of(node).map(Box::<str>::from) {
+            self.take_signal(&name);
+        }
+    }
+
+    fn child_started(
+        &mut self,
+        started: &ChildStarted,
+        at: Millis,
+        changes: &mut Vec<Change>,
+    ) -> Result<(), Corrupt> {
+        let node = self.open_node(&started.node, started.attempt, false)?;
+        self.began(node, at);
+        self.due.remove(&node);
+        self.set_status(node, NodeStatus::Running);
+        let input = &started.input;
+        let child = Child {
+            run: started.child,
+            input: ValueRef::new(input, input.digest(), self.records + 1),
+        };
+        self.children.insert(node, child);
+        if let Some(timeout) = self.own_timeout(node) {
+            self.due.insert(node, at.plus(timeout));
+        }
+        changes.push(Change::ChildStarted(node, started.attempt, started.child));
         Ok(())
     }
 
     /// Whoever ran this before is gone: open attempts are handed out again, and what
     /// was only given a grace has nobody left to use it.
     fn recovered_by_another(&mut self, changes: &mut Vec<Change>) {
-        for node in &mut self.nodes {
-            let is_open = matches!(
-                node.status,
-                NodeStatus::Queued | NodeStatus::Running | NodeStatus::Waiting
-            );
-            if is_open {
+        let frames = std::iter::once(&mut self.top).chain(self.frames.values_mut());
+        let nodes = frames.flat_map(|frame| &mut frame.nodes);
+        let undone = self.undo.iter_mut().flat_map(|undo| &mut undo.states);
+        for node in nodes.chain(undone) {
+            if node.is_open() {
                 node.deliveries += 1;
             }
         }
-        self.give_up(changes);
+        self.give_up(None, changes);
     }
 
-    fn running_nodes(&self, stopping: &Stopping) -> Result<BTreeSet<NodeIndex>, Corrupt> {
+    fn running_nodes(&self, stopping: &Stopping) -> Result<BTreeSet<Instance>, Corrupt> {
         stopping
             .running
             .iter()
@@ -259,14 +485,14 @@ impl Run {
             .collect()
     }
 
-    fn node(&self, path: &str) -> Result<NodeIndex, Corrupt> {
-        self.plan.index(path).ok_or_else(|| Corrupt {
+    fn node(&self, path: &str) -> Result<Instance, Corrupt> {
+        self.resolve(path).ok_or_else(|| Corrupt {
             record: self.records + 1,
             reason: format!("the graph has no node '{path}'"),
         })
     }
 
-    fn ended_badly(&self, path: &str) -> Result<NodeIndex, Corrupt> {
+    fn ended_badly(&self, path: &str) -> Result<Instance, Corrupt> {
         let node = self.node(path)?;
         match self.node_status(node) {
             NodeStatus::Failed | NodeStatus::Cancelled => Ok(node),
@@ -282,15 +508,34 @@ impl Run {
         Ok(())
     }
 
-    fn open_node(&self, path: &str, attempt: u32) -> Result<NodeIndex, Corrupt> {
-        let node = self.node(path)?;
+    fn open_node(&self, path: &str, attempt: u32, undo: bool) -> Result<Instance, Corrupt> {
+        let node = if undo {
+            self.undoing(path)?
+        } else {
+            self.node(path)?
+        };
         if self.is_open(node, attempt) {
             return Ok(node);
         }
         self.corrupt(&format!("attempt {attempt} of '{path}' is not open"))
     }
 
-    fn corrupt<T>(&self, reason: &str) -> Result<T, Corrupt> {
+    /// The instance that undoes a node.
+    fn undoing(&self, path: &str) -> Result<Instance, Corrupt> {
+        let node = self.node(path)?;
+        let undoing = self.undo.as_ref().and_then(|undo| undo.of(node));
+        undoing.map_or_else(|| self.corrupt(&format!("'{path}' is not undone")), Ok)
+    }
+
+    fn scope(&self, path: &str) -> Result<FrameKey, Corrupt> {
+        let key = self.resolve_scope(path);
+        key.map_or_else(
+            || self.corrupt(&format!("there is no iteration '{path}'")),
+            Ok,
+        )
+    }
+
+    pub(crate) fn corrupt<T>(&self, reason: &str) -> Result<T, Corrupt> {
         Err(Corrupt {
             record: self.records + 1,
             reason: reason.to_owned(),

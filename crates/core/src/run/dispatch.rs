@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use windlass_expr::{Reference, Template};
 
+use super::environment::BodyValue;
+use super::frame::{FrameKey, Instance};
 use super::{Held, Run};
 use crate::id::{Millis, RunId};
-use crate::plan::NodeIndex;
+use crate::plan::DEFAULT_TIMEOUT_MS;
 use crate::status::NodeStatus;
 use crate::value::ValueRef;
 
@@ -18,9 +20,9 @@ pub struct Dispatch {
     pub run: RunId,
     /// The run's workflow.
     pub workflow: Arc<str>,
-    /// The node.
-    pub node: NodeIndex,
-    /// The node instance's path.
+    /// The node instance.
+    pub node: Instance,
+    /// Its path.
     pub path: Box<str>,
     /// The attempt's number.
     pub attempt: u32,
@@ -42,6 +44,8 @@ pub struct Dispatch {
     pub keep_output: bool,
     /// Why the parameters cannot be rendered, though publishing checked them.
     pub broken: Option<String>,
+    /// Whether it undoes the node.
+    pub undo: bool,
 }
 
 /// Where a reference's value comes from.
@@ -60,6 +64,8 @@ pub enum Source {
         /// The node that failed.
         node: Box<str>,
     },
+    /// An item of a stored list.
+    Item(ValueRef, u32),
     /// The run's variables.
     Vars(Vec<(Box<str>, Held)>),
     /// A secret, which only the worker knows.
@@ -68,49 +74,77 @@ pub enum Source {
 
 impl Run {
     /// The present attempt of a node, for a worker.
-    pub fn dispatch(&self, node: NodeIndex, now: Millis) -> Dispatch {
-        let (parameters, broken) = match self.plan.parameters(node) {
+    pub fn dispatch(&self, node: Instance, now: Millis) -> Dispatch {
+        let (plan, index) = self.plan_node(node);
+        let undoes = self.undone(node).is_some();
+        let undo = plan.compensate(index).filter(|_| undoes);
+        let parameters = if undoes {
+            plan.undo_parameters(index)
+        } else {
+            plan.parameters(index)
+        };
+        let (parameters, broken) = match parameters {
             Ok(parameters) => (parameters, None),
             Err(message) => (None, Some(message)),
         };
+        let frame = self.key_of(self.undone(node).unwrap_or(node));
         let sources = parameters
             .iter()
             .flat_map(|template| template.references())
-            .map(|reference| self.source(reference, node, now))
+            .map(|reference| self.source(reference, node, frame, now))
             .collect();
+        let action = match undo {
+            Some(undo) => plan.action_name(undo.action),
+            None => plan.action_name(plan.nodes[index as usize].action),
+        };
+        let timeout_ms = match undo {
+            Some(undo) => undo.timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS),
+            None => plan.timeout_ms(index),
+        };
         Dispatch {
             run: self.id,
             workflow: Arc::clone(&self.workflow),
             node,
-            path: self.plan.id(node).into(),
+            path: self.path(node),
             attempt: self.attempt(node),
-            action: self.plan.shared_action(node),
-            timeout_ms: self.plan.timeout_ms(node),
+            action,
+            timeout_ms,
             idempotency_key: self.idempotency_key(node),
             correlation_id: Arc::clone(&self.correlation_id),
             tenant: self.queued.tenant.clone(),
             parameters,
             sources,
-            keep_output: self.plan.reads_outputs(),
+            keep_output: plan.reads_outputs(),
             broken,
+            undo: undoes,
         }
     }
 
     /// `runId/node`; with the number of the attempt a person began, where one did.
-    pub fn idempotency_key(&self, node: NodeIndex) -> String {
-        let first = self.state(node).first_attempt;
-        let path = self.plan.id(node);
-        if first > 1 {
-            format!("{}/{path}/{first}", self.id)
-        } else {
-            format!("{}/{path}", self.id)
+    pub fn idempotency_key(&self, node: Instance) -> String {
+        use std::fmt::Write as _;
+        let mut key = format!("{}/{}", self.id, self.path(node));
+        if self.undone(node).is_some() {
+            key.push_str("/compensate");
         }
+        let first = self.state(node).first_attempt;
+        if first > 1 {
+            // Writing to a string cannot fail.
+            let _ = write!(key, "/{first}");
+        }
+        key
     }
 
-    fn source(&self, reference: &Reference, node: NodeIndex, now: Millis) -> Source {
+    fn source(
+        &self,
+        reference: &Reference,
+        node: Instance,
+        frame: FrameKey,
+        now: Millis,
+    ) -> Source {
         match reference {
             Reference::Entry { table, key } if &**table == "secrets" => Source::Secret(key.clone()),
-            Reference::Entry { key, .. } => self.data_source(key),
+            Reference::Entry { key, .. } => self.data_source(frame, key),
             Reference::Value(name) => match &**name {
                 "trigger" | "$" => held_source(&self.trigger),
                 "vars" => Source::Vars(
@@ -122,20 +156,37 @@ impl Run {
                 "run" => Source::Text(self.run_value(Some(node)).to_string().into()),
                 "now" => Source::Text(format!("\"{now}\"").into()),
                 "uuid" => Source::Text(format!("\"{}\"", self.uuid(Some(node))).into()),
-                _ => Source::Undefined,
+                "output" | "parameters" => self.undone_source(name, node),
+                name => match self.body_value(frame, None, name) {
+                    Some(BodyValue::Item(value, index)) => Source::Item(value, index),
+                    Some(BodyValue::Stored(value)) => Source::Stored(value),
+                    Some(BodyValue::Number(number)) => Source::Text(number.to_string().into()),
+                    Some(BodyValue::Null) => Source::Text("null".into()),
+                    None => Source::Undefined,
+                },
             },
         }
     }
 
-    fn data_source(&self, key: &str) -> Source {
-        let Some(node) = self.plan.index(key) else {
+    /// The output or the parameters of a node that is undone.
+    fn undone_source(&self, name: &str, node: Instance) -> Source {
+        let value = match (name, self.undone(node)) {
+            ("output", Some(target)) => self.value(target),
+            (_, Some(_)) => self.undone_parameters(node),
+            (_, None) => return Source::Undefined,
+        };
+        value.map_or_else(|| Source::Text("null".into()), Source::Stored)
+    }
+
+    fn data_source(&self, frame: FrameKey, key: &str) -> Source {
+        let Some(node) = self.named(frame, key) else {
             return Source::Undefined;
         };
         match self.value(node) {
             None => Source::Undefined,
             Some(value) if self.node_status(node) == NodeStatus::Failed => Source::Error {
                 value,
-                node: key.into(),
+                node: self.id_of(node).into(),
             },
             Some(value) => Source::Stored(value),
         }

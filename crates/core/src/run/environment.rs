@@ -7,8 +7,9 @@ use serde_json::{Map, Value, json};
 use windlass_expr::Reference;
 
 use super::Run;
+use super::frame::{FrameKey, Instance};
 use crate::id::{Digest, Millis};
-use crate::plan::NodeIndex;
+use crate::plan::Structure;
 use crate::status::NodeStatus;
 use crate::value::{Stored, ValueRef};
 
@@ -83,27 +84,130 @@ impl Held {
 }
 
 /// Where an expression stands: the parts of the scope that differ from place to place.
+#[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
     pub(crate) now: Millis,
+    /// The scope whose nodes it may name first.
+    pub(crate) frame: FrameKey,
     /// The node whose edges, variables or parameters are evaluated.
-    pub(crate) node: Option<NodeIndex>,
+    pub(crate) node: Option<Instance>,
     /// The node's output, where the scope has one.
     pub(crate) output: Option<&'a Value>,
     /// The node's error, where the scope has one.
     pub(crate) error: Option<&'a Value>,
+    /// The loop whose own condition it is: `iteration` and `last` are that loop's.
+    pub(crate) cycle: Option<Instance>,
+}
+
+impl Place<'_> {
+    /// A node's own place, in the scope it stands in.
+    pub(crate) fn of(run: &Run, node: Instance, now: Millis) -> Self {
+        Self {
+            now,
+            frame: run.key_of(node),
+            node: Some(node),
+            output: None,
+            error: None,
+            cycle: None,
+        }
+    }
+
+    /// A scope's place, where no node is meant.
+    pub(crate) fn at(frame: FrameKey, now: Millis) -> Self {
+        Self {
+            now,
+            frame,
+            node: None,
+            output: None,
+            error: None,
+            cycle: None,
+        }
+    }
+}
+
+/// What a name of a body stands for.
+pub(crate) enum BodyValue {
+    /// An item of a stored list.
+    Item(ValueRef, u32),
+    Number(u32),
+    Stored(ValueRef),
+    Null,
 }
 
 impl Run {
-    /// Adds the stored values that these references need.
+    /// The instance that a name means in a scope: inner ids shadow outer ones.
+    pub(crate) fn named(&self, key: FrameKey, id: &str) -> Option<Instance> {
+        let frame = self.frame(key);
+        match frame.plan.find(frame.graph, id) {
+            Some(node) => Some(frame.instance(node)),
+            None => self.named(self.key_of(frame.owner?.node), id),
+        }
+    }
+
+    /// What `item`, `index`, `iteration`, `last` or a loop's own name for its item mean.
+    pub(crate) fn body_value(
+        &self,
+        key: FrameKey,
+        cycle: Option<Instance>,
+        name: &str,
+    ) -> Option<BodyValue> {
+        if let Some(cycle) = cycle.filter(|_| matches!(name, "iteration" | "last")) {
+            let state = self.loops.get(&cycle);
+            // Before an iteration it is the one to come, after one the one that ended.
+            let is_after = matches!(self.structure(cycle), Some(Structure::RetryUntil(_)));
+            let count = state.map_or(0, |cycle| cycle.next);
+            return Some(match (name, state) {
+                ("iteration", _) => BodyValue::Number(count - u32::from(is_after && count > 0)),
+                (_, Some(cycle)) => cycle
+                    .last_output()
+                    .map_or(BodyValue::Null, BodyValue::Stored),
+                (_, None) => BodyValue::Null,
+            });
+        }
+        let owner = self.frame(key).owner?;
+        let outer = self.key_of(owner.node);
+        let cycle = self.loops.get(&owner.node)?;
+        let (plan, index) = self.plan_node(owner.node);
+        let each = match plan.structure(index) {
+            Some(Structure::ForEach(each)) => Some(each),
+            _ => None,
+        };
+        match (name, each) {
+            ("iteration", _) | ("index", Some(_)) => Some(BodyValue::Number(owner.iteration)),
+            ("last", None) => Some(cycle.previous.map_or(BodyValue::Null, BodyValue::Stored)),
+            (name, Some(each)) if name == "item" || each.item_name.as_deref() == Some(name) => {
+                Some(BodyValue::Item(cycle.items?, owner.iteration))
+            }
+            ("index", None) => {
+                let outer = self.body_value(outer, None, name);
+                Some(outer.unwrap_or(BodyValue::Number(owner.iteration)))
+            }
+            ("last", Some(_)) => {
+                let outer = self.body_value(outer, None, name);
+                Some(outer.unwrap_or(BodyValue::Null))
+            }
+            _ => self.body_value(outer, None, name),
+        }
+    }
+
+    /// Whether a value is worth keeping at hand while its loop is open.
+    pub fn is_pinned(&self, digest: &Digest) -> bool {
+        let mut lists = self.loops.iter().filter(|(_, cycle)| cycle.running > 0);
+        lists.any(|(_, cycle)| cycle.items.is_some_and(|items| items.digest == *digest))
+    }
+
+    /// Adds the stored values that these references need at a place.
     pub(crate) fn want<'a>(
         &self,
+        key: FrameKey,
+        cycle: Option<Instance>,
         references: impl IntoIterator<Item = &'a Reference>,
         wants: &mut Vec<ValueRef>,
     ) {
         for reference in references {
             match reference {
-                Reference::Entry { table, key } if &**table == "context.data" => {
-                    wants.extend(self.plan.index(key).and_then(|node| self.value(node)));
+                Reference::Entry { table, key: id } if &**table == "context.data" => {
+                    wants.extend(self.named(key, id).and_then(|node| self.value(node)));
                 }
                 Reference::Value(name) if matches!(&**name, "trigger" | "$") => {
                     wants.extend(self.trigger.blob());
@@ -111,7 +215,11 @@ impl Run {
                 Reference::Value(name) if &**name == "vars" => {
                     wants.extend(self.vars.values().filter_map(Held::blob));
                 }
-                Reference::Entry { .. } | Reference::Value(_) => {}
+                Reference::Value(name) => match self.body_value(key, cycle, name) {
+                    Some(BodyValue::Item(value, _) | BodyValue::Stored(value)) => wants.push(value),
+                    _ => {}
+                },
+                Reference::Entry { .. } => {}
             }
         }
     }
@@ -121,7 +229,7 @@ impl Run {
         &self,
         references: &[Reference],
         place: &Place<'a>,
-        values: &Values,
+        values: &'a Values,
     ) -> Inputs<'a> {
         let slots = references
             .iter()
@@ -135,11 +243,11 @@ impl Run {
         &self,
         reference: &Reference,
         place: &Place<'a>,
-        values: &Values,
+        values: &'a Values,
     ) -> Option<Slot<'a>> {
         match reference {
             Reference::Entry { table, key } if &**table == "context.data" => {
-                self.data(self.plan.index(key)?, values)
+                self.data(self.named(place.frame, key)?, values)
             }
             Reference::Entry { .. } => None,
             Reference::Value(name) => match &**name {
@@ -150,16 +258,26 @@ impl Run {
                 "uuid" => Some(Slot::Own(Value::String(self.uuid(place.node)))),
                 "output" => place.output.map(Slot::Borrowed),
                 "error" => place.error.map(Slot::Borrowed),
-                _ => None,
+                name => match self.body_value(place.frame, place.cycle, name)? {
+                    BodyValue::Number(number) => Some(Slot::Own(number.into())),
+                    BodyValue::Null => Some(Slot::Own(Value::Null)),
+                    BodyValue::Stored(value) => {
+                        values.get(&value.digest).cloned().map(Slot::Shared)
+                    }
+                    BodyValue::Item(list, index) => {
+                        let list = values.get(&list.digest)?.value();
+                        list.get(index as usize).map(Slot::Borrowed)
+                    }
+                },
             },
         }
     }
 
     /// A node's output, or `{error, errorNode}` of a failed one.
-    fn data<'a>(&self, node: NodeIndex, values: &Values) -> Option<Slot<'a>> {
+    fn data<'a>(&self, node: Instance, values: &Values) -> Option<Slot<'a>> {
         let value = values.get(&self.value(node)?.digest)?;
         if self.node_status(node) == NodeStatus::Failed {
-            let data = json!({ "error": value.value(), "errorNode": self.plan.id(node) });
+            let data = json!({ "error": value.value(), "errorNode": self.id_of(node) });
             return Some(Slot::Own(data));
         }
         Some(Slot::Shared(value.clone()))
@@ -177,17 +295,17 @@ impl Run {
     }
 
     /// The `run` object of the scope.
-    pub(crate) fn run_value(&self, node: Option<NodeIndex>) -> Value {
+    pub(crate) fn run_value(&self, node: Option<Instance>) -> Value {
         json!({
             "id": self.id.to_string(),
             "workflowId": &*self.queued.workflow,
-            "version": self.queued.version,
+            "version": self.version,
             "attempt": node.map_or(1, |node| self.attempt(node).max(1)),
         })
     }
 
     /// A UUID that is the same for the same idempotency key, for ever.
-    pub(crate) fn uuid(&self, node: Option<NodeIndex>) -> String {
+    pub(crate) fn uuid(&self, node: Option<Instance>) -> String {
         let key = node.map_or_else(|| self.id.to_string(), |node| self.idempotency_key(node));
         let digest = Digest::of(key.as_bytes());
         let mut bytes = [0u8; 16];

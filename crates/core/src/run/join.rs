@@ -4,94 +4,172 @@
 
 use super::Run;
 use super::apply::Change;
-use crate::definition::{FailurePolicy, When};
+use super::frame::{FrameKey, Instance};
+use crate::definition::{FailurePolicy, Join, When};
 use crate::event::StopCause;
-use crate::plan::{EdgeIndex, EdgeKind, NodeIndex};
+use crate::plan::{EdgeIndex, EdgeKind};
 use crate::routing::{self, EdgeState, Joined, NodeSet, Union, Verdict};
 use crate::status::NodeStatus;
 
+/// What follows from one event, as it is worked through.
+#[derive(Default)]
+pub(crate) struct Wave {
+    /// Instances that have ended and whose edges have not been looked at.
+    pub(crate) ended: Vec<Instance>,
+}
+
 impl Run {
     /// Ends a node and follows what comes of it.
-    pub(crate) fn end(&mut self, node: NodeIndex, status: NodeStatus, changes: &mut Vec<Change>) {
-        let mut ended = Vec::new();
-        self.mark_ended(node, status, &mut ended, changes);
-        self.cascade(ended, changes);
+    pub(crate) fn end(&mut self, node: Instance, status: NodeStatus, changes: &mut Vec<Change>) {
+        let mut wave = Wave::default();
+        self.mark_ended(node, status, &mut wave, changes);
+        self.cascade(wave, changes);
     }
 
-    /// Routes every node that ended, and every node that ends because of it.
-    pub(crate) fn cascade(&mut self, mut ended: Vec<NodeIndex>, changes: &mut Vec<Change>) {
-        while let Some(node) = ended.pop() {
-            self.route(node, &mut ended, changes);
+    /// Routes every node that ended, and every node that ends because of it; iterations
+    /// in which nothing is left end too.
+    pub(crate) fn cascade(&mut self, mut wave: Wave, changes: &mut Vec<Change>) {
+        loop {
+            while let Some(node) = wave.ended.pop() {
+                self.route(node, &mut wave, changes);
+            }
+            // Joins that do not wait for all decide once every edge has that can.
+            let is_decided = |node: &&Instance| self.frame_of(**node).routing == 0;
+            if let Some(&node) = self.to_join.iter().find(is_decided) {
+                self.to_join.remove(&node);
+                self.join_some(node, &mut wave, changes);
+                continue;
+            }
+            let Some(frame) = self.quiet.pop_first() else {
+                break;
+            };
+            self.iteration_quiet(frame, &mut wave, changes);
         }
     }
 
     /// Sets a final status without routing.
     pub(crate) fn mark_ended(
         &mut self,
-        node: NodeIndex,
+        node: Instance,
         status: NodeStatus,
-        ended: &mut Vec<NodeIndex>,
+        wave: &mut Wave,
         changes: &mut Vec<Change>,
     ) {
-        let waited = matches!(
-            self.node_status(node),
-            NodeStatus::Queued | NodeStatus::Waiting
-        );
-        let state = &mut self.nodes[node as usize];
-        let never_begun = waited && !state.stopping && state.deliveries == 0;
+        let waited = match self.node_status(node) {
+            NodeStatus::Queued => true,
+            NodeStatus::Waiting => self.is_between_attempts(node),
+            _ => false,
+        };
+        self.close_structure(node, status, wave, changes);
+        let state = self.state_mut(node);
+        let attempt = state.attempt;
+        // A worker may have had what a join let go.
+        let never_begun = waited && !state.stopping && !state.let_go && state.deliveries == 0;
         if status == NodeStatus::Cancelled && never_begun {
             // Nobody began the open attempt, so its number is not used up.
             state.attempt -= 1;
         }
+        state.stopping = false;
         self.set_status(node, status);
         self.due.remove(&node);
-        self.nodes[node as usize].stopping = false;
         if status == NodeStatus::Failed {
-            self.failed.insert(node);
+            let key = self.key_of(node);
+            self.frame_mut(key).failed.insert(node);
         }
-        ended.push(node);
-        changes.push(Change::Ended(node, status));
-        if self.levels.is_some() {
-            let level = self.plan.level(node);
-            let released = self.levels.as_mut().map(|levels| levels.ended(level));
-            for node in released.into_iter().flatten() {
-                if self.node_status(node) == NodeStatus::Pending {
-                    self.make_ready(node, changes);
-                }
+        self.note_completed(node, status);
+        wave.ended.push(node);
+        changes.push(Change::Ended(node, attempt, status));
+        self.level_ended(node, changes);
+    }
+
+    fn level_ended(&mut self, node: Instance, changes: &mut Vec<Change>) {
+        let frame = self.frame_of(node);
+        if frame.levels.is_none() {
+            return;
+        }
+        let (key, level) = (frame.base, frame.plan.level(frame.node(node)));
+        let levels = self.frame_mut(key).levels.as_mut();
+        let released = levels.map(|levels| levels.ended(level));
+        for node in released.into_iter().flatten() {
+            if self.node_status(node) == NodeStatus::Pending {
+                self.make_ready(node, changes);
             }
         }
     }
 
     /// Resolves a node's outgoing edges as far as nothing must be evaluated.
-    fn route(&mut self, node: NodeIndex, ended: &mut Vec<NodeIndex>, changes: &mut Vec<Change>) {
-        let plan = self.plan.clone();
+    fn route(&mut self, node: Instance, wave: &mut Wave, changes: &mut Vec<Change>) {
+        let frame = self.frame_of(node);
+        let (key, plan) = (frame.base, frame.plan.clone());
+        let outgoing = plan.outgoing(frame.node(node));
         let mut must_ask = false;
-        for index in plan.outgoing(node) {
+        for index in outgoing {
             let edge = plan.edge(index);
-            if self.edge_state(index) != EdgeState::Unresolved || edge.kind == EdgeKind::OnFailure {
+            if self.frame(key).edge(index) != EdgeState::Unresolved
+                || edge.kind == EdgeKind::OnFailure
+            {
                 continue;
             }
             match self.verdict(node, index) {
-                Verdict::NotTaken => self.resolve(index, EdgeState::NotTaken, ended, changes),
-                Verdict::Lost => self.resolve(index, EdgeState::Lost, ended, changes),
+                Verdict::NotTaken => {
+                    self.resolve_edge(key, index, EdgeState::NotTaken, wave, changes);
+                }
+                Verdict::Lost => self.resolve_edge(key, index, EdgeState::Lost, wave, changes),
                 Verdict::IfConditionHolds if edge.needs_evaluation() => must_ask = true,
-                Verdict::IfConditionHolds => self.resolve(index, EdgeState::Taken, ended, changes),
+                Verdict::IfConditionHolds => {
+                    self.resolve_edge(key, index, EdgeState::Taken, wave, changes);
+                }
             }
         }
-        if must_ask {
-            self.to_route.push_back(node);
-        } else {
-            self.finish_routing(node, ended, changes);
+        if !must_ask {
+            self.finish_routing(node, wave, changes);
+            return;
+        }
+        self.to_route.push_back(node);
+        self.frame_mut(key).routing += 1;
+        if let Some(taken) = self.reuse.routes(&self.path_if_reusing(node)) {
+            self.ask_no_more(node);
+            self.routed_in(node, &taken, wave, changes);
         }
     }
 
     /// Resolves the edges that were evaluated, and what hangs on them.
-    pub(crate) fn routed(&mut self, node: NodeIndex, taken: &[u32], changes: &mut Vec<Change>) {
-        let plan = self.plan.clone();
-        let mut ended = Vec::new();
-        self.to_route.retain(|&waiting| waiting != node);
-        for (ordinal, index) in plan.outgoing(node).enumerate() {
-            let asked = self.edge_state(index) == EdgeState::Unresolved
+    pub(crate) fn routed(&mut self, node: Instance, taken: &[u32], changes: &mut Vec<Change>) {
+        let mut wave = Wave::default();
+        self.ask_no_more(node);
+        self.routed_in(node, taken, &mut wave, changes);
+        // The node's own frame may have waited for nothing but this.
+        let key = self.key_of(node);
+        if self.frame(key).owner.is_some() && self.frame(key).open() == 0 {
+            self.quiet.insert(key);
+        }
+        self.cascade(wave, changes);
+    }
+
+    /// The node's edges need not be asked any more.
+    pub(crate) fn ask_no_more(&mut self, node: Instance) {
+        let before = self.to_route.len();
+        if self.to_route.front() == Some(&node) {
+            self.to_route.pop_front();
+        } else {
+            self.to_route.retain(|&waiting| waiting != node);
+        }
+        let asked = (before - self.to_route.len()) as u32;
+        let key = self.key_of(node);
+        self.frame_mut(key).routing -= asked;
+    }
+
+    fn routed_in(
+        &mut self,
+        node: Instance,
+        taken: &[u32],
+        wave: &mut Wave,
+        changes: &mut Vec<Change>,
+    ) {
+        let frame = self.frame_of(node);
+        let (key, plan) = (frame.base, frame.plan.clone());
+        for (ordinal, index) in plan.outgoing(frame.node(node)).enumerate() {
+            let asked = self.frame(key).edge(index) == EdgeState::Unresolved
                 && plan.edge(index).kind != EdgeKind::OnFailure;
             if asked {
                 let is_taken = taken.contains(&(ordinal as u32));
@@ -100,28 +178,25 @@ impl Run {
                 } else {
                     EdgeState::NotTaken
                 };
-                self.resolve(index, state, &mut ended, changes);
+                self.resolve_edge(key, index, state, wave, changes);
             }
         }
-        self.finish_routing(node, &mut ended, changes);
-        self.cascade(ended, changes);
+        self.finish_routing(node, wave, changes);
     }
 
     /// The implicit failure edge, and whether a failure calls for the fail-fast stop:
     /// both are known only when the explicit edges have resolved.
-    fn finish_routing(
-        &mut self,
-        node: NodeIndex,
-        ended: &mut Vec<NodeIndex>,
-        changes: &mut Vec<Change>,
-    ) {
-        let plan = self.plan.clone();
-        let mut failure_taken = plan.outgoing(node).any(|index| {
-            plan.edge(index).when == When::Failure && self.edge_state(index) == EdgeState::Taken
+    fn finish_routing(&mut self, node: Instance, wave: &mut Wave, changes: &mut Vec<Change>) {
+        let frame = self.frame_of(node);
+        let (key, plan) = (frame.base, frame.plan.clone());
+        let outgoing = plan.outgoing(frame.node(node));
+        let mut failure_taken = outgoing.clone().any(|index| {
+            plan.edge(index).when == When::Failure
+                && self.frame(key).edge(index) == EdgeState::Taken
         });
-        for index in plan.outgoing(node) {
+        for index in outgoing {
             if plan.edge(index).kind != EdgeKind::OnFailure
-                || self.edge_state(index) != EdgeState::Unresolved
+                || self.frame(key).edge(index) != EdgeState::Unresolved
             {
                 continue;
             }
@@ -131,29 +206,31 @@ impl Run {
                 Verdict::Lost => EdgeState::Lost,
             };
             failure_taken |= state == EdgeState::Taken;
-            self.resolve(index, state, ended, changes);
+            self.resolve_edge(key, index, state, wave, changes);
         }
         if self.node_status(node) == NodeStatus::Failed
             && plan.failure_policy() == FailurePolicy::FailFast
             && !failure_taken
-            && self.stop.is_none()
+            && self.frame(key).stop.is_none()
         {
-            self.stop_wanted = true;
+            self.to_stop.insert(key);
         }
     }
 
     /// The table of §2, and one rule of stopping: the failure routes of nodes that fail
     /// during the grace do not start. Edges into nodes that were let go resolve like all
     /// others: a reattempt of those nodes goes by what their parents came to.
-    fn verdict(&self, node: NodeIndex, index: EdgeIndex) -> Verdict {
-        let edge = self.plan.edge(index);
-        let verdict = routing::verdict(self.node_status(node), edge.when);
+    fn verdict(&self, node: Instance, index: EdgeIndex) -> Verdict {
+        let frame = self.frame_of(node);
+        let edge = frame.plan.edge(index);
+        let state = frame.state(node);
+        let verdict = routing::verdict(state.status, edge.when);
         if verdict != Verdict::IfConditionHolds {
             return verdict;
         }
-        let fails_in_grace = edge.when == When::Failure
-            && self.stop_cause() == Some(StopCause::FailFast)
-            && !self.state(node).exempt;
+        let cause = frame.stop.as_ref().map(|stop| stop.cause);
+        let fails_in_grace =
+            edge.when == When::Failure && cause == Some(StopCause::FailFast) && !state.exempt;
         if fails_in_grace {
             Verdict::Lost
         } else {
@@ -161,69 +238,86 @@ impl Run {
         }
     }
 
-    fn resolve(
+    fn resolve_edge(
         &mut self,
+        key: FrameKey,
         index: EdgeIndex,
         state: EdgeState,
-        ended: &mut Vec<NodeIndex>,
+        wave: &mut Wave,
         changes: &mut Vec<Change>,
     ) {
-        self.edges[index as usize] = state;
-        let target = self.plan.edge(index).target;
-        let unresolved = &mut self.nodes[target as usize].unresolved;
-        *unresolved -= 1;
-        if *unresolved == 0 && self.node_status(target) == NodeStatus::Pending {
-            self.join(target, ended, changes);
+        let frame = self.frame_mut(key);
+        frame.set_edge(index, state);
+        let target_node = frame.plan.edge(index).target;
+        let join = frame.plan.join(target_node);
+        let target = frame.instance(target_node);
+        let target_state = frame.state_mut(target);
+        target_state.unresolved -= 1;
+        if target_state.status != NodeStatus::Pending {
+            return;
         }
+        if join == Join::All {
+            if target_state.unresolved == 0 {
+                self.join(target, wave, changes);
+            }
+            return;
+        }
+        if state == EdgeState::Taken {
+            *self.taken.entry(target).or_default() += 1;
+        }
+        self.to_join.insert(target);
     }
 
     /// All incoming edges have resolved: skipped, blocked or ready (§3).
-    pub(crate) fn join(
-        &mut self,
-        node: NodeIndex,
-        ended: &mut Vec<NodeIndex>,
-        changes: &mut Vec<Change>,
-    ) {
-        let incoming = self.plan.incoming(node).iter().copied();
-        let (any_taken, lost, recovered) = self.gather(incoming);
+    pub(crate) fn join(&mut self, node: Instance, wave: &mut Wave, changes: &mut Vec<Change>) {
+        let (any_taken, lost, recovered) = self.gather_all(node);
         match routing::join(any_taken, lost, recovered) {
-            Joined::Skipped => self.mark_ended(node, NodeStatus::Skipped, ended, changes),
+            Joined::Skipped => self.mark_ended(node, NodeStatus::Skipped, wave, changes),
             Joined::Blocked(by) => {
                 self.blocked_by.insert(node, by);
-                self.mark_ended(node, NodeStatus::Blocked, ended, changes);
+                self.mark_ended(node, NodeStatus::Blocked, wave, changes);
             }
             Joined::Ready(set) => {
                 if let Some(set) = set {
                     self.recovered.insert(node, set);
                 }
-                self.make_ready(node, changes);
+                self.make_ready_in(node, wave, changes);
             }
         }
+    }
+
+    pub(crate) fn gather_all(&self, node: Instance) -> (bool, NodeSet, NodeSet) {
+        let frame = self.frame_of(node);
+        let incoming = frame.plan.incoming(frame.node(node)).iter().copied();
+        self.gather(frame.base, incoming)
     }
 
     /// What these edges bring: whether one is taken, what is lost, what is recovered.
     pub(crate) fn gather(
         &self,
+        key: FrameKey,
         edges: impl Iterator<Item = EdgeIndex>,
     ) -> (bool, NodeSet, NodeSet) {
+        let frame = self.frame(key);
         let (mut any_taken, mut lost, mut recovered) = (false, Union::default(), Union::default());
         for index in edges {
-            let edge = self.plan.edge(index);
-            let parent = self.node_status(edge.source);
-            match self.edge_state(index) {
+            let edge = frame.plan.edge(index);
+            let source = frame.instance(edge.source);
+            let parent = frame.state(source).status;
+            match frame.edge(index) {
                 EdgeState::Taken => {
                     any_taken = true;
                     if parent == NodeStatus::Failed && edge.when == When::Failure {
-                        recovered.add_one(edge.source);
+                        recovered.add_one(source);
                     }
                     if parent != NodeStatus::Blocked {
-                        recovered.add(&self.recovered_set(edge.source));
+                        recovered.add(&self.recovered_set(source));
                     }
                 }
                 EdgeState::Lost if parent == NodeStatus::Blocked => {
-                    lost.add(&self.blocked_set(edge.source));
+                    lost.add(&self.blocked_set(source));
                 }
-                EdgeState::Lost => lost.add_one(edge.source),
+                EdgeState::Lost => lost.add_one(source),
                 EdgeState::NotTaken | EdgeState::Unresolved => {}
             }
         }
@@ -231,20 +325,39 @@ impl Run {
     }
 
     /// Opens a node's next attempt, or holds it until its level begins.
-    pub(crate) fn make_ready(&mut self, node: NodeIndex, changes: &mut Vec<Change>) {
-        let level = self.plan.level(node);
-        if self
-            .levels
-            .as_mut()
-            .is_some_and(|levels| !levels.admit(node, level))
-        {
+    pub(crate) fn make_ready(&mut self, node: Instance, changes: &mut Vec<Change>) {
+        let mut wave = Wave::default();
+        self.make_ready_in(node, &mut wave, changes);
+        if !wave.ended.is_empty() {
+            self.cascade(wave, changes);
+        }
+    }
+
+    pub(crate) fn make_ready_in(
+        &mut self,
+        node: Instance,
+        wave: &mut Wave,
+        changes: &mut Vec<Change>,
+    ) {
+        let frame = self.frame_of(node);
+        let (key, level) = (frame.base, frame.plan.level(frame.node(node)));
+        let levels = self.frame_mut(key).levels.as_mut();
+        if levels.is_some_and(|levels| !levels.admit(node, level)) {
             return;
         }
-        let state = &mut self.nodes[node as usize];
-        state.attempt += 1;
+        if self.take_reused(node, wave, changes) {
+            return;
+        }
+        let base = self.attempt_base(key);
+        let state = self.state_mut(node);
+        state.attempt = state.attempt.max(base) + 1;
         state.first_attempt = state.attempt;
         state.deliveries = 0;
+        let attempt = state.attempt;
         self.set_status(node, NodeStatus::Queued);
-        changes.push(Change::Ready(node));
+        if self.structure(node).is_some() {
+            self.to_open.insert(node);
+        }
+        changes.push(Change::Ready(node, attempt));
     }
 }

@@ -2,22 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use crate::plan::{NodeIndex, Plan};
+use serde::{Deserialize, Serialize};
+
+use super::frame::Instance;
+use crate::plan::{GraphIndex, Plan};
 
 /// Which level is open, and what waits for the next.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Levels {
     open: u32,
     /// How many nodes of each level have not ended.
     remaining: Vec<u32>,
     /// Nodes that are ready before their level is.
-    held: BTreeMap<u32, Vec<NodeIndex>>,
+    held: BTreeMap<u32, Vec<Instance>>,
 }
 
 impl Levels {
-    pub(crate) fn new(plan: &Plan) -> Self {
+    pub(crate) fn new(plan: &Plan, graph: GraphIndex) -> Self {
         let mut remaining = Vec::new();
-        for node in 0..plan.len() as NodeIndex {
+        for node in plan.graph(graph).nodes() {
             let level = plan.level(node) as usize;
             if remaining.len() <= level {
                 remaining.resize(level + 1, 0);
@@ -32,7 +35,7 @@ impl Levels {
     }
 
     /// Whether a node of this level may start; if not, it is held.
-    pub(crate) fn admit(&mut self, node: NodeIndex, level: u32) -> bool {
+    pub(crate) fn admit(&mut self, node: Instance, level: u32) -> bool {
         if level <= self.open {
             return true;
         }
@@ -41,7 +44,7 @@ impl Levels {
     }
 
     /// A node of this level ended; returns the nodes that may start now.
-    pub(crate) fn ended(&mut self, level: u32) -> Vec<NodeIndex> {
+    pub(crate) fn ended(&mut self, level: u32) -> Vec<Instance> {
         self.remaining[level as usize] -= 1;
         let mut released = Vec::new();
         while self.remaining.get(self.open as usize) == Some(&0) {
@@ -58,7 +61,7 @@ impl Levels {
     }
 
     /// Forgets held nodes that are let go, or whose join is asked again.
-    pub(crate) fn forget_held(&mut self, forget: impl Fn(NodeIndex) -> bool) {
+    pub(crate) fn forget_held(&mut self, forget: impl Fn(Instance) -> bool) {
         for nodes in self.held.values_mut() {
             nodes.retain(|&node| !forget(node));
         }

@@ -6,18 +6,30 @@
 
 mod ancestry;
 mod apply;
+mod child;
+mod cycle;
 pub mod decide;
 mod dispatch;
 mod environment;
+mod frame;
+mod hand;
+mod heal;
 mod join;
+mod let_go;
 mod levels;
 mod reattempt;
 mod retry;
+mod reuse;
+mod signal;
 mod stop;
+mod undo;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
+use crate::definition::Join;
 use crate::event::{Finished, Hand, Queued, StopCause};
 use crate::id::{Digest, Millis, RunId};
 use crate::plan::{NodeIndex, Plan};
@@ -26,10 +38,17 @@ use crate::status::{NodeStatus, RunStatus};
 use crate::value::ValueRef;
 
 pub use apply::{Change, Corrupt};
+use child::Child;
+pub use child::{ChildEnd, ChildStart};
+pub use cycle::{Iteration, Loop};
 pub use decide::{Decision, Facts, Failure, Input, Outcome, Refusal, Report, Todo, decide, wants};
 pub use dispatch::{Dispatch, Source};
 pub use environment::{Held, Loaded, Values};
-use levels::Levels;
+pub use frame::{FrameKey, Instance};
+pub use undo::{Undo, Undone};
+
+use frame::{Frame, TOP};
+use reuse::Reuse;
 
 /// A run's state.
 #[derive(Clone, Debug)]
@@ -37,6 +56,16 @@ pub struct Run {
     id: RunId,
     plan: Arc<Plan>,
     queued: Arc<Queued>,
+    /// The workflow's version whose graph it runs on now.
+    version: u32,
+    /// Digest of the definition whose graph it runs on now.
+    definition: Digest,
+    /// Whether its graph belongs to it alone and follows no version.
+    frozen: bool,
+    /// Whether it follows newer versions, as its starting definition says.
+    heals: bool,
+    /// A graph that the next event may name.
+    staged: Option<(Digest, Arc<Plan>)>,
     /// Shared with every dispatch.
     workflow: Arc<str>,
     correlation_id: Arc<str>,
@@ -48,58 +77,69 @@ pub struct Run {
     clock_from: Option<Millis>,
     /// How many records have been folded in.
     records: u64,
-    nodes: Vec<NodeState>,
-    edges: Vec<EdgeState>,
-    /// Nodes by status: what `counts` shows, and how the end is noticed.
-    counts: [u32; 9],
+    top: Frame,
+    /// The iterations that are open, or kept for what may still be asked of them.
+    frames: BTreeMap<FrameKey, Frame>,
+    loops: BTreeMap<Instance, Loop>,
+    /// What nodes were that had begun when the graph changed under them.
+    shapes: BTreeMap<Instance, (Arc<Plan>, NodeIndex)>,
+    next_instance: Instance,
+    /// Instances with a worker, or that would be if one were free.
+    active: u32,
     trigger: Held,
     vars: BTreeMap<Box<str>, Held>,
     /// Blocked nodes: the failures in the way.
-    blocked_by: BTreeMap<NodeIndex, Arc<[NodeIndex]>>,
+    blocked_by: BTreeMap<Instance, Arc<[Instance]>>,
     /// Failures that a node has recovered by running.
-    recovered: BTreeMap<NodeIndex, Arc<[NodeIndex]>>,
-    /// Nodes between attempts: when the next is due.
-    due: BTreeMap<NodeIndex, Millis>,
-    failed: BTreeSet<NodeIndex>,
+    recovered: BTreeMap<Instance, Arc<[Instance]>>,
+    /// Edges taken so far into joins that do not wait for all.
+    taken: BTreeMap<Instance, u32>,
+    /// Nodes between attempts, delays, waits and backoffs: when they are due.
+    due: BTreeMap<Instance, Millis>,
+    /// Child runs that have not ended, by the node that started them.
+    children: BTreeMap<Instance, Child>,
+    /// Child runs that ended well and are undone with this run.
+    transactional: BTreeMap<Instance, RunId>,
+    /// Signals that came before anybody waited for them.
+    signals: BTreeMap<Box<str>, VecDeque<ValueRef>>,
+    /// Who waits for a signal, first come first.
+    waiters: BTreeMap<Box<str>, VecDeque<Instance>>,
+    /// When open loops, waits and child runs began.
+    since: BTreeMap<Instance, Millis>,
     /// Nodes that have ended and whose conditional edges must be asked.
-    to_route: VecDeque<NodeIndex>,
-    /// A failure wants the fail-fast stop.
-    stop_wanted: bool,
-    stop: Option<Stop>,
-    levels: Option<Levels>,
+    to_route: VecDeque<Instance>,
+    /// Joins that do not wait for all and some edge of which has resolved; empty as soon
+    /// as no edge must be asked.
+    to_join: BTreeSet<Instance>,
+    /// Scopes in which a failure wants the fail-fast stop.
+    to_stop: BTreeSet<FrameKey>,
+    /// Loops, waits and child runs that are ready to begin.
+    to_open: BTreeSet<Instance>,
+    /// Iterations that have ended and whose output must be evaluated.
+    to_settle: BTreeSet<FrameKey>,
+    /// Loops that must be asked whether they go round again.
+    to_advance: BTreeSet<Instance>,
+    /// Frames in which nothing is open any more; empty between events.
+    quiet: BTreeSet<FrameKey>,
+    /// Frames that nobody needs after the present event.
+    garbage: Vec<FrameKey>,
+    /// Ended nodes that say how they are undone, in the order of their ends.
+    completed: Vec<Undone>,
+    undo: Option<Undo>,
+    reuse: Reuse,
     /// Bytes of all outputs together, which have a limit.
     output_bytes: u64,
     finished: Option<Arc<Finished>>,
 }
 
-/// A node's state.
-#[derive(Clone, Debug)]
-pub(crate) struct NodeState {
-    pub(crate) status: NodeStatus,
-    /// It is told to stop, and what comes within the grace is recorded.
-    pub(crate) stopping: bool,
-    /// It goes on although the run stops: something led here whatever happened before.
-    pub(crate) exempt: bool,
-    /// The last attempt begun or due; 0 before the first.
-    pub(crate) attempt: u32,
-    /// The attempt with which the present retry budget began.
-    pub(crate) first_attempt: u32,
-    /// How often another process took the run over while the attempt was open. The one
-    /// before may have handed it out, and its number with its idempotency key, unrecorded.
-    pub(crate) deliveries: u32,
-    /// Incoming edges that have not resolved.
-    pub(crate) unresolved: u32,
-    /// Its output, or its error if it failed.
-    pub(crate) value: Option<ValueRef>,
-    pub(crate) ancestry: Option<Digest>,
-}
-
-/// Why and until when a run stops.
-#[derive(Clone, Debug)]
+/// Why and until when a scope stops.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stop {
     pub(crate) cause: StopCause,
     pub(crate) deadline: Millis,
     pub(crate) hand: Hand,
+    /// Whether what succeeded is undone, whatever the definition says.
+    pub(crate) compensate: bool,
 }
 
 impl Run {
@@ -148,64 +188,104 @@ impl Run {
         self.finished.as_deref()
     }
 
+    /// The workflow's version whose graph it runs on now.
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// Digest of the definition whose graph it runs on now.
+    pub fn definition(&self) -> Digest {
+        self.definition
+    }
+
+    /// Whether its graph belongs to it alone and follows no version.
+    pub fn is_frozen(&self) -> bool {
+        self.frozen
+    }
+
     /// A node's status.
-    pub fn node_status(&self, node: NodeIndex) -> NodeStatus {
-        self.nodes[node as usize].status
+    pub fn node_status(&self, node: Instance) -> NodeStatus {
+        self.state(node).status
+    }
+
+    /// A node's status, or none if the run has no such instance now.
+    pub fn find_status(&self, node: Instance) -> Option<NodeStatus> {
+        Some(self.find_state(node)?.status)
     }
 
     /// The number of a node's last attempt; 0 before the first.
-    pub fn attempt(&self, node: NodeIndex) -> u32 {
-        self.nodes[node as usize].attempt
+    pub fn attempt(&self, node: Instance) -> u32 {
+        self.state(node).attempt
     }
 
     /// How many attempts of a node have begun: one that waits for its time has not.
-    pub fn attempts(&self, node: NodeIndex) -> u32 {
-        let state = &self.nodes[node as usize];
-        let waits = matches!(state.status, NodeStatus::Waiting | NodeStatus::Queued);
+    pub fn attempts(&self, node: Instance) -> u32 {
+        let state = self.state(node);
+        let waits = match state.status {
+            NodeStatus::Queued => true,
+            NodeStatus::Waiting => self.is_between_attempts(node),
+            _ => false,
+        };
         state.attempt - u32::from(waits)
     }
 
+    /// Whether a node waits for its next attempt, and not for something else.
+    pub fn is_between_attempts(&self, node: Instance) -> bool {
+        self.node_status(node) == NodeStatus::Waiting
+            && (self.structure(node).is_none() || self.is_retried_child(node))
+    }
+
     /// Where a node's output or error is kept.
-    pub fn value(&self, node: NodeIndex) -> Option<ValueRef> {
-        self.nodes[node as usize].value
+    pub fn value(&self, node: Instance) -> Option<ValueRef> {
+        self.state(node).value
     }
 
     /// A node's ancestry.
-    pub fn ancestry(&self, node: NodeIndex) -> Option<Digest> {
-        self.nodes[node as usize].ancestry
+    pub fn ancestry(&self, node: Instance) -> Option<Digest> {
+        self.state(node).ancestry
+    }
+
+    /// Whether a node's result is that of the run that this one was forked from.
+    pub fn is_reused(&self, node: Instance) -> bool {
+        self.state(node).reused
+    }
+
+    /// Whether a node's result was given by hand.
+    pub fn is_by_hand(&self, node: Instance) -> bool {
+        self.state(node).by_hand
     }
 
     /// The failures that block a node.
-    pub fn blocked_by(&self, node: NodeIndex) -> &[NodeIndex] {
+    pub fn blocked_by(&self, node: Instance) -> &[Instance] {
         self.blocked_by
             .get(&node)
             .map(|set| &**set)
             .unwrap_or_default()
     }
 
-    /// When a waiting node's next attempt is due.
-    pub fn due(&self, node: NodeIndex) -> Option<Millis> {
+    /// When a waiting node is due: its next attempt, its delay's end, its wait's end.
+    pub fn due(&self, node: Instance) -> Option<Millis> {
         self.due.get(&node).copied()
     }
 
-    /// All nodes between attempts, with their times.
-    pub fn due_nodes(&self) -> impl Iterator<Item = (NodeIndex, Millis)> + '_ {
+    /// All nodes that are due at some time, with their times.
+    pub fn due_nodes(&self) -> impl Iterator<Item = (Instance, Millis)> + '_ {
         self.due.iter().map(|(&node, &due)| (node, due))
     }
 
-    /// How an edge stands.
+    /// How an edge of the top level stands.
     pub fn edge_state(&self, edge: u32) -> EdgeState {
-        self.edges[edge as usize]
+        self.top.edge(edge)
     }
 
-    /// How many nodes are in a status.
+    /// How many nodes of the top level are in a status.
     pub fn count(&self, status: NodeStatus) -> u32 {
-        self.counts[status as usize]
+        self.top.counts[status as usize]
     }
 
-    /// Failed nodes, in definition order.
-    pub fn failed(&self) -> impl Iterator<Item = NodeIndex> + '_ {
-        self.failed.iter().copied()
+    /// Failed nodes of the top level, in definition order.
+    pub fn failed(&self) -> impl Iterator<Item = Instance> + '_ {
+        self.top.failed.iter().copied()
     }
 
     /// The run's variables.
@@ -220,81 +300,172 @@ impl Run {
 
     /// Why the run stops before its end, if it does.
     pub fn stop_cause(&self) -> Option<StopCause> {
-        self.stop.as_ref().map(|stop| stop.cause)
+        self.top.stop.as_ref().map(|stop| stop.cause)
     }
 
-    /// When the grace of a stop ends.
+    /// When the next grace of a stop ends: the run's, or an iteration's.
     pub fn grace_deadline(&self) -> Option<Millis> {
-        self.stop.as_ref().map(|stop| stop.deadline)
+        let frames = std::iter::once(&self.top).chain(self.frames.values());
+        let waits = frames.filter(|frame| frame.nodes.iter().any(|node| node.stopping));
+        let deadlines = waits.filter_map(|frame| frame.stop.as_ref());
+        let own = self.top.stop.as_ref().map(|stop| stop.deadline);
+        deadlines.map(|stop| stop.deadline).min().or(own)
     }
 
     /// Who asked for the stop, and why.
     pub fn stop_hand(&self) -> Option<&Hand> {
-        self.stop.as_ref().map(|stop| &stop.hand)
+        self.top.stop.as_ref().map(|stop| &stop.hand)
     }
 
     /// When the run's own time is over. A run that had ended and is reattempted has it
-    /// anew: otherwise one that had timed out could never be tried again.
+    /// anew: otherwise one that had timed out could never be tried again. What is undone
+    /// has all the time it needs.
     pub fn timeout_at(&self) -> Option<Millis> {
+        if self.undo.is_some() {
+            return None;
+        }
         Some(self.clock_from?.plus(self.plan.run_timeout_ms()?))
     }
 
     /// Whether the attempt is the node's open one.
-    pub fn is_open(&self, node: NodeIndex, attempt: u32) -> bool {
-        let state = &self.nodes[node as usize];
-        state.attempt == attempt
-            && matches!(
-                state.status,
-                NodeStatus::Queued | NodeStatus::Running | NodeStatus::Waiting
-            )
+    pub fn is_open(&self, node: Instance, attempt: u32) -> bool {
+        self.find_state(node)
+            .is_some_and(|state| state.attempt == attempt && state.is_open())
     }
 
-    /// Nodes that are ready, running or waiting.
+    /// Nodes of the top level that are ready, running or waiting.
     pub fn open(&self) -> u32 {
-        self.count(NodeStatus::Queued)
-            + self.count(NodeStatus::Running)
-            + self.count(NodeStatus::Waiting)
+        self.top.open()
+    }
+
+    /// Whether nothing is with a worker or ready for one: the run waits for a time, a
+    /// signal or a child, and may be put to sleep.
+    pub fn is_asleep(&self) -> bool {
+        self.active == 0 && !self.status.is_final() && self.todo().is_none()
+    }
+
+    /// When a sleeping run wants to be woken.
+    pub fn wake_at(&self) -> Option<Millis> {
+        let due = self.due.values().min().copied();
+        let due = due.filter(|_| self.status == RunStatus::Running);
+        let grace = self.grace_deadline();
+        [due, self.timeout_at(), grace].into_iter().flatten().min()
     }
 
     /// A failed node's failure is handled when one of its failure edges was taken and
     /// that edge's target did not end Blocked or Cancelled (semantics §4).
-    pub fn is_handled(&self, node: NodeIndex) -> bool {
-        self.plan.outgoing(node).any(|edge| {
-            let target = self.node_status(self.plan.edge(edge).target);
-            self.plan.edge(edge).when == crate::definition::When::Failure
-                && self.edge_state(edge) == EdgeState::Taken
+    pub fn is_handled(&self, node: Instance) -> bool {
+        let frame = self.frame_of(node);
+        let plan = &frame.plan;
+        plan.outgoing(frame.node(node)).any(|edge| {
+            let target = frame.state(frame.instance(plan.edge(edge).target)).status;
+            plan.edge(edge).when == crate::definition::When::Failure
+                && frame.edge(edge) == EdgeState::Taken
                 && !matches!(target, NodeStatus::Blocked | NodeStatus::Cancelled)
         })
     }
 
     /// What must still be decided before anything else is.
     pub fn todo(&self) -> Option<Todo> {
+        let begun = matches!(self.status, RunStatus::Running | RunStatus::Paused);
         if let Some(&node) = self.to_route.front() {
             return Some(Todo::Route(node));
         }
-        if self.stop_wanted {
-            return Some(Todo::Stop);
+        if let Some(&frame) = self.to_stop.first() {
+            return Some(Todo::Stop(frame));
         }
-        let begun = matches!(self.status, RunStatus::Running | RunStatus::Paused);
-        (begun && self.open() == 0).then_some(Todo::Settle)
+        if let Some(&frame) = self.to_settle.first() {
+            return Some(Todo::SettleBody(frame));
+        }
+        if let Some(&node) = self.to_advance.first() {
+            return Some(Todo::Advance(node));
+        }
+        // Pausing lets nothing begin; a wait that has begun goes on.
+        if let Some(&node) = self.to_open.first()
+            && self.status == RunStatus::Running
+        {
+            return Some(Todo::Open(node));
+        }
+        let undoing = self.undo.as_ref().is_some_and(Undo::is_open);
+        (begun && self.open() == 0 && !undoing).then_some(Todo::Settle)
     }
 
-    pub(crate) fn state(&self, node: NodeIndex) -> &NodeState {
-        &self.nodes[node as usize]
+    /// The run's loops: what people see of their iterations.
+    pub fn cycle(&self, node: Instance) -> Option<&Loop> {
+        self.loops.get(&node)
     }
 
-    pub(crate) fn blocked_set(&self, node: NodeIndex) -> NodeSet {
+    /// Whether a node is no call of an action, and no undoing of one.
+    pub fn is_structural(&self, node: Instance) -> bool {
+        self.find_state(node).is_some() && self.structure(node).is_some()
+    }
+
+    /// The action that a node calls, if it is a call.
+    pub fn action_of(&self, node: Instance) -> Option<&str> {
+        self.find_state(node)?;
+        let (plan, index) = self.plan_node(node);
+        plan.action(index)
+    }
+
+    /// What a node is.
+    pub fn kind_of(&self, node: Instance) -> crate::plan::NodeKind {
+        let (plan, index) = self.plan_node(node);
+        plan.kind(index)
+    }
+
+    /// Whether a decision may need this node's output later.
+    pub fn is_decided_on(&self, node: Instance) -> bool {
+        let (plan, index) = self.plan_node(node);
+        plan.is_decided_on(index)
+    }
+
+    /// Whether a node says how its effect is undone.
+    pub fn is_compensated(&self, node: Instance) -> bool {
+        let (plan, index) = self.plan_node(node);
+        plan.is_compensated(index)
+    }
+
+    /// Every instance that is ready, running or waiting, those that undo others included.
+    pub fn open_instances(&self) -> Vec<Instance> {
+        let undoing = self.undo.iter().flat_map(Undo::instances);
+        let all = self.instances().chain(undoing);
+        all.filter(|&node| self.state(node).is_open()).collect()
+    }
+
+    pub(crate) fn structure(&self, node: Instance) -> Option<&crate::plan::Structure> {
+        if self.undone(node).is_some() {
+            return None;
+        }
+        let (plan, index) = self.plan_node(node);
+        plan.structure(index)
+    }
+
+    /// The time of a node's attempt, where the definition says one.
+    pub(crate) fn own_timeout(&self, node: Instance) -> Option<u64> {
+        let (plan, index) = self.plan_node(node);
+        plan.rare(index)?.timeout_ms
+    }
+
+    pub(crate) fn join_of(&self, node: Instance) -> Join {
+        let (plan, index) = self.plan_node(node);
+        plan.join(index)
+    }
+
+    pub(crate) fn blocked_set(&self, node: Instance) -> NodeSet {
         self.blocked_by.get(&node).cloned()
     }
 
-    pub(crate) fn recovered_set(&self, node: NodeIndex) -> NodeSet {
+    pub(crate) fn recovered_set(&self, node: Instance) -> NodeSet {
         self.recovered.get(&node).cloned()
     }
 
-    pub(crate) fn set_status(&mut self, node: NodeIndex, status: NodeStatus) {
-        let state = &mut self.nodes[node as usize];
-        self.counts[state.status as usize] -= 1;
-        self.counts[status as usize] += 1;
-        state.status = status;
+    /// The node of the plan's top level that an instance is, or is inside.
+    pub fn top_node(&self, node: Instance) -> NodeIndex {
+        let node = self.undone(node).unwrap_or(node);
+        let frame = self.frame_of(node);
+        match frame.owner {
+            Some(owner) => self.top_node(owner.node),
+            None => frame.node(node),
+        }
     }
 }

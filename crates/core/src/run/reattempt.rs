@@ -1,72 +1,130 @@
 //! Trying again by hand (semantics §5): the strict rule of when it is allowed, and
 //! the re-opening of everything that the failure had ended.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Run;
 use super::apply::Change;
-use crate::definition::When;
+use super::cycle::Iteration;
+use super::frame::{FrameKey, Instance};
+use super::join::Wave;
+use crate::definition::{Join, When};
 use crate::event::StopCause;
 use crate::id::Millis;
-use crate::plan::{EdgeIndex, NodeIndex};
+use crate::plan::EdgeIndex;
 use crate::routing::{self, EdgeState, Joined};
 use crate::status::{NodeStatus, RunStatus};
 
 impl Run {
     /// Every node that a retry of the whole run tries again: Cancelled, or Failed and
-    /// not handled.
-    pub fn retriable_nodes(&self) -> Vec<NodeIndex> {
-        (0..self.nodes.len() as NodeIndex)
-            .filter(|&node| match self.node_status(node) {
-                NodeStatus::Cancelled => true,
+    /// not handled; of a loop, what failed inside it, if that is still there.
+    pub fn retriable_nodes(&self) -> Vec<Instance> {
+        let mut nodes = Vec::new();
+        self.retriable_in(super::TOP, &mut nodes);
+        nodes
+    }
+
+    fn retriable_in(&self, key: FrameKey, nodes: &mut Vec<Instance>) {
+        for node in self.frame(key).instances() {
+            let state = self.state(node);
+            let is_retriable = match state.status {
+                NodeStatus::Cancelled => !state.let_go,
                 NodeStatus::Failed => !self.is_handled(node),
                 _ => false,
-            })
-            .collect()
+            };
+            if !is_retriable {
+                continue;
+            }
+            let before = nodes.len();
+            if let Some(cycle) = self.loops.get(&node) {
+                let frames = cycle.frames.values();
+                frames.for_each(|&frame| self.retriable_in(frame, nodes));
+            }
+            if nodes.len() == before {
+                nodes.push(node);
+            }
+        }
     }
 
     /// The nodes in the way of trying these again: running or succeeded ones that can
-    /// be reached from them without an `always` edge.
-    pub fn in_the_way(&self, nodes: &[NodeIndex]) -> Vec<NodeIndex> {
-        let after = self.after(nodes, |when| when != When::Always);
-        after
-            .into_iter()
-            .filter(|&node| {
+    /// be reached from them without an `always` edge, also through the loops they are in.
+    pub fn in_the_way(&self, nodes: &[Instance]) -> Vec<Instance> {
+        let mut found = BTreeSet::new();
+        let mut roots = nodes.to_vec();
+        while !roots.is_empty() {
+            let mut loops = BTreeSet::new();
+            for (key, roots) in self.by_frame(&roots) {
+                let roots: Vec<_> = roots.into_iter().collect();
+                found.extend(self.after(key, &roots, |when| when != When::Always));
+                loops.extend(self.frame(key).owner.map(|owner| owner.node));
+            }
+            let has_gone_on = |node: &&Instance| {
                 matches!(
-                    self.node_status(node),
-                    NodeStatus::Queued
-                        | NodeStatus::Running
-                        | NodeStatus::Waiting
-                        | NodeStatus::Succeeded
+                    self.node_status(**node),
+                    NodeStatus::Succeeded | NodeStatus::Waiting
                 )
-            })
-            .collect()
+            };
+            found.extend(loops.iter().filter(has_gone_on));
+            roots = loops.into_iter().collect();
+        }
+        let is_in_the_way = |node: &Instance| {
+            matches!(
+                self.node_status(*node),
+                NodeStatus::Queued
+                    | NodeStatus::Running
+                    | NodeStatus::Waiting
+                    | NodeStatus::Succeeded
+            )
+        };
+        found.into_iter().filter(is_in_the_way).collect()
     }
 
-    /// Everything after these nodes, through edges of the given kinds.
-    fn after(&self, nodes: &[NodeIndex], follows: impl Fn(When) -> bool) -> BTreeSet<NodeIndex> {
+    fn by_frame(&self, nodes: &[Instance]) -> BTreeMap<FrameKey, BTreeSet<Instance>> {
+        let mut frames: BTreeMap<FrameKey, BTreeSet<Instance>> = BTreeMap::new();
+        for &node in nodes {
+            frames.entry(self.key_of(node)).or_default().insert(node);
+        }
+        frames
+    }
+
+    /// Everything in a frame after these nodes, through edges of the given kinds.
+    pub(crate) fn after(
+        &self,
+        key: FrameKey,
+        nodes: &[Instance],
+        follows: impl Fn(When) -> bool,
+    ) -> BTreeSet<Instance> {
+        let frame = self.frame(key);
         let mut reached = BTreeSet::new();
         let mut work = nodes.to_vec();
         while let Some(node) = work.pop() {
-            for edge in self.plan.outgoing(node) {
-                let edge = self.plan.edge(edge);
-                if follows(edge.when) && reached.insert(edge.target) {
-                    work.push(edge.target);
+            for edge in frame.plan.outgoing(frame.node(node)) {
+                let edge = frame.plan.edge(edge);
+                let target = frame.instance(edge.target);
+                if follows(edge.when) && reached.insert(target) {
+                    work.push(target);
                 }
             }
         }
         reached
     }
 
-    /// Opens attempt n + 1 of each node and computes anew everything after them.
-    pub(crate) fn reopen(&mut self, nodes: &[NodeIndex], at: Millis, changes: &mut Vec<Change>) {
-        let mut again: BTreeSet<NodeIndex> = nodes.iter().copied().collect();
-        if self.stop_cause() == Some(StopCause::FailFast) {
-            // What the failure had cancelled begins again with what failed.
-            again.extend(self.with_status(NodeStatus::Cancelled));
+    /// Everything after an instance, in its scope and in those around it.
+    pub fn after_all(&self, node: Instance) -> Vec<Instance> {
+        let mut found = Vec::new();
+        let mut node = node;
+        loop {
+            let frame = self.frame_of(node);
+            found.extend(self.after(frame.base, &[node], |_| true));
+            match frame.owner {
+                Some(owner) => node = owner.node,
+                None => return found,
+            }
         }
-        let roots: Vec<NodeIndex> = again.iter().copied().collect();
-        again.extend(self.after(&roots, |_| true));
+    }
+
+    /// Opens attempt n + 1 of each node and computes anew everything after them.
+    pub(crate) fn reopen(&mut self, nodes: &[Instance], at: Millis, changes: &mut Vec<Change>) {
         if self.status.is_final() {
             self.status = RunStatus::Running;
             self.started_at.get_or_insert(at);
@@ -74,92 +132,211 @@ impl Run {
             self.finished = None;
             self.ended_at = None;
         }
-        self.stop = None;
-        self.stop_wanted = false;
-        self.to_route.retain(|node| !again.contains(node));
-        self.nodes.iter_mut().for_each(|node| node.exempt = false);
-        for &node in &again {
-            self.forget_end(node, changes);
+        // Inner frames before outer ones: opening an iteration again opens its loop.
+        let mut frames = self.by_frame(nodes);
+        let mut again = Vec::new();
+        let mut reopened = BTreeSet::new();
+        while let Some((key, roots)) = self.pop_innermost(&mut frames) {
+            again.push((key, self.forget_frame(key, &roots, &reopened, changes)));
+            if let Some(owner) = self.frame(key).owner {
+                self.reopen_iteration(key);
+                reopened.insert(owner.node);
+                let outer = self.key_of(owner.node);
+                frames.entry(outer).or_default();
+                frames.entry(outer).or_default().insert(owner.node);
+            }
         }
-        self.ask_again(&again, changes);
+        for (key, nodes) in again {
+            self.ask_again(key, &nodes, changes);
+        }
     }
 
-    /// Takes a node back to Pending and its outgoing edges to unresolved. An attempt that
-    /// is open is let go: it may be with a worker, so its number stays used.
-    fn forget_end(&mut self, node: NodeIndex, changes: &mut Vec<Change>) {
-        if self.is_open(node, self.attempt(node)) {
-            changes.push(Change::Ended(node, NodeStatus::Cancelled));
+    fn pop_innermost(
+        &self,
+        frames: &mut BTreeMap<FrameKey, BTreeSet<Instance>>,
+    ) -> Option<(FrameKey, BTreeSet<Instance>)> {
+        // A frame is numbered after the one around it.
+        frames.pop_last()
+    }
+
+    /// Forgets how these nodes of a frame and everything after them ended; loops that
+    /// only open again keep their attempt. Returns the nodes that are asked again.
+    fn forget_frame(
+        &mut self,
+        key: FrameKey,
+        roots: &BTreeSet<Instance>,
+        reopened: &BTreeSet<Instance>,
+        changes: &mut Vec<Change>,
+    ) -> BTreeSet<Instance> {
+        let mut roots = roots.clone();
+        let frame = self.frame(key);
+        let cause = frame.stop.as_ref().map(|stop| stop.cause);
+        if cause == Some(StopCause::FailFast) {
+            // What the failure had cancelled begins again with what failed.
+            roots.extend(self.with_status(key, NodeStatus::Cancelled));
         }
+        let first: Vec<Instance> = roots.iter().copied().collect();
+        let mut again = roots;
+        again.extend(self.after(key, &first, |_| true));
+        let frame = self.frame_mut(key);
+        frame.stop = None;
+        frame.nodes.iter_mut().for_each(|node| node.exempt = false);
+        self.to_stop.remove(&key);
+        for node in again.clone() {
+            if self.to_route.contains(&node) {
+                self.ask_no_more(node);
+            }
+            let goes_on = reopened.contains(&node);
+            if goes_on && !self.node_status(node).is_final() {
+                again.remove(&node);
+                continue;
+            }
+            self.forget_end(node, goes_on, changes);
+            if goes_on {
+                again.remove(&node);
+            }
+        }
+        again
+    }
+
+    /// An iteration that had ended goes on.
+    fn reopen_iteration(&mut self, key: FrameKey) {
+        let frame = self.frame_mut(key);
+        let Some(owner) = frame.owner.filter(|_| frame.done) else {
+            return;
+        };
+        frame.done = false;
+        if let Some(cycle) = self.loops.get_mut(&owner.node) {
+            cycle.running += 1;
+            cycle.failed.remove(&owner.iteration);
+            match cycle.results.get_mut(owner.iteration as usize) {
+                Some(result) => *result = Iteration::Open,
+                None => cycle.last = None,
+            }
+        }
+    }
+
+    /// Takes a node back to Pending, or a loop that goes on to Running, and its outgoing
+    /// edges to unresolved. An attempt that is open is let go: it may be with a worker,
+    /// so its number stays used.
+    fn forget_end(&mut self, node: Instance, goes_on: bool, changes: &mut Vec<Change>) {
+        let attempt = self.attempt(node);
+        if self.is_open(node, attempt) {
+            let mut wave = Wave::default();
+            self.close_structure(node, NodeStatus::Cancelled, &mut wave, changes);
+            changes.push(Change::Ended(node, attempt, NodeStatus::Cancelled));
+        }
+        let frame = self.frame_of(node);
+        let (key, plan, index) = (frame.base, frame.plan.clone(), frame.node(node));
         if self.node_status(node).is_final() {
-            let level = self.plan.level(node);
-            if let Some(levels) = &mut self.levels {
+            let level = plan.level(index);
+            if let Some(levels) = &mut self.frame_mut(key).levels {
                 levels.reopened(level);
             }
         }
-        self.set_status(node, NodeStatus::Pending);
+        let status = if goes_on {
+            NodeStatus::Running
+        } else {
+            NodeStatus::Pending
+        };
+        self.set_status(node, status);
         self.due.remove(&node);
-        self.failed.remove(&node);
+        self.completed.retain(|undone| undone.node != node);
+        self.transactional.remove(&node);
+        self.frame_mut(key).failed.remove(&node);
         self.blocked_by.remove(&node);
-        self.recovered.remove(&node);
-        let state = &mut self.nodes[node as usize];
+        if !goes_on {
+            self.reset_loop(node);
+            self.recovered.remove(&node);
+            self.taken.remove(&node);
+        }
+        let state = self.state_mut(node);
         state.value = None;
         state.ancestry = None;
         state.stopping = false;
-        for edge in self.plan.outgoing(node) {
-            if self.edges[edge as usize] != EdgeState::Unresolved {
-                self.edges[edge as usize] = EdgeState::Unresolved;
-                self.nodes[self.plan.edge(edge).target as usize].unresolved += 1;
+        state.let_go = false;
+        state.reused = false;
+        state.by_hand = false;
+        let frame = self.frame_mut(key);
+        for edge in plan.outgoing(index) {
+            if frame.edge(edge) != EdgeState::Unresolved {
+                frame.set_edge(edge, EdgeState::Unresolved);
+                let target = frame.instance(plan.edge(edge).target);
+                frame.state_mut(target).unresolved += 1;
             }
         }
     }
 
     /// Joins that have all their edges decide again.
-    fn ask_again(&mut self, again: &BTreeSet<NodeIndex>, changes: &mut Vec<Change>) {
-        if let Some(levels) = &mut self.levels {
+    pub(crate) fn ask_again(
+        &mut self,
+        key: FrameKey,
+        again: &BTreeSet<Instance>,
+        changes: &mut Vec<Change>,
+    ) {
+        if let Some(levels) = &mut self.frame_mut(key).levels {
             levels.forget_held(|node| again.contains(&node));
         }
-        let mut ended = Vec::new();
+        let mut wave = Wave::default();
         for &node in again {
-            if self.state(node).unresolved > 0 || self.node_status(node) != NodeStatus::Pending {
+            if self.node_status(node) != NodeStatus::Pending {
                 continue;
             }
-            if self.plan.incoming(node).is_empty() {
-                self.make_ready(node, changes);
-            } else {
-                self.join(node, &mut ended, changes);
+            let (plan, index) = self.plan_node(node);
+            let (edges, join) = (plan.incoming(index).to_vec(), plan.join(index));
+            let is_resolved = self.state(node).unresolved == 0;
+            if edges.is_empty() {
+                self.make_ready_in(node, &mut wave, changes);
+            } else if join != Join::All {
+                let is_taken = |edge: &&EdgeIndex| self.frame(key).edge(**edge) == EdgeState::Taken;
+                let taken = edges.iter().filter(is_taken).count() as u32;
+                self.taken.insert(node, taken);
+                self.to_join.insert(node);
+            } else if is_resolved {
+                self.join(node, &mut wave, changes);
             }
         }
-        self.cascade(ended, changes);
+        self.cascade(wave, changes);
     }
 
     /// Failed or cancelled nodes that hold back one of these and are not tried again
     /// with it: without them it would be blocked once more. What a parent that is tried
     /// again may still recover holds back nothing; a cancelled node is never recovered.
-    pub fn held_back_by(&self, nodes: &[NodeIndex]) -> Vec<NodeIndex> {
-        let mut again = self.after(nodes, |_| true);
-        again.extend(nodes);
-        if self.stop_cause() == Some(StopCause::FailFast) {
-            again.extend(self.with_status(NodeStatus::Cancelled));
-        }
+    pub fn held_back_by(&self, nodes: &[Instance]) -> Vec<Instance> {
         let mut holding = BTreeSet::new();
-        for &node in nodes {
-            let is_kept = |edge: &EdgeIndex| !again.contains(&self.plan.edge(*edge).source);
-            let incoming = self.plan.incoming(node);
-            let may_recover = !incoming.iter().all(is_kept);
-            let kept = incoming.iter().copied().filter(is_kept);
-            let (_, lost, recovered) = self.gather(kept);
-            if let Joined::Blocked(by) = routing::join(true, lost, recovered) {
-                let holds = |node: &&NodeIndex| {
-                    !may_recover || self.node_status(**node) == NodeStatus::Cancelled
-                };
-                holding.extend(by.iter().filter(holds));
+        for (key, roots) in self.by_frame(nodes) {
+            let frame = self.frame(key);
+            let roots: Vec<_> = roots.into_iter().collect();
+            let mut again = self.after(key, &roots, |_| true);
+            again.extend(&roots);
+            let cause = frame.stop.as_ref().map(|stop| stop.cause);
+            if cause == Some(StopCause::FailFast) {
+                again.extend(self.with_status(key, NodeStatus::Cancelled));
+            }
+            for &node in &roots {
+                if self.join_of(node) != Join::All {
+                    continue;
+                }
+                let source = |edge: &EdgeIndex| frame.instance(frame.plan.edge(*edge).source);
+                let is_kept = |edge: &EdgeIndex| !again.contains(&source(edge));
+                let incoming = frame.plan.incoming(frame.node(node));
+                let may_recover = !incoming.iter().all(is_kept);
+                let kept = incoming.iter().copied().filter(is_kept);
+                let (_, lost, recovered) = self.gather(key, kept);
+                if let Joined::Blocked(by) = routing::join(true, lost, recovered) {
+                    let holds = |node: &&Instance| {
+                        !may_recover || self.node_status(**node) == NodeStatus::Cancelled
+                    };
+                    holding.extend(by.iter().filter(holds));
+                }
             }
         }
         holding.into_iter().collect()
     }
 
-    fn with_status(&self, status: NodeStatus) -> Vec<NodeIndex> {
-        (0..self.nodes.len() as NodeIndex)
+    fn with_status(&self, key: FrameKey, status: NodeStatus) -> Vec<Instance> {
+        let instances = self.frame(key).instances();
+        instances
             .filter(|&node| self.node_status(node) == status)
             .collect()
     }

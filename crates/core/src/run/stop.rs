@@ -1,94 +1,196 @@
-//! Stopping a run before everything in it has ended: cancel, timeout and fail-fast
+//! Stopping a scope before everything in it has ended: cancel, timeout and fail-fast
 //! (semantics §4). What is with a worker gets a grace; the rest is Cancelled.
 
 use std::collections::BTreeSet;
 
 use super::apply::Change;
+use super::frame::{FrameKey, Instance, TOP};
+use super::join::Wave;
 use super::{Run, Stop};
 use crate::definition::When;
 use crate::event::{StopCause, Stopping};
-use crate::plan::NodeIndex;
+use crate::id::Millis;
 use crate::routing::EdgeState;
 use crate::status::NodeStatus;
 
 impl Run {
     /// Whether a node's failed attempt may still be repeated.
-    pub(crate) fn may_start(&self, node: NodeIndex) -> bool {
-        match self.stop_cause() {
+    pub(crate) fn may_start(&self, node: Instance) -> bool {
+        if self.undone(node).is_some() {
+            return true;
+        }
+        let frame = self.frame_of(node);
+        match frame.stop.as_ref().map(|stop| stop.cause) {
             None => true,
-            Some(StopCause::FailFast) => self.state(node).exempt,
+            Some(StopCause::FailFast) => frame.state(node).exempt,
             Some(StopCause::Timeout | StopCause::Cancel) => false,
         }
     }
 
     /// Whether an open attempt may still be handed to a worker.
-    pub fn may_hand_out(&self, node: NodeIndex) -> bool {
+    pub fn may_hand_out(&self, node: Instance) -> bool {
         !self.state(node).stopping && self.may_start(node)
     }
 
     pub(crate) fn stopping(
         &mut self,
+        key: FrameKey,
         stopping: &Stopping,
-        running: &BTreeSet<NodeIndex>,
+        running: &BTreeSet<Instance>,
         changes: &mut Vec<Change>,
     ) {
-        self.stop_wanted = false;
-        self.stop = Some(Stop {
+        let stop = Stop {
             cause: stopping.cause,
             deadline: stopping.deadline,
             hand: stopping.hand.clone(),
-        });
+            compensate: stopping.compensate,
+        };
+        let mut wave = Wave::default();
         if stopping.cause == StopCause::FailFast {
-            self.mark_exempt();
+            self.mark_exempt(key);
         } else {
-            self.nodes.iter_mut().for_each(|node| node.exempt = false);
+            self.forget_exempt(key);
         }
-        if let Some(levels) = &mut self.levels {
+        self.stop_frame(key, &stop, running, &mut wave, changes);
+        self.cascade(wave, changes);
+    }
+
+    /// Stops everything in a frame and in the loops inside it; says whether something is
+    /// left that was told to stop and has not.
+    fn stop_frame(
+        &mut self,
+        key: FrameKey,
+        stop: &Stop,
+        running: &BTreeSet<Instance>,
+        wave: &mut Wave,
+        changes: &mut Vec<Change>,
+    ) -> bool {
+        self.to_stop.remove(&key);
+        let frame = self.frame_mut(key);
+        frame.stop = Some(stop.clone());
+        if let Some(mut levels) = frame.levels.take() {
             // Ending the nodes of a level must not let those of the next begin.
-            levels.forget_held(|node| !self.nodes[node as usize].exempt);
+            levels.forget_held(|node| !frame.state(node).exempt);
+            frame.levels = Some(levels);
         }
-        let mut ended = Vec::new();
-        for node in 0..self.nodes.len() as NodeIndex {
-            if self.node_status(node).is_final() || self.state(node).exempt {
+        let mut is_busy = false;
+        for node in self.frame(key).instances() {
+            let state = self.state(node);
+            if state.status.is_final() || state.exempt {
                 continue;
             }
-            if running.contains(&node) {
-                self.nodes[node as usize].stopping = true;
-                changes.push(Change::StopAsked(node));
+            let has_worker = running.contains(&node) || self.children.contains_key(&node);
+            if has_worker {
+                let state = self.state_mut(node);
+                state.stopping = true;
+                changes.push(Change::StopAsked(node, state.attempt));
+            }
+            if has_worker || self.stop_loop(node, stop, running, wave, changes) {
+                is_busy = true;
             } else {
-                self.mark_ended(node, NodeStatus::Cancelled, &mut ended, changes);
+                self.mark_ended(node, NodeStatus::Cancelled, wave, changes);
             }
         }
-        self.cascade(ended, changes);
+        is_busy
+    }
+
+    /// Stops the iterations of a loop; says whether it must wait for some of them.
+    fn stop_loop(
+        &mut self,
+        node: Instance,
+        stop: &Stop,
+        running: &BTreeSet<Instance>,
+        wave: &mut Wave,
+        changes: &mut Vec<Change>,
+    ) -> bool {
+        let Some(cycle) = self.loops.get(&node) else {
+            return false;
+        };
+        let frames: Vec<FrameKey> = cycle.frames.values().copied().collect();
+        let mut is_busy = false;
+        for key in frames {
+            if !self.frame(key).done {
+                self.forget_exempt(key);
+                is_busy |= self.stop_frame(key, stop, running, wave, changes);
+            }
+        }
+        if is_busy {
+            self.state_mut(node).stopping = true;
+            self.to_advance.remove(&node);
+        }
+        is_busy
+    }
+
+    fn forget_exempt(&mut self, key: FrameKey) {
+        let nodes = &mut self.frame_mut(key).nodes;
+        nodes.iter_mut().for_each(|node| node.exempt = false);
     }
 
     /// Nodes reached through a taken `always` edge and what follows them go on.
-    fn mark_exempt(&mut self) {
-        let plan = self.plan.clone();
-        let mut reached: Vec<NodeIndex> = plan
-            .edges()
-            .iter()
-            .zip(&self.edges)
-            .filter(|(edge, state)| edge.when == When::Always && **state == EdgeState::Taken)
-            .map(|(edge, _)| edge.target)
+    fn mark_exempt(&mut self, key: FrameKey) {
+        let plan = self.frame(key).plan.clone();
+        let frame = self.frame_mut(key);
+        let edges = frame.shape().edges();
+        let mut reached: Vec<Instance> = edges
+            .filter(|&edge| {
+                plan.edge(edge).when == When::Always && frame.edge(edge) == EdgeState::Taken
+            })
+            .map(|edge| frame.instance(plan.edge(edge).target))
             .collect();
         while let Some(node) = reached.pop() {
-            if self.state(node).exempt {
+            if frame.state(node).exempt {
                 continue;
             }
-            self.nodes[node as usize].exempt = true;
-            reached.extend(plan.outgoing(node).map(|edge| plan.edge(edge).target));
+            frame.state_mut(node).exempt = true;
+            let outgoing = plan.outgoing(frame.node(node));
+            reached.extend(outgoing.map(|edge| frame.instance(plan.edge(edge).target)));
         }
     }
 
-    /// Gives up what was told to stop and has not ended.
-    pub(crate) fn give_up(&mut self, changes: &mut Vec<Change>) {
-        let mut ended = Vec::new();
-        for node in 0..self.nodes.len() as NodeIndex {
-            if self.state(node).stopping {
-                self.mark_ended(node, NodeStatus::Cancelled, &mut ended, changes);
+    /// Gives up what was told to stop and has not ended, where the grace ended by this
+    /// time; without one, everywhere.
+    pub(crate) fn give_up(&mut self, deadline: Option<Millis>, changes: &mut Vec<Change>) {
+        let mut wave = Wave::default();
+        for key in self.all_frames() {
+            let frame = self.frame(key);
+            let Some(stop) = &frame.stop else { continue };
+            if deadline.is_some_and(|deadline| stop.deadline > deadline) {
+                continue;
+            }
+            for node in self.frame(key).instances() {
+                // A loop ends when what is inside it has.
+                if self.state(node).stopping && !self.has_open_iterations(node) {
+                    self.mark_ended(node, NodeStatus::Cancelled, &mut wave, changes);
+                }
             }
         }
-        self.cascade(ended, changes);
+        self.cascade(wave, changes);
+    }
+
+    /// Whether some scope stops.
+    pub(crate) fn is_stopping(&self) -> bool {
+        let mut frames = std::iter::once(&self.top).chain(self.frames.values());
+        frames.any(|frame| frame.stop.is_some())
+    }
+
+    fn has_open_iterations(&self, node: Instance) -> bool {
+        self.loops.get(&node).is_some_and(|cycle| cycle.running > 0)
+    }
+
+    /// Whether an instance is in a frame, or in a loop inside it.
+    pub(crate) fn is_in_frame(&self, node: Instance, key: FrameKey) -> bool {
+        if key == TOP {
+            return true;
+        }
+        let mut frame = self.frame_of(node);
+        loop {
+            if frame.base == key {
+                return true;
+            }
+            match frame.owner {
+                Some(owner) => frame = self.frame_of(owner.node),
+                None => return false,
+            }
+        }
     }
 }

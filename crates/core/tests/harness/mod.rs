@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use windlass_core::event::{AttemptResult, Event, Queued, RULES, Transition};
+use windlass_core::event::{Event, Queued, RULES, Transition};
 use windlass_core::plan::{NodeIndex, Plan};
 use windlass_core::run::{
     Change, Facts, Failure, Input, Loaded, Outcome, Refusal, Report, Run, Values, decide, wants,
@@ -33,6 +33,8 @@ pub(crate) struct Harness {
     pub(crate) running: BTreeSet<NodeIndex>,
     pub(crate) values: Values,
     pub(crate) log: Vec<Transition>,
+    /// Paths of instances that may be gone by the time somebody tells of them.
+    paths: BTreeMap<NodeIndex, String>,
 }
 
 impl Harness {
@@ -58,6 +60,9 @@ impl Harness {
                 .map(|(name, value)| (name.clone(), inline(value.get())))
                 .collect(),
             parent: None,
+            depth: 0,
+            origin: None,
+            frozen: false,
         };
         let id = RunId::from_bytes([7; 16]);
         let run = Run::new(id, plan, queued.clone(), BEGIN).expect("a run");
@@ -68,18 +73,22 @@ impl Harness {
             running: BTreeSet::new(),
             values: Values::new(),
             log: Vec::new(),
+            paths: BTreeMap::new(),
         };
         harness.record(vec![Event::Queued(Box::new(queued))]);
         harness
     }
 
     pub(crate) fn index(&self, id: &str) -> NodeIndex {
-        let index = self.run.plan().index(id);
+        let index = self.run.resolve(id);
         index.unwrap_or_else(|| panic!("there is no node '{id}'"))
     }
 
     pub(crate) fn id(&self, node: NodeIndex) -> String {
-        self.run.plan().id(node).to_owned()
+        match self.paths.get(&node) {
+            Some(path) => path.clone(),
+            None => self.run.path(node).into_string(),
+        }
     }
 
     /// Decides on an input and on everything that the run asks for after it.
@@ -99,8 +108,8 @@ impl Harness {
             events,
         });
         self.running.retain(|&node| {
-            let status = self.run.node_status(node);
-            !status.is_final() && status != NodeStatus::Pending
+            let status = self.run.find_status(node);
+            status.is_some_and(|status| !status.is_final() && status != NodeStatus::Pending)
         });
         Ok(steps)
     }
@@ -134,7 +143,7 @@ impl Harness {
             report: Box::new(report),
         };
         let steps = self.give(&input)?;
-        if self.run.node_status(node) == NodeStatus::Waiting {
+        if self.run.find_status(node) == Some(NodeStatus::Waiting) {
             self.running.remove(&node);
         }
         Ok(steps)
@@ -183,6 +192,10 @@ impl Harness {
                 .apply(&event, self.now, &mut changes)
                 .expect("what was decided can be applied");
             self.keep(&event);
+            for change in &changes {
+                let node = subject(change);
+                self.paths.insert(node, self.run.path(node).into_string());
+            }
             steps.push((event, changes));
         }
         Ok(steps)
@@ -190,17 +203,11 @@ impl Harness {
 
     /// Keeps the values that stand in an event, as a store does.
     fn keep(&mut self, event: &Event) {
-        let Event::AttemptEnded(ended) = event else {
-            return;
-        };
-        let value = match &ended.result {
-            AttemptResult::Succeeded(value) | AttemptResult::Failed(value) => value,
-            AttemptResult::Retrying { error, .. } => error,
-            AttemptResult::Skipped {} | AttemptResult::Stopped {} => return,
-        };
-        if let Stored::Inline(raw) = value {
-            let loaded = Loaded::new(Arc::from(raw.get()));
-            self.values.insert(value.digest(), loaded);
+        for value in event.values() {
+            if let Stored::Inline(raw) = value {
+                let loaded = Loaded::new(Arc::from(raw.get()));
+                self.values.insert(value.digest(), loaded);
+            }
         }
     }
 
@@ -213,6 +220,21 @@ impl Harness {
             .apply_record(&transition, &mut Vec::new())
             .expect("a legal record");
         self.log.push(transition);
+    }
+}
+
+/// The instance that a change is about.
+pub(crate) fn subject(change: &Change) -> NodeIndex {
+    match *change {
+        Change::Ready(node, _)
+        | Change::Waiting(node, ..)
+        | Change::Ended(node, ..)
+        | Change::StopAsked(node, _)
+        | Change::IterationStarted(node, _)
+        | Change::IterationEnded(node, ..)
+        | Change::ChildStarted(node, ..)
+        | Change::ChildLetGo(node, _)
+        | Change::ChildUndone(node, ..) => node,
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use windlass_core::event::{Event, Finished, Hand};
 use windlass_core::plan::NodeIndex;
 use windlass_core::routing::EdgeState;
-use windlass_core::run::{Change, Input, Outcome, Refusal};
+use windlass_core::run::{Change, Input, Iteration, Outcome, Refusal};
 use windlass_core::value::Stored;
 use windlass_core::{Millis, NodeStatus};
 
@@ -37,7 +37,10 @@ impl Script {
             "start" => self.harness.give(&Input::Begin),
             "succeed" | "fail" | "skip" | "stopped" => self.end(verb, rest),
             "still" => self.still(rest),
-            "cancel" => self.harness.give(&Input::Cancel(hand(rest))),
+            "cancel" => self.harness.give(&Input::Cancel {
+                hand: hand(rest),
+                compensate: false,
+            }),
             "pause" => self.harness.give(&Input::Pause(hand(rest))),
             "resume" => self.harness.give(&Input::Resume(hand(rest))),
             "timeout" => self.harness.give(&Input::TimedOut),
@@ -165,7 +168,7 @@ impl Script {
                     at(stopping.deadline)
                 )
             }
-            Event::GraceEnded {} => "grace ended".to_owned(),
+            Event::GraceEnded { .. } => "grace ended".to_owned(),
             Event::Paused(_) => "run Paused".to_owned(),
             Event::Resumed(_) => "run resumed".to_owned(),
             Event::Reattempted { nodes, .. } => format!("reattempted {}", nodes.join(", ")),
@@ -179,16 +182,58 @@ impl Script {
                 format!("warning {node} {code}: {message}")
             }
             Event::Finished(finished) => ended(finished),
+            Event::Expanded { node, count, .. } => format!("{node} has {count} items"),
+            Event::Looped {
+                node,
+                iteration,
+                due: Some(due),
+            } => format!("{node} goes round at {}: {iteration}", at(*due)),
+            Event::Looped {
+                node, iteration, ..
+            } => format!("{node} goes round: {iteration}"),
+            Event::SignalReceived(signal) => format!("signal {}", signal.name),
+            Event::ChildStarted(started) => {
+                format!("{} starts a run of {}", started.node, started.workflow)
+            }
+            Event::SetByHand(set) => format!("{} set by hand", set.node),
+            Event::Compensating { .. } => "run compensating".to_owned(),
+            Event::CompensationRetried { nodes, .. } => {
+                format!("undone again {}", nodes.join(", "))
+            }
+            Event::CompensationSkipped { nodes, .. } => format!("not undone {}", nodes.join(", ")),
+            Event::Healed { version, .. } => format!("run healed to version {version}"),
+            Event::Imported { .. } => "graph imported".to_owned(),
+            Event::Reused(nodes) => format!("reuses {} results", nodes.len()),
+            Event::IterationEnded { .. } | Event::Waiting { .. } | Event::CompensationEnded(_) => {
+                return None;
+            }
         })
     }
 
     fn change(&self, change: &Change) -> String {
         let id = |node: &NodeIndex| self.harness.id(*node);
         match change {
-            Change::Ready(node) => format!("{} Queued", id(node)),
-            Change::Waiting(node, due) => format!("{} Waiting until {}", id(node), at(*due)),
-            Change::Ended(node, status) => format!("{} {status}", id(node)),
-            Change::StopAsked(node) => format!("{} is told to stop", id(node)),
+            Change::Ready(node, _) => format!("{} Queued", id(node)),
+            Change::Waiting(node, _, Some(due)) => {
+                format!("{} Waiting until {}", id(node), at(*due))
+            }
+            Change::Waiting(node, _, None) => format!("{} Waiting", id(node)),
+            Change::Ended(node, _, status) => format!("{} {status}", id(node)),
+            Change::StopAsked(node, _) => format!("{} is told to stop", id(node)),
+            Change::IterationStarted(node, iteration) => {
+                format!("{}[{iteration}] begins", id(node))
+            }
+            Change::IterationEnded(node, iteration, result) => {
+                let how = match result {
+                    Iteration::Succeeded(_) => "succeeded",
+                    Iteration::Failed(_) => "failed",
+                    Iteration::Open => "was let go",
+                };
+                format!("{}[{iteration}] {how}", id(node))
+            }
+            Change::ChildStarted(node, ..) => format!("{} has a child run", id(node)),
+            Change::ChildLetGo(node, _) => format!("{} lets its child go", id(node)),
+            Change::ChildUndone(node, ..) => format!("{} undoes its child", id(node)),
         }
     }
 

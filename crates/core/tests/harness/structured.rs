@@ -36,7 +36,10 @@ impl Engine {
     pub(crate) fn make(&mut self, step: &Move) -> bool {
         let input = match step {
             Move::Start => Input::Begin,
-            Move::Cancel => Input::Cancel(Hand::default()),
+            Move::Cancel => Input::Cancel {
+                hand: Hand::default(),
+                compensate: false,
+            },
             Move::TimeOut => {
                 self.harness.now = self.harness.now.plus(100_000);
                 Input::TimedOut

@@ -106,13 +106,16 @@ impl<'a, F: FnMut(PublicEvent) -> ControlFlow<()>> Derive<'a, F> {
         itself: Option<NodeIndex>,
     ) -> Result<(), Ended> {
         for change in changes {
-            let &Change::Ended(node, status) = change else {
+            let &Change::Ended(node, _, status) = change else {
                 continue;
             };
             if Some(node) == itself {
                 continue;
             }
-            let id = run.plan().id(node);
+            if run.undone(node).is_some() {
+                continue;
+            }
+            let id = &*run.path(node);
             let draft = match status {
                 NodeStatus::Skipped => Draft::new("NodeSkipped", at)
                     .node(id)
@@ -143,8 +146,7 @@ impl<F: FnMut(PublicEvent) -> ControlFlow<()>> Visitor for Derive<'_, F> {
         };
         // A status of Running says that the start was logged, and so told, before.
         let told = run
-            .plan()
-            .index(&ended.node)
+            .resolve(&ended.node)
             .is_some_and(|node| run.node_status(node) == NodeStatus::Running);
         if told {
             return Ok(());
@@ -171,11 +173,12 @@ impl<F: FnMut(PublicEvent) -> ControlFlow<()>> Visitor for Derive<'_, F> {
                     attempt,
                     started: since,
                     worker,
+                    undo: _,
                 } = &**event;
                 self.emit(started(run, node, *attempt, *since, worker))?;
             }
             Event::AttemptEnded(ended) => {
-                itself = run.plan().index(&ended.node);
+                itself = run.resolve(&ended.node);
                 self.attempt_ended(run, ended)?;
             }
             Event::Stopping(stopping) => self.emit(stop_asked(stopping, at))?,
@@ -183,7 +186,7 @@ impl<F: FnMut(PublicEvent) -> ControlFlow<()>> Visitor for Derive<'_, F> {
             Event::Resumed(by) => self.emit(hand(Draft::new("RunResumed", at), by))?,
             Event::Reattempted { nodes, hand: by } => {
                 for node in nodes {
-                    let index = run.plan().index(node);
+                    let index = run.resolve(node);
                     // One that waits for another node's reattempt has no number yet.
                     let attempt = index
                         .filter(|&index| run.node_status(index) == NodeStatus::Queued)
@@ -205,7 +208,7 @@ impl<F: FnMut(PublicEvent) -> ControlFlow<()>> Visitor for Derive<'_, F> {
                 self.emit(draft.with("code", &**code).with("message", &**message))?;
             }
             Event::Finished(finished) => self.emit(run_finished(finished, at))?,
-            Event::Routed { .. } | Event::GraceEnded {} => {}
+            _ => {}
         }
         self.changes(run, at, changes, itself)
     }
@@ -252,8 +255,8 @@ impl Draft {
 
     /// About an attempt: it comes from the node's action.
     fn about(mut self, run: &Run, node: &str, attempt: u32) -> Self {
-        let index = run.plan().index(node);
-        self.action = index.map(|index| run.plan().action(index).into());
+        let index = run.resolve(node);
+        self.action = index.and_then(|index| run.action_of(index)).map(Into::into);
         self.node(node).attempt(Some(attempt))
     }
 
@@ -328,5 +331,8 @@ fn stopped(run: &Run, draft: Draft) -> Draft {
 }
 
 fn names(run: &Run, nodes: &[NodeIndex]) -> Value {
-    nodes.iter().map(|&node| run.plan().id(node)).collect()
+    nodes
+        .iter()
+        .map(|&node| run.path(node).into_string())
+        .collect()
 }

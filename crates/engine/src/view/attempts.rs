@@ -153,7 +153,7 @@ impl Visitor for Attempts<'_, '_> {
         changes: &[Change],
     ) -> Result<(), Error> {
         for change in changes {
-            if let Change::Ended(node, NodeStatus::Cancelled) = change
+            if let Change::Ended(node, _, NodeStatus::Cancelled) = change
                 && let Some(open) = self.open.remove(node)
             {
                 self.write_unended(run, *node, &open, NodeStatus::Cancelled, Some(place.at))?;

@@ -40,7 +40,7 @@ impl Entry<'_> {
         serde_json::to_writer(&mut *out, plan.id(node))?;
         write!(out, ":{{\"status\":\"{status}\"")?;
         field(out, "name", &plan.name(node))?;
-        field(out, "actionType", plan.action(node))?;
+        field(out, "actionType", &plan.action(node))?;
         field(out, "attempts", &run.attempts(node))?;
         out.write_all(b",\"output\":")?;
         match self.ended.map(|ended| &ended.result) {

@@ -97,7 +97,9 @@ impl Visitor for Times {
             _ => None,
         };
         for change in changes {
-            if let &Change::Ended(node, status) = change {
+            if let &Change::Ended(node, _, status) = change
+                && (node as usize) < self.ended.len()
+            {
                 let (at, ran) = match own {
                     Some((own, at)) if own == node => (at, true),
                     _ => (place.at, status == NodeStatus::Cancelled),

@@ -63,7 +63,7 @@ impl Moment {
 
 /// Reads a date, or a date and a time: `2026-01-31`, `2026-01-31T10:00`, `…:00.123Z`, `…+02:00`.
 /// Without an offset a time is UTC.
-pub(super) fn parse(text: &str) -> Option<i64> {
+pub(crate) fn parse(text: &str) -> Option<i64> {
     let mut cursor = Cursor {
         rest: text.as_bytes(),
     };

@@ -4,7 +4,7 @@
 //! does it. Looking a name up happens once, when an expression is compiled.
 
 mod array;
-mod calendar;
+pub(crate) mod calendar;
 mod date;
 mod global;
 mod iterate;

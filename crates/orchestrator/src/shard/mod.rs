@@ -1,15 +1,17 @@
 //! Many runs behind one synchronous face: `handle` takes inputs, `poll_append` and
 //! `poll_effect` yield what to do, `next_deadline` says when to call again.
 
+mod ready;
 mod running;
 mod slot;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use windlass_core::event::ReusedNode;
 use windlass_core::event::{Hand, Queued};
-use windlass_core::plan::{NodeIndex, Plan};
-use windlass_core::run::{Dispatch, Refusal, Report, Run};
+use windlass_core::plan::Plan;
+use windlass_core::run::{ChildEnd, ChildStart, Dispatch, Failure, Instance, Refusal, Report, Run};
 use windlass_core::value::{Payload, ValueRef};
 use windlass_core::{Digest, Millis, RunId, RunStatus};
 use windlass_store::{Append, AppendError, Appended, Claim, Head, WriterId};
@@ -28,6 +30,8 @@ pub struct Options {
     pub still_running_ms: u64,
     /// A record that has grown to this size takes no further input.
     pub record_bytes: usize,
+    /// A run that sleeps for longer than this is let go until it is woken.
+    pub keep_asleep_ms: u64,
     /// Where randomness begins.
     pub seed: u64,
 }
@@ -39,6 +43,7 @@ impl Default for Options {
             max_parallel: 200,
             still_running_ms: 250,
             record_bytes: 512 * 1024,
+            keep_asleep_ms: 1000,
             seed: 0,
         }
     }
@@ -59,18 +64,40 @@ pub enum Input {
         /// Where its log ends.
         head: Head,
         /// Whether to carry it on; otherwise it only waits for a command.
-        recover: bool,
+        adoption: Adoption,
     },
     /// A worker reports the end of an attempt.
     Ended {
         /// The run.
         run: RunId,
         /// The node.
-        node: NodeIndex,
+        node: Instance,
         /// The attempt's number.
         attempt: u32,
         /// How it ended.
         report: Box<Report>,
+    },
+    /// A child run ended.
+    ChildEnded {
+        /// The parent.
+        run: RunId,
+        /// The node that started the child, or undoes it.
+        node: Instance,
+        /// The attempt's number.
+        attempt: u32,
+        /// How it ended.
+        end: Box<ChildEnd>,
+    },
+    /// A child run could not be started.
+    ChildFailed {
+        /// The parent.
+        run: RunId,
+        /// The node that started the child.
+        node: Instance,
+        /// The attempt's number.
+        attempt: u32,
+        /// Why.
+        failure: Box<Failure>,
     },
     /// The store answers an append.
     Appended {
@@ -121,6 +148,19 @@ pub struct Start {
     pub claims: Vec<Claim>,
     /// Whether it begins now, or is only queued.
     pub begin: Begin,
+    /// Results of the run that it is forked from.
+    pub reused: Vec<ReusedNode>,
+}
+
+/// Why a shard takes on a run that it did not start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Adoption {
+    /// Whoever carried it before is gone.
+    Recover,
+    /// It slept, and nobody carried it.
+    Wake,
+    /// Only for a command.
+    Hold,
 }
 
 /// Whether a new run begins at once.
@@ -135,14 +175,78 @@ pub enum Begin {
 /// What somebody wants of a run.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// End it.
-    Cancel(Hand),
+    /// End it; with `compensate`, undo what succeeded.
+    Cancel {
+        /// Who and why.
+        hand: Hand,
+        /// Whether what succeeded is undone, whatever the definition says.
+        compensate: bool,
+    },
     /// Start nothing more.
     Pause(Hand),
     /// Go on.
     Resume(Hand),
     /// Try nodes again; none named means all that can be.
-    Reattempt(Vec<NodeIndex>, Hand),
+    Reattempt(Vec<Instance>, Hand),
+    /// Give it a signal.
+    Signal {
+        /// The signal's name.
+        name: Box<str>,
+        /// What it carries.
+        payload: Payload,
+        /// Who sends it.
+        hand: Hand,
+    },
+    /// Give a node's result; none means that it is skipped.
+    SetResult {
+        /// The node.
+        node: Instance,
+        /// Its output.
+        output: Option<Payload>,
+        /// Who and why.
+        hand: Hand,
+    },
+    /// Undo what succeeded.
+    Compensate(Hand),
+    /// Undo nodes again whose undoing failed.
+    RetryCompensation(Vec<Instance>, Hand),
+    /// Leave nodes as they are.
+    SkipCompensation(Vec<Instance>, Hand),
+    /// Follow a newer version.
+    Heal {
+        /// The version.
+        version: u32,
+        /// Digest of its definition.
+        definition: Digest,
+        /// Its graph.
+        plan: Arc<Plan>,
+    },
+    /// Go on with another graph.
+    Import {
+        /// Digest of the new definition.
+        definition: Digest,
+        /// The new graph.
+        plan: Arc<Plan>,
+        /// The new definition, to be stored.
+        text: Payload,
+        /// Who and why.
+        hand: Hand,
+    },
+}
+
+/// What a parent wants of a child run.
+#[derive(Clone, Debug)]
+pub enum ChildCommand {
+    /// Start it: nothing of it exists, or all of it does.
+    Start(Box<ChildStart>),
+    /// End it.
+    Cancel,
+    /// Start nothing more.
+    Pause,
+    /// Go on.
+    Resume,
+    /// Undo what it did.
+    Compensate,
 }
 
 /// What the shard wants done. Everything here rests on durable records.
@@ -150,6 +254,28 @@ pub enum Command {
 pub enum Effect {
     /// Hand an attempt to a worker.
     Dispatch(Box<Dispatch>),
+    /// Act on a child run.
+    Child {
+        /// The parent.
+        run: RunId,
+        /// The node that has the child.
+        node: Instance,
+        /// The attempt's number.
+        attempt: u32,
+        /// The child.
+        child: RunId,
+        /// What to do.
+        command: ChildCommand,
+    },
+    /// The run waits for a time, a signal or a child, and the shard has let it go.
+    Asleep {
+        /// The run.
+        run: RunId,
+        /// When it wants to be woken.
+        wake_at: Option<Millis>,
+        /// Whether it waits for a child, whose end wakes it.
+        for_child: bool,
+    },
     /// Tell a worker to stop, or give its work up.
     Stop {
         /// The grace is over: nobody waits for the result any more.
@@ -157,7 +283,7 @@ pub enum Effect {
         /// The run.
         run: RunId,
         /// The node.
-        node: NodeIndex,
+        node: Instance,
         /// The attempt's number.
         attempt: u32,
     },
@@ -192,7 +318,7 @@ pub enum Effect {
         /// The run.
         run: RunId,
         /// Nodes whose status changed, with what they are now.
-        nodes: Vec<(NodeIndex, windlass_core::NodeStatus)>,
+        nodes: Vec<(Instance, windlass_core::NodeStatus)>,
     },
     /// The run has ended, durably, and the shard has let it go.
     Finished {
@@ -200,6 +326,8 @@ pub enum Effect {
         run: RunId,
         /// How.
         status: RunStatus,
+        /// The run that started it, if it is a child.
+        parent: Option<RunId>,
     },
     /// Another process owns the run; this one has let it go.
     Fenced {
@@ -293,6 +421,8 @@ impl Shard {
             Input::Start(start) => start.run,
             Input::Adopt { run, .. } => run.id(),
             Input::Ended { run, .. }
+            | Input::ChildEnded { run, .. }
+            | Input::ChildFailed { run, .. }
             | Input::Appended { run, .. }
             | Input::Loaded { run, .. }
             | Input::LoadFailed { run, .. }
@@ -319,14 +449,16 @@ impl Shard {
             Input::Adopt {
                 run: state,
                 head,
-                recover,
+                adoption,
             } => {
                 match self.slots.get_mut(&run) {
                     // What the slot knows may be ahead of what was read.
-                    Some(slot) if recover => slot.carry_on(&mut context),
+                    Some(slot) if adoption != Adoption::Hold => {
+                        slot.carry_on(adoption, &mut context);
+                    }
                     Some(_) => {}
                     None => {
-                        let slot = Slot::adopt(*state, head, recover, &mut context);
+                        let slot = Slot::adopt(*state, head, adoption, &mut context);
                         self.slots.insert(run, slot);
                     }
                 }
@@ -361,7 +493,11 @@ impl Shard {
                 now,
             };
             slot.handle_deadline(deadline, &mut context);
-            self.dirty.insert(run);
+            if slot.is_closed() {
+                self.slots.remove(&run);
+            } else {
+                self.dirty.insert(run);
+            }
         }
     }
 

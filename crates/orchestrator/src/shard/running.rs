@@ -3,14 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_core::plan::NodeIndex;
+use windlass_core::run::Instance;
 
 #[derive(Debug, Default)]
 pub(super) struct Running {
     /// Every attempt that a worker has.
-    attempts: BTreeMap<NodeIndex, u32>,
+    attempts: BTreeMap<Instance, u32>,
     /// The nodes whose result is still wanted.
-    nodes: BTreeSet<NodeIndex>,
+    nodes: BTreeSet<Instance>,
 }
 
 impl Running {
@@ -18,37 +18,37 @@ impl Running {
         self.attempts.len()
     }
 
-    pub(super) fn nodes(&self) -> &BTreeSet<NodeIndex> {
+    pub(super) fn nodes(&self) -> &BTreeSet<Instance> {
         &self.nodes
     }
 
-    pub(super) fn attempt(&self, node: NodeIndex) -> Option<u32> {
+    pub(super) fn attempt(&self, node: Instance) -> Option<u32> {
         self.attempts.get(&node).copied()
     }
 
-    pub(super) fn contains(&self, node: NodeIndex) -> bool {
+    pub(super) fn contains(&self, node: Instance) -> bool {
         self.attempts.contains_key(&node)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (NodeIndex, u32)> + '_ {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Instance, u32)> + '_ {
         self.attempts
             .iter()
             .map(|(&node, &attempt)| (node, attempt))
     }
 
-    pub(super) fn insert(&mut self, node: NodeIndex, attempt: u32) {
+    pub(super) fn insert(&mut self, node: Instance, attempt: u32) {
         self.attempts.insert(node, attempt);
         self.nodes.insert(node);
     }
 
     /// The result is not wanted any more.
-    pub(super) fn disown(&mut self, node: NodeIndex) {
+    pub(super) fn disown(&mut self, node: Instance) {
         self.nodes.remove(&node);
     }
 
     /// The worker is done with the attempt, or was told to let it go; false if it had
     /// another, or none.
-    pub(super) fn remove(&mut self, node: NodeIndex, attempt: u32) -> bool {
+    pub(super) fn remove(&mut self, node: Instance, attempt: u32) -> bool {
         let had = self.attempt(node) == Some(attempt);
         if had {
             self.attempts.remove(&node);

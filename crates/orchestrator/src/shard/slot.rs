@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use windlass_core::definition::ExecutionMode;
 use windlass_core::event::{AttemptEnded, AttemptResult, Event};
-use windlass_core::plan::NodeIndex;
 use windlass_core::run::{
-    self, Change, Dispatch, Facts, Input as RunInput, Loaded, Refusal, Run, Source, Values,
+    self, Change, Dispatch, Facts, Input as RunInput, Instance, Loaded, Refusal, Run, Source,
+    Values,
 };
 use windlass_core::value::{Payload, Stored, ValueRef};
 use windlass_core::{Digest, Millis, NodeStatus, RunStatus};
@@ -16,8 +16,9 @@ use windlass_store::{
     Append, AppendError, Appended, Blob, Claim, Error, Head, ResourceRow, WriterId,
 };
 
+use super::ready::Ready;
 use super::running::Running;
-use super::{Begin, Command, CommandId, Context, Effect, Input, Start};
+use super::{Adoption, Begin, ChildCommand, Command, CommandId, Context, Effect, Input, Start};
 use crate::codec::RecordBuilder;
 use crate::deadline::Deadline;
 use crate::gate::{Gated, Proof};
@@ -30,30 +31,33 @@ const KEPT_VALUE_BYTES: usize = 1024 * 1024;
 /// ahead by then.
 #[derive(Debug)]
 enum Consequence {
-    /// A node changed, with its attempt then.
-    Changed(Change, u32),
+    /// A node changed.
+    Changed(Change),
+    /// A node that no worker has began or went on.
+    Noted(Instance, NodeStatus),
+    /// A child run is acted on.
+    Child(Instance, u32, windlass_core::RunId, ChildCommand),
     Answer(CommandId),
     Accepted,
     /// An open attempt is handed out, as after a restart.
-    Open(NodeIndex, u32),
+    Open(Instance, u32),
     /// A waiting node gets its timer again.
-    Wait(NodeIndex, u32, Millis),
+    Wait(Instance, u32, Millis),
     /// A worker has an attempt that a reattempt took back.
-    Disown(NodeIndex, u32),
+    Disown(Instance, u32),
     /// The run may go on.
     Resumed,
     ArmTimeout(Millis),
     ArmGrace(Millis),
     /// A value can be found in the store now; later decisions may still need it here.
-    Stored(Digest, Option<NodeIndex>),
+    Stored(Digest, bool),
 }
 
 #[derive(Debug)]
 pub(super) struct Slot {
     run: Run,
     head: Head,
-    /// Attempts that are ready for a worker, durably, in definition order.
-    ready: BTreeMap<NodeIndex, u32>,
+    ready: Ready,
     running: Running,
     /// Resumes and reattempts that are not durable yet: nothing is handed out before.
     resuming: u32,
@@ -71,11 +75,14 @@ pub(super) struct Slot {
     values: Values,
     /// How many records that are not durable yet name a value.
     undurable: BTreeMap<Digest, u32>,
-    /// Values kept because decisions need them, and their size together.
+    /// Values kept because decisions need them, oldest first, and their size together.
     kept: BTreeSet<Digest>,
+    kept_order: VecDeque<Digest>,
     kept_bytes: usize,
     /// Values that were loaded for the decision at hand.
     loaded: Vec<Digest>,
+    /// Whether the run's row says that it sleeps, and until when.
+    slept: (bool, Option<Millis>),
     /// Whether the run goes on here; one adopted for a command only waits for it.
     carried: bool,
     /// Set when nothing must be appended any more.
@@ -97,6 +104,9 @@ impl Slot {
         slot.row_changed = true;
         slot.record.push(&event, context.now);
         slot.consequences.push(Consequence::Accepted);
+        if !start.reused.is_empty() {
+            slot.record_event(&Event::Reused(start.reused), context);
+        }
         if start.begin == Begin::Now {
             slot.inbox.push_back((RunInput::Begin, None));
         }
@@ -104,36 +114,54 @@ impl Slot {
         Ok(slot)
     }
 
-    pub(super) fn adopt(run: Run, head: Head, recover: bool, context: &mut Context<'_>) -> Self {
+    pub(super) fn adopt(
+        run: Run,
+        head: Head,
+        adoption: Adoption,
+        context: &mut Context<'_>,
+    ) -> Self {
         let mut slot = Self::new(run, head);
         // An ended run has nothing to recover: what opens it again goes on at once.
         slot.carried = slot.run.status().is_final();
-        if recover {
-            slot.carry_on(context);
-        }
+        slot.carry_on(adoption, context);
         slot
     }
 
     /// Carries an adopted run on, once.
-    pub(super) fn carry_on(&mut self, context: &mut Context<'_>) {
-        if std::mem::replace(&mut self.carried, true) {
+    pub(super) fn carry_on(&mut self, adoption: Adoption, context: &mut Context<'_>) {
+        if adoption == Adoption::Hold || std::mem::replace(&mut self.carried, true) {
             return;
         }
-        match self.run.status() {
-            RunStatus::Pending => self.inbox.push_back((RunInput::Begin, None)),
-            RunStatus::Running | RunStatus::Paused => {
+        match (self.run.status(), adoption) {
+            (RunStatus::Pending, _) => self.inbox.push_back((RunInput::Begin, None)),
+            (RunStatus::Running | RunStatus::Paused, Adoption::Recover) => {
                 self.inbox.push_back((RunInput::Recover, None));
             }
+            (RunStatus::Running | RunStatus::Paused, _) => self.wake(context),
             _ => {}
         }
         self.advance(context);
+    }
+
+    /// Takes up a run that slept: nobody had anything of it, so nothing is recorded.
+    fn wake(&mut self, context: &mut Context<'_>) {
+        self.slept = (true, self.run.wake_at());
+        let waiting = self.open_ones();
+        self.carry_out(waiting, context);
+        let run = self.run.id();
+        if let Some(at) = self.run.timeout_at() {
+            context.deadlines.set(at, run, Deadline::Timeout);
+        }
+        if let Some(at) = self.run.grace_deadline() {
+            context.deadlines.set(at, run, Deadline::Grace);
+        }
     }
 
     fn new(run: Run, head: Head) -> Self {
         Self {
             run,
             head,
-            ready: BTreeMap::new(),
+            ready: Ready::default(),
             running: Running::default(),
             resuming: 0,
             inbox: VecDeque::new(),
@@ -148,8 +176,10 @@ impl Slot {
             values: Values::new(),
             undurable: BTreeMap::new(),
             kept: BTreeSet::new(),
+            kept_order: VecDeque::new(),
             kept_bytes: 0,
             loaded: Vec::new(),
+            slept: (false, None),
             carried: true,
             closed: false,
         }
@@ -171,11 +201,15 @@ impl Slot {
         }
     }
 
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
     pub(super) fn is_carried(&self) -> bool {
         self.carried
     }
 
-    pub(super) fn is_running(&self, node: NodeIndex, attempt: u32) -> bool {
+    pub(super) fn is_running(&self, node: Instance, attempt: u32) -> bool {
         self.running.attempt(node) == Some(attempt)
     }
 
@@ -197,8 +231,30 @@ impl Slot {
                     None,
                 ));
             }
+            Input::ChildEnded {
+                node, attempt, end, ..
+            } => {
+                let input = RunInput::ChildEnded { node, attempt, end };
+                self.inbox.push_back((input, None));
+            }
+            Input::ChildFailed {
+                node,
+                attempt,
+                failure,
+                ..
+            } => {
+                let input = RunInput::ChildFailed {
+                    node,
+                    attempt,
+                    failure,
+                };
+                self.inbox.push_back((input, None));
+            }
             Input::Command { id, command, .. } => {
                 self.take_over();
+                if let Command::Import { text, .. } = &command {
+                    self.hold_blob(text);
+                }
                 self.inbox.push_back((command.into(), Some(id)));
             }
             Input::Loaded { values, .. } => {
@@ -226,28 +282,54 @@ impl Slot {
         !self.closed
     }
 
-    /// The run has ended or not begun, everything of it is durable, and nothing waits.
+    /// The run has ended, not begun or sleeps, everything of it is durable, and nothing waits.
     fn let_go_at_the_end(&mut self, context: &mut Context<'_>) {
         let quiet = self.record.is_empty() && self.in_flight.is_none() && self.inbox.is_empty();
+        if !quiet || self.closed || self.loading {
+            return;
+        }
         let (run, status) = (self.run.id(), self.run.status());
-        let rests = status.is_final() || status == RunStatus::Pending;
-        if rests && quiet && !self.closed {
+        if status.is_final() || status == RunStatus::Pending {
             if status.is_final() {
-                context.effects.push_back(Effect::Finished { run, status });
+                let parent = self.run.queued().parent.as_ref();
+                context.effects.push_back(Effect::Finished {
+                    run,
+                    status,
+                    parent: parent.map(|parent| parent.execution_id),
+                });
             }
             self.closed = true;
+            return;
+        }
+        let nobody = self.running.len() == 0 && self.ready.is_empty() && self.resuming == 0;
+        let far = context.now.plus(context.options.keep_asleep_ms);
+        if self.carried && nobody && self.slept.0 && self.slept.1.is_none_or(|at| at > far) {
+            let wake_at = self.slept.1;
+            let for_child = self.run.open_children().next().is_some();
+            context.effects.push_back(Effect::Asleep {
+                run,
+                wake_at,
+                for_child,
+            });
+            self.closed = true;
+        }
+    }
+
+    /// Whether the run waits for nothing that is here, and when it wants to be woken.
+    fn sleep(&self) -> (bool, Option<Millis>) {
+        let paused = self.run.status() == RunStatus::Paused && self.running.len() == 0;
+        let asleep = (self.run.is_asleep() || paused) && self.inbox.is_empty() && !self.loading;
+        let begun = !matches!(self.run.status(), RunStatus::Pending);
+        if asleep && begun && !self.run.status().is_final() {
+            (true, self.run.wake_at())
+        } else {
+            (false, None)
         }
     }
 
     pub(super) fn handle_deadline(&mut self, deadline: Deadline, context: &mut Context<'_>) {
         match deadline {
-            Deadline::Retry(node, attempt) => {
-                let waits = self.run.is_open(node, attempt) && !self.running.contains(node);
-                // While the run is paused, its timers wait for the resume.
-                if waits && self.run.status() == RunStatus::Running {
-                    self.ready.insert(node, attempt);
-                }
-            }
+            Deadline::Due(node, attempt) => self.due(node, attempt),
             Deadline::Grace => self.inbox.push_back((RunInput::GraceEnded, None)),
             Deadline::Timeout => self.inbox.push_back((RunInput::TimedOut, None)),
             Deadline::StillRunning(node, attempt) => {
@@ -266,6 +348,26 @@ impl Slot {
             }
         }
         self.advance(context);
+        self.let_go_at_the_end(context);
+    }
+
+    fn due(&mut self, node: Instance, attempt: u32) {
+        let waits = self.run.is_open(node, attempt) && !self.running.contains(node);
+        // While the run is paused, its timers wait for the resume.
+        if !waits || self.run.status() != RunStatus::Running {
+            return;
+        }
+        if self.run.is_structural(node) {
+            self.inbox
+                .push_back((RunInput::Due { node, attempt }, None));
+        } else {
+            let ordered = self.is_sequential().then_some(&self.run);
+            self.ready.insert(node, attempt, ordered);
+        }
+    }
+
+    fn is_sequential(&self) -> bool {
+        self.run.plan().execution_mode() == ExecutionMode::Sequential
     }
 
     pub(super) fn poll_append(&mut self, writer: WriterId, append_id: u64) -> Option<Append> {
@@ -275,7 +377,10 @@ impl Slot {
         self.run.seal();
         let consequences = std::mem::take(&mut self.consequences);
         self.in_flight = Some((append_id, consequences));
-        let row = std::mem::take(&mut self.row_changed).then(|| row(&self.run));
+        let sleep = self.sleep();
+        let sleep_changed = std::mem::replace(&mut self.slept, sleep) != sleep;
+        let changed = std::mem::take(&mut self.row_changed) || sleep_changed;
+        let row = changed.then(|| row(&self.run, sleep));
         Some(Append {
             run: self.run.id(),
             head: self.head,
@@ -341,12 +446,13 @@ impl Slot {
             running: self.running.nodes(),
         };
         let decided = run::decide(&self.run, &input, &facts);
-        if let RunInput::Ended { node, attempt, .. } = input {
-            self.running.remove(node, attempt);
+        if let RunInput::Ended { node, attempt, .. } = &input {
+            self.running.remove(*node, *attempt);
         }
         self.drop_loaded();
         match decided {
             Ok(decision) => {
+                self.bring_graph(input);
                 decision
                     .blobs
                     .iter()
@@ -371,10 +477,9 @@ impl Slot {
             .apply(event, at, &mut changes)
             .expect("an event that was just decided fits the state that decided it");
         for change in changes {
-            let attempt = self.run.attempt(node_of(change));
-            self.consequences
-                .push(Consequence::Changed(change, attempt));
+            self.note(change);
         }
+        self.hold_values(event);
         match event {
             Event::Started {} => {
                 self.row_changed = true;
@@ -382,18 +487,27 @@ impl Slot {
             }
             Event::AttemptEnded(ended) => {
                 self.resources.extend(resource_rows(&self.run, ended));
-                self.hold_result(ended);
             }
             Event::Stopping(stopping) => {
                 let deadline = stopping.deadline;
                 self.consequences.push(Consequence::ArmGrace(deadline));
             }
-            Event::Paused(_) | Event::Finished(_) => self.row_changed = true,
+            Event::Paused(_) => {
+                self.row_changed = true;
+                self.tell_children(&ChildCommand::Pause);
+            }
             Event::Resumed(_) => {
                 self.row_changed = true;
+                self.tell_children(&ChildCommand::Resume);
                 self.go_on();
             }
-            Event::Reattempted { .. } => {
+            Event::Finished(_) | Event::Healed { .. } | Event::Imported { .. } => {
+                self.row_changed = true;
+            }
+            Event::Compensating { .. }
+            | Event::CompensationRetried { .. }
+            | Event::CompensationSkipped { .. } => self.row_changed = true,
+            Event::Reattempted { .. } | Event::SetByHand(_) => {
                 self.row_changed = true;
                 self.disown_reopened();
                 self.go_on();
@@ -407,6 +521,60 @@ impl Slot {
         }
     }
 
+    /// What a change leads to once it is durable.
+    fn note(&mut self, change: Change) {
+        let consequence = match change {
+            Change::Ready(node, _) if self.run.is_structural(node) => {
+                Consequence::Noted(node, NodeStatus::Queued)
+            }
+            Change::ChildStarted(node, attempt, child) => match self.run.child_start(node) {
+                Some(start) => {
+                    let command = ChildCommand::Start(Box::new(start));
+                    Consequence::Child(node, attempt, child, command)
+                }
+                None => return,
+            },
+            Change::ChildLetGo(node, child) => {
+                Consequence::Child(node, 0, child, ChildCommand::Cancel)
+            }
+            Change::ChildUndone(node, attempt, child) => {
+                Consequence::Child(node, attempt, child, ChildCommand::Compensate)
+            }
+            Change::StopAsked(node, attempt) if self.run.child(node).is_some() => {
+                match self.run.child(node) {
+                    Some(child) => Consequence::Child(node, attempt, child, ChildCommand::Cancel),
+                    None => return,
+                }
+            }
+            Change::IterationStarted(node, _) => Consequence::Noted(node, NodeStatus::Running),
+            Change::IterationEnded(..) => return,
+            change => Consequence::Changed(change),
+        };
+        self.consequences.push(consequence);
+    }
+
+    /// A new graph is at hand before the event that names it is applied.
+    fn bring_graph(&mut self, input: RunInput) {
+        if let RunInput::Heal {
+            definition, plan, ..
+        }
+        | RunInput::Import {
+            definition, plan, ..
+        } = input
+        {
+            self.run.stage(definition, plan);
+        }
+    }
+
+    fn tell_children(&mut self, command: &ChildCommand) {
+        let children: Vec<_> = self.run.open_children().collect();
+        for (node, attempt, child) in children {
+            let command = command.clone();
+            self.consequences
+                .push(Consequence::Child(node, attempt, child, command));
+        }
+    }
+
     /// Once the record is durable, what is open and with nobody is handed out.
     fn go_on(&mut self) {
         self.resuming += 1;
@@ -416,21 +584,39 @@ impl Slot {
 
     /// Notes every open attempt that no worker has, and every time that one is due.
     fn open_all(&mut self) {
-        for node in 0..self.run.plan().len() as NodeIndex {
+        for consequence in self.open_ones() {
+            self.consequences.push(consequence);
+        }
+    }
+
+    fn open_ones(&self) -> Vec<Consequence> {
+        let mut found = Vec::new();
+        for node in self.run.open_instances() {
             let status = self.run.node_status(node);
             let is_open = matches!(status, NodeStatus::Queued | NodeStatus::Running);
-            if is_open && !self.running.contains(node) {
-                let attempt = self.run.attempt(node);
-                self.consequences.push(Consequence::Open(node, attempt));
+            if is_open && !self.running.contains(node) && !self.run.is_structural(node) {
+                found.push(match self.run.undone_child(node) {
+                    Some(child) => {
+                        let attempt = self.run.attempt(node);
+                        Consequence::Child(node, attempt, child, ChildCommand::Compensate)
+                    }
+                    None => Consequence::Open(node, self.run.attempt(node)),
+                });
             }
         }
         for (node, due) in self.run.due_nodes() {
             if !self.running.contains(node) {
                 let attempt = self.run.attempt(node);
-                self.consequences
-                    .push(Consequence::Wait(node, attempt, due));
+                found.push(Consequence::Wait(node, attempt, due));
             }
         }
+        for (node, attempt, child) in self.run.open_children() {
+            if let Some(start) = self.run.child_start(node) {
+                let command = ChildCommand::Start(Box::new(start));
+                found.push(Consequence::Child(node, attempt, child, command));
+            }
+        }
+        found
     }
 
     fn arm_timeout(&mut self) {
@@ -486,8 +672,16 @@ impl Slot {
         let mut progress = Vec::new();
         for consequence in consequences {
             match consequence {
-                Consequence::Changed(change, attempt) => {
-                    self.changed(change, attempt, &mut progress, context);
+                Consequence::Changed(change) => self.changed(change, &mut progress, context),
+                Consequence::Noted(node, status) => progress.push((node, status)),
+                Consequence::Child(node, attempt, child, command) => {
+                    context.effects.push_back(Effect::Child {
+                        run,
+                        node,
+                        attempt,
+                        child,
+                        command,
+                    });
                 }
                 Consequence::Answer(id) => {
                     context
@@ -495,18 +689,16 @@ impl Slot {
                         .push_back(Effect::Answer { id, result: Ok(()) });
                 }
                 Consequence::Accepted => context.effects.push_back(Effect::Accepted { run }),
-                Consequence::Open(node, attempt) => {
-                    self.ready.insert(node, attempt);
-                }
+                Consequence::Open(node, attempt) => self.make_ready(node, attempt),
                 Consequence::Wait(node, attempt, due) => {
-                    let deadline = Deadline::Retry(node, attempt);
+                    let deadline = Deadline::Due(node, attempt);
                     context.deadlines.set(due, run, deadline);
                 }
                 Consequence::Disown(node, attempt) => self.give_up(node, attempt, context),
                 Consequence::Resumed => self.resuming -= 1,
                 Consequence::ArmTimeout(at) => context.deadlines.set(at, run, Deadline::Timeout),
                 Consequence::ArmGrace(at) => context.deadlines.set(at, run, Deadline::Grace),
-                Consequence::Stored(digest, node) => self.stored(digest, node),
+                Consequence::Stored(digest, wanted) => self.stored(digest, wanted),
             }
         }
         if !progress.is_empty() {
@@ -517,51 +709,56 @@ impl Slot {
         }
     }
 
+    fn make_ready(&mut self, node: Instance, attempt: u32) {
+        let ordered = self.is_sequential().then_some(&self.run);
+        self.ready.insert(node, attempt, ordered);
+    }
+
     fn changed(
         &mut self,
         change: Change,
-        attempt: u32,
-        progress: &mut Vec<(NodeIndex, NodeStatus)>,
+        progress: &mut Vec<(Instance, NodeStatus)>,
         context: &mut Context<'_>,
     ) {
         match change {
-            Change::Ready(node) => {
-                self.ready.insert(node, attempt);
+            Change::Ready(node, attempt) => {
+                self.make_ready(node, attempt);
                 progress.push((node, NodeStatus::Queued));
             }
-            Change::Waiting(node, due) => {
-                let deadline = Deadline::Retry(node, attempt);
-                context.deadlines.set(due, self.run.id(), deadline);
+            Change::Waiting(node, attempt, due) => {
+                if let Some(due) = due {
+                    let deadline = Deadline::Due(node, attempt);
+                    context.deadlines.set(due, self.run.id(), deadline);
+                }
                 progress.push((node, NodeStatus::Waiting));
             }
-            Change::Ended(node, status) => {
+            Change::Ended(node, attempt, status) => {
                 if status == NodeStatus::Cancelled {
-                    self.ready.remove(&node);
+                    self.ready.remove(node);
                     self.give_up(node, attempt, context);
                 }
                 progress.push((node, status));
             }
-            Change::StopAsked(node) => {
+            Change::StopAsked(node, attempt) => {
                 if self.is_running(node, attempt) {
                     self.tell_to_stop(node, attempt, false, context);
                 }
             }
+            Change::IterationStarted(..)
+            | Change::IterationEnded(..)
+            | Change::ChildStarted(..)
+            | Change::ChildLetGo(..)
+            | Change::ChildUndone(..) => {}
         }
     }
 
-    fn give_up(&mut self, node: NodeIndex, attempt: u32, context: &mut Context<'_>) {
+    fn give_up(&mut self, node: Instance, attempt: u32, context: &mut Context<'_>) {
         if self.running.remove(node, attempt) {
             self.tell_to_stop(node, attempt, true, context);
         }
     }
 
-    fn tell_to_stop(
-        &self,
-        node: NodeIndex,
-        attempt: u32,
-        give_up: bool,
-        context: &mut Context<'_>,
-    ) {
+    fn tell_to_stop(&self, node: Instance, attempt: u32, give_up: bool, context: &mut Context<'_>) {
         let run = self.run.id();
         context.effects.push_back(Effect::Stop {
             give_up,
@@ -590,7 +787,7 @@ impl Slot {
         let limit = if sequential { 1 } else { own as usize };
         let mut postponed = Vec::new();
         while self.running.len() < limit {
-            let Some((node, attempt)) = self.ready.pop_first() else {
+            let Some((node, attempt)) = self.ready.pop() else {
                 break;
             };
             let may_go = self.run.is_open(node, attempt) && self.run.may_hand_out(node);
@@ -611,7 +808,9 @@ impl Slot {
                 .effects
                 .push_back(Effect::Dispatch(Box::new(dispatch)));
         }
-        self.ready.extend(postponed);
+        for (node, attempt) in postponed {
+            self.make_ready(node, attempt);
+        }
     }
 
     /// Whether a worker could not find a value that the parameters name.
@@ -624,7 +823,9 @@ impl Slot {
             }
         };
         dispatch.sources.iter().any(|source| match source {
-            Source::Stored(value) | Source::Error { value, .. } => is_undurable(value),
+            Source::Stored(value) | Source::Error { value, .. } | Source::Item(value, _) => {
+                is_undurable(value)
+            }
             Source::Vars(vars) => vars
                 .iter()
                 .filter_map(|(_, held)| held.blob())
@@ -634,12 +835,12 @@ impl Slot {
     }
 
     /// Until its record is durable a value can be found nowhere else.
-    fn hold(&mut self, digest: Digest, text: Arc<str>, node: Option<NodeIndex>) {
+    fn hold(&mut self, digest: Digest, text: Arc<str>, wanted: bool) {
         self.values
             .entry(digest)
             .or_insert_with(|| Loaded::new(text));
         *self.undurable.entry(digest).or_default() += 1;
-        self.consequences.push(Consequence::Stored(digest, node));
+        self.consequences.push(Consequence::Stored(digest, wanted));
     }
 
     fn hold_blob(&mut self, payload: &Payload) {
@@ -648,21 +849,41 @@ impl Slot {
             digest: payload.digest(),
             bytes,
         });
-        self.hold(payload.digest(), Arc::clone(payload.text()), None);
+        self.hold(payload.digest(), Arc::clone(payload.text()), false);
     }
 
-    /// An output or error that stands in the record; a large one is held as a blob.
+    /// Holds what stands in the record; what is too large for it is held as a blob.
+    fn hold_values(&mut self, event: &Event) {
+        if let Event::AttemptEnded(ended) = event {
+            self.hold_result(ended);
+            return;
+        }
+        for value in event.values() {
+            if let Stored::Inline(raw) = value {
+                self.hold(value.digest(), Arc::from(raw.get()), true);
+            }
+        }
+    }
+
     fn hold_result(&mut self, ended: &AttemptEnded) {
-        let node = self.run.plan().index(&ended.node);
+        let node = self.run.resolve(&ended.node);
         if let AttemptResult::Succeeded(Stored::Inline(raw))
         | AttemptResult::Failed(Stored::Inline(raw)) = &ended.result
         {
-            self.hold(ended.digest, Arc::from(raw.get()), node);
+            let wanted = node.is_some_and(|node| self.run.is_decided_on(node));
+            self.hold(ended.digest, Arc::from(raw.get()), wanted);
+        }
+        // What undoes a node may name its parameters.
+        if let Some(Stored::Inline(raw)) = &ended.parameters
+            && node.is_some_and(|node| self.run.is_compensated(node))
+        {
+            let digest = Digest::of(raw.get().as_bytes());
+            self.hold(digest, Arc::from(raw.get()), false);
         }
     }
 
     /// Keeps a small value that later decisions need, and drops any other.
-    fn stored(&mut self, digest: Digest, node: Option<NodeIndex>) {
+    fn stored(&mut self, digest: Digest, wanted: bool) {
         let Some(count) = self.undurable.get_mut(&digest) else {
             return;
         };
@@ -671,7 +892,6 @@ impl Slot {
             return;
         }
         self.undurable.remove(&digest);
-        let wanted = node.is_some_and(|node| self.run.plan().is_decided_on(node));
         self.keep_or_drop(digest, wanted);
     }
 
@@ -686,36 +906,81 @@ impl Slot {
         if self.kept.contains(&digest) || self.undurable.contains_key(&digest) {
             return;
         }
-        let size = self
-            .values
-            .get(&digest)
-            .map_or(0, |value| value.text().len());
-        if wanted && self.kept_bytes + size <= KEPT_VALUE_BYTES {
-            self.kept.insert(digest);
-            self.kept_bytes += size;
-        } else {
+        let size = self.size_of(&digest);
+        let pinned = self.run.is_pinned(&digest);
+        if !pinned && (!wanted || size > KEPT_VALUE_BYTES) {
             self.values.remove(&digest);
+            return;
         }
+        self.kept.insert(digest);
+        self.kept_order.push_back(digest);
+        self.kept_bytes += size;
+        // The oldest make room, except lists that an open loop still goes over.
+        let mut rounds = self.kept_order.len();
+        while self.kept_bytes > KEPT_VALUE_BYTES && rounds > 1 {
+            rounds -= 1;
+            let Some(oldest) = self.kept_order.pop_front() else {
+                break;
+            };
+            if self.run.is_pinned(&oldest) {
+                self.kept_order.push_back(oldest);
+                continue;
+            }
+            self.kept.remove(&oldest);
+            self.kept_bytes -= self.size_of(&oldest);
+            if !self.undurable.contains_key(&oldest) {
+                self.values.remove(&oldest);
+            }
+        }
+    }
+
+    fn size_of(&self, digest: &Digest) -> usize {
+        self.values
+            .get(digest)
+            .map_or(0, |value| value.text().len())
     }
 }
 
 impl From<Command> for RunInput {
     fn from(command: Command) -> Self {
         match command {
-            Command::Cancel(hand) => Self::Cancel(hand),
+            Command::Cancel { hand, compensate } => Self::Cancel { hand, compensate },
             Command::Pause(hand) => Self::Pause(hand),
             Command::Resume(hand) => Self::Resume(hand),
             Command::Reattempt(nodes, hand) => Self::Reattempt(nodes, hand),
+            Command::Signal {
+                name,
+                payload,
+                hand,
+            } => Self::Signal {
+                name,
+                payload,
+                hand,
+            },
+            Command::SetResult { node, output, hand } => Self::SetResult { node, output, hand },
+            Command::Compensate(hand) => Self::Compensate(hand),
+            Command::RetryCompensation(nodes, hand) => Self::RetryCompensation(nodes, hand),
+            Command::SkipCompensation(nodes, hand) => Self::SkipCompensation(nodes, hand),
+            Command::Heal {
+                version,
+                definition,
+                plan,
+            } => Self::Heal {
+                version,
+                definition,
+                plan,
+            },
+            Command::Import {
+                definition,
+                plan,
+                hand,
+                ..
+            } => Self::Import {
+                definition,
+                plan,
+                hand,
+            },
         }
-    }
-}
-
-fn node_of(change: Change) -> NodeIndex {
-    match change {
-        Change::Ready(node)
-        | Change::Waiting(node, _)
-        | Change::Ended(node, _)
-        | Change::StopAsked(node) => node,
     }
 }
 

@@ -78,7 +78,7 @@ fn sleepers_are_left_out_of_the_awake<S: Backend>(store: &S) {
 
 fn the_due_come_earliest_first<S: Backend>(store: &S) {
     assert_eq!(store.next_wake().unwrap(), None);
-    assert!(store.due(Millis(i64::MAX), 10).unwrap().is_empty());
+    assert!(store.due(None, Millis(i64::MAX), 10).unwrap().is_empty());
     for (n, at) in [(1, 50), (2, 30), (3, 40), (4, 30), (5, -7)] {
         must_start(store, sleeper(n, Some(at)));
     }
@@ -90,7 +90,7 @@ fn the_due_come_earliest_first<S: Backend>(store: &S) {
     must_start(store, awake);
     assert_eq!(store.next_wake().unwrap(), Some(Millis(-7)));
     let due = |until, limit| {
-        let due = store.due(Millis(until), limit).unwrap();
+        let due = store.due(None, Millis(until), limit).unwrap();
         due.into_iter()
             .map(|(run, at)| (run, at.0))
             .collect::<Vec<_>>()
@@ -129,7 +129,7 @@ fn a_run_wakes_and_falls_asleep<S: Backend>(store: &S) {
         assert!(store.awake(None, 10).unwrap().is_empty());
         // Another time, still asleep; then none.
         head = change(store, head, sleeper(1, Some(5)));
-        let due = store.due(Millis(100), 10).unwrap();
+        let due = store.due(None, Millis(100), 10).unwrap();
         assert_eq!(due, [(run, Millis(5))]);
         head = change(store, head, sleeper(1, None));
         assert_eq!(store.next_wake().unwrap(), None);
@@ -139,7 +139,7 @@ fn a_run_wakes_and_falls_asleep<S: Backend>(store: &S) {
             ..sleeper(1, Some(7))
         };
         head = change(store, head, awake.clone());
-        assert!(store.due(Millis(100), 10).unwrap().is_empty());
+        assert!(store.due(None, Millis(100), 10).unwrap().is_empty());
         assert_eq!(store.awake(None, 10).unwrap(), [awake]);
     }
 }
@@ -152,7 +152,7 @@ fn an_ended_run_is_not_woken<S: Backend>(store: &S) {
     };
     change(store, head, ended);
     assert_eq!(store.next_wake().unwrap(), None);
-    assert!(store.due(Millis(100), 10).unwrap().is_empty());
+    assert!(store.due(None, Millis(100), 10).unwrap().is_empty());
     assert!(store.awake(None, 10).unwrap().is_empty());
     assert!(store.unfinished(None, 10).unwrap().is_empty());
 }

@@ -63,9 +63,14 @@ impl Queries for MemoryStore {
         Ok(rows.take(limit).cloned().collect())
     }
 
-    fn due(&self, until: Millis, limit: usize) -> Result<Vec<(RunId, Millis)>, Error> {
+    fn due(
+        &self,
+        after: Option<(Millis, RunId)>,
+        until: Millis,
+        limit: usize,
+    ) -> Result<Vec<(RunId, Millis)>, Error> {
         let mut due = self.sleepers();
-        due.retain(|(at, _)| *at <= until);
+        due.retain(|entry| entry.0 <= until && after.is_none_or(|after| *entry > after));
         due.truncate(limit);
         Ok(due.into_iter().map(|(at, run)| (run, at)).collect())
     }

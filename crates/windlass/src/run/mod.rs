@@ -164,7 +164,11 @@ impl RunHandle {
     /// # Errors
     /// The run's state does not allow it, or it cannot be read.
     pub async fn cancel(&self) -> Result<(), CommandError> {
-        self.command(Command::Cancel(self.hand.clone())).await
+        self.command(Command::Cancel {
+            hand: self.hand.clone(),
+            compensate: false,
+        })
+        .await
     }
 
     /// Starts nothing more until the run is resumed; what runs, ends.

@@ -1,5 +1,7 @@
 //! The end of an attempt: succeeded, failed for good, to be repeated, or skipped.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use windlass_expr::Limits;
 
@@ -8,18 +10,27 @@ use super::{
 };
 use crate::event::{AttemptEnded, AttemptResult, AttemptStarted, Event};
 use crate::id::{Digest, Millis};
-use crate::plan::NodeIndex;
 use crate::run::environment::Place;
-use crate::run::{Run, retry};
+use crate::run::{Instance, Run, retry};
 use crate::status::NodeStatus;
 use crate::value::{MAX_NESTING, Payload, Stored, ValueRef, nesting};
 
+/// What the engine itself is called, where it ends a node.
+const ENGINE: &str = "engine";
+
 impl Run {
-    pub(super) fn want_for_attempt(&self, node: NodeIndex, wants: &mut Vec<ValueRef>) {
-        let Some(rare) = self.plan.rare(node) else {
+    /// What `setVars` of a node needs.
+    pub(super) fn want_for_attempt(&self, node: Instance, wants: &mut Vec<ValueRef>) {
+        if self.find_state(node).is_none() || self.undone(node).is_some() {
+            return;
+        }
+        let (plan, index) = self.plan_node(node);
+        let Some(rare) = plan.rare(index) else {
             return;
         };
         self.want(
+            self.key_of(node),
+            None,
             rare.set_vars
                 .iter()
                 .flat_map(|(_, template)| template.references()),
@@ -29,7 +40,7 @@ impl Run {
 
     pub(super) fn decide_still_running(
         &self,
-        node: NodeIndex,
+        node: Instance,
         attempt: u32,
         started: Millis,
         worker: &str,
@@ -37,24 +48,25 @@ impl Run {
         if !self.is_open(node, attempt) || self.node_status(node) == NodeStatus::Running {
             return Err(Refusal::NotOpen);
         }
-        let node = self.plan.id(node).into();
         let event = AttemptStarted {
-            node,
+            node: self.path(node),
             attempt,
             started,
             worker: worker.into(),
+            undo: self.undone(node).is_some(),
         };
         Ok(Decision::of(Event::AttemptStarted(Box::new(event))))
     }
 
     pub(super) fn decide_ended(
         &self,
-        node: NodeIndex,
+        node: Instance,
         attempt: u32,
         report: &Report,
         facts: &Facts<'_>,
     ) -> Result<Decision, Refusal> {
-        if !self.is_open(node, attempt) {
+        // A loop, a wait or a child run has no worker that could report.
+        if !self.is_open(node, attempt) || self.structure(node).is_some() {
             return Err(Refusal::NotOpen);
         }
         // Nobody asked it to stop, as far as the log knows: the worker is going away, and
@@ -63,23 +75,60 @@ impl Run {
             return Err(Refusal::NotNow("the attempt was not told to stop"));
         }
         let mut decision = Decision::default();
-        let mut vars = Vec::new();
+        self.end_attempt(node, report, BTreeMap::new(), facts, &mut decision);
+        Ok(decision)
+    }
+
+    /// Ends a node that no worker has: a loop, a wait, a child run.
+    pub(super) fn conclude(
+        &self,
+        node: Instance,
+        outcome: Outcome,
+        vars: BTreeMap<Box<str>, Payload>,
+        facts: &Facts<'_>,
+        decision: &mut Decision,
+    ) {
+        let report = Report {
+            started: self.since(node).unwrap_or(facts.now),
+            ended: facts.now,
+            worker: ENGINE.into(),
+            outcome,
+            parameters: None,
+            meta: None,
+            resources: Vec::new(),
+        };
+        self.end_attempt(node, &report, vars, facts, decision);
+    }
+
+    fn end_attempt(
+        &self,
+        node: Instance,
+        report: &Report,
+        mut vars: BTreeMap<Box<str>, Payload>,
+        facts: &Facts<'_>,
+        decision: &mut Decision,
+    ) {
+        let undoes = self.undone(node).is_some();
         let outcome = match &report.outcome {
             Outcome::Succeeded(output) => match self.check_success(node, output, facts) {
                 Ok(set) => {
-                    vars = set;
+                    vars.extend(set);
                     report.outcome.clone()
                 }
-                Err(failure) => Outcome::Failed(failure),
+                Err(failure) => {
+                    vars.clear();
+                    Outcome::Failed(failure)
+                }
             },
             other => other.clone(),
         };
-        let (result, digest) = self.result(node, &outcome, facts, &mut decision);
+        let (result, digest) = self.result(node, &outcome, facts, decision);
         let ends = !matches!(
             result,
             AttemptResult::Retrying { .. } | AttemptResult::Stopped {}
         );
-        let ancestry = ends.then(|| self.ancestry_of(node, attempt, &digest));
+        let attempt = self.attempt(node);
+        let ancestry = (ends && !undoes).then(|| self.ancestry_of(node, attempt, &digest));
         let parameters = report
             .parameters
             .as_ref()
@@ -88,28 +137,30 @@ impl Run {
             .iter()
             .map(|(name, value)| (name.clone(), decision.store(value)))
             .collect();
-        decision
-            .events
-            .push(Event::AttemptEnded(Box::new(AttemptEnded {
-                node: self.plan.id(node).into(),
-                attempt,
-                started: report.started,
-                ended: report.ended,
-                worker: report.worker.clone(),
-                result,
-                digest,
-                ancestry,
-                parameters,
-                meta: report.meta.clone(),
-                resources: report.resources.clone(),
-                vars,
-            })));
-        Ok(decision)
+        let ended = Box::new(AttemptEnded {
+            node: self.path(node),
+            attempt,
+            started: report.started,
+            ended: report.ended,
+            worker: report.worker.clone(),
+            result,
+            digest,
+            ancestry,
+            parameters,
+            meta: report.meta.clone(),
+            resources: report.resources.clone(),
+            vars,
+        });
+        decision.events.push(if undoes {
+            Event::CompensationEnded(ended)
+        } else {
+            Event::AttemptEnded(ended)
+        });
     }
 
     fn result(
         &self,
-        node: NodeIndex,
+        node: Instance,
         outcome: &Outcome,
         facts: &Facts<'_>,
         decision: &mut Decision,
@@ -136,25 +187,27 @@ impl Run {
     /// When the next attempt is due, if there is to be one.
     fn next_attempt_at(
         &self,
-        node: NodeIndex,
+        node: Instance,
         failure: &Failure,
         facts: &Facts<'_>,
     ) -> Option<Millis> {
-        let policy = self.plan.retry(node)?;
+        let (plan, index) = self.plan_node(node);
+        let policy = match self.undone(node) {
+            Some(_) => plan.compensate(index)?.retry.as_ref()?,
+            None => plan.retry(index)?,
+        };
         let made = self.attempt(node) - self.state(node).first_attempt + 1;
         if !failure.retriable || !self.may_start(node) || !retry::may_retry(Some(policy), made) {
             return None;
         }
-        // The upper 53 bits of the seed make a fraction between 0 and 1.
-        let fraction = (facts.seed >> 11) as f64 / (1u64 << 53) as f64;
-        let delay = retry::delay_ms(policy, made, failure.retry_after_ms, fraction);
+        let delay = retry::delay_ms(policy, made, failure.retry_after_ms, facts.fraction());
         Some(facts.now.plus(delay))
     }
 
     /// What can still fail a success: limits, and the variables it sets.
-    fn check_success(
+    pub(super) fn check_success(
         &self,
-        node: NodeIndex,
+        node: Instance,
         output: &Payload,
         facts: &Facts<'_>,
     ) -> Result<Vec<(Box<str>, Payload)>, Failure> {
@@ -180,23 +233,19 @@ impl Run {
 
     fn set_vars(
         &self,
-        node: NodeIndex,
+        node: Instance,
         output: &Payload,
         facts: &Facts<'_>,
     ) -> Result<Vec<(Box<str>, Payload)>, Failure> {
-        let Some(rare) = self
-            .plan
-            .rare(node)
-            .filter(|rare| !rare.set_vars.is_empty())
-        else {
+        let (plan, index) = self.plan_node(node);
+        let rare = plan.rare(index).filter(|rare| !rare.set_vars.is_empty());
+        let Some(rare) = rare.filter(|_| self.undone(node).is_none()) else {
             return Ok(Vec::new());
         };
         let output: Value = serde_json::from_str(output.text()).unwrap_or_default();
         let place = Place {
-            now: facts.now,
-            node: Some(node),
             output: Some(&output),
-            error: None,
+            ..Place::of(self, node, facts.now)
         };
         let mut vars = Vec::new();
         for (name, template) in &rare.set_vars {

@@ -3,8 +3,8 @@
 
 use super::{Decision, Facts, GRACE_MS, Refusal};
 use crate::event::{Event, Finished, Hand, StopCause, Stopping};
-use crate::plan::NodeIndex;
-use crate::run::Run;
+use crate::run::frame::{FrameKey, TOP};
+use crate::run::{Instance, Run};
 use crate::status::{NodeStatus, RunStatus};
 
 impl Run {
@@ -18,17 +18,25 @@ impl Run {
     pub(super) fn decide_cancel(
         &self,
         hand: &Hand,
+        compensate: bool,
         facts: &Facts<'_>,
     ) -> Result<Decision, Refusal> {
+        if self.undo.is_some() {
+            return Err(Refusal::NotNow("the run is being compensated"));
+        }
         if self.stop_cause() == Some(StopCause::Cancel) {
             return Err(Refusal::NotNow("the run is being cancelled"));
         }
-        let mut decision = self.stop_for(StopCause::Cancel, hand, facts);
+        let mut decision = self.stop_for(StopCause::Cancel, TOP, hand, facts);
+        if let Some(Event::Stopping(stopping)) = decision.events.first_mut() {
+            stopping.compensate = compensate;
+        }
         if self.status() == RunStatus::Pending {
             let finished = Finished {
                 status: RunStatus::Cancelled,
                 error: None,
                 output: None,
+                compensation: None,
             };
             decision.events.push(Event::Finished(Box::new(finished)));
         }
@@ -38,27 +46,36 @@ impl Run {
     pub(super) fn decide_timed_out(&self, facts: &Facts<'_>) -> Result<Decision, Refusal> {
         match (self.timeout_at(), self.stop_cause()) {
             (Some(at), None | Some(StopCause::FailFast)) if at <= facts.now => {
-                Ok(self.stop_for(StopCause::Timeout, &Hand::default(), facts))
+                Ok(self.stop_for(StopCause::Timeout, TOP, &Hand::default(), facts))
             }
             _ => Err(Refusal::NotNow("the run's time is not over")),
         }
     }
 
-    pub(super) fn decide_stop(&self, facts: &Facts<'_>) -> Decision {
-        self.stop_for(StopCause::FailFast, &Hand::default(), facts)
+    pub(super) fn decide_stop(&self, key: FrameKey, facts: &Facts<'_>) -> Decision {
+        self.stop_for(StopCause::FailFast, key, &Hand::default(), facts)
     }
 
-    fn stop_for(&self, cause: StopCause, hand: &Hand, facts: &Facts<'_>) -> Decision {
+    fn stop_for(
+        &self,
+        cause: StopCause,
+        key: FrameKey,
+        hand: &Hand,
+        facts: &Facts<'_>,
+    ) -> Decision {
         let running = facts
             .running
             .iter()
-            .map(|&node| self.plan.id(node).into())
+            .filter(|&&node| self.find_state(node).is_some() && self.is_in_frame(node, key))
+            .map(|&node| self.path(node))
             .collect();
         let deadline = facts.now.plus(GRACE_MS);
         let stopping = Stopping {
             cause,
             running,
             deadline,
+            scope: (key != TOP).then(|| self.scope_path(key)),
+            compensate: false,
             hand: hand.clone(),
         };
         Decision::of(Event::Stopping(Box::new(stopping)))
@@ -66,7 +83,9 @@ impl Run {
 
     pub(super) fn decide_grace_ended(&self, facts: &Facts<'_>) -> Result<Decision, Refusal> {
         match self.grace_deadline() {
-            Some(deadline) if deadline <= facts.now => Ok(Decision::of(Event::GraceEnded {})),
+            Some(deadline) if deadline <= facts.now => Ok(Decision::of(Event::GraceEnded {
+                deadline: Some(facts.now),
+            })),
             Some(_) => Err(Refusal::NotNow("the grace is not over")),
             None => Err(Refusal::NotNow("the run is not stopping")),
         }
@@ -90,7 +109,7 @@ impl Run {
 
     pub(super) fn decide_reattempt(
         &self,
-        nodes: &[NodeIndex],
+        nodes: &[Instance],
         hand: &Hand,
     ) -> Result<Decision, Refusal> {
         let nodes = if nodes.is_empty() {
@@ -98,10 +117,13 @@ impl Run {
         } else {
             nodes.to_vec()
         };
+        if self.undo.is_some() {
+            return Err(Refusal::Compensated);
+        }
         if nodes.is_empty() {
             return Err(Refusal::NothingToReattempt);
         }
-        let can_be_tried = |node: &NodeIndex| {
+        let can_be_tried = |node: &Instance| {
             matches!(
                 self.node_status(*node),
                 NodeStatus::Failed | NodeStatus::Cancelled
@@ -118,18 +140,21 @@ impl Run {
         if self.stop_cause().is_some() && !self.status().is_final() {
             return Err(Refusal::NotNow("the run is being stopped"));
         }
-        let mut in_the_way = self.in_the_way(&nodes);
-        in_the_way.extend(self.held_back_by(&nodes));
-        if !in_the_way.is_empty() {
-            return Err(Refusal::InTheWay(in_the_way));
-        }
-        let nodes = nodes
-            .iter()
-            .map(|&node| self.plan.id(node).into())
-            .collect();
+        self.check_the_way(&nodes)?;
+        let nodes = nodes.iter().map(|&node| self.path(node)).collect();
         Ok(Decision::of(Event::Reattempted {
             nodes,
             hand: hand.clone(),
         }))
+    }
+
+    /// Refuses what nodes after these, or before them, do not allow.
+    pub(super) fn check_the_way(&self, nodes: &[Instance]) -> Result<(), Refusal> {
+        let mut in_the_way = self.in_the_way(nodes);
+        in_the_way.extend(self.held_back_by(nodes));
+        if in_the_way.is_empty() {
+            return Ok(());
+        }
+        Err(Refusal::InTheWay(in_the_way))
     }
 }

@@ -3,10 +3,17 @@
 //! `wants` says which stored values a decision needs, from static references; the
 //! caller loads them and hands them in as facts. A missing value is a bug.
 
+mod advance;
 mod attempt;
+mod child;
 mod control;
+mod hand;
+mod heal;
+mod open;
 mod route;
 mod settle;
+mod signal;
+mod undo;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,12 +21,16 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::Run;
+use std::sync::Arc;
+
 use super::environment::Values;
+use super::{ChildEnd, FrameKey, Instance, Run};
 use crate::event::{Event, Hand, ResourceLink};
-use crate::id::Millis;
-use crate::plan::NodeIndex;
+use crate::id::{Digest, Millis};
+use crate::plan::Plan;
 use crate::value::{Payload, ValueRef};
+
+pub(crate) use heal::heals;
 
 /// How long work that is told to stop may take to do so.
 pub const GRACE_MS: u64 = 10_000;
@@ -38,7 +49,7 @@ pub enum Input {
     /// A worker reports the end of an attempt.
     Ended {
         /// The node.
-        node: NodeIndex,
+        node: Instance,
         /// The attempt's number.
         attempt: u32,
         /// How it ended.
@@ -47,7 +58,7 @@ pub enum Input {
     /// An attempt is still with a worker after a while.
     StillRunning {
         /// The node.
-        node: NodeIndex,
+        node: Instance,
         /// The attempt's number.
         attempt: u32,
         /// When it started.
@@ -61,14 +72,86 @@ pub enum Input {
     GraceEnded,
     /// The run's own time is over.
     TimedOut,
+    /// A delay, a wait or a backoff of this attempt is over.
+    Due {
+        /// The node.
+        node: Instance,
+        /// The attempt's number.
+        attempt: u32,
+    },
+    /// A signal came.
+    Signal {
+        /// Its name.
+        name: Box<str>,
+        /// What it carries.
+        payload: Payload,
+        /// Who sent it.
+        hand: Hand,
+    },
+    /// A child run ended.
+    ChildEnded {
+        /// The node that started it, or that undoes it.
+        node: Instance,
+        /// The attempt's number.
+        attempt: u32,
+        /// How it ended.
+        end: Box<ChildEnd>,
+    },
+    /// A child run could not be started, or is gone.
+    ChildFailed {
+        /// The node that started it.
+        node: Instance,
+        /// The attempt's number.
+        attempt: u32,
+        /// Why.
+        failure: Box<Failure>,
+    },
     /// Somebody wants the run to end.
-    Cancel(Hand),
+    Cancel {
+        /// Who and why.
+        hand: Hand,
+        /// Whether what succeeded is to be undone, whatever the definition says.
+        compensate: bool,
+    },
+    /// Somebody gives a node's result.
+    SetResult {
+        /// The node.
+        node: Instance,
+        /// Its output; none means that it is skipped.
+        output: Option<Payload>,
+        /// Who and why.
+        hand: Hand,
+    },
+    /// Somebody wants what succeeded undone.
+    Compensate(Hand),
+    /// Somebody wants nodes undone again whose undoing failed.
+    RetryCompensation(Vec<Instance>, Hand),
+    /// Somebody wants nodes left as they are.
+    SkipCompensation(Vec<Instance>, Hand),
+    /// A newer version of the workflow was published.
+    Heal {
+        /// The version.
+        version: u32,
+        /// Digest of its definition.
+        definition: Digest,
+        /// Its graph.
+        plan: Arc<Plan>,
+    },
+    /// Somebody replaces the graph.
+    Import {
+        /// Digest of the new definition.
+        definition: Digest,
+        /// The new graph.
+        plan: Arc<Plan>,
+        /// Who and why.
+        hand: Hand,
+    },
     /// Somebody wants nothing to start.
     Pause(Hand),
     /// Somebody wants the run to go on.
     Resume(Hand),
     /// Somebody wants nodes tried again; empty means every one that can be.
-    Reattempt(Vec<NodeIndex>, Hand),
+    Reattempt(Vec<Instance>, Hand),
     /// Another process has taken the run over.
     Recover,
 }
@@ -77,9 +160,15 @@ pub enum Input {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Todo {
     /// Ask the conditions of an ended node's edges.
-    Route(NodeIndex),
-    /// Stop, because a failure under the fail-fast policy was not routed.
-    Stop,
+    Route(Instance),
+    /// Stop a scope, because a failure in it under the fail-fast policy was not routed.
+    Stop(FrameKey),
+    /// Evaluate the output of an iteration.
+    SettleBody(FrameKey),
+    /// Ask a loop whether it goes round again.
+    Advance(Instance),
+    /// Begin a loop, a wait or a child run.
+    Open(Instance),
     /// End: nothing is ready, running or waiting.
     Settle,
 }
@@ -161,7 +250,14 @@ pub struct Facts<'a> {
     /// What `wants` asked for.
     pub values: &'a Values,
     /// The nodes that are with a worker.
-    pub running: &'a BTreeSet<NodeIndex>,
+    pub running: &'a BTreeSet<Instance>,
+}
+
+impl Facts<'_> {
+    /// A number between 0 and 1 for jitter: the upper 53 bits of the seed.
+    fn fraction(&self) -> f64 {
+        (self.seed >> 11) as f64 / (1u64 << 53) as f64
+    }
 }
 
 /// Events to append, and values that they refer to and that are not stored yet.
@@ -210,17 +306,30 @@ pub enum Refusal {
     NotNow(&'static str),
     /// Reattempt: these nodes cannot be tried again, because their last attempt is
     /// neither Failed nor Cancelled.
-    NotFailed(Vec<NodeIndex>),
+    NotFailed(Vec<Instance>),
     /// Reattempt: these nodes after it are running or have succeeded, or were let go
     /// before it.
-    InTheWay(Vec<NodeIndex>),
+    InTheWay(Vec<Instance>),
     /// Reattempt: there is nothing to try again.
     NothingToReattempt,
+    /// Reattempt: compensation has begun.
+    Compensated,
+    /// Signal: no node of the graph waits for one of this name.
+    UnknownSignal(Box<str>),
+    /// The graph cannot be exchanged for the one that was brought.
+    Incompatible(Box<str>),
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::UnknownSignal(name) => {
+                return write!(f, "no node of the run waits for a signal '{name}'");
+            }
+            Self::Incompatible(why) => why,
+            Self::Compensated => {
+                "compensation has begun, and what was undone cannot be tried again"
+            }
             Self::NotOpen => "the attempt is not open",
             Self::RunEnded => "the run has ended",
             Self::NotNow(why) => why,
@@ -237,8 +346,17 @@ impl fmt::Display for Refusal {
 pub fn wants(run: &Run, input: &Input) -> Vec<ValueRef> {
     let mut wants = Vec::new();
     match input {
-        Input::Ended { node, .. } => run.want_for_attempt(*node, &mut wants),
+        Input::Ended { node, .. } | Input::SetResult { node, .. } => {
+            run.want_for_attempt(*node, &mut wants);
+        }
+        Input::Due { node, .. } | Input::Todo(Todo::Open(node)) => {
+            run.want_for_opening(*node, &mut wants);
+        }
+        Input::ChildEnded { node, .. } => run.want_for_child(*node, &mut wants),
+        Input::Signal { name, .. } => run.want_for_signal(name, &mut wants),
         Input::Todo(Todo::Route(node)) => run.want_for_routing(*node, &mut wants),
+        Input::Todo(Todo::Advance(node)) => run.want_for_advance(*node, &mut wants),
+        Input::Todo(Todo::SettleBody(frame)) => run.want_for_output(*frame, &mut wants),
         Input::Todo(Todo::Settle) => run.want_for_end(&mut wants),
         _ => {}
     }
@@ -250,7 +368,14 @@ pub fn wants(run: &Run, input: &Input) -> Vec<ValueRef> {
 /// # Errors
 /// A refusal; nothing has changed.
 pub fn decide(run: &Run, input: &Input, facts: &Facts<'_>) -> Result<Decision, Refusal> {
-    let reopens = matches!(input, Input::Reattempt(..));
+    let reopens = matches!(
+        input,
+        Input::Reattempt(..)
+            | Input::SetResult { .. }
+            | Input::Compensate(_)
+            | Input::RetryCompensation(..)
+            | Input::SkipCompensation(..)
+    );
     if run.status().is_final() && !reopens {
         return Err(match input {
             Input::Ended { .. } | Input::StillRunning { .. } => Refusal::NotOpen,
@@ -270,15 +395,54 @@ pub fn decide(run: &Run, input: &Input, facts: &Facts<'_>) -> Result<Decision, R
             started,
             worker,
         } => run.decide_still_running(*node, *attempt, *started, worker),
-        Input::Todo(Todo::Route(node)) => Ok(run.decide_route(*node, facts)),
-        Input::Todo(Todo::Stop) => Ok(run.decide_stop(facts)),
-        Input::Todo(Todo::Settle) => Ok(run.decide_settle(facts)),
+        Input::Todo(todo) => Ok(decide_todo(run, *todo, facts)),
         Input::GraceEnded => run.decide_grace_ended(facts),
         Input::TimedOut => run.decide_timed_out(facts),
-        Input::Cancel(hand) => run.decide_cancel(hand, facts),
+        Input::Due { node, attempt } => run.decide_due(*node, *attempt, facts),
+        Input::Signal {
+            name,
+            payload,
+            hand,
+        } => run.decide_signal(name, payload, hand, facts),
+        Input::ChildEnded { node, attempt, end } => {
+            run.decide_child_ended(*node, *attempt, end, facts)
+        }
+        Input::ChildFailed {
+            node,
+            attempt,
+            failure,
+        } => run.decide_child_failed(*node, *attempt, failure, facts),
+        Input::Cancel { hand, compensate } => run.decide_cancel(hand, *compensate, facts),
         Input::Pause(hand) => run.decide_pause(hand),
         Input::Resume(hand) => run.decide_resume(hand),
         Input::Reattempt(nodes, hand) => run.decide_reattempt(nodes, hand),
+        Input::SetResult { node, output, hand } => {
+            run.decide_set_result(*node, output.as_ref(), hand, facts)
+        }
+        Input::Compensate(hand) => run.decide_compensate(hand),
+        Input::RetryCompensation(nodes, hand) => run.decide_retry_undo(nodes, hand),
+        Input::SkipCompensation(nodes, hand) => run.decide_skip_undo(nodes, hand),
+        Input::Heal {
+            version,
+            definition,
+            plan,
+        } => run.decide_heal(*version, *definition, plan),
+        Input::Import {
+            definition,
+            plan,
+            hand,
+        } => run.decide_import(*definition, plan, hand),
         Input::Recover => Ok(Decision::of(Event::Recovered {})),
+    }
+}
+
+fn decide_todo(run: &Run, todo: Todo, facts: &Facts<'_>) -> Decision {
+    match todo {
+        Todo::Route(node) => run.decide_route(node, facts),
+        Todo::Stop(frame) => run.decide_stop(frame, facts),
+        Todo::SettleBody(frame) => run.decide_settle_body(frame, facts),
+        Todo::Advance(node) => run.decide_advance(node, facts),
+        Todo::Open(node) => run.decide_open(node, facts),
+        Todo::Settle => run.decide_settle(facts),
     }
 }

@@ -9,35 +9,38 @@ use super::{Decision, Facts};
 use crate::event::Event;
 use crate::plan::{EdgeKind, NodeIndex};
 use crate::routing::EdgeState;
-use crate::run::Run;
 use crate::run::environment::Place;
+use crate::run::{Instance, Run};
 use crate::status::NodeStatus;
 use crate::value::ValueRef;
 
 impl Run {
-    pub(super) fn want_for_routing(&self, node: NodeIndex, wants: &mut Vec<ValueRef>) {
-        self.want(self.plan.routing_references(node), wants);
+    pub(super) fn want_for_routing(&self, node: Instance, wants: &mut Vec<ValueRef>) {
+        let frame = self.frame_of(node);
+        let references = frame.plan.routing_references(frame.node(node));
+        self.want(frame.base, None, references, wants);
         wants.extend(self.value(node));
     }
 
-    pub(super) fn decide_route(&self, node: NodeIndex, facts: &Facts<'_>) -> Decision {
+    pub(super) fn decide_route(&self, node: Instance, facts: &Facts<'_>) -> Decision {
         let value = self
             .value(node)
             .and_then(|value| facts.values.get(&value.digest));
         let value: Option<&Value> = value.map(|value| value.value());
         let failed = self.node_status(node) == NodeStatus::Failed;
         let place = Place {
-            now: facts.now,
-            node: Some(node),
             output: value.filter(|_| !failed),
             error: value.filter(|_| failed),
+            ..Place::of(self, node, facts.now)
         };
+        let frame = self.frame_of(node);
+        let plan = &frame.plan;
         let mut decision = Decision::default();
         let mut switched = None;
         let mut taken = Vec::new();
-        for (ordinal, index) in self.plan.outgoing(node).enumerate() {
-            let edge = self.plan.edge(index);
-            if self.edge_state(index) != EdgeState::Unresolved {
+        for (ordinal, index) in plan.outgoing(frame.node(node)).enumerate() {
+            let edge = plan.edge(index);
+            if frame.edge(index) != EdgeState::Unresolved {
                 continue;
             }
             let is_taken = match edge.kind {
@@ -47,7 +50,7 @@ impl Run {
                         .get_or_insert_with(|| self.choose(node, &place, facts, &mut decision));
                     *chosen == Some(edge.target)
                 }
-                EdgeKind::Plain => self.plan.condition(edge).is_some_and(|condition| {
+                EdgeKind::Plain => plan.condition(edge).is_some_and(|condition| {
                     self.holds(node, edge.target, condition, &place, facts, &mut decision)
                 }),
             };
@@ -56,7 +59,7 @@ impl Run {
             }
         }
         decision.events.push(Event::Routed {
-            node: self.plan.id(node).into(),
+            node: self.path(node),
             taken,
         });
         decision
@@ -64,7 +67,7 @@ impl Run {
 
     fn holds(
         &self,
-        node: NodeIndex,
+        node: Instance,
         target: NodeIndex,
         condition: &Expression,
         place: &Place<'_>,
@@ -77,10 +80,10 @@ impl Run {
             Err(error) => {
                 let message = format!(
                     "the condition of the edge to '{}' erred and counts as false: {}",
-                    self.plan.id(target),
+                    self.frame_of(node).plan.id(target),
                     error.message
                 );
-                decision.warn(Some(self.plan.id(node)), error.code, message);
+                decision.warn(Some(&self.path(node)), error.code, message);
                 false
             }
         }
@@ -89,12 +92,13 @@ impl Run {
     /// The one case equal to `String(on)`; the default if none is, or `on` errs.
     fn choose(
         &self,
-        node: NodeIndex,
+        node: Instance,
         place: &Place<'_>,
         facts: &Facts<'_>,
         decision: &mut Decision,
     ) -> Option<NodeIndex> {
-        let switch = self.plan.rare(node)?.switch.as_ref()?;
+        let frame = self.frame_of(node);
+        let switch = frame.plan.rare(frame.node(node))?.switch.as_ref()?;
         let inputs = self.inputs(switch.on.references(), place, facts.values);
         let slots = inputs.as_slots();
         let chosen = switch
@@ -105,7 +109,7 @@ impl Run {
             Ok(text) => switch.cases.get(&*text).copied().or(switch.default),
             Err(error) => {
                 let message = format!("the switch erred and takes its default: {}", error.message);
-                decision.warn(Some(self.plan.id(node)), error.code, message);
+                decision.warn(Some(&self.path(node)), error.code, message);
                 switch.default
             }
         }

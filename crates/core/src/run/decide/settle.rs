@@ -2,11 +2,11 @@
 
 use windlass_expr::Limits;
 
-use super::{Decision, Facts, OUTPUT_LIMIT_BYTES};
-use crate::event::{Event, Finished, RunFailure, StopCause};
-use crate::plan::NodeIndex;
-use crate::run::Run;
+use super::{Decision, Facts, Failure, OUTPUT_LIMIT_BYTES};
+use crate::event::{Event, Finished, Hand, IterationResult, RunFailure, StopCause};
 use crate::run::environment::Place;
+use crate::run::frame::{FrameKey, TOP};
+use crate::run::{Instance, Run};
 use crate::status::{NodeStatus, RunStatus};
 use crate::value::{Payload, ValueRef};
 
@@ -15,29 +15,39 @@ const NAMED_NODES: usize = 5;
 
 impl Run {
     pub(super) fn want_for_end(&self, wants: &mut Vec<ValueRef>) {
-        if self.settled_as() != RunStatus::Succeeded {
-            return;
+        if self.undo.is_none() && self.settled_as() == RunStatus::Succeeded {
+            self.want_for_output(TOP, wants);
         }
-        match &self.plan.output {
-            Some(template) => self.want(template.references(), wants),
-            None => wants.extend(
-                self.plan
-                    .sinks()
-                    .filter(|&node| self.succeeded(node))
-                    .filter_map(|node| self.value(node)),
-            ),
+    }
+
+    /// What the output of a scope needs.
+    pub(super) fn want_for_output(&self, key: FrameKey, wants: &mut Vec<ValueRef>) {
+        let frame = self.frame(key);
+        match &frame.shape().output {
+            Some(template) => self.want(key, None, template.references(), wants),
+            None => {
+                let sinks = self.sinks(key).filter(|&node| self.succeeded(node));
+                wants.extend(sinks.filter_map(|node| self.value(node)));
+            }
         }
     }
 
     pub(super) fn decide_settle(&self, facts: &Facts<'_>) -> Decision {
         let mut decision = Decision::default();
+        if let Some(undo) = &self.undo {
+            let mut finished = undo.ending.clone();
+            finished.compensation = Some(undo.outcome());
+            decision.events.push(Event::Finished(finished));
+            return decision;
+        }
         let mut finished = Finished {
             status: self.settled_as(),
             error: None,
             output: None,
+            compensation: None,
         };
         match finished.status {
-            RunStatus::Succeeded => match self.output(facts) {
+            RunStatus::Succeeded => match self.output(TOP, facts) {
                 Ok(output) => finished.output = Some(decision.store(&output)),
                 Err(message) => {
                     finished.status = RunStatus::Failed;
@@ -55,7 +65,36 @@ impl Run {
             }
             _ => {}
         }
-        decision.events.push(Event::Finished(Box::new(finished)));
+        let ending = Box::new(finished);
+        decision
+            .events
+            .push(if self.is_undone_after(ending.status) {
+                let hand = Hand::default();
+                Event::Compensating { ending, hand }
+            } else {
+                Event::Finished(ending)
+            });
+        decision
+    }
+
+    /// The output of an iteration in which nothing is left to do.
+    pub(super) fn decide_settle_body(&self, key: FrameKey, facts: &Facts<'_>) -> Decision {
+        let mut decision = Decision::default();
+        let Some(owner) = self.frame(key).owner else {
+            return decision;
+        };
+        let result = match self.output(key, facts) {
+            Ok(output) => IterationResult::Succeeded(decision.store(&output)),
+            Err(message) => {
+                let failure = Failure::permanent("OUTPUT_INVALID", message);
+                IterationResult::Failed(decision.store(&failure.payload()))
+            }
+        };
+        decision.events.push(Event::IterationEnded {
+            node: self.path(owner.node),
+            iteration: owner.iteration,
+            result,
+        });
         decision
     }
 
@@ -78,7 +117,7 @@ impl Run {
 
     fn unhandled(&self) -> Vec<Box<str>> {
         let unhandled = self.failed().filter(|&node| !self.is_handled(node));
-        unhandled.map(|node| self.plan.id(node).into()).collect()
+        unhandled.map(|node| self.path(node)).collect()
     }
 
     fn failed_message(&self) -> String {
@@ -92,30 +131,31 @@ impl Run {
         }
     }
 
-    fn succeeded(&self, node: NodeIndex) -> bool {
+    fn succeeded(&self, node: Instance) -> bool {
         self.node_status(node) == NodeStatus::Succeeded
     }
 
-    fn output(&self, facts: &Facts<'_>) -> Result<Payload, String> {
-        let text = match &self.plan.output {
+    fn sinks(&self, key: FrameKey) -> impl Iterator<Item = Instance> + '_ {
+        let frame = self.frame(key);
+        let sinks = frame.shape().sinks().iter();
+        sinks.map(|&node| frame.instance(node))
+    }
+
+    fn output(&self, key: FrameKey, facts: &Facts<'_>) -> Result<Payload, String> {
+        let text = match &self.frame(key).shape().output {
             Some(template) => {
-                let place = Place {
-                    now: facts.now,
-                    node: None,
-                    output: None,
-                    error: None,
-                };
+                let place = Place::at(key, facts.now);
                 let inputs = self.inputs(template.references(), &place, facts.values);
                 template
                     .render(&inputs.as_slots(), &Limits::default())
                     .map_err(|error| format!("{}: {}", error.code, error.message))?
             }
-            None => self.default_output(facts),
+            None => self.default_output(key, facts),
         };
         if text.len() > OUTPUT_LIMIT_BYTES {
             let size = text.len();
             return Err(format!(
-                "OUTPUT_LIMIT: the output has {size} bytes; a run's output may have {OUTPUT_LIMIT_BYTES}"
+                "OUTPUT_LIMIT: the output has {size} bytes; an output may have {OUTPUT_LIMIT_BYTES}"
             ));
         }
         Ok(Payload::new(text))
@@ -123,14 +163,14 @@ impl Run {
 
     /// The output of the only sink (null if that did not succeed), or, with several, an
     /// object by id of those that succeeded (§7).
-    fn default_output(&self, facts: &Facts<'_>) -> String {
-        let text = |node: NodeIndex| {
+    fn default_output(&self, key: FrameKey, facts: &Facts<'_>) -> String {
+        let text = |node: Instance| {
             let value = self
                 .value(node)
                 .and_then(|value| facts.values.get(&value.digest));
             value.map_or("null", |value| value.text())
         };
-        let mut sinks = self.plan.sinks();
+        let mut sinks = self.sinks(key);
         if let (Some(only), None) = (sinks.next(), sinks.next()) {
             return if self.succeeded(only) {
                 text(only).to_owned()
@@ -138,13 +178,15 @@ impl Run {
                 "null".to_owned()
             };
         }
+        let frame = self.frame(key);
         let mut object = String::from("{");
-        for node in self.plan.sinks().filter(|&node| self.succeeded(node)) {
+        for node in self.sinks(key).filter(|&node| self.succeeded(node)) {
             if object.len() > 1 {
                 object.push(',');
             }
             // Ids are letters, digits, '_' and '-': nothing to escape.
-            object.push_str(&format!("\"{}\":{}", self.plan.id(node), text(node)));
+            let id = frame.plan.id(frame.node(node));
+            object.push_str(&format!("\"{id}\":{}", text(node)));
         }
         object.push('}');
         object

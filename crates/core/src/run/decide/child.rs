@@ -1,0 +1,128 @@
+//! A child run ended: its node ends with it.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+use windlass_expr::{Limits, Template};
+
+use super::{Decision, Facts, Failure, Outcome, Refusal};
+use crate::definition::Isolation;
+use crate::event::Compensation;
+use crate::plan::Structure;
+use crate::run::environment::Place;
+use crate::run::{ChildEnd, Instance, Run};
+use crate::status::RunStatus;
+use crate::value::{Payload, ValueRef};
+
+impl Run {
+    pub(super) fn want_for_child(&self, node: Instance, wants: &mut Vec<ValueRef>) {
+        if self.find_state(node).is_none() || self.undone(node).is_some() {
+            return;
+        }
+        self.want_for_attempt(node, wants);
+        if let Some(Structure::Subworkflow(child)) = self.structure(node)
+            && let Some(output) = &child.output
+        {
+            self.want(self.key_of(node), None, output.references(), wants);
+        }
+    }
+
+    pub(super) fn decide_child_ended(
+        &self,
+        node: Instance,
+        attempt: u32,
+        end: &ChildEnd,
+        facts: &Facts<'_>,
+    ) -> Result<Decision, Refusal> {
+        if !self.is_open(node, attempt) {
+            return Err(Refusal::NotOpen);
+        }
+        let mut decision = Decision::default();
+        if self.undone(node).is_some() {
+            let outcome = match end.compensation {
+                Some(Compensation::Incomplete) => {
+                    let message = format!("the child {} could not be undone", end.child);
+                    Outcome::Failed(Failure::permanent("COMPENSATION_INCOMPLETE", message))
+                }
+                _ => Outcome::Succeeded(Payload::null()),
+            };
+            self.conclude(node, outcome, BTreeMap::new(), facts, &mut decision);
+            return Ok(decision);
+        }
+        let outcome = match end.status {
+            RunStatus::Succeeded => match self.child_output(node, &end.output, facts) {
+                Ok(output) => Outcome::Succeeded(output),
+                Err(failure) => Outcome::Failed(failure),
+            },
+            RunStatus::Cancelled if self.state(node).stopping => Outcome::Stopped,
+            _ => Outcome::Failed(child_failure(end)),
+        };
+        let shares =
+            self.isolation(node) == Isolation::Shared && matches!(outcome, Outcome::Succeeded(_));
+        let vars = if shares {
+            end.vars.clone()
+        } else {
+            BTreeMap::new()
+        };
+        self.conclude(node, outcome, vars, facts, &mut decision);
+        Ok(decision)
+    }
+
+    pub(super) fn decide_child_failed(
+        &self,
+        node: Instance,
+        attempt: u32,
+        failure: &Failure,
+        facts: &Facts<'_>,
+    ) -> Result<Decision, Refusal> {
+        if !self.is_open(node, attempt) {
+            return Err(Refusal::NotOpen);
+        }
+        let mut decision = Decision::default();
+        self.fail(node, failure.clone(), facts, &mut decision);
+        Ok(decision)
+    }
+
+    /// The node's output: the child's, or what the template makes of it.
+    fn child_output(
+        &self,
+        node: Instance,
+        output: &Payload,
+        facts: &Facts<'_>,
+    ) -> Result<Payload, Failure> {
+        let template: &Template = match self.structure(node) {
+            Some(Structure::Subworkflow(child)) => match &child.output {
+                Some(template) => template,
+                None => return Ok(output.clone()),
+            },
+            _ => return Ok(output.clone()),
+        };
+        let value: Value = serde_json::from_str(output.text()).unwrap_or_default();
+        let place = Place {
+            output: Some(&value),
+            ..Place::of(self, node, facts.now)
+        };
+        let inputs = self.inputs(template.references(), &place, facts.values);
+        let rendered = template.render(&inputs.as_slots(), &Limits::default());
+        rendered
+            .map(Payload::new)
+            .map_err(|error| Failure::permanent(error.code, format!("output: {}", error.message)))
+    }
+}
+
+/// The child's error code, and who it was.
+fn child_failure(end: &ChildEnd) -> Failure {
+    let (code, message) = match (&end.error, end.status) {
+        (Some(error), _) => (&*error.code, error.message.to_string()),
+        (None, RunStatus::Cancelled) => ("CHILD_CANCELLED", "the child was cancelled".to_owned()),
+        (None, _) => ("CHILD_FAILED", "the child failed".to_owned()),
+    };
+    let details = format!("{{\"executionId\":\"{}\"}}", end.child);
+    Failure {
+        details: RawValue::from_string(details).ok(),
+        // Another attempt is another run, which may fare better.
+        retriable: true,
+        ..Failure::permanent(code, message)
+    }
+}

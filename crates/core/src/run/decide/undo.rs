@@ -1,0 +1,73 @@
+//! The operator's hand on a compensation: start it, try it again, leave a node as it is.
+
+use super::{Decision, Refusal};
+use crate::event::{Event, Hand};
+use crate::run::{Instance, Run};
+use crate::status::NodeStatus;
+
+impl Run {
+    pub(super) fn decide_compensate(&self, hand: &Hand) -> Result<Decision, Refusal> {
+        if self.undo.is_some() {
+            return Err(Refusal::NotNow("compensation has begun already"));
+        }
+        let Some(finished) = self.finished() else {
+            return Err(Refusal::NotNow("the run has not ended; cancel it first"));
+        };
+        if self.completed.is_empty() {
+            return Err(Refusal::NotNow(
+                "nothing that succeeded says how it is undone",
+            ));
+        }
+        Ok(Decision::of(Event::Compensating {
+            ending: Box::new(finished.clone()),
+            hand: hand.clone(),
+        }))
+    }
+
+    pub(super) fn decide_retry_undo(
+        &self,
+        nodes: &[Instance],
+        hand: &Hand,
+    ) -> Result<Decision, Refusal> {
+        let can = |status| status == NodeStatus::Failed;
+        let nodes = self.undo_paths(nodes, can, "its compensation has not failed")?;
+        let hand = hand.clone();
+        Ok(Decision::of(Event::CompensationRetried { nodes, hand }))
+    }
+
+    pub(super) fn decide_skip_undo(
+        &self,
+        nodes: &[Instance],
+        hand: &Hand,
+    ) -> Result<Decision, Refusal> {
+        let can = |status| !matches!(status, NodeStatus::Succeeded | NodeStatus::Skipped);
+        let nodes = self.undo_paths(nodes, can, "its compensation has ended")?;
+        let hand = hand.clone();
+        Ok(Decision::of(Event::CompensationSkipped { nodes, hand }))
+    }
+
+    /// The paths of nodes that are being undone and in the right state.
+    fn undo_paths(
+        &self,
+        nodes: &[Instance],
+        can: impl Fn(NodeStatus) -> bool,
+        otherwise: &'static str,
+    ) -> Result<Vec<Box<str>>, Refusal> {
+        let Some(undo) = &self.undo else {
+            return Err(Refusal::NotNow("compensation has not begun"));
+        };
+        if undo.is_open() && nodes.len() > 1 {
+            return Err(Refusal::NotNow("compensation goes on; name one node"));
+        }
+        let mut paths = Vec::new();
+        for &node in nodes {
+            let step = undo.steps().find(|(target, _)| *target == node);
+            match step {
+                Some((_, status)) if can(status) => paths.push(self.path(node)),
+                Some(_) => return Err(Refusal::NotNow(otherwise)),
+                None => return Err(Refusal::NotNow("the node is not compensated")),
+            }
+        }
+        Ok(paths)
+    }
+}

@@ -1,0 +1,214 @@
+//! A run's graph changes under it (semantics §9): it follows a newer version, or a new
+//! graph is imported. Started instances keep their shape; resolved edges keep their
+//! resolution; what had not begun is computed anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
+use std::sync::Arc;
+
+use super::Run;
+use super::apply::{Change, Corrupt};
+use super::frame::{Frame, Ids, Instance, NodeState, TOP};
+use super::join::Wave;
+use crate::definition::When;
+use crate::id::Digest;
+use crate::plan::{self, EdgeKind, Plan};
+use crate::routing::EdgeState;
+use crate::status::NodeStatus;
+
+impl Run {
+    /// Brings a graph that the next event may name.
+    pub fn stage(&mut self, definition: Digest, plan: Arc<Plan>) {
+        self.staged = Some((definition, plan));
+    }
+
+    pub(crate) fn take_staged(&mut self, definition: Digest) -> Result<Arc<Plan>, Corrupt> {
+        match self.staged.take() {
+            Some((digest, plan)) if digest == definition => Ok(plan),
+            _ => self.corrupt("the graph that the run goes on with was not brought"),
+        }
+    }
+
+    pub(crate) fn change_graph(
+        &mut self,
+        plan: Arc<Plan>,
+        definition: Digest,
+        changes: &mut Vec<Change>,
+    ) {
+        self.definition = definition;
+        self.let_removed_go(&plan, changes);
+        let old = mem::replace(
+            &mut self.top,
+            Frame::new(plan.clone(), plan::TOP, TOP, None),
+        );
+        self.plan = plan;
+        self.number_nodes(&old);
+        self.keep_states(&old);
+        self.keep_edges(&old);
+        self.top.stop = old.stop.clone();
+        self.count_again();
+        self.resolve_anew(changes);
+    }
+
+    /// Nodes that the new graph does not have and that are open are let go.
+    fn let_removed_go(&mut self, plan: &Plan, changes: &mut Vec<Change>) {
+        let top = &self.top;
+        let removed: Vec<Instance> = top
+            .instances()
+            .filter(|&node| plan.index(top.plan.id(top.node(node))).is_none())
+            .collect();
+        let mut wave = Wave::default();
+        for node in removed {
+            if self.to_route.contains(&node) {
+                self.ask_no_more(node);
+            }
+            if self.state(node).is_open() {
+                self.mark_ended(node, NodeStatus::Cancelled, &mut wave, changes);
+            }
+            self.blocked_by.remove(&node);
+            self.recovered.remove(&node);
+            self.completed.retain(|undone| undone.node != node);
+        }
+    }
+
+    /// A node that was there keeps its number; a new one gets a new one.
+    fn number_nodes(&mut self, old: &Frame) {
+        let mut ids = Ids::default();
+        for local in 0..self.top.nodes.len() as u32 {
+            let id = self.top.plan.id(local);
+            let instance = match old.plan.index(id) {
+                Some(node) => old.instance(node),
+                None => {
+                    self.next_instance += 1;
+                    self.next_instance - 1
+                }
+            };
+            ids.instances.push(instance);
+            ids.nodes.insert(instance, local);
+        }
+        self.top.ids = Some(Box::new(ids));
+    }
+
+    fn keep_states(&mut self, old: &Frame) {
+        self.shapes.retain(|node, _| self.top.owns(*node));
+        for node in old.instances() {
+            if !self.top.owns(node) {
+                continue;
+            }
+            let was = old.state(node);
+            let has_begun = !matches!(
+                was.status,
+                NodeStatus::Pending | NodeStatus::Skipped | NodeStatus::Blocked
+            );
+            let skipped_itself = was.status == NodeStatus::Skipped && was.attempt > 0;
+            let unresolved = self.top.state(node).unresolved;
+            let state = self.top.state_mut(node);
+            if has_begun || skipped_itself {
+                *state = was.clone();
+                state.unresolved = unresolved;
+                if was.is_open() && was.status != NodeStatus::Queued {
+                    let shape = (old.plan.clone(), old.node(node));
+                    self.shapes.entry(node).or_insert(shape);
+                }
+            } else {
+                state.attempt = was.attempt;
+                self.blocked_by.remove(&node);
+                self.recovered.remove(&node);
+                self.taken.remove(&node);
+                if let Some(at) = self.to_route.iter().position(|&asked| asked == node) {
+                    self.to_route.remove(at);
+                }
+            }
+        }
+    }
+
+    fn keep_edges(&mut self, old: &Frame) {
+        let mut known: BTreeMap<(Instance, Instance, u8, u8), EdgeState> = BTreeMap::new();
+        let key = |frame: &Frame, edge: u32| {
+            let edge = frame.plan.edge(edge);
+            let ends = (frame.instance(edge.source), frame.instance(edge.target));
+            (ends.0, ends.1, rank(edge.when), kind_rank(edge.kind))
+        };
+        for edge in old.shape().edges() {
+            known.insert(key(old, edge), old.edge(edge));
+        }
+        self.top.routing = self.to_route.len() as u32;
+        for edge in self.top.shape().edges() {
+            let source = self.top.instance(self.top.plan.edge(edge).source);
+            if !self.top.state(source).status.is_final() {
+                continue;
+            }
+            if let Some(&state) = known.get(&key(&self.top, edge))
+                && state != EdgeState::Unresolved
+            {
+                self.top.set_edge(edge, state);
+                let target = self.top.instance(self.top.plan.edge(edge).target);
+                self.top.state_mut(target).unresolved -= 1;
+                if state == EdgeState::Taken {
+                    *self.taken.entry(target).or_default() += 1;
+                }
+            }
+        }
+        let joins: BTreeSet<Instance> = self.top.instances().collect();
+        self.taken
+            .retain(|node, _| !joins.contains(node) || known.keys().any(|k| k.1 == *node));
+        // A frame of a body counts its own nodes; other frames' routing was not counted here.
+        let own = |node: &&Instance| joins.contains(node);
+        self.top.routing = self.to_route.iter().filter(own).count() as u32;
+    }
+
+    /// Counts and sets that follow from the states.
+    fn count_again(&mut self) {
+        let mut counts = [0; 9];
+        self.top.failed.clear();
+        for node in self.top.instances() {
+            let state: &NodeState = self.top.state(node);
+            counts[state.status as usize] += 1;
+            if state.status == NodeStatus::Failed {
+                self.top.failed.insert(node);
+            }
+        }
+        self.top.counts = counts;
+        for node in self.top.instances() {
+            let (level, is_final) = (
+                self.top.plan.level(self.top.node(node)),
+                self.top.state(node).status.is_final(),
+            );
+            if let Some(levels) = &mut self.top.levels
+                && is_final
+            {
+                levels.ended(level);
+            }
+        }
+    }
+
+    /// New edges from ended nodes resolve now; what has not begun decides again.
+    fn resolve_anew(&mut self, changes: &mut Vec<Change>) {
+        let nodes: BTreeSet<Instance> = self.top.instances().collect();
+        let ended = nodes
+            .iter()
+            .copied()
+            .filter(|node| self.node_status(*node).is_final() && !self.to_route.contains(node));
+        let wave = Wave {
+            ended: ended.collect(),
+        };
+        self.cascade(wave, changes);
+        self.ask_again(TOP, &nodes, changes);
+    }
+}
+
+fn rank(when: When) -> u8 {
+    match when {
+        When::Success => 0,
+        When::Failure => 1,
+        When::Always => 2,
+    }
+}
+
+fn kind_rank(kind: EdgeKind) -> u8 {
+    match kind {
+        EdgeKind::Plain => 0,
+        EdgeKind::OnFailure => 1,
+        EdgeKind::Switch => 2,
+    }
+}

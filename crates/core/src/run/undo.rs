@@ -1,0 +1,264 @@
+//! Undoing (semantics §11): after a run has failed, what succeeded and says how it is
+//! undone is, strictly in reverse order of completion, one after the other.
+
+use serde::{Deserialize, Serialize};
+
+use super::Run;
+use super::apply::Change;
+use super::frame::{Instance, NodeState};
+use crate::definition::CompensationPolicy;
+use crate::event::{AttemptEnded, AttemptResult, Compensation, Finished, StopCause};
+use crate::id::Millis;
+use crate::status::{NodeStatus, RunStatus};
+use crate::value::ValueRef;
+
+/// A node that succeeded and says how it is undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undone {
+    /// The node.
+    pub node: Instance,
+    /// Its parameters as recorded.
+    pub parameters: Option<ValueRef>,
+}
+
+/// How the undoing of a run stands.
+#[derive(Clone, Debug)]
+pub struct Undo {
+    /// The number of the first instance; the others follow.
+    pub(crate) base: Instance,
+    /// What is undone, in this order.
+    pub(crate) targets: Vec<Undone>,
+    pub(crate) states: Vec<NodeState>,
+    /// Left as it is, by hand.
+    pub(crate) skipped: Vec<bool>,
+    /// How the run ends then.
+    pub(crate) ending: Box<Finished>,
+}
+
+impl Undo {
+    fn local(&self, node: Instance) -> Option<usize> {
+        let local = node.checked_sub(self.base)? as usize;
+        (local < self.targets.len()).then_some(local)
+    }
+
+    pub(crate) fn state(&self, node: Instance) -> Option<&NodeState> {
+        self.local(node).map(|local| &self.states[local])
+    }
+
+    pub(crate) fn state_mut(&mut self, node: Instance) -> &mut NodeState {
+        let local = self.local(node).expect("an instance has a state");
+        &mut self.states[local]
+    }
+
+    /// The instances that undo something.
+    pub(crate) fn instances(&self) -> std::ops::Range<Instance> {
+        self.base..self.base + self.targets.len() as Instance
+    }
+
+    /// Whether something is being undone.
+    pub fn is_open(&self) -> bool {
+        self.states.iter().any(NodeState::is_open)
+    }
+
+    /// What is undone, in order, each with how far it is: Pending, Queued, Running,
+    /// Waiting, Succeeded, Failed, or Skipped by hand.
+    pub fn steps(&self) -> impl Iterator<Item = (Instance, NodeStatus)> + '_ {
+        let targets = self.targets.iter().zip(&self.states).zip(&self.skipped);
+        targets.map(|((target, state), &skipped)| {
+            let status = if skipped {
+                NodeStatus::Skipped
+            } else {
+                state.status
+            };
+            (target.node, status)
+        })
+    }
+
+    pub(crate) fn outcome(&self) -> Compensation {
+        let is_done = |status| matches!(status, NodeStatus::Succeeded | NodeStatus::Skipped);
+        if self.steps().all(|(_, status)| is_done(status)) {
+            Compensation::Complete
+        } else {
+            Compensation::Incomplete
+        }
+    }
+
+    /// The instance that undoes a node.
+    pub(crate) fn of(&self, target: Instance) -> Option<Instance> {
+        let at = self
+            .targets
+            .iter()
+            .position(|undone| undone.node == target)?;
+        Some(self.base + at as Instance)
+    }
+}
+
+impl Run {
+    /// How the undoing stands, if the run is or was undone.
+    pub fn undo(&self) -> Option<&Undo> {
+        self.undo.as_ref()
+    }
+
+    /// The node that this instance undoes, if it undoes one.
+    pub fn undone(&self, node: Instance) -> Option<Instance> {
+        let undo = self.undo.as_ref()?;
+        Some(undo.targets[undo.local(node)?].node)
+    }
+
+    pub(crate) fn undone_parameters(&self, node: Instance) -> Option<ValueRef> {
+        let undo = self.undo.as_ref()?;
+        undo.targets[undo.local(node)?].parameters
+    }
+
+    /// What would be undone now, first to last.
+    pub fn would_undo(&self) -> impl Iterator<Item = Instance> + '_ {
+        self.completed.iter().rev().map(|undone| undone.node)
+    }
+
+    /// Whether a run that ends like this is undone by itself.
+    pub(crate) fn is_undone_after(&self, status: RunStatus) -> bool {
+        let asked = self
+            .top
+            .stop
+            .as_ref()
+            .is_some_and(|stop| stop.cause == StopCause::Cancel && stop.compensate);
+        let policy = self.plan.compensation();
+        let is_due = match status {
+            RunStatus::Failed => policy != CompensationPolicy::Manual,
+            RunStatus::Cancelled => asked || policy == CompensationPolicy::OnFailureOrCancel,
+            _ => false,
+        };
+        is_due && self.undo.is_none() && !self.completed.is_empty()
+    }
+
+    /// Remembers a node that succeeded, if something undoes it.
+    pub(crate) fn note_completed(&mut self, node: Instance, status: NodeStatus) {
+        if status != NodeStatus::Succeeded || self.state(node).reused {
+            return;
+        }
+        let (plan, index) = self.plan_node(node);
+        if plan.is_compensated(index) || self.transactional.contains_key(&node) {
+            let parameters = None;
+            self.completed.push(Undone { node, parameters });
+        }
+    }
+
+    pub(crate) fn note_parameters(&mut self, node: Instance, parameters: ValueRef) {
+        if let Some(last) = self.completed.last_mut()
+            && last.node == node
+        {
+            last.parameters = Some(parameters);
+        }
+    }
+
+    pub(crate) fn begin_undo(&mut self, ending: Box<Finished>, changes: &mut Vec<Change>) {
+        let targets: Vec<Undone> = self.completed.iter().rev().copied().collect();
+        let base = self.next_instance;
+        self.next_instance += targets.len() as Instance;
+        self.undo = Some(Undo {
+            base,
+            states: vec![NodeState::new(0); targets.len()],
+            skipped: vec![false; targets.len()],
+            targets,
+            ending,
+        });
+        self.status = RunStatus::Running;
+        self.finished = None;
+        self.ended_at = None;
+        self.undo_next(changes);
+    }
+
+    /// Opens the next step, if nothing is being undone.
+    pub(crate) fn undo_next(&mut self, changes: &mut Vec<Change>) {
+        let Some(undo) = &self.undo else { return };
+        if undo.is_open() {
+            return;
+        }
+        let mut waiting = undo.states.iter().zip(&undo.skipped);
+        let next =
+            waiting.position(|(state, skipped)| state.status == NodeStatus::Pending && !skipped);
+        if let Some(local) = next {
+            let node = undo.base + local as Instance;
+            self.open_undo(node, changes);
+        }
+    }
+
+    /// Opens an attempt to undo a node.
+    pub(crate) fn open_undo(&mut self, node: Instance, changes: &mut Vec<Change>) {
+        let state = self.state_mut(node);
+        state.attempt += 1;
+        state.first_attempt = state.attempt;
+        state.deliveries = 0;
+        let attempt = state.attempt;
+        self.set_status(node, NodeStatus::Queued);
+        match self
+            .undone(node)
+            .and_then(|node| self.transactional.get(&node))
+        {
+            Some(&child) => changes.push(Change::ChildUndone(node, attempt, child)),
+            None => changes.push(Change::Ready(node, attempt)),
+        }
+    }
+
+    pub(crate) fn undo_ended(
+        &mut self,
+        node: Instance,
+        event: &AttemptEnded,
+        changes: &mut Vec<Change>,
+    ) {
+        let status = match &event.result {
+            AttemptResult::Succeeded(_) | AttemptResult::Skipped {} => NodeStatus::Succeeded,
+            AttemptResult::Failed(_) | AttemptResult::Stopped {} => NodeStatus::Failed,
+            AttemptResult::Retrying { due, .. } => {
+                self.wait_for_attempt(node, *due, changes);
+                return;
+            }
+        };
+        let attempt = self.attempt(node);
+        self.due.remove(&node);
+        self.set_status(node, status);
+        changes.push(Change::Ended(node, attempt, status));
+        self.undo_next(changes);
+    }
+
+    /// An attempt failed and another follows.
+    pub(crate) fn wait_for_attempt(
+        &mut self,
+        node: Instance,
+        due: Millis,
+        changes: &mut Vec<Change>,
+    ) {
+        let state = self.state_mut(node);
+        state.attempt += 1;
+        state.deliveries = 0;
+        let attempt = state.attempt;
+        self.set_status(node, NodeStatus::Waiting);
+        self.due.insert(node, due);
+        changes.push(Change::Waiting(node, attempt, Some(due)));
+    }
+
+    /// Leaves a node as it is, by hand.
+    pub(crate) fn skip_undo(&mut self, node: Instance, changes: &mut Vec<Change>) {
+        let attempt = self.attempt(node);
+        if self.state(node).is_open() {
+            self.due.remove(&node);
+            self.set_status(node, NodeStatus::Cancelled);
+            changes.push(Change::Ended(node, attempt, NodeStatus::Cancelled));
+        }
+        if let Some(undo) = &mut self.undo
+            && let Some(local) = undo.local(node)
+        {
+            undo.skipped[local] = true;
+        }
+        self.undo_next(changes);
+    }
+
+    /// A run whose undoing is taken up again goes on until that has ended.
+    pub(crate) fn resume_undo(&mut self) {
+        if self.status.is_final() {
+            self.status = RunStatus::Running;
+            self.finished = None;
+            self.ended_at = None;
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! What one run does to another: children are started, told and heard (semantics §8).
+//!
+//! Everything about one child goes through one lane, in order: a child that is started
+//! and then cancelled must not be cancelled before it exists. All of it is harmless to
+//! repeat, which is how recovery does it.
+
+use std::sync::{Arc, Weak};
+
+use tokio::sync::mpsc;
+use windlass_core::event::{Hand, Parent};
+use windlass_core::run::{ChildEnd, ChildStart, Failure, Instance, Run};
+use windlass_core::value::Payload;
+use windlass_core::{RunId, RunStatus};
+use windlass_orchestrator::{Begin, ChildCommand, Command, Input};
+
+use crate::driver::Message;
+use crate::engine::{Engine, Inner};
+use crate::start::{StartError, StartRequest, check_trigger};
+
+/// How many children are acted on at once.
+const LANES: usize = 64;
+
+/// Something to do about a child run.
+#[derive(Debug)]
+pub(crate) enum Job {
+    /// A parent wants something of its child.
+    Command {
+        place: Place,
+        child: RunId,
+        command: ChildCommand,
+    },
+    /// A child has ended.
+    Ended { parent: RunId, child: RunId },
+}
+
+/// Who has a child: the node of the parent, and its attempt.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) run: RunId,
+    pub(crate) node: Instance,
+    pub(crate) attempt: u32,
+}
+
+/// Hands jobs to their lanes. The queues have no bound of their own: each entry stands
+/// for a child run, which is a row already.
+pub(crate) struct Clerk {
+    lanes: Vec<mpsc::UnboundedSender<Job>>,
+}
+
+impl Clerk {
+    /// Starts the lanes; they end when the clerk or the engine is gone.
+    pub(crate) fn start(engine: &Weak<Inner>) -> Self {
+        let lanes = (0..LANES).map(|_| {
+            let (lane, jobs) = mpsc::unbounded_channel();
+            tokio::spawn(work(engine.clone(), jobs));
+            lane
+        });
+        Self {
+            lanes: lanes.collect(),
+        }
+    }
+
+    pub(crate) fn hand(&self, job: Job) {
+        let child = match &job {
+            Job::Command { child, .. } | Job::Ended { child, .. } => child,
+        };
+        let lane = usize::from(child.as_bytes()[15]) % self.lanes.len();
+        // A lane is gone only when the engine is.
+        let _ = self.lanes[lane].send(job);
+    }
+}
+
+async fn work(engine: Weak<Inner>, mut jobs: mpsc::UnboundedReceiver<Job>) {
+    while let Some(job) = jobs.recv().await {
+        let Some(inner) = engine.upgrade() else {
+            return;
+        };
+        let engine = Engine::of(inner);
+        match job {
+            Job::Ended { parent, child } => engine.tell_parent(parent, child).await,
+            Job::Command {
+                place,
+                child,
+                command,
+            } => engine.command_child(place, child, command).await,
+        }
+    }
+}
+
+impl Engine {
+    async fn command_child(&self, place: Place, child: RunId, command: ChildCommand) {
+        let hand = Hand {
+            by: None,
+            reason: Some(format!("its parent {} says so", place.run).into()),
+        };
+        let command = match command {
+            ChildCommand::Start(start) => {
+                self.start_child(place, child, *start).await;
+                return;
+            }
+            ChildCommand::Compensate => {
+                self.undo_child(place, child, hand).await;
+                return;
+            }
+            ChildCommand::Cancel => Command::Cancel {
+                hand,
+                compensate: false,
+            },
+            ChildCommand::Pause => Command::Pause(hand),
+            ChildCommand::Resume => Command::Resume(hand),
+        };
+        // One that has ended, or never began, has nothing to be told.
+        let _ = self.command(child, command).await;
+    }
+
+    /// Starts a child, or hears of one that was started before a crash.
+    async fn start_child(&self, place: Place, child: RunId, start: ChildStart) {
+        match self.store().run(child) {
+            Ok(Some(row)) if row.status.is_final() => self.report_child(place, child).await,
+            Ok(Some(row)) if row.asleep => {}
+            Ok(Some(_)) => {
+                let _ = self.recover(child).await;
+            }
+            Ok(None) => {
+                let paused = self.parent_is_paused(place.run);
+                if let Err(failure) = self.begin_child(place, child, start).await {
+                    self.send(Input::ChildFailed {
+                        run: place.run,
+                        node: place.node,
+                        attempt: place.attempt,
+                        failure: Box::new(failure),
+                    })
+                    .await;
+                } else if paused {
+                    let _ = self.command(child, Command::Pause(Hand::default())).await;
+                }
+            }
+            // The store is broken: whoever comes next asks again.
+            Err(_) => {}
+        }
+    }
+
+    fn parent_is_paused(&self, parent: RunId) -> bool {
+        let row = self.store().run(parent).ok().flatten();
+        row.is_some_and(|row| row.status == RunStatus::Paused)
+    }
+
+    async fn begin_child(
+        &self,
+        place: Place,
+        child: RunId,
+        start: ChildStart,
+    ) -> Result<(), Failure> {
+        let unreadable = |error: windlass_store::Error| Failure {
+            retriable: true,
+            ..Failure::permanent("STORE_UNAVAILABLE", error.to_string())
+        };
+        let row = self.store().definition(&start.workflow, start.version);
+        let row = row.map_err(unreadable)?.ok_or_else(|| {
+            let message = match start.version {
+                Some(version) => format!("workflow '{}' has no version {version}", start.workflow),
+                None => format!("there is no workflow '{}'", start.workflow),
+            };
+            Failure::permanent("WORKFLOW_NOT_FOUND", message)
+        })?;
+        let plan = self.plans().plan(row.digest, &row.text);
+        let plan =
+            plan.map_err(|error| Failure::permanent("DEFINITION_INVALID", error.to_string()))?;
+        let trigger = self.values().read(place.run, &start.input);
+        let trigger = trigger.map_err(unreadable)?;
+        check_trigger(&plan, &trigger)
+            .map_err(|error| Failure::permanent("TRIGGER_INVALID", error.to_string()))?;
+        let mut request = StartRequest::new(plan, row.version, row.digest);
+        request.run = Some(child);
+        request.trigger = trigger.to_string();
+        request.correlation_id = Some(start.correlation_id);
+        request.tenant = start.tenant;
+        request.priority = start.priority;
+        request.begin = Begin::Now;
+        request.depth = start.depth;
+        request.parent = Some(Parent {
+            execution_id: place.run,
+            node: start.path,
+        });
+        for (name, held) in start.vars {
+            let text = match (held.text(), held.blob()) {
+                (Some(text), _) => Arc::clone(text),
+                (None, Some(blob)) => self.values().read(place.run, &blob).map_err(unreadable)?,
+                (None, None) => continue,
+            };
+            if let Ok(value) = serde_json::value::RawValue::from_string(text.to_string()) {
+                request.vars.insert(name, value);
+            }
+        }
+        match self.start(&request).await {
+            Ok(_) | Err(StartError::Stopped) => Ok(()),
+            Err(StartError::Store(error)) => Err(unreadable(error)),
+            Err(error) => Err(Failure::permanent("TRIGGER_INVALID", error.to_string())),
+        }
+    }
+
+    /// Undoes a child that had succeeded; one that is undone already only reports.
+    async fn undo_child(&self, place: Place, child: RunId, hand: Hand) {
+        let Ok(loaded) = self.load(child) else {
+            return;
+        };
+        let undone = loaded.run.undo().is_some();
+        if undone && !loaded.run.status().is_final() {
+            let _ = self.recover(child).await;
+            return;
+        }
+        let nothing = loaded.run.would_undo().next().is_none();
+        if undone
+            || nothing
+            || self
+                .command(child, Command::Compensate(hand))
+                .await
+                .is_err()
+        {
+            self.report_child(place, child).await;
+        }
+    }
+
+    /// A child has ended: its parent hears of it, and is woken for that if it sleeps.
+    async fn tell_parent(&self, parent: RunId, child: RunId) {
+        match self.place_of(parent, child).await {
+            Some(place) => self.report_child(place, child).await,
+            // Waking it makes it ask for all its children.
+            None => {
+                let _ = self.wake(parent).await;
+            }
+        }
+    }
+
+    async fn place_of(&self, parent: RunId, child: RunId) -> Option<Place> {
+        let question = |reply| Message::ChildNode {
+            parent,
+            child,
+            reply,
+        };
+        let (node, attempt) = self.ask(question).await??;
+        Some(Place {
+            run: parent,
+            node,
+            attempt,
+        })
+    }
+
+    async fn report_child(&self, place: Place, child: RunId) {
+        let engine = self.clone();
+        let end = tokio::task::spawn_blocking(move || engine.child_end(child)).await;
+        let Ok(Some(end)) = end else { return };
+        self.send(Input::ChildEnded {
+            run: place.run,
+            node: place.node,
+            attempt: place.attempt,
+            end: Box::new(end),
+        })
+        .await;
+    }
+
+    fn child_end(&self, child: RunId) -> Option<ChildEnd> {
+        let run = self.load(child).ok()?.run;
+        let finished = run.finished()?;
+        let output = match &finished.output {
+            Some(stored) => Payload::new(self.values().resolve(stored).ok()?),
+            None => Payload::null(),
+        };
+        Some(ChildEnd {
+            child,
+            status: finished.status,
+            output,
+            error: finished.error.clone(),
+            vars: self.vars_of(&run),
+            compensation: finished.compensation,
+        })
+    }
+
+    fn vars_of(&self, run: &Run) -> std::collections::BTreeMap<Box<str>, Payload> {
+        let read = |(name, held): (&Box<str>, &windlass_core::run::Held)| {
+            let text = match (held.text(), held.blob()) {
+                (Some(text), _) => Arc::clone(text),
+                (None, Some(blob)) => self.values().read(run.id(), &blob).ok()?,
+                (None, None) => return None,
+            };
+            Some((name.clone(), Payload::new(text)))
+        };
+        run.vars().iter().filter_map(read).collect()
+    }
+}
