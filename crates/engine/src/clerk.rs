@@ -31,6 +31,8 @@ pub(crate) enum Job {
     },
     /// A child has ended.
     Ended { parent: RunId, child: RunId },
+    /// A parent has left memory before it could hear this.
+    Again { parent: RunId, input: Input },
 }
 
 /// Who has a child: the node of the parent, and its attempt.
@@ -61,10 +63,11 @@ impl Clerk {
     }
 
     pub(crate) fn hand(&self, job: Job) {
-        let child = match &job {
+        let run = match &job {
             Job::Command { child, .. } | Job::Ended { child, .. } => child,
+            Job::Again { parent, .. } => parent,
         };
-        let lane = usize::from(child.as_bytes()[15]) % self.lanes.len();
+        let lane = usize::from(run.as_bytes()[15]) % self.lanes.len();
         // A lane is gone only when the engine is.
         let _ = self.lanes[lane].send(job);
     }
@@ -78,6 +81,11 @@ async fn work(engine: Weak<Inner>, mut jobs: mpsc::UnboundedReceiver<Job>) {
         let engine = Engine::of(inner);
         match job {
             Job::Ended { parent, child } => engine.tell_parent(parent, child).await,
+            Job::Again { parent, input } => {
+                if engine.wake(parent).await.is_ok() {
+                    engine.send_to_parent(parent, input).await;
+                }
+            }
             Job::Command {
                 place,
                 child,
@@ -124,13 +132,13 @@ impl Engine {
             Ok(None) => {
                 let paused = self.parent_is_paused(place.run);
                 if let Err(failure) = self.begin_child(place, child, start).await {
-                    self.send(Input::ChildFailed {
+                    let input = Input::ChildFailed {
                         run: place.run,
                         node: place.node,
                         attempt: place.attempt,
                         failure: Box::new(failure),
-                    })
-                    .await;
+                    };
+                    self.send_to_parent(place.run, input).await;
                 } else if paused {
                     let _ = self.command(child, Command::Pause(Hand::default())).await;
                 }
@@ -250,13 +258,18 @@ impl Engine {
         let engine = self.clone();
         let end = tokio::task::spawn_blocking(move || engine.child_end(child)).await;
         let Ok(Some(end)) = end else { return };
-        self.send(Input::ChildEnded {
+        let input = Input::ChildEnded {
             run: place.run,
             node: place.node,
             attempt: place.attempt,
             end: Box::new(end),
-        })
-        .await;
+        };
+        self.send_to_parent(place.run, input).await;
+    }
+
+    async fn send_to_parent(&self, parent: RunId, input: Input) {
+        // The driver is gone only when the engine is.
+        self.tell(Message::ForParent(parent, input)).await;
     }
 
     fn child_end(&self, child: RunId) -> Option<ChildEnd> {

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
@@ -16,7 +16,7 @@ use windlass_core::run::{Dispatch, Failure, Instance, Outcome, Refusal};
 use windlass_core::value::ValueRef;
 use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
 use windlass_orchestrator::{Adoption, Command, CommandId, Effect, Input, Shard};
-use windlass_store::{AppendError, Appended, Error, crash};
+use windlass_store::{AppendError, Appended, Checkpoint, Error, Head, crash};
 
 use crate::clerk::{Clerk, Job, Place};
 use crate::worker::Workers;
@@ -28,7 +28,10 @@ pub(crate) enum Message {
         Box<windlass_orchestrator::Start>,
         oneshot::Sender<StartAnswer>,
     ),
-    Command(RunId, Command, oneshot::Sender<Result<(), Refusal>>),
+    /// The answer is none if the shard does not hold the run.
+    Command(RunId, Command, oneshot::Sender<Option<Result<(), Refusal>>>),
+    /// Something about a child, for a parent that may have left memory.
+    ForParent(RunId, Input),
     /// Whether the shard holds a run or, with `carried`, carries it on.
     Holds {
         run: RunId,
@@ -126,6 +129,8 @@ pub(crate) struct Driver {
     next_command: CommandId,
     /// Runs that wait for a child and are not in memory.
     dormant: HashSet<RunId>,
+    /// Runs whose log is being packed.
+    packing: Arc<Mutex<HashSet<RunId>>>,
     /// Who acts on child runs.
     clerk: Option<Clerk>,
     /// Who wakes sleeping runs.
@@ -136,7 +141,7 @@ pub(crate) struct Driver {
 struct Asked {
     run: RunId,
     command: Command,
-    reply: oneshot::Sender<Result<(), Refusal>>,
+    reply: oneshot::Sender<Option<Result<(), Refusal>>>,
 }
 
 struct Task {
@@ -165,6 +170,7 @@ impl Driver {
             tasks: HashMap::new(),
             next_command: 0,
             dormant: HashSet::new(),
+            packing: Arc::default(),
             clerk: None,
             sleepers: None,
         }
@@ -261,6 +267,16 @@ impl Driver {
             Message::Start(start, reply) => {
                 self.starts.insert(start.run, reply);
                 self.shard.handle(Input::Start(start), now);
+            }
+            Message::ForParent(run, input) => {
+                if self.shard.holds(run) {
+                    self.shard.handle(input, now);
+                } else {
+                    self.hand(Job::Again { parent: run, input });
+                }
+            }
+            Message::Command(run, _, reply) if !self.shard.holds(run) => {
+                let _ = reply.send(None);
             }
             Message::Command(run, command, reply) => {
                 self.next_command += 1;
@@ -405,7 +421,7 @@ impl Driver {
                             command: &asked.command,
                         });
                     }
-                    let _ = asked.reply.send(result);
+                    let _ = asked.reply.send(Some(result));
                 }
             }
             Effect::Progress { run, nodes } => {
@@ -423,6 +439,7 @@ impl Driver {
                 child,
                 command,
             }),
+            Effect::Checkpoint { run, head, bytes } => self.keep_checkpoint(run, head, bytes),
             Effect::Asleep {
                 run,
                 wake_at,
@@ -460,6 +477,25 @@ impl Driver {
                 self.answer_waits(run, &Err(error));
             }
         }
+    }
+
+    /// Stores a checkpoint and packs the log that it stands for, off the driver's task.
+    /// One at a time for each run; the next comes soon enough.
+    fn keep_checkpoint(&self, run: RunId, head: Head, bytes: Vec<u8>) {
+        let busy = Arc::clone(&self.packing);
+        if !lock(&busy).insert(run) {
+            return;
+        }
+        let store = Arc::clone(&self.workers.store);
+        tokio::spawn(async move {
+            // Both are derived: a failure loses nothing, and a broken store is noticed by
+            // the next append.
+            let checkpoint = Checkpoint { head, bytes };
+            if store.put_checkpoint(run, checkpoint).await.is_ok() {
+                let _ = store.compact(run, head.sequence).await;
+            }
+            lock(&busy).remove(&run);
+        });
     }
 
     fn hand(&self, job: Job) {
@@ -561,6 +597,12 @@ impl Driver {
             observer.notice(notice);
         }
     }
+}
+
+fn lock(packing: &Mutex<HashSet<RunId>>) -> MutexGuard<'_, HashSet<RunId>> {
+    packing
+        .lock()
+        .expect("nothing panics while it holds the list")
 }
 
 /// A timer that is set again only to ring earlier. Setting tokio's timer wakes another

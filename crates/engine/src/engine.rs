@@ -16,7 +16,7 @@ use crate::action::Registry;
 use crate::clerk::Clerk;
 use crate::clock::Clock;
 use crate::driver::{Driver, Message, StartAnswer};
-use crate::load::{LoadError, LoadedRun, load_run};
+use crate::load::{LoadError, LoadedRun, load_latest};
 use crate::options::Options;
 use crate::plans::Plans;
 use crate::start::{StartError, StartRequest, Started, check_trigger, meaning};
@@ -99,6 +99,8 @@ impl Engine {
         let shard = Shard::new(windlass_orchestrator::Options {
             writer: WriterId(options.clock.random_u64()),
             max_parallel: options.max_parallel,
+            keep_asleep_ms: options.keep_asleep_ms,
+            checkpoint_bytes: options.checkpoint_bytes,
             seed: options.clock.random_u64(),
             still_running_ms: crash::setting("WINDLASS_STILL_RUNNING_MS")
                 .unwrap_or(defaults.still_running_ms),
@@ -117,7 +119,6 @@ impl Engine {
         let (sleepers, asleep) = mpsc::unbounded_channel();
         let inner = Arc::new_cyclic(|engine| {
             let clerk = Clerk::start(engine);
-            tokio::spawn(wake_all(engine.clone(), asleep));
             let driver = Driver::new(shard, workers, inbox, messages.clone());
             let driver = driver.with_others(clerk, sleepers);
             let driver = tokio::spawn(driver.run(shutdown.clone()));
@@ -132,6 +133,7 @@ impl Engine {
                 driver: tokio::sync::Mutex::new(Some(driver)),
             }
         });
+        tokio::spawn(wake_all(Arc::downgrade(&inner), asleep));
         Self { inner }
     }
 
@@ -149,8 +151,12 @@ impl Engine {
     }
 
     pub(crate) async fn send(&self, input: Input) {
+        self.tell(Message::Input(input)).await;
+    }
+
+    pub(crate) async fn tell(&self, message: Message) {
         // The driver is gone only when the engine is.
-        let _ = self.inner.messages.send(Message::Input(input)).await;
+        let _ = self.inner.messages.send(message).await;
     }
 
     /// The store.
@@ -235,13 +241,15 @@ impl Engine {
         } else {
             Adoption::Hold
         };
-        self.hold(run, adoption).await.map_err(CommandError::Load)?;
-        let answer = self
-            .ask(|reply| Message::Command(run, command, reply))
-            .await;
-        match answer.ok_or(CommandError::Stopped)? {
-            Ok(()) => Ok(()),
-            Err(refusal) => Err(self.refused(run, refusal)),
+        loop {
+            self.hold(run, adoption).await.map_err(CommandError::Load)?;
+            let question = |reply| Message::Command(run, command.clone(), reply);
+            match self.ask(question).await.ok_or(CommandError::Stopped)? {
+                Some(Ok(())) => return Ok(()),
+                Some(Err(refusal)) => return Err(self.refused(run, refusal)),
+                // It went to sleep, or ended, in between: it is taken up again.
+                None => {}
+            }
         }
     }
 
@@ -321,7 +329,7 @@ impl Engine {
     /// # Errors
     /// There is no such run, or it cannot be read.
     pub fn load(&self, run: RunId) -> Result<LoadedRun, LoadError> {
-        load_run(&*self.inner.store, &self.inner.plans, run, |_, _| {})
+        load_latest(&*self.inner.store, &self.inner.plans, run)
     }
 
     /// Stops: appends in flight are awaited, open attempts stay open for whoever comes next.

@@ -27,7 +27,7 @@ pub use canonical::{RepeatedKey, canonical};
 pub use clock::{Clock, SystemClock};
 pub use driver::Notice;
 pub use engine::{CommandError, Engine, Recovery};
-pub use load::{LoadError, LoadedRun, load_run};
+pub use load::{LoadError, LoadedRun, load_latest, load_run};
 pub use options::{NoSecrets, Observer, Options, SecretSource};
 pub use plans::Plans;
 pub use start::{Begin, StartError, StartRequest, Started, check_schema, check_trigger};

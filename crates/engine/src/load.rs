@@ -92,6 +92,69 @@ pub fn load_run(
     Ok(LoadedRun { run, head })
 }
 
+/// Reads a run's state: from its checkpoint and what follows it, if there is one that
+/// can be used, else from the whole log.
+///
+/// # Errors
+/// There is no such run, or it cannot be read.
+pub fn load_latest(store: &dyn Backend, plans: &Plans, id: RunId) -> Result<LoadedRun, LoadError> {
+    match from_checkpoint(store, plans, id)? {
+        Some(loaded) => fold(store, plans, loaded),
+        None => load_run(store, plans, id, |_, _| {}),
+    }
+}
+
+/// The state that a run's checkpoint stands for; none if there is none to use.
+fn from_checkpoint(
+    store: &dyn Backend,
+    plans: &Plans,
+    id: RunId,
+) -> Result<Option<LoadedRun>, LoadError> {
+    let Some(checkpoint) = store.checkpoint(id)? else {
+        return Ok(None);
+    };
+    let Some(state) = codec::open_checkpoint(&checkpoint.bytes) else {
+        return Ok(None);
+    };
+    let Some(first) = store.read(id, 1, 1)?.into_iter().next() else {
+        return Ok(None);
+    };
+    let first = codec::decode(&first.bytes)
+        .map_err(|error| unreadable(id, first.sequence, error.to_string()))?;
+    let fresh = begin(store, plans, id, &first)?;
+    let plan = Arc::clone(fresh.plan());
+    let restored = Run::restore(id, plan, fresh.queued().clone(), first.at, state);
+    let head = checkpoint.head;
+    Ok(restored
+        .filter(|run| run.records() == head.sequence)
+        .map(|run| LoadedRun { run, head }))
+}
+
+/// Folds the records after a state into it.
+fn fold(store: &dyn Backend, plans: &Plans, mut loaded: LoadedRun) -> Result<LoadedRun, LoadError> {
+    let id = loaded.run.id();
+    loop {
+        let page = store.read(id, loaded.head.sequence + 1, PAGE_BYTES)?;
+        if page.is_empty() {
+            return Ok(loaded);
+        }
+        for record in page {
+            let fault = |reason: String| unreadable(id, record.sequence, reason);
+            let transition =
+                codec::decode(&record.bytes).map_err(|error| fault(error.to_string()))?;
+            for event in &transition.events {
+                bring_graph(store, plans, &mut loaded.run, event)?;
+                loaded
+                    .run
+                    .apply(event, transition.at, &mut Vec::new())
+                    .map_err(|corrupt| fault(corrupt.reason))?;
+            }
+            loaded.run.seal();
+            loaded.head = record.head();
+        }
+    }
+}
+
 pub(crate) fn begin(
     store: &dyn Backend,
     plans: &Plans,

@@ -24,6 +24,10 @@ pub struct Options {
     pub value_cache_bytes: usize,
     /// Plans are kept in memory up to about this many bytes.
     pub plan_cache_bytes: usize,
+    /// A run that waits for longer than this, in milliseconds, leaves memory until then.
+    pub keep_asleep_ms: u64,
+    /// A log that has grown by this many bytes gets a checkpoint.
+    pub checkpoint_bytes: usize,
 }
 
 impl Default for Options {
@@ -36,6 +40,8 @@ impl Default for Options {
             observer: None,
             clock: Arc::new(SystemClock),
             value_cache_bytes: 4 * 1024 * 1024,
+            keep_asleep_ms: 1000,
+            checkpoint_bytes: 1024 * 1024,
             plan_cache_bytes: 256 * 1024 * 1024,
         }
     }

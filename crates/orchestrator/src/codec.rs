@@ -5,6 +5,7 @@ use std::fmt;
 
 use windlass_core::Millis;
 use windlass_core::event::{Event, Transition};
+use windlass_core::run::SNAPSHOT_VERSION;
 use windlass_store::{Envelope, EnvelopeError, Kind};
 
 /// The version of records that this program writes, and the newest that it reads.
@@ -38,6 +39,22 @@ pub fn decode(bytes: &[u8]) -> Result<Transition, DecodeError> {
     let (_, body) =
         Envelope::expect(Kind::Record, RECORD_VERSION, bytes).map_err(DecodeError::Envelope)?;
     serde_json::from_slice(body).map_err(|error| DecodeError::Body(error.to_string()))
+}
+
+/// A state in its envelope.
+pub fn checkpoint(state: &[u8]) -> Vec<u8> {
+    let mut bytes = Envelope::header(Kind::Checkpoint, SNAPSHOT_VERSION).to_vec();
+    bytes.extend_from_slice(state);
+    bytes
+}
+
+/// The state in an envelope; none if it is of a version that this program does not know,
+/// which means that the log is replayed.
+pub fn open_checkpoint(bytes: &[u8]) -> Option<&[u8]> {
+    match Envelope::expect(Kind::Checkpoint, SNAPSHOT_VERSION, bytes) {
+        Ok((SNAPSHOT_VERSION, state)) => Some(state),
+        _ => None,
+    }
 }
 
 /// A record being written, one event after the other, so that its size is known and

@@ -14,6 +14,8 @@ pub(crate) enum Deadline {
     Grace,
     /// The run's own time is over.
     Timeout,
+    /// A run that waits for a child may have done so for a while.
+    Idle,
     /// An attempt may still be with its worker.
     StillRunning(Instance, u32),
 }

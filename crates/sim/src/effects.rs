@@ -49,7 +49,7 @@ impl World {
                 self.oracle.let_go(id, run);
                 self.after(0, Event::Scan);
             }
-            Effect::Child { .. } => {}
+            Effect::Child { .. } | Effect::Checkpoint { .. } => {}
             Effect::Fenced { run } | Effect::Broken { run, .. } => self.lost(id, run),
         }
     }

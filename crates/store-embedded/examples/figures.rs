@@ -333,7 +333,7 @@ fn sleeping(root: &Path) {
     };
     timed("awake", &|| store.awake(None, 1000).unwrap().len());
     let soon = windlass_core::Millis(100);
-    timed("due", &|| store.due(soon, 1000).unwrap().len());
+    timed("due", &|| store.due(None, soon, 1000).unwrap().len());
     timed("next wake", &|| store.next_wake().unwrap().iter().count());
 }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::levels::Levels;
+use super::snapshot::{is_false, is_pending, is_zero, pending};
 use super::{Run, Stop};
 use crate::definition::ExecutionMode;
 use crate::id::Digest;
@@ -32,28 +33,40 @@ pub(crate) const TOP: FrameKey = 0;
 /// A node instance's state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NodeState {
+    #[serde(rename = "s", default = "pending", skip_serializing_if = "is_pending")]
     pub(crate) status: NodeStatus,
     /// It is told to stop, and what comes within the grace is recorded.
+    #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) stopping: bool,
     /// It goes on although its scope stops: something led here whatever happened before.
+    #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) exempt: bool,
     /// It was let go because a join had enough without it.
+    #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) let_go: bool,
     /// Its result is that of another run, from which this one was forked.
+    #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) reused: bool,
     /// Its result was given by hand.
+    #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) by_hand: bool,
     /// The last attempt begun or due; 0 before the first.
+    #[serde(rename = "n", default, skip_serializing_if = "is_zero")]
     pub(crate) attempt: u32,
     /// The attempt with which the present retry budget began.
+    #[serde(rename = "f", default, skip_serializing_if = "is_zero")]
     pub(crate) first_attempt: u32,
     /// How often another process took the run over while the attempt was open. The one
     /// before may have handed it out, and its number with its idempotency key, unrecorded.
+    #[serde(rename = "d", default, skip_serializing_if = "is_zero")]
     pub(crate) deliveries: u32,
     /// Incoming edges that have not resolved.
+    #[serde(rename = "u", default, skip_serializing_if = "is_zero")]
     pub(crate) unresolved: u32,
     /// Its output, or its error if it failed.
+    #[serde(rename = "v", default, skip_serializing_if = "Option::is_none")]
     pub(crate) value: Option<ValueRef>,
+    #[serde(rename = "a", default, skip_serializing_if = "Option::is_none")]
     pub(crate) ancestry: Option<Digest>,
 }
 

@@ -21,6 +21,7 @@ mod reattempt;
 mod retry;
 mod reuse;
 mod signal;
+mod snapshot;
 mod stop;
 mod undo;
 
@@ -45,6 +46,7 @@ pub use decide::{Decision, Facts, Failure, Input, Outcome, Refusal, Report, Todo
 pub use dispatch::{Dispatch, Source};
 pub use environment::{Held, Loaded, Values};
 pub use frame::{FrameKey, Instance};
+pub use snapshot::SNAPSHOT_VERSION;
 pub use undo::{Undo, Undone};
 
 use frame::{Frame, TOP};

@@ -32,6 +32,9 @@ pub struct Options {
     pub record_bytes: usize,
     /// A run that sleeps for longer than this is let go until it is woken.
     pub keep_asleep_ms: u64,
+    /// A log that has grown by this many bytes, and by several times the state's own
+    /// size, gets a checkpoint.
+    pub checkpoint_bytes: usize,
     /// Where randomness begins.
     pub seed: u64,
 }
@@ -44,6 +47,7 @@ impl Default for Options {
             still_running_ms: 250,
             record_bytes: 512 * 1024,
             keep_asleep_ms: 1000,
+            checkpoint_bytes: 1024 * 1024,
             seed: 0,
         }
     }
@@ -266,6 +270,15 @@ pub enum Effect {
         child: RunId,
         /// What to do.
         command: ChildCommand,
+    },
+    /// A state that stands for the log up to here, to be kept beside it.
+    Checkpoint {
+        /// The run.
+        run: RunId,
+        /// The last record that it stands for.
+        head: Head,
+        /// The state, in its envelope.
+        bytes: Vec<u8>,
     },
     /// The run waits for a time, a signal or a child, and the shard has let it go.
     Asleep {
@@ -509,7 +522,7 @@ impl Shard {
             let Some(slot) = self.slots.get_mut(&run) else {
                 continue;
             };
-            if let Some(append) = slot.poll_append(self.options.writer, self.next_append + 1) {
+            if let Some(append) = slot.poll_append(&self.options, self.next_append + 1) {
                 self.next_append += 1;
                 batch.push(append);
             }

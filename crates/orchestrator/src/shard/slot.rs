@@ -12,14 +12,14 @@ use windlass_core::run::{
 };
 use windlass_core::value::{Payload, Stored, ValueRef};
 use windlass_core::{Digest, Millis, NodeStatus, RunStatus};
-use windlass_store::{
-    Append, AppendError, Appended, Blob, Claim, Error, Head, ResourceRow, WriterId,
-};
+use windlass_store::{Append, AppendError, Appended, Blob, Claim, Error, Head, ResourceRow};
 
 use super::ready::Ready;
 use super::running::Running;
-use super::{Adoption, Begin, ChildCommand, Command, CommandId, Context, Effect, Input, Start};
-use crate::codec::RecordBuilder;
+use super::{
+    Adoption, Begin, ChildCommand, Command, CommandId, Context, Effect, Input, Options, Start,
+};
+use crate::codec::{self, RecordBuilder};
 use crate::deadline::Deadline;
 use crate::gate::{Gated, Proof};
 use crate::row::{resource_rows, row};
@@ -47,6 +47,8 @@ enum Consequence {
     Disown(Instance, u32),
     /// The run may go on.
     Resumed,
+    /// A state that stands for the log up to the record.
+    Checkpoint(Vec<u8>),
     ArmTimeout(Millis),
     ArmGrace(Millis),
     /// A value can be found in the store now; later decisions may still need it here.
@@ -81,6 +83,11 @@ pub(super) struct Slot {
     kept_bytes: usize,
     /// Values that were loaded for the decision at hand.
     loaded: Vec<Digest>,
+    /// Since when the run only waits for children.
+    idle_since: Option<Millis>,
+    /// Bytes of records since the last checkpoint, and that one's size.
+    since_checkpoint: usize,
+    checkpoint_size: usize,
     /// Whether the run's row says that it sleeps, and until when.
     slept: (bool, Option<Millis>),
     /// Whether the run goes on here; one adopted for a command only waits for it.
@@ -179,6 +186,9 @@ impl Slot {
             kept_order: VecDeque::new(),
             kept_bytes: 0,
             loaded: Vec::new(),
+            idle_since: None,
+            since_checkpoint: 0,
+            checkpoint_size: 0,
             slept: (false, None),
             carried: true,
             closed: false,
@@ -215,6 +225,7 @@ impl Slot {
 
     /// Takes an input; `false` when the shard should let the run go.
     pub(super) fn handle(&mut self, input: Input, context: &mut Context<'_>) -> bool {
+        self.idle_since = None;
         match input {
             Input::Ended {
                 node,
@@ -306,12 +317,30 @@ impl Slot {
         if self.carried && nobody && self.slept.0 && self.slept.1.is_none_or(|at| at > far) {
             let wake_at = self.slept.1;
             let for_child = self.run.open_children().next().is_some();
+            // Children often end soon, and reading a run back for each would cost more.
+            if for_child && !self.has_been_idle(context) {
+                return;
+            }
             context.effects.push_back(Effect::Asleep {
                 run,
                 wake_at,
                 for_child,
             });
             self.closed = true;
+        }
+    }
+
+    /// Whether nothing has happened for a while; if not, it is asked again then.
+    fn has_been_idle(&mut self, context: &mut Context<'_>) -> bool {
+        let keep = context.options.keep_asleep_ms;
+        match self.idle_since {
+            Some(since) => since.plus(keep) <= context.now,
+            None => {
+                self.idle_since = Some(context.now);
+                let at = context.now.plus(keep);
+                context.deadlines.set(at, self.run.id(), Deadline::Idle);
+                keep == 0
+            }
         }
     }
 
@@ -330,6 +359,7 @@ impl Slot {
     pub(super) fn handle_deadline(&mut self, deadline: Deadline, context: &mut Context<'_>) {
         match deadline {
             Deadline::Due(node, attempt) => self.due(node, attempt),
+            Deadline::Idle => {}
             Deadline::Grace => self.inbox.push_back((RunInput::GraceEnded, None)),
             Deadline::Timeout => self.inbox.push_back((RunInput::TimedOut, None)),
             Deadline::StillRunning(node, attempt) => {
@@ -370,11 +400,13 @@ impl Slot {
         self.run.plan().execution_mode() == ExecutionMode::Sequential
     }
 
-    pub(super) fn poll_append(&mut self, writer: WriterId, append_id: u64) -> Option<Append> {
+    pub(super) fn poll_append(&mut self, options: &Options, append_id: u64) -> Option<Append> {
         if self.in_flight.is_some() || self.record.is_empty() || self.closed {
             return None;
         }
         self.run.seal();
+        self.since_checkpoint += self.record.len();
+        self.take_checkpoint(options);
         let consequences = std::mem::take(&mut self.consequences);
         self.in_flight = Some((append_id, consequences));
         let sleep = self.sleep();
@@ -384,7 +416,7 @@ impl Slot {
         Some(Append {
             run: self.run.id(),
             head: self.head,
-            writer,
+            writer: options.writer,
             append_id,
             record: std::mem::take(&mut self.record).finish(),
             row,
@@ -393,6 +425,21 @@ impl Slot {
             blobs: std::mem::take(&mut self.blobs),
             consumed: Vec::new(),
         })
+    }
+
+    /// Once the log has grown enough, the state as it is after the present record stands
+    /// for all of it. It is worth taking only now and then: its cost is the state's size.
+    fn take_checkpoint(&mut self, options: &Options) {
+        let enough = options.checkpoint_bytes.max(self.checkpoint_size * 4);
+        if self.since_checkpoint < enough || self.run.status().is_final() {
+            return;
+        }
+        self.since_checkpoint = 0;
+        if let Some(state) = self.run.snapshot() {
+            self.checkpoint_size = state.len();
+            let bytes = codec::checkpoint(&state);
+            self.consequences.push(Consequence::Checkpoint(bytes));
+        }
     }
 
     /// Decides on everything that waits, as far as values are at hand and the record
@@ -696,6 +743,11 @@ impl Slot {
                 }
                 Consequence::Disown(node, attempt) => self.give_up(node, attempt, context),
                 Consequence::Resumed => self.resuming -= 1,
+                Consequence::Checkpoint(bytes) => context.effects.push_back(Effect::Checkpoint {
+                    run,
+                    head: self.head,
+                    bytes,
+                }),
                 Consequence::ArmTimeout(at) => context.deadlines.set(at, run, Deadline::Timeout),
                 Consequence::ArmGrace(at) => context.deadlines.set(at, run, Deadline::Grace),
                 Consequence::Stored(digest, wanted) => self.stored(digest, wanted),

@@ -1,0 +1,372 @@
+//! Runs that wait: for a time, a signal, a child. They leave memory, survive restarts, and
+//! end as if nothing had happened.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use windlass_core::definition::{self, Source, signature};
+use windlass_core::event::{Compensation, Hand};
+use windlass_core::plan::Plan;
+use windlass_core::run::Run;
+use windlass_core::value::Payload;
+use windlass_core::{Digest, Millis, NodeStatus, RunId, RunStatus};
+use windlass_engine::{Backend, Engine, Options, StartRequest, load_latest, load_run};
+use windlass_orchestrator::Command;
+use windlass_store::{
+    Catalogue as _, MemoryStore, NewDefinition, Queries as _, RunFilter, Store as _,
+};
+
+struct World {
+    store: MemoryStore,
+    engine: Engine,
+}
+
+fn options() -> Options {
+    Options {
+        // Whatever waits leaves memory at once.
+        keep_asleep_ms: 0,
+        ..Options::default()
+    }
+}
+
+impl World {
+    fn new() -> Self {
+        Self::on(MemoryStore::new(), options())
+    }
+
+    fn on(store: MemoryStore, options: Options) -> Self {
+        let backend: Arc<dyn Backend> = Arc::new(store.clone());
+        let engine = Engine::new(backend, windlass_actions::registry(), options);
+        Self { store, engine }
+    }
+
+    /// Another process on the same store.
+    async fn restart(self) -> Self {
+        self.engine.shutdown().await;
+        Self::on(self.store, options())
+    }
+
+    async fn publish(&self, text: &str) -> StartRequest {
+        let source = Source::new("test.json", text.as_bytes());
+        let parsed = definition::parse(&source, &Default::default()).expect("a valid definition");
+        let definition = parsed.definition;
+        let digest = Digest::of(text.as_bytes());
+        let new = NewDefinition {
+            workflow: definition.id.clone(),
+            display_name: None,
+            digest,
+            text: Arc::from(text.as_bytes()),
+            signature: signature(&definition),
+            at: Millis(0),
+        };
+        let published = self.store.publish(new).await.expect("published");
+        let plan = Arc::new(Plan::build(definition).expect("a plan"));
+        StartRequest::new(plan, published.version, digest)
+    }
+
+    async fn start(&self, text: &str) -> RunId {
+        let request = self.publish(text).await;
+        self.engine.start(&request).await.expect("started").run
+    }
+
+    async fn end(&self, run: RunId) -> RunStatus {
+        self.engine.wait(run).await.expect("ended")
+    }
+
+    fn state(&self, run: RunId) -> Run {
+        self.engine.load(run).expect("readable").run
+    }
+
+    fn output(&self, run: RunId) -> Value {
+        let state = self.state(run);
+        let output = state
+            .finished()
+            .and_then(|finished| finished.output.as_ref());
+        let text = self.engine.values().resolve(output.expect("an output"));
+        serde_json::from_str(&text.expect("readable")).expect("JSON")
+    }
+
+    fn node(&self, run: RunId, path: &str) -> NodeStatus {
+        let state = self.state(run);
+        let node = state.resolve(path).expect("such a node");
+        state.node_status(node)
+    }
+
+    fn error(&self, run: RunId, path: &str) -> Value {
+        let state = self.state(run);
+        let node = state.resolve(path).expect("such a node");
+        let value = state.value(node).expect("an error");
+        let text = self.engine.values().read(run, &value).expect("readable");
+        serde_json::from_str(&text).expect("JSON")
+    }
+
+    /// Waits until the engine holds no run.
+    async fn until_idle(&self) {
+        while self.engine.held().await > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn children(&self, parent: RunId) -> Vec<RunId> {
+        let rows = self.store.children(parent).expect("readable");
+        rows.iter().map(|row| row.run).collect()
+    }
+
+    async fn signal(&self, run: RunId, name: &str, json: &str) {
+        let command = Command::Signal {
+            name: name.into(),
+            payload: Payload::new(json),
+            hand: Hand::default(),
+        };
+        self.engine.command(run, command).await.expect("taken");
+    }
+}
+
+const DELAYED: &str = r#"{ "id": "delayed", "nodes": [
+    { "id": "nap", "delay": { "ms": 30 } },
+    { "id": "then", "actionType": "core.echo", "parameters": { "ok": true }, "dependsOn": ["nap"] } ] }"#;
+
+#[tokio::test]
+async fn a_sleeping_run_is_a_row_and_wakes_at_its_time() {
+    let world = World::new();
+    let run = world.start(DELAYED).await;
+    assert_eq!(world.end(run).await, RunStatus::Succeeded);
+    assert_eq!(world.output(run), serde_json::json!({ "ok": true }));
+    let state = world.state(run);
+    let started = state.started_at().expect("it started").0;
+    assert!(state.ended_at().expect("it ended").0 >= started + 30);
+}
+
+#[tokio::test]
+async fn a_timer_that_came_due_while_nobody_ran_fires_after_the_restart() {
+    let world = World::new();
+    let run = world.start(DELAYED).await;
+    world.until_idle().await;
+    let row = world.store.run(run).expect("readable").expect("a row");
+    assert!(row.asleep && row.wake_at.is_some(), "{row:?}");
+    let world = world.restart().await;
+    let recovery = world.engine.recover_all().await.expect("recovered");
+    assert!(recovery.recovered.is_empty(), "{recovery:?}");
+    assert_eq!(world.end(run).await, RunStatus::Succeeded);
+    assert_eq!(world.state(run).attempts(0), 1);
+}
+
+#[tokio::test]
+async fn many_sleeping_runs_cost_no_memory_of_the_engine() {
+    let world = World::new();
+    let text = r#"{ "id": "long", "nodes": [{ "id": "nap", "delay": { "ms": 86400000 } }] }"#;
+    let request = world.publish(text).await;
+    for _ in 0..500 {
+        world.engine.start(&request).await.expect("started");
+    }
+    world.until_idle().await;
+    let filter = RunFilter {
+        limit: 1000,
+        ..RunFilter::default()
+    };
+    let rows = world.store.runs(&filter).expect("readable").rows;
+    assert_eq!(rows.iter().filter(|row| row.asleep).count(), 500);
+}
+
+const APPROVAL: &str = r#"{ "id": "approval", "nodes": [
+    { "id": "ask", "waitForSignal": { "name": "approve" }, "setVars": { "by": "{{ output.by }}" } },
+    { "id": "then", "actionType": "core.echo", "parameters": "{{ vars }}", "dependsOn": ["ask"] } ] }"#;
+
+#[tokio::test]
+async fn a_signal_wakes_the_run_that_waits_for_it_after_a_restart_too() {
+    let world = World::new();
+    let run = world.start(APPROVAL).await;
+    world.until_idle().await;
+    assert_eq!(world.node(run, "ask"), NodeStatus::Waiting);
+    let world = world.restart().await;
+    world.signal(run, "approve", r#"{"by":"ann"}"#).await;
+    assert_eq!(world.end(run).await, RunStatus::Succeeded);
+    assert_eq!(world.output(run), serde_json::json!({ "by": "ann" }));
+}
+
+#[tokio::test]
+async fn a_signal_that_comes_early_is_kept() {
+    let world = World::new();
+    let text = r#"{ "id": "early", "nodes": [
+        { "id": "nap", "delay": { "ms": 40 } },
+        { "id": "ask", "waitForSignal": { "name": "go" }, "dependsOn": ["nap"] } ] }"#;
+    let run = world.start(text).await;
+    world.signal(run, "go", "7").await;
+    assert_eq!(world.end(run).await, RunStatus::Succeeded);
+    assert_eq!(world.output(run), serde_json::json!(7));
+}
+
+#[tokio::test]
+async fn a_signal_that_does_not_come_takes_the_failure_edge() {
+    let world = World::new();
+    let text = r#"{ "id": "late", "nodes": [
+        { "id": "ask", "waitForSignal": { "name": "go", "timeoutMs": 20 }, "onFailure": "instead" },
+        { "id": "instead", "actionType": "core.echo",
+          "parameters": "{{ context.data['ask'].error.code }}" } ] }"#;
+    let run = world.start(text).await;
+    assert_eq!(world.end(run).await, RunStatus::Succeeded);
+    assert_eq!(world.output(run), serde_json::json!("SIGNAL_TIMEOUT"));
+}
+
+const CHILD: &str = r#"{ "id": "child", "vars": { "own": 1 }, "nodes": [
+    { "id": "work", "actionType": "core.echo", "parameters": { "got": "{{ trigger.n }}" },
+      "setVars": { "seen": "{{ trigger.n }}" },
+      "compensate": { "actionType": "core.echo", "parameters": { "undo": "{{ output.got }}" } } } ] }"#;
+
+fn parent(more: &str) -> String {
+    format!(
+        r#"{{ "id": "parent", "vars": {{ "p": 1 }}, "nodes": [
+            {{ "id": "sub", "subworkflow": {{ "workflowId": "child", "input": {{ "n": 5 }} {more} }} }},
+            {{ "id": "after", "actionType": "core.echo", "parameters": "{{{{ vars }}}}", "dependsOn": ["sub"] }} ] }}"#
+    )
+}
+
+#[tokio::test]
+async fn a_child_run_gives_its_output_and_both_know_each_other() {
+    let world = World::new();
+    world.publish(CHILD).await;
+    let run = world.start(&parent("")).await;
+    assert_eq!(world.end(run).await, RunStatus::Succeeded);
+    assert_eq!(world.output(run), serde_json::json!({ "p": 1 }));
+    let [child] = world.children(run)[..] else {
+        panic!("one child");
+    };
+    let state = world.state(child);
+    let known = state.queued().parent.as_ref().expect("a parent");
+    assert_eq!((known.execution_id, &*known.node), (run, "sub"));
+    assert_eq!(state.status(), RunStatus::Succeeded);
+}
+
+#[tokio::test]
+async fn a_shared_child_reads_the_parents_variables_and_gives_its_own_back() {
+    let world = World::new();
+    world.publish(CHILD).await;
+    let run = world.start(&parent(r#", "isolation": "shared""#)).await;
+    assert_eq!(world.end(run).await, RunStatus::Succeeded);
+    let expected = serde_json::json!({ "own": 1, "p": 1, "seen": 5 });
+    assert_eq!(world.output(run), expected);
+}
+
+#[tokio::test]
+async fn a_child_that_fails_fails_its_node_with_its_code() {
+    let world = World::new();
+    let child = r#"{ "id": "child", "nodes": [{ "id": "bad", "actionType": "core.fail" }] }"#;
+    world.publish(child).await;
+    let run = world.start(&parent("")).await;
+    assert_eq!(world.end(run).await, RunStatus::Failed);
+    let error = world.error(run, "sub");
+    assert_eq!(error["code"], "NODE_FAILED");
+    let child = world.children(run)[0].to_string();
+    assert_eq!(error["details"]["executionId"], child.as_str());
+}
+
+#[tokio::test]
+async fn a_child_of_an_unknown_workflow_fails_its_node() {
+    let world = World::new();
+    let run = world.start(&parent("")).await;
+    assert_eq!(world.end(run).await, RunStatus::Failed);
+    assert_eq!(world.error(run, "sub")["code"], "WORKFLOW_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn runs_that_start_themselves_end_at_the_limit() {
+    let world = World::new();
+    let text = r#"{ "id": "again", "nodes": [
+        { "id": "me", "subworkflow": { "workflowId": "again", "input": {} } } ] }"#;
+    let run = world.start(text).await;
+    assert_eq!(world.end(run).await, RunStatus::Failed);
+    assert_eq!(world.error(run, "me")["code"], "NODE_FAILED");
+    let filter = RunFilter {
+        limit: 100,
+        ..RunFilter::default()
+    };
+    let rows = world.store.runs(&filter).expect("readable").rows;
+    assert_eq!(rows.len(), 33);
+    let depth = |run: RunId| world.state(run).queued().depth;
+    let deepest = rows.iter().max_by_key(|row| depth(row.run)).expect("one");
+    assert_eq!(depth(deepest.run), 32);
+    assert_eq!(world.error(deepest.run, "me")["code"], "SUBWORKFLOW_DEPTH");
+}
+
+#[tokio::test]
+async fn cancelling_a_parent_cancels_its_child() {
+    let world = World::new();
+    let child = r#"{ "id": "child", "nodes": [{ "id": "nap", "delay": { "ms": 86400000 } }] }"#;
+    world.publish(child).await;
+    let run = world.start(&parent("")).await;
+    world.until_idle().await;
+    let command = Command::Cancel {
+        hand: Hand::default(),
+        compensate: false,
+    };
+    world.engine.command(run, command).await.expect("taken");
+    assert_eq!(world.end(run).await, RunStatus::Cancelled);
+    assert_eq!(
+        world.end(world.children(run)[0]).await,
+        RunStatus::Cancelled
+    );
+}
+
+#[tokio::test]
+async fn a_parent_hears_of_a_child_that_ended_while_nobody_ran() {
+    let world = World::new();
+    let child = r#"{ "id": "child", "nodes": [{ "id": "nap", "delay": { "ms": 50 } }] }"#;
+    world.publish(child).await;
+    let run = world.start(&parent("")).await;
+    world.until_idle().await;
+    let child = world.children(run)[0];
+    // A process that knows nothing of the parent ends the child.
+    let world = world.restart().await;
+    assert_eq!(world.end(child).await, RunStatus::Succeeded);
+    let world = world.restart().await;
+    world.engine.recover_all().await.expect("recovered");
+    assert_eq!(world.end(run).await, RunStatus::Succeeded);
+}
+
+#[tokio::test]
+async fn a_transactional_child_is_undone_at_its_place() {
+    let world = World::new();
+    world.publish(CHILD).await;
+    let text = r#"{ "id": "parent", "nodes": [
+        { "id": "sub", "subworkflow": { "workflowId": "child", "input": { "n": 5 }, "isolation": "transactional" } },
+        { "id": "bad", "actionType": "core.fail", "dependsOn": ["sub"] } ] }"#;
+    let run = world.start(text).await;
+    assert_eq!(world.end(run).await, RunStatus::Failed);
+    let finished = world.state(run).finished().cloned().expect("ended");
+    assert_eq!(finished.compensation, Some(Compensation::Complete));
+    let child = world.state(world.children(run)[0]);
+    let undone = child.finished().expect("ended");
+    assert_eq!(undone.status, RunStatus::Succeeded);
+    assert_eq!(undone.compensation, Some(Compensation::Complete));
+}
+
+#[tokio::test]
+async fn a_state_from_a_checkpoint_equals_the_state_from_the_whole_log() {
+    let options = Options {
+        checkpoint_bytes: 16 * 1024,
+        ..options()
+    };
+    let world = World::on(MemoryStore::new(), options);
+    let text = r#"{ "id": "round", "nodes": [
+        { "id": "w", "while": { "condition": "iteration < 700", "body": { "nodes": [
+            { "id": "x", "actionType": "core.echo", "parameters": { "n": "{{ iteration }}" },
+              "setVars": { "n": "{{ output.n }}" } } ] } } },
+        { "id": "ask", "dependsOn": ["w"], "waitForSignal": { "name": "end" } } ] }"#;
+    let run = world.start(text).await;
+    world.until_idle().await;
+    let checkpoint = world.store.checkpoint(run).expect("readable");
+    let covered = checkpoint.expect("a checkpoint").head.sequence;
+    let (store, plans) = (&**world.engine.store(), world.engine.plans());
+    let mut latest = load_latest(store, plans, run).expect("readable");
+    let mut whole = load_run(store, plans, run, |_, _| {}).expect("readable");
+    assert!(covered > 100 && covered < whole.head.sequence, "{covered}");
+    assert_eq!(latest.head, whole.head);
+    let [latest, whole] = [&mut latest.run, &mut whole.run].map(|run| run.snapshot());
+    assert_eq!(latest.map(text_of), whole.map(text_of));
+    world.signal(run, "end", "null").await;
+    assert_eq!(world.end(run).await, RunStatus::Succeeded);
+}
+
+fn text_of(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).expect("JSON")
+}
