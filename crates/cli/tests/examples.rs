@@ -36,12 +36,18 @@ fn every_example_is_tested() {
         .collect();
     names.sort();
     let tested = [
+        "approval.json",
         "branching.json",
         "diamond.json",
         "fan-out.json",
+        "for-each.json",
         "linear.json",
+        "order.yaml",
         "patient.json",
+        "poll.json",
+        "race.json",
         "retry.json",
+        "saga.json",
         "shell.json",
         "switch.yaml",
     ];
@@ -122,4 +128,59 @@ fn fan_out() {
 fn shell() {
     let run = example("shell.json", &[], 0);
     assert_eq!(run["output"], "3");
+}
+
+#[test]
+fn for_each() {
+    let run = example("for-each.json", &[], 0);
+    assert_eq!(run["output"]["charged"], 3);
+    assert_eq!(run["output"]["refused"], json!(["c4"]));
+}
+
+#[test]
+fn poll() {
+    let run = example("poll.json", &[], 0);
+    assert_eq!(run["output"], json!({ "asked": 3, "tried": 2 }));
+}
+
+/// Queues the example, then answers in the place of a person.
+#[test]
+fn approval() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = format!("{}/../../examples/approval.json", env!("CARGO_MANIFEST_DIR"));
+    let windlass = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+            .args(arguments)
+            .args(["--json", "--quiet"])
+            .current_dir(folder.path())
+            .output()
+            .expect("the binary runs");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{stderr}");
+    };
+    windlass(&["run", &path, "--detach"]);
+    windlass(&["signal", "@last", "approval", r#"{"by": "me"}"#]);
+    windlass(&["show", "@last"]);
+}
+
+#[test]
+fn race() {
+    let run = example("race.json", &[], 0);
+    assert_eq!(run["output"], "fast");
+    assert_eq!(run["nodes"]["slow"]["status"], "Cancelled");
+}
+
+#[test]
+fn saga() {
+    let run = example("saga.json", &[], 1);
+    assert_eq!(run["error"]["nodes"], json!(["pay"]));
+    assert_eq!(run["compensation"], "complete");
+    let run = example("saga.json", &["--set", "trigger.broke=false"], 0);
+    assert_eq!(run["compensation"], Value::Null);
+}
+
+#[test]
+fn order() {
+    let run = example("order.yaml", &[], 0);
+    assert_eq!(run["output"]["parcels"], json!([["a1", "a2"], ["b1"]]));
 }

@@ -18,7 +18,7 @@ pub(crate) struct Figure {
 type Measuring<'a> = Pin<Box<dyn Future<Output = Result<Value, Failure>> + 'a>>;
 
 /// All figures that run in this process.
-pub(crate) const ALL: [Figure; 5] = [
+pub(crate) const ALL: [Figure; 6] = [
     Figure {
         name: "chain",
         run: |bench| Box::pin(chain(bench, "core.echo")),
@@ -34,6 +34,10 @@ pub(crate) const ALL: [Figure; 5] = [
     Figure {
         name: "fan-out-50us",
         run: |bench| Box::pin(fan_out(bench, "bench.pause")),
+    },
+    Figure {
+        name: "for-each",
+        run: |bench| Box::pin(for_each(bench)),
     },
     Figure {
         name: "runs",
@@ -87,6 +91,32 @@ async fn fan_out(bench: Bench<'_>, action: &str) -> Result<Value, Failure> {
         "rowsPerSecond": rows,
         "timesTheRows": rate / rows,
         "target": "at least 50,000 a second, and a quarter of the rate of rows in batches of 500",
+    }))
+}
+
+/// A loop over items against as many plain nodes.
+async fn for_each(bench: Bench<'_>) -> Result<Value, Failure> {
+    let count = bench.sizes.items;
+    let rig = Rig::new(bench)?;
+    let plain = rig
+        .prepare(&graphs::fan_out("plain", count - 2, "core.echo"))
+        .await?;
+    let mut items = rig.prepare(&graphs::for_each("items")).await?;
+    items.trigger = graphs::items(count);
+    rig.run(&items).await?;
+    let (mut nodes, mut took) = (Vec::new(), Vec::new());
+    for _ in 0..bench.sizes.repeats {
+        nodes.push(rig.run(&plain).await?);
+        took.push(rig.run(&items).await?);
+    }
+    let (nodes, took) = (median(nodes), median(took));
+    Ok(json!({
+        "items": count,
+        "seconds": took.as_secs_f64(),
+        "itemsPerSecond": count as f64 / took.as_secs_f64(),
+        "plainNodesPerSecond": count as f64 / nodes.as_secs_f64(),
+        "timesThePlainNodes": nodes.as_secs_f64() / took.as_secs_f64(),
+        "target": "at least half the rate of plain nodes",
     }))
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use windlass_engine::{Action, ActionError, Context, Reply};
 
 /// A chain of nodes.
@@ -79,4 +80,27 @@ impl Action for Pause50 {
         }
         Ok(Reply::new(Output {}))
     }
+}
+
+/// One loop over the items of the trigger.
+pub(crate) fn for_each(id: &str) -> String {
+    json!({ "id": id, "output": "{{ context.data['each'].length }}", "nodes": [
+        { "id": "each", "forEach": { "items": "{{ trigger }}", "body": { "nodes": [
+            { "id": "item", "actionType": "core.echo", "parameters": { "n": "{{ item }}" } } ] } } } ] })
+    .to_string()
+}
+
+/// So many numbers.
+pub(crate) fn items(count: usize) -> String {
+    let numbers: Vec<usize> = (0..count).collect();
+    json!(numbers).to_string()
+}
+
+/// A loop that goes round so many times.
+pub(crate) fn rounds(id: &str, count: usize) -> String {
+    json!({ "id": id, "nodes": [
+        { "id": "again", "while": { "condition": format!("iteration < {count}"),
+            "maxIterations": count, "body": { "nodes": [
+            { "id": "round", "actionType": "core.echo", "parameters": { "n": "{{ iteration }}" } } ] } } } ] })
+    .to_string()
 }

@@ -28,6 +28,8 @@ pub(crate) use report::Report;
 pub(crate) struct Sizes {
     pub(crate) chain: usize,
     pub(crate) fan_out: usize,
+    pub(crate) items: usize,
+    pub(crate) rounds: usize,
     pub(crate) runs: usize,
     pub(crate) in_flight: usize,
     pub(crate) graph: usize,
@@ -39,6 +41,8 @@ impl Sizes {
     pub(crate) const FULL: Self = Self {
         chain: 1000,
         fan_out: 10_000,
+        items: 100_000,
+        rounds: 100_000,
         runs: 10_000,
         in_flight: 64,
         graph: 100_000,
@@ -49,6 +53,8 @@ impl Sizes {
     pub(crate) const QUICK: Self = Self {
         chain: 200,
         fan_out: 2000,
+        items: 10_000,
+        rounds: 2000,
         runs: 1000,
         in_flight: 64,
         graph: 10_000,

@@ -68,7 +68,31 @@ pub(crate) fn measure(scratch: &Scratch, sizes: Sizes, report: &mut Report) -> R
             "target": "validated in 1 s, under 1024 bytes a node, at most 11 times a tenth",
         }),
     );
+    report.add("while", rounds(&folder, sizes, &run)?);
     Ok(())
+}
+
+/// What a round of a loop costs in memory: the peak of many rounds against that of a
+/// twentieth of them.
+fn rounds(
+    folder: &Path,
+    sizes: Sizes,
+    run: &dyn Fn(&Path) -> Command,
+) -> Result<serde_json::Value, Failure> {
+    let few = sizes.rounds / 20;
+    let small = write(folder, "few", &graphs::rounds("few", few))?;
+    let large = write(folder, "many", &graphs::rounds("many", sizes.rounds))?;
+    let (_, small) = resident(&mut run(&small))?;
+    let (time, large) = resident(&mut run(&large))?;
+    let extra = large.zip(small);
+    let extra = extra.map(|(large, small)| large.saturating_sub(small));
+    Ok(json!({
+        "rounds": sizes.rounds,
+        "seconds": time.as_secs_f64(),
+        "peakBytes": large,
+        "bytesPerRound": extra.map(|bytes| bytes as f64 / (sizes.rounds - few) as f64),
+        "target": "flat memory: under 100 bytes a round",
+    }))
 }
 
 fn write(folder: &Path, name: &str, text: &str) -> Result<std::path::PathBuf, Failure> {

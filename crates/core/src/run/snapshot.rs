@@ -96,7 +96,20 @@ struct UndoState {
     ending: Box<Finished>,
 }
 
+/// What an instance takes in a snapshot, about.
+const INSTANCE_BYTES: usize = 200;
+
 impl Run {
+    /// About how many bytes a snapshot has.
+    pub fn size_hint(&self) -> usize {
+        let inside = self
+            .frames
+            .values()
+            .next()
+            .map_or(0, |frame| frame.nodes.len());
+        (self.top.nodes.len() + self.frames.len() * inside) * INSTANCE_BYTES
+    }
+
     /// The state as bytes, if it can be: its graph is the one it began with.
     pub fn snapshot(&mut self) -> Option<Vec<u8>> {
         self.collect_garbage();

@@ -430,7 +430,9 @@ impl Slot {
     /// Once the log has grown enough, the state as it is after the present record stands
     /// for all of it. It is worth taking only now and then: its cost is the state's size.
     fn take_checkpoint(&mut self, options: &Options) {
-        let enough = options.checkpoint_bytes.max(self.checkpoint_size * 4);
+        // Before the first its size can only be guessed.
+        let size = self.checkpoint_size.max(self.run.size_hint());
+        let enough = options.checkpoint_bytes.max(size * 4);
         if self.since_checkpoint < enough || self.run.status().is_final() {
             return;
         }

@@ -91,6 +91,18 @@ impl<'d> Validator<'d, '_> {
                 .error(codes::MISPLACED_KEY, message, pointer)
                 .at(Place::Key);
         }
+        if policies.is_some_and(|policies| policies.timeout_ms.is_some()) && !retries {
+            let message = "only actions and subworkflows take 'timeoutMs'".to_owned();
+            let suggestion = node
+                .wait_for_signal
+                .is_some()
+                .then(|| "a wait's time is 'waitForSignal.timeoutMs'".to_owned());
+            let pointer = path.key("policies").key("timeoutMs").pointer();
+            self.findings
+                .error(codes::MISPLACED_KEY, message, pointer)
+                .at(Place::Key)
+                .suggest(suggestion);
+        }
         if node.parameters.is_some() && node.action_type.is_none() {
             let message = "only actions take 'parameters'".to_owned();
             let suggestion = node
