@@ -147,7 +147,10 @@ fn poll() {
 #[test]
 fn approval() {
     let folder = tempfile::tempdir().expect("a directory");
-    let path = format!("{}/../../examples/approval.json", env!("CARGO_MANIFEST_DIR"));
+    let path = format!(
+        "{}/../../examples/approval.json",
+        env!("CARGO_MANIFEST_DIR")
+    );
     let windlass = |arguments: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
             .args(arguments)

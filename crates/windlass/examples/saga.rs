@@ -10,9 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use windlass::schemars::JsonSchema;
-use windlass::{
-    ActionError, BuildError, CompensationPolicy, Context, Engine, OpenError, RunHandle, Workflow,
-};
+use windlass::{ActionError, BuildError, CompensationPolicy, Context, Engine, RunHandle, Workflow};
 
 /// What happened in the world, in its order.
 #[derive(Clone, Default)]
@@ -80,15 +78,7 @@ pub(crate) async fn book(diary: &Diary) -> Result<RunHandle, Box<dyn std::error:
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let diary = Diary::default();
-    let run = match book(&diary).await {
-        Ok(run) => run,
-        // An engine that cannot undo refuses the workflow before anything is booked.
-        Err(error) if error.is::<OpenError>() => {
-            println!("{error}");
-            return Ok(());
-        }
-        Err(error) => return Err(error),
-    };
+    let run = book(&diary).await?;
     for line in diary.lines() {
         println!("{line}");
     }

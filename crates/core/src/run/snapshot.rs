@@ -219,7 +219,7 @@ impl Run {
     }
 
     fn vars_state(&self) -> Option<BTreeMap<Box<str>, HeldState>> {
-        let state = |(name, held): (&Box<str>, &Held)| {
+        let state = |held: &Held| {
             let state = match (held.text(), held.blob()) {
                 (Some(text), _) => {
                     let raw = serde_json::value::RawValue::from_string(text.to_string());
@@ -227,9 +227,11 @@ impl Run {
                 }
                 (None, blob) => HeldState::Blob(blob?),
             };
-            Some((name.clone(), state))
+            Some(state)
         };
-        self.vars.iter().map(state).collect()
+        let vars = self.vars.iter();
+        vars.map(|(name, held)| Some((name.clone(), state(held)?)))
+            .collect()
     }
 
     fn frame_from(&self, state: FrameState) -> Option<Frame> {

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use windlass_core::definition::{Definition, InFlight, Node};
-use windlass_core::plan::{BuildError, Plan};
+use windlass_core::definition::Node;
+use windlass_core::plan::Plan;
 use windlass_core::{Digest, Millis};
 use windlass_store::NewDefinition;
 
@@ -20,6 +20,8 @@ pub(super) struct Published {
     pub(super) plan: Arc<Plan>,
     pub(super) version: u32,
     pub(super) digest: Digest,
+    /// The text of a graph that belongs to one run alone.
+    pub(super) frozen: Option<Arc<str>>,
 }
 
 /// Publishes a workflow, unless its newest version is the same.
@@ -28,19 +30,10 @@ pub(super) async fn publish(
     workflow: &Workflow,
     now: Millis,
 ) -> Result<Published, PublishError> {
-    let (definition, text) = runnable(workflow);
+    let text = workflow.text();
     let digest = Digest::of(&text);
-    let size = text.len();
-    let display_name = definition.display_name.clone();
-    let plan = match engine.plans().get(&digest) {
-        Some(plan) => plan,
-        None => Arc::new(
-            Plan::build(definition).map_err(|error| PublishError::Unsupported {
-                workflow: workflow.id().into(),
-                reason: error.to_string(),
-            })?,
-        ),
-    };
+    let display_name = workflow.definition().display_name.clone();
+    let plan = plan(engine, workflow, digest, text.len())?;
     let published = engine.store().publish(NewDefinition {
         workflow: workflow.id().into(),
         display_name,
@@ -50,41 +43,53 @@ pub(super) async fn publish(
         at: now,
     });
     let version = published.await.map_err(PublishError::Store)?.version;
-    engine.plans().insert(digest, &plan, size);
     Ok(Published {
         source: source(workflow),
         plan,
         version,
         digest,
+        frozen: None,
     })
+}
+
+/// A graph that belongs to one run alone: nothing is published.
+pub(super) fn freeze(
+    engine: &windlass_engine::Engine,
+    workflow: &Workflow,
+) -> Result<Published, PublishError> {
+    let text: Arc<str> = workflow.json().into();
+    let digest = Digest::of(text.as_bytes());
+    Ok(Published {
+        source: source(workflow),
+        plan: plan(engine, workflow, digest, text.len())?,
+        version: 0,
+        digest,
+        frozen: Some(text),
+    })
+}
+
+fn plan(
+    engine: &windlass_engine::Engine,
+    workflow: &Workflow,
+    digest: Digest,
+    size: usize,
+) -> Result<Arc<Plan>, PublishError> {
+    if let Some(plan) = engine.plans().get(&digest) {
+        return Ok(plan);
+    }
+    let plan = Plan::build(workflow.definition().clone());
+    let plan = Arc::new(plan.map_err(|error| PublishError::Unsupported {
+        workflow: workflow.id().into(),
+        reason: error.to_string(),
+    })?);
+    engine.plans().insert(digest, &plan, size);
+    Ok(plan)
 }
 
 /// Tells one workflow of an id from another.
 pub(super) fn source(workflow: &Workflow) -> Digest {
     Digest::of(workflow.json().as_bytes())
 }
-
-/// The definition as this engine runs it. Where the engine does not heal runs, they stay
-/// on the graph that they started on; where it does, the definition is what was built.
-fn runnable(workflow: &Workflow) -> (Definition, Arc<[u8]>) {
-    let definition = workflow.definition().clone();
-    let heals = match Plan::check_support(&definition) {
-        Err(BuildError::Unsupported(missing)) => missing.feature != HEALING,
-        _ => true,
-    };
-    if heals {
-        return (definition, workflow.text());
-    }
-    let pinned = Definition {
-        in_flight: InFlight::Pinned,
-        ..definition
-    };
-    let text = serde_json::to_vec(&pinned).expect("a definition is JSON");
-    (pinned, text.into())
-}
-
-/// What the plan calls healing when it does not know it.
-const HEALING: &str = "inFlight: healing";
 
 /// Refuses a workflow with an action that nobody registered.
 pub(super) fn check_actions(

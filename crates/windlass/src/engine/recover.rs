@@ -38,7 +38,7 @@ pub(super) async fn recover(
     };
     let mut after = None;
     loop {
-        let page = engine.store().unfinished(after, PAGE)?;
+        let page = engine.store().awake(after, PAGE)?;
         let Some(last) = page.last() else {
             return Ok(recovery);
         };

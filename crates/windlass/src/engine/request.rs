@@ -9,7 +9,7 @@ use windlass_core::definition::Json;
 use windlass_engine::StartRequest;
 use windlass_store::WorkflowRow;
 
-use super::publish::{Published, check_actions, publish, source};
+use super::publish::{Published, check_actions, freeze, source};
 use super::{Engine, StartError};
 use crate::graph::FrozenGraph;
 use crate::run::RunHandle;
@@ -58,14 +58,11 @@ impl Startable for str {
 }
 
 impl Startable for FrozenGraph {
-    /// The graph is kept as a version of its own of the workflow that it is listed under.
+    /// The graph goes into the run, and nowhere else.
     async fn prepare(&self, engine: &Engine) -> Result<Prepared, StartError> {
         let workflow = self.as_workflow().map_err(StartError::Graph)?;
         check_actions(&workflow, &engine.inner.actions)?;
-        let now = engine.inner.clock.now();
-        Ok(Prepared(
-            publish(&engine.inner.engine, &workflow, now).await?,
-        ))
+        Ok(Prepared(freeze(&engine.inner.engine, &workflow)?))
     }
 }
 
@@ -174,6 +171,7 @@ impl<'a, S: Startable + ?Sized> Request<'a, S> {
             priority: self.priority,
             labels: self.labels,
             vars,
+            frozen: published.frozen,
             ..StartRequest::new(published.plan, published.version, published.digest)
         };
         let started = self.engine.inner.engine.start(&request).await;

@@ -4,9 +4,11 @@
 mod error;
 mod view;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use windlass_core::event::Hand;
+use windlass_core::value::Payload;
 use windlass_core::{RunId, RunStatus};
 use windlass_orchestrator::Command;
 
@@ -171,6 +173,66 @@ impl RunHandle {
         .await
     }
 
+    /// As [`Self::cancel`], and what succeeded is undone, whatever the definition says.
+    ///
+    /// # Errors
+    /// The run's state does not allow it, or it cannot be read.
+    pub async fn cancel_and_compensate(&self) -> Result<(), CommandError> {
+        self.command(Command::Cancel {
+            hand: self.hand.clone(),
+            compensate: true,
+        })
+        .await
+    }
+
+    /// Gives the run a signal; one that nobody waits for yet is kept.
+    ///
+    /// # Errors
+    /// No node of the run waits for a signal of this name, or the run cannot be read.
+    pub async fn signal(&self, name: &str, payload: impl Serialize) -> Result<(), CommandError> {
+        self.command(Command::Signal {
+            name: name.into(),
+            payload: json(payload),
+            hand: self.hand.clone(),
+        })
+        .await
+    }
+
+    /// Gives a node's result by hand: it has succeeded with this output.
+    ///
+    /// # Errors
+    /// A node that came after has run already, there is no such node, or the run cannot
+    /// be read.
+    pub async fn set_result(&self, node: &str, output: impl Serialize) -> Result<(), CommandError> {
+        self.by_hand(node, Some(json(output))).await
+    }
+
+    /// Skips a node by hand: it counts as succeeded, with null.
+    ///
+    /// # Errors
+    /// As for [`Self::set_result`].
+    pub async fn skip(&self, node: &str) -> Result<(), CommandError> {
+        self.by_hand(node, None).await
+    }
+
+    /// Undoes what succeeded, where the definition leaves that to somebody.
+    ///
+    /// # Errors
+    /// The run has not ended, nothing can be undone, or it cannot be read.
+    pub async fn compensate(&self) -> Result<(), CommandError> {
+        self.command(Command::Compensate(self.hand.clone())).await
+    }
+
+    async fn by_hand(&self, node: &str, output: Option<Payload>) -> Result<(), CommandError> {
+        let loaded = self.engine.inner().load(self.run);
+        let state = loaded.map_err(CommandError::Load)?.run;
+        let found = state.resolve(node);
+        let node = found.ok_or_else(|| CommandError::UnknownNode(node.to_owned()))?;
+        let hand = self.hand.clone();
+        self.command(Command::SetResult { node, output, hand })
+            .await
+    }
+
     /// Starts nothing more until the run is resumed; what runs, ends.
     ///
     /// # Errors
@@ -204,6 +266,12 @@ impl RunHandle {
     async fn command(&self, command: Command) -> Result<(), CommandError> {
         self.engine.inner().command(self.run, command).await
     }
+}
+
+/// A value as JSON; what has no JSON form, such as a map with other keys than text, is null.
+fn json(value: impl Serialize) -> Payload {
+    let text = serde_json::to_string(&value);
+    Payload::new(text.unwrap_or_else(|_| "null".to_owned()))
 }
 
 impl std::fmt::Debug for RunHandle {
