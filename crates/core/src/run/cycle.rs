@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::apply::Change;
-use super::frame::{Frame, FrameKey, Instance, Owner};
+use super::frame::{Frame, FrameKey, Instance, NodeState, Owner};
 use super::join::Wave;
 use super::{Run, Stop};
 use crate::definition::OnItemFailure;
@@ -223,11 +223,10 @@ impl Run {
         let Some(Structure::ForEach(each)) = self.structure(node) else {
             return;
         };
-        let (limit, collects) = (each.limit, each.on_item_failure == OnItemFailure::Collect);
+        let limit = each.limit;
         loop {
             let cycle = self.loops.get(&node).expect("a loop has begun");
-            let may_open = cycle.next < cycle.count && (collects || cycle.failed.is_empty());
-            if !may_open || cycle.running >= limit {
+            if !self.wants_item(node, cycle) || cycle.running >= limit {
                 break;
             }
             self.open_iteration(node, wave, changes);
@@ -236,6 +235,15 @@ impl Run {
         if cycle.running == 0 {
             self.to_advance.insert(node);
         }
+    }
+
+    /// Whether a `forEach` has another item to begin: not after a failure that fails it.
+    fn wants_item(&self, node: Instance, cycle: &Loop) -> bool {
+        let Some(Structure::ForEach(each)) = self.structure(node) else {
+            return false;
+        };
+        let collects = each.on_item_failure == OnItemFailure::Collect;
+        cycle.next < cycle.count && (collects || cycle.failed.is_empty())
     }
 
     /// Nothing is open in a frame: the iteration ends, unless something of it must
@@ -252,13 +260,9 @@ impl Run {
         let Some(owner) = frame.owner.filter(|_| frame.is_quiet() && !frame.done) else {
             return;
         };
-        let unhandled = frame.failed.iter().find(|&&node| !self.is_handled(node));
-        let cause = frame.stop.as_ref().map(|stop| stop.cause);
-        let is_let_go = matches!(cause, Some(StopCause::Cancel | StopCause::Timeout))
-            || self.state(owner.node).stopping;
-        let result = match unhandled {
+        let result = match frame.failed.iter().find(|&&node| !self.is_handled(node)) {
+            _ if self.is_cut(frame, owner.node) => Iteration::Open,
             Some(&node) => Iteration::Failed(self.value(node)),
-            None if is_let_go => Iteration::Open,
             None if frame.shape().has_plain_output() => {
                 let sink = frame.instance(frame.shape().sinks[0]);
                 let state = frame.state(sink);
@@ -272,6 +276,15 @@ impl Run {
             }
         };
         self.iteration_ended(key, result, wave, changes);
+    }
+
+    /// Whether an iteration was stopped from outside before everything in it was done.
+    fn is_cut(&self, frame: &Frame, owner: Instance) -> bool {
+        let cause = frame.stop.as_ref().map(|stop| stop.cause);
+        let is_stopped = matches!(cause, Some(StopCause::Cancel | StopCause::Timeout))
+            || self.state(owner).stopping;
+        let is_lost = |node: &NodeState| node.status == NodeStatus::Cancelled && !node.let_go;
+        is_stopped && frame.nodes.iter().any(is_lost)
     }
 
     /// Records how an iteration ended, `Open` meaning that it was let go, and goes on.
@@ -330,9 +343,11 @@ impl Run {
         let Some(cycle) = self.loops.get(&node) else {
             return;
         };
-        let cut = cycle.results.contains(&Iteration::Open) && cycle.failed.is_empty()
-            || cycle.last == Some(Iteration::Open);
-        if cut {
+        let opened = cycle.results.iter().take(cycle.next as usize);
+        let is_cut = opened
+            .chain(&cycle.last)
+            .any(|result| *result == Iteration::Open);
+        if is_cut || self.wants_item(node, cycle) {
             self.mark_ended(node, NodeStatus::Cancelled, wave, changes);
         } else {
             self.to_advance.insert(node);
@@ -386,6 +401,10 @@ impl Run {
         let frame = self.frame_mut(key);
         frame.done = true;
         frame.stop.get_or_insert_with(Stop::let_go);
+        // Ending the nodes of a level must not let those of the next begin.
+        if let Some(levels) = &mut frame.levels {
+            levels.forget_held(|_| true);
+        }
         let owner = frame.owner;
         if let Some(owner) = owner
             && let Some(cycle) = self.loops.get_mut(&owner.node)
@@ -397,6 +416,8 @@ impl Run {
                 self.ask_no_more(node);
             }
             if !self.node_status(node).is_final() {
+                // A worker may have it, so the number of its attempt stays used.
+                self.state_mut(node).let_go = true;
                 self.mark_ended(node, NodeStatus::Cancelled, wave, changes);
             }
         }

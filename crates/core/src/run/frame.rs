@@ -251,7 +251,7 @@ impl Run {
             .expect("a frame that is named is open")
     }
 
-    fn find_frame(&self, node: Instance) -> Option<&Frame> {
+    pub(crate) fn find_frame(&self, node: Instance) -> Option<&Frame> {
         if self.top.owns(node) {
             return Some(&self.top);
         }

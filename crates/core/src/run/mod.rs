@@ -17,6 +17,7 @@ mod heal;
 mod join;
 mod let_go;
 mod levels;
+mod look;
 mod reattempt;
 mod retry;
 mod reuse;
@@ -303,13 +304,13 @@ impl Run {
         self.top.stop.as_ref().map(|stop| stop.cause)
     }
 
-    /// When the next grace of a stop ends: the run's, or an iteration's.
+    /// When the next grace of a stop ends, the run's or an iteration's, that somebody
+    /// still has: there is none where everything that was told to stop has ended.
     pub fn grace_deadline(&self) -> Option<Millis> {
         let frames = std::iter::once(&self.top).chain(self.frames.values());
         let waits = frames.filter(|frame| frame.nodes.iter().any(|node| node.stopping));
         let deadlines = waits.filter_map(|frame| frame.stop.as_ref());
-        let own = self.top.stop.as_ref().map(|stop| stop.deadline);
-        deadlines.map(|stop| stop.deadline).min().or(own)
+        deadlines.map(|stop| stop.deadline).min()
     }
 
     /// Who asked for the stop, and why.

@@ -39,9 +39,10 @@ pub(crate) fn settle(scope: &mut Scope, outside: &Sight, common: &mut Common<'_>
     loop {
         let sight = scope.sight(outside);
         let again = scope.route(&sight)
-            || scope.join_early(common.running)
-            || (common.flow.fail_fast && scope.fail_fast(common.running))
             || open(scope, common)
+            || scope.join_early()
+            || (common.flow.fail_fast && scope.fail_fast(common.running))
+            || begin(scope, common)
             || go_on(scope, &sight, common);
         if !again {
             return changed;
@@ -50,22 +51,29 @@ pub(crate) fn settle(scope: &mut Scope, outside: &Sight, common: &mut Common<'_>
     }
 }
 
-fn open(scope: &mut Scope, common: &mut Common<'_>) -> bool {
+fn open(scope: &mut Scope, common: &Common<'_>) -> bool {
     let ready = scope.ready(common.flow.by_level);
     for id in &ready {
-        let waits = match scope.definition(id).kind {
-            Kind::Signal { .. } => {
-                common.waits.push(scope.path(id));
-                true
-            }
-            Kind::Delay => true,
-            _ => false,
-        };
         let node = scope.node(id);
         node.attempt = 1;
-        node.status = if waits { Status::Waiting } else { Status::Open };
+        node.status = Status::Open;
     }
     !ready.is_empty()
+}
+
+/// Waits that are open begin.
+fn begin(scope: &mut Scope, common: &mut Common<'_>) -> bool {
+    let is_wait = |id: &String| {
+        let kind = &scope.definition(id).kind;
+        let waits = matches!(kind, Kind::Signal { .. } | Kind::Delay);
+        waits && scope.nodes[id].status == Status::Open
+    };
+    let waits: Vec<String> = scope.ids().into_iter().filter(is_wait).collect();
+    for id in &waits {
+        scope.node(id).status = Status::Waiting;
+        common.waits.push(scope.path(id));
+    }
+    !waits.is_empty()
 }
 
 /// Lets the first node that can go on without a word from outside do so.

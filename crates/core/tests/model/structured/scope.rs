@@ -265,13 +265,25 @@ impl Scope {
         }
     }
 
-    /// Ends a node as Cancelled, with all that is inside it.
+    /// Ends a node as Cancelled, with all that is inside it, because its scope stops.
     pub(crate) fn cancel(&mut self, id: &str, running: &Names) {
+        self.drop_node(id, Some(running));
+    }
+
+    /// Ends a node as Cancelled, with all that is inside it. Where it is not known what is
+    /// with a worker, an open attempt counts as begun.
+    pub(crate) fn drop_node(&mut self, id: &str, running: Option<&Names>) {
         let is_action = matches!(self.definition(id).kind, Kind::Action);
-        let is_running = running.contains(&self.path(id));
+        let is_wait = matches!(self.definition(id).kind, Kind::Signal { .. } | Kind::Delay);
+        let path = self.path(id);
+        let is_running = running.is_none_or(|running| running.contains(&path));
         let node = self.node(id);
         let is_open = matches!(node.status, Status::Open | Status::Waiting);
-        if is_action && is_open && !is_running && !node.told_to_stop {
+        let has_begun = match node.status {
+            Status::Open => !is_action && !is_wait && !node.rounds.is_empty(),
+            _ => !is_action,
+        };
+        if is_open && !has_begun && !is_running && !node.told_to_stop {
             // Nobody began the open attempt, so its number is not used up.
             node.attempt -= 1;
         }
@@ -284,9 +296,11 @@ impl Scope {
         {
             for id in round.scope.ids() {
                 if !round.scope.nodes[&id].status.has_ended() {
-                    round.scope.cancel(&id, running);
+                    round.scope.drop_node(&id, running);
                 }
             }
+            // All have ended, so nothing is left to evaluate: what was cancelled is lost.
+            round.scope.route(&Sight::default());
             round.outcome = Some(Outcome::Cut);
         }
     }
