@@ -133,7 +133,7 @@ impl Model {
             Move::Signal(name, value) => self.signal(name, value.clone(), running),
             Move::Cancel => self.cancel(running),
             Move::TimeOut => self.time_out(running),
-            Move::GraceEnds => self.grace_ends(),
+            Move::GraceEnds => self.grace_ends(running),
             Move::Undone(word) => self.undone(word),
         }
     }
@@ -260,7 +260,7 @@ impl Model {
     }
 
     /// Whoever was told to stop and has not is given up.
-    pub(crate) fn grace_ends(&mut self) -> bool {
+    pub(crate) fn grace_ends(&mut self, running: &Names) -> bool {
         let told: Vec<String> = self
             .work()
             .into_iter()
@@ -273,7 +273,7 @@ impl Model {
             let (scope, id) = self.root.find_mut(&path).expect("an instance");
             scope.cancel(&id, &Names::new());
         }
-        self.settle(&Names::new());
+        self.settle(running);
         true
     }
 
