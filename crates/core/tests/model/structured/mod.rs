@@ -9,8 +9,10 @@
 //! 2. what is ready opens;
 //! 3. joins of `any` and `atLeast` decide, in definition order;
 //! 4. a failure that no failure edge took stops its scope, under `failFast`;
-//! 5. open waits begin;
-//! 6. open loops go on, in definition order, inner ones before outer ones (`rounds`).
+//! 5. loops that have begun go on, in definition order, inner ones before outer ones
+//!    (`rounds`);
+//! 6. one loop or wait that is open begins: in the scope that was opened first, the first
+//!    in definition order.
 
 pub(crate) mod expression;
 pub(crate) mod generate;

@@ -25,6 +25,8 @@ pub(crate) struct Model {
     pub(crate) undoing: Undoing,
     /// Instances in the order in which they succeeded.
     pub(crate) completed: Vec<String>,
+    /// How many scopes have been opened.
+    opened: usize,
     waits: Vec<String>,
     mail: BTreeMap<String, Vec<Value>>,
 }
@@ -52,6 +54,7 @@ impl Model {
             error: None,
             undoing: Undoing::default(),
             completed: Vec::new(),
+            opened: 0,
             waits: Vec::new(),
             mail: BTreeMap::new(),
         }
@@ -297,13 +300,14 @@ impl Model {
     fn change(&mut self, running: &Names, change: impl FnOnce(&mut Scope, &mut Common<'_>)) {
         let mut common = Common {
             flow: &self.flow,
+            opened: &mut self.opened,
             running,
             completed: &mut self.completed,
             waits: &mut self.waits,
             mail: &mut self.mail,
         };
         change(&mut self.root, &mut common);
-        settle(&mut self.root, &Sight::default(), &mut common);
+        settle(&mut self.root, &mut common);
         if self.root.stop == Some(Stop::FailFast) {
             self.cause = Some(Cause::FailFast);
         }
