@@ -125,6 +125,15 @@ impl Run {
         };
         let deepest_attempt = self.deepest_inside(&cycle);
         self.garbage.extend(cycle.frames.values());
+        for key in self.scopes_around(node) {
+            let owner = self.frame(key).owner;
+            let Some(outer) = owner.and_then(|owner| self.loops.get_mut(&owner.node)) else {
+                continue;
+            };
+            for (count, forgotten) in outer.counts.iter_mut().zip(cycle.counts) {
+                *count = count.saturating_sub(forgotten);
+            }
+        }
         let forgotten = Loop {
             deepest_attempt,
             ..Loop::default()
@@ -370,24 +379,25 @@ impl Run {
         self.since.remove(&node);
         self.stop_waiting(node);
         self.close_child(node, status, changes);
-        let Some(cycle) = self.loops.get_mut(&node) else {
+        let Some(cycle) = self.loops.get(&node) else {
             return;
         };
-        if status == NodeStatus::Succeeded {
-            cycle.results = Vec::new();
-            let frames: Vec<_> = cycle.frames.iter().map(|(&at, &key)| (at, key)).collect();
-            for (iteration, key) in frames {
-                if !self.frame(key).shape().is_compensated {
-                    self.garbage.push(key);
-                    let cycle = self.loops.get_mut(&node).expect("a loop has begun");
-                    cycle.frames.remove(&iteration);
-                }
-            }
+        let frames: Vec<_> = cycle.frames.iter().map(|(&at, &key)| (at, key)).collect();
+        for &(_, key) in &frames {
+            self.cancel_frame(key, wave, changes);
+        }
+        if status != NodeStatus::Succeeded {
             return;
         }
-        let frames: Vec<FrameKey> = cycle.frames.values().copied().collect();
-        for key in frames {
-            self.cancel_frame(key, wave, changes);
+        let past = frames.into_iter();
+        let past: Vec<_> = past
+            .filter(|&(_, key)| !self.frame(key).shape().is_compensated)
+            .collect();
+        let cycle = self.loops.get_mut(&node).expect("a loop has begun");
+        cycle.results = Vec::new();
+        for (iteration, key) in past {
+            cycle.frames.remove(&iteration);
+            self.garbage.push(key);
         }
     }
 

@@ -393,6 +393,17 @@ impl Run {
         self.loops.get(&node)?.frames.get(&iteration).copied()
     }
 
+    /// The frame of an instance, and those around it, inner ones first.
+    pub(crate) fn scopes_around(&self, node: Instance) -> Vec<FrameKey> {
+        let mut frame = self.frame_of(node);
+        let mut scopes = vec![frame.base];
+        while let Some(owner) = frame.owner {
+            frame = self.frame_of(owner.node);
+            scopes.push(frame.base);
+        }
+        scopes
+    }
+
     /// All frames: the top level, then those of iterations, in the order they were opened.
     pub(crate) fn all_frames(&self) -> Vec<FrameKey> {
         std::iter::once(TOP)

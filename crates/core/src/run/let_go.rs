@@ -47,7 +47,13 @@ impl Run {
     fn let_go_before(&mut self, join: Instance, wave: &mut Wave, changes: &mut Vec<Change>) {
         let before = self.unended_before(join);
         let serving = self.serving_elsewhere(&before);
-        for node in before.difference(&serving).copied() {
+        let needless: BTreeSet<Instance> = before.difference(&serving).copied().collect();
+        let key = self.key_of(join);
+        if let Some(levels) = &mut self.frame_mut(key).levels {
+            // The end of one of them must not let another begin.
+            levels.forget_held(|node| needless.contains(&node));
+        }
+        for node in needless {
             if !self.node_status(node).is_final() {
                 self.state_mut(node).let_go = true;
                 self.mark_ended(node, NodeStatus::Cancelled, wave, changes);
