@@ -83,6 +83,11 @@ impl Loop {
         self.counts[status as usize]
     }
 
+    /// Whether it goes over items, and not round until something holds.
+    pub(crate) fn is_each(&self) -> bool {
+        self.items.is_some()
+    }
+
     /// The output of the last iteration, if it succeeded with one.
     pub(crate) fn last_output(&self) -> Option<ValueRef> {
         match self.last {
@@ -321,7 +326,7 @@ impl Run {
             cycle.frames.remove(&iteration);
             self.garbage.push(key);
         }
-        let each = !cycle.results.is_empty();
+        let each = cycle.is_each();
         if each {
             cycle.results[iteration as usize] = result;
         } else {

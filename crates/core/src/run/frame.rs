@@ -340,6 +340,9 @@ impl Run {
     }
 
     /// An instance's path: `node` at the top level, `loop[3]/node` in a body.
+    ///
+    /// # Panics
+    /// The run has no such instance now.
     pub fn path(&self, node: Instance) -> Box<str> {
         let node = self.undone(node).unwrap_or(node);
         let frame = self.frame_of(node);
@@ -420,6 +423,9 @@ impl Run {
 
     /// Where an instance stands in the definition, its iterations included: what comes
     /// first when only one may go at a time.
+    ///
+    /// # Panics
+    /// The run has no such instance now.
     pub fn order(&self, node: Instance) -> Vec<u32> {
         let node = self.undone(node).unwrap_or(node);
         let frame = self.frame_of(node);

@@ -6,6 +6,7 @@
     reason = "each test binary uses its own part of the harness"
 )]
 
+pub(crate) mod ancestry;
 mod digest;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +38,8 @@ pub(crate) struct Harness {
     pub(crate) running: BTreeSet<NodeIndex>,
     pub(crate) values: Values,
     pub(crate) log: Vec<Transition>,
+    /// Looks at the run after each event.
+    pub(crate) watch: Option<fn(&Run, &Event)>,
     /// Whether iterations are buried when they end.
     pub(crate) buries: bool,
     /// Iterations that ended, by their paths, each with the run at that moment: the next
@@ -82,6 +85,7 @@ impl Harness {
             running: BTreeSet::new(),
             values: Values::new(),
             log: Vec::new(),
+            watch: None,
             buries: false,
             buried: Vec::new(),
             paths: BTreeMap::new(),
@@ -208,6 +212,9 @@ impl Harness {
                 .apply(&event, self.now, &mut changes)
                 .expect("what was decided can be applied");
             self.keep(&event);
+            if let Some(watch) = self.watch {
+                watch(&self.run, &event);
+            }
             for change in &changes {
                 let node = subject(change);
                 self.paths.insert(node, self.run.path(node).into_string());
