@@ -139,6 +139,9 @@ impl Case {
 
     fn play(mut self) -> bool {
         self.play_on();
+        if let Some(engine) = &self.engine {
+            engine.check_replay();
+        }
         self.engine.is_some()
     }
 
@@ -247,7 +250,7 @@ impl Case {
         if let Some(engine) = &mut self.engine {
             engine.set_running(&self.running);
             assert_eq!(engine.make(&step), accepted, "accepted or refused");
-            assert_eq!(engine.report(), engine::report(&self.model));
+            same(&engine.report(), &engine::report(&self.model));
         }
         if let Move::Word(path, ..) = &step {
             self.running.remove(path);
@@ -336,6 +339,20 @@ fn node_reached(scope: &Scope, id: &str) -> Vec<String> {
         words.extend(inner.as_str().map(str::to_owned));
     }
     words
+}
+
+/// Only the lines that differ are worth reading.
+fn same(engine: &str, model: &str) {
+    let only = |here: &str, there: &str| {
+        let there: BTreeSet<&str> = there.lines().collect();
+        let lines = here.lines().filter(|line| !there.contains(line));
+        lines.collect::<Vec<_>>().join("\n  ")
+    };
+    let (engine_only, model_only) = (only(engine, model), only(model, engine));
+    assert!(
+        engine == model,
+        "the engine says\n  {engine_only}\nthe model says\n  {model_only}"
+    );
 }
 
 /// Generated definitions are such as the engine would publish.

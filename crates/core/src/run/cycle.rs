@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::apply::Change;
-use super::frame::{Frame, FrameKey, Instance, Owner};
+use super::frame::{Frame, FrameKey, Instance, NodeState, Owner};
 use super::join::Wave;
 use super::{Run, Stop};
 use crate::definition::OnItemFailure;
@@ -83,6 +83,11 @@ impl Loop {
         self.counts[status as usize]
     }
 
+    /// Whether it goes over items, and not round until something holds.
+    pub(crate) fn is_each(&self) -> bool {
+        self.items.is_some()
+    }
+
     /// The output of the last iteration, if it succeeded with one.
     pub(crate) fn last_output(&self) -> Option<ValueRef> {
         match self.last {
@@ -125,6 +130,15 @@ impl Run {
         };
         let deepest_attempt = self.deepest_inside(&cycle);
         self.garbage.extend(cycle.frames.values());
+        for key in self.scopes_around(node) {
+            let owner = self.frame(key).owner;
+            let Some(outer) = owner.and_then(|owner| self.loops.get_mut(&owner.node)) else {
+                continue;
+            };
+            for (count, forgotten) in outer.counts.iter_mut().zip(cycle.counts) {
+                *count = count.saturating_sub(forgotten);
+            }
+        }
         let forgotten = Loop {
             deepest_attempt,
             ..Loop::default()
@@ -223,11 +237,10 @@ impl Run {
         let Some(Structure::ForEach(each)) = self.structure(node) else {
             return;
         };
-        let (limit, collects) = (each.limit, each.on_item_failure == OnItemFailure::Collect);
+        let limit = each.limit;
         loop {
             let cycle = self.loops.get(&node).expect("a loop has begun");
-            let may_open = cycle.next < cycle.count && (collects || cycle.failed.is_empty());
-            if !may_open || cycle.running >= limit {
+            if !self.wants_item(node, cycle) || cycle.running >= limit {
                 break;
             }
             self.open_iteration(node, wave, changes);
@@ -236,6 +249,15 @@ impl Run {
         if cycle.running == 0 {
             self.to_advance.insert(node);
         }
+    }
+
+    /// Whether a `forEach` has another item to begin: not after a failure that fails it.
+    fn wants_item(&self, node: Instance, cycle: &Loop) -> bool {
+        let Some(Structure::ForEach(each)) = self.structure(node) else {
+            return false;
+        };
+        let collects = each.on_item_failure == OnItemFailure::Collect;
+        cycle.next < cycle.count && (collects || cycle.failed.is_empty())
     }
 
     /// Nothing is open in a frame: the iteration ends, unless something of it must
@@ -252,13 +274,9 @@ impl Run {
         let Some(owner) = frame.owner.filter(|_| frame.is_quiet() && !frame.done) else {
             return;
         };
-        let unhandled = frame.failed.iter().find(|&&node| !self.is_handled(node));
-        let cause = frame.stop.as_ref().map(|stop| stop.cause);
-        let is_let_go = matches!(cause, Some(StopCause::Cancel | StopCause::Timeout))
-            || self.state(owner.node).stopping;
-        let result = match unhandled {
+        let result = match frame.failed.iter().find(|&&node| !self.is_handled(node)) {
+            _ if self.is_cut(frame, owner.node) => Iteration::Open,
             Some(&node) => Iteration::Failed(self.value(node)),
-            None if is_let_go => Iteration::Open,
             None if frame.shape().has_plain_output() => {
                 let sink = frame.instance(frame.shape().sinks[0]);
                 let state = frame.state(sink);
@@ -272,6 +290,15 @@ impl Run {
             }
         };
         self.iteration_ended(key, result, wave, changes);
+    }
+
+    /// Whether an iteration was stopped from outside before everything in it was done.
+    fn is_cut(&self, frame: &Frame, owner: Instance) -> bool {
+        let cause = frame.stop.as_ref().map(|stop| stop.cause);
+        let is_stopped = matches!(cause, Some(StopCause::Cancel | StopCause::Timeout))
+            || self.state(owner).stopping;
+        let is_lost = |node: &NodeState| node.status == NodeStatus::Cancelled && !node.let_go;
+        is_stopped && frame.nodes.iter().any(is_lost)
     }
 
     /// Records how an iteration ended, `Open` meaning that it was let go, and goes on.
@@ -299,7 +326,7 @@ impl Run {
             cycle.frames.remove(&iteration);
             self.garbage.push(key);
         }
-        let each = !cycle.results.is_empty();
+        let each = cycle.is_each();
         if each {
             cycle.results[iteration as usize] = result;
         } else {
@@ -330,9 +357,11 @@ impl Run {
         let Some(cycle) = self.loops.get(&node) else {
             return;
         };
-        let cut = cycle.results.contains(&Iteration::Open) && cycle.failed.is_empty()
-            || cycle.last == Some(Iteration::Open);
-        if cut {
+        let opened = cycle.results.iter().take(cycle.next as usize);
+        let is_cut = opened
+            .chain(&cycle.last)
+            .any(|result| *result == Iteration::Open);
+        if is_cut || self.wants_item(node, cycle) {
             self.mark_ended(node, NodeStatus::Cancelled, wave, changes);
         } else {
             self.to_advance.insert(node);
@@ -355,24 +384,25 @@ impl Run {
         self.since.remove(&node);
         self.stop_waiting(node);
         self.close_child(node, status, changes);
-        let Some(cycle) = self.loops.get_mut(&node) else {
+        let Some(cycle) = self.loops.get(&node) else {
             return;
         };
-        if status == NodeStatus::Succeeded {
-            cycle.results = Vec::new();
-            let frames: Vec<_> = cycle.frames.iter().map(|(&at, &key)| (at, key)).collect();
-            for (iteration, key) in frames {
-                if !self.frame(key).shape().is_compensated {
-                    self.garbage.push(key);
-                    let cycle = self.loops.get_mut(&node).expect("a loop has begun");
-                    cycle.frames.remove(&iteration);
-                }
-            }
+        let frames: Vec<_> = cycle.frames.iter().map(|(&at, &key)| (at, key)).collect();
+        for &(_, key) in &frames {
+            self.cancel_frame(key, wave, changes);
+        }
+        if status != NodeStatus::Succeeded {
             return;
         }
-        let frames: Vec<FrameKey> = cycle.frames.values().copied().collect();
-        for key in frames {
-            self.cancel_frame(key, wave, changes);
+        let past = frames.into_iter();
+        let past: Vec<_> = past
+            .filter(|&(_, key)| !self.frame(key).shape().is_compensated)
+            .collect();
+        let cycle = self.loops.get_mut(&node).expect("a loop has begun");
+        cycle.results = Vec::new();
+        for (iteration, key) in past {
+            cycle.frames.remove(&iteration);
+            self.garbage.push(key);
         }
     }
 
@@ -386,6 +416,10 @@ impl Run {
         let frame = self.frame_mut(key);
         frame.done = true;
         frame.stop.get_or_insert_with(Stop::let_go);
+        // Ending the nodes of a level must not let those of the next begin.
+        if let Some(levels) = &mut frame.levels {
+            levels.forget_held(|_| true);
+        }
         let owner = frame.owner;
         if let Some(owner) = owner
             && let Some(cycle) = self.loops.get_mut(&owner.node)
@@ -397,6 +431,8 @@ impl Run {
                 self.ask_no_more(node);
             }
             if !self.node_status(node).is_final() {
+                // A worker may have it, so the number of its attempt stays used.
+                self.state_mut(node).let_go = true;
                 self.mark_ended(node, NodeStatus::Cancelled, wave, changes);
             }
         }

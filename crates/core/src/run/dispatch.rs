@@ -74,6 +74,9 @@ pub enum Source {
 
 impl Run {
     /// The present attempt of a node, for a worker.
+    ///
+    /// # Panics
+    /// The run has no such instance now.
     pub fn dispatch(&self, node: Instance, now: Millis) -> Dispatch {
         let (plan, index) = self.plan_node(node);
         let undoes = self.undone(node).is_some();
@@ -121,6 +124,9 @@ impl Run {
     }
 
     /// `runId/node`; with the number of the attempt a person began, where one did.
+    ///
+    /// # Panics
+    /// The run has no such instance now.
     pub fn idempotency_key(&self, node: Instance) -> String {
         use std::fmt::Write as _;
         let mut key = format!("{}/{}", self.id, self.path(node));

@@ -264,7 +264,7 @@ impl Run {
             .expect("a frame that is named is open")
     }
 
-    fn find_frame(&self, node: Instance) -> Option<&Frame> {
+    pub(crate) fn find_frame(&self, node: Instance) -> Option<&Frame> {
         if self.top.owns(node) {
             return Some(&self.top);
         }
@@ -353,6 +353,9 @@ impl Run {
     }
 
     /// An instance's path: `node` at the top level, `loop[3]/node` in a body.
+    ///
+    /// # Panics
+    /// The run has no such instance now.
     pub fn path(&self, node: Instance) -> Box<str> {
         let node = self.undone(node).unwrap_or(node);
         let frame = self.frame_of(node);
@@ -406,6 +409,17 @@ impl Run {
         self.loops.get(&node)?.frames.get(&iteration).copied()
     }
 
+    /// The frame of an instance, and those around it, inner ones first.
+    pub(crate) fn scopes_around(&self, node: Instance) -> Vec<FrameKey> {
+        let mut frame = self.frame_of(node);
+        let mut scopes = vec![frame.base];
+        while let Some(owner) = frame.owner {
+            frame = self.frame_of(owner.node);
+            scopes.push(frame.base);
+        }
+        scopes
+    }
+
     /// All frames: the top level, then those of iterations, in the order they were opened.
     pub(crate) fn all_frames(&self) -> Vec<FrameKey> {
         std::iter::once(TOP)
@@ -422,6 +436,9 @@ impl Run {
 
     /// Where an instance stands in the definition, its iterations included: what comes
     /// first when only one may go at a time.
+    ///
+    /// # Panics
+    /// The run has no such instance now.
     pub fn order(&self, node: Instance) -> Vec<u32> {
         let node = self.undone(node).unwrap_or(node);
         let frame = self.frame_of(node);

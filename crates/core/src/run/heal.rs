@@ -193,7 +193,9 @@ impl Run {
             ended: ended.collect(),
         };
         self.cascade(wave, changes);
-        self.ask_again(TOP, &nodes, changes);
+        let mut wave = Wave::default();
+        self.ask_again(TOP, &nodes, &mut wave, changes);
+        self.cascade(wave, changes);
     }
 }
 

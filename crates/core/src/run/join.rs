@@ -262,10 +262,13 @@ impl Run {
             }
             return;
         }
+        // A join that has enough has decided, though its level may not have begun.
+        if !self.has_enough(target) {
+            self.to_join.insert(target);
+        }
         if state == EdgeState::Taken {
             *self.taken.entry(target).or_default() += 1;
         }
-        self.to_join.insert(target);
     }
 
     /// All incoming edges have resolved: skipped, blocked or ready (§3).

@@ -47,7 +47,13 @@ impl Run {
     fn let_go_before(&mut self, join: Instance, wave: &mut Wave, changes: &mut Vec<Change>) {
         let before = self.unended_before(join);
         let serving = self.serving_elsewhere(&before);
-        for node in before.difference(&serving).copied() {
+        let needless: BTreeSet<Instance> = before.difference(&serving).copied().collect();
+        let key = self.key_of(join);
+        if let Some(levels) = &mut self.frame_mut(key).levels {
+            // The end of one of them must not let another begin.
+            levels.forget_held(|node| needless.contains(&node));
+        }
+        for node in needless {
             if !self.node_status(node).is_final() {
                 self.state_mut(node).let_go = true;
                 self.mark_ended(node, NodeStatus::Cancelled, wave, changes);
@@ -78,16 +84,23 @@ impl Run {
         };
         let frame = self.frame_of(first);
         let plan = &frame.plan;
+        let waits = |target: Instance| {
+            let is_pending = frame.state(target).status == NodeStatus::Pending;
+            is_pending && !self.has_enough(target)
+        };
         let leads_out = |node: &Instance| {
             plan.outgoing(frame.node(*node)).any(|edge| {
                 let target = frame.instance(plan.edge(edge).target);
-                let waits = frame.state(target).status == NodeStatus::Pending;
-                waits && !nodes.contains(&target) && !self.is_satisfied(target)
+                waits(target) && !nodes.contains(&target)
             })
         };
         let mut serving: BTreeSet<Instance> = nodes.iter().copied().filter(leads_out).collect();
         let mut work: Vec<Instance> = serving.iter().copied().collect();
+        // One that has begun is served by nothing before it any more.
         while let Some(node) = work.pop() {
+            if !waits(node) {
+                continue;
+            }
             for &edge in plan.incoming(frame.node(node)) {
                 let source = frame.instance(plan.edge(edge).source);
                 if nodes.contains(&source) && serving.insert(source) {
@@ -99,7 +112,7 @@ impl Run {
     }
 
     /// Whether a join has enough, though its level may not have begun.
-    fn is_satisfied(&self, node: Instance) -> bool {
+    pub(crate) fn has_enough(&self, node: Instance) -> bool {
         let taken = self.taken.get(&node).copied().unwrap_or(0);
         match self.join_of(node) {
             Join::All => false,

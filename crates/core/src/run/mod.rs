@@ -17,6 +17,7 @@ mod heal;
 mod join;
 mod let_go;
 mod levels;
+mod look;
 mod reattempt;
 mod retry;
 mod reuse;
@@ -206,6 +207,9 @@ impl Run {
     }
 
     /// A node's status.
+    ///
+    /// # Panics
+    /// The run has no such instance now; `find_status` asks.
     pub fn node_status(&self, node: Instance) -> NodeStatus {
         self.state(node).status
     }
@@ -215,14 +219,17 @@ impl Run {
         Some(self.find_state(node)?.status)
     }
 
-    /// The number of a node's last attempt; 0 before the first.
+    /// The number of a node's last attempt; 0 before the first, and for an instance that
+    /// the run does not have now.
     pub fn attempt(&self, node: Instance) -> u32 {
-        self.state(node).attempt
+        self.find_state(node).map_or(0, |state| state.attempt)
     }
 
     /// How many attempts of a node have begun: one that waits for its time has not.
     pub fn attempts(&self, node: Instance) -> u32 {
-        let state = self.state(node);
+        let Some(state) = self.find_state(node) else {
+            return 0;
+        };
         let waits = match state.status {
             NodeStatus::Queued => true,
             NodeStatus::Waiting => self.is_between_attempts(node),
@@ -233,28 +240,28 @@ impl Run {
 
     /// Whether a node waits for its next attempt, and not for something else.
     pub fn is_between_attempts(&self, node: Instance) -> bool {
-        self.node_status(node) == NodeStatus::Waiting
+        self.find_status(node) == Some(NodeStatus::Waiting)
             && (self.structure(node).is_none() || self.is_retried_child(node))
     }
 
     /// Where a node's output or error is kept.
     pub fn value(&self, node: Instance) -> Option<ValueRef> {
-        self.state(node).value
+        self.find_state(node)?.value
     }
 
     /// A node's ancestry.
     pub fn ancestry(&self, node: Instance) -> Option<Digest> {
-        self.state(node).ancestry
+        self.find_state(node)?.ancestry
     }
 
     /// Whether a node's result is that of the run that this one was forked from.
     pub fn is_reused(&self, node: Instance) -> bool {
-        self.state(node).reused
+        self.find_state(node).is_some_and(|state| state.reused)
     }
 
     /// Whether a node's result was given by hand.
     pub fn is_by_hand(&self, node: Instance) -> bool {
-        self.state(node).by_hand
+        self.find_state(node).is_some_and(|state| state.by_hand)
     }
 
     /// The failures that block a node.
@@ -305,13 +312,13 @@ impl Run {
         self.top.stop.as_ref().map(|stop| stop.cause)
     }
 
-    /// When the next grace of a stop ends: the run's, or an iteration's.
+    /// When the next grace of a stop ends, the run's or an iteration's, that somebody
+    /// still has: there is none where everything that was told to stop has ended.
     pub fn grace_deadline(&self) -> Option<Millis> {
         let frames = std::iter::once(&self.top).chain(self.frames.values());
         let waits = frames.filter(|frame| frame.nodes.iter().any(|node| node.stopping));
         let deadlines = waits.filter_map(|frame| frame.stop.as_ref());
-        let own = self.top.stop.as_ref().map(|stop| stop.deadline);
-        deadlines.map(|stop| stop.deadline).min().or(own)
+        deadlines.map(|stop| stop.deadline).min()
     }
 
     /// Who asked for the stop, and why.
@@ -357,7 +364,9 @@ impl Run {
     /// A failed node's failure is handled when one of its failure edges was taken and
     /// that edge's target did not end Blocked or Cancelled (semantics §4).
     pub fn is_handled(&self, node: Instance) -> bool {
-        let frame = self.frame_of(node);
+        let Some(frame) = self.find_frame(node) else {
+            return false;
+        };
         let plan = &frame.plan;
         plan.outgoing(frame.node(node)).any(|edge| {
             let target = frame.state(frame.instance(plan.edge(edge).target)).status;
@@ -410,6 +419,9 @@ impl Run {
     }
 
     /// What a node is.
+    ///
+    /// # Panics
+    /// The run has no such instance now.
     pub fn kind_of(&self, node: Instance) -> crate::plan::NodeKind {
         let (plan, index) = self.plan_node(node);
         plan.kind(index)
@@ -417,12 +429,18 @@ impl Run {
 
     /// Whether a decision may need this node's output later.
     pub fn is_decided_on(&self, node: Instance) -> bool {
+        if self.find_state(node).is_none() {
+            return false;
+        }
         let (plan, index) = self.plan_node(node);
         plan.is_decided_on(index)
     }
 
     /// Whether a node says how its effect is undone.
     pub fn is_compensated(&self, node: Instance) -> bool {
+        if self.find_state(node).is_none() {
+            return false;
+        }
         let (plan, index) = self.plan_node(node);
         plan.is_compensated(index)
     }
@@ -435,7 +453,7 @@ impl Run {
     }
 
     pub(crate) fn structure(&self, node: Instance) -> Option<&crate::plan::Structure> {
-        if self.undone(node).is_some() {
+        if self.undone(node).is_some() || self.find_frame(node).is_none() {
             return None;
         }
         let (plan, index) = self.plan_node(node);
@@ -462,6 +480,9 @@ impl Run {
     }
 
     /// The node of the plan's top level that an instance is, or is inside.
+    ///
+    /// # Panics
+    /// The run has no such instance now.
     pub fn top_node(&self, node: Instance) -> NodeIndex {
         let node = self.undone(node).unwrap_or(node);
         let frame = self.frame_of(node);

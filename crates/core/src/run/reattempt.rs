@@ -36,9 +36,8 @@ impl Run {
                 continue;
             }
             let before = nodes.len();
-            if let Some(cycle) = self.loops.get(&node) {
-                let frames = cycle.frames.values();
-                frames.for_each(|&frame| self.retriable_in(frame, nodes));
+            for key in self.present_frames(node) {
+                self.retriable_in(key, nodes);
             }
             if nodes.len() == before {
                 nodes.push(node);
@@ -46,17 +45,37 @@ impl Run {
         }
     }
 
+    /// The iterations of a loop that something may still be tried again in: those of a
+    /// `forEach`, and the last one of a loop that goes round.
+    fn present_frames(&self, node: Instance) -> Vec<FrameKey> {
+        let Some(cycle) = self.loops.get(&node) else {
+            return Vec::new();
+        };
+        let is_each = cycle.is_each();
+        let frames = cycle.frames.iter();
+        let present = frames.filter(|(at, _)| is_each || **at + 1 == cycle.next);
+        present.map(|(_, &key)| key).collect()
+    }
+
+    /// Whether the loop around a frame has gone on to another iteration.
+    fn is_past(&self, key: FrameKey) -> bool {
+        let owner = self.frame(key).owner;
+        owner.is_some_and(|owner| !self.present_frames(owner.node).contains(&key))
+    }
+
     /// The nodes in the way of trying these again: running or succeeded ones that can
     /// be reached from them without an `always` edge, also through the loops they are in.
     pub fn in_the_way(&self, nodes: &[Instance]) -> Vec<Instance> {
-        let mut found = BTreeSet::new();
+        let (mut found, mut gone_on) = (BTreeSet::new(), BTreeSet::new());
         let mut roots = nodes.to_vec();
         while !roots.is_empty() {
             let mut loops = BTreeSet::new();
             for (key, roots) in self.by_frame(&roots) {
                 let roots: Vec<_> = roots.into_iter().collect();
                 found.extend(self.after(key, &roots, |when| when != When::Always));
-                loops.extend(self.frame(key).owner.map(|owner| owner.node));
+                let owner = self.frame(key).owner.map(|owner| owner.node);
+                gone_on.extend(owner.filter(|_| self.is_past(key)));
+                loops.extend(owner);
             }
             let has_gone_on = |node: &&Instance| {
                 matches!(
@@ -76,13 +95,17 @@ impl Run {
                     | NodeStatus::Succeeded
             )
         };
-        found.into_iter().filter(is_in_the_way).collect()
+        found.retain(is_in_the_way);
+        found.extend(gone_on);
+        found.into_iter().collect()
     }
 
     fn by_frame(&self, nodes: &[Instance]) -> BTreeMap<FrameKey, BTreeSet<Instance>> {
         let mut frames: BTreeMap<FrameKey, BTreeSet<Instance>> = BTreeMap::new();
         for &node in nodes {
-            frames.entry(self.key_of(node)).or_default().insert(node);
+            if let Some(frame) = self.find_frame(node) {
+                frames.entry(frame.base).or_default().insert(node);
+            }
         }
         frames
     }
@@ -113,6 +136,9 @@ impl Run {
     pub fn after_all(&self, node: Instance) -> Vec<Instance> {
         let mut found = Vec::new();
         let mut node = node;
+        if self.find_frame(node).is_none() {
+            return found;
+        }
         loop {
             let frame = self.frame_of(node);
             found.extend(self.after(frame.base, &[node], |_| true));
@@ -133,30 +159,54 @@ impl Run {
             self.ended_at = None;
         }
         // Inner frames before outer ones: opening an iteration again opens its loop.
-        let mut frames = self.by_frame(nodes);
+        let mut frames = self.by_frame(&self.with_cut(nodes));
         let mut again = Vec::new();
         let mut reopened = BTreeSet::new();
-        while let Some((key, roots)) = self.pop_innermost(&mut frames) {
+        // A frame is numbered after the one around it.
+        while let Some((key, roots)) = frames.pop_last() {
             again.push((key, self.forget_frame(key, &roots, &reopened, changes)));
             if let Some(owner) = self.frame(key).owner {
                 self.reopen_iteration(key);
                 reopened.insert(owner.node);
                 let outer = self.key_of(owner.node);
-                frames.entry(outer).or_default();
                 frames.entry(outer).or_default().insert(owner.node);
             }
         }
+        // Iterations of a loop that begins anew, because something before it does, are gone.
+        let gone: BTreeSet<FrameKey> = self.garbage.iter().copied().collect();
+        again.retain(|&(key, _)| {
+            let frame = self.frame(key);
+            let first = frame.instances().next();
+            let around = first.map(|node| self.scopes_around(node));
+            !around.iter().flatten().any(|key| gone.contains(key))
+        });
+        // What was forgotten is asked again before anything is taken to have ended.
+        self.quiet.clear();
+        let mut wave = Wave::default();
         for (key, nodes) in again {
-            self.ask_again(key, &nodes, changes);
+            self.ask_again(key, &nodes, &mut wave, changes);
         }
+        self.cascade(wave, changes);
     }
 
-    fn pop_innermost(
-        &self,
-        frames: &mut BTreeMap<FrameKey, BTreeSet<Instance>>,
-    ) -> Option<(FrameKey, BTreeSet<Instance>)> {
-        // A frame is numbered after the one around it.
-        frames.pop_last()
+    /// These nodes, and what was cut in iterations of the loops around them: a loop that
+    /// goes on leaves none of its iterations undone.
+    fn with_cut(&self, nodes: &[Instance]) -> Vec<Instance> {
+        let mut all = nodes.to_vec();
+        for &node in nodes {
+            let scopes = self.scopes_around(node);
+            let owners = scopes.iter().filter_map(|&key| self.frame(key).owner);
+            for cycle in owners.filter_map(|owner| self.loops.get(&owner.node)) {
+                let cut = cycle.frames.iter().filter(|(at, key)| {
+                    let result = cycle.results.get(**at as usize);
+                    self.frame(**key).done && result == Some(&Iteration::Open)
+                });
+                for (_, &key) in cut.filter(|(_, key)| !scopes.contains(key)) {
+                    self.retriable_in(key, &mut all);
+                }
+            }
+        }
+        all
     }
 
     /// Forgets how these nodes of a frame and everything after them ended; loops that
@@ -177,7 +227,8 @@ impl Run {
         }
         let first: Vec<Instance> = roots.iter().copied().collect();
         let mut again = roots;
-        again.extend(self.after(key, &first, |_| true));
+        let after = self.after(key, &first, |_| true);
+        again.extend(&after);
         let frame = self.frame_mut(key);
         frame.stop = None;
         frame.nodes.iter_mut().for_each(|node| node.exempt = false);
@@ -186,7 +237,8 @@ impl Run {
             if self.to_route.contains(&node) {
                 self.ask_no_more(node);
             }
-            let goes_on = reopened.contains(&node);
+            // A loop that something before it makes wait again begins anew.
+            let goes_on = reopened.contains(&node) && !after.contains(&node);
             if goes_on && !self.node_status(node).is_final() {
                 again.remove(&node);
                 continue;
@@ -272,12 +324,12 @@ impl Run {
         &mut self,
         key: FrameKey,
         again: &BTreeSet<Instance>,
+        wave: &mut Wave,
         changes: &mut Vec<Change>,
     ) {
         if let Some(levels) = &mut self.frame_mut(key).levels {
             levels.forget_held(|node| again.contains(&node));
         }
-        let mut wave = Wave::default();
         for &node in again {
             if self.node_status(node) != NodeStatus::Pending {
                 continue;
@@ -286,17 +338,16 @@ impl Run {
             let (edges, join) = (plan.incoming(index).to_vec(), plan.join(index));
             let is_resolved = self.state(node).unresolved == 0;
             if edges.is_empty() {
-                self.make_ready_in(node, &mut wave, changes);
+                self.make_ready_in(node, wave, changes);
             } else if join != Join::All {
                 let is_taken = |edge: &&EdgeIndex| self.frame(key).edge(**edge) == EdgeState::Taken;
                 let taken = edges.iter().filter(is_taken).count() as u32;
                 self.taken.insert(node, taken);
                 self.to_join.insert(node);
             } else if is_resolved {
-                self.join(node, &mut wave, changes);
+                self.join(node, wave, changes);
             }
         }
-        self.cascade(wave, changes);
     }
 
     /// Failed or cancelled nodes that hold back one of these and are not tried again

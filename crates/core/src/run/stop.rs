@@ -29,7 +29,8 @@ impl Run {
 
     /// Whether an open attempt may still be handed to a worker.
     pub fn may_hand_out(&self, node: Instance) -> bool {
-        !self.state(node).stopping && self.may_start(node)
+        let is_told = self.find_state(node).is_none_or(|state| state.stopping);
+        !is_told && self.may_start(node)
     }
 
     pub(crate) fn stopping(

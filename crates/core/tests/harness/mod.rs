@@ -6,6 +6,9 @@
     reason = "each test binary uses its own part of the harness"
 )]
 
+pub(crate) mod ancestry;
+mod digest;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -16,6 +19,8 @@ use windlass_core::run::{
 };
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{Digest, Millis, NodeStatus, RunId};
+
+pub(crate) use digest::digest;
 
 /// The time at which every run of the tests is asked for.
 pub(crate) const BEGIN: Millis = Millis(1_000_000);
@@ -33,6 +38,13 @@ pub(crate) struct Harness {
     pub(crate) running: BTreeSet<NodeIndex>,
     pub(crate) values: Values,
     pub(crate) log: Vec<Transition>,
+    /// Looks at the run after each event.
+    pub(crate) watch: Option<fn(&Run, &Event)>,
+    /// Whether iterations are buried when they end.
+    pub(crate) buries: bool,
+    /// Iterations that ended, by their paths, each with the run at that moment: the next
+    /// event may free them.
+    pub(crate) buried: Vec<(String, Run)>,
     /// Paths of instances that may be gone by the time somebody tells of them.
     paths: BTreeMap<NodeIndex, String>,
 }
@@ -73,6 +85,9 @@ impl Harness {
             running: BTreeSet::new(),
             values: Values::new(),
             log: Vec::new(),
+            watch: None,
+            buries: false,
+            buried: Vec::new(),
             paths: BTreeMap::new(),
         };
         harness.record(vec![Event::Queued(Box::new(queued))]);
@@ -128,6 +143,16 @@ impl Harness {
         outcome: Outcome,
     ) -> Result<Steps, Refusal> {
         let node = self.index(node);
+        let input = self.ended(node, attempt, outcome);
+        let steps = self.give(&input)?;
+        if self.run.find_status(node) == Some(NodeStatus::Waiting) {
+            self.running.remove(&node);
+        }
+        Ok(steps)
+    }
+
+    /// A worker's report of the end of an attempt.
+    pub(crate) fn ended(&self, node: NodeIndex, attempt: u32, outcome: Outcome) -> Input {
         let report = Report {
             started: self.now,
             ended: self.now,
@@ -137,16 +162,11 @@ impl Harness {
             meta: None,
             resources: Vec::new(),
         };
-        let input = Input::Ended {
+        Input::Ended {
             node,
             attempt,
             report: Box::new(report),
-        };
-        let steps = self.give(&input)?;
-        if self.run.find_status(node) == Some(NodeStatus::Waiting) {
-            self.running.remove(&node);
         }
-        Ok(steps)
     }
 
     /// The same log folded by nobody who decided it, each event through its stored form.
@@ -192,9 +212,16 @@ impl Harness {
                 .apply(&event, self.now, &mut changes)
                 .expect("what was decided can be applied");
             self.keep(&event);
+            if let Some(watch) = self.watch {
+                watch(&self.run, &event);
+            }
             for change in &changes {
                 let node = subject(change);
                 self.paths.insert(node, self.run.path(node).into_string());
+                if let (true, Change::IterationEnded(_, iteration, _)) = (self.buries, change) {
+                    let scope = format!("{}[{iteration}]", self.run.path(node));
+                    self.buried.push((scope, self.run.clone()));
+                }
             }
             steps.push((event, changes));
         }
@@ -255,47 +282,4 @@ pub(crate) fn retriable(code: &str, retry_after_ms: Option<u64>) -> Outcome {
         retry_after_ms,
         ..Failure::permanent(code, "it failed")
     })
-}
-
-/// Everything that can be seen of a run from outside, as text to compare.
-pub(crate) fn digest(run: &Run) -> String {
-    use std::fmt::Write as _;
-    let mut text = String::new();
-    let _ = writeln!(
-        text,
-        "{} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
-        run.status(),
-        run.created_at(),
-        run.started_at(),
-        run.ended_at(),
-        run.stop_cause(),
-        run.grace_deadline(),
-        run.timeout_at(),
-        run.todo(),
-    );
-    let finished = run.finished().map(serde_json::to_string);
-    let _ = writeln!(text, "{} {finished:?}", run.records());
-    for node in 0..run.plan().len() as NodeIndex {
-        let _ = writeln!(
-            text,
-            "{} {} {} {} {:?} {:?} {:?} {:?} {} {}",
-            run.plan().id(node),
-            run.node_status(node),
-            run.attempt(node),
-            run.attempts(node),
-            run.blocked_by(node),
-            run.value(node),
-            run.ancestry(node),
-            run.due(node),
-            run.is_handled(node),
-            run.idempotency_key(node),
-        );
-    }
-    for edge in 0..run.plan().edges().len() as u32 {
-        let _ = write!(text, "{:?} ", run.edge_state(edge));
-    }
-    for (name, value) in run.vars() {
-        let _ = write!(text, "{name}={:?} ", value.text());
-    }
-    text
 }

@@ -1,26 +1,31 @@
 //! The one place where the engine is held against the model of structured runs: the
 //! same moves, and the same report of what can be seen afterwards.
 //!
-//! Everything here speaks of instances by their paths. The engine of today knows only
-//! top-level instances, so a path is an id; `Engine::new` declines what it cannot plan.
+//! Everything here speaks of instances by their paths. The engine frees iterations that
+//! have succeeded, so what was seen of them when they ended is remembered.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::Value;
 use windlass_core::definition::Definition;
-use windlass_core::event::Hand;
-use windlass_core::plan::{NodeIndex, Plan};
+use windlass_core::event::{Compensation, Hand};
+use windlass_core::plan::Plan;
 use windlass_core::routing::EdgeState;
-use windlass_core::run::{Input, Outcome};
+use windlass_core::run::{Input, Instance, Outcome, Run};
+use windlass_core::value::Payload;
 use windlass_core::{NodeStatus, RunStatus};
 
-use crate::harness::{Harness, failure, output, retriable};
+use crate::harness::{Harness, digest, failure, output, retriable};
 use crate::model::structured::{Model, Move, Status, Word};
 use crate::model::{Life, Names};
 
 /// A run of the engine.
 pub(crate) struct Engine {
-    harness: Harness,
+    pub(crate) harness: Harness,
+    /// What was last seen of iterations that have ended: a line for each instance, and
+    /// one for each of its edges.
+    gone: BTreeMap<String, (String, Vec<String>)>,
 }
 
 impl Engine {
@@ -28,36 +33,87 @@ impl Engine {
     pub(crate) fn new(definition: &str) -> Option<Self> {
         let read: Definition = serde_json::from_str(definition).expect("a definition");
         Plan::build(read).ok()?;
-        let harness = Harness::new(definition, "null");
-        Some(Self { harness })
+        let mut harness = Harness::new(definition, "null");
+        harness.buries = true;
+        let gone = BTreeMap::new();
+        Some(Self { harness, gone })
     }
 
     /// Makes a move; says whether it was accepted.
     pub(crate) fn make(&mut self, step: &Move) -> bool {
+        let accepted = self.try_move(step);
+        for (scope, run) in std::mem::take(&mut self.harness.buried) {
+            let prefix = format!("{scope}/");
+            for node in run.instances() {
+                let path = run.path(node).into_string();
+                if path.starts_with(&prefix) {
+                    let seen = (self.instance(&run, node), edges(&run, node));
+                    self.gone.insert(path, seen);
+                }
+            }
+        }
+        accepted
+    }
+
+    fn try_move(&mut self, step: &Move) -> bool {
         let input = match step {
-            Move::Start => Input::Begin,
-            Move::Cancel => Input::Cancel {
+            Move::Start => Some(Input::Begin),
+            Move::Cancel => Some(Input::Cancel {
                 hand: Hand::default(),
                 compensate: false,
-            },
+            }),
             Move::TimeOut => {
                 self.harness.now = self.harness.now.plus(100_000);
-                Input::TimedOut
+                Some(Input::TimedOut)
             }
-            Move::GraceEnds => Input::GraceEnded,
+            // The model knows one grace, the engine one for each scope.
+            Move::GraceEnds => {
+                self.harness.now = self.harness.now.plus(20_000);
+                Some(Input::GraceEnded)
+            }
             Move::Word(path, attempt, word) => {
-                let ended = self.harness.end_attempt(path, *attempt, outcome(word));
-                return ended.is_ok();
+                let node = self.harness.run.resolve(path);
+                node.map(|node| self.harness.ended(node, *attempt, outcome(word)))
             }
-            Move::Fire(_) | Move::Signal(..) | Move::Undone(_) => return false,
+            Move::Fire(path) => self.due(path),
+            Move::Signal(name, value) => Some(Input::Signal {
+                name: (&**name).into(),
+                payload: Payload::new(value.to_string()),
+                hand: Hand::default(),
+            }),
+            Move::Undone(word) => self.undone(word),
         };
-        self.harness.give(&input).is_ok()
+        input.is_some_and(|input| self.harness.give(&input).is_ok())
+    }
+
+    /// The clock moves to when a waiting instance is due.
+    fn due(&mut self, path: &str) -> Option<Input> {
+        let run = &self.harness.run;
+        let node = run.resolve(path)?;
+        let (due, attempt) = (run.due(node)?, run.attempt(node));
+        self.harness.now = self.harness.now.max(due);
+        Some(Input::Due { node, attempt })
+    }
+
+    /// A word on the compensation that is open.
+    fn undone(&self, word: &Word) -> Option<Input> {
+        let run = &self.harness.run;
+        let mut open = run.open_instances().into_iter();
+        let node = open.find(|&node| run.undone(node).is_some())?;
+        Some(self.harness.ended(node, run.attempt(node), outcome(word)))
     }
 
     /// Says which instances are with a worker.
     pub(crate) fn set_running(&mut self, running: &Names) {
-        let running = running.iter().map(|path| self.harness.index(path));
+        let running = running.iter();
+        let running = running.filter_map(|path| self.harness.run.resolve(path));
         self.harness.running = running.collect();
+    }
+
+    /// The log, folded by nobody who decided it, leads to the same state.
+    pub(crate) fn check_replay(&self) {
+        let replayed = digest(&self.harness.replayed());
+        assert_eq!(replayed, digest(&self.harness.run), "replay differs");
     }
 
     /// What can be seen of the run.
@@ -71,27 +127,36 @@ impl Engine {
         });
         let error = finished.and_then(|finished| finished.error.as_ref());
         let mut text = head(run.status(), output, error.map(|error| &*error.code));
-        let mut lines: Vec<String> = (0..run.plan().len() as NodeIndex)
-            .map(|node| self.instance(node))
+        let mut seen = self.gone.clone();
+        for node in run.instances() {
+            let path = run.path(node).into_string();
+            seen.insert(path, (self.instance(run, node), edges(run, node)));
+        }
+        let mut lines: Vec<&str> = seen.values().map(|(line, _)| &**line).collect();
+        lines.sort_unstable();
+        let mut edges: Vec<&str> = seen
+            .values()
+            .flat_map(|(_, edges)| edges)
+            .map(|e| &**e)
             .collect();
-        lines.sort();
+        edges.sort_unstable();
         text.push_str(&lines.join("\n"));
         text.push('\n');
-        text.push_str(&self.edges().join("\n"));
+        text.push_str(&edges.join("\n"));
+        text.push_str(&compensation(run));
         text
     }
 
-    fn instance(&self, node: NodeIndex) -> String {
-        let run = &self.harness.run;
+    fn instance(&self, run: &Run, node: Instance) -> String {
         let status = run.node_status(node);
-        let by = run.blocked_by(node).iter().map(|&by| self.harness.id(by));
+        let by = run.blocked_by(node).iter().map(|&by| id(run, by));
         let value = run.value(node).map(|value| {
             let loaded = self.harness.values.get(&value.digest);
             parse(loaded.expect("a stored value").text())
         });
         let has_value = matches!(status, NodeStatus::Succeeded | NodeStatus::Failed);
         line(&Line {
-            path: self.harness.id(node),
+            path: run.path(node).into_string(),
             status: match status {
                 NodeStatus::Queued | NodeStatus::Running => "Open",
                 status => status.as_str(),
@@ -102,29 +167,51 @@ impl Engine {
             value: value.filter(|_| has_value),
         })
     }
+}
 
-    fn edges(&self) -> Vec<String> {
-        let run = &self.harness.run;
-        let edges = run.plan().edges().iter().enumerate();
-        let lines = edges.map(|(index, edge)| {
-            let state = match run.edge_state(index as u32) {
-                EdgeState::Unresolved => "open",
-                EdgeState::Taken => "taken",
-                EdgeState::NotTaken => "not taken",
-                EdgeState::Lost => "lost",
-            };
-            let (from, to) = (self.harness.id(edge.source), self.harness.id(edge.target));
-            format!("{from} -{:?}-> {to} {state}", edge.when)
-        });
-        let mut lines: Vec<String> = lines.collect();
-        lines.sort();
-        lines
-    }
+fn edges(run: &Run, node: Instance) -> Vec<String> {
+    let from = run.path(node);
+    let edges = run.edges_from(node).into_iter();
+    let lines = edges.map(|(when, target, state)| {
+        let state = match state {
+            EdgeState::Unresolved => "open",
+            EdgeState::Taken => "taken",
+            EdgeState::NotTaken => "not taken",
+            EdgeState::Lost => "lost",
+        };
+        format!("{from} -{when:?}-> {} {state}", id(run, target))
+    });
+    lines.collect()
+}
+
+/// The last name of a path.
+fn id(run: &Run, node: Instance) -> String {
+    let path = run.path(node);
+    let name = path.rsplit('/').next();
+    name.expect("a path has a name").to_owned()
+}
+
+fn compensation(run: &Run) -> String {
+    let Some(undo) = run.undo() else {
+        return String::new();
+    };
+    let word = match run.finished().and_then(|finished| finished.compensation) {
+        None => "running",
+        Some(Compensation::Complete) => "complete",
+        Some(Compensation::Incomplete) => "incomplete",
+    };
+    let ended = undo.steps().filter(|(_, status)| status.is_final());
+    let done: Vec<(String, bool)> = ended
+        .map(|(node, status)| (run.path(node).into(), status == NodeStatus::Succeeded))
+        .collect();
+    format!("\ncompensation {word}: {done:?}")
 }
 
 /// What the model says can be seen.
 pub(crate) fn report(model: &Model) -> String {
-    let mut text = head(life(model.life), model.output.clone(), model.error);
+    // Until its compensations have ended, a run has not.
+    let error = model.error.filter(|_| model.has_ended());
+    let mut text = head(life(model.life), model.output.clone(), error);
     let lines = model.seen().into_iter().map(|(path, seen)| {
         let has_value = matches!(seen.status, Status::Succeeded | Status::Failed);
         line(&Line {

@@ -222,7 +222,7 @@ impl Model {
     }
 
     pub(crate) fn grace_ends(&mut self) -> bool {
-        if self.has_ended() || self.stop.is_none() {
+        if self.has_ended() || !self.facts.values().any(|facts| facts.told_to_stop) {
             return false;
         }
         self.give_up();

@@ -45,7 +45,9 @@ impl Run {
         started: Millis,
         worker: &str,
     ) -> Result<Decision, Refusal> {
-        if !self.is_open(node, attempt) || self.node_status(node) == NodeStatus::Running {
+        let has_no_worker =
+            |node| self.structure(node).is_some() || self.node_status(node) == NodeStatus::Running;
+        if !self.is_open(node, attempt) || has_no_worker(node) {
             return Err(Refusal::NotOpen);
         }
         let event = AttemptStarted {

@@ -35,7 +35,8 @@ impl Run {
         end: &ChildEnd,
         facts: &Facts<'_>,
     ) -> Result<Decision, Refusal> {
-        if !self.is_open(node, attempt) {
+        let known = [self.child(node), self.undone_child(node)];
+        if !self.is_open(node, attempt) || !known.contains(&Some(end.child)) {
             return Err(Refusal::NotOpen);
         }
         let mut decision = Decision::default();
@@ -76,7 +77,8 @@ impl Run {
         failure: &Failure,
         facts: &Facts<'_>,
     ) -> Result<Decision, Refusal> {
-        if !self.is_open(node, attempt) {
+        let has_child = self.child(node).is_some() || self.undone_child(node).is_some();
+        if !self.is_open(node, attempt) || !has_child {
             return Err(Refusal::NotOpen);
         }
         let mut decision = Decision::default();

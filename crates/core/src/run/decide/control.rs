@@ -123,6 +123,9 @@ impl Run {
         if nodes.is_empty() {
             return Err(Refusal::NothingToReattempt);
         }
+        if nodes.iter().any(|&node| self.find_frame(node).is_none()) {
+            return Err(Refusal::NotNow("the run has no such node instance now"));
+        }
         let can_be_tried = |node: &Instance| {
             matches!(
                 self.node_status(*node),
@@ -137,15 +140,30 @@ impl Run {
         if !others.is_empty() {
             return Err(Refusal::NotFailed(others));
         }
-        if self.stop_cause().is_some() && !self.status().is_final() {
-            return Err(Refusal::NotNow("the run is being stopped"));
-        }
+        self.check_no_stop(&nodes)?;
         self.check_the_way(&nodes)?;
         let nodes = nodes.iter().map(|&node| self.path(node)).collect();
         Ok(Decision::of(Event::Reattempted {
             nodes,
             hand: hand.clone(),
         }))
+    }
+
+    /// Refuses to open again what is about to be stopped: the run, or an iteration that
+    /// one of these nodes is in.
+    pub(super) fn check_no_stop(&self, nodes: &[Instance]) -> Result<(), Refusal> {
+        if self.stop_cause().is_some() && !self.status().is_final() {
+            return Err(Refusal::NotNow("the run is being stopped"));
+        }
+        let mut scopes = nodes.iter().flat_map(|&node| self.scopes_around(node));
+        let is_stopping = |key: FrameKey| {
+            let frame = self.frame(key);
+            key != TOP && frame.stop.is_some() && !frame.done
+        };
+        if scopes.any(is_stopping) {
+            return Err(Refusal::NotNow("the iteration is being stopped"));
+        }
+        Ok(())
     }
 
     /// Refuses what nodes after these, or before them, do not allow.

@@ -3,7 +3,7 @@
 use super::{Decision, Facts, Refusal};
 use crate::event::{Event, Hand, SetByHand, StopCause};
 use crate::run::{Instance, Run};
-use crate::status::NodeStatus;
+use crate::status::{NodeStatus, RunStatus};
 use crate::value::Payload;
 
 impl Run {
@@ -17,25 +17,23 @@ impl Run {
         if self.undo.is_some() {
             return Err(Refusal::Compensated);
         }
-        let Some(attempt) = self.attempt_by_hand(node) else {
-            return Err(Refusal::NotFailed(vec![node]));
+        let Some(state) = self.find_state(node) else {
+            return Err(Refusal::NotNow("the run has no such node instance now"));
         };
-        let is_stopping = matches!(
-            self.stop_cause(),
-            Some(StopCause::Cancel | StopCause::Timeout)
-        );
-        if is_stopping && !self.status().is_final() {
-            return Err(Refusal::NotNow("the run is being stopped"));
-        }
-        if self.status() == crate::RunStatus::Pending {
+        if self.status() == RunStatus::Pending {
             return Err(Refusal::NotNow("the run has not begun"));
         }
-        if matches!(
-            self.node_status(node),
-            NodeStatus::Failed | NodeStatus::Cancelled
-        ) {
-            self.check_the_way(&[node])?;
-        }
+        let attempt = match state.status {
+            NodeStatus::Failed | NodeStatus::Cancelled => self.reopened_attempt(node, facts)?,
+            _ if state.is_open() => {
+                let cause = self.stop_cause();
+                if matches!(cause, Some(StopCause::Cancel | StopCause::Timeout)) {
+                    return Err(Refusal::NotNow("the run is being stopped"));
+                }
+                state.attempt
+            }
+            _ => return Err(Refusal::NotFailed(vec![node])),
+        };
         let payload = output.cloned().unwrap_or_else(Payload::null);
         let vars = match self.check_success(node, &payload, facts) {
             Ok(vars) => vars,
@@ -56,5 +54,23 @@ impl Run {
         };
         decision.events.push(Event::SetByHand(Box::new(set)));
         Ok(decision)
+    }
+
+    /// The attempt that a node would be at if it were tried again now.
+    fn reopened_attempt(&self, node: Instance, facts: &Facts<'_>) -> Result<u32, Refusal> {
+        self.check_no_stop(&[node])?;
+        self.check_the_way(&[node])?;
+        let mut after = self.clone();
+        after.reopen(&[node], facts.now, &mut Vec::new());
+        let state = after.state(node);
+        if state.is_open() {
+            return Ok(state.attempt);
+        }
+        // What was cancelled before it begins again with it.
+        let frame = after.frame_of(node);
+        let sources = frame.plan.incoming(frame.node(node)).iter();
+        let sources = sources.map(|&edge| frame.instance(frame.plan.edge(edge).source));
+        let waits = |source: &Instance| !frame.state(*source).status.is_final();
+        Err(Refusal::InTheWay(sources.filter(waits).collect()))
     }
 }

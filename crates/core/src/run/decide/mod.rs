@@ -346,6 +346,7 @@ impl fmt::Display for Refusal {
 pub fn wants(run: &Run, input: &Input) -> Vec<ValueRef> {
     let mut wants = Vec::new();
     match input {
+        Input::Todo(todo) if run.todo() != Some(*todo) => {}
         Input::Ended { node, .. } | Input::SetResult { node, .. } => {
             run.want_for_attempt(*node, &mut wants);
         }
@@ -395,6 +396,9 @@ pub fn decide(run: &Run, input: &Input, facts: &Facts<'_>) -> Result<Decision, R
             started,
             worker,
         } => run.decide_still_running(*node, *attempt, *started, worker),
+        Input::Todo(todo) if run.todo() != Some(*todo) => {
+            Err(Refusal::NotNow("the run does not ask for it"))
+        }
         Input::Todo(todo) => Ok(decide_todo(run, *todo, facts)),
         Input::GraceEnded => run.decide_grace_ended(facts),
         Input::TimedOut => run.decide_timed_out(facts),

@@ -6,10 +6,13 @@
 //! are due at once, they are drawn in this order, one at a time:
 //!
 //! 1. edges resolve and joins of `all` decide (`route`);
-//! 2. joins of `any` and `atLeast` decide, in definition order;
-//! 3. a failure that no failure edge took stops its scope, under `failFast`;
-//! 4. what is ready opens;
-//! 5. open loops go on, in definition order, inner ones before outer ones (`rounds`).
+//! 2. what is ready opens;
+//! 3. joins of `any` and `atLeast` decide, in definition order;
+//! 4. a failure that no failure edge took stops its scope, under `failFast`;
+//! 5. loops that have begun go on, in definition order, inner ones before outer ones
+//!    (`rounds`);
+//! 6. one loop or wait that is open begins: in the scope that was opened first, the first
+//!    in definition order.
 
 pub(crate) mod expression;
 pub(crate) mod generate;

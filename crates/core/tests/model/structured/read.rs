@@ -45,6 +45,25 @@ pub(crate) enum Kind {
     Until(Until),
 }
 
+impl Kind {
+    /// Whether it is a wait for a signal of this name.
+    pub(crate) fn waits_for(&self, wanted: &str) -> bool {
+        matches!(self, Self::Signal { name, .. } if name == wanted)
+    }
+
+    /// Whether such a wait stands in its body, however deep.
+    pub(crate) fn holds_wait_for(&self, name: &str) -> bool {
+        let body = match self {
+            Self::Each(each) => &each.body,
+            Self::While(repeat) => &repeat.body,
+            Self::Until(repeat) => &repeat.body,
+            _ => return false,
+        };
+        let mut kinds = body.nodes.iter().map(|node| &node.kind);
+        kinds.any(|kind| kind.waits_for(name) || kind.holds_wait_for(name))
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Each {
     pub(crate) items: Value,

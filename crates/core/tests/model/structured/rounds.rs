@@ -13,6 +13,8 @@ use crate::model::Names;
 /// What is common to all scopes of a run.
 pub(crate) struct Common<'a> {
     pub(crate) flow: &'a Flow,
+    /// How many scopes have been opened.
+    pub(crate) opened: &'a mut usize,
     /// The instances that are with a worker.
     pub(crate) running: &'a Names,
     /// Instances in the order in which they succeeded.
@@ -34,14 +36,23 @@ enum Next {
 }
 
 /// Draws every consequence of what is known, in the order that the model promises.
-pub(crate) fn settle(scope: &mut Scope, outside: &Sight, common: &mut Common<'_>) -> bool {
+pub(crate) fn settle(root: &mut Scope, common: &mut Common<'_>) {
+    loop {
+        settle_scope(root, &Sight::default(), common);
+        if !begin(root, common) {
+            return;
+        }
+    }
+}
+
+fn settle_scope(scope: &mut Scope, outside: &Sight, common: &mut Common<'_>) -> bool {
     let mut changed = false;
     loop {
         let sight = scope.sight(outside);
         let again = scope.route(&sight)
-            || scope.join_early(common.running)
-            || (common.flow.fail_fast && scope.fail_fast(common.running))
             || open(scope, common)
+            || scope.join_early()
+            || (common.flow.fail_fast && scope.fail_fast(common.running))
             || go_on(scope, &sight, common);
         if !again {
             return changed;
@@ -50,43 +61,62 @@ pub(crate) fn settle(scope: &mut Scope, outside: &Sight, common: &mut Common<'_>
     }
 }
 
-fn open(scope: &mut Scope, common: &mut Common<'_>) -> bool {
+fn open(scope: &mut Scope, common: &Common<'_>) -> bool {
     let ready = scope.ready(common.flow.by_level);
     for id in &ready {
-        let waits = match scope.definition(id).kind {
-            Kind::Signal { .. } => {
-                common.waits.push(scope.path(id));
-                true
-            }
-            Kind::Delay => true,
-            _ => false,
-        };
         let node = scope.node(id);
         node.attempt = 1;
-        node.status = if waits { Status::Waiting } else { Status::Open };
+        node.status = Status::Open;
     }
     !ready.is_empty()
 }
 
-/// Lets the first node that can go on without a word from outside do so.
+/// Begins one loop or wait that is open: in the scope that was opened first, the first
+/// in definition order.
+fn begin(root: &mut Scope, common: &mut Common<'_>) -> bool {
+    let mut scopes = root.all();
+    scopes.sort_by_key(|scope| scope.number);
+    let next = scopes.into_iter().find_map(|scope| {
+        let waits = |id: &&String| {
+            let node = &scope.nodes[*id];
+            let is_action = matches!(scope.definition(id).kind, Kind::Action);
+            node.status == Status::Open && !node.begun && !is_action
+        };
+        let ids = scope.ids();
+        ids.iter().find(waits).map(|id| scope.path(id))
+    });
+    let Some(path) = next else {
+        return false;
+    };
+    let (scope, id) = root.find_mut(&path).expect("an open instance");
+    scope.node(&id).begun = true;
+    let kept = match &scope.definition(&id).kind {
+        Kind::Signal { name, .. } => {
+            let mail = common.mail.get_mut(name);
+            let mail = mail.filter(|mail| !mail.is_empty());
+            mail.map(|mail| mail.remove(0))
+        }
+        Kind::Delay => None,
+        _ => return true,
+    };
+    match kept {
+        Some(value) => succeed(scope, &id, value, common),
+        None => {
+            scope.node(&id).status = Status::Waiting;
+            common.waits.push(path);
+        }
+    }
+    true
+}
+
+/// Lets the first loop that can go on without a word from outside do so.
 fn go_on(scope: &mut Scope, sight: &Sight, common: &mut Common<'_>) -> bool {
     let body = scope.body.clone();
     body.nodes.iter().any(|node| {
-        let status = scope.nodes[&node.id].status;
-        match (&node.kind, status) {
-            (Kind::Signal { name, .. }, Status::Waiting) => {
-                let Some(mail) = common.mail.get_mut(name).filter(|mail| !mail.is_empty()) else {
-                    return false;
-                };
-                let value = mail.remove(0);
-                succeed(scope, &node.id, value, common);
-                true
-            }
-            (Kind::Each(_) | Kind::While(_) | Kind::Until(_), Status::Open) => {
-                go_round(scope, &node.id, &node.kind, sight, common)
-            }
-            _ => false,
-        }
+        let is_loop = matches!(node.kind, Kind::Each(_) | Kind::While(_) | Kind::Until(_));
+        let state = &scope.nodes[&node.id];
+        let goes_on = is_loop && state.begun && state.status == Status::Open;
+        goes_on && go_round(scope, &node.id, &node.kind, sight, common)
     })
 }
 
@@ -114,7 +144,7 @@ fn go_round(
         if round.outcome.is_some() {
             continue;
         }
-        if settle(&mut round.scope, sight, common) {
+        if settle_scope(&mut round.scope, sight, common) {
             return true;
         }
         if round.scope.has_ended() {
@@ -140,7 +170,7 @@ fn go_round(
             node.status = Status::Cancelled;
             node.told_to_stop = false;
         }
-        Next::Start(iterations) => start(scope, id, kind, iterations),
+        Next::Start(iterations) => start(scope, id, kind, iterations, common),
         Next::Wait => node.status = Status::Waiting,
         Next::Succeed(value) => succeed(scope, id, value, common),
         Next::Fail(error) => end(node, Status::Failed, error),
@@ -148,7 +178,13 @@ fn go_round(
     true
 }
 
-fn start(scope: &mut Scope, id: &str, kind: &Kind, iterations: Vec<BTreeMap<String, Value>>) {
+fn start(
+    scope: &mut Scope,
+    id: &str,
+    kind: &Kind,
+    iterations: Vec<BTreeMap<String, Value>>,
+    common: &mut Common<'_>,
+) {
     let body = match kind {
         Kind::Each(each) => &each.body,
         Kind::While(repeat) => &repeat.body,
@@ -160,7 +196,9 @@ fn start(scope: &mut Scope, id: &str, kind: &Kind, iterations: Vec<BTreeMap<Stri
     node.waited = false;
     for names in iterations {
         let at = format!("{path}[{}]/", node.rounds.len());
-        let scope = Scope::new(body, at, names);
+        *common.opened += 1;
+        let mut scope = Scope::new(body, at, names);
+        scope.number = *common.opened;
         let outcome = None;
         node.rounds.push(Round { scope, outcome });
     }

@@ -33,7 +33,7 @@ impl Scope {
 
     /// Decides the first join in definition order that need not wait for all its edges
     /// and can be decided.
-    pub(crate) fn join_early(&mut self, running: &Names) -> bool {
+    pub(crate) fn join_early(&mut self) -> bool {
         let body = self.body.clone();
         for node in &body.nodes {
             let (Some(enough), true) = (node.enough, self.is_undecided(&node.id)) else {
@@ -44,7 +44,7 @@ impl Scope {
             let open = incoming.iter().filter(|fate| **fate == Fate::Open).count();
             if taken >= enough {
                 self.node(&node.id).joined = Some(recovered(&incoming));
-                self.let_go(running);
+                self.let_go(&node.id);
                 return true;
             }
             if taken + open < enough {
@@ -89,26 +89,48 @@ impl Scope {
         node.blocked_by = by;
     }
 
-    /// Work that leads only into joins that have enough, or into work that was let go,
-    /// serves nothing any more. What leads nowhere is there for its own sake.
-    fn let_go(&mut self, running: &Names) {
+    /// Work before a join that has enough is let go where it leads only into joins that
+    /// have enough, into what has ended, or into work that was let go.
+    fn let_go(&mut self, join: &str) {
+        let before = self.unended_before(join);
         loop {
-            let needless = |id: &String| {
-                let mut outgoing = self.body.arrows.iter().filter(|arrow| arrow.from == *id);
-                let leads_on = self.body.arrows.iter().any(|arrow| arrow.from == *id);
+            let needless = |id: &&String| {
+                let mut outgoing = self.body.arrows.iter().filter(|arrow| arrow.from == **id);
                 let serves_nothing = |arrow: &Arrow| {
-                    let target = &self.nodes[&arrow.to];
-                    let early = self.definition(&arrow.to).enough.is_some();
-                    target.let_go || (early && target.joined.is_some())
+                    self.nodes[&arrow.to].status.has_ended() || self.has_enough(&arrow.to)
                 };
-                let has_ended = self.nodes[id].status.has_ended();
-                !has_ended && leads_on && outgoing.all(serves_nothing)
+                !self.nodes[*id].status.has_ended() && outgoing.all(serves_nothing)
             };
-            let Some(id) = self.ids().into_iter().find(needless) else {
+            let Some(id) = before.iter().find(needless) else {
                 return;
             };
-            self.cancel(&id, running);
-            self.node(&id).let_go = true;
+            self.drop_node(id, None);
+            self.node(id).let_go = true;
+        }
+    }
+
+    fn has_enough(&self, id: &str) -> bool {
+        let incoming = self.incoming(id);
+        let taken = incoming.iter().filter(|fate| fate.is_taken()).count();
+        let enough = self.definition(id).enough;
+        enough.is_some_and(|enough| taken >= enough)
+    }
+
+    /// What leads to a node and has not ended.
+    fn unended_before(&self, id: &str) -> Names {
+        let mut before = Names::from([id.to_owned()]);
+        loop {
+            let arrows = self.body.arrows.iter();
+            let leads_in = arrows.filter(|arrow| before.contains(&arrow.to));
+            let sources = leads_in.map(|arrow| arrow.from.clone());
+            let found: Names = sources
+                .filter(|id| !self.nodes[id].status.has_ended())
+                .collect();
+            if found.is_subset(&before) {
+                before.remove(id);
+                return before;
+            }
+            before.extend(found);
         }
     }
 
@@ -220,14 +242,28 @@ impl Scope {
 /// The target of a switch: the case equal to `String(on)`, or the default.
 fn chosen(switch: &Value, sight: &Sight) -> Option<String> {
     let on = evaluate(switch["on"].as_str().expect("an expression"), sight);
-    let case = on.ok().map(|on| match on {
-        Some(Value::String(text)) => text,
-        Some(value) => value.to_string(),
-        None => "undefined".to_owned(),
-    });
+    let case = on
+        .ok()
+        .map(|on| on.map_or_else(|| "undefined".to_owned(), |on| string(&on)));
     let target = case.and_then(|case| switch["cases"].get(case));
     let target = target.or_else(|| switch.get("default"))?;
     target.as_str().map(str::to_owned)
+}
+
+/// JavaScript's `String(value)`.
+fn string(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(list) => {
+            let parts = list.iter().map(|part| match part {
+                Value::Null => String::new(),
+                part => string(part),
+            });
+            parts.collect::<Vec<_>>().join(",")
+        }
+        Value::Object(_) => "[object Object]".to_owned(),
+        plain => plain.to_string(),
+    }
 }
 
 fn recovered(incoming: &[Fate]) -> Names {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::expression::{Erred, Sight};
-use super::read::{Flow, Kind, flow};
+use super::read::{Flow, Kind, Node, flow};
 use super::rounds::{Common, end, settle, succeed};
 use super::scope::{Scope, Status, Stop};
 use super::undo::Undoing;
@@ -25,6 +25,8 @@ pub(crate) struct Model {
     pub(crate) undoing: Undoing,
     /// Instances in the order in which they succeeded.
     pub(crate) completed: Vec<String>,
+    /// How many scopes have been opened.
+    opened: usize,
     waits: Vec<String>,
     mail: BTreeMap<String, Vec<Value>>,
 }
@@ -52,6 +54,7 @@ impl Model {
             error: None,
             undoing: Undoing::default(),
             completed: Vec::new(),
+            opened: 0,
             waits: Vec::new(),
             mail: BTreeMap::new(),
         }
@@ -133,7 +136,7 @@ impl Model {
             Move::Signal(name, value) => self.signal(name, value.clone(), running),
             Move::Cancel => self.cancel(running),
             Move::TimeOut => self.time_out(running),
-            Move::GraceEnds => self.grace_ends(),
+            Move::GraceEnds => self.grace_ends(running),
             Move::Undone(word) => self.undone(word),
         }
     }
@@ -209,7 +212,7 @@ impl Model {
 
     /// A signal goes to whoever has waited longest, or is kept.
     pub(crate) fn signal(&mut self, name: &str, value: Value, running: &Names) -> bool {
-        if self.has_ended() {
+        if self.has_ended() || !self.may_wait_for(name) {
             return false;
         }
         let waits = |path: &&String| {
@@ -226,6 +229,16 @@ impl Model {
             None => self.mail.entry(name.to_owned()).or_default().push(value),
         }
         true
+    }
+
+    /// A signal that nobody can wait for any more is refused: none of that name stands
+    /// in a body, and those of the top level have ended.
+    fn may_wait_for(&self, name: &str) -> bool {
+        let at_top = |node: &&Node| !self.root.nodes[&node.id].status.has_ended();
+        let top = &self.flow.top;
+        let mut open = top.nodes.iter().filter(at_top);
+        open.any(|node| node.kind.waits_for(name))
+            || top.nodes.iter().any(|node| node.kind.holds_wait_for(name))
     }
 
     pub(crate) fn cancel(&mut self, running: &Names) -> bool {
@@ -250,24 +263,20 @@ impl Model {
     }
 
     /// Whoever was told to stop and has not is given up.
-    pub(crate) fn grace_ends(&mut self) -> bool {
-        let scopes = self.root.all();
-        let stopping = scopes
-            .iter()
-            .any(|scope| scope.stop.is_some() && !scope.has_ended());
-        if self.has_ended() || !stopping {
-            return false;
-        }
+    pub(crate) fn grace_ends(&mut self, running: &Names) -> bool {
         let told: Vec<String> = self
             .work()
             .into_iter()
             .filter(|path| self.is_told(path))
             .collect();
+        if self.has_ended() || told.is_empty() {
+            return false;
+        }
         for path in told {
             let (scope, id) = self.root.find_mut(&path).expect("an instance");
             scope.cancel(&id, &Names::new());
         }
-        self.settle(&Names::new());
+        self.settle(running);
         true
     }
 
@@ -291,13 +300,14 @@ impl Model {
     fn change(&mut self, running: &Names, change: impl FnOnce(&mut Scope, &mut Common<'_>)) {
         let mut common = Common {
             flow: &self.flow,
+            opened: &mut self.opened,
             running,
             completed: &mut self.completed,
             waits: &mut self.waits,
             mail: &mut self.mail,
         };
         change(&mut self.root, &mut common);
-        settle(&mut self.root, &Sight::default(), &mut common);
+        settle(&mut self.root, &mut common);
         if self.root.stop == Some(Stop::FailFast) {
             self.cause = Some(Cause::FailFast);
         }

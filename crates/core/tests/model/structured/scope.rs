@@ -35,6 +35,8 @@ pub(crate) struct Instance {
     pub(crate) joined: Option<Names>,
     /// The number of the last attempt.
     pub(crate) attempt: u32,
+    /// A loop or wait that is open has begun.
+    pub(crate) begun: bool,
     pub(crate) told_to_stop: bool,
     /// Cancelled because a join that it served had enough.
     pub(crate) let_go: bool,
@@ -77,6 +79,8 @@ pub(crate) enum Stop {
 #[derive(Clone, Debug)]
 pub(crate) struct Scope {
     pub(crate) body: Rc<Body>,
+    /// In which order scopes were opened.
+    pub(crate) number: usize,
     /// What stands before the ids in paths: nothing, or `loop[2]/`.
     pub(crate) at: String,
     /// What the loop around it lets its expressions see.
@@ -103,6 +107,7 @@ impl Scope {
                 .collect(),
             fates: vec![Fate::Open; body.arrows.len()],
             body: Rc::clone(body),
+            number: 0,
             at,
             names,
             stop: None,
@@ -265,13 +270,19 @@ impl Scope {
         }
     }
 
-    /// Ends a node as Cancelled, with all that is inside it.
+    /// Ends a node as Cancelled, with all that is inside it, because its scope stops.
     pub(crate) fn cancel(&mut self, id: &str, running: &Names) {
-        let is_action = matches!(self.definition(id).kind, Kind::Action);
-        let is_running = running.contains(&self.path(id));
+        self.drop_node(id, Some(running));
+    }
+
+    /// Ends a node as Cancelled, with all that is inside it. Where it is not known what is
+    /// with a worker, an open attempt counts as begun.
+    pub(crate) fn drop_node(&mut self, id: &str, running: Option<&Names>) {
+        let path = self.path(id);
+        let is_running = running.is_none_or(|running| running.contains(&path));
         let node = self.node(id);
         let is_open = matches!(node.status, Status::Open | Status::Waiting);
-        if is_action && is_open && !is_running && !node.told_to_stop {
+        if is_open && !node.begun && !is_running && !node.told_to_stop {
             // Nobody began the open attempt, so its number is not used up.
             node.attempt -= 1;
         }
@@ -284,9 +295,11 @@ impl Scope {
         {
             for id in round.scope.ids() {
                 if !round.scope.nodes[&id].status.has_ended() {
-                    round.scope.cancel(&id, running);
+                    round.scope.drop_node(&id, running);
                 }
             }
+            // All have ended, so nothing is left to evaluate: what was cancelled is lost.
+            round.scope.route(&Sight::default());
             round.outcome = Some(Outcome::Cut);
         }
     }
