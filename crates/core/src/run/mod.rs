@@ -17,6 +17,7 @@ mod heal;
 mod join;
 mod let_go;
 mod levels;
+mod looking;
 mod reattempt;
 mod retry;
 mod reuse;
