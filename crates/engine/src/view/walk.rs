@@ -36,6 +36,17 @@ pub enum Nodes {
     Only(BTreeSet<Box<str>>),
 }
 
+impl Nodes {
+    /// Whether a path is among them; where that depends on the run, it is not left out.
+    pub fn includes(&self, path: &str) -> bool {
+        match self {
+            Self::Few | Self::All => true,
+            Self::Top => !path.contains('/'),
+            Self::Only(paths) => is_chosen(paths, path),
+        }
+    }
+}
+
 /// An instance, as it was last.
 pub struct Seen<'a> {
     /// Its path.
@@ -148,12 +159,8 @@ struct Walk<'a, F> {
 }
 
 impl<E: From<LoadError>, F: FnMut(&Seen<'_>) -> Result<(), E>> Walk<'_, F> {
-    fn wants(&self, run: &Run, node: Instance, path: &str) -> bool {
-        match self.chosen {
-            Nodes::All | Nodes::Few => true,
-            Nodes::Top => run.owner(node).is_none(),
-            Nodes::Only(paths) => is_chosen(paths, path),
-        }
+    fn wants(&self, path: &str) -> bool {
+        self.chosen.includes(path)
     }
 
     /// An instance ended: it is shown now, or its result is held until it is forgotten.
@@ -183,7 +190,7 @@ impl<E: From<LoadError>, F: FnMut(&Seen<'_>) -> Result<(), E>> Walk<'_, F> {
     fn show_present(&mut self, node: Instance, end: End<'_>) -> Result<(), E> {
         let overview = self.overview;
         let path = overview.run.path(node);
-        if !self.wants(&overview.run, node, &path) {
+        if !self.wants(&path) {
             return Ok(());
         }
         (self.visit)(&Seen {
@@ -203,7 +210,7 @@ impl<E: From<LoadError>, F: FnMut(&Seen<'_>) -> Result<(), E>> Walk<'_, F> {
             return Ok(());
         }
         let path = run.path(node);
-        if !self.overview.notes.is_present(run, node) || !self.wants(run, node, &path) {
+        if !self.overview.notes.is_present(run, node) || !self.wants(&path) {
             return Ok(());
         }
         let end = match &held {
