@@ -51,6 +51,7 @@ pub fn verify(store: &dyn Backend, plans: &Plans, run: RunId) -> Result<Verified
     let mut check = Check {
         store,
         ancestry: HashMap::new(),
+        own: None,
         verified: Verified::default(),
     };
     match replay(store, plans, run, &mut check) {
@@ -140,6 +141,9 @@ struct Check<'a> {
     store: &'a dyn Backend,
     /// The hashes as recomputed here, by instance, for as long as the run knows it.
     ancestry: HashMap<Instance, Digest>,
+    /// The instance that the present event ends: once it is applied, its path may lead
+    /// there no more.
+    own: Option<Instance>,
     verified: Verified,
 }
 
@@ -302,6 +306,11 @@ impl Visitor for Check<'_> {
     type Error = Stop;
 
     fn before(&mut self, run: &Run, event: &Event, place: Place) -> Result<(), Stop> {
+        self.own = match event {
+            Event::AttemptEnded(ended) => run.resolve(&ended.node),
+            Event::SetByHand(set) => run.resolve(&set.node),
+            _ => None,
+        };
         match event {
             Event::AttemptEnded(ended) => self.attempt(run, ended, place),
             Event::CompensationEnded(ended) => self.undoing(ended, place),
@@ -325,18 +334,13 @@ impl Visitor for Check<'_> {
     fn after(
         &mut self,
         run: &Run,
-        event: &Event,
+        _event: &Event,
         place: Place,
         changes: &[Change],
     ) -> Result<(), Stop> {
-        let own = match event {
-            Event::AttemptEnded(ended) => run.resolve(&ended.node),
-            Event::SetByHand(set) => run.resolve(&set.node),
-            _ => None,
-        };
         for change in changes {
             if let &Change::Ended(node, ..) = change
-                && Some(node) != own
+                && Some(node) != self.own
             {
                 if run.find_status(node).is_some() && run.is_reused(node) {
                     self.reused(run, node, place)?;

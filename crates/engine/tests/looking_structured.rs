@@ -198,8 +198,10 @@ async fn the_history_of_a_loop_is_in_causal_order() {
         finished["data"],
         json!({ "iteration": 0, "status": "Succeeded" })
     );
-    let started = world.event(run, "NodeStarted", "each[0]/a");
-    assert_eq!(started["category"], "action:core.echo");
+    for kind in ["NodeStarted", "NodeSucceeded"] {
+        let event = world.event(run, kind, "each[0]/a");
+        assert_eq!(event["category"], "action:core.echo");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -41,6 +41,9 @@ pub(super) struct Derive<'a, F> {
     position: u64,
     /// While the graph changes, the paths of what was open: the new one may not have it.
     open: BTreeMap<Instance, Box<str>>,
+    /// The instance that the present event ends: once it is applied, its path may lead
+    /// there no more.
+    own: Option<Instance>,
 }
 
 impl<'a, F: FnMut(PublicEvent) -> ControlFlow<()>> Derive<'a, F> {
@@ -50,6 +53,7 @@ impl<'a, F: FnMut(PublicEvent) -> ControlFlow<()>> Derive<'a, F> {
             visit,
             position: 0,
             open: BTreeMap::new(),
+            own: None,
         }
     }
 
@@ -84,14 +88,14 @@ impl<'a, F: FnMut(PublicEvent) -> ControlFlow<()>> Derive<'a, F> {
     /// What an attempt's end tells before its node's own end: that it started, where
     /// nobody has said so, that its time was over, that its child ended.
     fn before_end(&mut self, run: &Run, ended: &AttemptEnded, at: Millis) -> Result<(), Ended> {
-        let Some(node) = run.resolve(&ended.node) else {
+        let Some(node) = self.own else {
             return Ok(());
         };
         // A status of Running says that the start was logged, and so told, before; what
         // no worker has began with an event of its own.
         let told = run.node_status(node) == NodeStatus::Running || run.since(node).is_some();
         if !told {
-            self.emit(structure::started(run, ended))?;
+            self.emit(structure::started(run, node, ended))?;
         }
         let error = match &ended.result {
             AttemptResult::Failed(error) | AttemptResult::Retrying { error, .. } => {
@@ -106,9 +110,10 @@ impl<'a, F: FnMut(PublicEvent) -> ControlFlow<()>> Derive<'a, F> {
     /// The end of an attempt, as far as it concerns the node itself.
     fn attempt_ended(&mut self, run: &Run, ended: &AttemptEnded) -> Result<(), Ended> {
         let took = ended.ended.0.saturating_sub(ended.started.0);
+        let own = self.own;
         let draft = |kind| {
             Draft::new(kind, ended.ended)
-                .about(run, &ended.node, ended.attempt)
+                .about(run, own, &ended.node, ended.attempt)
                 .with("durationMs", took)
         };
         let draft = match &ended.result {
@@ -156,16 +161,10 @@ impl<'a, F: FnMut(PublicEvent) -> ControlFlow<()>> Derive<'a, F> {
     }
 
     /// What followed, for other nodes and for iterations.
-    fn changes(
-        &mut self,
-        run: &Run,
-        at: Millis,
-        changes: &[Change],
-        itself: Option<Instance>,
-    ) -> Result<(), Ended> {
+    fn changes(&mut self, run: &Run, at: Millis, changes: &[Change]) -> Result<(), Ended> {
         for change in changes {
             match *change {
-                Change::Ended(node, _, status) if Some(node) != itself => {
+                Change::Ended(node, _, status) if Some(node) != self.own => {
                     self.ended(run, at, node, status)?;
                 }
                 Change::IterationStarted(node, iteration) => {
@@ -244,7 +243,8 @@ impl<'a, F: FnMut(PublicEvent) -> ControlFlow<()>> Derive<'a, F> {
                     let draft = Draft::new("CompensationStarted", event.started);
                     draft.node(node).attempt(Some(attempt))
                 } else {
-                    Draft::new("NodeStarted", event.started).about(run, node, attempt)
+                    let own = run.resolve(node);
+                    Draft::new("NodeStarted", event.started).about(run, own, node, attempt)
                 };
                 self.emit(draft.with("worker", &*event.worker))
             }
@@ -287,6 +287,11 @@ impl<F: FnMut(PublicEvent) -> ControlFlow<()>> Visitor for Derive<'_, F> {
     type Error = Ended;
 
     fn before(&mut self, run: &Run, event: &Event, place: Place) -> Result<(), Ended> {
+        self.own = match event {
+            Event::AttemptEnded(ended) => run.resolve(&ended.node),
+            Event::SetByHand(set) => run.resolve(&set.node),
+            _ => None,
+        };
         match event {
             Event::AttemptEnded(ended) => self.before_end(run, ended, place.at),
             Event::CompensationEnded(ended) => self.emit_all(structure::undo_started(run, ended)),
@@ -307,12 +312,7 @@ impl<F: FnMut(PublicEvent) -> ControlFlow<()>> Visitor for Derive<'_, F> {
         changes: &[Change],
     ) -> Result<(), Ended> {
         self.event(run, event, place.at)?;
-        let itself = match event {
-            Event::AttemptEnded(ended) => run.resolve(&ended.node),
-            Event::SetByHand(set) => run.resolve(&set.node),
-            _ => None,
-        };
-        self.changes(run, place.at, changes, itself)?;
+        self.changes(run, place.at, changes)?;
         self.open.clear();
         Ok(())
     }

@@ -47,10 +47,15 @@ impl Draft {
     }
 
     /// About an attempt: it comes from the node's action.
-    pub(super) fn about(mut self, run: &Run, node: &str, attempt: u32) -> Self {
-        let index = run.resolve(node);
-        self.action = index.and_then(|index| run.action_of(index)).map(Into::into);
-        self.node(node).attempt(Some(attempt))
+    pub(super) fn about(
+        mut self,
+        run: &Run,
+        node: Option<Instance>,
+        path: &str,
+        attempt: u32,
+    ) -> Self {
+        self.action = node.and_then(|node| run.action_of(node)).map(Into::into);
+        self.node(path).attempt(Some(attempt))
     }
 
     pub(super) fn with(mut self, key: &str, value: impl Into<Value>) -> Self {

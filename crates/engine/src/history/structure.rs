@@ -11,9 +11,9 @@ use super::derive::is_timed;
 use super::draft::Draft;
 
 /// The start of an attempt that nobody has told yet.
-pub(super) fn started(run: &Run, ended: &AttemptEnded) -> Draft {
+pub(super) fn started(run: &Run, node: Instance, ended: &AttemptEnded) -> Draft {
     Draft::new("NodeStarted", ended.started)
-        .about(run, &ended.node, ended.attempt)
+        .about(run, Some(node), &ended.node, ended.attempt)
         .with("worker", &*ended.worker)
 }
 

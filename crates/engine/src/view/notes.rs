@@ -32,6 +32,8 @@ pub struct Notes {
     begun: BTreeMap<Instance, Instance>,
     /// Loops that began more than once: their earlier iterations had the same paths.
     restarted: BTreeSet<Instance>,
+    /// The node whose result is about to be given by hand.
+    own: Option<Instance>,
 }
 
 impl Notes {
@@ -85,6 +87,14 @@ impl Notes {
 impl Visitor for Notes {
     type Error = LoadError;
 
+    fn before(&mut self, run: &Run, event: &Event, _place: Place) -> Result<(), LoadError> {
+        if let Event::SetByHand(set) = event {
+            // Once it is applied, the path may lead there no more.
+            self.own = run.resolve(&set.node);
+        }
+        Ok(())
+    }
+
     fn after(
         &mut self,
         run: &Run,
@@ -96,7 +106,7 @@ impl Visitor for Notes {
             Event::Reattempted { .. } => self.forget_rounds(run),
             Event::SetByHand(set) => {
                 self.forget_rounds(run);
-                if let Some(node) = run.resolve(&set.node) {
+                if let Some(node) = self.own.take() {
                     let (skipped, hand) = (set.skipped, set.hand.clone());
                     self.by_hand.insert(node, ByHand { skipped, hand });
                 }
@@ -149,7 +159,8 @@ impl Visitor for Gathered {
     type Error = LoadError;
 
     fn before(&mut self, run: &Run, event: &Event, place: Place) -> Result<(), LoadError> {
-        self.times.before(run, event, place)
+        self.times.before(run, event, place)?;
+        self.notes.before(run, event, place)
     }
 
     fn after(

@@ -36,6 +36,8 @@ pub struct Times {
     top: Vec<Moments>,
     /// Everything else, for as long as the run knows it.
     others: BTreeMap<Instance, Moments>,
+    /// What the present event is about: once it is applied, paths may lead there no more.
+    own: Option<Instance>,
 }
 
 impl Times {
@@ -125,7 +127,9 @@ impl Visitor for Times {
         if self.top.is_empty() {
             self.top = vec![Moments::default(); run.plan().len()];
         }
-        if let Some((node, at)) = started_by(run, event, place.at) {
+        let started = started_by(run, event, place.at);
+        self.own = started.map(|(node, _)| node);
+        if let Some((node, at)) = started {
             self.start(node, at);
         }
         Ok(())
@@ -145,7 +149,7 @@ impl Visitor for Times {
             Event::AttemptEnded(ended) | Event::CompensationEnded(ended)
                 if !matches!(ended.result, AttemptResult::Retrying { .. }) =>
             {
-                started_by(run, event, place.at).map(|(node, _)| (node, ended.ended))
+                self.own.map(|node| (node, ended.ended))
             }
             _ => None,
         };

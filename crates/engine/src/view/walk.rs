@@ -267,11 +267,21 @@ impl<E: From<LoadError>, F: FnMut(&Seen<'_>) -> Result<(), E>> Visitor for Walk<
 
     fn before(&mut self, run: &Run, event: &Event, place: Place) -> Result<(), E> {
         self.gathered.before(run, event, place)?;
-        if let Event::AttemptEnded(ended) = event
-            && let Some(node) = run.resolve(&ended.node)
-            && let Some((end, status)) = End::of(ended)
-        {
-            self.ended(node, ended.attempt, end, status)?;
+        match event {
+            Event::AttemptEnded(ended) => {
+                if let Some(node) = run.resolve(&ended.node)
+                    && let Some((end, status)) = End::of(ended)
+                {
+                    self.ended(node, ended.attempt, end, status)?;
+                }
+            }
+            Event::SetByHand(set) => {
+                if let Some(node) = run.resolve(&set.node) {
+                    let (end, status) = (End::Output(&set.output), NodeStatus::Succeeded);
+                    self.ended(node, set.attempt, end, status)?;
+                }
+            }
+            _ => {}
         }
         Ok(())
     }
@@ -284,21 +294,12 @@ impl<E: From<LoadError>, F: FnMut(&Seen<'_>) -> Result<(), E>> Visitor for Walk<
         changes: &[Change],
     ) -> Result<(), E> {
         self.gathered.after(run, event, place, changes)?;
-        match event {
-            Event::SetByHand(set) => {
-                if let Some(node) = run.resolve(&set.node) {
-                    let (end, status) = (End::Output(&set.output), NodeStatus::Succeeded);
-                    self.ended(node, set.attempt, end, status)?;
-                }
-            }
-            Event::Reused(nodes) => {
-                let outputs = nodes.iter().filter_map(|node| {
-                    let output = node.output.clone()?;
-                    Some((node.node.clone(), output))
-                });
-                self.reused.extend(outputs);
-            }
-            _ => {}
+        if let Event::Reused(nodes) = event {
+            let outputs = nodes.iter().filter_map(|node| {
+                let output = node.output.clone()?;
+                Some((node.node.clone(), output))
+            });
+            self.reused.extend(outputs);
         }
         self.take_reused(run, changes)
     }
