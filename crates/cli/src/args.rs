@@ -164,6 +164,9 @@ pub(crate) struct Graph {
     /// How to draw it
     #[arg(long, value_enum, default_value = "ascii")]
     pub(crate) format: GraphFormat,
+    /// Draw what is inside loops
+    #[arg(long)]
+    pub(crate) expand: bool,
 }
 
 /// How a graph is drawn.
@@ -264,9 +267,12 @@ pub(crate) struct Show {
     /// Add actions (every attempt), resources or events
     #[arg(long, value_delimiter = ',', value_name = "WHAT")]
     pub(crate) include: Vec<Include>,
-    /// Only these nodes, by instance path
-    #[arg(long, value_delimiter = ',', value_name = "NODE")]
+    /// Only these nodes, by instance path; a loop brings what is inside it, `all` is everything
+    #[arg(long, alias = "node", value_delimiter = ',', value_name = "NODE")]
     pub(crate) nodes: Vec<String>,
+    /// List what is inside loops
+    #[arg(long)]
+    pub(crate) expand: bool,
 }
 
 /// What to show besides.

@@ -87,7 +87,7 @@ fn summary(session: &Session, run: &Run) -> String {
             ""
         };
         let what = reason(session, run, node).unwrap_or_default();
-        let _ = writeln!(text, "  failed {}: {what}{handled}", run.plan().id(node));
+        let _ = writeln!(text, "  failed {}: {what}{handled}", run.path(node));
     }
     let more = run.failed().count().saturating_sub(SHOWN);
     if more > 0 {

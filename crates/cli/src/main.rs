@@ -28,6 +28,7 @@ mod registry;
 mod secrets;
 mod session;
 mod source;
+mod standing;
 mod table;
 
 use std::process::ExitCode;

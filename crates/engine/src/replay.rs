@@ -3,7 +3,7 @@
 //! and decides nothing.
 
 use windlass_core::event::Event;
-use windlass_core::run::{Change, Run};
+use windlass_core::run::{Change, Instance, Run};
 use windlass_core::{Millis, RunId};
 use windlass_orchestrator::codec;
 use windlass_store::Head;
@@ -39,6 +39,12 @@ pub(crate) trait Visitor {
         place: Place,
         changes: &[Change],
     ) -> Result<(), Self::Error>;
+
+    /// An instance is about to be forgotten, because its iteration has ended and nobody
+    /// needs it any more. Whatever is kept of it can go, too.
+    fn leaving(&mut self, _run: &Run, _node: Instance) -> Result<(), Self::Error> {
+        Ok(())
+    }
 }
 
 /// Folds a run's log from its beginning and shows every event to the visitor.
@@ -51,17 +57,31 @@ pub(crate) fn replay<V: Visitor>(
     id: RunId,
     visitor: &mut V,
 ) -> Result<LoadedRun, V::Error> {
+    replay_through(store, plans, id, u64::MAX, visitor)
+}
+
+/// Folds a run's log up to a record: what comes later belongs to the next look.
+///
+/// # Errors
+/// As for [`replay`].
+pub(crate) fn replay_through<V: Visitor>(
+    store: &dyn Backend,
+    plans: &Plans,
+    id: RunId,
+    last: u64,
+    visitor: &mut V,
+) -> Result<LoadedRun, V::Error> {
     let mut run: Option<Run> = None;
     let mut head = Head::NONE;
     let mut changes = Vec::new();
-    loop {
+    while head.sequence < last {
         let page = store
             .read(id, head.sequence + 1, PAGE_BYTES)
             .map_err(LoadError::Store)?;
         if page.is_empty() {
             break;
         }
-        for record in page {
+        for record in page.into_iter().take_while(|one| one.sequence <= last) {
             let fault = |reason: String| unreadable(id, record.sequence, reason);
             let transition =
                 codec::decode(&record.bytes).map_err(|error| fault(error.to_string()))?;
@@ -81,6 +101,9 @@ pub(crate) fn replay<V: Visitor>(
                     .apply(event, transition.at, &mut changes)
                     .map_err(|corrupt| fault(corrupt.reason))?;
                 visitor.after(state, event, place, &changes)?;
+                for node in state.leaving() {
+                    visitor.leaving(state, node)?;
+                }
             }
             state.seal();
             head = record.head();

@@ -2,12 +2,13 @@
 //! ancestry by a computation of its own, the definition and the row. What does not fit
 //! is named; nothing is changed.
 
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
-use windlass_core::event::{AttemptEnded, AttemptResult, Event};
-use windlass_core::plan::NodeIndex;
+use windlass_core::definition::Join;
+use windlass_core::event::{AttemptEnded, AttemptResult, Event, SetByHand};
 use windlass_core::routing::EdgeState;
-use windlass_core::run::{Change, Run};
+use windlass_core::run::{Change, Instance, Run};
 use windlass_core::value::Stored;
 use windlass_core::{Digest, RunId};
 use windlass_orchestrator::row;
@@ -49,7 +50,8 @@ pub struct Misfit {
 pub fn verify(store: &dyn Backend, plans: &Plans, run: RunId) -> Result<Verified, LoadError> {
     let mut check = Check {
         store,
-        ancestry: Vec::new(),
+        ancestry: HashMap::new(),
+        own: None,
         verified: Verified::default(),
     };
     match replay(store, plans, run, &mut check) {
@@ -67,7 +69,7 @@ pub fn verify(store: &dyn Backend, plans: &Plans, run: RunId) -> Result<Verified
     }
 }
 
-/// What stands beside the log: the definition and the row.
+/// What stands beside the log: the definitions and the row.
 fn derived(store: &dyn Backend, loaded: &LoadedRun) -> Result<Option<Misfit>, LoadError> {
     let run = &loaded.run;
     let misfit = |reason: String| {
@@ -78,15 +80,12 @@ fn derived(store: &dyn Backend, loaded: &LoadedRun) -> Result<Option<Misfit>, Lo
         }))
     };
     let queued = run.queued();
-    let (workflow, version) = (&queued.workflow, queued.version);
-    match store.definition(workflow, Some(version))? {
-        None => return misfit(format!("version {version} of '{workflow}' is missing")),
-        Some(found) if Digest::of(&found.text) != queued.definition => {
-            return misfit(format!(
-                "version {version} of '{workflow}' is not the definition that the run began with"
-            ));
+    let began_with = (queued.frozen, queued.version, queued.definition);
+    let goes_on_with = (run.is_frozen(), run.version(), run.definition());
+    for (what, graph) in [("began with", began_with), ("goes on with", goes_on_with)] {
+        if let Some(reason) = definition(store, &queued.workflow, graph, what)? {
+            return misfit(reason);
         }
-        Some(_) => {}
     }
     let found = store.run(run.id())?;
     if store.head(run.id())? != loaded.head {
@@ -102,6 +101,31 @@ fn derived(store: &dyn Backend, loaded: &LoadedRun) -> Result<Option<Misfit>, Lo
     }
 }
 
+/// What does not fit a definition that a run is said to have: a version of its workflow
+/// or, of a graph that belongs to the run alone, a value.
+fn definition(
+    store: &dyn Backend,
+    workflow: &str,
+    (frozen, version, digest): (bool, u32, Digest),
+    what: &str,
+) -> Result<Option<String>, LoadError> {
+    let (name, found) = if frozen {
+        let name = "the graph that belongs to the run alone".to_owned();
+        (name, store.blob(&digest)?)
+    } else {
+        let found = store.definition(workflow, Some(version))?;
+        let text = found.map(|found| found.text.to_vec());
+        (format!("version {version} of '{workflow}'"), text)
+    };
+    Ok(match found {
+        None => Some(format!("{name} is missing")),
+        Some(text) if Digest::of(&text) != digest => {
+            Some(format!("{name} is not the definition that the run {what}"))
+        }
+        Some(_) => None,
+    })
+}
+
 enum Stop {
     Load(LoadError),
     Misfit(Misfit),
@@ -115,9 +139,21 @@ impl From<LoadError> for Stop {
 
 struct Check<'a> {
     store: &'a dyn Backend,
-    /// The hashes as recomputed here, by node.
-    ancestry: Vec<Option<Digest>>,
+    /// The hashes as recomputed here, by instance, for as long as the run knows it.
+    ancestry: HashMap<Instance, Digest>,
+    /// The instance that the present event ends: once it is applied, its path may lead
+    /// there no more.
+    own: Option<Instance>,
     verified: Verified,
+}
+
+/// Names a record that does not fit.
+fn misfit<T>(place: Place, node: &str, reason: impl Into<String>) -> Result<T, Stop> {
+    Err(Stop::Misfit(Misfit {
+        record: Some(place.record),
+        node: Some(node.to_owned()),
+        reason: reason.into(),
+    }))
 }
 
 impl Check<'_> {
@@ -128,14 +164,8 @@ impl Check<'_> {
         Ok(Digest::of(text.as_bytes()) == *digest)
     }
 
-    fn attempt(&mut self, run: &Run, ended: &AttemptEnded, place: Place) -> Result<(), Stop> {
-        let misfit = |reason: &str| {
-            Err(Stop::Misfit(Misfit {
-                record: Some(place.record),
-                node: Some(ended.node.to_string()),
-                reason: format!("attempt {}: {reason}", ended.attempt),
-            }))
-        };
+    /// Compares an attempt's values with their digests.
+    fn values(&mut self, ended: &AttemptEnded, place: Place) -> Result<(), Stop> {
         let fits = match &ended.result {
             AttemptResult::Succeeded(value)
             | AttemptResult::Failed(value)
@@ -144,50 +174,111 @@ impl Check<'_> {
                 ended.digest == Digest::of(b"null")
             }
         };
+        let attempt = ended.attempt;
         if !fits {
-            return misfit("its result does not have the digest that the record gives");
+            let reason = "its result does not have the digest that the record gives";
+            return misfit(place, &ended.node, format!("attempt {attempt}: {reason}"));
         }
         if let Some(parameters) = &ended.parameters {
             let digest = parameters.digest();
             if !self.value(parameters, &digest)? {
-                return misfit("its parameters do not have the digest that the record gives");
+                let reason = "its parameters do not have the digest that the record gives";
+                return misfit(place, &ended.node, format!("attempt {attempt}: {reason}"));
             }
-        }
-        let Some(node) = run.plan().index(&ended.node) else {
-            return misfit("the graph has no such node");
-        };
-        let ends = !matches!(
-            ended.result,
-            AttemptResult::Retrying { .. } | AttemptResult::Stopped {}
-        );
-        let expected = ends.then(|| self.recompute(run, node, ended));
-        self.ancestry[node as usize] = expected;
-        self.verified.hashes += u64::from(ends);
-        if ended.ancestry != expected {
-            return misfit("its ancestry is not that of the nodes it was reached from");
         }
         Ok(())
     }
 
+    fn attempt(&mut self, run: &Run, ended: &AttemptEnded, place: Place) -> Result<(), Stop> {
+        self.values(ended, place)?;
+        let ends = !matches!(
+            ended.result,
+            AttemptResult::Retrying { .. } | AttemptResult::Stopped {}
+        );
+        let (path, attempt) = (&*ended.node, ended.attempt);
+        let Some(node) = run.resolve(path) else {
+            let reason = format!("attempt {attempt}: the graph has no such node");
+            return misfit(place, path, reason);
+        };
+        let expected = ends.then(|| self.recompute(run, node, attempt, &ended.digest));
+        self.expect(node, expected);
+        if ended.ancestry != expected {
+            let reason = "its ancestry is not that of the nodes it was reached from";
+            return misfit(place, path, format!("attempt {attempt}: {reason}"));
+        }
+        Ok(())
+    }
+
+    /// An attempt to undo a node has values, and no place in the chain.
+    fn undoing(&mut self, ended: &AttemptEnded, place: Place) -> Result<(), Stop> {
+        self.values(ended, place)?;
+        if ended.ancestry.is_some() {
+            let reason = format!("undoing it, attempt {}, has an ancestry", ended.attempt);
+            return misfit(place, &ended.node, reason);
+        }
+        Ok(())
+    }
+
+    fn by_hand(&mut self, run: &Run, set: &SetByHand, place: Place) -> Result<(), Stop> {
+        let digest = set.output.digest();
+        if !self.value(&set.output, &digest)? {
+            let reason = "its result given by hand is not what the record names";
+            return misfit(place, &set.node, reason);
+        }
+        let Some(node) = run.resolve(&set.node) else {
+            return misfit(place, &set.node, "the graph has no such node");
+        };
+        let expected = self.recompute(run, node, set.attempt, &digest);
+        self.expect(node, Some(expected));
+        if set.ancestry != expected {
+            let reason = "given by hand: its ancestry is not that of the nodes it was reached from";
+            return misfit(place, &set.node, reason);
+        }
+        Ok(())
+    }
+
+    /// A node took the result of the run that this one was forked from.
+    fn reused(&mut self, run: &Run, node: Instance, place: Place) -> Result<(), Stop> {
+        let recorded = run.ancestry(node);
+        let (plan, index) = run.place(node);
+        let skipped = Digest::of(b"null");
+        let digest = run.value(node).map_or(skipped, |value| value.digest);
+        // A join that does not wait for all covers the parents that had ended when it
+        // ran, which another run need not repeat: its hash is taken as it is.
+        let expected = match plan.join(index) {
+            Join::All => recorded.map(|_| self.recompute(run, node, run.attempt(node), &digest)),
+            _ => recorded,
+        };
+        self.expect(node, expected);
+        if recorded != expected {
+            let reason = "reused: its ancestry is not that of the nodes it was reached from";
+            return misfit(place, &run.path(node), reason);
+        }
+        Ok(())
+    }
+
+    fn expect(&mut self, node: Instance, hash: Option<Digest>) {
+        match hash {
+            Some(hash) => {
+                self.ancestry.insert(node, hash);
+                self.verified.hashes += 1;
+            }
+            None => {
+                self.ancestry.remove(&node);
+            }
+        }
+    }
+
     /// Semantics §10, from the written formula: `node:attempt:digest`, then `:hash` for
     /// each parent that led here, the hashes sorted as text.
-    fn recompute(&self, run: &Run, node: NodeIndex, ended: &AttemptEnded) -> Digest {
-        let plan = run.plan();
-        let mut parents: Vec<NodeIndex> = plan
-            .incoming(node)
+    fn recompute(&self, run: &Run, node: Instance, attempt: u32, digest: &Digest) -> Digest {
+        let mut hashes: Vec<String> = led_here(run, node)
             .iter()
-            .filter(|&&edge| run.edge_state(edge) == EdgeState::Taken)
-            .map(|&edge| plan.edge(edge).source)
-            .collect();
-        parents.sort_unstable();
-        parents.dedup();
-        let mut hashes: Vec<String> = parents
-            .iter()
-            .filter_map(|&parent| self.ancestry[parent as usize])
-            .map(|hash| hash.to_string())
+            .filter_map(|parent| self.ancestry.get(parent))
+            .map(Digest::to_string)
             .collect();
         hashes.sort_unstable();
-        let mut text = format!("{}:{}:{}", ended.node, ended.attempt, ended.digest);
+        let mut text = format!("{}:{attempt}:{digest}", run.path(node));
         for hash in hashes {
             // Writing to a string cannot fail.
             let _ = write!(text, ":{hash}");
@@ -196,39 +287,75 @@ impl Check<'_> {
     }
 }
 
+/// The parents whose edges led to an instance; the entries of a body have those of their
+/// loop.
+fn led_here(run: &Run, node: Instance) -> BTreeSet<Instance> {
+    let parents = run.parents(node);
+    match run.owner(node) {
+        Some((owner, _)) if parents.is_empty() => led_here(run, owner),
+        _ => {
+            let taken = parents
+                .iter()
+                .filter(|(_, state)| *state == EdgeState::Taken);
+            taken.map(|(parent, _)| *parent).collect()
+        }
+    }
+}
+
 impl Visitor for Check<'_> {
     type Error = Stop;
 
     fn before(&mut self, run: &Run, event: &Event, place: Place) -> Result<(), Stop> {
-        if self.ancestry.is_empty() {
-            self.ancestry = vec![None; run.plan().len()];
-        }
+        self.own = match event {
+            Event::AttemptEnded(ended) => run.resolve(&ended.node),
+            Event::SetByHand(set) => run.resolve(&set.node),
+            _ => None,
+        };
         match event {
             Event::AttemptEnded(ended) => self.attempt(run, ended, place),
-            _ => Ok(()),
+            Event::CompensationEnded(ended) => self.undoing(ended, place),
+            Event::SetByHand(set) => self.by_hand(run, set, place),
+            other => {
+                for value in other.values() {
+                    if !self.value(value, &value.digest())? {
+                        let reason = "a value is not what the record names".to_owned();
+                        return Err(Stop::Misfit(Misfit {
+                            record: Some(place.record),
+                            node: None,
+                            reason,
+                        }));
+                    }
+                }
+                Ok(())
+            }
         }
     }
 
     fn after(
         &mut self,
         run: &Run,
-        event: &Event,
-        _place: Place,
+        _event: &Event,
+        place: Place,
         changes: &[Change],
     ) -> Result<(), Stop> {
-        let own = match event {
-            Event::AttemptEnded(ended) => run.plan().index(&ended.node),
-            _ => None,
-        };
-        // A node that ended without running has no hash, whatever it had before a reattempt.
         for change in changes {
             if let &Change::Ended(node, ..) = change
-                && Some(node) != own
-                && (node as usize) < self.ancestry.len()
+                && Some(node) != self.own
             {
-                self.ancestry[node as usize] = None;
+                if run.find_status(node).is_some() && run.is_reused(node) {
+                    self.reused(run, node, place)?;
+                } else {
+                    // A node that ended without running has no hash, whatever it had
+                    // before a reattempt.
+                    self.ancestry.remove(&node);
+                }
             }
         }
+        Ok(())
+    }
+
+    fn leaving(&mut self, _run: &Run, node: Instance) -> Result<(), Stop> {
+        self.ancestry.remove(&node);
         Ok(())
     }
 }

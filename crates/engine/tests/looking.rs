@@ -1,98 +1,16 @@
 //! History, views and the ancestry check on runs that an engine made in memory.
 
-use std::ops::ControlFlow;
-use std::sync::Arc;
+mod look_world;
 
 use serde_json::Value;
-use windlass_core::definition::{self, Source, signature};
 use windlass_core::event::{AttemptResult, Event, Hand};
-use windlass_core::plan::Plan;
-use windlass_core::{Digest, Millis, RunId, RunStatus};
-use windlass_engine::history::for_each_event;
+use windlass_core::{Digest, RunStatus};
 use windlass_engine::verify::verify;
-use windlass_engine::{Backend, Engine, Options, StartRequest, view};
+use windlass_engine::view;
 use windlass_orchestrator::codec;
-use windlass_store::{
-    Append, Catalogue as _, Head, MemoryStore, NewDefinition, Queries as _, Store as _, WriterId,
-};
+use windlass_store::{Append, Head, MemoryStore, Queries as _, Store as _, WriterId};
 
-struct World {
-    store: MemoryStore,
-    engine: Engine,
-}
-
-impl World {
-    fn new() -> Self {
-        let store = MemoryStore::new();
-        let backend: Arc<dyn Backend> = Arc::new(store.clone());
-        let registry = windlass_actions::registry();
-        let engine = Engine::new(backend, registry, Options::default());
-        Self { store, engine }
-    }
-
-    async fn run(&self, text: &str) -> (RunId, RunStatus) {
-        let request = publish(&self.store, text).await;
-        let run = self.engine.start(&request).await.expect("started").run;
-        let status = self.engine.wait(run).await.expect("ended");
-        (run, status)
-    }
-
-    fn events(&self, run: RunId) -> Vec<Value> {
-        let mut events = Vec::new();
-        for_each_event(&**self.engine.store(), self.engine.plans(), run, |event| {
-            events.push(serde_json::to_value(&event).expect("JSON"));
-            ControlFlow::Continue(())
-        })
-        .expect("readable");
-        events
-    }
-
-    fn kinds(&self, run: RunId) -> Vec<String> {
-        let name = |event: &Value| {
-            let node = event["node"].as_str().map(|node| format!(" {node}"));
-            let attempt = event["attempt"]
-                .as_u64()
-                .map(|attempt| format!(" {attempt}"));
-            let kind = event["kind"].as_str().unwrap_or_default();
-            format!(
-                "{kind}{}{}",
-                node.unwrap_or_default(),
-                attempt.unwrap_or_default()
-            )
-        };
-        self.events(run).iter().map(name).collect()
-    }
-
-    fn json(&self, run: RunId, options: &view::Options) -> Value {
-        let mut out = Vec::new();
-        view::write(
-            &**self.engine.store(),
-            self.engine.plans(),
-            run,
-            options,
-            &mut out,
-        )
-        .expect("written");
-        serde_json::from_slice(&out).expect("valid JSON")
-    }
-}
-
-async fn publish(store: &MemoryStore, text: &str) -> StartRequest {
-    let source = Source::new("test.json", text.as_bytes());
-    let parsed = definition::parse(&source, &definition::Options::default()).expect("valid");
-    let digest = Digest::of(&parsed.json);
-    let published = store.publish(NewDefinition {
-        workflow: parsed.definition.id.clone(),
-        display_name: None,
-        digest,
-        text: parsed.json.clone().into(),
-        signature: signature(&parsed.definition),
-        at: Millis(0),
-    });
-    let version = published.await.expect("published").version;
-    let plan = Arc::new(Plan::build(parsed.definition).expect("a plan"));
-    StartRequest::new(plan, version, digest)
-}
+use look_world::{World, publish};
 
 const FAILING: &str = r#"{"id":"failing","nodes":[
     {"id":"a","actionType":"core.fail","parameters":{"untilAttempt":2},

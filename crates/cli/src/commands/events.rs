@@ -15,7 +15,7 @@ use crate::session::{Session, Settings};
 use crate::table::{cut, width};
 
 /// The columns before an event's node: position, time and kind with their gaps.
-const PREFIX: usize = 40;
+const PREFIX: usize = 43;
 
 /// Prints the events.
 pub(crate) fn run(settings: &Settings, arguments: &Events) -> Result<Exit, Failure> {
@@ -72,7 +72,7 @@ impl Lines {
         let style = match (event.level, event.kind) {
             (Level::Error, _) => RED,
             (Level::Warn, _) => YELLOW,
-            (Level::Info, "NodeSucceeded" | "RunFinished") => GREEN,
+            (Level::Info, "NodeSucceeded" | "RunFinished" | "CompensationSucceeded") => GREEN,
             (Level::Info, kind) if kind.starts_with("Run") => BOLD,
             (Level::Info, _) => anstyle::Style::new(),
         };
@@ -93,7 +93,7 @@ impl Lines {
             "{}  {}  {}  {}",
             paint(color, DIM, &position),
             paint(color, DIM, time),
-            paint(color, style, &format!("{:<18}", event.kind)),
+            paint(color, style, &format!("{:<21}", event.kind)),
             cut(&rest, room)
         ));
         text.truncate(text.trim_end().len());
@@ -112,25 +112,32 @@ fn detail(event: &PublicEvent) -> String {
             let version = data.get("version").and_then(Value::as_u64).unwrap_or(0);
             format!("{} v{version}", text("workflowId"))
         }
-        "NodeSucceeded" => took().unwrap_or_default(),
+        "NodeSucceeded" if data.contains_key("reused") => "reused".to_owned(),
+        "NodeSucceeded" | "CompensationSucceeded" => took().unwrap_or_default(),
         "NodeFailed" => format!(
             "{}  {}",
             took().unwrap_or_default(),
             error(data.get("error"))
         ),
-        "NodeRetryScheduled" => {
-            let due = text("due");
-            let time = due.split_once('T').map_or(due, |(_, time)| time);
-            let time = time.split('.').next().unwrap_or(time);
-            format!("again at {time}  {}", error(data.get("error")))
+        "NodeRetryScheduled" | "CompensationFailed" if data.contains_key("due") => {
+            format!(
+                "again at {}  {}",
+                time(text("due")),
+                error(data.get("error"))
+            )
         }
+        "CompensationFailed" => error(data.get("error")),
         "NodeBlocked" => format!("by {}", list(data.get("blockedBy"))),
-        "NodeSkipped" if text("reason") == "action" => "the action had nothing to do".to_owned(),
-        "NodeSkipped" => "not chosen".to_owned(),
+        "NodeSkipped" => match text("reason") {
+            "action" => "the action had nothing to do".to_owned(),
+            "reused" => "reused".to_owned(),
+            _ => "not chosen".to_owned(),
+        },
         "NodeCancelled" => match text("cause") {
             "cancel" => "the run was cancelled".to_owned(),
             "failFast" => "another node failed".to_owned(),
             "timeout" => "the run's time was over".to_owned(),
+            "removed" => "the new graph does not have it".to_owned(),
             _ => String::new(),
         },
         "RunFinished" => match data.get("error") {
@@ -139,8 +146,47 @@ fn detail(event: &PublicEvent) -> String {
         },
         "RunRecovered" => "carried on by another process".to_owned(),
         "Warning" => format!("{}: {}", text("code"), text("message")),
-        _ => by(text("by"), text("reason")),
+        _ => structural(event),
     }
+}
+
+/// The same for loops, waits, child runs, undoing and hands.
+fn structural(event: &PublicEvent) -> String {
+    let data = &event.data;
+    let text = |key: &str| data.get(key).and_then(Value::as_str).unwrap_or_default();
+    let number = |key: &str| data.get(key).and_then(Value::as_u64).unwrap_or(0);
+    let hand = || by(text("by"), text("reason"));
+    match event.kind {
+        "LoopExpanded" => format!("{} items", number("count")),
+        "IterationStarted" => format!("[{}]", number("iteration")),
+        "IterationFinished" => format!("[{}] {}", number("iteration"), text("status")),
+        "TimerSet" => format!("until {}", time(text("due"))),
+        "NodeWaiting" => match text("due") {
+            "" => format!("for signal '{}'", text("signal")),
+            due => format!("for signal '{}' until {}", text("signal"), time(due)),
+        },
+        "SignalReceived" => {
+            let kept = match data.get("kept") {
+                Some(Value::Bool(true)) => ", kept for later",
+                _ => "",
+            };
+            format!("'{}'{kept}  {}", text("name"), hand())
+        }
+        "ChildStarted" => format!("{} {}", text("workflowId"), text("executionId")),
+        "ChildFinished" => format!("{} {}", text("executionId"), text("status")),
+        "NodeSetByHand" if text("kind") == "skip" => format!("skipped  {}", hand()),
+        "CompensationStarted" if event.node.is_none() => {
+            format!("{} steps  {}", number("steps"), hand())
+        }
+        "GraphHealed" => format!("v{}", number("version")),
+        _ => hand(),
+    }
+}
+
+/// The time of day of a moment.
+fn time(moment: &str) -> &str {
+    let time = moment.split_once('T').map_or(moment, |(_, time)| time);
+    time.split('.').next().unwrap_or(time)
 }
 
 fn by(who: &str, why: &str) -> String {

@@ -63,7 +63,8 @@ fn classes(graph: &Graph) -> Vec<usize> {
             .nodes
             .iter()
             .zip(levels)
-            .map(|(node, level)| (&node.detail, level)),
+            // A loop that is drawn is like no other.
+            .map(|(node, level)| (&node.detail, level, node.body.as_ref().map(|_| &node.id))),
     );
     let mut count = distinct(&classes);
     for _ in 0..ROUNDS {
@@ -130,7 +131,7 @@ fn summary(graph: &Graph, group: &[usize]) -> GraphNode {
         label: None,
         detail,
         status: counts.keys().copied().max_by_key(|status| urgency(*status)),
-        attempts: 0,
+        ..GraphNode::default()
     }
 }
 
@@ -148,7 +149,7 @@ fn shared_prefix<'a>(mut titles: impl Iterator<Item = &'a str>) -> &'a str {
 }
 
 /// The status that a group shows: the one that most asks to be looked at.
-fn urgency(status: NodeStatus) -> u8 {
+pub(crate) fn urgency(status: NodeStatus) -> u8 {
     match status {
         NodeStatus::Failed => 8,
         NodeStatus::Running => 7,

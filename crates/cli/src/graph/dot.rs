@@ -1,5 +1,6 @@
 //! The graph for Graphviz, which lays out what the other formats find too large.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
 use windlass_core::NodeStatus;
@@ -19,11 +20,39 @@ pub(super) fn render(graph: &Graph) -> String {
     out += "    node [shape=box style=\"rounded,filled\" fillcolor=\"#f6f8fa\" color=\"#6e7781\" \
             fontname=\"Helvetica\" fontsize=11]\n";
     out += "    edge [color=\"#57606a\" fontname=\"Helvetica\" fontsize=9]\n";
+    scope(graph, "n", "    ", &mut out);
+    out += "}\n";
+    out
+}
+
+/// The nodes and edges of one graph. A loop that is drawn is a box around its body, with
+/// the loop itself in it, so that edges have something to point at.
+fn scope(graph: &Graph, prefix: &str, indent: &str, out: &mut String) {
     for (index, node) in graph.nodes.iter().enumerate() {
-        let _ = writeln!(out, "    n{index} [{}]", node_attributes(node));
+        let name = format!("{prefix}{index}");
+        let attributes = node_attributes(node);
+        let Some(body) = &node.body else {
+            let _ = writeln!(out, "{indent}{name} [{attributes}]");
+            continue;
+        };
+        let _ = writeln!(out, "{indent}subgraph cluster_{name} {{");
+        let inner = format!("{indent}    ");
+        let _ = writeln!(
+            out,
+            "{inner}graph [label=\"\" style=\"rounded,dashed\" color=\"#8c959f\"]"
+        );
+        let _ = writeln!(out, "{inner}{name} [{attributes}]");
+        scope(body, &format!("{name}_"), &inner, out);
+        for entry in entries(body) {
+            let _ = writeln!(
+                out,
+                "{inner}{name} -> {name}_{entry} [style=dashed color=\"#8c959f\" arrowhead=none]"
+            );
+        }
+        let _ = writeln!(out, "{indent}}}");
     }
     for edge in &graph.edges {
-        let _ = write!(out, "    n{} -> n{}", edge.from, edge.to);
+        let _ = write!(out, "{indent}{prefix}{} -> {prefix}{}", edge.from, edge.to);
         match edge_attributes(edge) {
             attributes if attributes.is_empty() => out.push('\n'),
             attributes => {
@@ -31,8 +60,12 @@ pub(super) fn render(graph: &Graph) -> String {
             }
         }
     }
-    out += "}\n";
-    out
+}
+
+/// Nodes that no edge leads to.
+fn entries(graph: &Graph) -> impl Iterator<Item = usize> + '_ {
+    let reached: HashSet<usize> = graph.edges.iter().map(|edge| edge.to).collect();
+    (0..graph.nodes.len()).filter(move |node| !reached.contains(node))
 }
 
 fn node_attributes(node: &GraphNode) -> String {
@@ -126,6 +159,18 @@ mod tests {
 }
 "##
         );
+    }
+
+    #[test]
+    fn what_is_inside_a_loop_is_a_cluster() {
+        let text = render(&samples::nested());
+        assert!(text.contains("    subgraph cluster_n1 {\n"), "{text}");
+        assert!(text.contains("        subgraph cluster_n1_1 {\n"), "{text}");
+        assert!(text.contains("            n1_1_0 [label="), "{text}");
+        assert!(text.contains("        n1 -> n1_0 [style=dashed"), "{text}");
+        assert!(text.contains("        n1_0 -> n1_1\n"), "{text}");
+        assert!(text.contains("    n0 -> n1\n"), "{text}");
+        assert_eq!(text.matches('{').count(), text.matches('}').count());
     }
 
     #[test]

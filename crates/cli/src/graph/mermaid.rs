@@ -3,13 +3,14 @@
 //! Nodes are named `n0`, `n1`, … so that no id can be a keyword; every character of a
 //! label that could mean something is written as an entity.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use windlass_core::NodeStatus;
 use windlass_core::definition::When;
 
 use super::text::clean;
-use super::{Graph, glyph};
+use super::{Graph, GraphNode, glyph};
 
 pub(super) fn render(graph: &Graph) -> String {
     let mut out = String::new();
@@ -20,19 +21,49 @@ pub(super) fn render(graph: &Graph) -> String {
         let _ = writeln!(out, "---\ntitle: \"{title}\"\n---");
     }
     out += "flowchart TD\n";
+    let mut links = Links::default();
+    scope(graph, "n", "    ", &mut links, &mut out);
+    if !links.failures.is_empty() {
+        let failures = links.failures.join(",");
+        let _ = writeln!(out, "    linkStyle {failures} stroke:#cf222e");
+    }
+    for status in links.statuses {
+        let _ = writeln!(out, "    classDef {} {}", class(status), style(status));
+    }
+    out
+}
+
+/// What is said at the end of all that is drawn.
+#[derive(Default)]
+struct Links {
+    count: usize,
+    failures: Vec<String>,
+    statuses: BTreeSet<NodeStatus>,
+}
+
+/// The nodes and edges of one graph, each named by a prefix and its place.
+fn scope(graph: &Graph, prefix: &str, indent: &str, links: &mut Links, out: &mut String) {
     for (index, node) in graph.nodes.iter().enumerate() {
-        let mark = node.status.map(|status| format!("{} ", glyph(status)));
-        let mut label = format!("{}{}", mark.unwrap_or_default(), escape(node.title()));
-        let subtitle = escape(&node.subtitle());
-        if !subtitle.is_empty() {
-            let _ = write!(label, "<br/><small>{subtitle}</small>");
-        }
+        let name = format!("{prefix}{index}");
         let class = node.status.map(|status| format!(":::{}", class(status)));
         let class = class.unwrap_or_default();
-        let _ = writeln!(out, "    n{index}[\"{label}\"]{class}");
+        links.statuses.extend(node.status);
+        match &node.body {
+            None => {
+                let _ = writeln!(out, "{indent}{name}[\"{}\"]{class}", label(node));
+            }
+            Some(body) => {
+                let _ = writeln!(out, "{indent}subgraph {name} [\"{}\"]", label(node));
+                let inner = format!("{indent}    ");
+                scope(body, &format!("{name}_"), &inner, links, out);
+                let _ = writeln!(out, "{indent}end");
+                if let Some(status) = node.status {
+                    let _ = writeln!(out, "{indent}class {name} {}", self::class(status));
+                }
+            }
+        }
     }
-    let mut failures = Vec::new();
-    for (index, edge) in graph.edges.iter().enumerate() {
+    for edge in &graph.edges {
         let arrow = match edge.when {
             When::Success => "-->",
             When::Failure => "-.->",
@@ -42,22 +73,23 @@ pub(super) fn render(graph: &Graph) -> String {
             .words()
             .map(|words| format!("|\"{}\"|", escape(&words)));
         let words = words.unwrap_or_default();
-        let _ = writeln!(out, "    n{} {arrow}{words} n{}", edge.from, edge.to);
+        let (from, to) = (edge.from, edge.to);
+        let _ = writeln!(out, "{indent}{prefix}{from} {arrow}{words} {prefix}{to}");
         if edge.when == When::Failure {
-            failures.push(index.to_string());
+            links.failures.push(links.count.to_string());
         }
+        links.count += 1;
     }
-    if !failures.is_empty() {
-        let failures = failures.join(",");
-        let _ = writeln!(out, "    linkStyle {failures} stroke:#cf222e");
+}
+
+fn label(node: &GraphNode) -> String {
+    let mark = node.status.map(|status| format!("{} ", glyph(status)));
+    let mut label = format!("{}{}", mark.unwrap_or_default(), escape(node.title()));
+    let subtitle = escape(&node.subtitle());
+    if !subtitle.is_empty() {
+        let _ = write!(label, "<br/><small>{subtitle}</small>");
     }
-    let mut statuses: Vec<NodeStatus> = graph.nodes.iter().filter_map(|node| node.status).collect();
-    statuses.sort_unstable();
-    statuses.dedup();
-    for status in statuses {
-        let _ = writeln!(out, "    classDef {} {}", class(status), style(status));
-    }
-    out
+    label
 }
 
 fn class(status: NodeStatus) -> String {
@@ -115,6 +147,30 @@ flowchart TD
     n1 --> n4
     n2 --> n4
     n3 ==>|"always"| n4
+"#
+        );
+    }
+
+    #[test]
+    fn what_is_inside_a_loop_is_a_subgraph() {
+        assert_eq!(
+            render(&samples::nested()),
+            r#"---
+title: "orders"
+---
+flowchart TD
+    n0["list<br/><small>core.echo</small>"]
+    subgraph n1 ["each<br/><small>forEach, 2 nodes</small>"]
+        n1_0["charge<br/><small>core.echo</small>"]
+        subgraph n1_1 ["poll<br/><small>while, 1 node</small>"]
+            n1_1_0["ask<br/><small>core.echo</small>"]
+        end
+        n1_0 --> n1_1
+    end
+    n2["sorry<br/><small>core.echo</small>"]
+    n0 --> n1
+    n1 -.->|"failure"| n2
+    linkStyle 2 stroke:#cf222e
 "#
         );
     }

@@ -18,10 +18,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 use windlass_core::NodeStatus;
-use windlass_core::definition::{Definition, Node, When};
+use windlass_core::definition::{Body, Definition, Node, When};
 use windlass_core::routing::EdgeState;
 
 use crate::paint::node_glyph as glyph;
+pub(crate) use collapse::urgency;
 
 /// What is drawn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,6 +48,10 @@ pub(crate) struct GraphNode {
     pub(crate) status: Option<NodeStatus>,
     /// How many attempts were made, in a run.
     pub(crate) attempts: u32,
+    /// In a run, how far a loop is, or how the instances of a body's node stand.
+    pub(crate) tally: Option<String>,
+    /// What is inside a loop, where that is drawn.
+    pub(crate) body: Option<Box<Graph>>,
 }
 
 /// An arrow.
@@ -129,6 +134,9 @@ impl fmt::Display for TooLarge {
 
 impl std::error::Error for TooLarge {}
 
+/// With what is inside loops, nobody reads more nodes than this in one picture.
+const MAX_EXPANDED: usize = 2000;
+
 /// Draws the graph.
 ///
 /// # Errors
@@ -138,6 +146,14 @@ pub(crate) fn render(
     format: Format,
     options: &RenderOptions,
 ) -> Result<String, TooLarge> {
+    let nodes = graph.total();
+    if format != Format::Dot && nodes > graph.nodes.len() && nodes > MAX_EXPANDED {
+        return Err(TooLarge {
+            format,
+            nodes,
+            limit: MAX_EXPANDED,
+        });
+    }
     match format {
         Format::Mermaid => Ok(mermaid::render(graph)),
         Format::Dot => Ok(dot::render(graph)),
@@ -147,11 +163,15 @@ pub(crate) fn render(
 }
 
 impl Graph {
-    /// The graph of a definition. References that lead nowhere are left out: the
-    /// validation names them.
-    pub(crate) fn from_definition(definition: &Definition) -> Self {
-        let places: BTreeMap<&str, usize> = definition
-            .nodes
+    /// The graph of a definition; with `expand`, also what is inside its loops.
+    /// References that lead nowhere are left out: the validation names them.
+    pub(crate) fn from_definition(definition: &Definition, expand: bool) -> Self {
+        let title = definition.display_name.as_ref().unwrap_or(&definition.id);
+        Self::from_nodes(title.to_string(), &definition.nodes, expand)
+    }
+
+    fn from_nodes(title: String, nodes: &[Node], expand: bool) -> Self {
+        let places: BTreeMap<&str, usize> = nodes
             .iter()
             .enumerate()
             .map(|(index, node)| (&*node.id, index))
@@ -160,26 +180,38 @@ impl Graph {
             places,
             list: Vec::new(),
         };
-        for (index, node) in definition.nodes.iter().enumerate() {
+        for (index, node) in nodes.iter().enumerate() {
             edges.add_node(index, node);
         }
-        let title = definition.display_name.as_ref().unwrap_or(&definition.id);
+        let shown = nodes.iter().map(|node| GraphNode::new(node, expand));
         Self {
-            title: title.to_string(),
-            nodes: definition.nodes.iter().map(GraphNode::new).collect(),
+            title,
+            nodes: shown.collect(),
             edges: edges.finish(),
         }
+    }
+
+    /// Nodes here and in all bodies that are drawn.
+    fn total(&self) -> usize {
+        let bodies = self.nodes.iter().filter_map(|node| node.body.as_deref());
+        self.nodes.len() + bodies.map(Self::total).sum::<usize>()
     }
 }
 
 impl GraphNode {
-    fn new(node: &Node) -> Self {
+    fn new(node: &Node, expand: bool) -> Self {
+        let body = body(node).filter(|_| expand);
         Self {
             id: node.id.to_string(),
             label: node.name.as_deref().map(str::to_owned),
             detail: detail(node),
             status: None,
             attempts: 0,
+            tally: None,
+            body: body.map(|body| {
+                let title = format!("{}: {}", node.id, detail(node));
+                Box::new(Graph::from_nodes(title, &body.nodes, expand))
+            }),
         }
     }
 
@@ -200,6 +232,7 @@ impl GraphNode {
         if self.attempts > 1 {
             parts.push(format!("{} attempts", self.attempts));
         }
+        parts.extend(self.tally.clone());
         parts.join(" · ")
     }
 }
@@ -219,6 +252,14 @@ impl GraphEdge {
             (Some(when), Some(label)) => Some(format!("{when}: {label}")),
         }
     }
+}
+
+/// What a loop repeats.
+fn body(node: &Node) -> Option<&Body> {
+    let each = node.for_each.as_ref().map(|each| &each.body);
+    let repeat = node.while_loop.as_ref().map(|repeat| &repeat.body);
+    let retry = node.retry_until.as_ref().map(|retry| &retry.body);
+    each.or(repeat).or(retry)
 }
 
 fn detail(node: &Node) -> String {
@@ -320,7 +361,7 @@ mod tests {
 
     fn graph(definition: &str) -> Graph {
         let definition: Definition = serde_json::from_str(definition).expect("a definition");
-        Graph::from_definition(&definition)
+        Graph::from_definition(&definition, false)
     }
 
     fn edges(graph: &Graph) -> Vec<String> {

@@ -219,6 +219,7 @@ pub(super) fn hostile() -> Graph {
             detail: format!("action {label}"),
             status: Some(NodeStatus::Failed),
             attempts: 2,
+            ..GraphNode::default()
         });
         if index > 0 {
             graph.edges.push(GraphEdge {
@@ -261,4 +262,18 @@ fn gallery() {
             std::fs::write(file, text).expect("the folder can be written");
         }
     }
+}
+
+/// A loop in a loop, drawn with what is inside.
+pub(super) fn nested() -> Graph {
+    let text = r#"{"id": "orders", "nodes": [
+        {"id": "list", "actionType": "core.echo"},
+        {"id": "each", "dependsOn": ["list"], "onFailure": "sorry", "forEach": {"items": [],
+         "body": {"nodes": [
+            {"id": "charge", "actionType": "core.echo"},
+            {"id": "poll", "dependsOn": ["charge"], "while": {"condition": "false",
+             "body": {"nodes": [{"id": "ask", "actionType": "core.echo"}]}}}]}}},
+        {"id": "sorry", "actionType": "core.echo"}]}"#;
+    let definition = serde_json::from_str(text).expect("a definition");
+    Graph::from_definition(&definition, true)
 }

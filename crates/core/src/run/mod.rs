@@ -18,6 +18,7 @@ mod join;
 mod let_go;
 mod levels;
 mod look;
+mod looking;
 mod reattempt;
 mod retry;
 mod reuse;

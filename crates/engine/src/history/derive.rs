@@ -1,16 +1,19 @@
 //! From stored events and the changes they cause to the events that people read.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use windlass_core::event::{
-    AttemptEnded, AttemptResult, AttemptStarted, Event, Finished, Hand, Queued, StopCause, Stopping,
+    AttemptEnded, AttemptResult, Event, Finished, Queued, StopCause, Stopping,
 };
-use windlass_core::plan::NodeIndex;
-use windlass_core::run::{Change, Run};
+use windlass_core::plan::NodeKind;
+use windlass_core::run::{Change, Instance, Iteration, Run};
 use windlass_core::value::Stored;
 use windlass_core::{Millis, NodeStatus, RunStatus};
 
+use super::draft::{Draft, paths};
+use super::structure;
 use super::{Level, PublicEvent};
 use crate::Backend;
 use crate::load::LoadError;
@@ -36,6 +39,11 @@ pub(super) struct Derive<'a, F> {
     store: &'a dyn Backend,
     visit: F,
     position: u64,
+    /// While the graph changes, the paths of what was open: the new one may not have it.
+    open: BTreeMap<Instance, Box<str>>,
+    /// The instance that the present event ends: once it is applied, its path may lead
+    /// there no more.
+    own: Option<Instance>,
 }
 
 impl<'a, F: FnMut(PublicEvent) -> ControlFlow<()>> Derive<'a, F> {
@@ -44,6 +52,8 @@ impl<'a, F: FnMut(PublicEvent) -> ControlFlow<()>> Derive<'a, F> {
             store,
             visit,
             position: 0,
+            open: BTreeMap::new(),
+            own: None,
         }
     }
 
@@ -65,18 +75,45 @@ impl<'a, F: FnMut(PublicEvent) -> ControlFlow<()>> Derive<'a, F> {
         }
     }
 
+    fn emit_all(&mut self, drafts: impl IntoIterator<Item = Draft>) -> Result<(), Ended> {
+        drafts.into_iter().try_for_each(|draft| self.emit(draft))
+    }
+
     /// An error as it stands in the log or among the values.
     fn error(&self, stored: &Stored) -> Result<Value, Ended> {
         let text = stored_text(self.store, stored).map_err(LoadError::Store)?;
         Ok(serde_json::from_str(&text).unwrap_or(Value::Null))
     }
 
+    /// What an attempt's end tells before its node's own end: that it started, where
+    /// nobody has said so, that its time was over, that its child ended.
+    fn before_end(&mut self, run: &Run, ended: &AttemptEnded, at: Millis) -> Result<(), Ended> {
+        let Some(node) = self.own else {
+            return Ok(());
+        };
+        // A status of Running says that the start was logged, and so told, before; what
+        // no worker has began with an event of its own.
+        let told = run.node_status(node) == NodeStatus::Running || run.since(node).is_some();
+        if !told {
+            self.emit(structure::started(run, node, ended))?;
+        }
+        let error = match &ended.result {
+            AttemptResult::Failed(error) | AttemptResult::Retrying { error, .. } => {
+                self.error(error)?
+            }
+            _ => Value::Null,
+        };
+        self.emit_all(structure::timer_fired(run, node, ended, &error))?;
+        self.emit_all(structure::child_finished(run, node, ended, &error, at))
+    }
+
     /// The end of an attempt, as far as it concerns the node itself.
     fn attempt_ended(&mut self, run: &Run, ended: &AttemptEnded) -> Result<(), Ended> {
         let took = ended.ended.0.saturating_sub(ended.started.0);
+        let own = self.own;
         let draft = |kind| {
             Draft::new(kind, ended.ended)
-                .about(run, &ended.node, ended.attempt)
+                .about(run, own, &ended.node, ended.attempt)
                 .with("durationMs", took)
         };
         let draft = match &ended.result {
@@ -92,67 +129,179 @@ impl<'a, F: FnMut(PublicEvent) -> ControlFlow<()>> Derive<'a, F> {
                 .with("nextAttempt", ended.attempt + 1)
                 .with("due", due.to_string()),
             AttemptResult::Skipped {} => draft("NodeSkipped").with("reason", "action"),
-            AttemptResult::Stopped {} => stopped(run, draft("NodeCancelled")),
+            AttemptResult::Stopped {} => draft("NodeCancelled").stopped(run),
         };
         self.emit(draft)
     }
 
-    /// What followed for other nodes.
-    fn changes(
+    /// The end of an attempt to undo a node.
+    fn undo_ended(&mut self, ended: &AttemptEnded) -> Result<(), Ended> {
+        let took = ended.ended.0.saturating_sub(ended.started.0);
+        let draft = |kind| {
+            Draft::new(kind, ended.ended)
+                .node(&ended.node)
+                .attempt(Some(ended.attempt))
+                .with("durationMs", took)
+        };
+        let draft = match &ended.result {
+            AttemptResult::Succeeded(_) | AttemptResult::Skipped {} => {
+                draft("CompensationSucceeded")
+            }
+            AttemptResult::Failed(error) => draft("CompensationFailed")
+                .level(Level::Error)
+                .with("error", self.error(error)?),
+            AttemptResult::Retrying { error, due } => draft("CompensationFailed")
+                .level(Level::Warn)
+                .with("error", self.error(error)?)
+                .with("nextAttempt", ended.attempt + 1)
+                .with("due", due.to_string()),
+            AttemptResult::Stopped {} => draft("CompensationFailed").level(Level::Warn),
+        };
+        self.emit(draft)
+    }
+
+    /// What followed, for other nodes and for iterations.
+    fn changes(&mut self, run: &Run, at: Millis, changes: &[Change]) -> Result<(), Ended> {
+        for change in changes {
+            match *change {
+                Change::Ended(node, _, status) if Some(node) != self.own => {
+                    self.ended(run, at, node, status)?;
+                }
+                Change::IterationStarted(node, iteration) => {
+                    let draft = Draft::new("IterationStarted", at);
+                    self.emit(structure::iteration(run, node, iteration, draft))?;
+                }
+                Change::IterationEnded(node, iteration, result) => {
+                    let (level, status) = match result {
+                        Iteration::Succeeded(_) => (Level::Info, "Succeeded"),
+                        Iteration::Failed(_) => (Level::Warn, "Failed"),
+                        Iteration::Open => (Level::Info, "Cancelled"),
+                    };
+                    let draft = Draft::new("IterationFinished", at).level(level);
+                    let draft = structure::iteration(run, node, iteration, draft);
+                    self.emit(draft.with("status", status))?;
+                }
+                Change::ChildUndone(node, attempt, child) => {
+                    let draft = Draft::new("CompensationStarted", at).node(&run.path(node));
+                    self.emit(draft.attempt(Some(attempt)).child(child))?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A node ended without an end of its own in the log.
+    fn ended(
         &mut self,
         run: &Run,
         at: Millis,
-        changes: &[Change],
-        itself: Option<NodeIndex>,
+        node: Instance,
+        status: NodeStatus,
     ) -> Result<(), Ended> {
-        for change in changes {
-            let &Change::Ended(node, _, status) = change else {
-                continue;
-            };
-            if Some(node) == itself {
-                continue;
-            }
-            if run.undone(node).is_some() {
-                continue;
-            }
-            let id = &*run.path(node);
-            let draft = match status {
-                NodeStatus::Skipped => Draft::new("NodeSkipped", at)
-                    .node(id)
-                    .with("reason", "notChosen"),
-                NodeStatus::Blocked => Draft::new("NodeBlocked", at)
-                    .node(id)
-                    .level(Level::Warn)
-                    .with("blockedBy", names(run, run.blocked_by(node))),
-                NodeStatus::Cancelled => {
-                    let attempts = run.attempts(node);
-                    let draft = Draft::new("NodeCancelled", at).node(id);
-                    stopped(run, draft.attempt((attempts > 0).then_some(attempts)))
-                }
-                _ => continue,
-            };
-            self.emit(draft)?;
+        if run.undone(node).is_some() {
+            return Ok(());
         }
-        Ok(())
+        if run.find_status(node).is_none() {
+            // The new graph does not have it.
+            let path = self.open.get(&node).cloned();
+            let draft = Draft::new("NodeCancelled", at).with("cause", "removed");
+            return self.emit_all(path.map(|path| draft.node(&path)));
+        }
+        let id = &*run.path(node);
+        let reused = run.is_reused(node);
+        let attempt = Some(run.attempts(node)).filter(|&attempts| attempts > 0);
+        let draft = match status {
+            NodeStatus::Succeeded if reused => Draft::new("NodeSucceeded", at)
+                .node(id)
+                .attempt(attempt)
+                .with("reused", true),
+            NodeStatus::Skipped => Draft::new("NodeSkipped", at)
+                .node(id)
+                .with("reason", if reused { "reused" } else { "notChosen" }),
+            NodeStatus::Blocked => Draft::new("NodeBlocked", at)
+                .node(id)
+                .level(Level::Warn)
+                .with("blockedBy", paths(run, run.blocked_by(node))),
+            NodeStatus::Cancelled => Draft::new("NodeCancelled", at)
+                .node(id)
+                .attempt(attempt)
+                .stopped(run),
+            _ => return Ok(()),
+        };
+        self.emit(draft)
+    }
+
+    /// What an event says by itself.
+    fn event(&mut self, run: &Run, event: &Event, at: Millis) -> Result<(), Ended> {
+        match event {
+            Event::Queued(queued) => self.emit(run_queued(queued, at)),
+            Event::Started {} => self.emit(Draft::new("RunStarted", at)),
+            Event::AttemptStarted(event) => {
+                let (node, attempt) = (&event.node, event.attempt);
+                let draft = if event.undo {
+                    let draft = Draft::new("CompensationStarted", event.started);
+                    draft.node(node).attempt(Some(attempt))
+                } else {
+                    let own = run.resolve(node);
+                    Draft::new("NodeStarted", event.started).about(run, own, node, attempt)
+                };
+                self.emit(draft.with("worker", &*event.worker))
+            }
+            Event::AttemptEnded(ended) => self.attempt_ended(run, ended),
+            Event::CompensationEnded(ended) => self.undo_ended(ended),
+            Event::Stopping(stopping) => self.emit(stop_asked(stopping, at)),
+            Event::Paused(by) => self.emit(Draft::new("RunPaused", at).hand(by)),
+            Event::Resumed(by) => self.emit(Draft::new("RunResumed", at).hand(by)),
+            Event::Reattempted { nodes, hand } => {
+                let drafts = nodes.iter().map(|node| {
+                    // One that waits for another node's reattempt has no number yet.
+                    let attempt = run
+                        .resolve(node)
+                        .filter(|&index| run.node_status(index) == NodeStatus::Queued)
+                        .map(|index| run.attempt(index));
+                    let draft = Draft::new("NodeReattempted", at).node(node);
+                    draft.attempt(attempt).hand(hand)
+                });
+                self.emit_all(drafts)
+            }
+            Event::Recovered {} => {
+                self.emit(Draft::new("RunRecovered", at).with("openNodes", run.open()))
+            }
+            Event::Warning {
+                node,
+                code,
+                message,
+            } => {
+                let mut draft = Draft::new("Warning", at).level(Level::Warn);
+                draft.node.clone_from(node);
+                self.emit(draft.with("code", &**code).with("message", &**message))
+            }
+            Event::Finished(finished) => self.emit(run_finished(finished, at)),
+            other => self.emit_all(structure::drafts(run, other, at)),
+        }
     }
 }
 
 impl<F: FnMut(PublicEvent) -> ControlFlow<()>> Visitor for Derive<'_, F> {
     type Error = Ended;
 
-    fn before(&mut self, run: &Run, event: &Event, _place: Place) -> Result<(), Ended> {
-        let Event::AttemptEnded(ended) = event else {
-            return Ok(());
+    fn before(&mut self, run: &Run, event: &Event, place: Place) -> Result<(), Ended> {
+        self.own = match event {
+            Event::AttemptEnded(ended) => run.resolve(&ended.node),
+            Event::SetByHand(set) => run.resolve(&set.node),
+            _ => None,
         };
-        // A status of Running says that the start was logged, and so told, before.
-        let told = run
-            .resolve(&ended.node)
-            .is_some_and(|node| run.node_status(node) == NodeStatus::Running);
-        if told {
-            return Ok(());
+        match event {
+            Event::AttemptEnded(ended) => self.before_end(run, ended, place.at),
+            Event::CompensationEnded(ended) => self.emit_all(structure::undo_started(run, ended)),
+            Event::Healed { .. } | Event::Imported { .. } => {
+                let open = run.open_instances().into_iter();
+                self.open = open.map(|node| (node, run.path(node))).collect();
+                Ok(())
+            }
+            _ => self.emit_all(structure::begun(run, event, place.at)),
         }
-        let (node, attempt) = (&ended.node, ended.attempt);
-        self.emit(started(run, node, attempt, ended.started, &ended.worker))
     }
 
     fn after(
@@ -162,136 +311,46 @@ impl<F: FnMut(PublicEvent) -> ControlFlow<()>> Visitor for Derive<'_, F> {
         place: Place,
         changes: &[Change],
     ) -> Result<(), Ended> {
-        let at = place.at;
-        let mut itself = None;
-        match event {
-            Event::Queued(queued) => self.emit(run_queued(queued, at))?,
-            Event::Started {} => self.emit(Draft::new("RunStarted", at))?,
-            Event::AttemptStarted(event) => {
-                let AttemptStarted {
-                    node,
-                    attempt,
-                    started: since,
-                    worker,
-                    undo: _,
-                } = &**event;
-                self.emit(started(run, node, *attempt, *since, worker))?;
-            }
-            Event::AttemptEnded(ended) => {
-                itself = run.resolve(&ended.node);
-                self.attempt_ended(run, ended)?;
-            }
-            Event::Stopping(stopping) => self.emit(stop_asked(stopping, at))?,
-            Event::Paused(by) => self.emit(hand(Draft::new("RunPaused", at), by))?,
-            Event::Resumed(by) => self.emit(hand(Draft::new("RunResumed", at), by))?,
-            Event::Reattempted { nodes, hand: by } => {
-                for node in nodes {
-                    let index = run.resolve(node);
-                    // One that waits for another node's reattempt has no number yet.
-                    let attempt = index
-                        .filter(|&index| run.node_status(index) == NodeStatus::Queued)
-                        .map(|index| run.attempt(index));
-                    let draft = Draft::new("NodeReattempted", at).node(node);
-                    self.emit(hand(draft.attempt(attempt), by))?;
-                }
-            }
-            Event::Recovered {} => {
-                self.emit(Draft::new("RunRecovered", at).with("openNodes", run.open()))?;
-            }
-            Event::Warning {
-                node,
-                code,
-                message,
-            } => {
-                let mut draft = Draft::new("Warning", at).level(Level::Warn);
-                draft.node.clone_from(node);
-                self.emit(draft.with("code", &**code).with("message", &**message))?;
-            }
-            Event::Finished(finished) => self.emit(run_finished(finished, at))?,
-            _ => {}
-        }
-        self.changes(run, at, changes, itself)
-    }
-}
-
-/// An event before it has its position.
-struct Draft {
-    kind: &'static str,
-    at: Millis,
-    level: Level,
-    action: Option<Box<str>>,
-    node: Option<Box<str>>,
-    attempt: Option<u32>,
-    data: Map<String, Value>,
-}
-
-impl Draft {
-    fn new(kind: &'static str, at: Millis) -> Self {
-        Self {
-            kind,
-            at,
-            level: Level::Info,
-            action: None,
-            node: None,
-            attempt: None,
-            data: Map::new(),
-        }
-    }
-
-    fn level(mut self, level: Level) -> Self {
-        self.level = level;
-        self
-    }
-
-    fn node(mut self, node: &str) -> Self {
-        self.node = Some(node.into());
-        self
-    }
-
-    fn attempt(mut self, attempt: Option<u32>) -> Self {
-        self.attempt = attempt;
-        self
-    }
-
-    /// About an attempt: it comes from the node's action.
-    fn about(mut self, run: &Run, node: &str, attempt: u32) -> Self {
-        let index = run.resolve(node);
-        self.action = index.and_then(|index| run.action_of(index)).map(Into::into);
-        self.node(node).attempt(Some(attempt))
-    }
-
-    fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
-        self.data.insert(key.to_owned(), value.into());
-        self
+        self.event(run, event, place.at)?;
+        self.changes(run, place.at, changes)?;
+        self.open.clear();
+        Ok(())
     }
 }
 
 fn run_queued(queued: &Queued, at: Millis) -> Draft {
+    let parent = queued.parent.as_ref();
+    let origin = queued.origin.as_ref();
     Draft::new("RunQueued", at)
         .with("workflowId", &*queued.workflow)
         .with("version", queued.version)
         .with("requestId", &*queued.request_id)
-}
-
-fn started(run: &Run, node: &str, attempt: u32, at: Millis, worker: &str) -> Draft {
-    Draft::new("NodeStarted", at)
-        .about(run, node, attempt)
-        .with("worker", worker)
+        .maybe("parent", parent.map(|parent| json!(parent)))
+        .maybe("origin", origin.map(|origin| json!(origin)))
 }
 
 fn stop_asked(stopping: &Stopping, at: Millis) -> Draft {
+    let what = match &stopping.scope {
+        Some(_) => "iteration",
+        None => "run",
+    };
     let draft = match stopping.cause {
-        StopCause::Cancel => Draft::new("RunCancelRequested", at),
+        StopCause::Cancel if stopping.scope.is_none() => Draft::new("RunCancelRequested", at),
+        StopCause::Cancel => Draft::new("Warning", at)
+            .with("code", "ITERATION_LET_GO")
+            .with("message", "the rest of the iteration is let go"),
         StopCause::FailFast => Draft::new("Warning", at)
             .with("code", "FAIL_FAST")
-            .with("message", "a failure stops the rest of the run"),
+            .with("message", format!("a failure stops the rest of the {what}")),
         StopCause::Timeout => Draft::new("Warning", at)
             .level(Level::Warn)
             .with("code", "RUN_TIMEOUT")
             .with("message", "the run's time is over"),
     };
-    let draft = draft.with("toldToStop", json!(stopping.running));
-    hand(draft, &stopping.hand)
+    draft
+        .with("toldToStop", json!(stopping.running))
+        .maybe("iteration", stopping.scope.as_deref())
+        .hand(&stopping.hand)
 }
 
 fn run_finished(finished: &Finished, at: Millis) -> Draft {
@@ -300,39 +359,16 @@ fn run_finished(finished: &Finished, at: Millis) -> Draft {
         RunStatus::Cancelled => Level::Warn,
         _ => Level::Info,
     };
-    let mut draft = Draft::new("RunFinished", at)
+    let error = finished.error.as_ref();
+    let compensation = finished.compensation.as_ref();
+    Draft::new("RunFinished", at)
         .level(level)
-        .with("status", finished.status.as_str());
-    if let Some(error) = &finished.error {
-        draft = draft.with("error", json!(error));
-    }
-    draft
+        .with("status", finished.status.as_str())
+        .maybe("error", error.map(|error| json!(error)))
+        .maybe("compensation", compensation.map(|how| json!(how)))
 }
 
-fn hand(mut draft: Draft, hand: &Hand) -> Draft {
-    if let Some(by) = &hand.by {
-        draft = draft.with("by", &**by);
-    }
-    if let Some(reason) = &hand.reason {
-        draft = draft.with("reason", &**reason);
-    }
-    draft
-}
-
-/// Says why a node was let go.
-fn stopped(run: &Run, draft: Draft) -> Draft {
-    let cause = match run.stop_cause() {
-        Some(StopCause::Cancel) => "cancel",
-        Some(StopCause::FailFast) => "failFast",
-        Some(StopCause::Timeout) => "timeout",
-        None => return draft,
-    };
-    draft.with("cause", cause)
-}
-
-fn names(run: &Run, nodes: &[NodeIndex]) -> Value {
-    nodes
-        .iter()
-        .map(|&node| run.path(node).into_string())
-        .collect()
+/// Whether an instance is a wait that a timer ends.
+pub(super) fn is_timed(run: &Run, node: Instance) -> bool {
+    matches!(run.kind_of(node), NodeKind::Delay | NodeKind::Signal)
 }

@@ -5,6 +5,8 @@
 //! does not grow with the number of events.
 
 mod derive;
+mod draft;
+mod structure;
 
 use std::ops::ControlFlow;
 

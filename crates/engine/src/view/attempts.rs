@@ -7,12 +7,11 @@ use std::io::Write;
 use windlass_core::Millis;
 use windlass_core::NodeStatus;
 use windlass_core::event::{AttemptEnded, AttemptResult, Event};
-use windlass_core::plan::NodeIndex;
-use windlass_core::run::{Change, Run};
+use windlass_core::run::{Change, Instance, Run};
 
 use super::json::{Error, Separator, View, field, moment};
 use super::node::write_error;
-use crate::replay::{Place, Visitor, replay};
+use crate::replay::{Place, Visitor, replay_through};
 
 /// Writes the elements of `actions`: attempts in the order of their ends, then those
 /// that are with a worker.
@@ -24,12 +23,16 @@ pub(super) fn write(view: &View<'_>, out: &mut dyn Write) -> Result<(), Error> {
         separator: Separator::default(),
         open: BTreeMap::new(),
     };
-    replay(view.store, view.plans, run.id(), &mut attempts)?;
+    let (id, last) = (run.id(), run.records());
+    replay_through(view.store, view.plans, id, last, &mut attempts)?;
     attempts.write_open(run)
 }
 
-/// An attempt that a worker has.
+/// An attempt that a worker has. Its names are kept: its node may be gone before it is.
 struct Open {
+    path: Box<str>,
+    key: String,
+    undoes: bool,
     attempt: u32,
     started: Millis,
     worker: Box<str>,
@@ -40,11 +43,16 @@ struct Attempts<'a, 'v> {
     out: &'a mut dyn Write,
     separator: Separator,
     /// Attempts whose start was logged and whose end was not: as many as run at once.
-    open: BTreeMap<NodeIndex, Open>,
+    open: BTreeMap<Instance, Open>,
 }
 
 impl Attempts<'_, '_> {
-    fn write_ended(&mut self, key: &str, ended: &AttemptEnded) -> Result<(), Error> {
+    fn write_ended(
+        &mut self,
+        run: &Run,
+        node: Instance,
+        ended: &AttemptEnded,
+    ) -> Result<(), Error> {
         self.separator.next(self.view, self.out)?;
         let status = match ended.result {
             AttemptResult::Succeeded(_) => "Succeeded",
@@ -74,9 +82,9 @@ impl Attempts<'_, '_> {
         moment(out, "startedAt", Some(ended.started))?;
         moment(out, "endedAt", Some(ended.ended))?;
         field(out, "worker", &ended.worker)?;
-        field(out, "idempotencyKey", key)?;
+        field(out, "idempotencyKey", &run.idempotency_key(node))?;
         field(out, "meta", &ended.meta)?;
-        out.write_all(b"}")?;
+        close(run.undone(node).is_some(), out)?;
         Ok(())
     }
 
@@ -85,28 +93,27 @@ impl Attempts<'_, '_> {
             if !run.is_open(node, open.attempt) {
                 continue;
             }
-            self.write_unended(run, node, &open, NodeStatus::Running, None)?;
+            self.write_unended(&open, NodeStatus::Running, None)?;
         }
         Ok(())
     }
 
     fn write_unended(
         &mut self,
-        run: &Run,
-        node: NodeIndex,
         open: &Open,
         status: NodeStatus,
         ended: Option<Millis>,
     ) -> Result<(), Error> {
         self.separator.next(self.view, self.out)?;
-        self.head(run.plan().id(node), open.attempt, status.as_str())?;
+        self.head(&open.path, open.attempt, status.as_str())?;
         let out = &mut *self.out;
         out.write_all(b",\"parameters\":null,\"output\":null,\"error\":null")?;
         moment(out, "startedAt", Some(open.started))?;
         moment(out, "endedAt", ended)?;
         field(out, "worker", &open.worker)?;
-        field(out, "idempotencyKey", &run.idempotency_key(node))?;
-        out.write_all(b",\"meta\":null}")?;
+        field(out, "idempotencyKey", &open.key)?;
+        out.write_all(b",\"meta\":null")?;
+        close(open.undoes, out)?;
         Ok(())
     }
 
@@ -118,28 +125,51 @@ impl Attempts<'_, '_> {
     }
 }
 
+/// Says where an attempt undoes its node, and ends it.
+fn close(undoes: bool, out: &mut dyn Write) -> Result<(), Error> {
+    if undoes {
+        field(out, "compensation", &true)?;
+    }
+    out.write_all(b"}")?;
+    Ok(())
+}
+
+/// The instance that an attempt is of: the node's, or that which undoes it.
+fn instance(run: &Run, path: &str, undoes: bool) -> Option<Instance> {
+    let node = run.resolve(path)?;
+    if undoes {
+        run.undoing_of(node)
+    } else {
+        Some(node)
+    }
+}
+
 impl Visitor for Attempts<'_, '_> {
     type Error = Error;
 
     fn before(&mut self, run: &Run, event: &Event, _place: Place) -> Result<(), Error> {
-        match event {
+        let (ended, undoes) = match event {
             Event::AttemptStarted(started) => {
-                if let Some(node) = run.plan().index(&started.node) {
+                if let Some(node) = instance(run, &started.node, started.undo) {
                     let open = Open {
+                        path: started.node.clone(),
+                        key: run.idempotency_key(node),
+                        undoes: started.undo,
                         attempt: started.attempt,
                         started: started.started,
                         worker: started.worker.clone(),
                     };
                     self.open.insert(node, open);
                 }
+                return Ok(());
             }
-            Event::AttemptEnded(ended) => {
-                if let Some(node) = run.plan().index(&ended.node) {
-                    self.open.remove(&node);
-                    self.write_ended(&run.idempotency_key(node), ended)?;
-                }
-            }
-            _ => {}
+            Event::AttemptEnded(ended) => (ended, false),
+            Event::CompensationEnded(ended) => (ended, true),
+            _ => return Ok(()),
+        };
+        if let Some(node) = instance(run, &ended.node, undoes) {
+            self.open.remove(&node);
+            self.write_ended(run, node, ended)?;
         }
         Ok(())
     }
@@ -147,7 +177,7 @@ impl Visitor for Attempts<'_, '_> {
     /// An attempt that was let go has no end of its own in the log.
     fn after(
         &mut self,
-        run: &Run,
+        _run: &Run,
         _event: &Event,
         place: Place,
         changes: &[Change],
@@ -156,7 +186,7 @@ impl Visitor for Attempts<'_, '_> {
             if let Change::Ended(node, _, NodeStatus::Cancelled) = change
                 && let Some(open) = self.open.remove(node)
             {
-                self.write_unended(run, *node, &open, NodeStatus::Cancelled, Some(place.at))?;
+                self.write_unended(&open, NodeStatus::Cancelled, Some(place.at))?;
             }
         }
         Ok(())

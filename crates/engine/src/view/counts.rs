@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use windlass_core::NodeStatus;
-use windlass_core::run::Run;
+use windlass_core::run::{Loop, Run};
 
 /// Nodes by what they are. What is open (Queued, Running or Waiting for its next
 /// attempt) counts as running; what waits for other nodes is pending.
@@ -36,6 +36,25 @@ impl Counts {
             running: run.open(),
             pending: run.count(NodeStatus::Pending),
         }
+    }
+
+    /// The counts of everything inside a loop, however deep: what was forgotten counts.
+    pub fn of_loop(cycle: &Loop) -> Self {
+        let open = [NodeStatus::Queued, NodeStatus::Running, NodeStatus::Waiting];
+        Self {
+            succeeded: cycle.count(NodeStatus::Succeeded),
+            failed: cycle.count(NodeStatus::Failed),
+            skipped: cycle.count(NodeStatus::Skipped),
+            blocked: cycle.count(NodeStatus::Blocked),
+            cancelled: cycle.count(NodeStatus::Cancelled),
+            running: open.iter().map(|&status| cycle.count(status)).sum(),
+            pending: cycle.count(NodeStatus::Pending),
+        }
+    }
+
+    /// All of them together.
+    pub fn total(&self) -> u64 {
+        self.list().iter().map(|(_, count)| u64::from(*count)).sum()
     }
 
     /// Names and numbers, in the order in which they are shown.

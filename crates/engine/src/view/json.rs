@@ -1,24 +1,26 @@
 //! The execution's JSON, written key by key. Names, nulls and their order are part of
 //! the interface.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
 use serde::Serialize;
-use windlass_core::event::Event;
-use windlass_core::plan::NodeIndex;
-use windlass_core::run::{Held, Run};
+use windlass_core::event::Compensation;
+use windlass_core::run::{Held, Instance, Run};
 use windlass_core::value::Stored;
-use windlass_core::{Millis, RunId};
-use windlass_orchestrator::codec;
+use windlass_core::{Millis, NodeStatus, RunId};
 
-use super::node::{Entry, ended_by};
-use super::{Counts, Overview, PRETTY_NODES, Pretty, attempts, overview};
+use super::node::write_node;
+use super::walk::inside_loop;
+use super::{
+    Counts, FEW_INSTANCES, Nodes, Overview, PRETTY_NODES, Pretty, attempts, for_each_instance,
+    inside, overview,
+};
 use crate::Backend;
 use crate::history::for_each_event;
-use crate::load::{LoadError, PAGE_BYTES, unreadable};
+use crate::load::LoadError;
 use crate::plans::Plans;
 use crate::values::{blob_text, stored_text};
 
@@ -31,8 +33,8 @@ pub struct Options {
     pub resources: bool,
     /// What happened.
     pub events: bool,
-    /// Only these nodes; none means all.
-    pub nodes: Option<BTreeSet<NodeIndex>>,
+    /// Which node instances.
+    pub nodes: Nodes,
     /// In the answer to a request: whether an earlier one with the same id had started it.
     pub existing: Option<bool>,
 }
@@ -94,16 +96,14 @@ pub fn write(
     out: &mut dyn Write,
 ) -> Result<(), Error> {
     let overview = overview(store, plans, run)?;
-    let shown = options
-        .nodes
-        .as_ref()
-        .map_or(overview.run.plan().len(), BTreeSet::len);
+    let undoing = undoing(&overview.run);
     let view = View {
         store,
         plans,
         overview: &overview,
         options,
-        lines: shown > PRETTY_NODES,
+        lines: expected(&overview.run, &options.nodes) > PRETTY_NODES as u64,
+        undoing,
     };
     if view.lines {
         view.write(out)?;
@@ -114,6 +114,34 @@ pub fn write(
     Ok(())
 }
 
+/// About how many instances will be listed.
+fn expected(run: &Run, nodes: &Nodes) -> u64 {
+    let (top, inside) = (run.plan().len() as u64, inside(run));
+    match nodes {
+        Nodes::Few if inside > FEW_INSTANCES => top,
+        Nodes::Top => top,
+        Nodes::Few | Nodes::All => top + inside,
+        Nodes::Only(paths) => {
+            let node = |path: &str| run.resolve(path);
+            let loops = paths.iter().filter_map(|path| node(path));
+            paths.len() as u64 + loops.map(|node| inside_loop(run, node)).sum::<u64>()
+        }
+    }
+}
+
+/// The instance that undoes each node that is undone.
+fn undoing(run: &Run) -> BTreeMap<Instance, (Instance, NodeStatus)> {
+    let Some(undo) = run.undo() else {
+        return BTreeMap::new();
+    };
+    let first = undo.steps().next();
+    let first = first.and_then(|(node, _)| run.undoing_of(node));
+    let numbered = undo.steps().zip(first.unwrap_or_default()..);
+    numbered
+        .map(|((node, status), undoing)| (node, (undoing, status)))
+        .collect()
+}
+
 /// A run and where its values are.
 pub(super) struct View<'a> {
     pub(super) store: &'a dyn Backend,
@@ -122,6 +150,8 @@ pub(super) struct View<'a> {
     options: &'a Options,
     /// A line for each node, attempt and event.
     lines: bool,
+    /// By node, the instance that undoes it and how far that is.
+    pub(super) undoing: BTreeMap<Instance, (Instance, NodeStatus)>,
 }
 
 impl View<'_> {
@@ -154,8 +184,8 @@ impl View<'_> {
         let id = run.id();
         write!(out, "\"executionId\":\"{id}\"")?;
         field(out, "workflowId", &queued.workflow)?;
-        field(out, "version", &queued.version)?;
-        field(out, "graph", "pinned")?;
+        field(out, "version", &run.version())?;
+        field(out, "graph", graph(run))?;
         field(out, "requestId", &queued.request_id)?;
         if let Some(existing) = self.options.existing {
             field(out, "existing", &existing)?;
@@ -170,7 +200,8 @@ impl View<'_> {
             "error",
             &finished.and_then(|finished| finished.error.as_ref()),
         )?;
-        out.write_all(b",\"compensation\":null,\"trigger\":")?;
+        field(out, "compensation", &compensation(run))?;
+        out.write_all(b",\"trigger\":")?;
         self.held(run.trigger(), out)?;
         out.write_all(b",\"vars\":{")?;
         self.vars(run, out)?;
@@ -183,7 +214,7 @@ impl View<'_> {
         moment(out, "startedAt", run.started_at())?;
         moment(out, "endedAt", run.ended_at())?;
         field(out, "parent", &queued.parent)?;
-        out.write_all(b",\"origin\":null")?;
+        field(out, "origin", &queued.origin)?;
         field(out, "counts", &Counts::of(run))
     }
 
@@ -199,55 +230,13 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Every node once: at its end in the log, or after the log if it has none there.
     fn nodes(&self, out: &mut dyn Write) -> Result<(), Error> {
-        let run = &self.overview.run;
-        let count = run.plan().len();
-        let mut left: Vec<bool> = match &self.options.nodes {
-            None => vec![true; count],
-            Some(nodes) => (0..count as NodeIndex)
-                .map(|node| nodes.contains(&node))
-                .collect(),
-        };
         let mut separator = Separator::default();
-        let mut next = 1;
-        loop {
-            let page = self.store.read(run.id(), next, PAGE_BYTES)?;
-            let Some(last) = page.last() else { break };
-            next = last.sequence + 1;
-            // Records that came after the state was folded belong to the next look.
-            for record in page
-                .iter()
-                .filter(|record| record.sequence <= run.records())
-            {
-                let transition = codec::decode(&record.bytes)
-                    .map_err(|error| unreadable(run.id(), record.sequence, error.to_string()))?;
-                for event in &transition.events {
-                    let Event::AttemptEnded(ended) = event else {
-                        continue;
-                    };
-                    let Some(node) = ended_by(run, ended) else {
-                        continue;
-                    };
-                    if std::mem::take(&mut left[node as usize]) {
-                        separator.next(self, out)?;
-                        Entry {
-                            node,
-                            ended: Some(ended),
-                        }
-                        .write(self, out)?;
-                    }
-                }
-            }
-            if next > run.records() {
-                break;
-            }
-        }
-        for node in (0..count as NodeIndex).filter(|&node| left[node as usize]) {
+        let nodes = &self.options.nodes;
+        for_each_instance(self.store, self.plans, self.overview, nodes, |seen| {
             separator.next(self, out)?;
-            Entry { node, ended: None }.write(self, out)?;
-        }
-        Ok(())
+            write_node(self, seen, out)
+        })
     }
 
     fn resources(&self, out: &mut dyn Write) -> Result<(), Error> {
@@ -315,6 +304,27 @@ impl View<'_> {
             out.write_all(b"\n")?;
         }
         Ok(())
+    }
+}
+
+/// Where the run's graph comes from.
+fn graph(run: &Run) -> &'static str {
+    if run.is_frozen() {
+        "frozen"
+    } else if run.is_healing() {
+        "healing"
+    } else {
+        "pinned"
+    }
+}
+
+/// How undoing stands, if the run is or was undone.
+fn compensation(run: &Run) -> Option<&'static str> {
+    match run.finished().map(|finished| finished.compensation) {
+        Some(Some(Compensation::Complete)) => Some("complete"),
+        Some(Some(Compensation::Incomplete)) => Some("incomplete"),
+        Some(None) => None,
+        None => run.undo().map(|_| "running"),
     }
 }
 

@@ -3,14 +3,17 @@
 //!
 //! The JSON is written as it is read, never built as a tree: a run of 100,000 nodes
 //! costs its state and two moments a node. Nodes appear in the order in which they
-//! ended, then those that have no end of their own in the log.
+//! ended, then those that have no end of their own in the log. Instances inside loops
+//! are named by their paths and listed where there are few, or on request.
 
 mod attempts;
 mod counts;
 mod json;
 mod node;
+mod notes;
 mod pretty;
 mod times;
+mod walk;
 
 use windlass_core::RunId;
 use windlass_core::run::Run;
@@ -22,8 +25,12 @@ use crate::replay::replay;
 
 pub use counts::Counts;
 pub use json::{Error, Options, write};
+pub use notes::{ByHand, Notes};
 pub use pretty::{PRETTY_NODES, Pretty};
 pub use times::Times;
+pub use walk::{FEW_INSTANCES, Nodes, Seen, for_each_instance, inside};
+
+use notes::Gathered;
 
 /// A run read back, with the times of its nodes.
 pub struct Overview {
@@ -31,6 +38,8 @@ pub struct Overview {
     pub run: Run,
     /// When its nodes started and ended.
     pub times: Times,
+    /// What else the log says about its nodes.
+    pub notes: Notes,
 }
 
 /// Reads a run for looking at it.
@@ -38,10 +47,11 @@ pub struct Overview {
 /// # Errors
 /// There is no such run, or it cannot be read.
 pub fn overview(store: &dyn Backend, plans: &Plans, run: RunId) -> Result<Overview, LoadError> {
-    let mut times = Times::default();
-    let loaded = replay(store, plans, run, &mut times)?;
+    let mut gathered = Gathered::default();
+    let loaded = replay(store, plans, run, &mut gathered)?;
     Ok(Overview {
         run: loaded.run,
-        times,
+        times: gathered.times,
+        notes: gathered.notes,
     })
 }

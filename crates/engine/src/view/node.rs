@@ -1,67 +1,143 @@
-//! One node of an execution's JSON.
+//! One node instance of an execution's JSON. What only some nodes have is written only
+//! for those: a loop's counts, a child, a hand, how undoing stands.
 
 use std::io::Write;
 
+use serde::Serialize;
 use serde::ser::{SerializeSeq as _, Serializer as _};
 use serde_json::value::RawValue;
 use windlass_core::NodeStatus;
-use windlass_core::event::{AttemptEnded, AttemptResult};
-use windlass_core::plan::NodeIndex;
-use windlass_core::run::{Failure, Run};
+use windlass_core::plan::NodeKind;
+use windlass_core::run::{Failure, Instance, Loop, Run};
 use windlass_core::value::Stored;
 
 use super::json::{Error, View, field, moment};
+use super::{Counts, Seen};
 use crate::values::stored_text;
 
-/// The node whose present status this attempt brought about, if it is that.
-pub(super) fn ended_by(run: &Run, ended: &AttemptEnded) -> Option<NodeIndex> {
-    let node = run.plan().index(&ended.node)?;
-    let status = match ended.result {
-        AttemptResult::Succeeded(_) => NodeStatus::Succeeded,
-        AttemptResult::Failed(_) => NodeStatus::Failed,
-        AttemptResult::Skipped {} => NodeStatus::Skipped,
-        AttemptResult::Stopped {} => NodeStatus::Cancelled,
-        AttemptResult::Retrying { .. } => return None,
-    };
-    (run.attempt(node) == ended.attempt && run.node_status(node) == status).then_some(node)
-}
-
-/// A node, with the end of its last attempt if that ended it.
-pub(super) struct Entry<'a> {
-    pub(super) node: NodeIndex,
-    pub(super) ended: Option<&'a AttemptEnded>,
-}
-
-impl Entry<'_> {
-    pub(super) fn write(&self, view: &View<'_>, out: &mut dyn Write) -> Result<(), Error> {
-        let (run, times) = (&view.overview.run, &view.overview.times);
-        let (plan, node) = (run.plan(), self.node);
-        let status = run.node_status(node);
-        serde_json::to_writer(&mut *out, plan.id(node))?;
-        write!(out, ":{{\"status\":\"{status}\"")?;
-        field(out, "name", &plan.name(node))?;
-        field(out, "actionType", &plan.action(node))?;
-        field(out, "attempts", &run.attempts(node))?;
-        out.write_all(b",\"output\":")?;
-        match self.ended.map(|ended| &ended.result) {
-            Some(AttemptResult::Succeeded(output)) => view.stored(output, out)?,
-            _ => out.write_all(b"null")?,
-        }
-        out.write_all(b",\"error\":")?;
-        match self.ended.map(|ended| &ended.result) {
-            Some(AttemptResult::Failed(error)) => write_error(view, error, out)?,
-            _ => out.write_all(b"null")?,
-        }
-        let handled = (status == NodeStatus::Failed).then(|| run.is_handled(node));
-        field(out, "handled", &handled)?;
-        out.write_all(b",\"blockedBy\":")?;
-        write_names(run, run.blocked_by(node), out)?;
-        field(out, "ancestryHash", &run.ancestry(node))?;
-        moment(out, "startedAt", times.started(node))?;
-        moment(out, "endedAt", times.ended(node))?;
-        out.write_all(b"}")?;
-        Ok(())
+/// Writes `"path":{…}`.
+pub(super) fn write_node(
+    view: &View<'_>,
+    seen: &Seen<'_>,
+    out: &mut dyn Write,
+) -> Result<(), Error> {
+    let (run, node) = (seen.run, seen.node);
+    let status = run.node_status(node);
+    let (plan, index) = run.place(node);
+    serde_json::to_writer(&mut *out, seen.path)?;
+    write!(out, ":{{\"status\":\"{status}\"")?;
+    field(out, "name", &plan.name(index))?;
+    field(out, "actionType", &plan.action(index))?;
+    field(out, "attempts", &run.attempts(node))?;
+    out.write_all(b",\"output\":")?;
+    match seen.output {
+        Some(output) => view.stored(output, out)?,
+        None => out.write_all(b"null")?,
     }
+    out.write_all(b",\"error\":")?;
+    match seen.error {
+        Some(error) => write_error(view, error, out)?,
+        None => out.write_all(b"null")?,
+    }
+    let handled = (status == NodeStatus::Failed).then(|| run.is_handled(node));
+    field(out, "handled", &handled)?;
+    out.write_all(b",\"blockedBy\":")?;
+    write_names(run, run.blocked_by(node), out)?;
+    field(out, "ancestryHash", &run.ancestry(node))?;
+    moment(out, "startedAt", seen.times.started(node))?;
+    moment(out, "endedAt", seen.times.ended(node))?;
+    write_structure(seen, out)?;
+    write_hands(seen, out)?;
+    write_undoing(view, node, out)?;
+    out.write_all(b"}")?;
+    Ok(())
+}
+
+/// How far a loop is.
+#[derive(Serialize)]
+struct Iterations {
+    /// Of a `forEach`, how many there will be.
+    total: Option<u32>,
+    started: u32,
+    running: u32,
+    failed: u32,
+}
+
+impl Iterations {
+    fn of(kind: NodeKind, cycle: &Loop) -> Self {
+        Self {
+            total: (kind == NodeKind::ForEach).then(|| cycle.items()),
+            started: cycle.opened(),
+            running: cycle.running(),
+            failed: cycle.failed().count() as u32,
+        }
+    }
+}
+
+/// What a node has that is not one call of an action.
+fn write_structure(seen: &Seen<'_>, out: &mut dyn Write) -> Result<(), Error> {
+    let (run, node) = (seen.run, seen.node);
+    let kind = run.kind_of(node);
+    if kind != NodeKind::Action {
+        field(out, "kind", kind.as_str())?;
+    }
+    if kind.is_loop() {
+        let counts = run.cycle(node).map(Counts::of_loop).unwrap_or_default();
+        field(out, "counts", &counts)?;
+        let iterations = run.cycle(node).map(|cycle| Iterations::of(kind, cycle));
+        field(out, "iterations", &iterations)?;
+    }
+    if kind == NodeKind::Subworkflow {
+        field(out, "child", &seen.notes.child(node))?;
+    }
+    if let Some(signal) = run.signal_of(node) {
+        field(out, "signal", signal)?;
+    }
+    if run.node_status(node) == NodeStatus::Waiting {
+        moment(out, "due", run.due(node))?;
+    }
+    Ok(())
+}
+
+/// Where a result comes from, if not from the node itself.
+fn write_hands(seen: &Seen<'_>, out: &mut dyn Write) -> Result<(), Error> {
+    #[derive(Serialize)]
+    struct Hand<'a> {
+        kind: &'static str,
+        by: Option<&'a str>,
+        reason: Option<&'a str>,
+    }
+    if seen.run.is_reused(seen.node) {
+        field(out, "reused", &true)?;
+    }
+    let by_hand = seen.notes.by_hand(seen.node);
+    if let Some(by_hand) = by_hand.filter(|_| seen.run.is_by_hand(seen.node)) {
+        let hand = Hand {
+            kind: if by_hand.skipped { "skip" } else { "result" },
+            by: by_hand.hand.by.as_deref(),
+            reason: by_hand.hand.reason.as_deref(),
+        };
+        field(out, "byHand", &hand)?;
+    }
+    Ok(())
+}
+
+/// How the undoing of a node stands.
+fn write_undoing(view: &View<'_>, node: Instance, out: &mut dyn Write) -> Result<(), Error> {
+    let Some(&(undoing, status)) = view.undoing.get(&node) else {
+        return Ok(());
+    };
+    let attempts = view.overview.run.attempts(undoing);
+    write!(
+        out,
+        ",\"compensation\":{{\"status\":\"{status}\",\"attempts\":{attempts},\"error\":"
+    )?;
+    match view.overview.notes.undo_error(undoing) {
+        Some(error) => write_error(view, error, out)?,
+        None => out.write_all(b"null")?,
+    }
+    out.write_all(b"}")?;
+    Ok(())
 }
 
 /// An error with all its keys, whether or not the action gave details.
@@ -85,12 +161,12 @@ pub(super) fn write_error(
     Ok(())
 }
 
-/// The ids of nodes as a list, without building one: a failure may block by thousands.
-fn write_names(run: &Run, nodes: &[NodeIndex], out: &mut dyn Write) -> Result<(), Error> {
+/// The paths of nodes as a list, without building one: a failure may block by thousands.
+fn write_names(run: &Run, nodes: &[Instance], out: &mut dyn Write) -> Result<(), Error> {
     let mut serializer = serde_json::Serializer::new(out);
     let mut list = serializer.serialize_seq(Some(nodes.len()))?;
     for &node in nodes {
-        list.serialize_element(run.plan().id(node))?;
+        list.serialize_element(&run.path(node))?;
     }
     list.end()?;
     Ok(())

@@ -11,6 +11,17 @@ use super::super::{Graph, RenderOptions, glyph};
 use super::heading;
 
 pub(super) fn render(graph: &Graph, options: &RenderOptions) -> String {
+    heading(graph, options) + &lines(graph, options, 0, false)
+}
+
+/// What is inside a loop, under its name; loops inside follow where they stand.
+pub(super) fn render_body(graph: &Graph, options: &RenderOptions, depth: usize) -> String {
+    let indent = "  ".repeat(depth);
+    let title = truncate(&format!("{indent}{}", clean(&graph.title)), options.width);
+    format!("{title}\n{}", lines(graph, options, depth + 1, true))
+}
+
+fn lines(graph: &Graph, options: &RenderOptions, depth: usize, bodies: bool) -> String {
     let levels = levels(graph);
     let mut order: Vec<usize> = (0..graph.nodes.len()).collect();
     order.sort_by_key(|&node| levels[node]);
@@ -18,16 +29,22 @@ pub(super) fn render(graph: &Graph, options: &RenderOptions) -> String {
     for edge in &graph.edges {
         outgoing[edge.from].push(edge);
     }
-    let mut out = heading(graph, options);
-    let mut line = |text: &str| {
-        let _ = writeln!(out, "{}", truncate(text, options.width));
+    let indent = "  ".repeat(depth);
+    let mut out = String::new();
+    let line = |out: &mut String, text: &str| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            out,
+            "{}",
+            truncate(&format!("{indent}{text}"), options.width)
+        );
     };
     for node in order {
         let shown = &graph.nodes[node];
         let mark = shown.status.map_or("•", glyph);
         let subtitle = clean(&shown.subtitle());
         let title = clean(shown.title());
-        line(format!("{mark} {title}  {subtitle}").trim_end());
+        line(&mut out, format!("{mark} {title}  {subtitle}").trim_end());
         for edge in &outgoing[node] {
             let target = clean(graph.nodes[edge.to].title());
             let arrow = match edge.when {
@@ -37,10 +54,11 @@ pub(super) fn render(graph: &Graph, options: &RenderOptions) -> String {
             };
             let label = edge.label.as_deref().map(clean);
             let label = label.map(|label| format!("  [{label}]"));
-            line(&format!(
-                "    {arrow} {target}{}",
-                label.unwrap_or_default()
-            ));
+            let label = label.unwrap_or_default();
+            line(&mut out, &format!("    {arrow} {target}{label}"));
+        }
+        if let Some(body) = shown.body.as_ref().filter(|_| bodies) {
+            out.push_str(&render_body(body, options, depth + 1));
         }
     }
     out
@@ -73,6 +91,23 @@ orders
 • elsewhere  core.fail
     ┄ always → ship
 • ship  core.echo
+"
+        );
+    }
+
+    #[test]
+    fn what_is_inside_a_loop_is_indented() {
+        let graph = samples::nested();
+        let body = graph.nodes[1].body.as_ref().expect("a body");
+        assert_eq!(
+            render_body(body, &RenderOptions::default(), 0),
+            "\
+each: forEach, 2 nodes
+  • charge  core.echo
+      → poll
+  • poll  while, 1 node
+    poll: while, 1 node
+      • ask  core.echo
 "
         );
     }

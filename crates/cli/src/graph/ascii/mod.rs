@@ -54,6 +54,17 @@ const COMFORTS: [Comfort; 3] = [
 ];
 
 pub(super) fn render(graph: &Graph, options: &RenderOptions) -> Result<String, TooLarge> {
+    let mut text = picture(graph, options)?;
+    for node in &graph.nodes {
+        if let Some(body) = &node.body {
+            text.push('\n');
+            text.push_str(&list::render_body(body, options, 0));
+        }
+    }
+    Ok(text)
+}
+
+fn picture(graph: &Graph, options: &RenderOptions) -> Result<String, TooLarge> {
     if graph.nodes.len() <= MAX_BOXES
         && let Some(picture) = boxes(graph, options)
     {

@@ -3,6 +3,7 @@
 
 mod style;
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use windlass_core::NodeStatus;
@@ -28,37 +29,100 @@ const MAX_LABEL: usize = 28;
 const MAX_TITLE: usize = 36;
 
 pub(super) fn render(graph: &Graph) -> Result<String, TooLarge> {
-    let collapsed = if graph.nodes.len() > MAX_NODES {
-        collapse(graph)
-    } else {
-        None
-    };
-    let graph = collapsed.as_ref().unwrap_or(graph);
-    if graph.nodes.len() > MAX_NODES {
-        return Err(TooLarge {
-            format: Format::Svg,
-            nodes: graph.nodes.len(),
-            limit: MAX_NODES,
-        });
+    let mut panels = Vec::new();
+    collect(graph, &mut panels)?;
+    let pictures: Vec<Picture<'_>> = panels.iter().map(Panel::picture).collect();
+    let width = pictures.iter().map(|picture| picture.width).max();
+    let width = width.unwrap_or(2 * MARGIN);
+    let height: i64 = pictures.iter().map(|picture| picture.height).sum();
+    let mut out = String::new();
+    let title = escape(&graph.title);
+    let _ = writeln!(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+         viewBox=\"0 0 {width} {height}\" role=\"img\" aria-labelledby=\"windlass-title\">"
+    );
+    let _ = writeln!(out, "<title id=\"windlass-title\">{title}</title>");
+    out += style::STYLE;
+    out += style::MARKERS;
+    let _ = writeln!(
+        out,
+        "<rect class=\"page\" width=\"{width}\" height=\"{height}\" rx=\"12\"/>"
+    );
+    let mut top = 0;
+    for (index, picture) in pictures.iter().enumerate() {
+        if index == 0 {
+            picture.draw(&mut out);
+        } else {
+            let _ = writeln!(out, "<g transform=\"translate(0 {top})\">");
+            picture.draw_frame(&mut out);
+            picture.draw(&mut out);
+            out += "</g>\n";
+        }
+        top += picture.height;
     }
-    let boxes: Vec<Box> = graph.nodes.iter().map(Box::new).collect();
-    let labels: Vec<String> = graph
-        .edges
-        .iter()
-        .map(|edge| truncate(&clean(edge.label.as_deref().unwrap_or("")), MAX_LABEL))
-        .collect();
-    let sizes = Sizes {
-        nodes: boxes.iter().map(|shape| shape.width).collect(),
-        labels: labels.iter().map(|label| label_width(label)).collect(),
-        gap: 28,
-        via_gap: 16,
-        bundle: true,
-        limit: None,
-    };
-    let Some(layout) = layout(graph, &sizes) else {
-        return Ok(String::new());
-    };
-    Ok(Picture::new(graph, &layout, &boxes, &labels).draw())
+    out += "</svg>\n";
+    Ok(out)
+}
+
+/// The graph, and every body in it as a panel of its own beneath.
+fn collect<'a>(graph: &'a Graph, panels: &mut Vec<Panel<'a>>) -> Result<(), TooLarge> {
+    panels.push(Panel::new(graph)?);
+    for body in graph.nodes.iter().filter_map(|node| node.body.as_deref()) {
+        collect(body, panels)?;
+    }
+    Ok(())
+}
+
+/// One graph with its layout.
+struct Panel<'a> {
+    graph: Cow<'a, Graph>,
+    layout: Layout,
+    boxes: Vec<Box>,
+    labels: Vec<String>,
+}
+
+impl<'a> Panel<'a> {
+    fn new(graph: &'a Graph) -> Result<Self, TooLarge> {
+        let collapsed = if graph.nodes.len() > MAX_NODES {
+            collapse(graph)
+        } else {
+            None
+        };
+        let graph = collapsed.map_or(Cow::Borrowed(graph), Cow::Owned);
+        if graph.nodes.len() > MAX_NODES {
+            return Err(TooLarge {
+                format: Format::Svg,
+                nodes: graph.nodes.len(),
+                limit: MAX_NODES,
+            });
+        }
+        let boxes: Vec<Box> = graph.nodes.iter().map(Box::new).collect();
+        let labels: Vec<String> = graph
+            .edges
+            .iter()
+            .map(|edge| truncate(&clean(edge.label.as_deref().unwrap_or("")), MAX_LABEL))
+            .collect();
+        let sizes = Sizes {
+            nodes: boxes.iter().map(|shape| shape.width).collect(),
+            labels: labels.iter().map(|label| label_width(label)).collect(),
+            gap: 28,
+            via_gap: 16,
+            bundle: true,
+            limit: None,
+        };
+        let layout = layout(&graph, &sizes).expect("without a limit every graph has a layout");
+        Ok(Self {
+            graph,
+            layout,
+            boxes,
+            labels,
+        })
+    }
+
+    fn picture(&self) -> Picture<'_> {
+        Picture::new(&self.graph, &self.layout, &self.boxes, &self.labels)
+    }
 }
 
 /// A node's texts and the width they need.
@@ -138,22 +202,18 @@ impl<'a> Picture<'a> {
         }
     }
 
-    fn draw(&self) -> String {
-        let mut out = String::new();
-        let (width, height) = (self.width, self.height);
-        let title = escape(&self.graph.title);
+    /// The box around a body.
+    fn draw_frame(&self, out: &mut String) {
+        let (width, height) = (self.width - MARGIN, self.height - MARGIN / 2);
         let _ = writeln!(
             out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-             viewBox=\"0 0 {width} {height}\" role=\"img\" aria-labelledby=\"windlass-title\">"
+            "<rect class=\"body\" x=\"{}\" y=\"0\" width=\"{width}\" height=\"{height}\" \
+             rx=\"10\"/>",
+            MARGIN / 2
         );
-        let _ = writeln!(out, "<title id=\"windlass-title\">{title}</title>");
-        out += style::STYLE;
-        out += style::MARKERS;
-        let _ = writeln!(
-            out,
-            "<rect class=\"page\" width=\"{width}\" height=\"{height}\" rx=\"12\"/>"
-        );
+    }
+
+    fn draw(&self, out: &mut String) {
         let columns = (self.width - 2 * MARGIN) as usize / 8;
         let heading = escape(&truncate(&clean(&self.graph.title), columns));
         let _ = writeln!(
@@ -161,16 +221,14 @@ impl<'a> Picture<'a> {
             "<text class=\"heading\" x=\"{MARGIN}\" y=\"{}\">{heading}</text>",
             MARGIN + 12
         );
-        self.draw_edges(&mut out);
+        self.draw_edges(out);
         for index in 0..self.graph.nodes.len() {
-            self.draw_node(&mut out, index);
+            self.draw_node(out, index);
         }
-        self.draw_labels(&mut out);
+        self.draw_labels(out);
         if self.has_legend {
-            self.draw_legend(&mut out);
+            self.draw_legend(out);
         }
-        out += "</svg>\n";
-        out
     }
 
     /// Centres the layout under a title that is wider.
@@ -516,6 +574,14 @@ mod tests {
     fn a_wide_fan_is_summed_up() {
         let svg = render(&samples::fan(5000)).expect("a picture");
         assert!(svg.contains("work-… ×5000"));
+    }
+
+    #[test]
+    fn what_is_inside_a_loop_has_a_panel_of_its_own() {
+        let svg = render(&samples::nested()).expect("a picture");
+        assert_eq!(svg.matches("class=\"body\"").count(), 2);
+        assert_eq!(svg.matches("<g class=\"node").count(), 6);
+        assert!(svg.contains(">each: forEach, 2 nodes</text>"), "{svg}");
     }
 
     #[test]

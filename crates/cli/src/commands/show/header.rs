@@ -1,0 +1,106 @@
+//! The lines about the run itself.
+
+use windlass_core::event::Compensation;
+use windlass_core::run::Run;
+use windlass_engine::view::Counts;
+
+use super::{Page, summary};
+use crate::exit::Failure;
+use crate::moment::{ago, duration, now, readable};
+use crate::paint::{BOLD, DIM, RED, paint, run_glyph, run_style};
+
+impl Page<'_> {
+    pub(super) fn header(&self) -> Result<String, Failure> {
+        let run = &self.overview.run;
+        let color = self.session.settings.output.color;
+        let queued = run.queued();
+        let status = run.status();
+        let style = run_style(status);
+        let version = match run.version() {
+            0 => String::new(),
+            version => format!(" v{version}"),
+        };
+        let mut text = format!(
+            "{} {}{version}  {}\n",
+            paint(color, style, run_glyph(status)),
+            paint(color, BOLD, &queued.workflow),
+            paint(color, style, status.as_str()),
+        );
+        for (name, value) in self.lines()? {
+            let name = paint(color, DIM, &format!("{name:<10}"));
+            text.push_str(&format!("  {name}{value}\n"));
+        }
+        Ok(text)
+    }
+
+    fn lines(&self) -> Result<Vec<(&'static str, String)>, Failure> {
+        let run = &self.overview.run;
+        let queued = run.queued();
+        let (now, created) = (now(), run.created_at());
+        let when = format!("{} ({})", readable(created), ago(created, now));
+        let mut lines = vec![("run", run.id().to_string()), ("created", when)];
+        if let Some(started) = run.started_at() {
+            let until = run.ended_at().unwrap_or(now);
+            let took = u64::try_from(until.0.saturating_sub(started.0)).unwrap_or(0);
+            let so_far = if run.ended_at().is_some() {
+                ""
+            } else {
+                " so far"
+            };
+            lines.push(("took", format!("{}{so_far}", duration(took))));
+        }
+        if queued.request_id.as_ref() != run.id().to_string() {
+            lines.push(("request", queued.request_id.to_string()));
+        }
+        if !queued.labels.is_empty() {
+            let labels = queued.labels.iter();
+            let labels = labels.map(|(key, value)| format!("{key}={value}"));
+            lines.push(("labels", labels.collect::<Vec<_>>().join(" ")));
+        }
+        if let Some(parent) = &queued.parent {
+            let value = format!("{} at {}", parent.execution_id, parent.node);
+            lines.push(("parent", value));
+        }
+        if let Some(origin) = &queued.origin {
+            let nodes = origin.nodes.join(", ");
+            let value = format!("forked from {} at {nodes}", origin.execution_id);
+            lines.push(("origin", value));
+        }
+        if let Some(graph) = graph(run) {
+            lines.push(("graph", graph));
+        }
+        if let Some(error) = run.finished().and_then(|finished| finished.error.as_ref()) {
+            let message = format!("{}: {}", error.code, error.message);
+            let color = self.session.settings.output.color;
+            lines.push(("error", paint(color, RED, &message)));
+        }
+        lines.push(("nodes", summary(&Counts::of(run))));
+        if let Some(words) = undoing(run) {
+            lines.push(("undoing", words.to_owned()));
+        }
+        Ok(lines)
+    }
+}
+
+/// Where the graph comes from, if not from the version the run began with.
+fn graph(run: &Run) -> Option<String> {
+    if run.is_frozen() {
+        return Some("frozen: it belongs to this run alone".to_owned());
+    }
+    let began = run.queued().version;
+    match (run.is_healing(), run.version() == began) {
+        (false, _) => None,
+        (true, true) => Some("healing: it follows newer versions".to_owned()),
+        (true, false) => Some(format!("healing: it began with v{began}")),
+    }
+}
+
+/// How undoing stands.
+fn undoing(run: &Run) -> Option<&'static str> {
+    match run.finished().map(|finished| finished.compensation) {
+        Some(Some(Compensation::Complete)) => Some("complete"),
+        Some(Some(Compensation::Incomplete)) => Some("incomplete"),
+        Some(None) => None,
+        None => run.undo().map(|_| "under way"),
+    }
+}

@@ -1,0 +1,249 @@
+//! `windlass show`: a run and its nodes. Small runs show every node; of large ones what
+//! failed and what is under way, and numbers for the rest. A loop is one line, unless
+//! what is inside it is asked for.
+
+mod header;
+mod rows;
+
+use std::collections::BTreeSet;
+use std::io::{self, Write as _};
+use std::ops::ControlFlow;
+
+use serde_json::Value;
+use windlass_core::run::{Instance, Run};
+use windlass_core::{RunId, RunStatus};
+use windlass_engine::history::for_each_event;
+use windlass_engine::view::{self, Counts, Nodes, Overview};
+use windlass_store::Queries as _;
+
+use crate::args::{Include, Show};
+use crate::commands::events::Lines;
+use crate::ending::one_line;
+use crate::exit::{Exit, Failure};
+use crate::moment::{duration, readable};
+use crate::output::closed_pipe;
+use crate::session::{Session, Settings};
+use crate::standing::has_instance;
+use crate::table::Table;
+
+/// Shows a run.
+pub(crate) fn run(settings: &Settings, arguments: &Show) -> Result<Exit, Failure> {
+    let session = Session::look(settings.clone())?;
+    let id = session.find_run(&arguments.run)?;
+    if settings.output.json {
+        write_json(&session, id, arguments)?;
+        return Ok(Exit::Done);
+    }
+    let overview = view::overview(&session.store, &session.plans, id)?;
+    let chosen = chosen(&overview.run, arguments)?;
+    let page = Page {
+        session: &session,
+        overview: &overview,
+        short: session.short_id(id)?,
+    };
+    let mut text = page.header()?;
+    text.push('\n');
+    text.push_str(&page.nodes(&chosen)?);
+    text.push_str(&page.undoing()?);
+    for include in &arguments.include {
+        match include {
+            Include::Actions => text.push_str(&page.attempts(&chosen)?),
+            Include::Resources => text.push_str(&page.resources()?),
+            Include::Events => text.push_str(&page.events()?),
+        }
+    }
+    settings.output.data(&text)?;
+    if let Some(next) = page.next_command() {
+        settings.output.say(&format!("\nnext: {next}"));
+    }
+    Ok(Exit::Done)
+}
+
+/// Writes a run as JSON to stdout.
+pub(crate) fn write_json(session: &Session, id: RunId, arguments: &Show) -> Result<(), Failure> {
+    let nodes = if arguments.nodes.is_empty() && !arguments.expand {
+        Nodes::Few
+    } else {
+        let loaded = windlass_engine::load_run(&session.store, &session.plans, id, |_, _| {})?;
+        chosen(&loaded.run, arguments)?
+    };
+    let options = view::Options {
+        existing: None,
+        actions: arguments.include.contains(&Include::Actions),
+        resources: arguments.include.contains(&Include::Resources),
+        events: arguments.include.contains(&Include::Events),
+        nodes,
+    };
+    let mut out = io::BufWriter::with_capacity(64 * 1024, io::stdout().lock());
+    match view::write(&session.store, &session.plans, id, &options, &mut out) {
+        Ok(()) => out.flush().or_else(closed_pipe),
+        Err(view::Error::Write(error)) => closed_pipe(error),
+        Err(error) => {
+            // What was written is not whole; it must not look as if it were.
+            let _ = out.flush();
+            Err(error.into())
+        }
+    }
+}
+
+/// The instances that were asked for: by name, all, or those of the top level.
+fn chosen(run: &Run, arguments: &Show) -> Result<Nodes, Failure> {
+    let names = &arguments.nodes;
+    if names.iter().any(|name| name == "all") || (names.is_empty() && arguments.expand) {
+        return Ok(Nodes::All);
+    }
+    if names.is_empty() {
+        return Ok(Nodes::Top);
+    }
+    let found = names.iter().map(|name| {
+        if has_instance(run, name) {
+            return Ok(name.as_str().into());
+        }
+        Err(no_such_node(name))
+    });
+    found
+        .collect::<Result<BTreeSet<Box<str>>, _>>()
+        .map(Nodes::Only)
+}
+
+/// The run has no such node.
+pub(crate) fn no_such_node(name: &str) -> Failure {
+    let message = format!("the run has no node '{name}'");
+    Failure::new(Exit::NotFound, "NODE_NOT_FOUND", message).hint("`windlass show RUN` lists them")
+}
+
+/// What is shown of a run.
+struct Page<'a> {
+    session: &'a Session,
+    overview: &'a Overview,
+    short: String,
+}
+
+impl Page<'_> {
+    fn attempts(&self, chosen: &Nodes) -> Result<String, Failure> {
+        let run = &self.overview.run;
+        let mut table = Table::new(&["NODE", ">ATTEMPT", "ENDED", ">TOOK", "HOW", "DETAIL"]);
+        for_each_event(
+            &self.session.store,
+            &self.session.plans,
+            run.id(),
+            |event| {
+                let how = match event.kind {
+                    "NodeSucceeded" => "succeeded",
+                    "NodeFailed" => "failed",
+                    "NodeRetryScheduled" => "failed, retried",
+                    "NodeSkipped" => "skipped",
+                    "NodeCancelled" => "cancelled",
+                    "NodeSetByHand" => "by hand",
+                    "CompensationSucceeded" => "undone",
+                    "CompensationFailed" => "not undone",
+                    _ => return ControlFlow::Continue(()),
+                };
+                let (Some(node), Some(attempt)) = (&event.node, event.attempt) else {
+                    return ControlFlow::Continue(());
+                };
+                if !chosen.includes(node) {
+                    return ControlFlow::Continue(());
+                }
+                let took = event.data.get("durationMs").and_then(Value::as_u64);
+                let error = event.data.get("error").map(error_text);
+                table.row([
+                    node.to_string().into(),
+                    attempt.to_string().into(),
+                    readable(event.at).into(),
+                    took.map(duration).unwrap_or_default().into(),
+                    how.into(),
+                    error.unwrap_or_default().into(),
+                ]);
+                ControlFlow::Continue(())
+            },
+        )?;
+        Ok(format!("\n{}", table.render(&self.session.settings.output)))
+    }
+
+    fn resources(&self) -> Result<String, Failure> {
+        let rows = self.session.store.resources(self.overview.run.id())?;
+        if rows.is_empty() {
+            return Ok("\nno resources\n".to_owned());
+        }
+        let mut table = Table::new(&["SYSTEM", "TYPE", "ID", "NODE", "URL"]);
+        for row in rows {
+            table.row([
+                row.system.to_string().into(),
+                row.kind.to_string().into(),
+                row.id.to_string().into(),
+                row.node.to_string().into(),
+                row.url.as_deref().unwrap_or_default().into(),
+            ]);
+        }
+        Ok(format!("\n{}", table.render(&self.session.settings.output)))
+    }
+
+    fn events(&self) -> Result<String, Failure> {
+        let mut lines = Lines::new(self.session.settings.output);
+        let mut text = String::from("\n");
+        let run = self.overview.run.id();
+        for_each_event(&self.session.store, &self.session.plans, run, |event| {
+            text.push_str(&lines.line(&event));
+            ControlFlow::Continue(())
+        })?;
+        Ok(text)
+    }
+
+    /// What somebody who looks at this run most likely wants to do next.
+    fn next_command(&self) -> Option<String> {
+        let run = &self.overview.run;
+        let short = &self.short;
+        match run.status() {
+            RunStatus::Succeeded => None,
+            RunStatus::Failed if run.retriable_nodes().is_empty() => {
+                Some(format!("windlass events {short}"))
+            }
+            RunStatus::Failed | RunStatus::Cancelled => Some(format!("windlass reattempt {short}")),
+            RunStatus::Paused => Some(format!("windlass resume {short}")),
+            RunStatus::Pending | RunStatus::Running => match self.session.store.holder() {
+                Some(_) => Some(format!("windlass watch {short}")),
+                None => Some(format!("windlass resume {short}  (nobody carries it on)")),
+            },
+        }
+    }
+}
+
+/// `4 succeeded · 1 failed`.
+pub(crate) fn summary(counts: &Counts) -> String {
+    let parts = counts.list().into_iter().filter(|(_, count)| *count > 0);
+    let parts: Vec<String> = parts
+        .map(|(name, count)| format!("{count} {name}"))
+        .collect();
+    parts.join(" · ")
+}
+
+/// A failed node's error in one line.
+pub(crate) fn error_of(
+    session: &Session,
+    run: &Run,
+    node: Instance,
+) -> Result<Option<String>, Failure> {
+    let Some(value) = run.value(node) else {
+        return Ok(None);
+    };
+    let text = session.values().read(run.id(), &value)?;
+    let error: Value = serde_json::from_str(&text).unwrap_or_default();
+    Ok(Some(one_line(&error_text(&error))))
+}
+
+fn error_text(error: &Value) -> String {
+    let part = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
+    format!("{}: {}", part("code"), part("message"))
+}
+
+/// A few names, and how many more.
+pub(crate) fn names(run: &Run, nodes: &[Instance]) -> String {
+    const NAMED: usize = 3;
+    let named = nodes.iter().take(NAMED).map(|&node| run.path(node));
+    let named = named.collect::<Vec<_>>().join(", ");
+    match nodes.len().saturating_sub(NAMED) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}

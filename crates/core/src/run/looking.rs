@@ -1,0 +1,83 @@
+//! What those who only look at a run ask of it: where instances belong, how their
+//! incoming edges stand, and which are about to be forgotten.
+
+use std::sync::Arc;
+
+use super::Run;
+use super::frame::{FrameKey, Instance};
+use crate::plan::{NodeIndex, Plan};
+use crate::routing::EdgeState;
+
+impl Run {
+    /// The loop and the iteration that an instance is in; none at the top level.
+    pub fn owner(&self, node: Instance) -> Option<(Instance, u32)> {
+        let owner = self.frame_of(node).owner?;
+        Some((owner.node, owner.iteration))
+    }
+
+    /// The instances of one of a loop's iterations, while it is kept.
+    pub fn iteration(&self, node: Instance, iteration: u32) -> Vec<Instance> {
+        let key = self
+            .loops
+            .get(&node)
+            .and_then(|cycle| cycle.frames.get(&iteration));
+        key.map(|&key| self.frame(key).instances().collect())
+            .unwrap_or_default()
+    }
+
+    /// The instances of the top level, in definition order.
+    pub fn top_instances(&self) -> impl Iterator<Item = Instance> + '_ {
+        self.top.instances()
+    }
+
+    /// The node of a graph that an instance, or the undoing of one, is of: it keeps its
+    /// shape when the graph changes under it.
+    pub fn place(&self, node: Instance) -> (&Arc<Plan>, NodeIndex) {
+        self.plan_node(node)
+    }
+
+    /// Whether the run follows, or followed, newer versions: as its starting definition
+    /// says, for as long as its graph is not its own.
+    pub fn is_healing(&self) -> bool {
+        !self.frozen && self.heals
+    }
+
+    /// Where each of an instance's incoming edges comes from, and how it stands.
+    pub fn parents(&self, node: Instance) -> Vec<(Instance, EdgeState)> {
+        let frame = self.frame_of(node);
+        let incoming = frame.plan.incoming(frame.node(node)).iter();
+        let parents = incoming.map(|&edge| {
+            let source = frame.instance(frame.plan.edge(edge).source);
+            (source, frame.edge(edge))
+        });
+        parents.collect()
+    }
+
+    /// The instance that undoes a node, if the run is undone and the node with it.
+    pub fn undoing_of(&self, node: Instance) -> Option<Instance> {
+        self.undo.as_ref()?.of(node)
+    }
+
+    /// Every instance that the next event makes the run forget, because the iteration it
+    /// is in has ended and nobody needs it any more.
+    pub fn leaving(&self) -> Vec<Instance> {
+        let mut found = Vec::new();
+        for &key in &self.garbage {
+            self.leaving_with(key, &mut found);
+        }
+        found
+    }
+
+    fn leaving_with(&self, key: FrameKey, found: &mut Vec<Instance>) {
+        let Some(frame) = self.frames.get(&key) else {
+            return;
+        };
+        for node in frame.instances() {
+            let inner = self.loops.get(&node);
+            for &key in inner.into_iter().flat_map(|cycle| cycle.frames.values()) {
+                self.leaving_with(key, found);
+            }
+            found.push(node);
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What the log says about instances and the state does not keep: child runs, hands,
+//! errors of undoing, and which iterations belong to a loop's present round.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use windlass_core::RunId;
+use windlass_core::event::{AttemptResult, Event, Hand};
+use windlass_core::run::{Change, Instance, Run};
+use windlass_core::value::Stored;
+
+use super::Times;
+use crate::load::LoadError;
+use crate::replay::{Place, Visitor};
+
+/// A result given by hand.
+#[derive(Clone, Debug)]
+pub struct ByHand {
+    /// Whether the node is shown as skipped.
+    pub skipped: bool,
+    /// Who and why.
+    pub hand: Hand,
+}
+
+/// What is known of instances besides their state, for as long as the run knows them.
+#[derive(Clone, Debug, Default)]
+pub struct Notes {
+    children: BTreeMap<Instance, RunId>,
+    by_hand: BTreeMap<Instance, ByHand>,
+    /// Why undoing failed, by the instance that undoes.
+    undo_errors: BTreeMap<Instance, Stored>,
+    /// The first instance of the first iteration of each loop's present round.
+    begun: BTreeMap<Instance, Instance>,
+    /// Loops that began more than once: their earlier iterations had the same paths.
+    restarted: BTreeSet<Instance>,
+    /// The node whose result is about to be given by hand.
+    own: Option<Instance>,
+}
+
+impl Notes {
+    /// The last child run of a node.
+    pub fn child(&self, node: Instance) -> Option<RunId> {
+        self.children.get(&node).copied()
+    }
+
+    /// How a node's result was given by hand.
+    pub fn by_hand(&self, node: Instance) -> Option<&ByHand> {
+        self.by_hand.get(&node)
+    }
+
+    /// Why the last attempt of an instance that undoes a node failed.
+    pub fn undo_error(&self, undoing: Instance) -> Option<&Stored> {
+        self.undo_errors.get(&undoing)
+    }
+
+    /// Whether an instance belongs to the present round of every loop it is in.
+    pub(super) fn is_present(&self, run: &Run, node: Instance) -> bool {
+        let mut inside = node;
+        while let Some((owner, _)) = run.owner(inside) {
+            if self.begun.get(&owner).is_some_and(|&first| node < first) {
+                return false;
+            }
+            inside = owner;
+        }
+        true
+    }
+
+    fn iteration_started(&mut self, run: &Run, node: Instance) {
+        let first = run.iteration(node, 0).first().copied();
+        let first = first.unwrap_or(Instance::MAX);
+        if self.begun.insert(node, first).is_some() {
+            self.restarted.insert(node);
+        }
+    }
+
+    /// Loops whose iterations were forgotten have none that counts, until they begin.
+    fn forget_rounds(&mut self, run: &Run) {
+        for (&node, first) in &mut self.begun {
+            let opened = run.cycle(node).map(windlass_core::run::Loop::opened);
+            if run.find_status(node).is_some() && opened == Some(0) {
+                *first = Instance::MAX;
+                self.restarted.insert(node);
+            }
+        }
+    }
+}
+
+impl Visitor for Notes {
+    type Error = LoadError;
+
+    fn before(&mut self, run: &Run, event: &Event, _place: Place) -> Result<(), LoadError> {
+        if let Event::SetByHand(set) = event {
+            // Once it is applied, the path may lead there no more.
+            self.own = run.resolve(&set.node);
+        }
+        Ok(())
+    }
+
+    fn after(
+        &mut self,
+        run: &Run,
+        event: &Event,
+        _place: Place,
+        changes: &[Change],
+    ) -> Result<(), LoadError> {
+        match event {
+            Event::Reattempted { .. } => self.forget_rounds(run),
+            Event::SetByHand(set) => {
+                self.forget_rounds(run);
+                if let Some(node) = self.own.take() {
+                    let (skipped, hand) = (set.skipped, set.hand.clone());
+                    self.by_hand.insert(node, ByHand { skipped, hand });
+                }
+            }
+            Event::CompensationEnded(ended) => {
+                let target = run.resolve(&ended.node);
+                if let Some(undoing) = target.and_then(|target| run.undoing_of(target)) {
+                    match &ended.result {
+                        AttemptResult::Failed(error) | AttemptResult::Retrying { error, .. } => {
+                            self.undo_errors.insert(undoing, error.clone());
+                        }
+                        _ => {
+                            self.undo_errors.remove(&undoing);
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+        for change in changes {
+            match *change {
+                Change::ChildStarted(node, _, child) => {
+                    self.children.insert(node, child);
+                }
+                Change::IterationStarted(node, 0) => self.iteration_started(run, node),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn leaving(&mut self, _run: &Run, node: Instance) -> Result<(), LoadError> {
+        self.children.remove(&node);
+        self.by_hand.remove(&node);
+        if !self.restarted.contains(&node) {
+            self.begun.remove(&node);
+        }
+        Ok(())
+    }
+}
+
+/// Times and notes together, as one walk gathers them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gathered {
+    pub(super) times: Times,
+    pub(super) notes: Notes,
+}
+
+impl Visitor for Gathered {
+    type Error = LoadError;
+
+    fn before(&mut self, run: &Run, event: &Event, place: Place) -> Result<(), LoadError> {
+        self.times.before(run, event, place)?;
+        self.notes.before(run, event, place)
+    }
+
+    fn after(
+        &mut self,
+        run: &Run,
+        event: &Event,
+        place: Place,
+        changes: &[Change],
+    ) -> Result<(), LoadError> {
+        self.times.after(run, event, place, changes)?;
+        self.notes.after(run, event, place, changes)
+    }
+
+    fn leaving(&mut self, run: &Run, node: Instance) -> Result<(), LoadError> {
+        self.times.leaving(run, node)?;
+        self.notes.leaving(run, node)
+    }
+}

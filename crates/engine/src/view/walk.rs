@@ -1,0 +1,332 @@
+//! Every node instance of a run, once: at its end in the log where it has one there,
+//! when its iteration is forgotten where it is inside one, or after the log.
+//!
+//! The state forgets iterations that succeeded, so the log is folded a second time. What
+//! is kept meanwhile is the results of iterations that are open.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use windlass_core::NodeStatus;
+use windlass_core::event::{AttemptEnded, AttemptResult, Event};
+use windlass_core::run::{Change, Instance, Run};
+use windlass_core::value::Stored;
+
+use super::notes::Gathered;
+use super::{Counts, Notes, Overview, Times};
+use crate::Backend;
+use crate::load::LoadError;
+use crate::plans::Plans;
+use crate::replay::{Place, Visitor, replay_through};
+
+/// Bodies are listed unasked as long as they have no more instances than this.
+pub const FEW_INSTANCES: u64 = 1000;
+
+/// Which node instances are listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Nodes {
+    /// Those of the top level, and those of bodies if there are few.
+    #[default]
+    Few,
+    /// Those of the top level.
+    Top,
+    /// Every one.
+    All,
+    /// These, by path. A loop brings the instances inside it, `loop[3]` those of one
+    /// iteration.
+    Only(BTreeSet<Box<str>>),
+}
+
+impl Nodes {
+    /// Whether a path is among them; where that depends on the run, it is not left out.
+    pub fn includes(&self, path: &str) -> bool {
+        match self {
+            Self::Few | Self::All => true,
+            Self::Top => !path.contains('/'),
+            Self::Only(paths) => is_chosen(paths, path),
+        }
+    }
+}
+
+/// An instance, as it was last.
+pub struct Seen<'a> {
+    /// Its path.
+    pub path: &'a str,
+    /// A state that knows it: the present one, or the last before it was forgotten.
+    pub run: &'a Run,
+    /// The instance.
+    pub node: Instance,
+    /// When it started and ended.
+    pub times: &'a Times,
+    /// What else is known of it.
+    pub notes: &'a Notes,
+    /// Its output, if it succeeded.
+    pub output: Option<&'a Stored>,
+    /// Its error, if it failed.
+    pub error: Option<&'a Stored>,
+}
+
+/// How many instances are inside loops, however deep; those that were forgotten count.
+pub fn inside(run: &Run) -> u64 {
+    run.top_instances().map(|node| inside_loop(run, node)).sum()
+}
+
+/// How many instances are inside one loop.
+pub(super) fn inside_loop(run: &Run, node: Instance) -> u64 {
+    let counts = run.cycle(node).map(Counts::of_loop);
+    counts.map_or(0, |counts| counts.total())
+}
+
+/// Shows every chosen instance to `visit`, each once.
+///
+/// # Errors
+/// The log or a value cannot be read, or what the visitor says.
+pub fn for_each_instance<E: From<LoadError>>(
+    store: &dyn Backend,
+    plans: &Plans,
+    overview: &Overview,
+    nodes: &Nodes,
+    visit: impl FnMut(&Seen<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let run = &overview.run;
+    let chosen = match nodes {
+        Nodes::Few if inside(run) > FEW_INSTANCES => &Nodes::Top,
+        other => other,
+    };
+    let mut walk = Walk {
+        overview,
+        chosen,
+        visit,
+        gathered: Gathered::default(),
+        shown: HashSet::new(),
+        held: BTreeMap::new(),
+        reused: BTreeMap::new(),
+    };
+    replay_through(store, plans, run.id(), run.records(), &mut walk)?;
+    for node in run.instances() {
+        if !walk.shown.contains(&node) && overview.notes.is_present(run, node) {
+            walk.show_present(node, End::Plain)?;
+        }
+    }
+    Ok(())
+}
+
+/// How an instance ended.
+#[derive(Clone, Copy)]
+enum End<'a> {
+    Output(&'a Stored),
+    Error(&'a Stored),
+    /// With neither.
+    Plain,
+}
+
+impl<'a> End<'a> {
+    fn of(ended: &'a AttemptEnded) -> Option<(Self, NodeStatus)> {
+        Some(match &ended.result {
+            AttemptResult::Succeeded(output) => (Self::Output(output), NodeStatus::Succeeded),
+            AttemptResult::Failed(error) => (Self::Error(error), NodeStatus::Failed),
+            AttemptResult::Skipped {} => (Self::Plain, NodeStatus::Skipped),
+            AttemptResult::Stopped {} => (Self::Plain, NodeStatus::Cancelled),
+            AttemptResult::Retrying { .. } => return None,
+        })
+    }
+
+    fn output(self) -> Option<&'a Stored> {
+        match self {
+            Self::Output(output) => Some(output),
+            _ => None,
+        }
+    }
+
+    fn error(self) -> Option<&'a Stored> {
+        match self {
+            Self::Error(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+struct Walk<'a, F> {
+    overview: &'a Overview,
+    chosen: &'a Nodes,
+    visit: F,
+    gathered: Gathered,
+    /// Instances of the present state that were shown.
+    shown: HashSet<Instance>,
+    /// Results of instances that will have been forgotten; true for an error.
+    held: BTreeMap<Instance, (bool, Stored)>,
+    /// Results of another run that instances inside bodies will take.
+    reused: BTreeMap<Box<str>, Stored>,
+}
+
+impl<E: From<LoadError>, F: FnMut(&Seen<'_>) -> Result<(), E>> Walk<'_, F> {
+    fn wants(&self, path: &str) -> bool {
+        self.chosen.includes(path)
+    }
+
+    /// An instance ended: it is shown now, or its result is held until it is forgotten.
+    fn ended(
+        &mut self,
+        node: Instance,
+        attempt: u32,
+        end: End<'_>,
+        status: NodeStatus,
+    ) -> Result<(), E> {
+        let present = &self.overview.run;
+        let Some(now) = present.find_status(node) else {
+            match end {
+                End::Output(value) => self.held.insert(node, (false, value.clone())),
+                End::Error(value) => self.held.insert(node, (true, value.clone())),
+                End::Plain => self.held.remove(&node),
+            };
+            return Ok(());
+        };
+        let is_last = now == status && present.attempt(node) == attempt;
+        if is_last && self.overview.notes.is_present(present, node) && self.shown.insert(node) {
+            return self.show_present(node, end);
+        }
+        Ok(())
+    }
+
+    fn show_present(&mut self, node: Instance, end: End<'_>) -> Result<(), E> {
+        let overview = self.overview;
+        let path = overview.run.path(node);
+        if !self.wants(&path) {
+            return Ok(());
+        }
+        (self.visit)(&Seen {
+            path: &path,
+            run: &overview.run,
+            node,
+            times: &overview.times,
+            notes: &overview.notes,
+            output: end.output(),
+            error: end.error(),
+        })
+    }
+
+    fn show_leaving(&mut self, run: &Run, node: Instance) -> Result<(), E> {
+        let held = self.held.remove(&node);
+        if self.overview.run.find_status(node).is_some() {
+            return Ok(());
+        }
+        let path = run.path(node);
+        if !self.overview.notes.is_present(run, node) || !self.wants(&path) {
+            return Ok(());
+        }
+        let end = match &held {
+            Some((false, output)) => End::Output(output),
+            Some((true, error)) => End::Error(error),
+            None => End::Plain,
+        };
+        (self.visit)(&Seen {
+            path: &path,
+            run,
+            node,
+            times: &self.gathered.times,
+            notes: &self.gathered.notes,
+            output: end.output(),
+            error: end.error(),
+        })
+    }
+
+    /// Instances that took the result of another run.
+    fn take_reused(&mut self, run: &Run, changes: &[Change]) -> Result<(), E> {
+        if self.reused.is_empty() {
+            return Ok(());
+        }
+        for change in changes {
+            if let &Change::Ended(node, attempt, status) = change
+                && run.find_status(node).is_some()
+                && run.is_reused(node)
+                && let Some(output) = self.reused.remove(&run.path(node))
+            {
+                self.ended(node, attempt, End::Output(&output), status)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a path is one of these, or inside one of these.
+fn is_chosen(paths: &BTreeSet<Box<str>>, path: &str) -> bool {
+    let mut end = path.len();
+    loop {
+        if paths.contains(&path[..end]) {
+            return true;
+        }
+        // `a[3]/b` is inside `a[3]`, which is inside `a`.
+        match path[..end].rfind(['/', '[']) {
+            Some(shorter) => end = shorter,
+            None => return false,
+        }
+    }
+}
+
+impl<E: From<LoadError>, F: FnMut(&Seen<'_>) -> Result<(), E>> Visitor for Walk<'_, F> {
+    type Error = E;
+
+    fn before(&mut self, run: &Run, event: &Event, place: Place) -> Result<(), E> {
+        self.gathered.before(run, event, place)?;
+        match event {
+            Event::AttemptEnded(ended) => {
+                if let Some(node) = run.resolve(&ended.node)
+                    && let Some((end, status)) = End::of(ended)
+                {
+                    self.ended(node, ended.attempt, end, status)?;
+                }
+            }
+            Event::SetByHand(set) => {
+                if let Some(node) = run.resolve(&set.node) {
+                    let (end, status) = (End::Output(&set.output), NodeStatus::Succeeded);
+                    self.ended(node, set.attempt, end, status)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn after(
+        &mut self,
+        run: &Run,
+        event: &Event,
+        place: Place,
+        changes: &[Change],
+    ) -> Result<(), E> {
+        self.gathered.after(run, event, place, changes)?;
+        if let Event::Reused(nodes) = event {
+            let outputs = nodes.iter().filter_map(|node| {
+                let output = node.output.clone()?;
+                Some((node.node.clone(), output))
+            });
+            self.reused.extend(outputs);
+        }
+        self.take_reused(run, changes)
+    }
+
+    fn leaving(&mut self, run: &Run, node: Instance) -> Result<(), E> {
+        self.show_leaving(run, node)?;
+        Ok(self.gathered.leaving(run, node)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_brings_what_is_inside_it() {
+        let check = |paths: &[&str], path: &str, expected: bool| {
+            let paths = paths.iter().map(|&path| path.into()).collect();
+            assert_eq!(is_chosen(&paths, path), expected, "{path}");
+        };
+        check(&["a"], "a", true);
+        check(&["a"], "ab", false);
+        check(&["a"], "a[3]/b[1]/c", true);
+        check(&["a[3]"], "a[3]/b", true);
+        check(&["a[3]"], "a[30]/b", false);
+        check(&["a[3]/b"], "a[3]/b[0]/c", true);
+        check(&["a[3]/b"], "a[3]/bc", false);
+        check(&["a[3]/b"], "a", false);
+    }
+}

@@ -1,0 +1,137 @@
+//! An engine on a store in memory, and what people see of its runs.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use serde_json::Value;
+use windlass_core::definition::{self, Source, signature};
+use windlass_core::plan::Plan;
+use windlass_core::run::Refusal;
+use windlass_core::{Digest, Millis, RunId, RunStatus};
+use windlass_engine::history::for_each_event;
+use windlass_engine::verify::{Misfit, verify};
+use windlass_engine::{Backend, CommandError, Engine, Options, StartRequest, view};
+use windlass_orchestrator::Command;
+use windlass_store::{Catalogue as _, MemoryStore, NewDefinition};
+
+pub(crate) struct World {
+    pub(crate) store: MemoryStore,
+    pub(crate) engine: Engine,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let store = MemoryStore::new();
+        let backend: Arc<dyn Backend> = Arc::new(store.clone());
+        let registry = windlass_actions::registry();
+        let engine = Engine::new(backend, registry, Options::default());
+        Self { store, engine }
+    }
+
+    pub(crate) async fn run(&self, text: &str) -> (RunId, RunStatus) {
+        let request = publish(&self.store, text).await;
+        let run = self.engine.start(&request).await.expect("started").run;
+        let status = self.engine.wait(run).await.expect("ended");
+        (run, status)
+    }
+
+    /// Starts a run and goes on at once.
+    pub(crate) async fn start(&self, text: &str) -> RunId {
+        let request = publish(&self.store, text).await;
+        self.engine.start(&request).await.expect("started").run
+    }
+
+    pub(crate) async fn command(&self, run: RunId, command: Command) {
+        // One that falls asleep just then is said to have ended, and is asked again.
+        for _ in 0..10 {
+            match self.engine.command(run, command.clone()).await {
+                Err(CommandError::Refused {
+                    refusal: Refusal::RunEnded,
+                    ..
+                }) => tokio::task::yield_now().await,
+                done => return done.expect("the command is carried out"),
+            }
+        }
+        panic!("the run has ended");
+    }
+
+    /// Waits until an event of this kind about this node has happened.
+    pub(crate) async fn until(&self, run: RunId, kind: &str, node: &str) {
+        let happened = |event: &Value| event["kind"] == kind && event["node"] == node;
+        while !self.events(run).iter().any(happened) {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// The first event of this kind about this node.
+    pub(crate) fn event(&self, run: RunId, kind: &str, node: &str) -> Value {
+        let mut events = self.events(run).into_iter();
+        let found = events.find(|event| event["kind"] == kind && event["node"] == node);
+        found.unwrap_or_else(|| panic!("no {kind} of {node}"))
+    }
+
+    /// What the check of a run finds, and how many hashes it recomputed.
+    pub(crate) fn verify(&self, run: RunId) -> (Option<Misfit>, u64) {
+        let (store, plans) = (&**self.engine.store(), self.engine.plans());
+        let verified = verify(store, plans, run).expect("readable");
+        (verified.misfit, verified.hashes)
+    }
+
+    pub(crate) fn events(&self, run: RunId) -> Vec<Value> {
+        let mut events = Vec::new();
+        for_each_event(&**self.engine.store(), self.engine.plans(), run, |event| {
+            events.push(serde_json::to_value(&event).expect("JSON"));
+            ControlFlow::Continue(())
+        })
+        .expect("readable");
+        events
+    }
+
+    pub(crate) fn kinds(&self, run: RunId) -> Vec<String> {
+        let name = |event: &Value| {
+            let node = event["node"].as_str().map(|node| format!(" {node}"));
+            let attempt = event["attempt"]
+                .as_u64()
+                .map(|attempt| format!(" {attempt}"));
+            let kind = event["kind"].as_str().unwrap_or_default();
+            format!(
+                "{kind}{}{}",
+                node.unwrap_or_default(),
+                attempt.unwrap_or_default()
+            )
+        };
+        self.events(run).iter().map(name).collect()
+    }
+
+    pub(crate) fn json(&self, run: RunId, options: &view::Options) -> Value {
+        let mut out = Vec::new();
+        view::write(
+            &**self.engine.store(),
+            self.engine.plans(),
+            run,
+            options,
+            &mut out,
+        )
+        .expect("written");
+        serde_json::from_slice(&out).expect("valid JSON")
+    }
+}
+
+/// Adds a definition to the catalogue, as a request for a run of it.
+pub(crate) async fn publish(store: &MemoryStore, text: &str) -> StartRequest {
+    let source = Source::new("test.json", text.as_bytes());
+    let parsed = definition::parse(&source, &definition::Options::default()).expect("valid");
+    let digest = Digest::of(&parsed.json);
+    let published = store.publish(NewDefinition {
+        workflow: parsed.definition.id.clone(),
+        display_name: None,
+        digest,
+        text: parsed.json.clone().into(),
+        signature: signature(&parsed.definition),
+        at: Millis(0),
+    });
+    let version = published.await.expect("published").version;
+    let plan = Arc::new(Plan::build(parsed.definition).expect("a plan"));
+    StartRequest::new(plan, version, digest)
+}
