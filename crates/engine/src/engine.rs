@@ -222,6 +222,11 @@ impl Engine {
         self.ask(question).await == Some(true)
     }
 
+    /// Whether this engine carries a run on, or wakes it when its time has come.
+    pub async fn has(&self, run: RunId) -> bool {
+        self.ask(|reply| Message::Has(run, reply)).await == Some(true)
+    }
+
     /// Carries one unfinished run on; one that has ended is left alone.
     ///
     /// # Errors
