@@ -172,6 +172,14 @@ impl Deed {
         !matches!(self, Self::Cancel { .. } | Self::Pause | Self::Import)
     }
 
+    /// Whether it undoes what the run did.
+    pub(crate) fn undoes(&self) -> bool {
+        matches!(
+            self,
+            Self::Compensate | Self::RetryCompensation { .. } | Self::SkipCompensation { .. }
+        )
+    }
+
     /// Whether whoever asked another process for it also waits for the run's end.
     pub(crate) fn is_followed(&self) -> bool {
         matches!(

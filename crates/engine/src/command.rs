@@ -44,7 +44,7 @@ impl fmt::Display for CommandError {
             Self::Refused {
                 refusal: refusal @ Refusal::UnknownSignal(_),
                 nodes,
-            } => write!(f, "{refusal}; there are {}", nodes.join(", ")),
+            } => write!(f, "{refusal}; it knows {}", nodes.join(", ")),
             Self::Refused { refusal, nodes } => write!(f, "{refusal}: {}", nodes.join(", ")),
             Self::UnknownNode(node) => write!(f, "the run has no node '{node}'"),
             Self::SignalInvalid(error) => write!(f, "the signal's payload: {error}"),
@@ -100,7 +100,12 @@ impl Engine {
         hand: Hand,
     ) -> Result<(), CommandError> {
         let loaded = self.load_beside(run).await?;
-        check_signal(loaded.run.plan(), name, payload).map_err(CommandError::SignalInvalid)?;
+        // The graph that it has by the time the signal comes.
+        let plan = match self.newest_for(&loaded.run)? {
+            Some(Command::Heal { plan, .. }) => plan,
+            _ => Arc::clone(loaded.run.plan()),
+        };
+        check_signal(&plan, name, payload).map_err(CommandError::SignalInvalid)?;
         let command = Command::Signal {
             name: name.into(),
             payload: Payload::new(payload),

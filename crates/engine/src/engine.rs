@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use windlass_core::run::Refusal;
 use windlass_core::{Millis, RunId, RunStatus};
 use windlass_orchestrator::{Adoption, Command, Input, Shard};
 use windlass_store::{Error, WriterId, crash};
@@ -26,6 +27,9 @@ use crate::worker::Workers;
 /// Messages that wait for the driver: enough that a full pool of workers can report
 /// without waiting for each other.
 const MESSAGE_QUEUE: usize = 8192;
+
+/// How often a command is given to a run that goes to sleep before it hears it.
+const COMMAND_TRIES: usize = 16;
 
 /// How many runs recovery looks at together.
 const RECOVERY_PAGE: usize = 256;
@@ -192,24 +196,38 @@ impl Engine {
     /// # Errors
     /// The run cannot be read, or its state does not allow the command.
     pub async fn command(&self, run: RunId, command: Command) -> Result<(), CommandError> {
-        // What is opened again goes on here, and with it everything that was open.
-        let goes_on = matches!(
+        // Whatever makes a run go on picks it up, and with it everything that was open.
+        let holds = matches!(
             command,
-            Command::Resume(_) | Command::Reattempt(..) | Command::SetResult { .. }
+            Command::Cancel { .. }
+                | Command::Pause(_)
+                | Command::Heal { .. }
+                | Command::Import { .. }
         );
-        let adoption = if goes_on {
-            Adoption::Recover
-        } else {
+        let adoption = if holds {
             Adoption::Hold
+        } else {
+            Adoption::Recover
         };
-        self.hold(run, adoption).await.map_err(CommandError::Load)?;
-        let answer = self
-            .ask(|reply| Message::Command(run, command, reply))
-            .await;
-        match answer.ok_or(CommandError::Stopped)? {
-            Ok(()) => Ok(()),
-            Err(refusal) => Err(self.refused(run, refusal).await),
+        for _ in 0..COMMAND_TRIES {
+            self.hold(run, adoption).await.map_err(CommandError::Load)?;
+            let command = command.clone();
+            let answer = self
+                .ask(|reply| Message::Command(run, command, reply))
+                .await;
+            match answer.ok_or(CommandError::Stopped)? {
+                Ok(()) => return Ok(()),
+                // A run that went to sleep in between is let go, and has not ended.
+                Err(Refusal::RunEnded) if self.is_live(run)? => {}
+                Err(refusal) => return Err(self.refused(run, refusal).await),
+            }
         }
+        Err(self.refused(run, Refusal::RunEnded).await)
+    }
+
+    fn is_live(&self, run: RunId) -> Result<bool, CommandError> {
+        let row = self.inner.store.run(run).map_err(LoadError::Store)?;
+        Ok(row.is_some_and(|row| !row.status.is_final()))
     }
 
     /// Whether this engine carries a run on.

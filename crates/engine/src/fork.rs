@@ -181,8 +181,7 @@ pub fn fork(
         request.trigger = trigger.to_string();
     }
     let reused: Vec<Box<str>> = request.reused.iter().map(|it| it.node.clone()).collect();
-    let again = again.paths();
-    let is_rest = |id: &str| !again.iter().any(|it| **it == *id) && !kept.contains_key(id);
+    let is_rest = |id: &str| !again.touches(id) && !kept.contains_key(id);
     let rest = (0..plan.len() as u32)
         .map(|node| plan.id(node))
         .filter(|id| is_rest(id))
@@ -193,7 +192,7 @@ pub fn fork(
         .collect();
     Ok(Fork {
         request,
-        again,
+        again: again.paths(),
         reused,
         rest,
     })

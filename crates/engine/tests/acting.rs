@@ -236,6 +236,38 @@ async fn what_failed_and_was_tried_again_is_forked_as_it_ended() {
 }
 
 #[tokio::test]
+async fn what_succeeded_inside_a_loop_that_failed_is_reused() {
+    let world = World::new();
+    let request = world
+        .publish(
+            r#"{"id":"w","nodes":[
+      {"id":"each","forEach":{"items":"{{ [1,2,3] }}","parallel":false,"body":{"nodes":[
+        {"id":"a","actionType":"core.echo"},
+        {"id":"b","actionType":"core.fail","parameters":{"untilAttempt":"{{ item == 2 ? 2 : 1 }}"},"dependsOn":["a"]}]}}}]}"#,
+        )
+        .await;
+    let origin = world.run(&request).await;
+    let hand = Hand::default();
+    let node = "each[1]/b";
+    world
+        .engine
+        .set_result(origin, node, Some("7"), hand)
+        .await
+        .expect("set");
+    assert_eq!(
+        world.engine.wait(origin).await.expect("ended"),
+        RunStatus::Succeeded
+    );
+    let forked = world.fork(&ask(origin, &["each[2]/a"])).expect("a fork");
+    let reused: Vec<&str> = forked.reused.iter().map(|node| &**node).collect();
+    assert_eq!(reused, ["each[0]/a", "each[0]/b", "each[1]/a", "each[1]/b"]);
+    assert!(forked.rest.is_empty());
+    let run = world.run(&forked.request).await;
+    assert_eq!(world.ran(run), ["each[2]/a", "each[2]/b", "each"]);
+    assert_eq!(world.show(run)["output"][1], 7);
+}
+
+#[tokio::test]
 async fn a_fork_walks_a_graph_of_its_own() {
     let world = World::new();
     let request = world.publish(CHAIN).await;
@@ -308,13 +340,39 @@ async fn a_run_follows_what_was_published_before_it_is_picked_up() {
     first.engine.shutdown().await;
     let second = World::on(first.store.clone());
     second.publish(&healed()).await;
-    second.engine.recover(run).await.expect("recovered");
+    // The signal picks it up; whoever only looks at it changes nothing.
+    assert_eq!(second.engine.load(run).expect("loaded").run.version(), 1);
     signal(&second, run).await.expect("a signal");
     assert_eq!(
         second.engine.wait(run).await.expect("ended"),
         RunStatus::Succeeded
     );
     assert_eq!(second.ran(run), ["a", "wait", "new"]);
+}
+
+#[tokio::test]
+async fn recovery_heals() {
+    let first = World::new();
+    let sleeps = WAITS.replace(
+        r#""waitForSignal":{"name":"go","schema":{"type":"object","required":["ok"]}}"#,
+        r#""actionType":"core.sleep","parameters":{"ms":60000}"#,
+    );
+    let request = first.publish(&sleeps).await;
+    let run = first.engine.start(&request).await.expect("started").run;
+    while first.ran(run).is_empty() {
+        tokio::task::yield_now().await;
+    }
+    first.engine.shutdown().await;
+    let second = World::on(first.store.clone());
+    let removed = r#"{"id":"w","inFlight":"healing","nodes":[{"id":"a","actionType":"core.echo"},
+      {"id":"new","actionType":"core.echo","dependsOn":["a"]}]}"#;
+    second.publish(removed).await;
+    second.engine.recover_all().await.expect("recovered");
+    assert_eq!(
+        second.engine.wait(run).await.expect("ended"),
+        RunStatus::Succeeded
+    );
+    assert_eq!(second.ran(run), ["a", "new"], "what was removed is let go");
 }
 
 #[tokio::test]

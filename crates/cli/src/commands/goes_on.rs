@@ -1,7 +1,7 @@
 //! Doing something to a run by which it goes on: in the foreground of this process if it
 //! holds the data directory, else through the process that does.
 
-use windlass_core::event::Event;
+use windlass_core::event::{Compensation, Event};
 use windlass_core::value::Payload;
 use windlass_core::{Digest, RunId, RunStatus};
 use windlass_engine::load_run;
@@ -35,7 +35,13 @@ pub(crate) fn run(
     manner: Manner,
 ) -> Result<Exit, Failure> {
     match which {
-        Which::One(reference) => one(settings, reference, doing, dry_run, manner),
+        Which::One(reference) => {
+            let exit = one(settings, reference, doing, dry_run, manner)?;
+            match doing.deed.undoes() && !dry_run {
+                true => undone(settings, reference, exit),
+                false => Ok(exit),
+            }
+        }
         Which::Filter(_) => many::run(settings, which, doing, dry_run, manner.until),
     }
 }
@@ -122,6 +128,32 @@ async fn local(
     carrier.carry_parents(session, run).await?;
     carrier.look_around(session, Some(run));
     carrier.to_the_end(session, run, &progress, manner).await
+}
+
+/// A compensation is waited for, not the run's success: whether everything was undone.
+fn undone(settings: &Settings, reference: &str, exit: Exit) -> Result<Exit, Failure> {
+    if matches!(exit, Exit::TimedOut | Exit::Interrupted) {
+        return Ok(exit);
+    }
+    let session = Session::look(settings.clone())?;
+    let run = session.find_run(reference)?;
+    let loaded = load_run(&session.store, &session.plans, run, |_, _| {})?;
+    let outcome = loaded.run.finished().and_then(|it| it.compensation);
+    let output = settings.output;
+    Ok(match outcome {
+        Some(Compensation::Complete) => {
+            output.say("compensation: complete");
+            Exit::Done
+        }
+        Some(Compensation::Incomplete) => {
+            output.say(&format!(
+                "compensation: incomplete; `windlass compensate {run} --preview` lists it, \
+                 --retry NODE and --skip NODE go on"
+            ));
+            Exit::RunFailed
+        }
+        None => exit,
+    })
 }
 
 /// One line of what was done.

@@ -72,6 +72,11 @@ impl Again {
         })
     }
 
+    /// Whether an instance runs again, or is a loop that is entered again.
+    pub(super) fn touches(&self, path: &str) -> bool {
+        self.whole.contains(path) || self.entered.contains_key(path)
+    }
+
     /// The instances that run again.
     pub(super) fn paths(&self) -> Vec<Box<str>> {
         self.order.clone()

@@ -95,7 +95,8 @@ impl Visitor for Collect {
                         ancestry: ended.ancestry,
                         taken: None,
                     }),
-                    None => self.forget(&ended.node),
+                    // What is inside a loop that failed still has its results.
+                    None => drop(self.nodes.remove(&ended.node)),
                 }
                 self.write(&ended.node, &ended.vars);
             }
