@@ -1,13 +1,18 @@
 //! What commands do to runs on an engine of this process, whoever asked for it.
 
+use std::sync::Arc;
+
 use windlass_core::event::Hand;
+use windlass_core::run::Run;
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::CommandError;
 use windlass_orchestrator::Command;
 
 use crate::carry::Carrier;
+use crate::deed::{Deed, Doing};
 use crate::exit::{Exit, Failure};
 use crate::overrides::nearest;
+use crate::source::prepare_text;
 
 /// Who acts, and why.
 pub(crate) fn hand(reason: Option<&str>) -> Hand {
@@ -18,8 +23,54 @@ pub(crate) fn hand(reason: Option<&str>) -> Hand {
     }
 }
 
+/// Does something to a run; it is durable on return, and what it opens goes on here.
+pub(crate) async fn act(carrier: &Carrier, run: RunId, doing: &Doing) -> Result<(), Failure> {
+    let (engine, hand) = (&carrier.engine, doing.hand());
+    let done = match &doing.deed {
+        Deed::Cancel { compensate } => {
+            let compensate = *compensate;
+            engine
+                .command(run, Command::Cancel { hand, compensate })
+                .await
+        }
+        Deed::Pause => engine.command(run, Command::Pause(hand)).await,
+        Deed::Resume => return carry_on(carrier, run, hand).await,
+        Deed::Reattempt { nodes } => {
+            // A run that was interrupted goes on as a whole, not only where it is tried again.
+            engine.recover(run).await?;
+            engine.reattempt(run, nodes, hand).await
+        }
+        Deed::Signal { name } => engine.signal(run, name, &doing.body, hand).await,
+        Deed::SetResult { node } => {
+            let output = Some(&*doing.body);
+            engine.set_result(run, node, output, hand).await
+        }
+        Deed::Skip { node } => engine.set_result(run, node, None, hand).await,
+        Deed::Compensate => engine.command(run, Command::Compensate(hand)).await,
+        Deed::RetryCompensation { nodes } => engine.retry_compensation(run, nodes, hand).await,
+        Deed::SkipCompensation { nodes } => engine.skip_compensation(run, nodes, hand).await,
+        Deed::Import => {
+            let body = Arc::clone(&doing.body);
+            let preparing = tokio::task::spawn_blocking(move || prepare_text(body.as_bytes()));
+            let prepared = preparing
+                .await
+                .map_err(|error| Failure::new(Exit::Storage, "LOAD_FAILED", error))?
+                .map_err(not_importable)?;
+            let text = String::from_utf8_lossy(&prepared.text).into_owned();
+            engine.import(run, text.into(), prepared.plan, hand).await
+        }
+    };
+    match done {
+        Err(CommandError::UnknownNode(node)) => {
+            let loaded = carrier.load(run).await?;
+            Err(unknown_node(&loaded.run, &node))
+        }
+        other => Ok(other?),
+    }
+}
+
 /// Carries an unfinished run on, and resumes it if it is paused.
-pub(crate) async fn carry_on(carrier: &Carrier, run: RunId, hand: Hand) -> Result<(), Failure> {
+async fn carry_on(carrier: &Carrier, run: RunId, hand: Hand) -> Result<(), Failure> {
     let status = status(carrier, run)?;
     if status.is_final() {
         return Err(ended(run, status));
@@ -31,31 +82,34 @@ pub(crate) async fn carry_on(carrier: &Carrier, run: RunId, hand: Hand) -> Resul
     Ok(())
 }
 
-/// Tries nodes of a run again; it goes on here.
-pub(crate) async fn reattempt(
-    carrier: &Carrier,
-    run: RunId,
-    nodes: &[String],
-    hand: Hand,
-) -> Result<(), Failure> {
-    // A run that was interrupted goes on as a whole, not only where it is tried again.
-    carrier.engine.recover(run).await?;
-    match carrier.engine.reattempt(run, nodes, hand).await {
-        Err(CommandError::UnknownNode(node)) => {
-            let loaded = carrier.load(run).await?;
-            let plan = loaded.run.plan();
-            let ids = (0..plan.len() as u32).map(|node| plan.id(node));
-            let hint = nearest(&node, ids);
-            let mut failure = Failure::from(CommandError::UnknownNode(node));
-            failure.hint = hint;
-            Err(failure)
-        }
-        other => Ok(other?),
+/// The run has no such node; perhaps another was meant.
+pub(crate) fn unknown_node(run: &Run, node: &str) -> Failure {
+    let mut failure = Failure::from(CommandError::UnknownNode(node.to_owned()));
+    let plan = run.plan();
+    let ids = (0..plan.len() as u32).map(|node| plan.id(node));
+    failure.hint = nearest(node, ids).or_else(|| {
+        let is_inside = node.contains('[');
+        is_inside.then(|| {
+            "an iteration that has succeeded is closed; `windlass fork` runs nodes of it again"
+                .to_owned()
+        })
+    });
+    failure
+}
+
+/// What is brought to replace a graph is not one.
+pub(crate) fn not_importable(failure: Failure) -> Failure {
+    match &*failure.code {
+        "DEFINITION_INVALID" | "UNSUPPORTED" => Failure {
+            code: "IMPORT_INVALID".into(),
+            ..failure
+        },
+        _ => failure,
     }
 }
 
 /// How a run stands.
-fn status(carrier: &Carrier, run: RunId) -> Result<RunStatus, Failure> {
+pub(crate) fn status(carrier: &Carrier, run: RunId) -> Result<RunStatus, Failure> {
     let row = carrier.engine.store().run(run)?;
     row.map(|row| row.status).ok_or_else(|| {
         Failure::new(

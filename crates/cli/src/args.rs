@@ -77,15 +77,27 @@ pub(crate) enum Command {
     /// Say what a run, or one of its nodes, waits for
     Why(Why),
     /// End a run: running work is told to stop
-    Cancel(Act),
+    Cancel(Cancel),
     /// Start nothing more until the run is resumed
     Pause(Act),
     /// Carry an interrupted or paused run on
     Resume(Resume),
     /// Try failed or cancelled nodes of a run again
     Reattempt(Reattempt),
+    /// Start a new run from an old one: chosen nodes and everything after them run again
+    Fork(Fork),
+    /// Give a run a signal that a node waits for
+    Signal(Signal),
+    /// Give a node's result by hand
+    SetResult(SetResult),
+    /// Let a node count as succeeded, with null
+    Skip(Skip),
+    /// Undo what succeeded in a run that has ended
+    Compensate(Compensate),
     /// Print a run's graph as JSON
     Export(RunReference),
+    /// Replace the graph of a paused run
+    Import(Import),
     /// Check a run's log and its chain of ancestry
     Verify(RunReference),
     /// Rebuild everything that derives from the logs
@@ -187,6 +199,9 @@ pub(crate) enum GraphFormat {
 pub(crate) struct Publish {
     /// A definition in JSON or YAML
     pub(crate) file: PathBuf,
+    /// Say what the new version would do to each live run, and publish nothing
+    #[arg(long)]
+    pub(crate) plan: bool,
 }
 
 /// `windlass workflows`
@@ -250,6 +265,9 @@ pub(crate) struct Runs {
     /// With this label; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) label: Vec<String>,
+    /// Children of this run
+    #[arg(long, value_name = "RUN")]
+    pub(crate) parent: Option<String>,
     /// At most this many
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub(crate) limit: usize,
@@ -335,11 +353,23 @@ pub(crate) struct Act {
     pub(crate) reason: Option<String>,
 }
 
-/// `windlass resume`
+/// How to act on runs that are named in another way.
 #[derive(Debug, Args)]
-pub(crate) struct Resume {
-    #[command(flatten)]
-    pub(crate) act: Act,
+pub(crate) struct How {
+    /// Act on many, and leave RUN out: workflow=ID, status=STATUS, label.KEY=VALUE, since=TIME
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) filter: Vec<String>,
+    /// Say what would happen, and do nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Why; it is recorded
+    #[arg(long)]
+    pub(crate) reason: Option<String>,
+}
+
+/// How a run goes on in the foreground.
+#[derive(Debug, Args)]
+pub(crate) struct Foreground {
     /// Stop waiting after this many seconds (exit 7); the run stays resumable
     #[arg(long, value_name = "SECONDS")]
     pub(crate) wait: Option<f64>,
@@ -348,13 +378,32 @@ pub(crate) struct Resume {
     pub(crate) quiet: bool,
 }
 
+/// `windlass cancel`
+#[derive(Debug, Args)]
+pub(crate) struct Cancel {
+    #[command(flatten)]
+    pub(crate) act: Act,
+    /// Undo what succeeded, whatever the definition says
+    #[arg(long)]
+    pub(crate) compensate: bool,
+}
+
+/// `windlass resume`
+#[derive(Debug, Args)]
+pub(crate) struct Resume {
+    #[command(flatten)]
+    pub(crate) act: Act,
+    #[command(flatten)]
+    pub(crate) foreground: Foreground,
+}
+
 /// `windlass reattempt`
 #[derive(Debug, Args)]
 pub(crate) struct Reattempt {
     /// An id, a unique prefix of one, @last, or @last:workflow-id
     #[arg(value_name = "RUN", required_unless_present = "filter")]
     pub(crate) run: Option<String>,
-    /// Which nodes; every cancelled or unhandled failed one by default
+    /// Which node instances; every cancelled or unhandled failed one by default
     #[arg(value_name = "NODE")]
     pub(crate) nodes: Vec<String>,
     /// Act on many: workflow=ID, status=STATUS, label.KEY=VALUE, since=TIME
@@ -366,12 +415,116 @@ pub(crate) struct Reattempt {
     /// Why; it is recorded
     #[arg(long)]
     pub(crate) reason: Option<String>,
-    /// Stop waiting after this many seconds (exit 7); the run stays resumable
-    #[arg(long, value_name = "SECONDS")]
-    pub(crate) wait: Option<f64>,
-    /// No live progress
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) foreground: Foreground,
+}
+
+/// `windlass signal`
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "windlass signal [OPTIONS] RUN NAME [JSON|@FILE]\n       \
+    windlass signal [OPTIONS] --filter KEY=VALUE NAME [JSON|@FILE]"
+)]
+pub(crate) struct Signal {
+    /// The run, the signal's name, and what it carries: JSON or @file, null by default
+    #[arg(required = true, num_args = 1..=3, value_name = "RUN NAME [JSON|@FILE]")]
+    pub(crate) words: Vec<String>,
+    #[command(flatten)]
+    pub(crate) how: How,
+    #[command(flatten)]
+    pub(crate) foreground: Foreground,
+}
+
+/// `windlass set-result`
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "windlass set-result [OPTIONS] RUN NODE JSON|@FILE\n       \
+    windlass set-result [OPTIONS] --filter KEY=VALUE NODE JSON|@FILE"
+)]
+pub(crate) struct SetResult {
+    /// The run, the node instance, and its output: JSON or @file
+    #[arg(required = true, num_args = 1..=3, value_name = "RUN NODE JSON|@FILE")]
+    pub(crate) words: Vec<String>,
+    #[command(flatten)]
+    pub(crate) how: How,
+    #[command(flatten)]
+    pub(crate) foreground: Foreground,
+}
+
+/// `windlass skip`
+#[derive(Debug, Args)]
+#[command(override_usage = "windlass skip [OPTIONS] RUN NODE\n       \
+    windlass skip [OPTIONS] --filter KEY=VALUE NODE")]
+pub(crate) struct Skip {
+    /// The run, and the node instance
+    #[arg(required = true, num_args = 1..=2, value_name = "RUN NODE")]
+    pub(crate) words: Vec<String>,
+    #[command(flatten)]
+    pub(crate) how: How,
+    #[command(flatten)]
+    pub(crate) foreground: Foreground,
+}
+
+/// `windlass compensate`
+#[derive(Debug, Args)]
+pub(crate) struct Compensate {
+    #[command(flatten)]
+    pub(crate) act: Act,
+    /// List what would be undone, in order, or how far it is
+    #[arg(long, conflicts_with_all = ["retry", "skip", "filter"])]
+    pub(crate) preview: bool,
+    /// Undo this node instance again, whose compensation failed; may be repeated
+    #[arg(long, value_name = "NODE", conflicts_with = "skip")]
+    pub(crate) retry: Vec<String>,
+    /// Leave this node instance as it is; may be repeated
+    #[arg(long, value_name = "NODE")]
+    pub(crate) skip: Vec<String>,
+    #[command(flatten)]
+    pub(crate) foreground: Foreground,
+}
+
+/// `windlass fork`
+#[derive(Debug, Args)]
+pub(crate) struct Fork {
+    /// An id, a unique prefix of one, @last, or @last:workflow-id
+    #[arg(value_name = "RUN")]
+    pub(crate) run: String,
+    /// A node instance that runs again, with everything after it; may be repeated
+    #[arg(long, value_name = "NODE", required = true)]
+    pub(crate) from: Vec<String>,
+    /// Change trigger.x, vars.x or nodes.N.parameters.x
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// On the newest version of the workflow
+    #[arg(long, conflicts_with = "version")]
+    pub(crate) newest: bool,
+    /// On this version of the workflow
+    #[arg(long, value_name = "N")]
+    pub(crate) version: Option<u32>,
+    /// Forking twice with the same id starts one run
+    #[arg(long, value_name = "ID")]
+    pub(crate) request_id: Option<String>,
+    /// Say what would run again and what is reused, and start nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) foreground: Foreground,
+}
+
+/// `windlass import`
+#[derive(Debug, Args)]
+pub(crate) struct Import {
+    /// An id, a unique prefix of one, @last, or @last:workflow-id
+    #[arg(value_name = "RUN")]
+    pub(crate) run: String,
+    /// What `windlass export` printed, changed; or a definition
+    pub(crate) file: PathBuf,
+    /// Say what would happen, and do nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Why; it is recorded
+    #[arg(long)]
+    pub(crate) reason: Option<String>,
 }
 
 /// `windlass backup`

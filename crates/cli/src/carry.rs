@@ -204,6 +204,22 @@ impl Carrier {
         }
     }
 
+    /// Carries on the runs that wait for the end of this one, beside it.
+    pub(crate) async fn carry_parents(&self, session: &Session, run: RunId) -> Result<(), Failure> {
+        let mut row = session.store.run(run)?;
+        while let Some(parent) = row.and_then(|row| row.parent) {
+            row = session.store.run(parent)?;
+            if row
+                .as_ref()
+                .is_some_and(|row| row.status == RunStatus::Running)
+            {
+                self.engine.recover(parent).await?;
+                self.watch_over(parent);
+            }
+        }
+        Ok(())
+    }
+
     /// Carries a run on beside the process's own.
     pub(crate) fn watch_over(&self, run: RunId) {
         self.hub.add_other(run);
@@ -234,6 +250,10 @@ impl Carrier {
                     }
                     match row.status {
                         RunStatus::Pending => carrier.begin_queued(row.run, &slots).await,
+                        // The engine wakes it when its time has come.
+                        _ if row.asleep && row.status == RunStatus::Running => {}
+                        // It is its parent's business.
+                        _ if row.parent.is_some() => {}
                         _ => waiting += 1,
                     }
                 }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use windlass_core::RunStatus;
+use windlass_engine::fork::ForkError;
 use windlass_engine::{CommandError, LoadError, StartError};
 use windlass_store::Error;
 
@@ -218,10 +219,7 @@ impl From<windlass_engine::view::Error> for Failure {
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         let details = match &error {
-            StartError::TriggerInvalid(problems) => problems
-                .iter()
-                .map(|(pointer, message)| json!({ "pointer": pointer, "message": message }))
-                .collect(),
+            StartError::TriggerInvalid(problems) => places(problems),
             StartError::TriggerRepeatsKey(repeated) => {
                 vec![json!({ "pointer": repeated.pointer, "message": error.to_string() })]
             }
@@ -242,9 +240,34 @@ impl From<StartError> for Failure {
     }
 }
 
+/// The details of problems that have places.
+fn places(problems: &[(String, String)]) -> Vec<Value> {
+    let place =
+        |(pointer, message): &(String, String)| json!({ "pointer": pointer, "message": message });
+    problems.iter().map(place).collect()
+}
+
+impl From<ForkError> for Failure {
+    fn from(error: ForkError) -> Self {
+        match error {
+            ForkError::Load(error) => error.into(),
+            ForkError::UnknownNode(_) => Self::new(Exit::NotFound, "NODE_NOT_FOUND", error),
+            ForkError::NoNode => Self::new(Exit::Usage, "USAGE", error),
+        }
+    }
+}
+
 impl From<CommandError> for Failure {
     fn from(error: CommandError) -> Self {
         match error {
+            CommandError::SignalInvalid(ref problem) => {
+                let details = places(&problem.places());
+                Self::new(Exit::Invalid, "SIGNAL_INVALID", error).details(details)
+            }
+            CommandError::ResultInvalid(ref problem) => {
+                let details = places(&problem.places());
+                Self::new(Exit::Invalid, "RESULT_INVALID", error).details(details)
+            }
             CommandError::Load(error) => error.into(),
             CommandError::UnknownNode(_) => Self::new(Exit::NotFound, "NODE_NOT_FOUND", error),
             CommandError::Stopped => Self::new(Exit::Storage, "ENGINE_STOPPED", error),

@@ -11,6 +11,7 @@ use crate::access::{self, Access};
 use crate::act;
 use crate::carry::{Carrier, carry};
 use crate::control::{Answer, Client, Heard, Request, Update};
+use crate::deed::{Deed, Doing};
 use crate::ending;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
@@ -76,8 +77,8 @@ pub(crate) fn follow(settings: &Settings, run: RunId, manner: Manner) -> Result<
                 Watched::Exit(exit) => return Ok(exit),
                 Watched::Gone(_) => {}
                 Watched::NotCarried(_) => {
-                    let reason = None;
-                    let asking = client.ask(Request::Resume { run, reason }, &[]);
+                    let doing = Doing::new(Deed::Resume, None);
+                    let asking = client.ask(Request::act(run, &doing), &[]);
                     access::runtime()?.block_on(asking)?;
                 }
             },

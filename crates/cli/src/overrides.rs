@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use windlass_core::definition::{Definition, Json};
+use windlass_core::definition::{Definition, Json, Node};
 use windlass_core::plan::Plan;
 use windlass_engine::{StartError, canonical};
 
@@ -68,6 +68,11 @@ impl Overrides {
         Ok(())
     }
 
+    /// Whether the trigger changes.
+    pub(crate) fn changes_trigger(&self) -> bool {
+        !self.trigger.is_empty()
+    }
+
     /// Whether the definition itself changes.
     pub(crate) fn changes_nodes(&self) -> bool {
         !self.nodes.is_empty()
@@ -93,11 +98,19 @@ impl Overrides {
     /// The variables that differ from the definition's. Only declared ones can be set:
     /// a misspelt name would otherwise change nothing, silently.
     pub(crate) fn vars(&self, plan: &Plan) -> Result<BTreeMap<Box<str>, Json>, Failure> {
+        self.vars_of(plan.vars())
+    }
+
+    /// The variables that differ from these.
+    pub(crate) fn vars_of(
+        &self,
+        known: &BTreeMap<Box<str>, Json>,
+    ) -> Result<BTreeMap<Box<str>, Json>, Failure> {
         let mut values: BTreeMap<&str, Value> = BTreeMap::new();
         for change in &self.vars {
             let name = change.path[0].as_str();
-            let declared = plan.vars().get(name).ok_or_else(|| {
-                let known: Vec<&str> = plan.vars().keys().map(|name| &**name).collect();
+            let declared = known.get(name).ok_or_else(|| {
+                let known: Vec<&str> = known.keys().map(|name| &**name).collect();
                 let known = match known.as_slice() {
                     [] => "it declares none".to_owned(),
                     names => format!("it declares {}", names.join(", ")),
@@ -118,15 +131,12 @@ impl Overrides {
     /// Changes the parameters of nodes.
     pub(crate) fn apply_to_nodes(&self, definition: &mut Definition) -> Result<(), Failure> {
         for (id, change) in &self.nodes {
-            let place = definition.nodes.iter().position(|node| *node.id == **id);
-            let Some(place) = place else {
-                let ids = definition.nodes.iter().map(|node| &*node.id);
-                return Err(
-                    usage(format!("--set {}: there is no node '{id}'", change.key))
-                        .hint(nearest(id, ids).unwrap_or_else(|| POSSIBLE.to_owned())),
-                );
+            let ids = definition.nodes.iter().map(|node| &*node.id);
+            let hint = nearest(id, ids).unwrap_or_else(|| POSSIBLE.to_owned());
+            let Some(node) = find_node(&mut definition.nodes, id) else {
+                let message = format!("--set {}: there is no node '{id}'", change.key);
+                return Err(usage(message).hint(hint));
             };
-            let node = &mut definition.nodes[place];
             let text = node.parameters.as_ref().map_or("{}", |raw| raw.get());
             let mut parameters = serde_json::from_str(text).unwrap_or(Value::Object(Map::new()));
             change.apply(&mut parameters)?;
@@ -173,6 +183,24 @@ impl Change {
         *place = self.value.clone();
         Ok(())
     }
+}
+
+/// The node with this path: its id, or those of the loops around it before it, with
+/// slashes.
+fn find_node<'a>(nodes: &'a mut [Node], path: &str) -> Option<&'a mut Node> {
+    let (id, inner) = match path.split_once('/') {
+        Some((id, inner)) => (id, Some(inner)),
+        None => (path, None),
+    };
+    let node = nodes.iter_mut().find(|node| *node.id == *id)?;
+    let Some(inner) = inner else {
+        return Some(node);
+    };
+    let each = node.for_each.as_mut().map(|it| &mut it.body);
+    let round = node.while_loop.as_mut().map(|it| &mut it.body);
+    let until = node.retry_until.as_mut().map(|it| &mut it.body);
+    let body = each.or(round).or(until)?;
+    find_node(&mut body.nodes, inner)
 }
 
 /// The sentence that suggests the nearest of these names, if one is near.

@@ -13,6 +13,7 @@ use windlass_core::plan::{BuildError, Plan};
 
 use crate::definition_file::{accept, check, to_json};
 use crate::exit::{Exit, Failure};
+use crate::frozen;
 use crate::overrides::Overrides;
 
 /// A definition that is ready to be published and run.
@@ -25,25 +26,46 @@ pub(crate) struct Prepared {
     pub(crate) display_name: Option<Box<str>>,
 }
 
+/// What a file has: a definition, or a graph that belongs to one run alone.
+pub(crate) struct Source {
+    pub(crate) definition: Prepared,
+    pub(crate) frozen: bool,
+}
+
 /// Reads a definition from a file, or from stdin if it is called `-`, changes what
 /// was asked to be changed, and checks it. Problems are printed; warnings as well.
-pub(crate) fn prepare(path: &Path, overrides: &Overrides) -> Result<Prepared, Failure> {
+pub(crate) fn prepare(path: &Path, overrides: &Overrides) -> Result<Source, Failure> {
     let text = read(path)?;
     let name = path.display().to_string();
+    let graph = frozen::read(&name, &text)?;
+    let frozen = graph.is_some();
+    let signed = graph.as_ref().and_then(|graph| graph.signature);
+    let text = match graph {
+        Some(graph) => graph.into_definition(None)?,
+        None => text,
+    };
+    let check = |definition: &Prepared| match frozen {
+        true => frozen::check_signature(&name, signed, definition),
+        false => Ok(()),
+    };
     let Parsed {
         mut definition,
         json,
         ..
     } = accept(&name, &text)?;
     if !overrides.changes_nodes() {
-        return build(definition, json);
+        let definition = build(definition, json)?;
+        check(&definition)?;
+        return Ok(Source { definition, frozen });
     }
     overrides.apply_to_nodes(&mut definition)?;
     let changed = serde_json::to_vec(&definition)
         .map_err(|error| Failure::new(Exit::Invalid, "DEFINITION_INVALID", error))?;
     drop(definition);
     let parsed = accept(&format!("{name} with --set"), &changed)?;
-    build(parsed.definition, parsed.json)
+    let definition = build(parsed.definition, parsed.json)?;
+    check(&definition)?;
+    Ok(Source { definition, frozen })
 }
 
 /// Checks a definition's text. Problems are printed; warnings as well.

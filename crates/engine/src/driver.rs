@@ -39,6 +39,8 @@ pub(crate) enum Message {
         reply: oneshot::Sender<bool>,
     },
     Wait(RunId, oneshot::Sender<WaitAnswer>),
+    /// Whether a run is carried on, or sleeps.
+    Has(RunId, oneshot::Sender<bool>),
     /// The node of a run that has this child, or undoes it, with its attempt.
     ChildNode {
         parent: RunId,
@@ -298,6 +300,9 @@ impl Driver {
             }
             Message::Holds { run, reply, .. } => {
                 let _ = reply.send(self.shard.carries(run));
+            }
+            Message::Has(run, reply) => {
+                let _ = reply.send(self.shard.carries(run) || self.is_asleep(run));
             }
             Message::ChildNode {
                 parent,

@@ -1,12 +1,10 @@
 //! The handle of an engine: start, wait, command, recover, stop.
 
-use std::fmt;
 use std::sync::Arc;
 
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use windlass_core::run::{Refusal, Run};
 use windlass_core::{Millis, RunId, RunStatus};
 use windlass_orchestrator::{Adoption, Command, Input, Shard};
 use windlass_store::{Error, WriterId, crash};
@@ -15,6 +13,7 @@ use crate::Backend;
 use crate::action::Registry;
 use crate::clerk::Clerk;
 use crate::clock::Clock;
+use crate::command::CommandError;
 use crate::driver::{Driver, Message, StartAnswer};
 use crate::load::{LoadError, LoadedRun, load_latest};
 use crate::options::Options;
@@ -58,38 +57,6 @@ pub struct Recovery {
     /// Runs that cannot be read, each with its reason; the others are not held up.
     pub quarantined: Vec<(RunId, String)>,
 }
-
-/// Why a command was not carried out.
-#[derive(Debug)]
-pub enum CommandError {
-    /// The run's state does not allow it; `nodes` are the ones in the way.
-    Refused {
-        /// Why.
-        refusal: Refusal,
-        /// The nodes that the refusal names.
-        nodes: Vec<String>,
-    },
-    /// The run names no such node.
-    UnknownNode(String),
-    /// The run cannot be read.
-    Load(LoadError),
-    /// The engine has stopped.
-    Stopped,
-}
-
-impl fmt::Display for CommandError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused { refusal, nodes } if nodes.is_empty() => refusal.fmt(f),
-            Self::Refused { refusal, nodes } => write!(f, "{refusal}: {}", nodes.join(", ")),
-            Self::UnknownNode(node) => write!(f, "the run has no node '{node}'"),
-            Self::Load(error) => error.fmt(f),
-            Self::Stopped => f.write_str("the engine has stopped"),
-        }
-    }
-}
-
-impl std::error::Error for CommandError {}
 
 impl Engine {
     /// Starts an engine on a store. It must be called inside a tokio runtime.
@@ -231,47 +198,29 @@ impl Engine {
     /// # Errors
     /// The run cannot be read, or its state does not allow the command.
     pub async fn command(&self, run: RunId, command: Command) -> Result<(), CommandError> {
-        // What is opened again goes on here, and with it everything that was open.
-        let goes_on = matches!(
+        // Whatever makes a run go on picks it up, and with it everything that was open.
+        let holds = matches!(
             command,
-            Command::Resume(_) | Command::Reattempt(..) | Command::SetResult { .. }
+            Command::Cancel { .. }
+                | Command::Pause(_)
+                | Command::Heal { .. }
+                | Command::Import { .. }
         );
-        let adoption = if goes_on {
-            Adoption::Recover
-        } else {
+        let adoption = if holds {
             Adoption::Hold
+        } else {
+            Adoption::Recover
         };
         loop {
             self.hold(run, adoption).await.map_err(CommandError::Load)?;
             let question = |reply| Message::Command(run, command.clone(), reply);
             match self.ask(question).await.ok_or(CommandError::Stopped)? {
                 Some(Ok(())) => return Ok(()),
-                Some(Err(refusal)) => return Err(self.refused(run, refusal)),
+                Some(Err(refusal)) => return Err(self.refused(run, refusal).await),
                 // It went to sleep, or ended, in between: it is taken up again.
                 None => {}
             }
         }
-    }
-
-    /// Tries nodes again; none named means every one that can be.
-    ///
-    /// # Errors
-    /// As for [`Self::command`], or the run has no such node.
-    pub async fn reattempt(
-        &self,
-        run: RunId,
-        nodes: &[String],
-        hand: windlass_core::event::Hand,
-    ) -> Result<(), CommandError> {
-        let loaded = self.load(run).map_err(CommandError::Load)?;
-        let indices = nodes
-            .iter()
-            .map(|node| {
-                let index = loaded.run.resolve(node);
-                index.ok_or_else(|| CommandError::UnknownNode(node.clone()))
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        self.command(run, Command::Reattempt(indices, hand)).await
     }
 
     /// Whether this engine carries a run on.
@@ -282,6 +231,11 @@ impl Engine {
             reply,
         };
         self.ask(question).await == Some(true)
+    }
+
+    /// Whether this engine carries a run on, or wakes it when its time has come.
+    pub async fn has(&self, run: RunId) -> bool {
+        self.ask(|reply| Message::Has(run, reply)).await == Some(true)
     }
 
     /// Carries one unfinished run on; one that has ended is left alone.
@@ -352,42 +306,36 @@ impl Engine {
             return Ok(());
         }
         let engine = self.clone();
-        let (loaded, asleep) = tokio::task::spawn_blocking(move || {
+        let (loaded, asleep, newest) = tokio::task::spawn_blocking(move || {
             let row = engine.store().run(run)?;
             let loaded = engine.load(run)?;
-            Ok::<_, LoadError>((loaded, row.is_some_and(|row| row.asleep)))
+            let newest = match adoption {
+                Adoption::Hold => None,
+                _ => engine.newest_for(&loaded.run)?,
+            };
+            Ok::<_, LoadError>((loaded, row.is_some_and(|row| row.asleep), newest))
         })
         .await
         .map_err(|error| LoadError::Definition(error.to_string()))??;
-        // Nobody had anything of a run that slept, so there is nothing to recover.
-        let adoption = if asleep { Adoption::Wake } else { adoption };
+        let has_begun = loaded.run.status() != RunStatus::Pending;
+        let adoption = match (asleep, &newest) {
+            // Nobody had anything of a run that slept, so there is nothing to recover.
+            (true, _) => Adoption::Wake,
+            // The command takes it over, before anything of the old graph is handed out.
+            (false, Some(_)) if has_begun => Adoption::Hold,
+            (false, _) => adoption,
+        };
         self.send(Input::Adopt {
             run: Box::new(loaded.run),
             head: loaded.head,
             adoption,
         })
         .await;
+        if let Some(newest) = newest {
+            // Refused where the run has ended or changed meanwhile.
+            let _ = self.ask(|reply| Message::Command(run, newest, reply)).await;
+        }
         Ok(())
-    }
-
-    /// Names the nodes that a refusal is about.
-    fn refused(&self, run: RunId, refusal: Refusal) -> CommandError {
-        let indices = match &refusal {
-            Refusal::InTheWay(nodes) | Refusal::NotFailed(nodes) => nodes.clone(),
-            _ => Vec::new(),
-        };
-        let name = |state: &Run| -> Vec<String> {
-            indices
-                .iter()
-                .filter(|&&node| state.find_status(node).is_some())
-                .map(|&node| state.path(node).into_string())
-                .collect()
-        };
-        let nodes = self
-            .load(run)
-            .map(|loaded| name(&loaded.run))
-            .unwrap_or_default();
-        CommandError::Refused { refusal, nodes }
     }
 
     pub(crate) async fn ask<T>(

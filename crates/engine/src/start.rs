@@ -7,16 +7,14 @@ use std::sync::Arc;
 use windlass_core::definition::Json;
 use windlass_core::event::{Origin, Parent, Queued, RULES, ReusedNode};
 use windlass_core::plan::Plan;
-use windlass_core::value::{MAX_NESTING, Payload, Stored, nesting};
+use windlass_core::value::{Payload, Stored};
 use windlass_core::{Digest, RunId};
 use windlass_store::Claim;
 
 use crate::canonical::{RepeatedKey, canonical};
+use crate::payload::{PAYLOAD_LIMIT_BYTES, PayloadError, check_payload};
 
 pub use windlass_orchestrator::Begin;
-
-/// The largest trigger.
-pub(crate) const TRIGGER_LIMIT_BYTES: usize = 10 * 1024 * 1024;
 
 /// The namespace of request ids among claims.
 pub(crate) const REQUEST_CLAIM: &str = "request";
@@ -211,7 +209,7 @@ impl fmt::Display for StartError {
             Self::TriggerNotJson(reason) => write!(f, "the trigger is not JSON: {reason}"),
             Self::TriggerTooLarge(size) => write!(
                 f,
-                "the trigger has {size} bytes; it may have {TRIGGER_LIMIT_BYTES}"
+                "the trigger has {size} bytes; it may have {PAYLOAD_LIMIT_BYTES}"
             ),
             Self::SchemaInvalid(reason) => {
                 write!(f, "the triggerSchema is not a usable JSON Schema: {reason}")
@@ -229,43 +227,11 @@ impl std::error::Error for StartError {}
 /// # Errors
 /// What does not fit, all of it.
 pub fn check_trigger(plan: &Plan, trigger: &str) -> Result<(), StartError> {
-    if trigger.len() > TRIGGER_LIMIT_BYTES {
-        return Err(StartError::TriggerTooLarge(trigger.len()));
-    }
-    let not_json = |error: serde_json::Error| StartError::TriggerNotJson(error.to_string());
-    if nesting(trigger) > MAX_NESTING {
-        let message = format!("it is nested deeper than {MAX_NESTING}");
-        return Err(StartError::TriggerInvalid(vec![(String::new(), message)]));
-    }
-    // Parsed in full: what an expression could not read must not be accepted.
-    let value: serde_json::Value = serde_json::from_str(trigger).map_err(not_json)?;
-    canonical(trigger).map_err(StartError::TriggerRepeatsKey)?;
-    let Some(schema) = plan.trigger_schema() else {
-        return Ok(());
-    };
-    let validator = validator(schema).map_err(StartError::SchemaInvalid)?;
-    let problems: Vec<(String, String)> = validator
-        .iter_errors(&value)
-        .take(100)
-        .map(|error| (error.instance_path().to_string(), error.to_string()))
-        .collect();
-    if problems.is_empty() {
-        Ok(())
-    } else {
-        Err(StartError::TriggerInvalid(problems))
-    }
-}
-
-/// Checks that a text is a JSON Schema that can be used.
-///
-/// # Errors
-/// Why it cannot.
-pub fn check_schema(schema: &str) -> Result<(), String> {
-    validator(schema).map(drop)
-}
-
-fn validator(schema: &str) -> Result<jsonschema::Validator, String> {
-    let schema: serde_json::Value =
-        serde_json::from_str(schema).map_err(|error| error.to_string())?;
-    jsonschema::validator_for(&schema).map_err(|error| error.to_string())
+    check_payload(trigger, plan.trigger_schema()).map_err(|error| match error {
+        PayloadError::TooLarge(size) => StartError::TriggerTooLarge(size),
+        PayloadError::NotJson(reason) => StartError::TriggerNotJson(reason),
+        PayloadError::RepeatsKey(repeated) => StartError::TriggerRepeatsKey(repeated),
+        PayloadError::Invalid(problems) => StartError::TriggerInvalid(problems),
+        PayloadError::SchemaInvalid(reason) => StartError::SchemaInvalid(reason),
+    })
 }

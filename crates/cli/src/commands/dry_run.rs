@@ -5,45 +5,59 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 use windlass_core::RunId;
-use windlass_core::event::Hand;
-use windlass_core::plan::NodeIndex;
-use windlass_core::run::{Facts, Input, Run, Values, decide};
+use windlass_core::run::{Facts, Input, Loaded, Run, Values, decide, wants};
 use windlass_engine::{CommandError, load_run};
 use windlass_store::RunRow;
 
-use crate::act;
-use crate::commands::many::Kind;
+use crate::deed::{Deed, Doing};
 use crate::exit::{Exit, Failure};
 use crate::moment::now;
 use crate::session::Session;
 
+/// What a command would do to a run.
+#[derive(Debug, Default)]
+struct Effect {
+    /// Nodes that had ended and would be open, or decided, again.
+    again: Vec<Box<str>>,
+    /// Nodes that would be undone, in this order.
+    undone: Vec<Box<str>>,
+}
+
 /// Says what would happen to each run; the worst of it is the exit.
-pub(crate) fn say(session: &Session, kind: Kind, rows: &[RunRow]) -> Result<Exit, Failure> {
+pub(crate) fn say(session: &Session, doing: &Doing, rows: &[RunRow]) -> Result<Exit, Failure> {
     let mut exit = Exit::Done;
     for row in rows {
-        exit = exit.worse(say_one(session, kind, row.run, &[])?);
+        exit = exit.worse(say_one(session, doing, row.run)?);
     }
     Ok(exit)
 }
 
-/// Says what would happen to one run, or to these nodes of it.
-pub(crate) fn say_one(
-    session: &Session,
-    kind: Kind,
-    run: RunId,
-    nodes: &[String],
-) -> Result<Exit, Failure> {
+/// Says what would happen to one run.
+pub(crate) fn say_one(session: &Session, doing: &Doing, run: RunId) -> Result<Exit, Failure> {
     let output = session.settings.output;
     let loaded = load_run(&session.store, &session.plans, run, |_, _| {})?;
-    let (state, verb) = (&loaded.run, kind.verb());
+    let (state, verb) = (&loaded.run, doing.deed.verb());
     let status = state.status();
-    let Err(failure) = check(state, kind, nodes) else {
-        if output.json {
-            output.json(&json!({ "executionId": run, "status": status, "would": verb }))?;
-        } else {
-            output.data(&format!("{run}: would {verb} it; it is {status}"))?;
+    let failure = match effect(session, state, doing) {
+        Ok(effect) => {
+            let Effect { again, undone } = effect;
+            if output.json {
+                output.json(&json!({
+                    "executionId": run, "status": status, "would": verb,
+                    "again": again, "undone": undone,
+                }))?;
+            } else {
+                output.data(&format!("{run}: would {verb} it; it is {status}"))?;
+                if !again.is_empty() {
+                    output.data(&format!("  again: {}", again.join(", ")))?;
+                }
+                if !undone.is_empty() {
+                    output.data(&format!("  undone, in this order: {}", undone.join(", ")))?;
+                }
+            }
+            return Ok(Exit::Done);
         }
-        return Ok(Exit::Done);
+        Err(failure) => failure,
     };
     if output.json {
         output.json(&json!({
@@ -59,47 +73,57 @@ pub(crate) fn say_one(
     Ok(failure.exit)
 }
 
-/// The refusal that the command would meet.
-fn check(state: &Run, kind: Kind, nodes: &[String]) -> Result<(), Failure> {
-    let hand = Hand::default();
-    let input = match kind {
-        Kind::Cancel => Input::Cancel {
-            hand,
-            compensate: false,
-        },
-        Kind::Pause => Input::Pause(hand),
-        // Whatever is unfinished is carried on, paused or not.
-        Kind::Resume if state.status().is_final() => {
-            return Err(act::ended(state.id(), state.status()));
-        }
-        Kind::Resume => return Ok(()),
-        Kind::Reattempt => Input::Reattempt(indices(state, nodes)?, hand),
+/// What the command would do, or the refusal that it would meet.
+fn effect(session: &Session, state: &Run, doing: &Doing) -> Result<Effect, Failure> {
+    let Some(input) = doing.input(state)? else {
+        return Ok(Effect::default());
     };
+    let values = values(session, state, &input)?;
     let facts = Facts {
         now: now(),
         seed: 0,
-        values: &Values::default(),
+        values: &values,
         running: &BTreeSet::new(),
     };
-    match decide(state, &input, &facts) {
-        Ok(_) => Ok(()),
-        Err(refusal) => {
-            use windlass_core::run::Refusal::{InTheWay, NotFailed};
-            let nodes = match &refusal {
-                InTheWay(nodes) | NotFailed(nodes) => nodes.as_slice(),
-                _ => &[],
-            };
-            let name = |node: &NodeIndex| state.plan().id(*node).to_owned();
-            let nodes = nodes.iter().map(name).collect();
-            Err(CommandError::Refused { refusal, nodes }.into())
+    let decision = decide(state, &input, &facts)
+        .map_err(|refusal| Failure::from(CommandError::refused(state, refusal)))?;
+    let mut after = state.clone();
+    for event in &decision.events {
+        if let Input::Import {
+            definition, plan, ..
+        } = &input
+        {
+            after.stage(*definition, plan.clone());
+        }
+        if let Err(corrupt) = after.apply(event, facts.now, &mut Vec::new()) {
+            return Err(Failure::new(Exit::Conflict, "CONFLICT", corrupt));
         }
     }
+    let undoes = matches!(
+        doing.deed,
+        Deed::Compensate | Deed::Cancel { compensate: true }
+    );
+    let undone = match undoes {
+        true => state.would_undo().map(|node| state.path(node)).collect(),
+        false => Vec::new(),
+    };
+    let is_over = |run: &Run, node| run.find_status(node).is_none_or(|it| it.is_final());
+    let again = after
+        .instances()
+        .filter(|&node| state.find_status(node).is_some())
+        .filter(|&node| is_over(state, node) && !is_over(&after, node))
+        .map(|node| after.path(node))
+        .collect();
+    Ok(Effect { again, undone })
 }
 
-fn indices(state: &Run, nodes: &[String]) -> Result<Vec<NodeIndex>, Failure> {
-    let index = |node: &String| {
-        let index = state.plan().index(node);
-        index.ok_or_else(|| CommandError::UnknownNode(node.clone()).into())
-    };
-    nodes.iter().map(index).collect()
+/// The stored values that the decision rests on.
+fn values(session: &Session, state: &Run, input: &Input) -> Result<Values, Failure> {
+    let reader = session.values();
+    let mut values = Values::new();
+    for wanted in wants(state, input) {
+        let text = reader.read(state.id(), &wanted)?;
+        values.insert(wanted.digest, Loaded::new(text));
+    }
+    Ok(values)
 }

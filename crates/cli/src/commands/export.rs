@@ -1,16 +1,18 @@
-//! `windlass export`: a run's graph as JSON, structure only, for people and for `import`.
+//! `windlass export`: a run's graph as JSON, for people and for `import`.
 
 use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
 use windlass_core::definition::graph::Graph;
 use windlass_core::definition::{Definition, When};
+use windlass_engine::fork::definition_text;
 use windlass_engine::load_run;
 use windlass_engine::view::{PRETTY_NODES, Pretty};
 
 use crate::args::RunReference;
-use crate::commands::workflows::definition;
 use crate::exit::{Exit, Failure};
+use crate::frozen::{FROZEN_AT, VERSION};
+use crate::moment::now;
 use crate::output::closed_pipe;
 use crate::session::{Session, Settings};
 
@@ -19,16 +21,22 @@ pub(crate) fn run(settings: &Settings, arguments: &RunReference) -> Result<Exit,
     let session = Session::look(settings.clone())?;
     let id = session.find_run(&arguments.run)?;
     let run = load_run(&session.store, &session.plans, id, |_, _| {})?.run;
-    let queued = run.queued();
-    let row = definition(&session, &queued.workflow, Some(queued.version))?;
-    let definition: Definition = serde_json::from_slice(&row.text)
+    let text = definition_text(&session.store, &run)?;
+    let definition: Definition = serde_json::from_str(&text)
         .map_err(|error| Failure::new(Exit::Storage, "DEFINITION_UNREADABLE", error))?;
-    let signature = row.signature.to_string();
+    let frozen_at = match run.is_frozen() {
+        true => definition.labels.get(FROZEN_AT).map(ToString::to_string),
+        false => None,
+    };
+    let header = Header {
+        signature: run.plan().signature().to_string(),
+        frozen_at: frozen_at.unwrap_or_else(|| now().to_string()),
+    };
     let mut out = io::BufWriter::new(io::stdout().lock());
     let written = if definition.nodes.len() <= PRETTY_NODES {
-        write(&definition, &signature, "", &mut Pretty::new(&mut out))
+        write(definition, &header, "", &mut Pretty::new(&mut out))
     } else {
-        write(&definition, &signature, "\n", &mut out)
+        write(definition, &header, "\n", &mut out)
     };
     written
         .and_then(|()| out.write_all(b"\n"))
@@ -37,17 +45,40 @@ pub(crate) fn run(settings: &Settings, arguments: &RunReference) -> Result<Exit,
     Ok(Exit::Done)
 }
 
+/// What an exported graph says of itself.
+struct Header {
+    signature: String,
+    /// When it was frozen into the run, or just now.
+    frozen_at: String,
+}
+
+/// The graph's own keys first, then what else the definition has, then the nodes.
 fn write(
-    definition: &Definition,
-    signature: &str,
+    mut definition: Definition,
+    header: &Header,
     line: &str,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let (graph, _) = Graph::new(&definition.nodes);
+    let nodes = std::mem::take(&mut definition.nodes);
+    definition.labels.remove(FROZEN_AT);
+    let (graph, _) = Graph::new(&nodes);
+    let Header {
+        signature,
+        frozen_at,
+    } = header;
     write!(
         out,
-        "{{\"version\":1,\"signature\":\"{signature}\",\"nodes\":{{"
+        "{{\"version\":{VERSION},\"signature\":\"{signature}\",\"frozenAt\":\"{frozen_at}\""
     )?;
+    let written = serde_json::to_value(&definition)?;
+    for (key, value) in written.as_object().into_iter().flatten() {
+        // A run with a graph of its own follows no version.
+        if key != "nodes" && key != "inFlight" {
+            write!(out, ",{line}\"{key}\":")?;
+            serde_json::to_writer(&mut *out, value)?;
+        }
+    }
+    write!(out, ",{line}\"nodes\":{{")?;
     for at in 0..graph.nodes.len() {
         let comma = if at > 0 { "," } else { "" };
         write!(out, "{comma}{line}")?;

@@ -1,5 +1,5 @@
-//! Acting on one run or on many: cancel, pause, resume, reattempt. One line a run, and
-//! the worst of their exits.
+//! Acting on one run or on many, without showing their progress. One line a run, and the
+//! worst of their exits.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use windlass_core::{RunId, RunStatus};
-use windlass_orchestrator::Command;
 use windlass_store::{Queries as _, RunRow};
 
 use crate::access::{self, Access};
@@ -17,6 +16,7 @@ use crate::args::Act;
 use crate::carry::{Carrier, Ending, carry};
 use crate::commands::dry_run;
 use crate::control::{Answer, Client, Heard, Request};
+use crate::deed::{Deed, Doing};
 use crate::exit::{Exit, Failure};
 use crate::filter;
 use crate::output::Output;
@@ -28,116 +28,90 @@ const AT_ONCE: usize = 64;
 /// How many runs are read from the list together.
 const PAGE: usize = 500;
 
-/// What to do to runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Cancel,
-    Pause,
-    Resume,
-    Reattempt,
-}
-
-impl Kind {
-    /// The runs it makes sense for, unless a filter says otherwise.
-    fn statuses(self) -> Vec<RunStatus> {
-        match self {
-            Self::Cancel | Self::Resume => {
-                vec![RunStatus::Pending, RunStatus::Running, RunStatus::Paused]
-            }
-            Self::Pause => vec![RunStatus::Running],
-            Self::Reattempt => vec![RunStatus::Failed, RunStatus::Cancelled],
-        }
-    }
-
-    pub(super) fn verb(self) -> &'static str {
-        match self {
-            Self::Cancel => "cancel",
-            Self::Pause => "pause",
-            Self::Resume => "resume",
-            Self::Reattempt => "reattempt",
-        }
-    }
-
-    fn request(self, run: RunId, reason: Option<String>) -> Request {
-        match self {
-            Self::Cancel => Request::Cancel { run, reason },
-            Self::Pause => Request::Pause { run, reason },
-            Self::Resume => Request::Resume { run, reason },
-            Self::Reattempt => Request::Reattempt {
-                run,
-                nodes: Vec::new(),
-                reason,
-            },
-        }
-    }
-}
-
 /// What became of one run.
 struct Done {
     run: RunId,
     result: Result<RunStatus, Failure>,
 }
 
+/// Which runs to act on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Which<'a> {
+    /// The one that is named.
+    One(&'a str),
+    /// All that fit.
+    Filter(&'a [String]),
+}
+
+impl<'a> Which<'a> {
+    pub(crate) fn of(act: &'a Act) -> Self {
+        match &act.run {
+            Some(run) => Self::One(run),
+            None => Self::Filter(&act.filter),
+        }
+    }
+}
+
 /// Acts on the run that is named, or on all that the filter finds.
 pub(crate) fn run(
     settings: &Settings,
-    kind: Kind,
-    arguments: &Act,
+    which: Which<'_>,
+    doing: &Doing,
+    dry_run: bool,
     until: Option<Instant>,
 ) -> Result<Exit, Failure> {
     let mut access = access::open(settings, false)?;
     let session = match &access {
         Access::Held(session) | Access::Through(session, _) => session,
     };
-    let one = arguments.run.as_deref();
-    let rows = match one {
-        Some(reference) => {
+    let rows = match which {
+        Which::One(reference) => {
             let run = session.find_run(reference)?;
             session.store.run(run)?.into_iter().collect()
         }
-        None => find(session, kind, &arguments.filter)?,
+        Which::Filter(filter) => find(session, &doing.deed, filter)?,
     };
-    if arguments.dry_run {
-        return dry_run::say(session, kind, &rows);
+    if dry_run {
+        return dry_run::say(session, doing, &rows);
     }
-    let reason = arguments.reason.as_deref();
+    let alone = matches!(which, Which::One(_));
     let mut done = Vec::with_capacity(rows.len());
     loop {
         let left = &rows[done.len()..];
         match &access {
             Access::Held(session) => {
                 carry(session, None, async |carrier| {
-                    done.extend(here(carrier, kind, left, reason, until).await);
+                    done.extend(here(carrier, doing, left, until).await);
                     Ok(Exit::Done)
                 })?;
             }
-            Access::Through(_, client) => done.extend(through(client, kind, left, reason)?),
+            Access::Through(_, client) => done.extend(through(client, doing, left)?),
         }
         let Some(unanswered) = rows.get(done.len()) else {
-            return report(settings.output, kind, &rows, done, one.is_some());
+            return report(settings.output, &doing.deed, &rows, done, alone);
         };
         drop(access);
         access = access::open(settings, false)?;
-        done.extend(done_already(&access, kind, unanswered.run)?);
+        done.extend(done_already(&access, &doing.deed, unanswered.run)?);
     }
 }
 
 /// What the holder did before it went away without an answer, if that can be seen.
-fn done_already(access: &Access, kind: Kind, run: RunId) -> Result<Option<Done>, Failure> {
+fn done_already(access: &Access, deed: &Deed, run: RunId) -> Result<Option<Done>, Failure> {
     let (Access::Held(session) | Access::Through(session, _)) = access;
     let status = session.status(run)?;
     let is_done = matches!(
-        (kind, status),
-        (Kind::Cancel, RunStatus::Cancelled) | (Kind::Pause, RunStatus::Paused)
+        (deed, status),
+        (Deed::Cancel { .. }, RunStatus::Cancelled) | (Deed::Pause, RunStatus::Paused)
     );
     let result = Ok(status);
     Ok(is_done.then_some(Done { run, result }))
 }
 
-fn find(session: &Session, kind: Kind, filter: &[String]) -> Result<Vec<RunRow>, Failure> {
+fn find(session: &Session, deed: &Deed, filter: &[String]) -> Result<Vec<RunRow>, Failure> {
     let mut wanted = filter::parse(filter)?;
     if wanted.statuses.is_empty() {
-        wanted.statuses = kind.statuses();
+        wanted.statuses = deed.statuses();
     }
     wanted.limit = PAGE;
     let mut rows = Vec::new();
@@ -153,17 +127,12 @@ fn find(session: &Session, kind: Kind, filter: &[String]) -> Result<Vec<RunRow>,
 
 /// Acts through the process that holds the data directory, one run after the other, until
 /// it goes away.
-fn through(
-    client: &Client,
-    kind: Kind,
-    rows: &[RunRow],
-    reason: Option<&str>,
-) -> Result<Vec<Done>, Failure> {
+fn through(client: &Client, doing: &Doing, rows: &[RunRow]) -> Result<Vec<Done>, Failure> {
     let runtime = access::runtime()?;
     let mut done = Vec::with_capacity(rows.len());
     for run in rows.iter().map(|row| row.run) {
-        let request = kind.request(run, reason.map(str::to_owned));
-        let result = match runtime.block_on(client.ask(request, &[])) {
+        let bodies = [doing.body.as_bytes()];
+        let result = match runtime.block_on(client.ask(Request::act(run, doing), &bodies)) {
             Ok(Heard::Answer(Answer::Done { status })) => Ok(status),
             Ok(Heard::Answer(_)) => Err(client.unexpected()),
             Ok(Heard::Gone) => break,
@@ -177,21 +146,19 @@ fn through(
 /// Acts in this process; what goes on is carried to its end.
 async fn here(
     carrier: &Carrier,
-    kind: Kind,
+    doing: &Doing,
     rows: &[RunRow],
-    reason: Option<&str>,
     until: Option<Instant>,
 ) -> Vec<Done> {
     let slots = Arc::new(Semaphore::new(AT_ONCE));
     let mut tasks = JoinSet::new();
     for row in rows {
-        let (carrier, run) = (carrier.clone(), row.run);
-        let reason = reason.map(str::to_owned);
+        let (carrier, run, doing) = (carrier.clone(), row.run, doing.clone());
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
             break;
         };
         tasks.spawn(async move {
-            let result = one(&carrier, kind, run, reason.as_deref(), until).await;
+            let result = one(&carrier, &doing, run, until).await;
             drop(slot);
             Done { run, result }
         });
@@ -201,31 +168,15 @@ async fn here(
 
 async fn one(
     carrier: &Carrier,
-    kind: Kind,
+    doing: &Doing,
     run: RunId,
-    reason: Option<&str>,
     until: Option<Instant>,
 ) -> Result<RunStatus, Failure> {
-    let hand = act::hand(reason);
-    match kind {
-        Kind::Cancel => {
-            carrier
-                .engine
-                .command(
-                    run,
-                    Command::Cancel {
-                        hand,
-                        compensate: false,
-                    },
-                )
-                .await?
-        }
-        Kind::Pause => {
-            carrier.engine.command(run, Command::Pause(hand)).await?;
-            return Ok(RunStatus::Paused);
-        }
-        Kind::Resume => act::carry_on(carrier, run, hand).await?,
-        Kind::Reattempt => act::reattempt(carrier, run, &[], hand).await?,
+    act::act(carrier, run, doing).await?;
+    let status = act::status(carrier, run)?;
+    let is_waited_for = doing.deed.goes_on() || matches!(doing.deed, Deed::Cancel { .. });
+    if !is_waited_for || status == RunStatus::Paused {
+        return Ok(status);
     }
     match carrier.wait(run, until).await? {
         Ending::Ended(status) => Ok(status),
@@ -241,7 +192,7 @@ fn stopped(run: RunId, exit: Exit, message: &str) -> Failure {
 /// One line a run; a single run's refusal is the command's own.
 fn report(
     output: Output,
-    kind: Kind,
+    deed: &Deed,
     rows: &[RunRow],
     mut done: Vec<Done>,
     alone: bool,
@@ -261,7 +212,7 @@ fn report(
         let (run, workflow) = (row.run, &row.workflow);
         match &done.result {
             Ok(status) => {
-                if matches!(kind, Kind::Resume | Kind::Reattempt) {
+                if deed.goes_on() && status.is_final() {
                     exit = exit.worse((*status).into());
                 }
                 if output.json {
@@ -269,7 +220,7 @@ fn report(
                         "executionId": run, "workflowId": workflow, "status": status,
                     }));
                 } else {
-                    output.data(&format!("{run} {workflow}: {}", says(kind, *status)))?;
+                    output.data(&format!("{run} {workflow}: {}", deed.says(*status)))?;
                 }
             }
             Err(failure) => {
@@ -297,13 +248,4 @@ fn report(
         output.say("no run fits the filter");
     }
     Ok(exit)
-}
-
-fn says(kind: Kind, status: RunStatus) -> String {
-    match (kind, status) {
-        (Kind::Cancel, RunStatus::Cancelled) => "cancelled".to_owned(),
-        (Kind::Cancel, _) => "being cancelled: running work has 10 s to stop".to_owned(),
-        (Kind::Pause, _) => "paused: nothing more starts until `windlass resume`".to_owned(),
-        (_, status) => status.to_string(),
-    }
 }

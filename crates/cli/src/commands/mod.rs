@@ -5,6 +5,7 @@ mod actions;
 mod backup;
 mod bench;
 mod cancel;
+mod compensate;
 mod completions;
 mod config;
 mod diff;
@@ -12,9 +13,13 @@ mod doctor;
 mod dry_run;
 mod events;
 mod export;
+mod fork;
+mod goes_on;
 mod graph;
+mod import;
 mod many;
 mod pause;
+mod plan;
 mod publish;
 mod reattempt;
 mod rebuild;
@@ -24,7 +29,10 @@ mod resume;
 mod run;
 mod runs;
 mod schema;
+mod set_result;
 mod show;
+mod signal;
+mod skip;
 mod validate;
 mod verify;
 mod watch;
@@ -61,6 +69,12 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit, Failur
         Command::Pause(arguments) => pause::run(&settings, arguments),
         Command::Resume(arguments) => resume::run(&settings, arguments),
         Command::Reattempt(arguments) => reattempt::run(&settings, arguments),
+        Command::Fork(arguments) => fork::run(&settings, arguments),
+        Command::Signal(arguments) => signal::run(&settings, arguments),
+        Command::SetResult(arguments) => set_result::run(&settings, arguments),
+        Command::Skip(arguments) => skip::run(&settings, arguments),
+        Command::Compensate(arguments) => compensate::run(&settings, arguments),
+        Command::Import(arguments) => import::run(&settings, arguments),
         Command::Export(arguments) => export::run(&settings, arguments),
         Command::Verify(arguments) => verify::run(&settings, arguments),
         Command::Rebuild => rebuild::run(&settings),

@@ -6,6 +6,7 @@ use windlass_store::Published;
 use crate::access::{self, Access};
 use crate::args::Publish;
 use crate::catalogue;
+use crate::commands::plan;
 use crate::control::{Answer, Client, Heard, Request};
 use crate::definition_file;
 use crate::exit::{Exit, Failure};
@@ -17,6 +18,9 @@ pub(crate) fn run(settings: &Settings, arguments: &Publish) -> Result<Exit, Fail
     let text = definition_file::read(&arguments.file)?;
     let definition = prepare_named(&arguments.file.display().to_string(), &text)?;
     drop(text);
+    if arguments.plan {
+        return plan::run(settings, &definition);
+    }
     let workflow = definition.plan.workflow().to_owned();
     let Published { version, created } = publish(settings, definition)?;
     let output = settings.output;

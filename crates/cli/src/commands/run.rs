@@ -16,7 +16,7 @@ use crate::launch::{Launch, launch};
 use crate::overrides::Overrides;
 use crate::progress::{Progress, Style};
 use crate::session::{Session, Settings};
-use crate::source::{prepare, read_limited};
+use crate::source::{Source, prepare, read_limited};
 
 /// The largest trigger that is read from a file.
 const TRIGGER_BYTES: usize = 10 * 1024 * 1024;
@@ -30,8 +30,9 @@ pub(crate) fn run(settings: &Settings, arguments: &Run) -> Result<Exit, Failure>
     let overrides = Overrides::parse(&arguments.set)?;
     let labels = labels(&arguments.labels)?;
     let trigger = overrides.apply_to_trigger(trigger(arguments.trigger.as_deref())?)?;
-    let definition = prepare(&arguments.file, &overrides)?;
+    let Source { definition, frozen } = prepare(&arguments.file, &overrides)?;
     let mut request = Launch {
+        frozen,
         vars: overrides.vars(&definition.plan)?,
         definition,
         run: SystemClock.new_run_id(),
@@ -140,6 +141,7 @@ fn submit(client: &Client, mut request: Launch) -> Result<Submitted, Failure> {
         request_id: Some(request_id),
         labels: request.labels.clone(),
         vars: request.vars.clone(),
+        frozen: request.frozen,
     };
     let bodies = [&*request.definition.text, request.trigger.as_bytes()];
     let asking = client.ask(Request::Start(Box::new(asked)), &bodies);

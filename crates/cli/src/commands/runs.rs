@@ -18,8 +18,11 @@ const LIMIT: usize = 1000;
 
 /// Lists runs.
 pub(crate) fn run(settings: &Settings, arguments: &Runs) -> Result<Exit, Failure> {
-    let filter = filter(arguments)?;
+    let mut filter = filter(arguments)?;
     let session = Session::look(settings.clone())?;
+    if let Some(parent) = &arguments.parent {
+        filter.parent = Some(session.find_run(parent)?);
+    }
     let page = session.store.runs(&filter)?;
     if settings.output.json {
         let items: Vec<Value> = page.rows.iter().map(item).collect();
@@ -89,6 +92,7 @@ fn item(row: &RunRow) -> Value {
         "tenantId": row.tenant,
         "priority": row.priority,
         "labels": row.labels,
+        "parent": row.parent.map(|parent| parent.to_string()),
         "createdAt": row.created_at.to_string(),
         "startedAt": row.started_at.map(|at| at.to_string()),
         "endedAt": row.ended_at.map(|at| at.to_string()),
@@ -101,6 +105,7 @@ fn narrowed(arguments: &Runs) -> bool {
         || arguments.since.is_some()
         || !arguments.label.is_empty()
         || arguments.cursor.is_some()
+        || arguments.parent.is_some()
 }
 
 fn filter(arguments: &Runs) -> Result<RunFilter, Failure> {

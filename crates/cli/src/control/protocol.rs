@@ -13,7 +13,9 @@ use windlass_core::plan::NodeIndex;
 use windlass_core::{NodeStatus, RunId, RunStatus};
 
 use crate::catalogue::Rebuilt;
+use crate::deed::{Deed, Doing};
 use crate::exit::{Exit, Failure};
+use crate::forking::ForkAsked;
 use crate::progress::Phase;
 
 /// The version of the protocol; another one is refused by name.
@@ -40,12 +42,17 @@ pub(crate) enum Request {
     Start(Box<StartAsked>),
     /// Tell what happens to a run until its end.
     Watch { run: RunId },
-    /// End a run.
-    Cancel { run: RunId, reason: Option<String> },
-    /// Start nothing more of a run.
-    Pause { run: RunId, reason: Option<String> },
-    /// Carry a run on, and resume it if it is paused.
-    Resume { run: RunId, reason: Option<String> },
+    /// Do something to a run. What belongs to it follows the line.
+    #[serde(rename_all = "camelCase")]
+    Act {
+        run: RunId,
+        #[serde(flatten)]
+        deed: Deed,
+        body_bytes: usize,
+        reason: Option<String>,
+    },
+    /// Start a run from an old one.
+    Fork(Box<ForkAsked>),
     /// Add a definition to the catalogue. Its bytes follow the line.
     #[serde(rename_all = "camelCase")]
     Publish { definition_bytes: usize },
@@ -53,12 +60,18 @@ pub(crate) enum Request {
     SetEnabled { workflow: String, enabled: bool },
     /// Make anew what derives from the logs.
     Rebuild,
-    /// Try nodes again.
-    Reattempt {
-        run: RunId,
-        nodes: Vec<String>,
-        reason: Option<String>,
-    },
+}
+
+impl Request {
+    /// Asks for something to be done to a run; its body is sent after it.
+    pub(crate) fn act(run: RunId, doing: &Doing) -> Self {
+        Self::Act {
+            run,
+            deed: doing.deed.clone(),
+            body_bytes: doing.body.len(),
+            reason: doing.reason.clone(),
+        }
+    }
 }
 
 /// A start. The definition's and the trigger's bytes follow the line.
@@ -73,6 +86,9 @@ pub(crate) struct StartAsked {
     pub(crate) labels: BTreeMap<Box<str>, Box<str>>,
     #[serde(default)]
     pub(crate) vars: BTreeMap<Box<str>, Json>,
+    /// Whether the graph belongs to the run alone, and is not published.
+    #[serde(default)]
+    pub(crate) frozen: bool,
 }
 
 /// One line of the answer.

@@ -13,8 +13,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use windlass_core::definition::Limits;
 use windlass_core::{RunId, RunStatus};
-use windlass_engine::{Begin, Clock as _, Engine, SystemClock};
-use windlass_orchestrator::Command;
+use windlass_engine::{Begin, Clock as _, Engine, Started, SystemClock};
 use windlass_store::crash;
 
 use super::gate::Gate;
@@ -23,7 +22,9 @@ use super::protocol::{Answer, Asked, Request, StartAsked, VERSION, read_line, wr
 use crate::act;
 use crate::carry::Carrier;
 use crate::catalogue;
+use crate::deed::{Deed, Doing};
 use crate::exit::{Exit, Failure};
+use crate::forking;
 use crate::launch::{Launch, launch};
 use crate::source::prepare_text;
 
@@ -168,6 +169,15 @@ async fn request(
     let (definition, trigger) = match &asked.request {
         Request::Start(start) => (start.definition_bytes, start.trigger_bytes),
         Request::Publish { definition_bytes } => (*definition_bytes, 0),
+        Request::Act {
+            deed: Deed::Import,
+            body_bytes,
+            ..
+        } => {
+            let (body, _) = bodies(*body_bytes, 0, input).await?.unwrap_or_default();
+            return Ok(Some((asked, Ok((Vec::new(), body)))));
+        }
+        Request::Act { body_bytes, .. } => (0, *body_bytes),
         _ => (0, 0),
     };
     let bodies = bodies(definition, trigger, input).await?;
@@ -175,7 +185,6 @@ async fn request(
 }
 
 async fn obey(request: Request, bodies: Bodies, carrier: &Carrier) -> Result<Answer, Failure> {
-    let hand = |reason: Option<String>| act::hand(reason.as_deref());
     match request {
         Request::Start(start) => begin(*start, bodies, carrier).await,
         Request::Publish { .. } => publish(bodies.0, carrier).await,
@@ -195,28 +204,31 @@ async fn obey(request: Request, bodies: Bodies, carrier: &Carrier) -> Result<Ans
         Request::Ping => Ok(Answer::Pong {
             pid: std::process::id(),
         }),
-        Request::Cancel { run, reason } => {
-            let command = Command::Cancel {
-                hand: hand(reason),
-                compensate: false,
+        Request::Act {
+            run, deed, reason, ..
+        } => {
+            let body = String::from_utf8(bodies.1)
+                .map_err(|error| Failure::new(Exit::Usage, "CONTROL_UNREADABLE", error))?;
+            let goes_on = deed.goes_on();
+            let doing = Doing {
+                deed,
+                body: body.into(),
+                reason,
             };
-            carrier.engine.command(run, command).await?;
+            act::act(carrier, run, &doing).await?;
+            if goes_on {
+                carrier.watch_over(run);
+            }
             stands(run, carrier)
         }
-        Request::Pause { run, reason } => {
-            let command = Command::Pause(hand(reason));
-            carrier.engine.command(run, command).await?;
-            stands(run, carrier)
-        }
-        Request::Resume { run, reason } => {
-            act::carry_on(carrier, run, hand(reason)).await?;
-            carrier.watch_over(run);
-            stands(run, carrier)
-        }
-        Request::Reattempt { run, nodes, reason } => {
-            act::reattempt(carrier, run, &nodes, hand(reason)).await?;
-            carrier.watch_over(run);
-            stands(run, carrier)
+        Request::Fork(asked) => {
+            let forked = on_store(carrier, move |engine| {
+                let (store, plans) = (&**engine.store(), engine.plans());
+                forking::prepare(store, plans, engine.values(), &asked)
+            });
+            let request = forked.await?.request;
+            let started = carrier.engine.start(&request).await?;
+            go_on(started, carrier).await
         }
         Request::Watch { .. } => Err(Failure::new(
             Exit::Usage,
@@ -263,9 +275,13 @@ async fn bodies(
 
 async fn publish(definition: Vec<u8>, carrier: &Carrier) -> Result<Answer, Failure> {
     let published = on_store(carrier, move |engine| {
-        catalogue::publish(&**engine.store(), prepare_text(&definition)?)
+        let prepared = prepare_text(&definition)?;
+        let workflow = prepared.plan.workflow().to_owned();
+        Ok((workflow, catalogue::publish(&**engine.store(), prepared)?))
     });
-    let published = published.await?;
+    let (workflow, published) = published.await?;
+    // Runs that follow the newest version do so now.
+    carrier.engine.heal_all(&workflow).await?;
     Ok(Answer::Published {
         version: published.version,
         created: published.created,
@@ -288,8 +304,14 @@ async fn begin(
         labels: start.labels,
         vars: start.vars,
         begin: Begin::Now,
+        frozen: start.frozen,
     };
     let started = launch(&carrier.engine, request).await?;
+    go_on(started, carrier).await
+}
+
+/// A run that was asked for goes on here, also if it was asked for before.
+async fn go_on(started: Started, carrier: &Carrier) -> Result<Answer, Failure> {
     if started.existing {
         let row = carrier.engine.store().run(started.run)?;
         if row.is_some_and(|row| !row.status.is_final()) {
@@ -310,7 +332,8 @@ async fn watch(
 ) -> io::Result<()> {
     let carrier = &holder.carrier;
     let mut watching = carrier.hub.watch(run);
-    let carried = carrier.engine.carries(run).await;
+    // One that sleeps is woken by this process when its time has come.
+    let carried = carrier.engine.has(run).await;
     let status = match carrier.engine.store().run(run) {
         Ok(Some(row)) => row.status,
         Ok(None) => RunStatus::Pending,

@@ -19,9 +19,4 @@ impl Run {
         };
         edges.map(look).collect()
     }
-
-    /// The instance that undoes a node, if it is or was undone.
-    pub fn undoing_of(&self, node: Instance) -> Option<Instance> {
-        self.undo.as_ref()?.of(node)
-    }
 }

@@ -1,0 +1,121 @@
+//! `windlass fork`: a new run from an old one, in the foreground.
+
+use serde_json::json;
+use windlass_engine::fork::Fork as Forked;
+use windlass_engine::{Clock as _, SystemClock};
+
+use crate::access::{self, Access};
+use crate::args::Fork;
+use crate::carry::{Carrier, carry};
+use crate::control::{Answer, Heard, Request};
+use crate::exit::{Exit, Failure};
+use crate::foreground::{self, Manner};
+use crate::forking::{self, ForkAsked};
+use crate::session::{Session, Settings};
+
+/// Forks a run.
+pub(crate) fn run(settings: &Settings, arguments: &Fork) -> Result<Exit, Failure> {
+    let manner = Manner {
+        existing: Some(false),
+        ..arguments.foreground.manner()?
+    };
+    let new = SystemClock.new_run_id();
+    loop {
+        let (session, client) = match access::open(settings, false)? {
+            Access::Held(session) => (session, None),
+            Access::Through(session, client) => (session, Some(client)),
+        };
+        let mut asked = ForkAsked {
+            origin: session.find_run(&arguments.run)?,
+            run: new,
+            from: arguments.from.clone(),
+            set: arguments.set.clone(),
+            newest: arguments.newest,
+            version: arguments.version,
+            request_id: arguments.request_id.as_deref().map(Into::into),
+        };
+        if arguments.dry_run {
+            return dry_run(&session, &asked);
+        }
+        let Some(client) = client else {
+            return carry(&session, None, async |carrier| {
+                local(carrier, &session, &asked, manner).await
+            });
+        };
+        // Asking twice must start once, also if the holder goes away before it answers.
+        asked
+            .request_id
+            .get_or_insert_with(|| new.to_string().into());
+        let asking = client.ask(Request::Fork(Box::new(asked)), &[]);
+        match access::runtime()?.block_on(asking)? {
+            Heard::Answer(Answer::Started { run, existing }) => {
+                let existing = Some(existing && arguments.request_id.is_some());
+                drop(session);
+                return foreground::follow(settings, run, Manner { existing, ..manner });
+            }
+            Heard::Answer(_) => return Err(client.unexpected()),
+            Heard::Gone => {}
+        }
+    }
+}
+
+async fn local(
+    carrier: &Carrier,
+    session: &Session,
+    asked: &ForkAsked,
+    manner: Manner,
+) -> Result<Exit, Failure> {
+    let forked = prepare(session, asked)?;
+    let started = carrier.engine.start(&forked.request).await?;
+    let existing = Some(started.existing);
+    if started.existing {
+        session.settings.output.say(&format!(
+            "the request id has been used before, by run {}: it is not started again",
+            started.run
+        ));
+    }
+    foreground::local(carrier, session, started.run, Manner { existing, ..manner }).await
+}
+
+fn prepare(session: &Session, asked: &ForkAsked) -> Result<Forked, Failure> {
+    forking::prepare(&session.store, &session.plans, &session.values(), asked)
+}
+
+/// Says what would run again, and what is reused.
+fn dry_run(session: &Session, asked: &ForkAsked) -> Result<Exit, Failure> {
+    let Forked {
+        request,
+        again,
+        reused,
+        rest,
+    } = prepare(session, asked)?;
+    let output = session.settings.output;
+    let origin = asked.origin;
+    if output.json {
+        let rest: Vec<_> = rest
+            .iter()
+            .map(|(node, status)| json!({ "node": node, "status": status.as_str() }))
+            .collect();
+        output.json(&json!({
+            "origin": origin, "workflowId": request.plan.workflow(), "version": request.version,
+            "graph": if request.frozen.is_some() { "frozen" } else { "version" },
+            "again": again, "reused": reused, "rest": rest,
+        }))?;
+        return Ok(Exit::Done);
+    }
+    output.data(&format!("would fork {origin}"))?;
+    output.data(&format!("  again: {}", again.join(", ")))?;
+    let reused = match reused.as_slice() {
+        [] => "nothing".to_owned(),
+        reused => reused.join(", "),
+    };
+    output.data(&format!("  reused: {reused}"))?;
+    if !rest.is_empty() {
+        let rest: Vec<String> = rest
+            .iter()
+            .map(|(node, status)| format!("{node} (was {status})"))
+            .collect();
+        output.data(&format!("  without a result to reuse: {}", rest.join(", ")))?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,242 @@
+//! Doing something to a run by which it goes on: in the foreground of this process if it
+//! holds the data directory, else through the process that does.
+
+use windlass_core::event::{Compensation, Event};
+use windlass_core::value::Payload;
+use windlass_core::{Digest, RunId, RunStatus};
+use windlass_engine::load_run;
+use windlass_store::{Queries as _, Store as _};
+
+use crate::access::{self, Access};
+use crate::act;
+use crate::args::{Foreground, How};
+use crate::carry::{Carrier, carry};
+use crate::commands::dry_run;
+use crate::commands::many::{self, Which};
+use crate::control::{Answer, Heard, Request};
+use crate::deed::{Deed, Doing};
+use crate::exit::{Exit, Failure};
+use crate::foreground::{self, Manner};
+use crate::session::{Session, Settings};
+use crate::source::read_limited;
+
+impl Foreground {
+    pub(crate) fn manner(&self) -> Result<Manner, Failure> {
+        Manner::new(self.quiet, self.wait)
+    }
+}
+
+/// Does it to the run that is named, or to all that the filter finds.
+pub(crate) fn run(
+    settings: &Settings,
+    which: Which<'_>,
+    doing: &Doing,
+    dry_run: bool,
+    manner: Manner,
+) -> Result<Exit, Failure> {
+    match which {
+        Which::One(reference) => {
+            let exit = one(settings, reference, doing, dry_run, manner)?;
+            match doing.deed.undoes() && !dry_run {
+                true => undone(settings, reference, exit),
+                false => Ok(exit),
+            }
+        }
+        Which::Filter(_) => many::run(settings, which, doing, dry_run, manner.until),
+    }
+}
+
+fn one(
+    settings: &Settings,
+    reference: &str,
+    doing: &Doing,
+    is_dry: bool,
+    manner: Manner,
+) -> Result<Exit, Failure> {
+    let mut asked = None;
+    loop {
+        let (session, client) = match access::open(settings, false)? {
+            Access::Held(session) => (session, None),
+            Access::Through(session, client) => (session, Some(client)),
+        };
+        let run = session.find_run(reference)?;
+        if is_dry {
+            return dry_run::say_one(&session, doing, run);
+        }
+        // A holder that went away without an answer may have done it.
+        let is_done = match asked {
+            Some(since) => is_recorded(&session, run, since, doing)?,
+            None => false,
+        };
+        if is_done && !doing.deed.is_followed() {
+            return report(&session, doing, run);
+        }
+        let Some(client) = client else {
+            let doing = Some(doing).filter(|_| !is_done);
+            return carry(&session, None, async |carrier| {
+                local(carrier, &session, run, doing, manner).await
+            });
+        };
+        if is_done {
+            drop(session);
+            return foreground::follow(settings, run, manner);
+        }
+        asked = Some(session.store.head(run)?.sequence);
+        let bodies = [doing.body.as_bytes()];
+        let asking = client.ask(Request::act(run, doing), &bodies);
+        match access::runtime()?.block_on(asking)? {
+            Heard::Answer(Answer::Done { .. }) if doing.deed.is_followed() => {
+                drop(session);
+                return foreground::follow(settings, run, manner);
+            }
+            Heard::Answer(Answer::Done { .. }) => return report(&session, doing, run),
+            Heard::Answer(_) => return Err(client.unexpected()),
+            Heard::Gone => {}
+        }
+    }
+}
+
+/// Does it here, and carries the run on, and those that wait for its end.
+async fn local(
+    carrier: &Carrier,
+    session: &Session,
+    run: RunId,
+    doing: Option<&Doing>,
+    manner: Manner,
+) -> Result<Exit, Failure> {
+    let resumes = doing.is_none_or(|doing| doing.deed == Deed::Resume);
+    let shown = match resumes {
+        // Nothing of what goes on at once is left out.
+        true => {
+            foreground::refuse_ended(run, session.status(run)?)?;
+            Some(foreground::show(carrier, session, run, manner.quiet).await?)
+        }
+        false => None,
+    };
+    if let Some(doing) = doing {
+        act::act(carrier, run, doing).await?;
+        if session.status(run)? == RunStatus::Paused {
+            return report(session, doing, run);
+        }
+    } else {
+        carrier.engine.recover(run).await?;
+    }
+    let progress = match shown {
+        Some(progress) => progress,
+        None => foreground::show(carrier, session, run, manner.quiet).await?,
+    };
+    carrier.carry_parents(session, run).await?;
+    carrier.look_around(session, Some(run));
+    carrier.to_the_end(session, run, &progress, manner).await
+}
+
+/// A compensation is waited for, not the run's success: whether everything was undone.
+fn undone(settings: &Settings, reference: &str, exit: Exit) -> Result<Exit, Failure> {
+    if matches!(exit, Exit::TimedOut | Exit::Interrupted) {
+        return Ok(exit);
+    }
+    let session = Session::look(settings.clone())?;
+    let run = session.find_run(reference)?;
+    let loaded = load_run(&session.store, &session.plans, run, |_, _| {})?;
+    let outcome = loaded.run.finished().and_then(|it| it.compensation);
+    let output = settings.output;
+    Ok(match outcome {
+        Some(Compensation::Complete) => {
+            output.say("compensation: complete");
+            Exit::Done
+        }
+        Some(Compensation::Incomplete) => {
+            output.say(&format!(
+                "compensation: incomplete; `windlass compensate {run} --preview` lists it, \
+                 --retry NODE and --skip NODE go on"
+            ));
+            Exit::RunFailed
+        }
+        None => exit,
+    })
+}
+
+/// One line of what was done.
+fn report(session: &Session, doing: &Doing, run: RunId) -> Result<Exit, Failure> {
+    let status = session.status(run)?;
+    let row = session.store.run(run)?;
+    let workflow = row.map(|row| row.workflow).unwrap_or_default();
+    let output = session.settings.output;
+    if output.json {
+        output.json(&serde_json::json!({
+            "executionId": run, "workflowId": workflow, "status": status,
+        }))?;
+    } else {
+        output.data(&format!("{run} {workflow}: {}", doing.deed.says(status)))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Whether a run's log has it since this record: what is not to be done twice.
+fn is_recorded(session: &Session, run: RunId, since: u64, doing: &Doing) -> Result<bool, Failure> {
+    let wanted = Payload::new(std::sync::Arc::clone(&doing.body)).digest();
+    let (mut record, mut found) = (0, false);
+    load_run(&session.store, &session.plans, run, |_, transition| {
+        record += 1;
+        if record > since {
+            let events = &transition.events;
+            found |= events
+                .iter()
+                .any(|event| records(event, &doing.deed, wanted));
+        }
+    })?;
+    Ok(found)
+}
+
+fn records(event: &Event, deed: &Deed, body: Digest) -> bool {
+    match (event, deed) {
+        (Event::SignalReceived(signal), Deed::Signal { name }) => {
+            *signal.name == **name && signal.payload.digest() == body
+        }
+        (Event::SetByHand(set), Deed::SetResult { node } | Deed::Skip { node }) => {
+            *set.node == **node
+        }
+        (Event::Reattempted { .. }, Deed::Reattempt { .. })
+        | (Event::Compensating { .. }, Deed::Compensate)
+        | (Event::CompensationRetried { .. }, Deed::RetryCompensation { .. })
+        | (Event::CompensationSkipped { .. }, Deed::SkipCompensation { .. })
+        | (Event::Imported { .. }, Deed::Import) => true,
+        _ => false,
+    }
+}
+
+/// The run, or the filter in its place, and the words after it.
+pub(crate) fn words<'a>(
+    how: &'a How,
+    words: &'a [String],
+    count: std::ops::RangeInclusive<usize>,
+    usage: &str,
+) -> Result<(Which<'a>, &'a [String]), Failure> {
+    let (which, rest) = match (how.filter.is_empty(), words) {
+        (true, [run, rest @ ..]) => (Which::One(run), rest),
+        _ => (Which::Filter(&how.filter), words),
+    };
+    if count.contains(&rest.len()) {
+        return Ok((which, rest));
+    }
+    let message = match rest.len() < *count.start() {
+        true => "an argument is missing",
+        false => "there is an argument too many: --filter stands for RUN",
+    };
+    Err(Failure::new(Exit::Usage, "USAGE", message).hint(usage))
+}
+
+/// JSON text as it is given, or in a file after `@`.
+pub(crate) fn json_argument(argument: &str) -> Result<String, Failure> {
+    let text = match argument.strip_prefix('@') {
+        None => argument.to_owned(),
+        Some(file) => {
+            let bytes = read_limited(file.as_ref(), windlass_engine::PAYLOAD_LIMIT_BYTES)?;
+            String::from_utf8(bytes).map_err(|_| {
+                let message = format!("{file} is not UTF-8 text");
+                Failure::new(Exit::Invalid, "FILE_UNREADABLE", message)
+            })?
+        }
+    };
+    Ok(text.trim().to_owned())
+}

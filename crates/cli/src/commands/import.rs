@@ -1,0 +1,35 @@
+//! `windlass import`: the graph of a paused run is replaced, the surgeon's last resort.
+
+use windlass_engine::load_run;
+
+use crate::act::not_importable;
+use crate::args::Import;
+use crate::commands::many::{self, Which};
+use crate::deed::{Deed, Doing};
+use crate::definition_file;
+use crate::exit::{Exit, Failure};
+use crate::frozen;
+use crate::session::{Session, Settings};
+use crate::source::prepare_named;
+
+/// Replaces a run's graph.
+pub(crate) fn run(settings: &Settings, arguments: &Import) -> Result<Exit, Failure> {
+    let (workflow, run) = {
+        let session = Session::look(settings.clone())?;
+        let run = session.find_run(&arguments.run)?;
+        let loaded = load_run(&session.store, &session.plans, run, |_, _| {})?;
+        (loaded.run.plan().workflow().to_owned(), run)
+    };
+    let name = arguments.file.display().to_string();
+    let text = definition_file::read(&arguments.file)?;
+    // What was edited is not what was signed.
+    let text = match frozen::read(&name, &text).map_err(not_importable)? {
+        Some(graph) => graph.into_definition(Some(&workflow))?,
+        None => text,
+    };
+    let prepared = prepare_named(&name, &text).map_err(not_importable)?;
+    let text = String::from_utf8_lossy(&prepared.text).into_owned();
+    let doing = Doing::new(Deed::Import, arguments.reason.as_ref()).with(text);
+    let run = run.to_string();
+    many::run(settings, Which::One(&run), &doing, arguments.dry_run, None)
+}

@@ -1,0 +1,225 @@
+//! What can be done to a run by hand, as commands say it and as processes say it to each
+//! other. A value that belongs to it (a payload, a result, a graph) goes beside it.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use windlass_core::RunStatus;
+use windlass_core::event::Hand;
+use windlass_core::run::{Input, Instance, Run};
+use windlass_core::value::Payload;
+use windlass_engine::{CommandError, check_payload, check_signal};
+
+use crate::act;
+use crate::exit::Failure;
+use crate::source::prepare_text;
+
+/// What is done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "deed", rename_all = "camelCase")]
+pub(crate) enum Deed {
+    /// End it; with `compensate`, what succeeded is undone.
+    Cancel {
+        #[serde(default)]
+        compensate: bool,
+    },
+    /// Start nothing more.
+    Pause,
+    /// Carry it on, and resume it if it is paused.
+    Resume,
+    /// Try nodes again; none named means all that can be.
+    Reattempt { nodes: Vec<String> },
+    /// Give it a signal; the payload goes beside.
+    Signal { name: String },
+    /// Give a node's result, which goes beside.
+    SetResult { node: String },
+    /// Let a node count as succeeded.
+    Skip { node: String },
+    /// Undo what succeeded.
+    Compensate,
+    /// Undo nodes again whose undoing failed.
+    RetryCompensation { nodes: Vec<String> },
+    /// Leave nodes as they are instead of undoing them.
+    SkipCompensation { nodes: Vec<String> },
+    /// Replace its graph by one that goes beside.
+    Import,
+}
+
+/// What is done, with what belongs to it.
+#[derive(Clone, Debug)]
+pub(crate) struct Doing {
+    pub(crate) deed: Deed,
+    /// The value beside it; empty where there is none.
+    pub(crate) body: Arc<str>,
+    /// Why; it is recorded.
+    pub(crate) reason: Option<String>,
+}
+
+impl Doing {
+    pub(crate) fn new(deed: Deed, reason: Option<&String>) -> Self {
+        Self {
+            deed,
+            body: "".into(),
+            reason: reason.cloned(),
+        }
+    }
+
+    pub(crate) fn with(self, body: impl Into<Arc<str>>) -> Self {
+        Self {
+            body: body.into(),
+            ..self
+        }
+    }
+
+    pub(crate) fn hand(&self) -> Hand {
+        act::hand(self.reason.as_deref())
+    }
+
+    /// The input that the run's own rules decide on; none means that they always allow it.
+    pub(crate) fn input(&self, run: &Run) -> Result<Option<Input>, Failure> {
+        let hand = self.hand();
+        Ok(Some(match &self.deed {
+            Deed::Cancel { compensate } => Input::Cancel {
+                hand,
+                compensate: *compensate,
+            },
+            Deed::Pause => Input::Pause(hand),
+            // Whatever is unfinished is carried on, paused or not.
+            Deed::Resume if run.status().is_final() => {
+                return Err(act::ended(run.id(), run.status()));
+            }
+            Deed::Resume => return Ok(None),
+            Deed::Reattempt { nodes } => Input::Reattempt(instances(run, nodes)?, hand),
+            Deed::Signal { name } => {
+                check_signal(run.plan(), name, &self.body).map_err(CommandError::SignalInvalid)?;
+                Input::Signal {
+                    name: name.as_str().into(),
+                    payload: Payload::new(Arc::clone(&self.body)),
+                    hand,
+                }
+            }
+            Deed::SetResult { node } => {
+                check_payload(&self.body, []).map_err(CommandError::ResultInvalid)?;
+                Input::SetResult {
+                    node: instance(run, node)?,
+                    output: Some(Payload::new(Arc::clone(&self.body))),
+                    hand,
+                }
+            }
+            Deed::Skip { node } => Input::SetResult {
+                node: instance(run, node)?,
+                output: None,
+                hand,
+            },
+            Deed::Compensate => Input::Compensate(hand),
+            Deed::RetryCompensation { nodes } => {
+                Input::RetryCompensation(instances(run, nodes)?, hand)
+            }
+            Deed::SkipCompensation { nodes } => {
+                Input::SkipCompensation(instances(run, nodes)?, hand)
+            }
+            Deed::Import => {
+                let prepared = prepare_text(self.body.as_bytes()).map_err(act::not_importable)?;
+                Input::Import {
+                    definition: prepared.digest,
+                    plan: prepared.plan,
+                    hand,
+                }
+            }
+        }))
+    }
+}
+
+impl Deed {
+    /// The runs it makes sense for, unless a filter says otherwise.
+    pub(crate) fn statuses(&self) -> Vec<RunStatus> {
+        use RunStatus::{Cancelled, Failed, Paused, Pending, Running, Succeeded};
+        match self {
+            Self::Cancel { .. } | Self::Resume => vec![Pending, Running, Paused],
+            Self::Pause => vec![Running],
+            Self::Signal { .. } => vec![Running, Paused],
+            Self::Reattempt { .. } => vec![Failed, Cancelled],
+            Self::SetResult { .. } | Self::Skip { .. } => {
+                vec![Running, Paused, Failed, Cancelled]
+            }
+            Self::Compensate => vec![Failed, Cancelled, Succeeded],
+            Self::RetryCompensation { .. } | Self::SkipCompensation { .. } => {
+                vec![Running, Failed, Cancelled, Succeeded]
+            }
+            Self::Import => vec![Paused],
+        }
+    }
+
+    /// What it does, as a verb.
+    pub(crate) fn verb(&self) -> &'static str {
+        match self {
+            Self::Cancel { .. } => "cancel",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Reattempt { .. } => "reattempt",
+            Self::Signal { .. } => "signal",
+            Self::SetResult { .. } => "set a result of",
+            Self::Skip { .. } => "skip a node of",
+            Self::Compensate => "compensate",
+            Self::RetryCompensation { .. } => "compensate nodes again of",
+            Self::SkipCompensation { .. } => "leave nodes uncompensated of",
+            Self::Import => "replace the graph of",
+        }
+    }
+
+    /// Whether the run goes on by it, and whoever asked waits for that in the foreground.
+    pub(crate) fn goes_on(&self) -> bool {
+        !matches!(self, Self::Cancel { .. } | Self::Pause | Self::Import)
+    }
+
+    /// Whether it undoes what the run did.
+    pub(crate) fn undoes(&self) -> bool {
+        matches!(
+            self,
+            Self::Compensate | Self::RetryCompensation { .. } | Self::SkipCompensation { .. }
+        )
+    }
+
+    /// Whether whoever asked another process for it also waits for the run's end.
+    pub(crate) fn is_followed(&self) -> bool {
+        matches!(
+            self,
+            Self::Resume
+                | Self::Reattempt { .. }
+                | Self::Compensate
+                | Self::RetryCompensation { .. }
+        )
+    }
+
+    /// What became of the run, for people.
+    pub(crate) fn says(&self, status: RunStatus) -> String {
+        match (self, status) {
+            (Self::Cancel { .. }, RunStatus::Cancelled) => "cancelled".to_owned(),
+            (Self::Cancel { .. }, _) => "being cancelled: running work has 10 s to stop".to_owned(),
+            (Self::Pause, _) => "paused: nothing more starts until `windlass resume`".to_owned(),
+            (Self::Signal { name }, status) => format!("has the signal '{name}'; it is {status}"),
+            (Self::SetResult { node }, status) => {
+                format!("has the result of '{node}'; it is {status}")
+            }
+            (Self::Skip { node }, status) => format!("goes on without '{node}'; it is {status}"),
+            (Self::SkipCompensation { nodes }, status) => {
+                format!("leaves {} as it is; it is {status}", nodes.join(", "))
+            }
+            (Self::Import, status) => {
+                format!(
+                    "has the new graph, and keeps it; it is {status}: `windlass resume` goes on"
+                )
+            }
+            (_, status) => status.to_string(),
+        }
+    }
+}
+
+fn instance(run: &Run, node: &str) -> Result<Instance, Failure> {
+    run.resolve(node)
+        .ok_or_else(|| act::unknown_node(run, node))
+}
+
+fn instances(run: &Run, nodes: &[String]) -> Result<Vec<Instance>, Failure> {
+    nodes.iter().map(|node| instance(run, node)).collect()
+}

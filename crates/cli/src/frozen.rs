@@ -1,0 +1,198 @@
+//! A graph that belongs to one run alone, as JSON: `{version, signature, frozenAt, nodes}`,
+//! and beside them what else a definition has. `export` writes it, `import` and `run` read
+//! it. The nodes are an object by id, or a list as definitions have them.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use windlass_core::Digest;
+
+use crate::exit::{Exit, Failure};
+use crate::moment::now;
+use crate::source::Prepared;
+
+/// The version of the format.
+pub(crate) const VERSION: u64 = 1;
+
+/// The label that says when a graph was frozen.
+pub(crate) const FROZEN_AT: &str = "frozenAt";
+
+/// The workflow of graphs that name none.
+const WORKFLOW: &str = "dynamic";
+
+/// A graph as a file has it.
+pub(crate) struct FrozenGraph {
+    name: String,
+    keys: Map<String, Value>,
+    nodes: Vec<Value>,
+    pub(crate) signature: Option<Digest>,
+}
+
+/// Reads a frozen graph; nothing if the text is something else, a definition perhaps.
+pub(crate) fn read(name: &str, text: &[u8]) -> Result<Option<FrozenGraph>, Failure> {
+    let Ok(Entries(entries)) = serde_json::from_slice(text) else {
+        return Ok(None);
+    };
+    let has = |key: &str| entries.iter().any(|(known, _)| known == key);
+    if !(has("signature") && has("nodes")) {
+        return Ok(None);
+    }
+    let invalid = |reason: String| {
+        let message = format!("{name} is no frozen graph: {reason}");
+        Failure::new(Exit::Invalid, "DEFINITION_INVALID", message)
+    };
+    let mut graph = FrozenGraph {
+        name: name.to_owned(),
+        keys: Map::new(),
+        nodes: Vec::new(),
+        signature: None,
+    };
+    for (key, value) in entries {
+        let parse =
+            || serde_json::from_str(value.get()).map_err(|error| invalid(error.to_string()));
+        match key.as_str() {
+            "nodes" => graph.nodes = nodes(&value).map_err(invalid)?,
+            "version" => check_version(&parse()?, name)?,
+            "signature" => graph.signature = serde_json::from_str(value.get()).ok(),
+            _ => {
+                graph.keys.insert(key, parse()?);
+            }
+        }
+    }
+    Ok(Some(graph))
+}
+
+fn check_version(version: &Value, name: &str) -> Result<(), Failure> {
+    match version.as_u64() {
+        Some(VERSION) => Ok(()),
+        _ => {
+            let message = format!("{name} has version {version}, and this program reads {VERSION}");
+            Err(Failure::new(Exit::Invalid, "GRAPH_VERSION", message))
+        }
+    }
+}
+
+/// The nodes as a definition lists them, in the order of the text.
+fn nodes(raw: &RawValue) -> Result<Vec<Value>, String> {
+    if raw.get().trim_start().starts_with('[') {
+        return serde_json::from_str(raw.get()).map_err(|error| error.to_string());
+    }
+    let Entries(entries) = serde_json::from_str(raw.get()).map_err(|error| error.to_string())?;
+    let node = |(id, raw): (String, Box<RawValue>)| {
+        let mut node: Map<String, Value> =
+            serde_json::from_str(raw.get()).map_err(|error| format!("the node '{id}': {error}"))?;
+        node.retain(|_, value| !value.is_null());
+        node.insert("id".to_owned(), Value::String(id));
+        Ok(Value::Object(node))
+    };
+    entries.into_iter().map(node).collect()
+}
+
+impl FrozenGraph {
+    /// The text of a definition with this graph.
+    pub(crate) fn into_definition(mut self, workflow: Option<&str>) -> Result<Vec<u8>, Failure> {
+        let frozen_at = self.keys.remove(FROZEN_AT).filter(Value::is_string);
+        let frozen_at = frozen_at.unwrap_or_else(|| json!(now().to_string()));
+        let id = json!(workflow.unwrap_or(WORKFLOW));
+        self.keys.entry("id").or_insert(id);
+        self.keys.insert("inFlight".to_owned(), json!("pinned"));
+        let labels = self.keys.entry("labels").or_insert_with(|| json!({}));
+        if let Some(labels) = labels.as_object_mut() {
+            labels.insert(FROZEN_AT.to_owned(), frozen_at);
+        }
+        self.keys.retain(|_, value| !value.is_null());
+        self.keys
+            .insert("nodes".to_owned(), Value::Array(self.nodes));
+        serde_json::to_vec(&self.keys).map_err(|error| {
+            let message = format!("{}: {error}", self.name);
+            Failure::new(Exit::Invalid, "DEFINITION_INVALID", message)
+        })
+    }
+}
+
+/// Refuses a graph that is not the one that was signed.
+pub(crate) fn check_signature(
+    name: &str,
+    signed: Option<Digest>,
+    prepared: &Prepared,
+) -> Result<(), Failure> {
+    let found = prepared.signature;
+    if signed == Some(found) {
+        return Ok(());
+    }
+    let signed = signed.map_or("nothing".to_owned(), |signed| signed.to_string());
+    let message =
+        format!("{name} was changed after it was frozen: it is signed {signed}, its nodes {found}");
+    Err(Failure::new(Exit::Invalid, "SIGNATURE_MISMATCH", message)
+        .hint("sign the changed graph anew, or write it as a definition, without `signature`"))
+}
+
+/// An object's keys and values in the order of the text.
+struct Entries(Vec<(String, Box<RawValue>)>);
+
+impl<'de> Deserialize<'de> for Entries {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Entries;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Entries(entries))
+            }
+        }
+
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definition(text: &str) -> Value {
+        let graph = read("g.json", text.as_bytes()).expect("read");
+        let text = graph
+            .expect("a graph")
+            .into_definition(None)
+            .expect("a definition");
+        serde_json::from_slice(&text).expect("JSON")
+    }
+
+    #[test]
+    fn nodes_keep_the_order_of_the_text() {
+        let read = definition(
+            r#"{"version":1,"signature":"x","frozenAt":"T","id":"w",
+                "nodes":{"z":{"name":null,"actionType":"a"},"b":{"dependsOn":["z"]}}}"#,
+        );
+        assert_eq!(read["id"], "w");
+        assert_eq!(read["labels"]["frozenAt"], "T");
+        assert_eq!(read["nodes"][0], json!({"id": "z", "actionType": "a"}));
+        assert_eq!(read["nodes"][1], json!({"id": "b", "dependsOn": ["z"]}));
+        assert!(read.get("signature").is_none() && read.get("version").is_none());
+    }
+
+    #[test]
+    fn definitions_are_something_else() {
+        for text in [r#"{"id":"w","nodes":[]}"#, "id: w", "[", "[1]"] {
+            assert!(
+                super::read("g.json", text.as_bytes())
+                    .expect("read")
+                    .is_none()
+            );
+        }
+        let newer = r#"{"version":2,"signature":"x","nodes":{}}"#;
+        let failure = super::read("g.json", newer.as_bytes()).map(drop);
+        assert_eq!(failure.expect_err("refused").code, "GRAPH_VERSION");
+    }
+}

@@ -1,0 +1,266 @@
+//! A new run from an old one (semantics §5): chosen nodes and everything after them run
+//! again, the recorded results of the rest are reused. Nothing is written here: what
+//! comes out is a request to start.
+
+mod again;
+mod results;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use windlass_core::definition::Json;
+use windlass_core::event::{Origin, ReusedNode};
+use windlass_core::plan::Plan;
+use windlass_core::run::Run;
+use windlass_core::value::Stored;
+use windlass_core::{Digest, NodeStatus, RunId};
+use windlass_store::Error;
+
+use crate::Backend;
+use crate::load::LoadError;
+use crate::plans::Plans;
+use crate::start::StartRequest;
+use crate::values::{ValueReader, blob_text, stored_text};
+
+use again::Again;
+use results::{Results, results};
+
+/// What a fork is asked for with.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// The old run.
+    pub origin: RunId,
+    /// The node instances that run again, by path, with everything after them.
+    pub from: Vec<String>,
+    /// The graph that the new run walks.
+    pub graph: Graph,
+    /// The new run's trigger, as JSON text; the old run's if none is given.
+    pub trigger: Option<String>,
+    /// Variables that differ from what the reused nodes left.
+    pub vars: BTreeMap<Box<str>, Json>,
+}
+
+/// The graph that a fork walks.
+#[derive(Clone, Debug)]
+pub enum Graph {
+    /// The one that the old run has now.
+    Same,
+    /// That of a version in the catalogue.
+    Version {
+        /// The version.
+        version: u32,
+        /// Digest of its definition.
+        definition: Digest,
+        /// Its plan.
+        plan: Arc<Plan>,
+    },
+    /// One that belongs to the new run alone.
+    Frozen {
+        /// The definition.
+        text: Arc<str>,
+        /// Its plan.
+        plan: Arc<Plan>,
+    },
+}
+
+/// A fork that can be started.
+#[derive(Clone, Debug)]
+pub struct Fork {
+    /// What to start.
+    pub request: StartRequest,
+    /// The nodes that run again: the chosen ones, then those after them.
+    pub again: Vec<Box<str>>,
+    /// The nodes whose results are reused.
+    pub reused: Vec<Box<str>>,
+    /// The other nodes of the top level, which have no result to reuse, as they stood.
+    pub rest: Vec<(Box<str>, NodeStatus)>,
+}
+
+/// Why a run cannot be forked so.
+#[derive(Debug)]
+pub enum ForkError {
+    /// The old run cannot be read.
+    Load(LoadError),
+    /// The old run never had this node instance, or the new graph does not have it.
+    UnknownNode(String),
+    /// No node was named.
+    NoNode,
+}
+
+impl fmt::Display for ForkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Load(error) => error.fmt(f),
+            Self::UnknownNode(node) => write!(f, "the run has no node '{node}'"),
+            Self::NoNode => f.write_str("no node is named to run again"),
+        }
+    }
+}
+
+impl std::error::Error for ForkError {}
+
+impl From<LoadError> for ForkError {
+    fn from(error: LoadError) -> Self {
+        Self::Load(error)
+    }
+}
+
+impl From<Error> for ForkError {
+    fn from(error: Error) -> Self {
+        Self::Load(error.into())
+    }
+}
+
+/// The definition of the graph that a run has now, as JSON text.
+///
+/// # Errors
+/// It cannot be read.
+pub fn definition_text(store: &dyn Backend, run: &Run) -> Result<String, LoadError> {
+    if run.is_frozen() {
+        return Ok(blob_text(store, &run.definition())?);
+    }
+    let (workflow, version) = (&run.queued().workflow, run.version());
+    let row = store.definition(workflow, Some(version))?.ok_or_else(|| {
+        LoadError::Definition(format!("version {version} of '{workflow}' is missing"))
+    })?;
+    String::from_utf8(row.text).map_err(|error| LoadError::Definition(error.to_string()))
+}
+
+/// Makes the request that starts a fork.
+///
+/// # Errors
+/// The old run cannot be read, or has no such node.
+pub fn fork(
+    store: &dyn Backend,
+    plans: &Plans,
+    values: &ValueReader,
+    ask: &Ask,
+) -> Result<Fork, ForkError> {
+    if ask.from.is_empty() {
+        return Err(ForkError::NoNode);
+    }
+    let Results {
+        run,
+        nodes,
+        mut writes,
+    } = results(store, plans, ask.origin)?;
+    let mut request = request(store, &run, ask)?;
+    let plan = Arc::clone(&request.plan);
+    let again =
+        Again::new(&plan, &ask.from).map_err(|path| ForkError::UnknownNode(path.into_string()))?;
+    for path in &ask.from {
+        let known = nodes.contains_key(path.as_str()) || run.resolve(path).is_some();
+        if !known {
+            return Err(ForkError::UnknownNode(path.clone()));
+        }
+    }
+    let kept: BTreeMap<Box<str>, ReusedNode> = nodes
+        .into_iter()
+        .filter(|(path, _)| again.keeps(path))
+        .collect();
+    let fits = |path: &str| again::fits(run.plan(), &plan, path);
+    // What is inside a loop that is reused as a whole is reused with it.
+    let is_inside = |path: &str| again::loops_around(path).any(|outer| kept.contains_key(outer));
+    writes.retain(|write| kept.contains_key(&write.node));
+    let reused = kept.values().filter(|node| !is_inside(&node.node));
+    request.reused = reused
+        .cloned()
+        .map(|mut node| {
+            if !fits(&node.node) {
+                node.taken = None;
+            }
+            node
+        })
+        .collect();
+    request.vars = variables(store, &run, &plan, &writes, ask)?;
+    if let Some(trigger) = &ask.trigger {
+        request.trigger.clone_from(trigger);
+    } else {
+        let trigger = values.resolve(&run.queued().trigger)?;
+        request.trigger = trigger.to_string();
+    }
+    let reused: Vec<Box<str>> = request.reused.iter().map(|it| it.node.clone()).collect();
+    let is_rest = |id: &str| !again.touches(id) && !kept.contains_key(id);
+    let rest = (0..plan.len() as u32)
+        .map(|node| plan.id(node))
+        .filter(|id| is_rest(id))
+        .map(|id| {
+            let before = run.resolve(id).and_then(|node| run.find_status(node));
+            (id.into(), before.unwrap_or(NodeStatus::Pending))
+        })
+        .collect();
+    Ok(Fork {
+        request,
+        again: again.paths(),
+        reused,
+        rest,
+    })
+}
+
+/// A request for a run like the old one.
+fn request(store: &dyn Backend, run: &Run, ask: &Ask) -> Result<StartRequest, ForkError> {
+    let mut request = match &ask.graph {
+        Graph::Version {
+            version,
+            definition,
+            plan,
+        } => StartRequest::new(Arc::clone(plan), *version, *definition),
+        Graph::Frozen { text, plan } => {
+            let definition = Digest::of(text.as_bytes());
+            let mut request = StartRequest::new(Arc::clone(plan), run.version(), definition);
+            request.frozen = Some(Arc::clone(text));
+            request
+        }
+        Graph::Same => {
+            let plan = Arc::clone(run.plan());
+            let mut request = StartRequest::new(plan, run.version(), run.definition());
+            if run.is_frozen() {
+                request.frozen = Some(definition_text(store, run)?.into());
+            }
+            request
+        }
+    };
+    let queued = run.queued();
+    request.correlation_id = Some(queued.correlation_id.clone());
+    request.tenant.clone_from(&queued.tenant);
+    request.priority = queued.priority;
+    request.labels.clone_from(&queued.labels);
+    request.origin = Some(Origin {
+        execution_id: run.id(),
+        nodes: ask.from.iter().map(|node| node.as_str().into()).collect(),
+    });
+    Ok(request)
+}
+
+/// Variables as the old run was started with them, then as the reused nodes left them,
+/// then as the fork is asked for. A default of the definition that nobody had changed
+/// follows the graph.
+fn variables(
+    store: &dyn Backend,
+    run: &Run,
+    plan: &Plan,
+    writes: &[results::Write],
+    ask: &Ask,
+) -> Result<BTreeMap<Box<str>, Json>, ForkError> {
+    let text = |stored: &Stored| -> Result<Option<Json>, ForkError> {
+        let text = stored_text(store, stored)?.into_owned();
+        // What was stored was JSON when it was.
+        Ok(serde_json::value::RawValue::from_string(text).ok())
+    };
+    let mut vars = BTreeMap::new();
+    for (name, stored) in &run.queued().vars {
+        let value = text(stored)?;
+        let default = run.plan().vars().get(name).map(|raw| raw.get());
+        let is_default = value.as_ref().map(|raw| raw.get()) == default;
+        if !(is_default && plan.vars().contains_key(name)) {
+            vars.extend(value.map(|value| (name.clone(), value)));
+        }
+    }
+    for write in writes {
+        let value = text(&write.value)?;
+        vars.extend(value.map(|value| (write.name.clone(), value)));
+    }
+    vars.extend(ask.vars.clone());
+    Ok(vars)
+}

@@ -1,0 +1,200 @@
+//! Runs that follow the newest version of their workflow (semantics §9). It is looked at
+//! when one is published, and when a run is picked up: by recovery, by a command that
+//! carries it on, or when it wakes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use windlass_core::definition::InFlight;
+use windlass_core::event::Event;
+use windlass_core::plan::Plan;
+use windlass_core::run::{Facts, Input, Refusal, Run, Values, decide};
+use windlass_core::{Digest, Millis, NodeStatus, RunStatus};
+use windlass_orchestrator::Command;
+use windlass_store::{Error, RunFilter, RunRow};
+
+use crate::Backend;
+use crate::driver::Message;
+use crate::engine::Engine;
+use crate::load::LoadError;
+use crate::plans::Plans;
+
+/// How many runs are read from the list together.
+const PAGE: usize = 256;
+
+/// What a new graph would do to a run that follows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Healing {
+    /// Nodes of the top level that the run did not have.
+    pub added: Vec<Box<str>>,
+    /// Nodes of the top level that it has no more.
+    pub removed: Vec<Box<str>>,
+    /// Nodes that would be ready at once, and are not now.
+    pub ready: Vec<Box<str>>,
+    /// What people should decide on: node, code, and a sentence.
+    pub warnings: Vec<(Option<Box<str>>, Box<str>, Box<str>)>,
+    /// Whether nothing could go on with it: the run would pause.
+    pub is_stuck: bool,
+}
+
+/// Asks the run's own rules what a new graph would do to it; nothing changes.
+///
+/// # Errors
+/// The run does not follow newer versions, or has this graph already.
+pub fn would_heal(
+    run: &Run,
+    version: u32,
+    definition: Digest,
+    plan: &Arc<Plan>,
+    now: Millis,
+) -> Result<Healing, Refusal> {
+    let input = Input::Heal {
+        version,
+        definition,
+        plan: Arc::clone(plan),
+    };
+    let (values, running) = (Values::default(), BTreeSet::new());
+    let facts = Facts {
+        now,
+        seed: 0,
+        values: &values,
+        running: &running,
+    };
+    let decision = decide(run, &input, &facts)?;
+    let mut healing = Healing::default();
+    let mut after = run.clone();
+    for event in &decision.events {
+        if let Event::Warning {
+            node,
+            code,
+            message,
+        } = event
+        {
+            let is_stuck = &**code == "DAG_INCOMPATIBLE";
+            healing.is_stuck |= is_stuck;
+            if !is_stuck {
+                let warning = (node.clone(), code.clone(), message.clone());
+                healing.warnings.push(warning);
+            }
+        }
+        after.stage(definition, Arc::clone(plan));
+        healing.is_stuck |= after.apply(event, now, &mut Vec::new()).is_err();
+    }
+    let ids = |plan: &Plan| -> BTreeSet<Box<str>> {
+        let nodes = 0..plan.len() as u32;
+        nodes.map(|node| plan.id(node).into()).collect()
+    };
+    let (old, new) = (ids(run.plan()), ids(plan));
+    healing.added = new.difference(&old).cloned().collect();
+    healing.removed = old.difference(&new).cloned().collect();
+    let is_ready = |run: &Run, id: &str| {
+        let node = run.resolve(id).and_then(|node| run.find_status(node));
+        node == Some(NodeStatus::Queued)
+    };
+    let became_ready = |id: &&Box<str>| is_ready(&after, id) && !is_ready(run, id);
+    healing.ready = new.iter().filter(became_ready).cloned().collect();
+    Ok(healing)
+}
+
+impl Engine {
+    /// Lets every live run of a workflow that this engine has, or that sleeps, follow the
+    /// newest version; the others follow it when they are picked up. To be called after a
+    /// definition was published.
+    ///
+    /// # Errors
+    /// The catalogue or the list of runs cannot be read.
+    pub async fn heal_all(&self, workflow: &str) -> Result<usize, LoadError> {
+        let Some((version, command)) = self.newest(workflow)? else {
+            return Ok(0);
+        };
+        let mut filter = RunFilter {
+            workflow: Some(workflow.into()),
+            statuses: vec![RunStatus::Running, RunStatus::Paused],
+            limit: PAGE,
+            ..RunFilter::default()
+        };
+        let Some(first) = first_healing(&**self.store(), workflow)? else {
+            return Ok(0);
+        };
+        let mut healed = 0;
+        loop {
+            let page = self.store().runs(&filter)?;
+            let may_follow = |row: &&RunRow| row.version != version && row.version >= first;
+            for row in page.rows.iter().filter(may_follow) {
+                let run = row.run;
+                if self.carries(run).await {
+                    let command = command.clone();
+                    let answer = self.ask(|reply| Message::Command(run, command, reply));
+                    healed += usize::from(matches!(answer.await, Some(Some(Ok(())))));
+                } else if row.asleep && self.wake(run).await.is_ok() {
+                    let now = self.store().run(run)?;
+                    healed += usize::from(now.is_some_and(|now| now.version == version));
+                }
+            }
+            match page.next {
+                Some(next) => filter.before = Some(next),
+                None => return Ok(healed),
+            }
+        }
+    }
+
+    /// The command that lets a run follow the newest version, if it must.
+    pub(crate) fn newest_for(&self, run: &Run) -> Result<Option<Command>, LoadError> {
+        if !run.heals() || run.undo().is_some() {
+            return Ok(None);
+        }
+        let newest = self.newest(&run.queued().workflow)?;
+        Ok(newest.map(|(_, command)| command).filter(
+            |command| matches!(command, Command::Heal { definition, .. } if *definition != run.definition()),
+        ))
+    }
+
+    /// The newest version of a workflow, and the command that lets a run follow it.
+    fn newest(&self, workflow: &str) -> Result<Option<(u32, Command)>, LoadError> {
+        let newest = newest(&**self.store(), self.plans(), workflow)?;
+        Ok(newest.map(|(version, definition, plan)| {
+            let command = Command::Heal {
+                version,
+                definition,
+                plan,
+            };
+            (version, command)
+        }))
+    }
+}
+
+/// The first version of a workflow whose runs follow newer ones. Most workflows have none,
+/// and their sleeping runs need not be looked at.
+fn first_healing(store: &dyn Backend, workflow: &str) -> Result<Option<u32>, Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Glance {
+        #[serde(default)]
+        in_flight: InFlight,
+    }
+    for listed in store.versions(workflow)?.iter().rev() {
+        let row = store.definition(workflow, Some(listed.version))?;
+        let glance = row.map(|row| serde_json::from_slice::<Glance>(&row.text));
+        if let Some(Ok(glance)) = glance
+            && glance.in_flight == InFlight::Healing
+        {
+            return Ok(Some(listed.version));
+        }
+    }
+    Ok(None)
+}
+
+fn newest(
+    store: &dyn Backend,
+    plans: &Plans,
+    workflow: &str,
+) -> Result<Option<(u32, Digest, Arc<Plan>)>, LoadError> {
+    let found: Result<_, Error> = store.definition(workflow, None);
+    let Some(row) = found? else {
+        return Ok(None);
+    };
+    let plan = plans
+        .plan(row.digest, &row.text)
+        .map_err(|error| LoadError::Definition(error.to_string()))?;
+    Ok(Some((row.version, row.digest, plan)))
+}

@@ -1,0 +1,428 @@
+//! Forks and healing on runs that an engine made in memory.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use windlass_core::definition::{self, Source, signature};
+use windlass_core::event::{Event, Hand};
+use windlass_core::plan::Plan;
+use windlass_core::{Digest, Millis, RunId, RunStatus};
+use windlass_engine::fork::{Ask, Fork, ForkError, Graph, fork};
+use windlass_engine::verify::verify;
+use windlass_engine::{Backend, CommandError, Engine, Options, StartRequest, load_run, view};
+use windlass_orchestrator::{Command, codec};
+use windlass_store::{Catalogue as _, MemoryStore, NewDefinition, Store as _};
+
+struct World {
+    store: MemoryStore,
+    engine: Engine,
+}
+
+impl World {
+    fn new() -> Self {
+        Self::on(MemoryStore::new())
+    }
+
+    fn on(store: MemoryStore) -> Self {
+        let backend: Arc<dyn Backend> = Arc::new(store.clone());
+        let registry = windlass_actions::registry();
+        let engine = Engine::new(backend, registry, Options::default());
+        Self { store, engine }
+    }
+
+    async fn publish(&self, text: &str) -> StartRequest {
+        let parsed = definition::parse(
+            &Source::new("test.json", text.as_bytes()),
+            &definition::Options::default(),
+        )
+        .expect("a valid definition");
+        let digest = Digest::of(&parsed.json);
+        let new = NewDefinition {
+            workflow: parsed.definition.id.clone(),
+            display_name: None,
+            digest,
+            text: parsed.json.into(),
+            signature: signature(&parsed.definition),
+            at: Millis(0),
+        };
+        let published = self.store.publish(new).await.expect("published");
+        let plan = Plan::build(parsed.definition).expect("a plan");
+        StartRequest::new(Arc::new(plan), published.version, digest)
+    }
+
+    async fn run(&self, request: &StartRequest) -> RunId {
+        let run = self.engine.start(request).await.expect("started").run;
+        self.engine.wait(run).await.expect("ended");
+        run
+    }
+
+    fn fork(&self, ask: &Ask) -> Result<Fork, ForkError> {
+        let engine = &self.engine;
+        fork(&**engine.store(), engine.plans(), engine.values(), ask)
+    }
+
+    fn events(&self, run: RunId) -> Vec<Event> {
+        let records = self.store.read(run, 1, usize::MAX).expect("a log");
+        let events = records.iter().map(|record| codec::decode(&record.bytes));
+        events
+            .flat_map(|transition| transition.expect("readable").events)
+            .collect()
+    }
+
+    /// The node instances that ran, in the order of their ends.
+    fn ran(&self, run: RunId) -> Vec<String> {
+        let events = self.events(run).into_iter();
+        let ended = |event| match event {
+            Event::AttemptEnded(ended) => Some(ended.node.into_string()),
+            _ => None,
+        };
+        events.filter_map(ended).collect()
+    }
+
+    fn show(&self, run: RunId) -> Value {
+        let mut out = Vec::new();
+        let (store, plans) = (&**self.engine.store(), self.engine.plans());
+        view::write(store, plans, run, &view::Options::default(), &mut out).expect("written");
+        serde_json::from_slice(&out).expect("JSON")
+    }
+
+    #[track_caller]
+    fn verify(&self, run: RunId) {
+        verify(&**self.engine.store(), self.engine.plans(), run).expect("verified");
+    }
+}
+
+fn ask(origin: RunId, from: &[&str]) -> Ask {
+    Ask {
+        origin,
+        from: from.iter().map(|&node| node.to_owned()).collect(),
+        graph: Graph::Same,
+        trigger: None,
+        vars: BTreeMap::new(),
+    }
+}
+
+const CHAIN: &str = r#"{"id":"w","vars":{"seen":""},"output":"{{ vars.seen }}","nodes":[
+  {"id":"a","actionType":"core.echo","parameters":{"n":"{{ trigger.n ?? 1 }}"},
+   "setVars":{"seen":"{{ vars.seen + 'a' + output.n }}"},
+   "edges":[{"targetNode":"b","condition":"output.n == 1"},{"targetNode":"x","condition":"output.n != 1"}]},
+  {"id":"x","actionType":"core.echo"},
+  {"id":"b","actionType":"core.echo","parameters":{"n":"{{ context.data['a'].n + (trigger.m ?? 1) }}"},
+   "setVars":{"seen":"{{ vars.seen + 'b' + output.n }}"},"edges":[{"targetNode":"c"}]},
+  {"id":"c","actionType":"core.echo","setVars":{"seen":"{{ vars.seen + 'c' }}"}}]}"#;
+
+#[tokio::test]
+async fn a_fork_runs_chosen_nodes_and_those_after_them() {
+    let world = World::new();
+    let mut request = world.publish(CHAIN).await;
+    request.trigger = r#"{"n":1}"#.to_owned();
+    let origin = world.run(&request).await;
+    assert_eq!(world.show(origin)["output"], "a1b2c");
+    let mut ask = ask(origin, &["b"]);
+    ask.trigger = Some(r#"{"m":40}"#.to_owned());
+    let forked = world.fork(&ask).expect("a fork");
+    assert_eq!(forked.again, ["b".into(), Box::from("c")]);
+    assert_eq!(forked.reused, [Box::from("a")]);
+    assert_eq!(forked.rest.len(), 1, "x was skipped, and is decided anew");
+    let run = world.run(&forked.request).await;
+    assert_eq!(world.ran(run), ["b", "c"]);
+    let shown = world.show(run);
+    assert_eq!(shown["status"], "Succeeded");
+    assert_eq!(shown["output"], "a1b41c");
+    assert_eq!(shown["nodes"]["x"]["status"], "Skipped");
+    let loaded = world.engine.load(run).expect("loaded").run;
+    let from = loaded.queued().origin.clone().expect("an origin");
+    assert_eq!((from.execution_id, from.nodes), (origin, vec!["b".into()]));
+    assert!(loaded.is_reused(loaded.resolve("a").expect("a node")));
+    world.verify(run);
+    let again = world
+        .fork(&self::ask(run, &["c"]))
+        .expect("a fork of a fork");
+    assert_eq!(again.reused.len(), 2);
+    let run = world.run(&again.request).await;
+    assert_eq!(world.ran(run), ["c"]);
+    assert_eq!(world.show(run)["output"], "a1b41c");
+}
+
+#[tokio::test]
+async fn variables_that_are_set_win_and_unknown_nodes_are_named() {
+    let world = World::new();
+    let request = world.publish(CHAIN).await;
+    let origin = world.run(&request).await;
+    let mut with = ask(origin, &["c"]);
+    let value = serde_json::value::to_raw_value(&json!("mine ")).expect("JSON");
+    with.vars.insert("seen".into(), value);
+    let forked = world.fork(&with).expect("a fork");
+    let run = world.run(&forked.request).await;
+    assert_eq!(world.show(run)["output"], "mine c");
+    let unknown = world.fork(&ask(origin, &["nope"])).expect_err("refused");
+    assert!(matches!(unknown, ForkError::UnknownNode(node) if node == "nope"));
+    let none = world.fork(&ask(origin, &[])).expect_err("refused");
+    assert!(matches!(none, ForkError::NoNode));
+}
+
+#[tokio::test]
+async fn one_item_of_a_loop_runs_again() {
+    let world = World::new();
+    let request = world
+        .publish(
+            r#"{"id":"w","nodes":[
+      {"id":"each","forEach":{"items":"{{ [1,2,3] }}","body":{"nodes":[
+        {"id":"a","actionType":"core.echo","parameters":{"n":"{{ item }}"}},
+        {"id":"b","actionType":"core.echo","parameters":{"n":"{{ context.data['a'].n * 10 }}"},"dependsOn":["a"]}]}}},
+      {"id":"end","actionType":"core.echo","parameters":{"all":"{{ context.data['each'] }}"},"dependsOn":["each"]}]}"#,
+        )
+        .await;
+    let origin = world.run(&request).await;
+    let forked = world.fork(&ask(origin, &["each[1]/b"])).expect("a fork");
+    assert_eq!(forked.again, ["each[1]/b".into(), Box::from("end")]);
+    assert_eq!(forked.reused.len(), 5);
+    let run = world.run(&forked.request).await;
+    assert_eq!(world.ran(run), ["each[1]/b", "each", "end"]);
+    let (old, new) = (world.show(origin), world.show(run));
+    assert_eq!(old["output"], new["output"]);
+    assert_eq!(new["output"]["all"][1]["n"], 20);
+    world.verify(run);
+}
+
+#[tokio::test]
+async fn rounds_before_the_chosen_one_are_reused_and_later_ones_are_not() {
+    let world = World::new();
+    let request = world
+        .publish(
+            r#"{"id":"w","nodes":[
+      {"id":"round","while":{"condition":"iteration < 4","body":{"nodes":[
+        {"id":"a","actionType":"core.echo","parameters":{"n":"{{ (last?.n ?? 0) + 1 }}"}}]}}}]}"#,
+        )
+        .await;
+    let origin = world.run(&request).await;
+    assert_eq!(world.show(origin)["output"]["last"]["n"], 4);
+    let forked = world.fork(&ask(origin, &["round[2]/a"])).expect("a fork");
+    let run = world.run(&forked.request).await;
+    assert_eq!(world.ran(run), ["round[2]/a", "round[3]/a", "round"]);
+    assert_eq!(
+        world.show(run)["output"],
+        json!({"iterations": 4, "last": {"n": 4}})
+    );
+}
+
+#[tokio::test]
+async fn what_failed_and_was_tried_again_is_forked_as_it_ended() {
+    let world = World::new();
+    let request = world
+        .publish(
+            r#"{"id":"w","nodes":[
+      {"id":"a","actionType":"core.echo","parameters":{"n":1}},
+      {"id":"b","actionType":"core.fail","parameters":{"untilAttempt":2},"dependsOn":["a"]},
+      {"id":"c","actionType":"core.echo","dependsOn":["b"]}]}"#,
+        )
+        .await;
+    let origin = world.run(&request).await;
+    let failed = world.fork(&ask(origin, &["a"])).expect("a fork");
+    assert!(failed.reused.is_empty());
+    let hand = Hand::default();
+    world
+        .engine
+        .reattempt(origin, &[], hand)
+        .await
+        .expect("again");
+    world.engine.wait(origin).await.expect("ended");
+    let forked = world.fork(&ask(origin, &["c"])).expect("a fork");
+    assert_eq!(forked.reused, ["a".into(), Box::from("b")]);
+    assert_eq!(forked.request.reused[1].attempt, 2);
+    let run = world.run(&forked.request).await;
+    assert_eq!(world.ran(run), ["c"]);
+}
+
+#[tokio::test]
+async fn what_succeeded_inside_a_loop_that_failed_is_reused() {
+    let world = World::new();
+    let request = world
+        .publish(
+            r#"{"id":"w","nodes":[
+      {"id":"each","forEach":{"items":"{{ [1,2,3] }}","parallel":false,"body":{"nodes":[
+        {"id":"a","actionType":"core.echo"},
+        {"id":"b","actionType":"core.fail","parameters":{"untilAttempt":"{{ item == 2 ? 2 : 1 }}"},"dependsOn":["a"]}]}}}]}"#,
+        )
+        .await;
+    let origin = world.run(&request).await;
+    let hand = Hand::default();
+    let node = "each[1]/b";
+    world
+        .engine
+        .set_result(origin, node, Some("7"), hand)
+        .await
+        .expect("set");
+    assert_eq!(
+        world.engine.wait(origin).await.expect("ended"),
+        RunStatus::Succeeded
+    );
+    let forked = world.fork(&ask(origin, &["each[2]/a"])).expect("a fork");
+    let reused: Vec<&str> = forked.reused.iter().map(|node| &**node).collect();
+    assert_eq!(reused, ["each[0]/a", "each[0]/b", "each[1]/a", "each[1]/b"]);
+    assert!(forked.rest.is_empty());
+    let run = world.run(&forked.request).await;
+    assert_eq!(world.ran(run), ["each[2]/a", "each[2]/b", "each"]);
+    assert_eq!(world.show(run)["output"][1], 7);
+}
+
+#[tokio::test]
+async fn a_fork_walks_a_graph_of_its_own() {
+    let world = World::new();
+    let request = world.publish(CHAIN).await;
+    let origin = world.run(&request).await;
+    let text: Arc<str> = CHAIN.replace("vars.seen + 'c'", "vars.seen + 'C'").into();
+    let definition = serde_json::from_str(&text).expect("a definition");
+    let plan = Arc::new(Plan::build(definition).expect("a plan"));
+    let mut with = ask(origin, &["c"]);
+    with.graph = Graph::Frozen { text, plan };
+    let forked = world.fork(&with).expect("a fork");
+    let run = world.run(&forked.request).await;
+    assert_eq!(world.show(run)["output"], "a1b2C");
+    // Somebody who never saw the plan reads it back from the value.
+    let plans = windlass_engine::Plans::new(1024);
+    let loaded = load_run(&world.store, &plans, run, |_, _| {}).expect("loaded");
+    assert!(loaded.run.is_frozen());
+    let again = world.fork(&ask(run, &["c"])).expect("a fork of it");
+    assert!(again.request.frozen.is_some());
+}
+
+const WAITS: &str = r#"{"id":"w","inFlight":"healing","nodes":[
+  {"id":"a","actionType":"core.echo"},
+  {"id":"wait","waitForSignal":{"name":"go","schema":{"type":"object","required":["ok"]}},"dependsOn":["a"]}]}"#;
+
+fn healed() -> String {
+    let more = r#"},"dependsOn":["a"]},
+      {"id":"new","actionType":"core.echo","dependsOn":["wait"]}]}"#;
+    WAITS.replace(r#"},"dependsOn":["a"]}]}"#, more)
+}
+
+async fn is_waiting(world: &World, run: RunId) {
+    loop {
+        let loaded = world.engine.load(run).expect("loaded").run;
+        if loaded.first_waiter("go").is_some() {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn signal(world: &World, run: RunId) -> Result<(), CommandError> {
+    let hand = Hand::default();
+    world.engine.signal(run, "go", r#"{"ok":1}"#, hand).await
+}
+
+#[tokio::test]
+async fn a_run_follows_what_is_published_while_it_waits() {
+    let world = World::new();
+    let request = world.publish(WAITS).await;
+    let run = world.engine.start(&request).await.expect("started").run;
+    is_waiting(&world, run).await;
+    world.publish(&healed()).await;
+    assert_eq!(world.engine.heal_all("w").await.expect("healed"), 1);
+    assert_eq!(world.engine.heal_all("w").await.expect("healed"), 0);
+    signal(&world, run).await.expect("a signal");
+    assert_eq!(
+        world.engine.wait(run).await.expect("ended"),
+        RunStatus::Succeeded
+    );
+    assert_eq!(world.ran(run), ["a", "wait", "new"]);
+    assert_eq!(world.engine.load(run).expect("loaded").run.version(), 2);
+}
+
+#[tokio::test]
+async fn a_run_follows_what_was_published_before_it_is_picked_up() {
+    let first = World::new();
+    let request = first.publish(WAITS).await;
+    let run = first.engine.start(&request).await.expect("started").run;
+    is_waiting(&first, run).await;
+    first.engine.shutdown().await;
+    let second = World::on(first.store.clone());
+    second.publish(&healed()).await;
+    // The signal picks it up; whoever only looks at it changes nothing.
+    assert_eq!(second.engine.load(run).expect("loaded").run.version(), 1);
+    signal(&second, run).await.expect("a signal");
+    assert_eq!(
+        second.engine.wait(run).await.expect("ended"),
+        RunStatus::Succeeded
+    );
+    assert_eq!(second.ran(run), ["a", "wait", "new"]);
+}
+
+#[tokio::test]
+async fn recovery_heals() {
+    let first = World::new();
+    let sleeps = WAITS.replace(
+        r#""waitForSignal":{"name":"go","schema":{"type":"object","required":["ok"]}}"#,
+        r#""actionType":"core.sleep","parameters":{"ms":60000}"#,
+    );
+    let request = first.publish(&sleeps).await;
+    let run = first.engine.start(&request).await.expect("started").run;
+    while first.ran(run).is_empty() {
+        tokio::task::yield_now().await;
+    }
+    first.engine.shutdown().await;
+    let second = World::on(first.store.clone());
+    let removed = r#"{"id":"w","inFlight":"healing","nodes":[{"id":"a","actionType":"core.echo"},
+      {"id":"new","actionType":"core.echo","dependsOn":["a"]}]}"#;
+    second.publish(removed).await;
+    second.engine.recover_all().await.expect("recovered");
+    assert_eq!(
+        second.engine.wait(run).await.expect("ended"),
+        RunStatus::Succeeded
+    );
+    assert_eq!(second.ran(run), ["a", "new"], "what was removed is let go");
+}
+
+#[tokio::test]
+async fn a_pinned_run_stays_as_it_is() {
+    let world = World::new();
+    let pinned = WAITS.replace("healing", "pinned");
+    let request = world.publish(&pinned).await;
+    let run = world.engine.start(&request).await.expect("started").run;
+    is_waiting(&world, run).await;
+    world.publish(&healed()).await;
+    assert_eq!(world.engine.heal_all("w").await.expect("looked"), 0);
+    signal(&world, run).await.expect("a signal");
+    world.engine.wait(run).await.expect("ended");
+    assert_eq!(world.ran(run), ["a", "wait"]);
+}
+
+#[tokio::test]
+async fn what_a_new_graph_would_do_is_known_before() {
+    let world = World::new();
+    let request = world.publish(WAITS).await;
+    let run = world.engine.start(&request).await.expect("started").run;
+    is_waiting(&world, run).await;
+    let removed =
+        r#"{"id":"w","inFlight":"healing","nodes":[{"id":"z","actionType":"core.echo"}]}"#;
+    let plan = world.publish(removed).await;
+    let loaded = world.engine.load(run).expect("loaded").run;
+    let healing = windlass_engine::would_heal(&loaded, 2, plan.definition, &plan.plan, Millis(0))
+        .expect("it follows");
+    assert_eq!(healing.added, [Box::from("z")]);
+    assert_eq!(healing.removed, ["a".into(), Box::from("wait")]);
+    assert_eq!(healing.warnings[0].1, "NODE_REMOVED".into());
+    assert_eq!(healing.ready, [Box::from("z")]);
+}
+
+#[tokio::test]
+async fn signals_are_checked_and_unknown_ones_refused() {
+    let world = World::new();
+    let request = world.publish(WAITS).await;
+    let run = world.engine.start(&request).await.expect("started").run;
+    is_waiting(&world, run).await;
+    let hand = Hand::default;
+    let invalid = world.engine.signal(run, "go", r#"{"no":1}"#, hand()).await;
+    assert!(matches!(invalid, Err(CommandError::SignalInvalid(_))));
+    let unknown = world.engine.signal(run, "stop", "1", hand()).await;
+    let message = unknown.expect_err("refused").to_string();
+    assert!(
+        message.contains("'stop'") && message.contains("go"),
+        "{message}"
+    );
+    let pause = world.engine.command(run, Command::Pause(hand())).await;
+    pause.expect("paused");
+    signal(&world, run).await.expect("a signal");
+}
