@@ -31,6 +31,8 @@ pub(crate) enum Job {
     },
     /// A child has ended.
     Ended { parent: RunId, child: RunId },
+    /// A child's end came while its parent slept.
+    Wake(RunId),
 }
 
 /// Who has a child: the node of the parent, and its attempt.
@@ -61,10 +63,11 @@ impl Clerk {
     }
 
     pub(crate) fn hand(&self, job: Job) {
-        let child = match &job {
+        let run = match &job {
             Job::Command { child, .. } | Job::Ended { child, .. } => child,
+            Job::Wake(parent) => parent,
         };
-        let lane = usize::from(child.as_bytes()[15]) % self.lanes.len();
+        let lane = usize::from(run.as_bytes()[15]) % self.lanes.len();
         // A lane is gone only when the engine is.
         let _ = self.lanes[lane].send(job);
     }
@@ -78,6 +81,10 @@ async fn work(engine: Weak<Inner>, mut jobs: mpsc::UnboundedReceiver<Job>) {
         let engine = Engine::of(inner);
         match job {
             Job::Ended { parent, child } => engine.tell_parent(parent, child).await,
+            // Waking it makes it ask for all its children.
+            Job::Wake(parent) => {
+                let _ = engine.wake(parent).await;
+            }
             Job::Command {
                 place,
                 child,

@@ -437,6 +437,7 @@ impl Driver {
                 }
                 self.notice(&Notice::Asleep { run, wake_at });
             }
+            Effect::Wanted { run } => self.hand(Job::Wake(run)),
             Effect::Finished {
                 run,
                 status,

@@ -355,24 +355,25 @@ impl Run {
         self.since.remove(&node);
         self.stop_waiting(node);
         self.close_child(node, status, changes);
-        let Some(cycle) = self.loops.get_mut(&node) else {
+        let Some(cycle) = self.loops.get(&node) else {
             return;
         };
-        if status == NodeStatus::Succeeded {
-            cycle.results = Vec::new();
-            let frames: Vec<_> = cycle.frames.iter().map(|(&at, &key)| (at, key)).collect();
-            for (iteration, key) in frames {
-                if !self.frame(key).shape().is_compensated {
-                    self.garbage.push(key);
-                    let cycle = self.loops.get_mut(&node).expect("a loop has begun");
-                    cycle.frames.remove(&iteration);
-                }
-            }
+        let frames: Vec<_> = cycle.frames.iter().map(|(&at, &key)| (at, key)).collect();
+        // One that succeeds has open iterations only if that is by hand.
+        for &(_, key) in &frames {
+            self.cancel_frame(key, wave, changes);
+        }
+        if status != NodeStatus::Succeeded {
             return;
         }
-        let frames: Vec<FrameKey> = cycle.frames.values().copied().collect();
-        for key in frames {
-            self.cancel_frame(key, wave, changes);
+        for (iteration, key) in frames {
+            let is_compensated = self.frame(key).shape().is_compensated;
+            let cycle = self.loops.get_mut(&node).expect("a loop has begun");
+            cycle.results = Vec::new();
+            if !is_compensated {
+                cycle.frames.remove(&iteration);
+                self.garbage.push(key);
+            }
         }
     }
 
@@ -409,10 +410,14 @@ impl Run {
         }
     }
 
-    fn free_frame(&mut self, key: FrameKey) {
+    /// Frees a frame and all that is in it; what is there no more cannot be undone.
+    pub(crate) fn free_frame(&mut self, key: FrameKey) {
         let Some(frame) = self.frames.remove(&key) else {
             return;
         };
+        let range = frame.range();
+        self.completed.retain(|undone| !range.contains(&undone.node));
+        self.transactional.retain(|node, _| !range.contains(node));
         let mut deepest = frame.nodes.iter().map(|node| node.attempt).max();
         for node in frame.range() {
             self.blocked_by.remove(&node);

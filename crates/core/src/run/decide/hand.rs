@@ -35,6 +35,11 @@ impl Run {
             NodeStatus::Failed | NodeStatus::Cancelled
         ) {
             self.check_the_way(&[node])?;
+            let mut after = self.clone();
+            after.reopen(&[node], facts.now, &mut Vec::new());
+            if !after.is_open(node, attempt) {
+                return Err(Refusal::NotNow("what is before the node has not ended"));
+            }
         }
         let payload = output.cloned().unwrap_or_else(Payload::null);
         let vars = match self.check_success(node, &payload, facts) {
