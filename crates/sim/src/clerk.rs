@@ -290,7 +290,15 @@ impl World {
                 let place = Place { run, node, attempt };
                 self.report_child(id, place, child);
             }
-            None => self.hold(id, parent, Adoption::Wake),
+            None => self.wake(id, parent),
+        }
+    }
+
+    /// Wakes a run: it asks for all its children then.
+    pub(crate) fn wake(&mut self, id: ProcessId, run: RunId) {
+        let row = self.store.row(run);
+        if row.is_some_and(|row| !row.status.is_final()) {
+            self.hold(id, run, Adoption::Wake);
         }
     }
 

@@ -76,6 +76,10 @@ impl World {
                 let place = Place { run, node, attempt };
                 self.hand_job(id, child, Job::Command(place, command));
             }
+            Effect::Wanted { run } => {
+                let delay = self.moment(5);
+                self.after(delay, Event::Wanted(id, run));
+            }
             Effect::Fenced { run } | Effect::Broken { run, .. } => self.lost(id, run),
         }
     }
@@ -95,8 +99,13 @@ impl World {
 
     /// The process does not hold the run any more and cannot say what is durable.
     fn lost(&mut self, id: ProcessId, run: RunId) {
+        self.counts.losses += 1;
         self.oracle.let_go(id, run);
         self.lanes_lost(id, run);
+        // Whoever waits for it may have missed its end.
+        if let Some(process) = self.processes.get_mut(&id) {
+            process.dormant.clear();
+        }
         let delay = self.moment(300);
         if self.starting.remove(&run).is_some() {
             self.after(delay, Event::Start(self.request_of[&run]));

@@ -207,6 +207,7 @@ impl History {
             Event::CompensationEnded(ended) => return self.undo_ended(run, ended),
             Event::SetByHand(set) => {
                 self.note(&set.hand);
+                self.reopened(run, &set.node);
                 self.one_outcome(&set.node, false, set.attempt)?;
             }
             Event::GraceEnded { .. } => rules::due(run.grace_deadline(), submitted, "the grace")?,
@@ -226,8 +227,9 @@ impl History {
                 self.signals.came(&signal.name, signal.payload.digest());
             }
             Event::ChildStarted(started) => return Ok(Some(Claimed::Child(started.clone()))),
-            Event::Reattempted { hand, .. } => {
+            Event::Reattempted { hand, nodes } => {
                 self.reattempts += 1;
+                nodes.iter().for_each(|node| self.reopened(run, node));
                 self.note(hand);
             }
             Event::Paused(hand)
@@ -271,6 +273,18 @@ impl History {
 
     fn note(&mut self, hand: &Hand) {
         self.hands.extend(hand.by.clone());
+    }
+
+    /// Loops around a node that is tried again go on with the attempt they had.
+    fn reopened(&mut self, run: &Run, path: &str) {
+        let mut inner = path;
+        while let Some(bracket) = inner.rfind('[') {
+            inner = &inner[..bracket];
+            if let Some(node) = run.resolve(inner) {
+                let attempt = run.attempt(node);
+                self.outcomes.remove(&(inner.into(), false, attempt));
+            }
+        }
     }
 
     fn one_outcome(&mut self, path: &str, undo: bool, attempt: u32) -> Verdict {

@@ -19,11 +19,10 @@ impl World {
         if self.exact {
             return self.help_simulated();
         }
-        if let Some(reason) = self.forgotten_child() {
-            self.violation.get_or_insert(reason);
-            return false;
-        }
         self.counts.nudges += 1;
+        if let Some(child) = self.forgotten_child() {
+            return self.end_forgotten(child);
+        }
         let unfinished: Vec<(RunId, RunStatus, Option<Box<str>>)> = self
             .oracle
             .histories()
@@ -63,16 +62,28 @@ impl World {
         self.ask(self.current, run, number, command);
     }
 
-    /// A child that goes on although its parent has ended, or that stays paused although
-    /// its parent goes on: what the parent said was lost.
-    fn forgotten_child(&self) -> Option<String> {
+    /// A child that goes on although its parent has ended.
+    fn forgotten_child(&self) -> Option<RunId> {
         self.oracle.histories().find_map(|(run, history)| {
             let state = history.last().filter(|state| !state.status().is_final())?;
             let parent = state.queued().parent.as_ref()?.execution_id;
             let parent = self.oracle.history(parent)?.last()?;
             let ended = parent.status().is_final() && !history.was_reattempted();
-            ended.then(|| format!("run {run}: it goes on, but its parent has ended"))
+            ended.then_some(run)
         })
+    }
+
+    /// What a parent says last of all to a child is lost if its process dies just then,
+    /// and somebody must end the child. Where nothing went wrong that is against the rules.
+    fn end_forgotten(&mut self, child: RunId) -> bool {
+        if self.counts.losses == 0 {
+            let reason = format!("run {child}: it goes on, but its parent has ended");
+            self.violation.get_or_insert(reason);
+            return false;
+        }
+        self.counts.forgotten += 1;
+        self.command(child, Wish::Cancel);
+        self.counts.nudges < 4 * MOST_NUDGES
     }
 }
 

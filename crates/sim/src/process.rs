@@ -55,6 +55,7 @@ impl World {
             return;
         }
         self.trace.say(self.now, || format!("p{id} dies"));
+        self.counts.losses += 1;
         self.counts.crashes += 1;
         self.oracle.died(id);
         self.executing

@@ -45,7 +45,7 @@ impl World {
     /// Wakes what is due, and looks again when the next is.
     pub(crate) fn wake_due(&mut self) {
         for run in self.store.due(self.now) {
-            self.hold(self.current, run, Adoption::Wake);
+            self.wake(self.current, run);
         }
         if let Some(at) = self.store.next_wake(self.now) {
             let delay = u64::try_from(at.0 - self.now.0).unwrap_or(0);

@@ -75,6 +75,10 @@ pub struct Counts {
     pub sleeps: u64,
     /// How often somebody had to help a run that waited for a person.
     pub nudges: u64,
+    /// How often a process died or lost a run.
+    pub losses: u64,
+    /// Children that went on after their parent had ended, because it could not say so.
+    pub forgotten: u64,
 }
 
 /// Runs the world of a seed.
@@ -124,6 +128,8 @@ pub(crate) enum Event {
     Job(ProcessId, RunId),
     /// A parent hears how its child ended.
     ChildEnd(ProcessId, Place, Box<ChildEnd>),
+    /// A child's end came for a run that sleeps.
+    Wanted(ProcessId, RunId),
     /// Sleeping runs may be due.
     Wake,
     /// A newer version of a workflow is published.
@@ -428,6 +434,7 @@ impl World {
             } => self.loaded(process, run, values),
             Event::Job(process, child) => self.next_job(process, child),
             Event::ChildEnd(process, place, end) => self.child_ended(process, place, end),
+            Event::Wanted(process, run) => self.wake(process, run),
             Event::Wake if self.defect == Some(Defect::LoseWake) => {}
             Event::Wake => self.wake_due(),
             Event::Publish(workflow) => self.publish(&workflow),
