@@ -31,8 +31,8 @@ pub(crate) enum Job {
     },
     /// A child has ended.
     Ended { parent: RunId, child: RunId },
-    /// A parent has left memory before it could hear this.
-    Again { parent: RunId, input: Input },
+    /// A child's end came while its parent slept.
+    Wake(RunId),
 }
 
 /// Who has a child: the node of the parent, and its attempt.
@@ -65,7 +65,7 @@ impl Clerk {
     pub(crate) fn hand(&self, job: Job) {
         let run = match &job {
             Job::Command { child, .. } | Job::Ended { child, .. } => child,
-            Job::Again { parent, .. } => parent,
+            Job::Wake(parent) => parent,
         };
         let lane = usize::from(run.as_bytes()[15]) % self.lanes.len();
         // A lane is gone only when the engine is.
@@ -81,10 +81,9 @@ async fn work(engine: Weak<Inner>, mut jobs: mpsc::UnboundedReceiver<Job>) {
         let engine = Engine::of(inner);
         match job {
             Job::Ended { parent, child } => engine.tell_parent(parent, child).await,
-            Job::Again { parent, input } => {
-                if engine.wake(parent).await.is_ok() {
-                    engine.send_to_parent(parent, input).await;
-                }
+            // Waking it makes it ask for all its children.
+            Job::Wake(parent) => {
+                let _ = engine.wake(parent).await;
             }
             Job::Command {
                 place,
@@ -138,7 +137,7 @@ impl Engine {
                         attempt: place.attempt,
                         failure: Box::new(failure),
                     };
-                    self.send_to_parent(place.run, input).await;
+                    self.send(input).await;
                 } else if paused {
                     let _ = self.command(child, Command::Pause(Hand::default())).await;
                 }
@@ -264,12 +263,7 @@ impl Engine {
             attempt: place.attempt,
             end: Box::new(end),
         };
-        self.send_to_parent(place.run, input).await;
-    }
-
-    async fn send_to_parent(&self, parent: RunId, input: Input) {
-        // The driver is gone only when the engine is.
-        self.tell(Message::ForParent(parent, input)).await;
+        self.send(input).await;
     }
 
     fn child_end(&self, child: RunId) -> Option<ChildEnd> {

@@ -30,8 +30,6 @@ pub(crate) enum Message {
     ),
     /// The answer is none if the shard does not hold the run.
     Command(RunId, Command, oneshot::Sender<Option<Result<(), Refusal>>>),
-    /// Something about a child, for a parent that may have left memory.
-    ForParent(RunId, Input),
     /// Whether the shard holds a run or, with `carried`, carries it on.
     Holds {
         run: RunId,
@@ -270,13 +268,6 @@ impl Driver {
                 self.starts.insert(start.run, reply);
                 self.shard.handle(Input::Start(start), now);
             }
-            Message::ForParent(run, input) => {
-                if self.shard.holds(run) {
-                    self.shard.handle(input, now);
-                } else {
-                    self.hand(Job::Again { parent: run, input });
-                }
-            }
             Message::Command(run, _, reply) if !self.shard.holds(run) => {
                 let _ = reply.send(None);
             }
@@ -459,6 +450,7 @@ impl Driver {
                 }
                 self.notice(&Notice::Asleep { run, wake_at });
             }
+            Effect::Wanted { run } => self.hand(Job::Wake(run)),
             Effect::Finished {
                 run,
                 status,

@@ -252,6 +252,10 @@ impl Engine {
 
     /// Takes up a run that slept.
     pub(crate) async fn wake(&self, run: RunId) -> Result<(), LoadError> {
+        let row = self.inner.store.run(run)?;
+        if row.is_some_and(|row| row.status.is_final()) {
+            return Ok(());
+        }
         self.hold(run, Adoption::Wake).await
     }
 

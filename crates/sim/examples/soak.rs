@@ -1,23 +1,25 @@
-//! Runs many seeds, with progress: `soak [SEEDS] [FIRST]`. With `WINDLASS_SEED` set, runs
-//! that one and tells its story.
+//! Runs many seeds, with progress: `soak [plain|structured] [SEEDS] [FIRST]`. With
+//! `WINDLASS_SEED` set, runs that one and tells its story.
 
 use std::time::Instant;
 
-use windlass_sim::{Options, run_seed};
+use windlass_sim::{Kind, Options, run_seed};
 
 fn main() {
+    let kind = match std::env::args().nth(1).as_deref() {
+        Some("structured") => Kind::Structured,
+        _ => Kind::Plain,
+    };
+    let options = Options {
+        kind,
+        ..Options::default()
+    };
     if let Some(seed) = std::env::var("WINDLASS_SEED")
         .ok()
         .and_then(|text| text.parse().ok())
     {
         let trace = true;
-        let outcome = run_seed(
-            seed,
-            Options {
-                trace,
-                defect: None,
-            },
-        );
+        let outcome = run_seed(seed, Options { trace, ..options });
         outcome.trace.iter().for_each(|line| println!("{line}"));
         println!("{:?} {:?}", outcome.violation, outcome.counts);
         return;
@@ -30,7 +32,7 @@ fn main() {
     let began = Instant::now();
     let (mut failed, mut runs, mut records, mut crashes, mut conflicts) = (0, 0, 0, 0, 0);
     for seed in first..first + count {
-        let outcome = run_seed(seed, Options::default());
+        let outcome = run_seed(seed, options);
         runs += outcome.counts.runs;
         records += outcome.counts.records;
         crashes += outcome.counts.crashes;

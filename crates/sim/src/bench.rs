@@ -106,7 +106,9 @@ impl Bench {
 
     /// The state that the durable log folds to.
     pub fn replay(&self) -> (Run, Head) {
-        let replayed = self.store.replay(self.run, Arc::clone(&self.plan));
+        let replayed = self
+            .store
+            .replay(self.run, |_| Some(Arc::clone(&self.plan)));
         replayed.expect("the log replays")
     }
 

@@ -4,13 +4,16 @@
 use std::fmt::Debug;
 
 use windlass_core::NodeStatus;
-use windlass_core::plan::NodeIndex;
-use windlass_core::run::{Held, Run};
+use windlass_core::run::{Held, Instance, Run};
 
 /// The first difference between a live state and the replay of its log, in words.
 pub fn difference(live: &Run, replayed: &Run) -> Option<String> {
     run_difference(live, replayed).or_else(|| {
-        (0..live.plan().len() as NodeIndex).find_map(|node| node_difference(live, replayed, node))
+        let nodes = |run: &Run| run.instances().collect::<Vec<_>>();
+        same("nodes", nodes(live), nodes(replayed)).or_else(|| {
+            let mut nodes = live.instances();
+            nodes.find_map(|node| node_difference(live, replayed, node))
+        })
     })
 }
 
@@ -59,6 +62,7 @@ fn run_difference(live: &Run, replayed: &Run) -> Option<String> {
             let retriable = |run: &Run| run.retriable_nodes();
             same("retriable", retriable(live), retriable(replayed))
         })
+        .or_else(|| waiting_difference(live, replayed))
         .or_else(|| {
             edges.clone().find_map(|edge| {
                 let name = format!("edge {edge}");
@@ -67,13 +71,41 @@ fn run_difference(live: &Run, replayed: &Run) -> Option<String> {
         })
 }
 
-fn node_difference(live: &Run, replayed: &Run, node: NodeIndex) -> Option<String> {
-    let name = |what: &str| format!("{what} of {}", live.plan().id(node));
+/// What runs wait for, and what is undone.
+fn waiting_difference(live: &Run, replayed: &Run) -> Option<String> {
+    let children = |run: &Run| run.open_children().collect::<Vec<_>>();
+    let kept = |run: &Run| -> Vec<(String, usize)> {
+        let kept = run.kept_signals();
+        kept.map(|(name, count)| (name.to_owned(), count)).collect()
+    };
+    let would_undo = |run: &Run| run.would_undo().collect::<Vec<_>>();
+    let steps = |run: &Run| run.undo().map(|undo| undo.steps().collect::<Vec<_>>());
+    let graph = |run: &Run| {
+        (
+            run.version(),
+            run.definition(),
+            run.is_frozen(),
+            run.heals(),
+        )
+    };
+    same("children", children(live), children(replayed))
+        .or_else(|| same("signals", kept(live), kept(replayed)))
+        .or_else(|| same("completed", would_undo(live), would_undo(replayed)))
+        .or_else(|| same("undoing", steps(live), steps(replayed)))
+        .or_else(|| same("graph", graph(live), graph(replayed)))
+        .or_else(|| same("asleep", live.is_asleep(), replayed.is_asleep()))
+        .or_else(|| same("wake", live.wake_at(), replayed.wake_at()))
+}
+
+fn node_difference(live: &Run, replayed: &Run, node: Instance) -> Option<String> {
+    let name = |what: &str| format!("{what} of {}", live.path(node));
     let facts = |run: &Run| {
         (
             (run.node_status(node), run.attempt(node), run.attempts(node)),
             (run.value(node), run.ancestry(node), run.due(node)),
             (run.may_hand_out(node), run.idempotency_key(node)),
+            (run.is_by_hand(node), run.child(node), run.incoming(node)),
+            (run.path(node), run.cycle(node).cloned()),
         )
     };
     same(&name("facts"), facts(live), facts(replayed)).or_else(|| {

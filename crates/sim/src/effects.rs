@@ -6,9 +6,10 @@ use std::sync::Arc;
 use windlass_core::plan::NodeIndex;
 use windlass_core::run::{Dispatch, Outcome, Report, Source};
 use windlass_core::value::{Payload, ValueRef};
-use windlass_core::{Digest, NodeStatus, RunId};
+use windlass_core::{Digest, Millis, NodeStatus, RunId};
 use windlass_orchestrator::{Begin, Effect, Input};
 
+use crate::clerk::{Job, Place};
 use crate::faults::Defect;
 use crate::oracle::ProcessId;
 use crate::worker;
@@ -31,8 +32,11 @@ impl World {
             Effect::Accepted { run } => {
                 self.starting.remove(&run);
                 self.oracle.accepted(id, run);
-                if self.requests[self.request_of[&run]].begin == Begin::Later {
-                    let delay = self.random.below(300);
+                self.child_answered(id, run, false);
+                let request = self.request_of.get(&run);
+                let later = |&request: &usize| self.requests[request].begin == Begin::Later;
+                if request.is_some_and(later) {
+                    let delay = self.moment(300);
                     self.after(delay, Event::Scan);
                 }
             }
@@ -42,22 +46,68 @@ impl World {
                 self.oracle.refused_start(run, holder);
                 self.oracle.let_go(id, run);
             }
-            Effect::Answer { id, result } => self.oracle.command_answered(id, &result),
-            Effect::Progress { .. } => {}
-            Effect::Finished { run, status, .. } => self.oracle.finished(id, run, status),
-            Effect::Asleep { run, .. } => {
-                self.oracle.let_go(id, run);
-                self.after(0, Event::Scan);
+            Effect::Answer { id: number, result } => {
+                self.oracle.command_answered(number, &result);
+                self.child_told(id, number, result.is_err());
             }
-            Effect::Child { .. } | Effect::Checkpoint { .. } => {}
+            Effect::Progress { .. } => {}
+            Effect::Finished {
+                run,
+                status,
+                parent,
+            } => {
+                self.oracle.finished(id, run, status);
+                if let Some(parent) = parent {
+                    self.hand_job(id, run, Job::Ended(parent));
+                }
+            }
+            Effect::Asleep {
+                run,
+                wake_at,
+                for_child,
+            } => self.asleep(id, run, wake_at, for_child),
+            Effect::Child {
+                run,
+                node,
+                attempt,
+                child,
+                command,
+            } => {
+                let place = Place { run, node, attempt };
+                self.hand_job(id, child, Job::Command(place, command));
+            }
+            Effect::Wanted { run } => {
+                let delay = self.moment(5);
+                self.after(delay, Event::Wanted(id, run));
+            }
+            Effect::Checkpoint { .. } => {}
             Effect::Fenced { run } | Effect::Broken { run, .. } => self.lost(id, run),
+        }
+    }
+
+    /// The run is a row now; it is woken at its time, or by its child.
+    fn asleep(&mut self, id: ProcessId, run: RunId, wake_at: Option<Millis>, for_child: bool) {
+        self.counts.sleeps += 1;
+        self.oracle.asleep(id, run, wake_at);
+        if for_child && let Some(process) = self.processes.get_mut(&id) {
+            process.dormant.insert(run);
+        }
+        if let Some(at) = wake_at.filter(|_| self.defect != Some(Defect::LoseWake)) {
+            let delay = u64::try_from(at.0 - self.now.0).unwrap_or(0);
+            self.after(delay, Event::Wake);
         }
     }
 
     /// The process does not hold the run any more and cannot say what is durable.
     fn lost(&mut self, id: ProcessId, run: RunId) {
+        self.counts.losses += 1;
         self.oracle.let_go(id, run);
-        let delay = self.random.below(300);
+        self.lanes_lost(id, run);
+        // Whoever waits for it may have missed its end.
+        if let Some(process) = self.processes.get_mut(&id) {
+            process.dormant.clear();
+        }
+        let delay = self.moment(300);
         if self.starting.remove(&run).is_some() {
             self.after(delay, Event::Start(self.request_of[&run]));
         }
@@ -75,7 +125,13 @@ impl World {
             self.oracle.dispatched(id, dispatch, self.now);
         }
         self.can_render(dispatch);
-        let execution = worker::draw(&mut self.random, &self.faults.actions, dispatch);
+        if self.defect == Some(Defect::UndoEarly) && dispatch.undo {
+            self.undo_early(id, dispatch);
+        }
+        let execution = match &self.script {
+            Some(script) => script.play(&mut self.random, dispatch, &self.store),
+            None => worker::draw(&mut self.random, &self.faults.actions, dispatch),
+        };
         self.next_execution += 1;
         let number = self.next_execution;
         let executing = Executing {
@@ -86,6 +142,7 @@ impl World {
             started: self.now,
             outcome: execution.outcome,
             stops_after: execution.stops_after,
+            parameters: execution.parameters,
         };
         self.executing.insert(number, executing);
         let ends = Event::Ends {
@@ -115,11 +172,24 @@ impl World {
         }
     }
 
+    /// Hands out what is undone next, before it is its turn.
+    fn undo_early(&mut self, id: ProcessId, dispatch: &Dispatch) {
+        let Some(state) = self.processes[&id].shard.run(dispatch.run) else {
+            return;
+        };
+        let next = dispatch.node + 1;
+        if state.undone(next).is_some() {
+            let dispatch = state.dispatch(next, self.now);
+            self.oracle.dispatched(id, &dispatch, self.now);
+        }
+    }
+
     pub(crate) fn dispatch_early(&mut self, id: ProcessId, run: RunId) {
         let Some(state) = self.processes[&id].shard.run(run) else {
             return;
         };
-        let queued = (0..state.plan().len() as NodeIndex)
+        let queued = state
+            .instances()
             .find(|&node| state.node_status(node) == NodeStatus::Queued);
         if let Some(node) = queued {
             let dispatch = state.dispatch(node, self.now);
@@ -164,7 +234,10 @@ impl World {
         if self.defect == Some(Defect::InventOutcome) && self.random.chance(20) {
             outcome = Outcome::Succeeded(Payload::new("\"invented\""));
         }
-        let report = worker::report(&mut self.random, executing.started, self.now, outcome);
+        let mut report = worker::report(&mut self.random, executing.started, self.now, outcome);
+        if self.script.is_some() {
+            (report.parameters, report.resources) = (executing.parameters, Vec::new());
+        }
         if self.defect == Some(Defect::DropResults) && self.random.chance(30) {
             return;
         }
@@ -218,7 +291,7 @@ impl World {
                 }
             }
         }
-        let delay = self.random.below(30);
+        let delay = self.moment(30);
         let loaded = Event::Loaded {
             process,
             run,

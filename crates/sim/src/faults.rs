@@ -3,6 +3,7 @@
 //! by which the oracle is shown to be able to fail.
 
 use crate::random::Random;
+use crate::workload::Kind;
 
 /// The faults of one world.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +14,8 @@ pub struct Faults {
     pub crash_writes: Vec<(u64, Side)>,
     /// A new process takes over at these moments while the old one goes on for so long.
     pub takeovers: Vec<(u64, u64)>,
+    /// The clock jumps ahead at these moments, by so much.
+    pub jumps: Vec<(u64, u64)>,
     /// Percent of appends that are refused with nothing written.
     pub append_fails: u64,
     /// Percent of appends of which the store cannot say whether they happened.
@@ -54,7 +57,7 @@ pub struct Actions {
 impl Faults {
     /// Draws the faults of a world over `horizon` milliseconds. Many worlds are calm in
     /// most respects, so that what one fault does is not hidden behind another.
-    pub fn draw(random: &mut Random, horizon: u64) -> Self {
+    pub fn draw(random: &mut Random, horizon: u64, kind: Kind) -> Self {
         let mut faults = Self::default();
         if random.chance(35) {
             for _ in 0..random.between(1, 3) {
@@ -76,6 +79,10 @@ impl Faults {
                 let lives = random.between(1, 12_000);
                 faults.takeovers.push((random.below(horizon), lives));
             }
+        }
+        if kind == Kind::Structured && random.chance(15) {
+            let by = random.between(1, 200_000);
+            faults.jumps.push((random.below(horizon), by));
         }
         let often = |random: &mut Random, percent| {
             if random.chance(percent) {
@@ -125,11 +132,27 @@ pub enum Defect {
     DispatchTwice,
     /// Results are dropped: nobody hears of them.
     DropResults,
+    /// A child is started although it exists, and the store does not compare heads.
+    ChildAgain,
+    /// A parent does not hear that its child has ended.
+    ForgetChildEnd,
+    /// A record ends a delay twice.
+    TimerTwice,
+    /// A kept signal is not in the record.
+    LoseSignal,
+    /// Sleeping runs are not woken.
+    LoseWake,
+    /// A record has two ends in the wrong order.
+    SwapEnds,
+    /// A node is undone before its turn.
+    UndoEarly,
+    /// A child that is told to end is not.
+    LoseChildCancel,
 }
 
 impl Defect {
     /// All defects.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 19] = [
         Self::AnswerBeforeDurable,
         Self::NoFence,
         Self::LoseAnswered,
@@ -141,5 +164,28 @@ impl Defect {
         Self::NoClaims,
         Self::DispatchTwice,
         Self::DropResults,
+        Self::ChildAgain,
+        Self::ForgetChildEnd,
+        Self::TimerTwice,
+        Self::LoseSignal,
+        Self::LoseWake,
+        Self::SwapEnds,
+        Self::UndoEarly,
+        Self::LoseChildCancel,
     ];
+
+    /// The worlds in which it can show.
+    pub fn kind(self) -> Kind {
+        match self {
+            Self::ChildAgain
+            | Self::ForgetChildEnd
+            | Self::TimerTwice
+            | Self::LoseSignal
+            | Self::LoseWake
+            | Self::SwapEnds
+            | Self::UndoEarly
+            | Self::LoseChildCancel => Kind::Structured,
+            _ => Kind::Plain,
+        }
+    }
 }

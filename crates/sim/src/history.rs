@@ -1,60 +1,110 @@
 //! One run's durable log as the oracle sees it: the state after each record, and rules
 //! that hold for every log, checked on the events themselves as they become durable.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use windlass_core::definition::{ExecutionMode, When};
-use windlass_core::event::{AttemptEnded, Event, Finished, Hand, StopCause, Transition};
-use windlass_core::plan::{NodeIndex, Plan};
-use windlass_core::routing::EdgeState;
-use windlass_core::run::Run;
-use windlass_core::{Digest, Millis, NodeStatus, RunId, RunStatus};
+use windlass_core::event::{AttemptEnded, ChildStarted, Event, Hand, StopCause, Transition};
+use windlass_core::plan::NodeKind;
+use windlass_core::run::{Change, Instance, Run};
+use windlass_core::{Digest, Millis, RunId};
 
-/// What is wrong, in words.
-pub type Verdict = Result<(), String>;
+use crate::catalogue::Catalogue;
+use crate::ledger::{Signals, Undoing};
+use crate::rules;
+
+pub use crate::rules::Verdict;
+
+/// Who ends attempts that no worker has.
+const ENGINE: &str = "engine";
+
+/// What a record says that others must agree with.
+#[derive(Debug)]
+pub enum Claimed {
+    /// An attempt ended, as a worker must have said.
+    Outcome {
+        /// The node instance.
+        node: Instance,
+        /// The attempt's number.
+        attempt: u32,
+        /// Digest of the value.
+        digest: Digest,
+    },
+    /// A child run is to be started.
+    Child(Box<ChildStarted>),
+    /// A child run's end is recorded.
+    ChildEnded {
+        /// The child.
+        child: RunId,
+        /// Whether it succeeded.
+        succeeded: bool,
+    },
+}
 
 /// A run's durable past.
 #[derive(Debug)]
 pub struct History {
-    plan: Arc<Plan>,
-    /// The state after each record, the first at 0.
-    states: Vec<Run>,
-    /// Attempts with an outcome, and its digest.
-    outcomes: BTreeSet<(NodeIndex, u32)>,
+    catalogue: Arc<Catalogue>,
+    /// The state after each of the last records; those before are needed no more.
+    states: VecDeque<Run>,
+    records: u64,
+    /// Whether states are kept and rules are asked.
+    strict: bool,
+    /// Attempts with an outcome; those of undoing apart.
+    outcomes: BTreeSet<(Box<str>, bool, u32)>,
+    /// Iterations that began, or were given a time, by their loop's attempt.
+    rounds: BTreeSet<(Box<str>, u32, u32, bool)>,
+    signals: Signals,
+    undoing: Undoing,
     /// Who did something by hand.
     hands: BTreeSet<Box<str>>,
     last_at: Millis,
     reattempts: u32,
+    changed: bool,
 }
 
 impl History {
     /// The history of a run whose first record is about to be durable.
-    pub fn new(plan: Arc<Plan>) -> Self {
+    pub fn new(catalogue: Arc<Catalogue>, strict: bool) -> Self {
         Self {
-            plan,
-            states: Vec::new(),
+            catalogue,
+            states: VecDeque::new(),
+            records: 0,
+            strict,
             outcomes: BTreeSet::new(),
+            rounds: BTreeSet::new(),
+            signals: Signals::default(),
+            undoing: Undoing::default(),
             hands: BTreeSet::new(),
             last_at: Millis(i64::MIN),
             reattempts: 0,
+            changed: false,
         }
     }
 
     /// The state after this many records.
     pub fn state(&self, records: u64) -> Option<&Run> {
-        let place = usize::try_from(records).ok()?.checked_sub(1)?;
+        let behind = usize::try_from(self.records.checked_sub(records)?).ok()?;
+        let place = self.states.len().checked_sub(behind + 1)?;
         self.states.get(place)
     }
 
     /// The state now.
     pub fn last(&self) -> Option<&Run> {
-        self.states.last()
+        self.states.back()
     }
 
     /// How many records there are.
     pub fn records(&self) -> u64 {
-        self.states.len() as u64
+        self.records
+    }
+
+    /// Forgets the states before this many records.
+    pub fn forget_before(&mut self, records: u64) {
+        let first = self.records + 1 - self.states.len() as u64;
+        let old = usize::try_from(records.saturating_sub(first)).unwrap_or(0);
+        self.states
+            .drain(..old.min(self.states.len().saturating_sub(1)));
     }
 
     /// Whether somebody's wish stands in the log.
@@ -67,8 +117,13 @@ impl History {
         self.reattempts > 0
     }
 
+    /// Whether the run's graph was ever exchanged.
+    pub fn was_changed(&self) -> bool {
+        self.changed
+    }
+
     /// Folds a record that has become durable, decided at the latest at `submitted`.
-    /// Yields the outcomes in it, for whoever knows what workers did.
+    /// Yields what it says that others must agree with.
     ///
     /// # Errors
     /// The rule that the record breaks.
@@ -77,40 +132,55 @@ impl History {
         id: RunId,
         transition: &Transition,
         submitted: Millis,
-    ) -> Result<Vec<(NodeIndex, u32, Digest)>, String> {
+    ) -> Result<Vec<Claimed>, String> {
         if transition.at < self.last_at {
-            return Err(format!(
-                "the record's time goes back to {:?}",
-                transition.at
-            ));
+            let at = transition.at;
+            return Err(format!("the record's time goes back to {at:?}"));
         }
         self.last_at = transition.at;
-        let mut run = match self.states.last() {
+        let mut run = match self.states.back() {
+            Some(_) if !self.strict => self.states.pop_back().expect("there is a last state"),
             Some(run) => run.clone(),
             None => self.first(id, transition)?,
         };
-        let mut outcomes = Vec::new();
+        let mut claimed = Vec::new();
+        let mut changes = Vec::new();
         for event in &transition.events {
-            outcomes.extend(self.before(&run, event, submitted)?);
-            run.apply(event, transition.at, &mut Vec::new())
+            self.bring_graph(&mut run, event);
+            if self.strict {
+                claimed.extend(self.before(&run, event, submitted)?);
+            }
+            changes.clear();
+            run.apply(event, transition.at, &mut changes)
                 .map_err(|corrupt| format!("the durable log does not replay: {corrupt}"))?;
-            if let Event::Finished(finished) = event {
-                ended_properly(&run, finished)?;
+            if self.strict {
+                self.after(&run, event, &changes)?;
             }
         }
         run.seal();
-        self.states.push(run);
-        Ok(outcomes)
+        self.records += 1;
+        self.states.push_back(run);
+        Ok(claimed)
     }
 
     fn first(&self, id: RunId, transition: &Transition) -> Result<Run, String> {
         match transition.events.first() {
             Some(Event::Queued(queued)) => {
                 let queued = (**queued).clone();
-                Run::new(id, Arc::clone(&self.plan), queued, transition.at)
-                    .map_err(|corrupt| corrupt.to_string())
+                let plan = self.catalogue.graph(&queued.definition);
+                let plan = plan.ok_or("the run's graph is unknown")?;
+                Run::new(id, plan, queued, transition.at).map_err(|corrupt| corrupt.to_string())
             }
             other => Err(format!("the log begins with {other:?}")),
+        }
+    }
+
+    fn bring_graph(&mut self, run: &mut Run, event: &Event) {
+        if let Event::Healed { definition, .. } | Event::Imported { definition, .. } = event
+            && let Some(plan) = self.catalogue.graph(definition)
+        {
+            self.changed = true;
+            run.stage(*definition, plan);
         }
     }
 
@@ -120,124 +190,179 @@ impl History {
         run: &Run,
         event: &Event,
         submitted: Millis,
-    ) -> Result<Option<(NodeIndex, u32, Digest)>, String> {
-        let reopens = matches!(event, Event::Reattempted { .. });
+    ) -> Result<Option<Claimed>, String> {
+        let reopens = matches!(
+            event,
+            Event::Reattempted { .. }
+                | Event::SetByHand(_)
+                | Event::Compensating { .. }
+                | Event::CompensationRetried { .. }
+                | Event::CompensationSkipped { .. }
+        );
         if run.status().is_final() && !reopens {
-            return Err(format!(
-                "an ended run goes on without a reattempt: {event:?}"
-            ));
+            return Err(format!("an ended run goes on by itself: {event:?}"));
         }
         match event {
-            Event::AttemptEnded(ended) => return self.attempt_ended(run, ended).map(Some),
-            Event::GraceEnded { .. } => due(run.grace_deadline(), submitted, "the grace")?,
+            Event::AttemptEnded(ended) => return self.attempt_ended(run, ended, submitted),
+            Event::CompensationEnded(ended) => return self.undo_ended(run, ended),
+            Event::SetByHand(set) => {
+                self.note(&set.hand);
+                self.reopened(run, &set.node);
+                self.one_outcome(&set.node, false, set.attempt)?;
+            }
+            Event::GraceEnded { .. } => rules::due(run.grace_deadline(), submitted, "the grace")?,
             Event::Stopping(stopping) => {
                 self.note(&stopping.hand);
                 if stopping.cause == StopCause::Timeout {
-                    due(run.timeout_at(), submitted, "the run's time")?;
+                    rules::due(run.timeout_at(), submitted, "the run's time")?;
                 }
             }
-            Event::Paused(hand) | Event::Resumed(hand) => self.note(hand),
-            Event::Reattempted { hand, .. } => {
+            Event::Looped {
+                node,
+                iteration,
+                due,
+            } => self.went_round(run, node, (*iteration, due.is_some()), submitted)?,
+            Event::SignalReceived(signal) => {
+                self.note(&signal.hand);
+                self.signals.came(&signal.name, signal.payload.digest());
+            }
+            Event::ChildStarted(started) => return Ok(Some(Claimed::Child(started.clone()))),
+            Event::Reattempted { hand, nodes } => {
                 self.reattempts += 1;
+                nodes.iter().for_each(|node| self.reopened(run, node));
                 self.note(hand);
+            }
+            Event::Paused(hand)
+            | Event::Resumed(hand)
+            | Event::Compensating { hand, .. }
+            | Event::CompensationRetried { hand, .. }
+            | Event::CompensationSkipped { hand, .. }
+            | Event::Imported { hand, .. } => self.note(hand),
+            Event::Healed { version, .. } => {
+                self.hands.insert(format!("v{version}").into());
             }
             _ => {}
         }
         Ok(None)
     }
 
+    /// What must be true after an event.
+    fn after(&mut self, run: &Run, event: &Event, changes: &[Change]) -> Verdict {
+        for change in changes {
+            match *change {
+                Change::Ready(node, _) if run.undone(node).is_none() => {
+                    rules::may_begin(run, node)?;
+                }
+                // What is taken back may begin again, and will have another end.
+                Change::Ended(node, ..) if run.find_status(node).is_some() => {}
+                _ => {}
+            }
+        }
+        self.signals.agree(run)?;
+        self.undoing.follow(run, event)?;
+        match event {
+            Event::Compensating { ending, .. } if !run.status().is_final() => {
+                rules::ended_properly(run, ending, self.changed)
+            }
+            Event::Finished(finished) if finished.compensation.is_none() => {
+                rules::ended_properly(run, finished, self.changed)
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn note(&mut self, hand: &Hand) {
         self.hands.extend(hand.by.clone());
+    }
+
+    /// Loops around a node that is tried again go on with the attempt they had.
+    fn reopened(&mut self, run: &Run, path: &str) {
+        let mut inner = path;
+        while let Some(bracket) = inner.rfind('[') {
+            inner = &inner[..bracket];
+            if let Some(node) = run.resolve(inner) {
+                let attempt = run.attempt(node);
+                self.outcomes.remove(&(inner.into(), false, attempt));
+            }
+        }
+    }
+
+    fn one_outcome(&mut self, path: &str, undo: bool, attempt: u32) -> Verdict {
+        if self.outcomes.insert((path.into(), undo, attempt)) {
+            return Ok(());
+        }
+        let what = if undo { "undoing " } else { "" };
+        Err(format!(
+            "attempt {attempt} of {what}{path} has two outcomes"
+        ))
     }
 
     fn attempt_ended(
         &mut self,
         run: &Run,
         ended: &AttemptEnded,
-    ) -> Result<(NodeIndex, u32, Digest), String> {
+        submitted: Millis,
+    ) -> Result<Option<Claimed>, String> {
         let name = format!("attempt {} of {}", ended.attempt, ended.node);
-        let node = self.plan.index(&ended.node);
+        let node = run.resolve(&ended.node);
         let node = node.ok_or_else(|| format!("{name}: there is no such node"))?;
-        if !self.outcomes.insert((node, ended.attempt)) {
-            return Err(format!("{name} has two outcomes"));
+        self.one_outcome(&ended.node, false, ended.attempt)?;
+        match run.kind_of(node) {
+            NodeKind::Action => {}
+            NodeKind::Signal => self.signals.ended(run, node, ended, submitted)?,
+            NodeKind::Delay => {
+                if rules::succeeded(ended) {
+                    rules::due(run.due(node), submitted, &name)?;
+                }
+            }
+            NodeKind::Subworkflow => {
+                let child = run.child(node);
+                let succeeded = rules::succeeded(ended);
+                return Ok(child.map(|child| Claimed::ChildEnded { child, succeeded }));
+            }
+            NodeKind::ForEach | NodeKind::While | NodeKind::RetryUntil => {}
         }
-        depends_on_ended(run, node)?;
-        Ok((node, ended.attempt, ended.digest))
-    }
-}
-
-/// Every node before this one has ended, and each edge between is resolved.
-pub fn depends_on_ended(run: &Run, node: NodeIndex) -> Verdict {
-    let plan = run.plan();
-    for &edge in plan.incoming(node) {
-        let source = plan.edge(edge).source;
-        let status = run.node_status(source);
-        if !status.is_final() || run.edge_state(edge) == EdgeState::Unresolved {
-            let (node, source) = (plan.id(node), plan.id(source));
-            return Err(format!("{node} went before {source}, which is {status}"));
+        if run.is_structural(node) || &*ended.worker == ENGINE {
+            return Ok(None);
         }
+        let claimed = Claimed::Outcome {
+            node,
+            attempt: ended.attempt,
+            digest: ended.digest,
+        };
+        Ok(Some(claimed))
     }
-    Ok(())
-}
 
-/// Every earlier level has ended.
-pub fn levels_ended(run: &Run, node: NodeIndex) -> Verdict {
-    let plan = run.plan();
-    if plan.execution_mode() != ExecutionMode::Levels {
-        return Ok(());
+    fn undo_ended(&mut self, run: &Run, ended: &AttemptEnded) -> Result<Option<Claimed>, String> {
+        self.one_outcome(&ended.node, true, ended.attempt)?;
+        let node = self.undoing.ended(run, ended)?;
+        let claimed = Claimed::Outcome {
+            node,
+            attempt: ended.attempt,
+            digest: ended.digest,
+        };
+        Ok((&*ended.worker != ENGINE).then_some(claimed))
     }
-    for other in 0..plan.len() as NodeIndex {
-        if plan.level(other) < plan.level(node) && !run.node_status(other).is_final() {
-            let (node, other) = (plan.id(node), plan.id(other));
-            return Err(format!("{node} went before {other} of an earlier level"));
+
+    /// An iteration begins once, and not before its time.
+    fn went_round(
+        &mut self,
+        run: &Run,
+        path: &str,
+        (iteration, later): (u32, bool),
+        submitted: Millis,
+    ) -> Verdict {
+        let node = run.resolve(path);
+        let node = node.ok_or_else(|| format!("{path}: there is no such loop"))?;
+        if !later && run.due(node).is_some() {
+            rules::due(run.due(node), submitted, &format!("the wait of {path}"))?;
         }
-    }
-    Ok(())
-}
-
-fn due(deadline: Option<Millis>, submitted: Millis, what: &str) -> Verdict {
-    match deadline {
-        Some(deadline) if deadline <= submitted => Ok(()),
-        Some(deadline) => Err(format!(
-            "{what} ended at {submitted:?}, before {deadline:?}"
-        )),
-        None => Err(format!("{what} ended though nothing set it")),
-    }
-}
-
-/// The end of a run (semantics §4), asked anew.
-fn ended_properly(run: &Run, finished: &Finished) -> Verdict {
-    let plan = run.plan();
-    let nodes = 0..plan.len() as NodeIndex;
-    let begun = run.started_at().is_some();
-    if let Some(node) = nodes
-        .clone()
-        .find(|&node| begun && !run.node_status(node).is_final())
-    {
-        let status = run.node_status(node);
-        return Err(format!("the run ended while {} is {status}", plan.id(node)));
-    }
-    let handled = |node: NodeIndex| {
-        plan.outgoing(node).any(|edge| {
-            let target = run.node_status(plan.edge(edge).target);
-            plan.edge(edge).when == When::Failure
-                && run.edge_state(edge) == EdgeState::Taken
-                && !matches!(target, NodeStatus::Blocked | NodeStatus::Cancelled)
-        })
-    };
-    let unhandled = nodes
-        .filter(|&node| run.node_status(node) == NodeStatus::Failed && !handled(node))
-        .count();
-    let expected = match run.stop_cause() {
-        Some(StopCause::Cancel) => RunStatus::Cancelled,
-        Some(StopCause::Timeout) => RunStatus::Failed,
-        _ if unhandled > 0 => RunStatus::Failed,
-        _ => RunStatus::Succeeded,
-    };
-    if finished.status == expected {
-        Ok(())
-    } else {
-        let status = finished.status;
-        Err(format!("the run ended {status}, not {expected}"))
+        let attempt = run.attempt(node);
+        let round = (path.into(), attempt, iteration, later);
+        if self.rounds.insert(round) {
+            Ok(())
+        } else {
+            Err(format!("iteration {iteration} of {path} begins twice"))
+        }
     }
 }

@@ -6,19 +6,30 @@
 //! not know a clock, a thread or any real backend.
 
 pub mod bench;
+pub mod catalogue;
+mod clerk;
 pub mod compare;
 mod effects;
+mod families;
 pub mod faults;
 pub mod history;
+mod ledger;
+mod nudge;
 pub mod oracle;
 mod process;
 pub mod random;
+pub mod rules;
+pub mod script;
+mod spoil;
 pub mod store;
+mod structured;
 mod trace;
 mod users;
+mod wishes;
 pub mod worker;
 pub mod workload;
 pub mod world;
 
 pub use faults::Defect;
+pub use workload::Kind;
 pub use world::{Options, Outcome, run_seed};

@@ -7,17 +7,22 @@ use std::sync::Arc;
 
 use windlass_core::definition::ExecutionMode;
 use windlass_core::event::Transition;
-use windlass_core::plan::{NodeIndex, Plan};
-use windlass_core::run::{Dispatch, Refusal, Run};
+use windlass_core::run::{Dispatch, Instance, Refusal, Run};
 use windlass_core::{Digest, Millis, NodeStatus, RunId, RunStatus};
 use windlass_orchestrator::{CommandId, row};
 use windlass_store::RunRow;
 
+use crate::catalogue::Catalogue;
 use crate::compare;
-use crate::history::{self, History, Verdict};
+use crate::families::Families;
+use crate::history::{Claimed, History};
+use crate::rules::{self, Verdict};
 
 /// A process, counted from 1.
 pub type ProcessId = u64;
+
+/// The lowest of all run ids.
+const FIRST: RunId = RunId::from_bytes([0; 16]);
 
 /// What a process knows of a run while it holds it.
 #[derive(Debug, Default)]
@@ -25,33 +30,40 @@ struct Tenure {
     /// How many of the run's records the process was told are durable.
     answered: u64,
     /// With a worker, as far as the process knows.
-    outstanding: BTreeMap<NodeIndex, u32>,
+    outstanding: BTreeMap<Instance, u32>,
     /// Handed out in this tenure.
-    dispatched: BTreeSet<(NodeIndex, u32)>,
+    dispatched: BTreeSet<(Instance, u32)>,
     /// Results that arrived in this tenure, maybe of an execution that an earlier one began.
-    reported: BTreeSet<(NodeIndex, u32)>,
+    reported: BTreeSet<(Instance, u32)>,
 }
 
 /// The judge.
 #[derive(Debug, Default)]
 pub struct Oracle {
+    catalogue: Arc<Catalogue>,
+    strict: bool,
     histories: BTreeMap<RunId, History>,
-    plans: BTreeMap<RunId, Arc<Plan>>,
+    /// Runs that somebody asked for, or that a process tried to start for a parent.
+    asked: BTreeSet<RunId>,
     tenures: BTreeMap<(ProcessId, RunId), Tenure>,
-    commands: BTreeMap<CommandId, (ProcessId, RunId)>,
+    /// Who was asked, and what the log must then name.
+    commands: BTreeMap<CommandId, (ProcessId, RunId, String)>,
+    families: Families,
     /// Idempotency keys that the outside has seen.
-    keys: BTreeMap<(RunId, NodeIndex, u32), String>,
+    keys: BTreeMap<(RunId, Instance, u32), String>,
     /// Outcomes that workers really had.
-    reported: BTreeSet<(RunId, NodeIndex, u32, Digest)>,
+    reported: BTreeSet<(RunId, Instance, u32, Digest)>,
     max_parallel: u32,
     violation: Option<String>,
 }
 
 impl Oracle {
     /// A judge of shards with this default bound.
-    pub fn new(max_parallel: u32) -> Self {
+    pub fn new(max_parallel: u32, catalogue: Arc<Catalogue>, strict: bool) -> Self {
         Self {
             max_parallel,
+            catalogue,
+            strict,
             ..Self::default()
         }
     }
@@ -80,8 +92,8 @@ impl Oracle {
     }
 
     /// A process begins to hold a run, with this many records behind it.
-    pub fn held(&mut self, process: ProcessId, run: RunId, plan: &Arc<Plan>, records: u64) {
-        self.plans.insert(run, Arc::clone(plan));
+    pub fn held(&mut self, process: ProcessId, run: RunId, records: u64) {
+        self.asked.insert(run);
         let tenure = Tenure {
             answered: records,
             ..Tenure::default()
@@ -92,13 +104,45 @@ impl Oracle {
     /// A process is gone, with all that it knew.
     pub fn died(&mut self, process: ProcessId) {
         self.tenures.retain(|&(owner, _), _| owner != process);
-        self.commands.retain(|_, &mut (owner, _)| owner != process);
+        self.commands.retain(|_, (owner, ..)| *owner != process);
     }
 
     /// A process has let a run go without an end: nobody may wait for its answers.
     pub fn let_go(&mut self, process: ProcessId, run: RunId) {
         self.tenures.remove(&(process, run));
-        self.commands.retain(|_, &mut of| of != (process, run));
+        self.commands
+            .retain(|_, (owner, of, _)| (*owner, *of) != (process, run));
+    }
+
+    /// The runs that a process holds.
+    pub fn runs_of(&self, process: ProcessId) -> Vec<RunId> {
+        let tenures = self.tenures.range((process, FIRST)..(process + 1, FIRST));
+        tenures.map(|(&(_, run), _)| run).collect()
+    }
+
+    /// A process has let a run go that only waits, until this time if it is known.
+    pub fn asleep(&mut self, process: ProcessId, run: RunId, wake_at: Option<Millis>) {
+        let verdict = match self.known(process, run) {
+            _ if !self.strict => Ok(()),
+            Ok(known) if known.status().is_final() => Err("an ended run sleeps".to_owned()),
+            Ok(known) if known.wake_at() != wake_at => {
+                let due = known.wake_at();
+                Err(format!(
+                    "it sleeps until {wake_at:?}, but is due at {due:?}"
+                ))
+            }
+            Ok(_) => Ok(()),
+            Err(reason) => Err(reason),
+        };
+        self.judge(run, verdict);
+        if self
+            .commands
+            .values()
+            .any(|(owner, of, _)| (*owner, *of) == (process, run))
+        {
+            self.judge(run, Err("it sleeps before it has answered".to_owned()));
+        }
+        self.let_go(process, run);
     }
 
     /// A record is durable, with the row that the store shows for its run.
@@ -120,30 +164,80 @@ impl Oracle {
         submitted: Millis,
         shown: Option<&RunRow>,
     ) -> Verdict {
-        let Some(plan) = self.plans.get(&run) else {
+        if !self.asked.contains(&run) {
             return Err("a record of a run that nobody asked for".to_owned());
-        };
+        }
+        let (catalogue, strict) = (&self.catalogue, self.strict);
         let history = self
             .histories
             .entry(run)
-            .or_insert_with(|| History::new(Arc::clone(plan)));
-        let outcomes = history.fold(run, transition, submitted)?;
-        for (node, attempt, digest) in outcomes {
-            if !self.reported.contains(&(run, node, attempt, digest)) {
-                let node = plan.id(node);
-                return Err(format!(
-                    "attempt {attempt} of {node} has an outcome that no worker had"
-                ));
-            }
+            .or_insert_with(|| History::new(Arc::clone(catalogue), strict));
+        let claimed = history.fold(run, transition, submitted)?;
+        if !strict {
+            return Ok(());
+        }
+        self.forget(run);
+        for claimed in claimed {
+            self.agree(run, claimed)?;
+        }
+        let history = &self.histories[&run];
+        if let (1, Some(state)) = (history.records(), history.last()) {
+            self.families.begun(run, state)?;
         }
         let expected = history.last().map(|run| {
             let sleep = shown.map_or((false, None), |row| (row.asleep, row.wake_at));
             row(run, sleep)
         });
-        if shown == expected.as_ref() {
-            Ok(())
-        } else {
-            Err(format!("the row is {shown:?}, the log says {expected:?}"))
+        if shown != expected.as_ref() {
+            return Err(format!("the row is {shown:?}, the log says {expected:?}"));
+        }
+        match (shown, history.last()) {
+            (Some(row), Some(state)) if row.asleep => sleeps(row, state),
+            _ => Ok(()),
+        }
+    }
+
+    /// States that no process may ask about any more are forgotten.
+    fn forget(&mut self, run: RunId) {
+        let tenures = self.tenures.iter().filter(|((_, of), _)| *of == run);
+        let oldest = tenures.map(|(_, tenure)| tenure.answered).min();
+        if let (Some(oldest), Some(history)) = (oldest, self.histories.get_mut(&run)) {
+            history.forget_before(oldest);
+        }
+    }
+
+    /// What a record says must be what others did.
+    fn agree(&mut self, run: RunId, claimed: Claimed) -> Verdict {
+        match claimed {
+            Claimed::Outcome {
+                node,
+                attempt,
+                digest,
+            } if !self.reported.contains(&(run, node, attempt, digest)) => {
+                let state = self.histories[&run].last();
+                let path = state.and_then(|state| {
+                    state.find_status(node)?;
+                    Some(state.path(node))
+                });
+                let path = path.unwrap_or_default();
+                Err(format!(
+                    "attempt {attempt} of {path} has an outcome that no worker had"
+                ))
+            }
+            Claimed::Outcome { .. } => Ok(()),
+            Claimed::Child(started) => self.families.started(run, &started),
+            Claimed::ChildEnded { child, succeeded } if succeeded => {
+                let history = self.histories.get(&child);
+                let state = history.and_then(History::last);
+                let status = state.map(Run::status);
+                if status == Some(RunStatus::Succeeded) {
+                    return Ok(());
+                }
+                Err(format!(
+                    "child {child} is taken to have succeeded: {status:?}"
+                ))
+            }
+            Claimed::ChildEnded { .. } => Ok(()),
         }
     }
 
@@ -157,6 +251,7 @@ impl Oracle {
         if let Some(tenure) = self.tenures.get_mut(&(process, run)) {
             tenure.answered = records;
         }
+        self.forget(run);
     }
 
     /// A process with nothing undecided and nothing in flight shows its state.
@@ -182,6 +277,9 @@ impl Oracle {
 
     /// A process hands an attempt to a worker.
     pub fn dispatched(&mut self, process: ProcessId, dispatch: &Dispatch, now: Millis) {
+        if !self.strict {
+            return;
+        }
         let verdict = self.explain(process, dispatch, now);
         self.judge(dispatch.run, verdict);
         let key = (dispatch.run, dispatch.node, dispatch.attempt);
@@ -210,8 +308,11 @@ impl Oracle {
             return Err(format!("{name}: the run is durably {}", known.status()));
         }
         if !known.is_open(node, attempt) {
-            let (status, open) = (known.node_status(node), known.attempt(node));
-            return Err(format!("{name}: durably it is {status}, attempt {open}"));
+            let status = known.find_status(node);
+            let open = status.map(|_| known.attempt(node));
+            return Err(format!(
+                "{name}: durably it is {status:?}, attempt {open:?}"
+            ));
         }
         if known.due(node).is_some_and(|due| due > now) {
             return Err(format!("{name}: too early, due {:?}", known.due(node)));
@@ -222,20 +323,24 @@ impl Oracle {
         if tenure.dispatched.contains(&(node, attempt)) {
             return Err(format!("{name}: a second time"));
         }
-        history::depends_on_ended(known, node)?;
-        if !self.histories[&dispatch.run].was_reattempted() {
-            history::levels_ended(known, node)?;
+        let history = &self.histories[&dispatch.run];
+        let as_drawn = !history.was_changed();
+        if as_drawn && !dispatch.undo {
+            rules::may_begin(known, node)?;
+        }
+        if as_drawn && !history.was_reattempted() {
+            rules::levels_ended(known, node)?;
         }
         within_bound(known, tenure, dispatch, self.max_parallel)
     }
 
     /// A worker ended an attempt with a value of this digest.
-    pub fn executed(&mut self, run: RunId, node: NodeIndex, attempt: u32, digest: Digest) {
+    pub fn executed(&mut self, run: RunId, node: Instance, attempt: u32, digest: Digest) {
         self.reported.insert((run, node, attempt, digest));
     }
 
     /// A result reached the process.
-    pub fn reported(&mut self, process: ProcessId, run: RunId, node: NodeIndex, attempt: u32) {
+    pub fn reported(&mut self, process: ProcessId, run: RunId, node: Instance, attempt: u32) {
         if let Some(tenure) = self.tenures.get_mut(&(process, run)) {
             tenure.reported.insert((node, attempt));
         }
@@ -246,7 +351,7 @@ impl Oracle {
         &mut self,
         process: ProcessId,
         run: RunId,
-        node: NodeIndex,
+        node: Instance,
         attempt: u32,
     ) {
         if let Some(tenure) = self.tenures.get_mut(&(process, run))
@@ -261,7 +366,7 @@ impl Oracle {
         &mut self,
         process: ProcessId,
         run: RunId,
-        (node, attempt): (NodeIndex, u32),
+        (node, attempt): (Instance, u32),
         give_up: bool,
     ) {
         let tenure = self.tenures.get(&(process, run));
@@ -293,16 +398,18 @@ impl Oracle {
     }
 
     /// A command was given to a process.
-    pub fn commanded(&mut self, process: ProcessId, run: RunId, id: CommandId) {
-        self.commands.insert(id, (process, run));
+    pub fn commanded(&mut self, process: ProcessId, run: RunId, id: CommandId, by: String) {
+        self.commands.insert(id, (process, run, by));
     }
 
     /// A command is answered.
     pub fn command_answered(&mut self, id: CommandId, result: &Result<(), Refusal>) {
-        let Some((_, run)) = self.commands.remove(&id) else {
+        let Some((_, run, by)) = self.commands.remove(&id) else {
             return;
         };
-        let by = format!("c{id}");
+        if !self.strict {
+            return;
+        }
         let history = self.histories.get(&run);
         let durable = history.is_some_and(|history| history.holds_hand(&by));
         if result.is_ok() && !durable {
@@ -310,7 +417,7 @@ impl Oracle {
                 run,
                 Err(format!("command {id} is answered but not durable")),
             );
-        } else if result.is_err() && durable {
+        } else if result.is_err() && durable && by.starts_with('c') {
             self.judge(run, Err(format!("command {id} is refused but durable")));
         }
     }
@@ -338,7 +445,7 @@ impl Oracle {
         if let Some((run, reason)) = open {
             self.judge(run, Err(format!("it never ended: {reason}")));
         }
-        if let Some((id, &(_, run))) = self.commands.iter().next() {
+        if let Some((id, &(_, run, _))) = self.commands.iter().next() {
             let reason = format!("command {id} was never answered");
             self.judge(run, Err(reason));
         }
@@ -355,21 +462,47 @@ fn within_bound(known: &Run, tenure: &Tenure, dispatch: &Dispatch, default: u32)
         let out = tenure.outstanding.len();
         return Err(format!("{} goes with {out} of {limit} out", dispatch.path));
     }
-    let earlier = (0..dispatch.node)
-        .find(|&other| known.node_status(other) == NodeStatus::Queued && known.may_hand_out(other));
-    match earlier {
-        Some(other) if sequential => {
-            let other = plan.id(other);
+    if !sequential || dispatch.undo {
+        return Ok(());
+    }
+    let order = known.order(dispatch.node);
+    let is_earlier = |other: &Instance| {
+        known.node_status(*other) == NodeStatus::Queued
+            && !known.is_structural(*other)
+            && known.may_hand_out(*other)
+            && known.order(*other) < order
+    };
+    match known.instances().find(is_earlier) {
+        Some(other) => {
+            let other = known.path(other);
             Err(format!("{} goes before {other}", dispatch.path))
         }
-        _ => Ok(()),
+        None => Ok(()),
     }
+}
+
+/// A row that sleeps is of a run that only waits, and says until when.
+fn sleeps(row: &RunRow, state: &Run) -> Verdict {
+    let paused = state.status() == RunStatus::Paused;
+    if !(state.is_asleep() || paused) {
+        return Err(format!(
+            "the row sleeps, the run does not: {}",
+            describe(state)
+        ));
+    }
+    if row.wake_at != state.wake_at() {
+        let (row, due) = (row.wake_at, state.wake_at());
+        return Err(format!(
+            "the row sleeps until {row:?}, the run until {due:?}"
+        ));
+    }
+    Ok(())
 }
 
 /// Where a run's nodes stand, for a reader.
 pub fn describe(run: &Run) -> String {
-    let nodes = (0..run.plan().len() as NodeIndex).map(|node| {
-        let (id, status) = (run.plan().id(node), run.node_status(node));
+    let nodes = run.instances().map(|node| {
+        let (id, status) = (run.path(node), run.node_status(node));
         format!("{id}:{status}/{}", run.attempt(node))
     });
     let nodes = nodes.collect::<Vec<_>>().join(" ");

@@ -1,7 +1,7 @@
 //! A process of a world: a shard, and what a driver does around it. It dies, is replaced,
 //! or lives on as a zombie; its appends go to the store, which answers as it likes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::RunId;
 use windlass_orchestrator::{Input, Shard};
@@ -18,6 +18,8 @@ pub(crate) struct Process {
     pub(crate) shard: Shard,
     /// Appends that the store has not answered.
     in_flight: BTreeMap<RunId, u64>,
+    /// Runs that wait for a child and are not in memory.
+    pub(crate) dormant: BTreeSet<RunId>,
 }
 
 impl World {
@@ -34,6 +36,7 @@ impl World {
         let process = Process {
             shard: Shard::new(options),
             in_flight: BTreeMap::new(),
+            dormant: BTreeSet::new(),
         };
         self.processes.insert(self.current, process);
         let current = self.current;
@@ -43,7 +46,7 @@ impl World {
     pub(crate) fn crash(&mut self) {
         self.die(self.current);
         self.new_process();
-        let delay = self.random.below(200);
+        let delay = self.moment(200);
         self.after(delay, Event::Scan);
     }
 
@@ -52,10 +55,12 @@ impl World {
             return;
         }
         self.trace.say(self.now, || format!("p{id} dies"));
+        self.counts.losses += 1;
         self.counts.crashes += 1;
         self.oracle.died(id);
         self.executing
             .retain(|_, executing| executing.process != id);
+        self.lanes.retain(|&(owner, _), _| owner != id);
         self.settle_writes(id);
         self.ask_again(id);
     }
@@ -70,7 +75,7 @@ impl World {
             .collect();
         for run in unanswered {
             self.starting.remove(&run);
-            let delay = self.random.below(500);
+            let delay = self.moment(500);
             self.after(delay, Event::Start(self.request_of[&run]));
         }
     }
@@ -79,7 +84,7 @@ impl World {
     pub(crate) fn take_over(&mut self, lives: u64) {
         self.after(lives, Event::Die(self.current));
         self.new_process();
-        let delay = self.random.below(50);
+        let delay = self.moment(50);
         self.after(delay, Event::Scan);
     }
 
@@ -110,7 +115,7 @@ impl World {
     /// Does what the shard wants done. Appends are sometimes left for a moment, so that
     /// more is decided into one record.
     pub(crate) fn pump(&mut self, id: ProcessId) {
-        let lingers = self.random.chance(15);
+        let lingers = !self.exact && self.random.chance(15);
         if lingers {
             let delay = self.random.below(5);
             self.after(delay, Event::Poll(id));
@@ -143,7 +148,10 @@ impl World {
         let Some(process) = self.processes.get(&id) else {
             return;
         };
-        for &run in self.request_of.keys() {
+        if self.exact {
+            return;
+        }
+        for run in self.oracle.runs_of(id) {
             if let Some(state) = process.shard.run(run)
                 && !process.in_flight.contains_key(&run)
             {
@@ -162,7 +170,7 @@ impl World {
         }
         let slow = self.random.chance(self.faults.append_slow);
         let most = if slow { 3_000 } else { 4 };
-        let (delay, answer) = (self.random.below(most), self.random.below(most));
+        let (delay, answer) = (self.moment(most), self.moment(most));
         let mut write = Write {
             process: id,
             append,

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use windlass_core::event::{AttemptResult, Event};
+use windlass_core::event::Event;
 use windlass_core::plan::Plan;
 use windlass_core::run::Run;
 use windlass_core::value::{Stored, ValueRef};
-use windlass_core::{Digest, RunId};
+use windlass_core::{Digest, Millis, RunId};
 use windlass_orchestrator::codec;
 use windlass_store::{
     Append, AppendError, Appended, Head, MemoryStore, Queries, Record, RunRow, Store, block_on,
@@ -50,27 +50,68 @@ impl SimStore {
         rows.into_iter().map(|row| row.run).collect()
     }
 
-    /// Folds a run's log, as recovery does.
+    /// Runs that have not ended and do not sleep.
+    pub fn awake(&self) -> Vec<RunId> {
+        let rows = self.memory.awake(None, usize::MAX);
+        let rows = rows.expect("memory always answers");
+        rows.into_iter().map(|row| row.run).collect()
+    }
+
+    /// Sleeping runs whose time has come.
+    pub fn due(&self, now: Millis) -> Vec<RunId> {
+        let rows = self.memory.due(None, now, usize::MAX);
+        let rows = rows.expect("memory always answers");
+        rows.into_iter().map(|(run, _)| run).collect()
+    }
+
+    /// When the next sleeping run after this moment wants to be woken.
+    pub fn next_wake(&self, after: Millis) -> Option<Millis> {
+        let rows = self.memory.due(None, Millis(i64::MAX), usize::MAX);
+        let rows = rows.expect("memory always answers");
+        rows.into_iter().map(|(_, at)| at).find(|&at| at > after)
+    }
+
+    /// The child runs of a run.
+    pub fn children(&self, parent: RunId) -> Vec<RunId> {
+        let rows = self.memory.children(parent);
+        let rows = rows.expect("memory always answers");
+        rows.into_iter().map(|row| row.run).collect()
+    }
+
+    /// Folds a run's log, as recovery does; `graph` finds the graph of a definition.
     ///
     /// # Errors
     /// The log cannot be read or does not replay.
-    pub fn replay(&self, id: RunId, plan: Arc<Plan>) -> Result<(Run, Head), String> {
+    pub fn replay(
+        &self,
+        id: RunId,
+        graph: impl Fn(&Digest) -> Option<Arc<Plan>>,
+    ) -> Result<(Run, Head), String> {
         let records = self.records(id);
         let mut state: Option<Run> = None;
         for record in &records {
             let transition = codec::decode(&record.bytes).map_err(|error| error.to_string())?;
-            if state.is_none() {
-                let Some(Event::Queued(queued)) = transition.events.first() else {
-                    return Err("the log does not begin with a request".to_owned());
-                };
-                let queued = (**queued).clone();
-                let run = Run::new(id, Arc::clone(&plan), queued, transition.at);
-                state = Some(run.map_err(|corrupt| corrupt.to_string())?);
-            }
-            if let Some(run) = &mut state {
-                run.apply_record(&transition, &mut Vec::new())
+            let run = match &mut state {
+                Some(run) => run,
+                None => {
+                    let Some(Event::Queued(queued)) = transition.events.first() else {
+                        return Err("the log does not begin with a request".to_owned());
+                    };
+                    let plan = graph(&queued.definition).ok_or("the run's graph is unknown")?;
+                    let run = Run::new(id, plan, (**queued).clone(), transition.at);
+                    state.insert(run.map_err(|corrupt| corrupt.to_string())?)
+                }
+            };
+            for event in &transition.events {
+                if let Event::Healed { definition, .. } | Event::Imported { definition, .. } = event
+                    && let Some(plan) = graph(definition)
+                {
+                    run.stage(*definition, plan);
+                }
+                run.apply(event, transition.at, &mut Vec::new())
                     .map_err(|corrupt| corrupt.to_string())?;
             }
+            run.seal();
         }
         let head = records.last().map_or(Head::NONE, Record::head);
         let state = state.ok_or("the run has no log")?;
@@ -86,18 +127,23 @@ impl SimStore {
         let from = u64::from(value.record);
         let records = self.memory.read(run, from, 1).ok()?;
         let transition = codec::decode(&records.first()?.bytes).ok()?;
-        let found = transition.events.iter().find_map(|event| match event {
-            Event::AttemptEnded(ended) if ended.digest == value.digest => inline(&ended.result),
-            _ => None,
-        })?;
-        (Digest::of(found.as_bytes()) == value.digest).then_some(found)
+        let values = transition.events.iter().flat_map(Event::values);
+        let mut texts = values.filter_map(|value| match value {
+            Stored::Inline(raw) => Some(raw.get()),
+            Stored::Blob { .. } => None,
+        });
+        let found = texts.find(|text| Digest::of(text.as_bytes()) == value.digest)?;
+        Some(Arc::from(found))
     }
-}
 
-fn inline(result: &AttemptResult) -> Option<Arc<str>> {
-    match result {
-        AttemptResult::Succeeded(Stored::Inline(raw))
-        | AttemptResult::Failed(Stored::Inline(raw)) => Some(Arc::from(raw.get())),
-        _ => None,
+    /// The text of a value as a record has it.
+    pub fn resolve(&self, stored: &Stored) -> Option<Arc<str>> {
+        match stored {
+            Stored::Inline(raw) => Some(Arc::from(raw.get())),
+            Stored::Blob { digest, .. } => {
+                let bytes = self.memory.blob(digest).ok()??;
+                String::from_utf8(bytes).ok().map(Arc::from)
+            }
+        }
     }
 }

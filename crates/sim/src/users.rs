@@ -5,51 +5,134 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_core::event::{Hand, Queued, RULES};
+use windlass_core::run::{Instance, Run};
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{Digest, RunId, RunStatus};
-use windlass_orchestrator::{Adoption, Command, Input, Start};
+use windlass_orchestrator::{Adoption, Command, CommandId, Input, Start};
 use windlass_store::Claim;
 
-use crate::workload::Wish;
-use crate::world::World;
+use crate::oracle::ProcessId;
+use crate::structured::SIGNALS;
+use crate::workload::{ChildWish, Wish};
+use crate::world::{Event, World};
+
+/// Who asks, by the number of the command.
+pub(crate) fn hand(number: CommandId) -> Hand {
+    Hand {
+        by: Some(format!("c{number}").into()),
+        reason: None,
+    }
+}
 
 impl World {
-    /// The owner carries on what nobody does. A paused run may stay a row.
+    /// The owner carries on what nobody does, and knows when to wake what sleeps. A
+    /// paused run may stay a row; one that waits for its child hears of that.
     pub(crate) fn scan(&mut self) {
-        for run in self.store.unfinished() {
-            if self.processes[&self.current].shard.holds(run) {
+        for run in self.store.awake() {
+            let process = &self.processes[&self.current];
+            if process.shard.carries(run) || process.dormant.contains(&run) {
                 continue;
             }
-            let paused = self.oracle.history(run).and_then(|history| history.last());
-            let paused = paused.is_some_and(|state| state.status() == RunStatus::Paused);
+            let state = self.oracle.history(run).and_then(|history| history.last());
+            let paused = state.is_some_and(|state| state.status() == RunStatus::Paused);
             if !(paused && self.random.chance(50)) {
-                self.adopt(run, true);
+                self.hold(self.current, run, Adoption::Recover);
+            }
+        }
+        self.after(0, Event::Wake);
+    }
+
+    /// Wakes what is due, and looks again when the next is.
+    pub(crate) fn wake_due(&mut self) {
+        for run in self.store.due(self.now) {
+            self.wake(self.current, run);
+        }
+        if let Some(at) = self.store.next_wake(self.now) {
+            let delay = u64::try_from(at.0 - self.now.0).unwrap_or(0);
+            self.after(delay, Event::Wake);
+        }
+    }
+
+    /// A run's state as its log has it.
+    pub(crate) fn load_run(&self, run: RunId) -> Option<Run> {
+        let graph = |digest: &Digest| self.catalogue.graph(digest);
+        let (state, _) = self.store.replay(run, graph).ok()?;
+        Some(state)
+    }
+
+    /// Makes sure that a process holds a run and, if asked, carries it on.
+    pub(crate) fn hold(&mut self, id: ProcessId, run: RunId, adoption: Adoption) {
+        let Some(process) = self.processes.get(&id) else {
+            return;
+        };
+        let holds = process.shard.holds(run);
+        if process.shard.carries(run) || (adoption == Adoption::Hold && holds) {
+            return;
+        }
+        let Some(row) = self.store.row(run) else {
+            return;
+        };
+        // Nobody had anything of a run that slept, so there is nothing to recover.
+        let adoption = if row.asleep { Adoption::Wake } else { adoption };
+        let graph = |digest: &Digest| self.catalogue.graph(digest);
+        let (state, head) = match self.store.replay(run, graph) {
+            Ok(loaded) => loaded,
+            Err(reason) => return self.oracle.judge(run, Err(reason)),
+        };
+        self.trace
+            .say(self.now, || format!("p{id} adopts {run}: {adoption:?}"));
+        if !holds {
+            self.oracle.held(id, run, head.sequence);
+        }
+        if let Some(process) = self.processes.get_mut(&id) {
+            process.dormant.remove(&run);
+        }
+        let heals = state.heals() && state.undo().is_none();
+        let (workflow, version) = (state.queued().workflow.clone(), state.version());
+        let input = Input::Adopt {
+            run: Box::new(state),
+            head,
+            adoption,
+        };
+        self.handle(id, input);
+        let newest = self.published.get(&workflow).copied().unwrap_or(0);
+        if heals && newest > version && adoption != Adoption::Hold {
+            self.heal(id, run, &workflow, newest);
+        }
+    }
+
+    /// A newer version is published: runs that follow it are told.
+    pub(crate) fn publish(&mut self, workflow: &str) {
+        let newest = self.published.entry(workflow.into()).or_default();
+        *newest = (*newest + 1).min(self.catalogue.versions(workflow));
+        let newest = *newest;
+        self.trace
+            .say(self.now, || format!("publish {workflow} version {newest}"));
+        for run in self.store.unfinished() {
+            let state = self.oracle.history(run).and_then(|history| history.last());
+            let follows = state.is_some_and(|state| {
+                &*state.queued().workflow == workflow && state.heals() && state.version() < newest
+            });
+            if follows {
+                self.hold(self.current, run, Adoption::Hold);
+                self.heal(self.current, run, workflow, newest);
             }
         }
     }
 
-    fn adopt(&mut self, run: RunId, recover: bool) {
-        let request = &self.requests[self.request_of[&run]];
-        let plan = Arc::clone(&request.plan);
-        match self.store.replay(run, Arc::clone(&plan)) {
-            Ok((state, head)) => {
-                self.trace
-                    .say(self.now, || format!("adopt {run}, recover {recover}"));
-                self.oracle.held(self.current, run, &plan, head.sequence);
-                let state = Box::new(state);
-                let input = Input::Adopt {
-                    run: state,
-                    head,
-                    adoption: if recover {
-                        Adoption::Recover
-                    } else {
-                        Adoption::Hold
-                    },
-                };
-                self.handle(self.current, input);
-            }
-            Err(reason) => self.oracle.judge(run, Err(reason)),
-        }
+    fn heal(&mut self, id: ProcessId, run: RunId, workflow: &str, version: u32) {
+        let Some(newer) = self.catalogue.version(workflow, version) else {
+            return;
+        };
+        let command = Command::Heal {
+            version,
+            definition: newer.digest,
+            plan: Arc::clone(&newer.plan),
+        };
+        let number = self.next_command();
+        self.oracle
+            .commanded(id, run, number, format!("v{version}"));
+        self.send(id, run, number, command);
     }
 
     pub(crate) fn start(&mut self, index: usize) {
@@ -64,6 +147,11 @@ impl World {
         let trigger = Payload::new(request.trigger.as_str());
         let stored = trigger.stored();
         let is_blob = matches!(stored, Stored::Blob { .. });
+        let number = self.published.get(&request.workflow).copied().unwrap_or(1);
+        let catalogue = Arc::clone(&self.catalogue);
+        let version = catalogue
+            .version(&request.workflow, number)
+            .expect("what is asked for is in the catalogue");
         let claim = Claim {
             namespace: "request",
             key: format!("r{index}").into(),
@@ -71,69 +159,151 @@ impl World {
         };
         let start = Start {
             run,
-            plan: Arc::clone(&request.plan),
-            queued: queued(index, stored),
+            plan: Arc::clone(&version.plan),
+            queued: queued(index, &request.workflow, (number, version.digest), stored),
             blobs: if is_blob { vec![trigger] } else { Vec::new() },
             claims: vec![claim],
             begin: request.begin,
             reused: Vec::new(),
         };
-        self.oracle.held(self.current, run, &request.plan, 0);
+        self.oracle.held(self.current, run, 0);
         self.handle(self.current, Input::Start(Box::new(start)));
     }
 
+    /// The run that a request led to.
+    fn run_of(&self, index: usize) -> Option<RunId> {
+        let mut runs = self.request_of.iter();
+        let found = runs.find(|&(&run, &of)| of == index && self.oracle.history(run).is_some());
+        found.map(|(&run, _)| run)
+    }
+
     pub(crate) fn wish(&mut self, index: usize, wish: Wish) {
-        let run = self
-            .request_of
-            .iter()
-            .find(|&(&run, &of)| of == index && self.oracle.history(run).is_some())
-            .map(|(&run, _)| run);
-        if let Some(run) = run.filter(|_| !self.calm) {
-            self.command(run, wish);
+        let Some(run) = self.run_of(index).filter(|_| !self.calm) else {
+            return;
+        };
+        match wish {
+            Wish::OfChild(number, wish) => {
+                let children = self.store.children(run);
+                if let Some(&child) = children.get(number as usize % children.len().max(1)) {
+                    self.command(child, of_child(wish));
+                }
+            }
+            wish => self.command(run, wish),
         }
+    }
+
+    pub(crate) fn next_command(&mut self) -> CommandId {
+        self.next_command += 1;
+        self.next_command
     }
 
     /// Gives a command to the owner, which loads the run first if it must.
     pub(crate) fn command(&mut self, run: RunId, wish: Wish) {
-        if !self.processes[&self.current].shard.holds(run) {
-            let state = self.oracle.history(run).and_then(|history| history.last());
-            let recover = match state.map(|state| state.status()) {
-                Some(RunStatus::Paused) => self.random.chance(50),
-                Some(RunStatus::Running) => true,
-                _ => false,
-            };
-            self.adopt(run, recover);
-        }
-        self.next_command += 1;
-        let id = self.next_command;
-        let hand = Hand {
-            by: Some(format!("c{id}").into()),
-            reason: None,
+        let Some(state) = self.oracle.history(run).and_then(|history| history.last()) else {
+            return;
         };
-        let nodes = self.requests[self.request_of[&run]].plan.len() as u32;
+        let nodes: Vec<Instance> = state.instances().collect();
+        let pick = |number: u32| nodes[number as usize % nodes.len()];
+        let steps: Vec<Instance> = match state.undo() {
+            Some(undo) => undo.steps().map(|(node, _)| node).collect(),
+            None => Vec::new(),
+        };
+        let step = |number: u32| {
+            let step = steps.get(number as usize % steps.len().max(1));
+            vec![step.copied().unwrap_or(0)]
+        };
+        let number = self.next_command();
+        let hand = hand(number);
         let command = match wish {
-            Wish::Cancel => Command::Cancel {
+            Wish::Cancel | Wish::CancelAndUndo => Command::Cancel {
                 hand,
-                compensate: false,
+                compensate: wish == Wish::CancelAndUndo,
             },
             Wish::Pause => Command::Pause(hand),
             Wish::Resume => Command::Resume(hand),
-            Wish::ReattemptOne(node) => Command::Reattempt(vec![node % nodes], hand),
+            Wish::ReattemptOne(number) => Command::Reattempt(vec![pick(number)], hand),
             Wish::ReattemptAll => Command::Reattempt(Vec::new(), hand),
+            Wish::Signal(signal) => signal_of(signal, number, hand),
+            Wish::SetResult(node) => Command::SetResult {
+                node: pick(node),
+                output: Some(Payload::new("\"by hand\"")),
+                hand,
+            },
+            Wish::Skip(node) => Command::SetResult {
+                node: pick(node),
+                output: None,
+                hand,
+            },
+            Wish::Compensate => Command::Compensate(hand),
+            Wish::RetryCompensation(number) => Command::RetryCompensation(step(number), hand),
+            Wish::SkipCompensation(number) => Command::SkipCompensation(step(number), hand),
+            Wish::OfChild(..) => return,
         };
         self.trace
-            .say(self.now, || format!("command {id} to {run}: {wish:?}"));
-        self.oracle.commanded(self.current, run, id);
-        self.handle(self.current, Input::Command { run, id, command });
+            .say(self.now, || format!("command {number} to {run}: {wish:?}"));
+        self.ask(self.current, run, number, command);
+    }
+
+    /// Asks something of a run in a process, which loads it first if it must.
+    pub(crate) fn ask(&mut self, id: ProcessId, run: RunId, number: CommandId, command: Command) {
+        // What is opened again goes on here, and with it everything that was open.
+        let goes_on = matches!(
+            command,
+            Command::Resume(_) | Command::Reattempt(..) | Command::SetResult { .. }
+        );
+        let adoption = if goes_on || self.random.chance(30) {
+            Adoption::Recover
+        } else {
+            Adoption::Hold
+        };
+        self.hold(id, run, adoption);
+        self.oracle.commanded(id, run, number, format!("c{number}"));
+        self.send(id, run, number, command);
+    }
+
+    fn send(&mut self, id: ProcessId, run: RunId, number: CommandId, command: Command) {
+        let input = Input::Command {
+            run,
+            id: number,
+            command,
+        };
+        self.handle(id, input);
     }
 }
 
-fn queued(index: usize, trigger: Stored) -> Queued {
+fn of_child(wish: ChildWish) -> Wish {
+    match wish {
+        ChildWish::Cancel => Wish::Cancel,
+        ChildWish::Pause => Wish::Pause,
+        ChildWish::Resume => Wish::Resume,
+        ChildWish::ReattemptAll => Wish::ReattemptAll,
+        ChildWish::Signal(number) => Wish::Signal(number),
+    }
+}
+
+/// Signals repeat, so that what they carry must tell them apart; one name is unknown.
+fn signal_of(signal: u32, number: CommandId, hand: Hand) -> Command {
+    let known = SIGNALS.get(signal as usize / 2).copied();
+    let name = known.unwrap_or("unknown").into();
+    let payload = Payload::new(number.to_string());
+    Command::Signal {
+        name,
+        payload,
+        hand,
+    }
+}
+
+fn queued(
+    index: usize,
+    workflow: &str,
+    (version, definition): (u32, Digest),
+    trigger: Stored,
+) -> Queued {
     Queued {
         rules: RULES,
-        workflow: format!("w{index}").into(),
-        version: 1,
-        definition: Digest([0; 32]),
+        workflow: workflow.into(),
+        version,
+        definition,
         request_id: format!("r{index}").into(),
         tenant: None,
         correlation_id: format!("r{index}").into(),

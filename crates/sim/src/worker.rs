@@ -18,6 +18,8 @@ pub struct Execution {
     pub outcome: Outcome,
     /// After how long it ends when told to stop, if it listens.
     pub stops_after: Option<u64>,
+    /// The parameters as rendered, where they were.
+    pub parameters: Option<Payload>,
 }
 
 /// Draws an execution.
@@ -35,12 +37,14 @@ pub fn draw(random: &mut Random, actions: &Actions, dispatch: &Dispatch) -> Exec
             takes: dispatch.timeout_ms,
             outcome: Outcome::Failed(failure),
             stops_after,
+            parameters: None,
         };
     }
     Execution {
         takes,
         outcome: outcome(random, actions, dispatch),
         stops_after,
+        parameters: None,
     }
 }
 

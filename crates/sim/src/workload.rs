@@ -7,18 +7,49 @@ use serde_json::{Value, json};
 use windlass_core::plan::Plan;
 use windlass_orchestrator::Begin;
 
+use crate::catalogue::Catalogue;
 use crate::random::Random;
+use crate::{structured, wishes};
 
 /// The largest generated graph.
-const MAX_NODES: u64 = 15;
+pub(crate) const MAX_NODES: u64 = 15;
+
+/// What kind of definitions a world has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// Graphs of actions.
+    #[default]
+    Plain,
+    /// Loops, waits, child runs, undoing and newer versions as well.
+    Structured,
+}
+
+/// What a world is asked to do.
+#[derive(Clone, Debug, Default)]
+pub struct Workload {
+    /// Every version of every workflow.
+    pub catalogue: Catalogue,
+    /// The runs that are asked for.
+    pub requests: Vec<Request>,
+    /// When a newer version of a workflow is published, in order for each.
+    pub publications: Vec<(u64, Box<str>)>,
+}
+
+impl Workload {
+    /// Draws the work of one world, over `horizon` milliseconds.
+    pub fn draw(random: &mut Random, horizon: u64, kind: Kind) -> Self {
+        match kind {
+            Kind::Plain => plain(random, horizon),
+            Kind::Structured => structured::workload(random, horizon),
+        }
+    }
+}
 
 /// One run that is asked for.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Its graph.
-    pub plan: Arc<Plan>,
-    /// The definition as JSON, for a reader of a trace.
-    pub definition: String,
+    /// Its workflow.
+    pub workflow: Box<str>,
     /// When it is asked for, in milliseconds from the beginning; more than one entry asks again.
     pub starts: Vec<u64>,
     /// Whether it begins at once.
@@ -29,11 +60,27 @@ pub struct Request {
     pub wishes: Vec<(u64, Wish)>,
 }
 
-/// What somebody wants of a run.
+/// What somebody wants of a run. Numbers pick a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// End it.
     Cancel,
+    /// End it, and undo what succeeded.
+    CancelAndUndo,
+    /// Send a signal: the number picks its name, and one is unknown.
+    Signal(u32),
+    /// Give a node's result.
+    SetResult(u32),
+    /// Skip a node.
+    Skip(u32),
+    /// Undo what succeeded.
+    Compensate,
+    /// Undo a node again.
+    RetryCompensation(u32),
+    /// Leave a node as it is.
+    SkipCompensation(u32),
+    /// Want something of one of its children instead: the number picks which.
+    OfChild(u32, ChildWish),
     /// Start nothing more.
     Pause,
     /// Go on.
@@ -44,18 +91,39 @@ pub enum Wish {
     ReattemptAll,
 }
 
-/// Draws the requests of one world, over `horizon` milliseconds.
-pub fn requests(random: &mut Random, horizon: u64) -> Vec<Request> {
-    let count = random.between(1, 3);
-    (0..count)
-        .map(|index| request(random, index, horizon))
-        .collect()
+/// What somebody wants of a child run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChildWish {
+    /// End it.
+    Cancel,
+    /// Start nothing more.
+    Pause,
+    /// Go on.
+    Resume,
+    /// Try everything again that can be.
+    ReattemptAll,
+    /// Send a signal.
+    Signal(u32),
 }
 
-fn request(random: &mut Random, index: u64, horizon: u64) -> Request {
-    let definition = definition(random, index);
-    let text = definition.to_string();
-    let plan = plan(&text);
+fn plain(random: &mut Random, horizon: u64) -> Workload {
+    let mut workload = Workload::default();
+    for index in 0..random.between(1, 3) {
+        let definition = definition(random, index);
+        workload.catalogue.add(&definition.to_string());
+        let request = request(random, &format!("w{index}"), horizon, false);
+        workload.requests.push(request);
+    }
+    workload
+}
+
+/// Draws a request for a run of a workflow.
+pub(crate) fn request(
+    random: &mut Random,
+    workflow: &str,
+    horizon: u64,
+    structured: bool,
+) -> Request {
     let first = random.below(horizon / 4 + 1);
     let mut starts = vec![first];
     if random.chance(25) {
@@ -71,8 +139,7 @@ fn request(random: &mut Random, index: u64, horizon: u64) -> Request {
         "{\"n\":1}".to_owned()
     };
     Request {
-        plan,
-        definition: text,
+        workflow: workflow.into(),
         starts,
         begin: if random.chance(80) {
             Begin::Now
@@ -80,7 +147,11 @@ fn request(random: &mut Random, index: u64, horizon: u64) -> Request {
             Begin::Later
         },
         trigger,
-        wishes: wishes(random, first, horizon),
+        wishes: if structured {
+            wishes::structured(random, first, horizon)
+        } else {
+            wishes::plain(random, first, horizon)
+        },
     }
 }
 
@@ -91,35 +162,6 @@ fn request(random: &mut Random, index: u64, horizon: u64) -> Request {
 pub fn plan(text: &str) -> Arc<Plan> {
     let definition = serde_json::from_str(text).expect("a generated definition parses");
     Arc::new(Plan::build(definition).expect("a generated definition builds"))
-}
-
-fn wishes(random: &mut Random, from: u64, horizon: u64) -> Vec<(u64, Wish)> {
-    let count = match random.below(4) {
-        0 => 0,
-        1 => random.between(1, 2),
-        _ => random.between(0, 6),
-    };
-    let mut wishes = Vec::new();
-    for _ in 0..count {
-        let span = if random.chance(50) { 600 } else { horizon };
-        let at = from + random.below(span);
-        let wish = match random.below(10) {
-            0..=1 => Wish::Cancel,
-            2..=3 => Wish::Pause,
-            4..=5 => Wish::Resume,
-            6..=7 => Wish::ReattemptOne(random.below(MAX_NODES) as u32),
-            _ => Wish::ReattemptAll,
-        };
-        wishes.push((at, wish));
-        // People who pause mostly resume, and people who cancel often regret it.
-        if wish == Wish::Pause && random.chance(70) {
-            wishes.push((at + random.below(3000), Wish::Resume));
-        }
-        if wish == Wish::Cancel && random.chance(60) {
-            wishes.push((at + random.below(15_000), Wish::ReattemptAll));
-        }
-    }
-    wishes
 }
 
 /// A random definition.
@@ -159,6 +201,15 @@ pub fn definition(random: &mut Random, index: u64) -> Value {
 
 fn node_of(random: &mut Random, index: usize) -> Value {
     let mut node = json!({ "id": format!("n{index}"), "actionType": "act" });
+    let policies = policies(random);
+    if policies != json!({}) {
+        node["policies"] = policies;
+    }
+    node
+}
+
+/// Retry and timeout of a node, maybe none.
+pub(crate) fn policies(random: &mut Random) -> Value {
     let mut policies = json!({});
     if random.chance(40) {
         policies["retry"] = json!({
@@ -171,13 +222,10 @@ fn node_of(random: &mut Random, index: usize) -> Value {
     if random.chance(50) {
         policies["timeoutMs"] = json!(random.between(100, 20_000));
     }
-    if policies != json!({}) {
-        node["policies"] = policies;
-    }
-    node
+    policies
 }
 
-fn chain(nodes: &mut [Value]) -> bool {
+pub(crate) fn chain(nodes: &mut [Value]) -> bool {
     for (before, node) in nodes.iter_mut().skip(1).enumerate() {
         node["dependsOn"] = json!([format!("n{before}")]);
     }
@@ -185,7 +233,7 @@ fn chain(nodes: &mut [Value]) -> bool {
 }
 
 /// One entry, some in the middle, and a join.
-fn fan(random: &mut Random, nodes: &mut [Value]) -> bool {
+pub(crate) fn fan(random: &mut Random, nodes: &mut [Value]) -> bool {
     let last = nodes.len() - 1;
     for (index, node) in nodes.iter_mut().enumerate().skip(1) {
         let parents: Vec<String> = if index == last && last > 1 {
@@ -202,7 +250,7 @@ fn fan(random: &mut Random, nodes: &mut [Value]) -> bool {
 }
 
 /// Edges from earlier to later nodes; true if every node follows the first.
-fn graph(random: &mut Random, nodes: &mut [Value]) -> bool {
+pub(crate) fn graph(random: &mut Random, nodes: &mut [Value]) -> bool {
     let rooted = random.chance(40);
     let density = random.between(1, 3);
     for target in 1..nodes.len() {
@@ -237,7 +285,7 @@ fn push(node: &mut Value, key: &str, item: Value) {
     }
 }
 
-fn random_delay(random: &mut Random) -> u64 {
+pub(crate) fn random_delay(random: &mut Random) -> u64 {
     [0, 1, 20, 300, 2000][random.below(5) as usize]
 }
 

@@ -5,19 +5,22 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use windlass_core::plan::NodeIndex;
-use windlass_core::run::{self, Report};
-use windlass_core::{Digest, Millis, RunId, RunStatus};
+use windlass_core::run::{self, ChildEnd, Instance as NodeIndex, Report};
+use windlass_core::value::Payload;
+use windlass_core::{Digest, Millis, RunId};
 use windlass_orchestrator::codec;
 use windlass_store::{Append, AppendError, Appended};
 
+use crate::catalogue::Catalogue;
+use crate::clerk::{Lanes, Place};
 use crate::faults::{Defect, Faults, Side};
 use crate::oracle::{Oracle, ProcessId};
 use crate::process::Process;
 use crate::random::Random;
+use crate::script::Script;
 use crate::store::SimStore;
 use crate::trace::Trace;
-use crate::workload::{self, Request, Wish};
+use crate::workload::{Kind, Request, Wish, Workload};
 
 /// When worlds begin.
 pub(crate) const EPOCH: i64 = 1_000_000;
@@ -28,6 +31,8 @@ const MAX_STEPS: u64 = 30_000;
 /// How to run a world.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
+    /// What kind of definitions it has.
+    pub kind: Kind,
     /// Whether to tell the story.
     pub trace: bool,
     /// A defect to put in.
@@ -64,6 +69,16 @@ pub struct Counts {
     pub dispatches: u64,
     /// Appends that the fence refused.
     pub conflicts: u64,
+    /// Child runs that were started.
+    pub children: u64,
+    /// How often a run was let go to sleep.
+    pub sleeps: u64,
+    /// How often somebody had to help a run that waited for a person.
+    pub nudges: u64,
+    /// How often a process died or lost a run.
+    pub losses: u64,
+    /// Children that went on after their parent had ended, because it could not say so.
+    pub forgotten: u64,
 }
 
 /// Runs the world of a seed.
@@ -109,6 +124,18 @@ pub(crate) enum Event {
         run: RunId,
         values: Vec<(Digest, Arc<str>)>,
     },
+    /// A clerk's next job about a child.
+    Job(ProcessId, RunId),
+    /// A parent hears how its child ended.
+    ChildEnd(ProcessId, Place, Box<ChildEnd>),
+    /// A child's end came for a run that sleeps.
+    Wanted(ProcessId, RunId),
+    /// Sleeping runs may be due.
+    Wake,
+    /// A newer version of a workflow is published.
+    Publish(Box<str>),
+    /// The clock jumps ahead.
+    Jump(u64),
     /// A process looks at what it has to append.
     Poll(ProcessId),
     Start(usize),
@@ -144,6 +171,21 @@ pub(crate) struct Executing {
     pub(crate) started: Millis,
     pub(crate) outcome: run::Outcome,
     pub(crate) stops_after: Option<u64>,
+    pub(crate) parameters: Option<Payload>,
+}
+
+/// Everything that is decided about a world before it begins.
+pub(crate) struct Setup {
+    pub(crate) random: Random,
+    pub(crate) horizon: u64,
+    pub(crate) faults: Faults,
+    pub(crate) workload: Workload,
+    /// What actions do, where that is told and not drawn.
+    pub(crate) script: Option<Arc<Script>>,
+    /// The most steps before the world is given up.
+    pub(crate) max_steps: u64,
+    /// The moment after which the world is given up.
+    pub(crate) until: Option<Millis>,
 }
 
 pub(crate) struct World {
@@ -154,6 +196,15 @@ pub(crate) struct World {
     sequence: u64,
     pub(crate) faults: Faults,
     pub(crate) defect: Option<Defect>,
+    pub(crate) catalogue: Arc<Catalogue>,
+    /// The newest version of each workflow that is published.
+    pub(crate) published: BTreeMap<Box<str>, u32>,
+    pub(crate) script: Option<Arc<Script>>,
+    /// Whether only actions and timers take time.
+    pub(crate) exact: bool,
+    max_steps: u64,
+    until: Option<Millis>,
+    pub(crate) lanes: Lanes,
     pub(crate) requests: Vec<Request>,
     /// Which request each run id was made for.
     pub(crate) request_of: BTreeMap<RunId, usize>,
@@ -170,24 +221,48 @@ pub(crate) struct World {
     pub(crate) counts: Counts,
     pub(crate) calm: bool,
     writes: u64,
-    violation: Option<String>,
+    pub(crate) violation: Option<String>,
 }
 
 impl World {
     fn new(seed: u64, options: Options) -> Self {
         let mut random = Random::new(seed);
         let horizon = [1_500, 8_000, 30_000][random.below(3) as usize];
-        let faults = Faults::draw(&mut random, horizon);
-        let requests = workload::requests(&mut random, horizon);
+        let faults = Faults::draw(&mut random, horizon, options.kind);
+        let workload = Workload::draw(&mut random, horizon, options.kind);
+        let setup = Setup {
+            random,
+            horizon,
+            faults,
+            workload,
+            script: None,
+            max_steps: MAX_STEPS,
+            until: None,
+        };
+        Self::with(seed, setup, options)
+    }
+
+    pub(crate) fn with(seed: u64, setup: Setup, options: Options) -> Self {
+        let catalogue = Arc::new(setup.workload.catalogue);
+        let exact = setup.script.is_some();
+        let names = catalogue.names().map(|name| (name.into(), 1));
         let mut world = Self {
             seed,
-            random,
+            random: setup.random,
             now: Millis(EPOCH),
             queue: BTreeMap::new(),
             sequence: 0,
-            faults,
+            faults: setup.faults,
             defect: options.defect,
-            requests,
+            published: names.collect(),
+            oracle: Oracle::new(crate::process::MAX_PARALLEL, Arc::clone(&catalogue), !exact),
+            catalogue,
+            script: setup.script,
+            exact,
+            max_steps: setup.max_steps,
+            until: setup.until,
+            lanes: Lanes::new(),
+            requests: setup.workload.requests,
             request_of: BTreeMap::new(),
             starting: BTreeMap::new(),
             store: SimStore::default(),
@@ -196,7 +271,6 @@ impl World {
             executing: BTreeMap::new(),
             next_execution: 0,
             next_command: 0,
-            oracle: Oracle::new(crate::process::MAX_PARALLEL),
             trace: Trace::new(options.trace),
             counts: Counts::default(),
             calm: false,
@@ -204,20 +278,29 @@ impl World {
             violation: None,
         };
         world.new_process();
-        world.schedule_all(horizon);
+        for (at, workflow) in setup.workload.publications {
+            world.after(at, Event::Publish(workflow));
+        }
+        world.schedule_all(setup.horizon);
         world
     }
 
     fn schedule_all(&mut self, horizon: u64) {
         for index in 0..self.requests.len() {
             let request = self.requests[index].clone();
-            self.trace
-                .say(self.now, || format!("w{index}: {}", request.definition));
             for &at in &request.starts {
                 self.after(at, Event::Start(index));
             }
             for &(at, wish) in &request.wishes {
                 self.after(at, Event::Wish(index, wish));
+            }
+        }
+        for name in self.catalogue.names() {
+            for number in 1..=self.catalogue.versions(name) {
+                let text = self.catalogue.version(name, number).map(|it| &*it.text);
+                self.trace.say(self.now, || {
+                    format!("{name} version {number}: {}", text.unwrap_or_default())
+                });
             }
         }
         let faults = self.faults.clone();
@@ -228,10 +311,22 @@ impl World {
         for &(at, lives) in &faults.takeovers {
             self.after(at, Event::Takeover { lives });
         }
+        for &(at, by) in &faults.jumps {
+            self.after(at, Event::Jump(by));
+        }
         for at in (0..horizon).step_by(3_000) {
             self.after(at, Event::Scan);
         }
         self.after(horizon, Event::Calm);
+    }
+
+    /// A short while, where the world itself takes time.
+    pub(crate) fn moment(&mut self, most: u64) -> u64 {
+        if self.exact {
+            0
+        } else {
+            self.random.below(most)
+        }
     }
 
     /// Lets something happen after a while; what happens at one moment has no order.
@@ -241,13 +336,20 @@ impl World {
         self.queue.insert(key, event);
     }
 
-    fn run(&mut self) {
-        while self.oracle.violation().is_none() && self.step() {
+    pub(crate) fn run(&mut self) {
+        while self.oracle.violation().is_none() && self.violation.is_none() && self.step() {
             self.counts.steps += 1;
-            if self.counts.steps > MAX_STEPS {
-                self.violation = Some(format!("no end after {MAX_STEPS} steps"));
+            if self.counts.steps > self.max_steps {
+                let steps = self.max_steps;
+                self.violation = Some(format!("no end after {steps} steps"));
                 return;
             }
+            if self.until.is_some_and(|until| self.now > until) {
+                return;
+            }
+        }
+        if self.violation.is_some() || self.exact {
+            return;
         }
         if self.oracle.violation().is_none() {
             self.oracle.settled();
@@ -260,11 +362,11 @@ impl World {
         let event = self.queue.keys().next().map(|&(at, ..)| at);
         let deadline = self.next_deadline();
         match (event, deadline) {
-            (None, None) => return self.resume_paused(),
+            (None, None) => return self.nudge(),
             (None, Some((at, process))) => self.deadline(at, process),
             (Some(event), Some((at, process))) if at <= event => {
                 // Wake-ups come late now and then.
-                if self.random.chance(10) {
+                if !self.exact && self.random.chance(10) {
                     self.next_event();
                 } else {
                     self.deadline(at, process);
@@ -330,6 +432,13 @@ impl World {
                 run,
                 values,
             } => self.loaded(process, run, values),
+            Event::Job(process, child) => self.next_job(process, child),
+            Event::ChildEnd(process, place, end) => self.child_ended(process, place, end),
+            Event::Wanted(process, run) => self.wake(process, run),
+            Event::Wake if self.defect == Some(Defect::LoseWake) => {}
+            Event::Wake => self.wake_due(),
+            Event::Publish(workflow) => self.publish(&workflow),
+            Event::Jump(by) => self.now = self.now.plus(by),
             Event::Poll(process) => self.pump(process),
             Event::Start(request) => self.start(request),
             Event::Wish(request, wish) => self.wish(request, wish),
@@ -415,19 +524,6 @@ impl World {
         }
     }
 
-    /// Puts a defect into a write; true if the store forgets it altogether.
-    fn spoil(&mut self, write: &mut Write) -> bool {
-        match self.defect {
-            Some(Defect::NoFence) => write.append.head = self.store.head(write.append.run),
-            Some(Defect::SkipRow) => write.append.row = None,
-            Some(Defect::NoClaims) => write.append.claims.clear(),
-            Some(Defect::RepeatOutcome) => repeat_outcome(&mut write.append.record),
-            Some(Defect::LoseAnswered) => return self.random.chance(20),
-            _ => {}
-        }
-        false
-    }
-
     /// In-flight writes of a dead process are lost, durable, or still on their way.
     pub(crate) fn settle_writes(&mut self, process: ProcessId) {
         let of_process =
@@ -450,21 +546,6 @@ impl World {
                 }
                 _ => {}
             }
-        }
-    }
-
-    /// When nothing will happen any more, paused runs are waiting for somebody.
-    fn resume_paused(&mut self) -> bool {
-        let paused = self.oracle.histories().find_map(|(run, history)| {
-            let state = history.last()?;
-            (state.status() == RunStatus::Paused).then_some(run)
-        });
-        match paused {
-            Some(run) => {
-                self.command(run, Wish::Resume);
-                true
-            }
-            None => false,
         }
     }
 
@@ -500,23 +581,5 @@ impl World {
             trace: self.trace.into_lines(),
             counts: self.counts,
         }
-    }
-}
-
-fn repeat_outcome(record: &mut Vec<u8>) {
-    let Ok(mut transition) = codec::decode(record) else {
-        return;
-    };
-    let is_outcome = |event: &windlass_core::event::Event| {
-        matches!(event, windlass_core::event::Event::AttemptEnded(_))
-    };
-    if let Some(place) = transition.events.iter().position(is_outcome) {
-        let again = transition.events[place].clone();
-        transition.events.insert(place + 1, again);
-        let mut builder = codec::RecordBuilder::default();
-        for event in &transition.events {
-            builder.push(event, transition.at);
-        }
-        *record = builder.finish();
     }
 }

@@ -6,6 +6,7 @@ use windlass_sim::{Defect, Options, run_seed};
 fn caught(defect: Defect) -> Option<String> {
     (0..300).find_map(|seed| {
         let options = Options {
+            kind: defect.kind(),
             trace: false,
             defect: Some(defect),
         };

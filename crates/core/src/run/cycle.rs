@@ -445,7 +445,7 @@ impl Run {
         }
     }
 
-    fn free_frame(&mut self, key: FrameKey) {
+    pub(crate) fn free_frame(&mut self, key: FrameKey) {
         let Some(frame) = self.frames.remove(&key) else {
             return;
         };

@@ -434,6 +434,19 @@ impl Run {
             .flat_map(Frame::instances)
     }
 
+    /// What leads to an instance in its scope: the source of each edge, and how that
+    /// edge stands.
+    pub fn incoming(&self, node: Instance) -> Vec<(Instance, EdgeState)> {
+        let frame = self.frame_of(node);
+        let edges = frame.plan.incoming(frame.node(node)).iter();
+        edges
+            .map(|&edge| {
+                let source = frame.instance(frame.plan.edge(edge).source);
+                (source, frame.edge(edge))
+            })
+            .collect()
+    }
+
     /// Where an instance stands in the definition, its iterations included: what comes
     /// first when only one may go at a time.
     ///

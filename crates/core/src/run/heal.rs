@@ -68,6 +68,11 @@ impl Run {
             self.blocked_by.remove(&node);
             self.recovered.remove(&node);
             self.completed.retain(|undone| undone.node != node);
+            self.transactional.remove(&node);
+            let cycle = self.loops.remove(&node);
+            for frame in cycle.iter().flat_map(|cycle| cycle.frames.values()) {
+                self.free_frame(*frame);
+            }
         }
     }
 

@@ -467,7 +467,8 @@ impl Run {
         plan.rare(index)?.timeout_ms
     }
 
-    pub(crate) fn join_of(&self, node: Instance) -> Join {
+    /// How many edges a node waits for.
+    pub fn join_of(&self, node: Instance) -> Join {
         let (plan, index) = self.plan_node(node);
         plan.join(index)
     }

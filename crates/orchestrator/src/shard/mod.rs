@@ -289,6 +289,11 @@ pub enum Effect {
         /// Whether it waits for a child, whose end wakes it.
         for_child: bool,
     },
+    /// A child's end came for a run that is not here: it must be woken, and asks again.
+    Wanted {
+        /// The run.
+        run: RunId,
+    },
     /// Tell a worker to stop, or give its work up.
     Stop {
         /// The grace is over: nobody waits for the result any more.
@@ -549,12 +554,17 @@ impl Shard {
     }
 }
 
-/// Nobody is there to take it: a command is answered, anything else is late.
+/// Nobody is there to take it: a command is answered, who sleeps for a child is woken,
+/// anything else is late.
 fn refuse(input: Input, context: &mut Context<'_>) {
-    if let Input::Command { id, .. } = input {
-        context.effects.push_back(Effect::Answer {
+    match input {
+        Input::Command { id, .. } => context.effects.push_back(Effect::Answer {
             id,
             result: Err(Refusal::RunEnded),
-        });
+        }),
+        Input::ChildEnded { run, .. } | Input::ChildFailed { run, .. } => {
+            context.effects.push_back(Effect::Wanted { run });
+        }
+        _ => {}
     }
 }

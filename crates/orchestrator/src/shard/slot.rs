@@ -88,8 +88,10 @@ pub(super) struct Slot {
     /// Bytes of records since the last checkpoint, and that one's size.
     since_checkpoint: usize,
     checkpoint_size: usize,
-    /// Whether the run's row says that it sleeps, and until when.
+    /// Whether the run only waits, and until when.
     slept: (bool, Option<Millis>),
+    /// What its row says of that; unknown after another process wrote it.
+    shown: Option<(bool, Option<Millis>)>,
     /// Whether the run goes on here; one adopted for a command only waits for it.
     carried: bool,
     /// Set when nothing must be appended any more.
@@ -190,6 +192,7 @@ impl Slot {
             since_checkpoint: 0,
             checkpoint_size: 0,
             slept: (false, None),
+            shown: None,
             carried: true,
             closed: false,
         }
@@ -410,7 +413,11 @@ impl Slot {
         let consequences = std::mem::take(&mut self.consequences);
         self.in_flight = Some((append_id, consequences));
         let sleep = self.sleep();
-        let sleep_changed = std::mem::replace(&mut self.slept, sleep) != sleep;
+        self.slept = sleep;
+        // Whether a sleeping run waits for a child changes its row as well.
+        let asleep = sleep.0 && self.run.open_children().next().is_none();
+        let shown = (asleep, sleep.1);
+        let sleep_changed = self.shown.replace(shown) != Some(shown);
         let changed = std::mem::take(&mut self.row_changed) || sleep_changed;
         let row = changed.then(|| row(&self.run, sleep));
         Some(Append {

@@ -157,7 +157,6 @@ impl EngineBuilder {
             actions: names,
             descriptions,
             recovery,
-            clock: self.options.clock,
         };
         Ok(Engine {
             inner: Arc::new(inner),

@@ -57,7 +57,6 @@ struct Inner {
     actions: BTreeSet<Box<str>>,
     descriptions: Vec<Description>,
     recovery: Recovery,
-    clock: Arc<dyn windlass_engine::Clock>,
 }
 
 impl Engine {

@@ -1,0 +1,96 @@
+//! When nothing will happen any more by itself, somebody looks at what is left: paused
+//! runs are resumed, signals sent, and in the end runs cancelled.
+
+use windlass_core::run::Run;
+use windlass_core::value::Payload;
+use windlass_core::{NodeStatus, RunId, RunStatus};
+use windlass_orchestrator::Command;
+
+use crate::users::hand;
+use crate::workload::Wish;
+use crate::world::World;
+
+/// After so much help, what is left is cancelled.
+const MOST_NUDGES: u64 = 80;
+
+impl World {
+    /// Helps one run; false if none can be helped.
+    pub(crate) fn nudge(&mut self) -> bool {
+        if self.exact {
+            return self.help_simulated();
+        }
+        self.counts.nudges += 1;
+        if let Some(child) = self.forgotten_child() {
+            return self.end_forgotten(child);
+        }
+        let unfinished: Vec<(RunId, RunStatus, Option<Box<str>>)> = self
+            .oracle
+            .histories()
+            .filter_map(|(run, history)| Some((run, history.last()?)))
+            .filter(|(_, state)| !state.status().is_final())
+            .map(|(run, state)| (run, state.status(), awaited(state)))
+            .collect();
+        let paused = unfinished.iter().find(|it| it.1 == RunStatus::Paused);
+        if let Some(&(run, ..)) = paused {
+            self.command(run, Wish::Resume);
+            return self.counts.nudges < 4 * MOST_NUDGES;
+        }
+        let waits = unfinished.iter().find(|it| it.2.is_some());
+        match waits {
+            Some(&(run, ..)) if self.counts.nudges > MOST_NUDGES => {
+                self.command(run, Wish::Cancel);
+                self.counts.nudges < 4 * MOST_NUDGES
+            }
+            Some((run, _, Some(name))) => {
+                let (run, name) = (*run, name.clone());
+                self.send_signal(run, name, Payload::null());
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub(crate) fn send_signal(&mut self, run: RunId, name: Box<str>, payload: Payload) {
+        let number = self.next_command();
+        self.trace
+            .say(self.now, || format!("signal '{name}' to {run}"));
+        let command = Command::Signal {
+            name,
+            payload,
+            hand: hand(number),
+        };
+        self.ask(self.current, run, number, command);
+    }
+
+    /// A child that goes on although its parent has ended.
+    fn forgotten_child(&self) -> Option<RunId> {
+        self.oracle.histories().find_map(|(run, history)| {
+            let state = history.last().filter(|state| !state.status().is_final())?;
+            let parent = state.queued().parent.as_ref()?.execution_id;
+            let parent = self.oracle.history(parent)?.last()?;
+            let ended = parent.status().is_final() && !history.was_reattempted();
+            ended.then_some(run)
+        })
+    }
+
+    /// What a parent says last of all to a child is lost if its process dies just then,
+    /// and somebody must end the child. Where nothing went wrong that is against the rules.
+    fn end_forgotten(&mut self, child: RunId) -> bool {
+        if self.counts.losses == 0 {
+            let reason = format!("run {child}: it goes on, but its parent has ended");
+            self.violation.get_or_insert(reason);
+            return false;
+        }
+        self.counts.forgotten += 1;
+        self.command(child, Wish::Cancel);
+        self.counts.nudges < 4 * MOST_NUDGES
+    }
+}
+
+/// The signal that a run waits for.
+pub(crate) fn awaited(state: &Run) -> Option<Box<str>> {
+    let mut waiting = state
+        .instances()
+        .filter(|&node| state.node_status(node) == NodeStatus::Waiting);
+    waiting.find_map(|node| state.signal_of(node).map(Into::into))
+}
