@@ -163,7 +163,6 @@ fn approval() {
     };
     windlass(&["run", &path, "--detach"]);
     windlass(&["signal", "@last", "approval", r#"{"by": "me"}"#]);
-    windlass(&["show", "@last"]);
 }
 
 #[test]
