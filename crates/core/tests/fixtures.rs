@@ -106,5 +106,14 @@ fixtures!(
     attempts,
     reattempt,
     expressions,
-    ancestry
+    ancestry,
+    loops,
+    partial_joins,
+    waits,
+    children,
+    sagas,
+    by_hand,
+    reattempt_bodies,
+    reuse,
+    healing
 );
