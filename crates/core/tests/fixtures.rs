@@ -6,11 +6,17 @@
 //! and the indented lines under it are what it must lead to. `UPDATE_FIXTURES=1`
 //! rewrites them; review every line that it changes.
 
+#[path = "harness/hands.rs"]
+mod hands;
 mod harness;
+#[path = "harness/look.rs"]
+mod look;
 #[path = "harness/notation.rs"]
 mod notation;
 #[path = "harness/script.rs"]
 mod script;
+#[path = "harness/tell.rs"]
+mod tell;
 
 use std::path::PathBuf;
 
@@ -100,5 +106,14 @@ fixtures!(
     attempts,
     reattempt,
     expressions,
-    ancestry
+    ancestry,
+    loops,
+    partial_joins,
+    waits,
+    children,
+    sagas,
+    by_hand,
+    reattempt_bodies,
+    reuse,
+    healing
 );

@@ -450,6 +450,12 @@ impl Run {
             return;
         };
         let mut deepest = frame.nodes.iter().map(|node| node.attempt).max();
+        if frame.shape().is_compensated {
+            // Its loop runs again, and what that does is what is undone.
+            let is_gone = |node: Instance| frame.range().contains(&node);
+            self.completed.retain(|undone| !is_gone(undone.node));
+            self.transactional.retain(|&node, _| !is_gone(node));
+        }
         for node in frame.range() {
             self.blocked_by.remove(&node);
             self.recovered.remove(&node);

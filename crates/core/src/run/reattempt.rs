@@ -202,11 +202,28 @@ impl Run {
                     self.frame(**key).done && result == Some(&Iteration::Open)
                 });
                 for (_, &key) in cut.filter(|(_, key)| !scopes.contains(key)) {
-                    self.retriable_in(key, &mut all);
+                    self.cut_in(key, &mut all);
                 }
             }
         }
         all
+    }
+
+    /// What was cancelled in a frame; of a loop, what was cancelled inside it.
+    fn cut_in(&self, key: FrameKey, nodes: &mut Vec<Instance>) {
+        for node in self.frame(key).instances() {
+            let state = self.state(node);
+            if state.status != NodeStatus::Cancelled || state.let_go {
+                continue;
+            }
+            let before = nodes.len();
+            for key in self.present_frames(node) {
+                self.cut_in(key, nodes);
+            }
+            if nodes.len() == before {
+                nodes.push(node);
+            }
+        }
     }
 
     /// Forgets how these nodes of a frame and everything after them ended; loops that

@@ -38,6 +38,12 @@ pub(crate) struct Harness {
     pub(crate) running: BTreeSet<NodeIndex>,
     pub(crate) values: Values,
     pub(crate) log: Vec<Transition>,
+    /// The graph that the run began with, and those that were brought later.
+    first_plan: Arc<Plan>,
+    plans: BTreeMap<Digest, Arc<Plan>>,
+    /// Where the edges of nodes lead that were asked: the frame may be gone by the time
+    /// somebody tells of it.
+    pub(crate) asked: BTreeMap<String, Vec<String>>,
     /// Looks at the run after each event.
     pub(crate) watch: Option<fn(&Run, &Event)>,
     /// Whether iterations are buried when they end.
@@ -52,6 +58,11 @@ pub(crate) struct Harness {
 impl Harness {
     /// A run that was asked for and has not begun.
     pub(crate) fn new(definition: &str, trigger: &str) -> Self {
+        Self::at_depth(definition, trigger, 0)
+    }
+
+    /// A run that was asked for and has not begun, with this many runs above it.
+    pub(crate) fn at_depth(definition: &str, trigger: &str, depth: u32) -> Self {
         let definition = serde_json::from_str(definition).expect("a definition");
         let plan = Arc::new(Plan::build(definition).expect("a plan"));
         let inline = |text: &str| Payload::new(text).stored();
@@ -72,12 +83,12 @@ impl Harness {
                 .map(|(name, value)| (name.clone(), inline(value.get())))
                 .collect(),
             parent: None,
-            depth: 0,
+            depth,
             origin: None,
             frozen: false,
         };
         let id = RunId::from_bytes([7; 16]);
-        let run = Run::new(id, plan, queued.clone(), BEGIN).expect("a run");
+        let run = Run::new(id, Arc::clone(&plan), queued.clone(), BEGIN).expect("a run");
         let mut harness = Self {
             run,
             now: BEGIN,
@@ -85,6 +96,9 @@ impl Harness {
             running: BTreeSet::new(),
             values: Values::new(),
             log: Vec::new(),
+            first_plan: plan,
+            plans: BTreeMap::new(),
+            asked: BTreeMap::new(),
             watch: None,
             buries: false,
             buried: Vec::new(),
@@ -174,7 +188,7 @@ impl Harness {
         let Event::Queued(queued) = &self.log[0].events[0] else {
             panic!("the first event is always Queued");
         };
-        let plan = Arc::clone(self.run.plan());
+        let plan = Arc::clone(&self.first_plan);
         let mut run =
             Run::new(self.run.id(), plan, (**queued).clone(), self.log[0].at).expect("known rules");
         for transition in &self.log {
@@ -182,10 +196,29 @@ impl Harness {
             let read: Transition = serde_json::from_str(&text).expect("events deserialise");
             let again = serde_json::to_string(&read).expect("events serialise");
             assert_eq!(text, again, "an event changed on its way through storage");
-            run.apply_record(&read, &mut Vec::new())
-                .expect("what was decided can be applied");
+            for event in &read.events {
+                self.stage(&mut run, event);
+                run.apply(event, read.at, &mut Vec::new())
+                    .expect("what was decided can be applied");
+            }
+            run.seal();
         }
         run
+    }
+
+    /// A graph that somebody brings, and what it is known by.
+    pub(crate) fn bring(&mut self, definition: &str) -> (Digest, Arc<Plan>) {
+        let digest = Digest::of(definition.as_bytes());
+        let definition = serde_json::from_str(definition).expect("a definition");
+        let plan = Arc::new(Plan::build(definition).expect("a plan"));
+        self.plans.insert(digest, Arc::clone(&plan));
+        (digest, plan)
+    }
+
+    fn stage(&self, run: &mut Run, event: &Event) {
+        if let Event::Healed { definition, .. } | Event::Imported { definition, .. } = event {
+            run.stage(*definition, Arc::clone(&self.plans[definition]));
+        }
     }
 
     fn step(&mut self, input: &Input) -> Result<Steps, Refusal> {
@@ -208,10 +241,17 @@ impl Harness {
         let mut steps = Vec::new();
         for event in decision.events {
             let mut changes = Vec::new();
+            if let Event::Healed { definition, .. } | Event::Imported { definition, .. } = &event {
+                let plan = Arc::clone(&self.plans[definition]);
+                self.run.stage(*definition, plan);
+            }
             self.run
                 .apply(&event, self.now, &mut changes)
                 .expect("what was decided can be applied");
             self.keep(&event);
+            if let Event::Routed { node, .. } = &event {
+                self.note_asked(node);
+            }
             if let Some(watch) = self.watch {
                 watch(&self.run, &event);
             }
@@ -228,6 +268,18 @@ impl Harness {
         Ok(steps)
     }
 
+    fn note_asked(&mut self, path: &str) {
+        let run = &self.run;
+        let mut nodes = run.instances().filter(|&node| &*run.path(node) == path);
+        let edges = nodes.next().map(|node| run.edges_from(node));
+        let id = |(_, target, _)| {
+            let path = run.path(target);
+            path.rsplit('/').next().expect("a name").to_owned()
+        };
+        let targets = edges.into_iter().flatten().map(id).collect();
+        self.asked.insert(path.to_owned(), targets);
+    }
+
     /// Keeps the values that stand in an event, as a store does.
     fn keep(&mut self, event: &Event) {
         for value in event.values() {
@@ -238,7 +290,7 @@ impl Harness {
         }
     }
 
-    fn record(&mut self, events: Vec<Event>) {
+    pub(crate) fn record(&mut self, events: Vec<Event>) {
         let transition = Transition {
             at: self.now,
             events,

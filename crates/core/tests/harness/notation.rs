@@ -8,6 +8,8 @@
 //! a switch output.kind: x=b, y=c, default=d
 //! a setVars {"name": "{{ output }}"}
 //! a retry {"maxAttempts": 3}
+//! a {"join": "any"}            any keys of a node; in bodies, "x" is a node of that id,
+//!                              and what is nothing else is an action
 //! nodes z a                    nodes in this order, with or without edges
 //! failurePolicy "failFast"     any key of the definition, with its JSON value
 //! ```
@@ -21,6 +23,36 @@ pub(crate) fn definition(lines: &[&str]) -> String {
         graph.line(line);
     }
     graph.finish()
+}
+
+/// Keys of a definition whose values are objects, or may be.
+const SETTINGS: [&str; 4] = ["vars", "output", "labels", "concurrency"];
+
+/// What makes a node something else than an action.
+const KINDS: [&str; 6] = [
+    "forEach",
+    "while",
+    "retryUntil",
+    "subworkflow",
+    "waitForSignal",
+    "delay",
+];
+
+/// Writes out what people leave out: actions, and nodes that are only ids.
+fn complete(node: &mut Map<String, Value>) {
+    let kind = KINDS.iter().find(|kind| node.contains_key(**kind));
+    let Some(kind) = kind else {
+        node.entry("actionType").or_insert(json!("test"));
+        return;
+    };
+    node.remove("actionType");
+    let nodes = node[*kind].pointer_mut("/body/nodes");
+    for inner in nodes.and_then(Value::as_array_mut).into_iter().flatten() {
+        if inner.is_string() {
+            *inner = json!({ "id": inner });
+        }
+        complete(inner.as_object_mut().expect("a node"));
+    }
 }
 
 #[derive(Default)]
@@ -52,6 +84,13 @@ impl Graph {
         } else if let Some(value) = rest.strip_prefix("retry ") {
             let policies = json!({ "retry": parse(value) });
             self.node(first).insert("policies".into(), policies);
+        } else if rest.starts_with('{') && !SETTINGS.contains(&first) {
+            let Value::Object(keys) = parse(rest) else {
+                unreachable!("an object was written")
+            };
+            let node = self.node(first);
+            node.extend(keys);
+            complete(node);
         } else {
             self.settings.insert(first.into(), parse(rest));
         }

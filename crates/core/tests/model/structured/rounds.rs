@@ -139,6 +139,7 @@ fn go_round(
     sight: &Sight,
     common: &mut Common<'_>,
 ) -> bool {
+    let dooms = scope.stops_fast && !scope.exempt.contains(id);
     let node = scope.node(id);
     for round in &mut node.rounds {
         if round.outcome.is_some() {
@@ -173,7 +174,10 @@ fn go_round(
         Next::Start(iterations) => start(scope, id, kind, iterations, common),
         Next::Wait => node.status = Status::Waiting,
         Next::Succeed(value) => succeed(scope, id, value, common),
-        Next::Fail(error) => end(node, Status::Failed, error),
+        Next::Fail(error) => {
+            node.failed_in_grace = dooms;
+            end(node, Status::Failed, error);
+        }
     }
     true
 }

@@ -157,7 +157,7 @@ impl Model {
         let (scope, id) = self.root.find_mut(path).expect("an open instance");
         let exempt = scope.exempt.contains(&id);
         let may_repeat = scope.stop.is_none() || (scope.stop == Some(Stop::FailFast) && exempt);
-        let dooms = scope.stop == Some(Stop::FailFast) && !exempt;
+        let dooms = scope.stops_fast && !exempt;
         let tries = scope.definition(&id).tries;
         let node = scope.node(&id);
         if node.attempt != attempt || (*word == Word::Stopped && !node.told_to_stop) {

@@ -89,6 +89,8 @@ pub(crate) struct Scope {
     /// One for each edge of the body.
     pub(crate) fates: Vec<Fate>,
     pub(crate) stop: Option<Stop>,
+    /// It stops because something failed, in it or around it.
+    pub(crate) stops_fast: bool,
     pub(crate) exempt: Names,
 }
 
@@ -111,6 +113,7 @@ impl Scope {
             at,
             names,
             stop: None,
+            stops_fast: false,
             exempt: Names::new(),
         }
     }
@@ -244,7 +247,12 @@ impl Scope {
 
     /// Stops what has not ended: what is with a worker is told, the rest is Cancelled.
     pub(crate) fn stop_for(&mut self, stop: Stop, running: &Names) {
+        self.stop_with(stop, stop == Stop::FailFast, running);
+    }
+
+    fn stop_with(&mut self, stop: Stop, fast: bool, running: &Names) {
         self.stop = Some(stop);
+        self.stops_fast = fast;
         self.exempt = match stop {
             Stop::FailFast => self.reached_through_always(),
             Stop::Outside => Names::new(),
@@ -261,7 +269,7 @@ impl Scope {
                 node.told_to_stop = true;
                 for round in node.rounds.iter_mut() {
                     if round.outcome.is_none() {
-                        round.scope.stop_for(Stop::Outside, running);
+                        round.scope.stop_with(Stop::Outside, fast, running);
                     }
                 }
             } else {
