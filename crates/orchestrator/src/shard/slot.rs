@@ -33,10 +33,7 @@ const MAX_STANDINGS: usize = 100;
 /// The instance that no worker has and that a change is about.
 fn touches(change: &Change) -> Option<Instance> {
     match *change {
-        Change::Waiting(node, ..)
-        | Change::IterationStarted(node, _)
-        | Change::IterationEnded(node, ..)
-        | Change::ChildStarted(node, ..) => Some(node),
+        Change::Waiting(node, ..) | Change::IterationEnded(node, ..) => Some(node),
         _ => None,
     }
 }
@@ -561,7 +558,6 @@ impl Slot {
                 }
             }
             Change::IterationStarted(node, _) => Consequence::Noted(node, NodeStatus::Running),
-            Change::IterationEnded(..) => return,
             change => Consequence::Changed(change),
         };
         self.consequences.push(consequence);
@@ -691,8 +687,15 @@ impl Slot {
                     touched.extend(touches(&change));
                     self.changed(change, &mut progress, context);
                 }
-                Consequence::Noted(node, status) => progress.push((node, status)),
+                Consequence::Noted(node, status) => {
+                    touched.insert(node);
+                    progress.push((node, status));
+                }
                 Consequence::Child(node, attempt, child, command) => {
+                    if let ChildCommand::Start(_) = command {
+                        touched.insert(node);
+                        progress.push((node, NodeStatus::Running));
+                    }
                     context.effects.push_back(Effect::Child {
                         run,
                         node,
