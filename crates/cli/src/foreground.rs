@@ -242,8 +242,8 @@ async fn listen(
 
 fn show_update(progress: &Progress, update: Update) {
     match update {
-        Update::Dispatched { node } => progress.dispatched(node),
-        Update::Nodes { nodes } => progress.changed(&nodes),
+        Update::Dispatched { node, path, action } => progress.dispatched(node, &path, &action),
+        Update::Nodes { nodes, standings } => progress.changed(&nodes, &standings),
         Update::Failed {
             node,
             code,

@@ -136,18 +136,27 @@ impl Observer for Hub {
         let mut state = self.lock();
         match notice {
             Notice::Dispatched { dispatch } => {
+                let (path, action) = (&dispatch.path, &*dispatch.action);
                 if let Some(progress) = state.follows(dispatch.run) {
-                    progress.dispatched(dispatch.node);
+                    progress.dispatched(dispatch.node, path, action);
                 }
-                let node = dispatch.node;
-                state.tell_watchers(dispatch.run, || Update::Dispatched { node });
+                state.tell_watchers(dispatch.run, || Update::Dispatched {
+                    node: dispatch.node,
+                    path: path.clone(),
+                    action: action.into(),
+                });
             }
-            Notice::Progress { run, nodes } => {
+            Notice::Progress {
+                run,
+                nodes,
+                standings,
+            } => {
                 if let Some(progress) = state.follows(*run) {
-                    progress.changed(nodes);
+                    progress.changed(nodes, standings);
                 }
                 state.tell_watchers(*run, || Update::Nodes {
                     nodes: nodes.to_vec(),
+                    standings: standings.to_vec(),
                 });
             }
             Notice::Failed {

@@ -3,7 +3,7 @@
 
 use windlass_core::NodeStatus;
 use windlass_core::plan::NodeKind;
-use windlass_core::run::{Instance, Loop, Run};
+use windlass_core::run::{Instance, Loop, Run, What};
 
 use crate::moment::readable;
 
@@ -22,6 +22,35 @@ pub(crate) fn loop_words(kind: NodeKind, cycle: &Loop) -> String {
         words.push_str(&format!(", {failed} failed"));
     }
     words
+}
+
+/// How something stands that no worker has: `waiting for signal 'approve' until …`.
+pub(crate) fn standing_words(what: &What) -> String {
+    match what {
+        What::Loop {
+            done,
+            total,
+            running,
+            failed,
+        } => {
+            let mut words = match total {
+                Some(total) => format!("{done}/{total} done"),
+                None => format!("{done} {} done", plural(*done, "iteration")),
+            };
+            for (count, word) in [(running, "running"), (failed, "failed")] {
+                if *count > 0 {
+                    words.push_str(&format!(", {count} {word}"));
+                }
+            }
+            words
+        }
+        What::Until(due) => format!("waiting until {}", readable(*due)),
+        What::Signal { name, until } => {
+            let until = until.map(|until| format!(" until {}", readable(until)));
+            format!("waiting for signal '{name}'{}", until.unwrap_or_default())
+        }
+        What::Child(child) => format!("waiting for child run {child}"),
+    }
 }
 
 /// `node`, or `nodes` of all numbers but one.

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
-use windlass_core::run::{Dispatch, Failure, Instance, Outcome, Refusal};
+use windlass_core::run::{Dispatch, Failure, Instance, Outcome, Refusal, Standing};
 use windlass_core::value::ValueRef;
 use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
 use windlass_orchestrator::{Adoption, Command, CommandId, Effect, Input, Shard};
@@ -73,6 +73,9 @@ pub enum Notice<'a> {
         run: RunId,
         /// The nodes, with what they are now.
         nodes: &'a [(Instance, NodeStatus)],
+        /// How loops of the top level and waits stand, where that changed: for people to
+        /// look at, and perhaps ahead of what is durable.
+        standings: &'a [Standing],
     },
     /// An attempt failed: the node has failed, or waits for its next attempt.
     Failed {
@@ -420,8 +423,16 @@ impl Driver {
                     let _ = asked.reply.send(Some(result));
                 }
             }
-            Effect::Progress { run, nodes } => {
-                self.notice(&Notice::Progress { run, nodes: &nodes });
+            Effect::Progress {
+                run,
+                nodes,
+                standings,
+            } => {
+                self.notice(&Notice::Progress {
+                    run,
+                    nodes: &nodes,
+                    standings: &standings,
+                });
                 self.tell_failures(run, &nodes);
             }
             Effect::Child {

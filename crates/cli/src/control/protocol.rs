@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use windlass_core::definition::Json;
-use windlass_core::plan::NodeIndex;
+use windlass_core::run::{Instance, Standing};
 use windlass_core::{NodeStatus, RunId, RunStatus};
 
 use crate::catalogue::Rebuilt;
@@ -126,12 +126,22 @@ pub(crate) enum Answer {
 #[serde(tag = "update", rename_all = "camelCase")]
 pub(crate) enum Update {
     /// An attempt is with a worker.
-    Dispatched { node: NodeIndex },
-    /// Nodes changed their status.
-    Nodes { nodes: Vec<(NodeIndex, NodeStatus)> },
+    Dispatched {
+        node: Instance,
+        #[serde(default)]
+        path: Box<str>,
+        #[serde(default)]
+        action: Box<str>,
+    },
+    /// Nodes changed their status; some of them have more to tell.
+    Nodes {
+        nodes: Vec<(Instance, NodeStatus)>,
+        #[serde(default)]
+        standings: Vec<Standing>,
+    },
     /// An attempt failed.
     Failed {
-        node: NodeIndex,
+        node: Instance,
         code: String,
         message: String,
         again: bool,

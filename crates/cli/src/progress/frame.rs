@@ -1,14 +1,15 @@
-//! What is drawn on a terminal: a header, a bar, counts, and the nodes that run. Pure:
-//! a model, a size and a moment give lines.
+//! What is drawn on a terminal: a header, a bar, counts, the loops that go round, what
+//! runs and what waits. Pure: a model, a size and a moment give lines.
 
 use std::time::Instant;
 
 use windlass_core::NodeStatus;
-use windlass_core::plan::NodeIndex;
+use windlass_core::run::Standing;
 
 use super::Phase;
 use super::line::{Line, Paint, width_of};
-use super::model::{Model, Said};
+use super::model::{Model, Running, Said};
+use crate::standing::standing_words;
 
 /// The widest column of node ids.
 const NODE_COLUMN: usize = 32;
@@ -25,9 +26,15 @@ pub(super) struct Terminal {
 pub(super) fn frame(model: &Model, terminal: Terminal, now: Instant) -> Vec<String> {
     let width = terminal.width;
     let mut lines = vec![header(model, now), bar(model, width), counts(model)];
-    // Three lines are above, one may say how many more, and the cursor needs one.
-    let room = terminal.height.saturating_sub(5).clamp(1, 12);
-    lines.extend(running(model, room, now));
+    // One line may say how many more there are, and the cursor needs one.
+    let limit = lines.len() + terminal.height.saturating_sub(5).clamp(1, 12);
+    lines.extend(loops(model, limit - lines.len()));
+    // What waits is told as well, where there is room for both.
+    let room = limit - lines.len();
+    let reserved = model.waits.len().min(room.div_ceil(3));
+    lines.extend(running(model, room - reserved, now));
+    let room = limit.saturating_sub(lines.len());
+    lines.extend(waits(model, room.max(reserved.min(1))));
     lines
         .iter()
         .map(|line| line.render(width, terminal.color))
@@ -48,7 +55,8 @@ fn header(model: &Model, now: Instant) -> Line {
 }
 
 fn bar(model: &Model, width: usize) -> Line {
-    let (done, total) = (model.done() as usize, model.plan.len().max(1));
+    let (done, total) = model.work();
+    let (done, total) = (done as usize, total.max(1) as usize);
     let failed = (model.count(NodeStatus::Failed) + model.count(NodeStatus::Blocked)) as usize;
     let figures = format!(" {:>3}%  {done}/{total}", done * 100 / total);
     let cells = width.saturating_sub(width_of(&figures) + 1).clamp(4, 60);
@@ -95,34 +103,42 @@ fn counts(model: &Model) -> Line {
     line
 }
 
-/// The running nodes, the longest-running first.
+/// The loops that go round.
+fn loops(model: &Model, room: usize) -> Vec<Line> {
+    let shown = model.loops.values().take(room.div_ceil(2));
+    let line = |standing: &Standing| {
+        Line::new()
+            .add(Paint::Blue, "  ↻ ")
+            .add(Paint::Plain, shorten(&standing.path, NODE_COLUMN))
+            .add(
+                Paint::Plain,
+                format!("  {}", standing_words(&standing.what)),
+            )
+    };
+    shown.map(line).collect()
+}
+
+/// What runs, the longest-running first.
 fn running(model: &Model, room: usize, now: Instant) -> Vec<Line> {
-    let mut nodes: Vec<(Instant, NodeIndex)> = model
-        .running
-        .iter()
-        .map(|(&node, &since)| (since, node))
-        .collect();
-    nodes.sort_unstable();
+    let mut nodes: Vec<&Running> = model.running.values().collect();
+    nodes.sort_by_key(|running| running.since);
     let shown = &nodes[..nodes.len().min(room)];
     let column = shown
         .iter()
-        .map(|&(_, node)| model.plan.id(node).len())
+        .map(|running| running.path.len())
         .max()
         .unwrap_or(0)
         .min(NODE_COLUMN);
     let mut lines: Vec<Line> = shown
         .iter()
-        .map(|&(since, node)| {
-            let id = shorten(model.plan.id(node), column);
-            let elapsed = clock(now.saturating_duration_since(since).as_secs());
+        .map(|running| {
+            let id = shorten(&running.path, column);
+            let elapsed = clock(now.saturating_duration_since(running.since).as_secs());
             Line::new()
                 .add(Paint::Blue, "  ▸ ")
                 .add(Paint::Plain, format!("{id:column$}"))
                 .add(Paint::Plain, format!("  {elapsed:>6}"))
-                .add(
-                    Paint::Dim,
-                    format!("  {}", model.plan.action(node).unwrap_or_default()),
-                )
+                .add(Paint::Dim, format!("  {}", running.action))
         })
         .collect();
     if nodes.len() > shown.len() {
@@ -132,10 +148,32 @@ fn running(model: &Model, room: usize, now: Instant) -> Vec<Line> {
     lines
 }
 
+/// What waits for a time, a signal or a child.
+fn waits(model: &Model, room: usize) -> Vec<Line> {
+    let mut lines: Vec<Line> = model
+        .waits
+        .values()
+        .take(room)
+        .map(|standing| {
+            Line::new()
+                .add(Paint::Yellow, "  ◷ ")
+                .add(Paint::Plain, shorten(&standing.path, NODE_COLUMN))
+                .add(Paint::Dim, format!("  {}", standing_words(&standing.what)))
+        })
+        .collect();
+    let more = model.waits.len().saturating_sub(room);
+    if more > 0 && room > 0 {
+        lines.pop();
+        let more = format!("  + {} more waiting", more + 1);
+        lines.push(Line::new().add(Paint::Dim, more));
+    }
+    lines
+}
+
 /// A line that stays on the screen; nothing for what the drawing shows anyway.
-pub(super) fn permanent(model: &Model, said: &Said) -> Option<Line> {
+pub(super) fn permanent(said: &Said) -> Option<Line> {
     Some(match said {
-        Said::Ended(..) | Said::Phase(_) => return None,
+        Said::Ended(..) | Said::Waits(..) | Said::Phase(_) => return None,
         Said::Failed { node, what, again } => {
             let (paint, mark) = if *again {
                 (Paint::Yellow, "↻ ")
@@ -144,7 +182,7 @@ pub(super) fn permanent(model: &Model, said: &Said) -> Option<Line> {
             };
             let line = Line::new()
                 .add(paint, mark)
-                .add(Paint::Bold, model.plan.id(*node))
+                .add(Paint::Bold, node)
                 .add(Paint::Plain, format!("  {what}"));
             if *again {
                 line.add(Paint::Dim, " (to be tried again)")
@@ -180,6 +218,7 @@ mod tests {
     use std::time::Duration;
 
     use windlass_core::plan::Plan;
+    use windlass_core::run::What;
     use windlass_core::{Millis, RunId};
 
     use super::*;
@@ -201,18 +240,104 @@ mod tests {
         Model::new(RunId::new(Millis(0), [0; 10]), Arc::new(plan))
     }
 
+    fn dispatch(model: &mut Model, node: u32) {
+        let path = format!("node-{node:05}");
+        model.dispatched(node, &path, "core.sleep");
+    }
+
+    /// A loop over this many items.
+    fn looping(done: u32, total: u32) -> Standing {
+        Standing {
+            node: 0,
+            path: "node-00000".into(),
+            what: What::Loop {
+                done,
+                total: Some(total),
+                running: 50,
+                failed: 2,
+            },
+        }
+    }
+
+    #[test]
+    fn a_loop_shows_how_far_it_is_and_what_runs_in_it() {
+        let mut model = model(2);
+        model.change(&[(0, NodeStatus::Running)], &[looping(40_000, 100_000)]);
+        for item in 0..50 {
+            let path = format!("node-00000[{item}]/charge");
+            model.dispatched(2 + item, &path, "http.request");
+        }
+        let lines = frame(&model, TERMINAL, model.began);
+        assert!(lines[1].ends_with("  39%  40000/100002"), "{}", lines[1]);
+        assert_eq!(lines[2], "1 running  1 pending");
+        assert_eq!(
+            lines[3],
+            "  ↻ node-00000  40000/100000 done, 50 running, 2 failed"
+        );
+        assert_eq!(lines[4], "  ▸ node-00000[0]/charge      0s  http.request");
+        assert_eq!(lines.last().map(String::as_str), Some("  + 47 more"));
+        assert!(lines.len() < TERMINAL.height, "{lines:#?}");
+        // What ended in a body is forgotten, and its failure has a name.
+        model.change(&[(2, NodeStatus::Failed)], &[]);
+        model.fail(2, "HTTP_503", "no", false);
+        let said = model.said.pop_front().expect("a failure");
+        let line = permanent(&said).expect("a line");
+        assert_eq!(
+            line.render(80, false),
+            "✗ node-00000[0]/charge  HTTP_503: no"
+        );
+        assert_eq!(model.running.len(), 49);
+        model.change(&[(0, NodeStatus::Succeeded)], &[]);
+        assert_eq!(model.work(), (100_001, 100_002));
+    }
+
+    #[test]
+    fn what_waits_says_for_what() {
+        let mut model = model(3);
+        let signal = Standing {
+            node: 1,
+            path: "node-00001".into(),
+            what: What::Signal {
+                name: "approve".into(),
+                until: None,
+            },
+        };
+        let timer = Standing {
+            node: 2,
+            path: "node-00002".into(),
+            what: What::Until(Millis(1_700_000_000_000)),
+        };
+        let waiting = [(1, NodeStatus::Waiting), (2, NodeStatus::Waiting)];
+        model.change(&waiting, &[signal, timer]);
+        let wide = Terminal {
+            width: 80,
+            ..TERMINAL
+        };
+        let lines = frame(&model, wide, model.began);
+        assert_eq!(lines[3], "  ◷ node-00001  waiting for signal 'approve'");
+        assert_eq!(
+            lines[4],
+            "  ◷ node-00002  waiting until 2023-11-14 22:13:20 UTC"
+        );
+        model.change(&[(1, NodeStatus::Succeeded)], &[]);
+        assert_eq!(frame(&model, wide, model.began).len(), 4);
+    }
+
     #[test]
     fn a_frame_fits_its_terminal() {
         let mut model = model(10_000);
         for node in 0..200 {
-            model.set(node, NodeStatus::Running);
+            dispatch(&mut model, node);
         }
         for node in 0..100 {
-            model.set(node, NodeStatus::Succeeded);
+            model.change(&[(node, NodeStatus::Succeeded)], &[]);
         }
-        model.set(100, NodeStatus::Failed);
+        model.change(&[(100, NodeStatus::Failed)], &[]);
         let began = model.began;
-        model.running.values_mut().for_each(|since| *since = began);
+        model
+            .running
+            .values_mut()
+            .for_each(|running| running.since = began);
         let now = began + Duration::from_secs(65);
         let lines = frame(&model, TERMINAL, now);
         assert_eq!(lines[0], "flow  00000000-0000…  1m05s");
@@ -231,10 +356,11 @@ mod tests {
     fn the_longest_running_node_is_first() {
         let mut model = model(3);
         let began = model.began;
-        model.set(0, NodeStatus::Running);
-        model.set(2, NodeStatus::Running);
-        model.running.insert(0, began + Duration::from_secs(9));
-        model.running.insert(2, began);
+        for (node, after) in [(0, 9), (2, 0)] {
+            dispatch(&mut model, node);
+            let running = model.running.get_mut(&node).expect("it runs");
+            running.since = began + Duration::from_secs(after);
+        }
         let lines = frame(&model, TERMINAL, began + Duration::from_secs(10));
         assert_eq!(lines[3], "  ▸ node-00002     10s  core.sleep");
         assert_eq!(lines[4], "  ▸ node-00000      1s  core.sleep");
@@ -245,7 +371,7 @@ mod tests {
         let mut model = model(1);
         model.fail(0, "CODE", "a long\nmessage", true);
         let said = model.said.pop_front().expect("a failure");
-        let line = permanent(&model, &said).expect("a line");
+        let line = permanent(&said).expect("a line");
         assert_eq!(line.render(20, false), "↻ node-00000  CODE:…");
         let wide = "↻ node-00000  CODE: a long message (to be tried again)";
         assert_eq!(line.render(80, false), wide);

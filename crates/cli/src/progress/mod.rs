@@ -15,8 +15,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use windlass_core::plan::{NodeIndex, Plan};
-use windlass_core::run::Run;
+use windlass_core::plan::Plan;
+use windlass_core::run::{Instance, Run, Standing};
 use windlass_core::{NodeStatus, RunId, RunStatus};
 
 use crate::output::Output;
@@ -141,21 +141,17 @@ impl Progress {
     }
 
     /// An attempt is with a worker.
-    pub(crate) fn dispatched(&self, node: NodeIndex) {
-        self.update(|model| model.set(node, NodeStatus::Running));
+    pub(crate) fn dispatched(&self, node: Instance, path: &str, action: &str) {
+        self.update(|model| model.dispatched(node, path, action));
     }
 
-    /// Nodes changed.
-    pub(crate) fn changed(&self, nodes: &[(NodeIndex, NodeStatus)]) {
-        self.update(|model| {
-            for &(node, status) in nodes {
-                model.set(node, status);
-            }
-        });
+    /// Nodes changed, and some of them have more to tell.
+    pub(crate) fn changed(&self, nodes: &[(Instance, NodeStatus)], standings: &[Standing]) {
+        self.update(|model| model.change(nodes, standings));
     }
 
     /// An attempt failed.
-    pub(crate) fn failed(&self, node: NodeIndex, code: &str, message: &str, again: bool) {
+    pub(crate) fn failed(&self, node: Instance, code: &str, message: &str, again: bool) {
         self.update(|model| model.fail(node, code, message, again));
     }
 

@@ -1,17 +1,22 @@
-//! What progress knows of a run: a byte a node, counts, and when running nodes began.
+//! What progress knows of a run: a status for each node of the top level, counts, what
+//! runs and since when, and how loops and waits stand. However large bodies are, it
+//! knows only what is under way in them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
 use windlass_core::plan::{NodeIndex, Plan};
-use windlass_core::run::Run;
+use windlass_core::run::{Instance, Run, Standing, What};
 use windlass_core::{NodeStatus, RunId, RunStatus};
 
 use super::Phase;
 
 /// Failures beyond this many are only counted: a screen full of them says no more.
 const MAX_FAILURES: u32 = 50;
+
+/// Of what waits inside bodies, this many are known by name.
+const MAX_WAITS: usize = 200;
 
 /// Runs of at most this many nodes get a plain line for each.
 pub(super) const SMALL: usize = 50;
@@ -20,17 +25,29 @@ pub(super) const SMALL: usize = 50;
 #[derive(Debug)]
 pub(super) enum Said {
     /// A node ended, in a small run; with its seconds, if its start was seen.
-    Ended(NodeIndex, NodeStatus, Option<f64>),
+    Ended(Box<str>, NodeStatus, Option<f64>),
     /// An attempt failed.
     Failed {
-        node: NodeIndex,
+        node: Box<str>,
         what: String,
         again: bool,
     },
+    /// A node began to wait.
+    Waits(Box<str>, What),
     /// Further failures are only counted.
     TooMany,
     /// The run was paused, resumed or is being cancelled.
     Phase(Phase),
+}
+
+/// An attempt that a worker has.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) since: Instant,
+    pub(super) path: Box<str>,
+    pub(super) action: Box<str>,
+    /// Its start was not seen.
+    begun_before: bool,
 }
 
 /// A run as progress shows it.
@@ -39,11 +56,19 @@ pub(super) struct Model {
     pub(super) run: RunId,
     pub(super) plan: Arc<Plan>,
     statuses: Vec<NodeStatus>,
+    /// The nodes of instances, where the graph changed under them.
+    places: Option<BTreeMap<Instance, NodeIndex>>,
     pub(super) counts: [u32; 9],
-    /// Nodes with a worker, and since when.
-    pub(super) running: BTreeMap<NodeIndex, Instant>,
-    /// Running nodes whose start was not seen.
-    begun_before: BTreeSet<NodeIndex>,
+    /// What workers have.
+    pub(super) running: BTreeMap<Instance, Running>,
+    /// Open loops of the top level.
+    pub(super) loops: BTreeMap<Instance, Standing>,
+    /// What waits for a time, a signal or a child.
+    pub(super) waits: BTreeMap<Instance, Standing>,
+    /// Names of what ended in the last change: its failures are told after it.
+    ended_now: BTreeMap<Instance, Box<str>>,
+    /// Loops that have ended: how many iterations each had.
+    ended_loops: BTreeMap<Instance, u64>,
     pub(super) began: Instant,
     pub(super) phase: Phase,
     /// What has not been said yet.
@@ -61,10 +86,14 @@ impl Model {
         Self {
             run,
             statuses: vec![NodeStatus::Pending; plan.len()],
+            places: None,
             plan,
             counts,
             running: BTreeMap::new(),
-            begun_before: BTreeSet::new(),
+            loops: BTreeMap::new(),
+            waits: BTreeMap::new(),
+            ended_now: BTreeMap::new(),
+            ended_loops: BTreeMap::new(),
             began: Instant::now(),
             phase: Phase::Running,
             said: VecDeque::new(),
@@ -77,16 +106,31 @@ impl Model {
 
     /// Takes every status from the run's state. Nothing is said about it: it is not new.
     pub(super) fn take_over(&mut self, run: &Run) {
-        for node in 0..self.plan.len() as NodeIndex {
+        let numbered = run.top_instances().zip(0..).collect::<BTreeMap<_, _>>();
+        let in_order = numbered.iter().all(|(&node, &place)| node == place);
+        self.places = (!in_order).then_some(numbered);
+        for node in run.top_instances() {
             let status = run.node_status(node);
             // The log tells of a start only after a while.
             let known = self.running.contains_key(&node);
-            if known && matches!(status, NodeStatus::Queued | NodeStatus::Running) {
-                continue;
+            if !(known && matches!(status, NodeStatus::Queued | NodeStatus::Running)) {
+                self.put(node, status);
             }
-            self.put(node, status);
-            if status == NodeStatus::Running {
-                self.begun_before.insert(node);
+            if let Some(cycle) = run.cycle(node).filter(|_| status.is_final()) {
+                self.ended_loops.insert(node, u64::from(cycle.opened()));
+            }
+        }
+        self.loops.clear();
+        self.waits.clear();
+        let open: BTreeSet<Instance> = run.open_instances().into_iter().collect();
+        self.running.retain(|node, _| open.contains(node));
+        for node in open {
+            if let Some(standing) = run.standing(node) {
+                let is_top = run.undone(node).is_none() && run.owner(node).is_none();
+                self.stand(standing, is_top);
+            } else if run.node_status(node) == NodeStatus::Running {
+                let action = run.action_of(node).unwrap_or_default();
+                self.runs(node, &run.path(node), action, true);
             }
         }
         if run.status() == RunStatus::Paused {
@@ -94,37 +138,115 @@ impl Model {
         }
     }
 
-    pub(super) fn set(&mut self, node: NodeIndex, status: NodeStatus) {
-        if node as usize >= self.plan.len() {
-            return;
+    /// An attempt is with a worker.
+    pub(super) fn dispatched(&mut self, node: Instance, path: &str, action: &str) {
+        self.put(node, NodeStatus::Running);
+        let path = match self.place(node) {
+            Some(place) if path.is_empty() => Box::from(self.plan.id(place)),
+            _ => Box::from(path),
+        };
+        self.runs(node, &path, action, false);
+    }
+
+    fn runs(&mut self, node: Instance, path: &str, action: &str, begun_before: bool) {
+        self.running.entry(node).or_insert(Running {
+            since: Instant::now(),
+            path: path.into(),
+            action: action.into(),
+            begun_before,
+        });
+    }
+
+    /// Nodes changed, and some of them have more to tell.
+    pub(super) fn change(&mut self, nodes: &[(Instance, NodeStatus)], standings: &[Standing]) {
+        self.ended_now.clear();
+        for &(node, status) in nodes {
+            self.set(node, status);
         }
-        let since = self.put(node, status);
-        let small = self.plan.len() <= SMALL;
-        // A failure is said with its reason, which follows.
-        if small && status.is_final() && status != NodeStatus::Failed {
-            let seconds = since.map(|since| since.elapsed().as_secs_f64());
-            self.said.push_back(Said::Ended(node, status, seconds));
+        for standing in standings {
+            let is_top = self.place(standing.node).is_some();
+            let is_new = !self.waits.contains_key(&standing.node);
+            let waits = !matches!(standing.what, What::Loop { .. });
+            if is_top && is_new && waits && self.plan.len() <= SMALL {
+                let (path, what) = (standing.path.clone(), standing.what.clone());
+                self.said.push_back(Said::Waits(path, what));
+            }
+            self.stand(standing.clone(), is_top);
         }
     }
 
-    /// Moves a node; since when it ran, if it did.
-    fn put(&mut self, node: NodeIndex, status: NodeStatus) -> Option<Instant> {
-        let slot = self.statuses.get_mut(node as usize)?;
-        self.counts[*slot as usize] -= 1;
-        self.counts[status as usize] += 1;
-        *slot = status;
+    fn stand(&mut self, standing: Standing, is_top: bool) {
+        match standing.what {
+            What::Loop { .. } if is_top => {
+                self.waits.remove(&standing.node);
+                self.loops.insert(standing.node, standing);
+            }
+            What::Loop { .. } => {}
+            _ if self.waits.len() < MAX_WAITS || self.waits.contains_key(&standing.node) => {
+                self.waits.insert(standing.node, standing);
+            }
+            _ => {}
+        }
+    }
+
+    fn set(&mut self, node: Instance, status: NodeStatus) {
+        let since = self.put(node, status);
+        let Some(place) = self.place(node) else {
+            return;
+        };
+        let small = self.plan.len() <= SMALL;
+        // The failure of an action is said with its reason, which follows.
+        let is_told = status != NodeStatus::Failed || self.plan.action(place).is_none();
+        if small && status.is_final() && is_told {
+            let seconds = since.map(|since| since.elapsed().as_secs_f64());
+            let path = self.plan.id(place).into();
+            self.said.push_back(Said::Ended(path, status, seconds));
+        }
+    }
+
+    /// The node of the top level that an instance is.
+    fn place(&self, node: Instance) -> Option<NodeIndex> {
+        match &self.places {
+            None => ((node as usize) < self.plan.len()).then_some(node),
+            Some(places) => places.get(&node).copied(),
+        }
+    }
+
+    /// Moves a node; since when it ran, if that was seen.
+    fn put(&mut self, node: Instance, status: NodeStatus) -> Option<Instant> {
+        if let Some(place) = self.place(node) {
+            let slot = &mut self.statuses[place as usize];
+            self.counts[*slot as usize] -= 1;
+            self.counts[status as usize] += 1;
+            *slot = status;
+        }
+        if status != NodeStatus::Waiting {
+            self.waits.remove(&node);
+        }
+        if status.is_final()
+            && let Some(Standing { what, .. }) = self.loops.remove(&node)
+            && let What::Loop { done, total, .. } = what
+        {
+            let iterations = u64::from(total.unwrap_or(done));
+            self.ended_loops.insert(node, iterations);
+        }
         if status == NodeStatus::Running {
-            self.running.insert(node, Instant::now());
             return None;
         }
-        let since = self.running.remove(&node);
-        since.filter(|_| !self.begun_before.remove(&node))
+        let ran = self.running.remove(&node)?;
+        let since = (!ran.begun_before).then_some(ran.since);
+        self.ended_now.insert(node, ran.path);
+        since
     }
 
-    pub(super) fn fail(&mut self, node: NodeIndex, code: &str, message: &str, again: bool) {
-        if node as usize >= self.plan.len() {
-            return;
-        }
+    pub(super) fn fail(&mut self, node: Instance, code: &str, message: &str, again: bool) {
+        let name = match self.place(node) {
+            Some(place) => Box::from(self.plan.id(place)),
+            None => match self.ended_now.get(&node) {
+                Some(path) => path.clone(),
+                None => return,
+            },
+        };
         self.failures += 1;
         if self.failures > MAX_FAILURES {
             if self.failures == MAX_FAILURES + 1 {
@@ -132,8 +254,11 @@ impl Model {
             }
             return;
         }
-        let what = format!("{code}: {message}");
-        self.said.push_back(Said::Failed { node, what, again });
+        self.said.push_back(Said::Failed {
+            node: name,
+            what: format!("{code}: {message}"),
+            again,
+        });
     }
 
     pub(super) fn set_phase(&mut self, phase: Phase) {
@@ -155,6 +280,28 @@ impl Model {
     /// Nodes that have ended.
     pub(super) fn done(&self) -> u32 {
         self.counts[NodeStatus::Succeeded as usize..].iter().sum()
+    }
+
+    /// How much is done, and of how much: nodes, and the iterations of loops.
+    pub(super) fn work(&self) -> (u64, u64) {
+        let (mut done, mut total) = (u64::from(self.done()), self.plan.len() as u64);
+        for iterations in self.ended_loops.values() {
+            done += iterations;
+            total += iterations;
+        }
+        for Standing { what, .. } in self.loops.values() {
+            if let What::Loop {
+                done: ended,
+                total: all,
+                running,
+                ..
+            } = what
+            {
+                done += u64::from(*ended);
+                total += u64::from(all.unwrap_or(ended + running));
+            }
+        }
+        (done, total)
     }
 
     /// The first part of the run's id: enough to name it, rarely more than one.

@@ -5,6 +5,10 @@ use windlass_core::NodeStatus;
 
 use super::Phase;
 use super::model::{Model, SMALL, Said};
+use crate::standing::standing_words;
+
+/// Of loops that go round at the same time, this many are told.
+const LOOPS: usize = 10;
 
 /// Says that the run begins.
 pub(super) fn begin(model: &mut Model) {
@@ -20,21 +24,21 @@ pub(super) fn begin(model: &mut Model) {
 }
 
 /// The line for something that was said; nothing for what a plain log need not hold.
-pub(super) fn line(model: &Model, said: &Said) -> Option<String> {
-    let id = |node: &u32| model.plan.id(*node);
+pub(super) fn line(said: &Said) -> Option<String> {
     Some(match said {
         Said::Ended(node, status, Some(seconds)) => {
-            format!("  {}: {status} in {seconds:.1} s", id(node))
+            format!("  {node}: {status} in {seconds:.1} s")
         }
-        Said::Ended(node, status, None) => format!("  {}: {status}", id(node)),
+        Said::Ended(node, status, None) => format!("  {node}: {status}"),
         Said::Failed { node, what, again } => {
             let then = if *again { " (to be tried again)" } else { "" };
             let what: String = what
                 .chars()
                 .map(|c| if c.is_control() { ' ' } else { c })
                 .collect();
-            format!("  {}: Failed: {what}{then}", id(node))
+            format!("  {node}: Failed: {what}{then}")
         }
+        Said::Waits(node, what) => format!("  {node}: {}", standing_words(what)),
         Said::TooMany => "  … further failures are only counted".to_owned(),
         Said::Phase(Phase::Running) => "  resumed".to_owned(),
         Said::Phase(Phase::Paused) => "  paused".to_owned(),
@@ -42,16 +46,21 @@ pub(super) fn line(model: &Model, said: &Said) -> Option<String> {
     })
 }
 
-/// The line that a large run gets now and then.
-pub(super) fn summary(model: &Model) -> Option<String> {
-    if model.plan.len() <= SMALL {
-        return None;
-    }
-    let (done, total) = (model.done(), model.plan.len());
-    let failed = model.count(NodeStatus::Failed);
-    let running = model.count(NodeStatus::Running);
+/// The lines that a large run, and loops, get now and then.
+pub(super) fn summary(model: &Model) -> Vec<String> {
     let elapsed = model.began.elapsed().as_secs();
-    Some(format!(
-        "  {done}/{total} done, {failed} failed, {running} running after {elapsed} s"
-    ))
+    let mut lines = Vec::new();
+    if model.plan.len() > SMALL {
+        let (done, total) = (model.done(), model.plan.len());
+        let failed = model.count(NodeStatus::Failed);
+        let running = model.count(NodeStatus::Running);
+        lines.push(format!(
+            "  {done}/{total} done, {failed} failed, {running} running after {elapsed} s"
+        ));
+    }
+    for standing in model.loops.values().take(LOOPS) {
+        let words = standing_words(&standing.what);
+        lines.push(format!("  {}: {words} after {elapsed} s", standing.path));
+    }
+    lines
 }

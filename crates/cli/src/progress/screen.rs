@@ -82,14 +82,14 @@ impl Screen {
     fn show_plain(&mut self, model: &mut Model, end: bool) {
         let mut text = String::new();
         for said in std::mem::take(&mut model.said) {
-            if let Some(line) = plain::line(model, &said) {
+            if let Some(line) = plain::line(&said) {
                 // Writing to a string cannot fail, here and below.
                 let _ = writeln!(text, "{line}");
             }
         }
         if self.last.elapsed() >= PLAIN_EVERY && !model.ended {
             self.last = Instant::now();
-            if let Some(line) = plain::summary(model) {
+            for line in plain::summary(model) {
                 let _ = writeln!(text, "{line}");
             }
         }
@@ -120,7 +120,7 @@ impl Screen {
             let _ = write!(text, "\x1b[{}A\r", self.drawn);
         }
         for said in std::mem::take(&mut model.said) {
-            if let Some(line) = permanent(model, &said) {
+            if let Some(line) = permanent(&said) {
                 let _ = writeln!(text, "\x1b[2K{}", line.render(terminal.width, color));
             }
         }

@@ -3,12 +3,82 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::Run;
 use super::frame::{FrameKey, Instance};
-use crate::plan::{NodeIndex, Plan};
+use crate::id::{Millis, RunId};
+use crate::plan::{NodeIndex, NodeKind, Plan};
 use crate::routing::EdgeState;
+use crate::status::NodeStatus;
+
+/// What people see of an open instance that no worker has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// The instance.
+    pub node: Instance,
+    /// Its path.
+    pub path: Box<str>,
+    /// How it stands.
+    pub what: What,
+}
+
+/// How an open instance stands that no worker has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum What {
+    /// A loop goes round.
+    Loop {
+        /// Iterations that have ended.
+        done: u32,
+        /// How many there will be, where that is known.
+        total: Option<u32>,
+        /// Iterations that are open.
+        running: u32,
+        /// Iterations that ended badly.
+        failed: u32,
+    },
+    /// It waits for a time.
+    Until(Millis),
+    /// It waits for a signal.
+    Signal {
+        /// The signal.
+        name: Box<str>,
+        /// How long, where there is an end.
+        until: Option<Millis>,
+    },
+    /// It waits for a child run.
+    Child(RunId),
+}
 
 impl Run {
+    /// How an open instance stands, where no worker has it.
+    pub fn standing(&self, node: Instance) -> Option<Standing> {
+        let state = self.find_state(node).filter(|state| state.is_open())?;
+        let what = if state.status == NodeStatus::Waiting {
+            match (self.signal_of(node), self.due(node)) {
+                (Some(name), until) => What::Signal {
+                    name: name.into(),
+                    until,
+                },
+                (None, due) => What::Until(due?),
+            }
+        } else if let Some(child) = self.child(node) {
+            What::Child(child)
+        } else {
+            let cycle = self.loops.get(&node)?;
+            let is_list = self.kind_of(node) == NodeKind::ForEach;
+            What::Loop {
+                done: cycle.opened() - cycle.running(),
+                total: is_list.then(|| cycle.items()),
+                running: cycle.running(),
+                failed: cycle.failed.len() as u32,
+            }
+        };
+        let path = self.path(node);
+        Some(Standing { node, path, what })
+    }
+
     /// The loop and the iteration that an instance is in; none at the top level.
     pub fn owner(&self, node: Instance) -> Option<(Instance, u32)> {
         let owner = self.frame_of(node).owner?;

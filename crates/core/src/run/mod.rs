@@ -49,6 +49,7 @@ pub use dispatch::{Dispatch, Source};
 pub use environment::{Held, Loaded, Values};
 pub use frame::{FrameKey, Instance};
 pub use snapshot::SNAPSHOT_VERSION;
+pub use looking::{Standing, What};
 pub use undo::{Undo, Undone};
 
 use frame::{Frame, TOP};

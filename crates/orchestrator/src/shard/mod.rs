@@ -11,7 +11,9 @@ use std::sync::Arc;
 use windlass_core::event::ReusedNode;
 use windlass_core::event::{Hand, Queued};
 use windlass_core::plan::Plan;
-use windlass_core::run::{ChildEnd, ChildStart, Dispatch, Failure, Instance, Refusal, Report, Run};
+use windlass_core::run::{
+    ChildEnd, ChildStart, Dispatch, Failure, Instance, Refusal, Report, Run, Standing,
+};
 use windlass_core::value::{Payload, ValueRef};
 use windlass_core::{Digest, Millis, RunId, RunStatus};
 use windlass_store::{Append, AppendError, Appended, Claim, Head, WriterId};
@@ -337,6 +339,9 @@ pub enum Effect {
         run: RunId,
         /// Nodes whose status changed, with what they are now.
         nodes: Vec<(Instance, windlass_core::NodeStatus)>,
+        /// How loops of the top level and waits stand, where that changed. These may be
+        /// ahead of what is durable: they are for people to look at.
+        standings: Vec<Standing>,
     },
     /// The run has ended, durably, and the shard has let it go.
     Finished {

@@ -8,7 +8,7 @@ use windlass_core::definition::ExecutionMode;
 use windlass_core::event::{AttemptEnded, AttemptResult, Event};
 use windlass_core::run::{
     self, Change, Dispatch, Facts, Input as RunInput, Instance, Loaded, Refusal, Run, Source,
-    Values,
+    Standing, Values,
 };
 use windlass_core::value::{Payload, Stored, ValueRef};
 use windlass_core::{Digest, Millis, NodeStatus, RunStatus};
@@ -26,6 +26,17 @@ use crate::row::{resource_rows, row};
 
 /// Values that decisions may need later are kept in memory up to this size.
 const KEPT_VALUE_BYTES: usize = 1024 * 1024;
+
+/// One record tells of this many waits and loops; who looks cannot read more.
+const MAX_STANDINGS: usize = 100;
+
+/// The instance that no worker has and that a change is about.
+fn touches(change: &Change) -> Option<Instance> {
+    match *change {
+        Change::Waiting(node, ..) | Change::IterationEnded(node, ..) => Some(node),
+        _ => None,
+    }
+}
 
 /// What happens once a record is durable. Each says all that it needs: the state may be
 /// ahead by then.
@@ -603,7 +614,6 @@ impl Slot {
                 }
             }
             Change::IterationStarted(node, _) => Consequence::Noted(node, NodeStatus::Running),
-            Change::IterationEnded(..) => return,
             change => Consequence::Changed(change),
         };
         self.consequences.push(consequence);
@@ -726,11 +736,22 @@ impl Slot {
     fn carry_out(&mut self, consequences: Vec<Consequence>, context: &mut Context<'_>) {
         let run = self.run.id();
         let mut progress = Vec::new();
+        let mut touched = BTreeSet::new();
         for consequence in consequences {
             match consequence {
-                Consequence::Changed(change) => self.changed(change, &mut progress, context),
-                Consequence::Noted(node, status) => progress.push((node, status)),
+                Consequence::Changed(change) => {
+                    touched.extend(touches(&change));
+                    self.changed(change, &mut progress, context);
+                }
+                Consequence::Noted(node, status) => {
+                    touched.insert(node);
+                    progress.push((node, status));
+                }
                 Consequence::Child(node, attempt, child, command) => {
+                    if let ChildCommand::Start(_) = command {
+                        touched.insert(node);
+                        progress.push((node, NodeStatus::Running));
+                    }
                     context.effects.push_back(Effect::Child {
                         run,
                         node,
@@ -762,12 +783,25 @@ impl Slot {
                 Consequence::Stored(digest, wanted) => self.stored(digest, wanted),
             }
         }
-        if !progress.is_empty() {
+        let standings = self.standings(&touched);
+        if !progress.is_empty() || !standings.is_empty() {
             context.effects.push_back(Effect::Progress {
                 run,
                 nodes: progress,
+                standings,
             });
         }
+    }
+
+    /// How these stand now; of loops inside loops only the outermost is told.
+    fn standings(&self, touched: &BTreeSet<Instance>) -> Vec<Standing> {
+        let run = &self.run;
+        let is_told = |&&node: &&Instance| match run.find_status(node) {
+            Some(NodeStatus::Running) => !run.kind_of(node).is_loop() || run.owner(node).is_none(),
+            status => status == Some(NodeStatus::Waiting),
+        };
+        let told = touched.iter().filter(is_told).take(MAX_STANDINGS);
+        told.filter_map(|&node| run.standing(node)).collect()
     }
 
     fn make_ready(&mut self, node: Instance, attempt: u32) {
