@@ -4,9 +4,10 @@
 //! and then cancelled must not be cancelled before it exists. All of it is harmless to
 //! repeat, which is how recovery does it.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use windlass_core::event::{Hand, Parent};
 use windlass_core::run::{ChildEnd, ChildStart, Failure, Instance, Run};
 use windlass_core::value::Payload;
@@ -15,6 +16,7 @@ use windlass_orchestrator::{Begin, ChildCommand, Command, Input};
 
 use crate::driver::Message;
 use crate::engine::{Engine, Inner};
+use crate::load::LoadError;
 use crate::start::{StartError, StartRequest, check_trigger};
 
 /// How many children are acted on at once.
@@ -45,18 +47,49 @@ pub(crate) struct Place {
 /// for a child run, which is a row already.
 pub(crate) struct Clerk {
     lanes: Vec<mpsc::UnboundedSender<Job>>,
+    busy: Arc<Busy>,
+}
+
+/// How many jobs are not done.
+#[derive(Default)]
+pub(crate) struct Busy {
+    jobs: AtomicUsize,
+    done: Notify,
+}
+
+impl Busy {
+    fn end(&self) {
+        if self.jobs.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.done.notify_waiters();
+        }
+    }
+
+    /// Ends when there is nothing to do.
+    async fn idle(&self) {
+        loop {
+            let done = self.done.notified();
+            tokio::pin!(done);
+            // Listening begins before the look, so that nothing is missed between the two.
+            done.as_mut().enable();
+            if self.jobs.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            done.await;
+        }
+    }
 }
 
 impl Clerk {
     /// Starts the lanes; they end when the clerk or the engine is gone.
-    pub(crate) fn start(engine: &Weak<Inner>) -> Self {
+    pub(crate) fn start(engine: &Weak<Inner>, busy: &Arc<Busy>) -> Self {
         let lanes = (0..LANES).map(|_| {
             let (lane, jobs) = mpsc::unbounded_channel();
-            tokio::spawn(work(engine.clone(), jobs));
+            tokio::spawn(work(engine.clone(), jobs, Arc::clone(busy)));
             lane
         });
         Self {
             lanes: lanes.collect(),
+            busy: Arc::clone(busy),
         }
     }
 
@@ -65,12 +98,15 @@ impl Clerk {
             Job::Command { child, .. } | Job::Ended { child, .. } => child,
         };
         let lane = usize::from(child.as_bytes()[15]) % self.lanes.len();
+        self.busy.jobs.fetch_add(1, Ordering::AcqRel);
         // A lane is gone only when the engine is.
-        let _ = self.lanes[lane].send(job);
+        if self.lanes[lane].send(job).is_err() {
+            self.busy.end();
+        }
     }
 }
 
-async fn work(engine: Weak<Inner>, mut jobs: mpsc::UnboundedReceiver<Job>) {
+async fn work(engine: Weak<Inner>, mut jobs: mpsc::UnboundedReceiver<Job>, busy: Arc<Busy>) {
     while let Some(job) = jobs.recv().await {
         let Some(inner) = engine.upgrade() else {
             return;
@@ -84,10 +120,27 @@ async fn work(engine: Weak<Inner>, mut jobs: mpsc::UnboundedReceiver<Job>) {
                 command,
             } => engine.command_child(place, child, command).await,
         }
+        busy.end();
     }
 }
 
 impl Engine {
+    /// Ends when what runs had to tell each other is told: a parent that was paused or
+    /// cancelled has told its children, and they theirs. Children that begin or end count.
+    pub async fn told(&self) {
+        loop {
+            // What the driver has done is handed over when it answers.
+            let (before, _) = (self.busy().jobs.load(Ordering::Acquire), self.held().await);
+            if before == 0 && self.busy().jobs.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            tokio::select! {
+                () = self.busy().idle() => {}
+                () = self.stopped() => return,
+            }
+        }
+    }
+
     async fn command_child(&self, place: Place, child: RunId, command: ChildCommand) {
         let hand = Hand {
             by: None,
@@ -124,11 +177,11 @@ impl Engine {
             Ok(None) => {
                 let paused = self.parent_is_paused(place.run);
                 if let Err(failure) = self.begin_child(place, child, start).await {
-                    self.send(Input::ChildFailed {
+                    self.tell(place.run, || Input::ChildFailed {
                         run: place.run,
                         node: place.node,
                         attempt: place.attempt,
-                        failure: Box::new(failure),
+                        failure: Box::new(failure.clone()),
                     })
                     .await;
                 } else if paused {
@@ -225,10 +278,20 @@ impl Engine {
     async fn tell_parent(&self, parent: RunId, child: RunId) {
         match self.place_of(parent, child).await {
             Some(place) => self.report_child(place, child).await,
-            // Waking it makes it ask for all its children.
+            // Taking it up makes it ask for all its children.
             None => {
-                let _ = self.wake(parent).await;
+                let _ = self.take_up(parent).await;
             }
+        }
+    }
+
+    /// Takes a run up that has a child: one that sleeps is woken, one that nobody carries
+    /// is recovered, one that has ended is left alone.
+    async fn take_up(&self, run: RunId) -> Result<(), LoadError> {
+        if self.has(run).await {
+            self.wake(run).await
+        } else {
+            self.recover(run).await
         }
     }
 
@@ -250,13 +313,29 @@ impl Engine {
         let engine = self.clone();
         let end = tokio::task::spawn_blocking(move || engine.child_end(child)).await;
         let Ok(Some(end)) = end else { return };
-        self.send(Input::ChildEnded {
+        self.tell(place.run, || Input::ChildEnded {
             run: place.run,
             node: place.node,
             attempt: place.attempt,
-            end: Box::new(end),
+            end: Box::new(end.clone()),
         })
         .await;
+    }
+
+    /// Tells a run something about its child. One that sleeps is not in memory, or may
+    /// fall asleep at any moment, and is woken to hear it.
+    async fn tell(&self, run: RunId, input: impl Fn() -> Input) {
+        loop {
+            let told = self.ask(|reply| Message::Tell(Box::new(input()), run, reply));
+            if told.await != Some(false) {
+                return;
+            }
+            let row = self.store().run(run).ok().flatten();
+            let is_live = row.is_some_and(|row| !row.status.is_final());
+            if !is_live || self.take_up(run).await.is_err() {
+                return;
+            }
+        }
     }
 
     fn child_end(&self, child: RunId) -> Option<ChildEnd> {

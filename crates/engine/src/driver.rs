@@ -36,6 +36,8 @@ pub(crate) enum Message {
         reply: oneshot::Sender<bool>,
     },
     Wait(RunId, oneshot::Sender<WaitAnswer>),
+    /// An input for a run, if the shard holds it.
+    Tell(Box<Input>, RunId, oneshot::Sender<bool>),
     /// Whether a run is carried on, or sleeps.
     Has(RunId, oneshot::Sender<bool>),
     /// The node of a run that has this child, or undoes it, with its attempt.
@@ -284,6 +286,13 @@ impl Driver {
             }
             Message::Holds { run, reply, .. } => {
                 let _ = reply.send(self.shard.carries(run));
+            }
+            Message::Tell(input, run, reply) => {
+                let holds = self.shard.holds(run);
+                if holds {
+                    self.shard.handle(*input, now);
+                }
+                let _ = reply.send(holds);
             }
             Message::Has(run, reply) => {
                 let _ = reply.send(self.shard.carries(run) || self.is_asleep(run));
