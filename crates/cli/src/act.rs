@@ -60,6 +60,10 @@ pub(crate) async fn act(carrier: &Carrier, run: RunId, doing: &Doing) -> Result<
             engine.import(run, text.into(), prepared.plan, hand).await
         }
     };
+    if done.is_ok() && matches!(doing.deed, Deed::Pause | Deed::Cancel { .. }) {
+        // Its children hear of it, also if this process ends now.
+        engine.told().await;
+    }
     match done {
         Err(CommandError::UnknownNode(node)) => {
             let loaded = carrier.load(run).await?;

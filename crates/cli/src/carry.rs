@@ -252,8 +252,8 @@ impl Carrier {
                         RunStatus::Pending => carrier.begin_queued(row.run, &slots).await,
                         // The engine wakes it when its time has come.
                         _ if row.asleep && row.status == RunStatus::Running => {}
-                        // It is its parent's business.
-                        _ if row.parent.is_some() => {}
+                        // It is its parent's business, or goes on here.
+                        _ if row.parent.is_some() || carrier.engine.has(row.run).await => {}
                         _ => waiting += 1,
                     }
                 }

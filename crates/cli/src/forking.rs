@@ -8,11 +8,10 @@ use windlass_core::definition::Definition;
 use windlass_core::plan::Plan;
 use windlass_core::{Digest, RunId};
 use windlass_engine::fork::{Ask, Fork, Graph, definition_text, fork};
-use windlass_engine::{Backend, LoadError, Plans, ValueReader, check_trigger, load_run};
+use windlass_engine::{Backend, FROZEN_AT, LoadError, Plans, ValueReader, check_trigger, load_run};
 
 use crate::catalogue;
 use crate::exit::{Exit, Failure};
-use crate::frozen::FROZEN_AT;
 use crate::launch::refuse_disabled;
 use crate::moment::now;
 use crate::overrides::Overrides;

@@ -8,6 +8,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use windlass_core::Digest;
+use windlass_engine::FROZEN_AT;
 
 use crate::exit::{Exit, Failure};
 use crate::moment::now;
@@ -15,9 +16,6 @@ use crate::source::Prepared;
 
 /// The version of the format.
 pub(crate) const VERSION: u64 = 1;
-
-/// The label that says when a graph was frozen.
-pub(crate) const FROZEN_AT: &str = "frozenAt";
 
 /// The workflow of graphs that name none.
 const WORKFLOW: &str = "dynamic";

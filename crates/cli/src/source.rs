@@ -45,8 +45,12 @@ pub(crate) fn prepare(path: &Path, overrides: &Overrides) -> Result<Source, Fail
         None => text,
     };
     let check = |definition: &Prepared| match frozen {
-        true => frozen::check_signature(&name, signed, definition),
+        true => frozen::check_signature(&path.display().to_string(), signed, definition),
         false => Ok(()),
+    };
+    let name = match frozen {
+        true => format!("{name} as a definition"),
+        false => name,
     };
     let Parsed {
         mut definition,

@@ -4,9 +4,10 @@
 //! and then cancelled must not be cancelled before it exists. All of it is harmless to
 //! repeat, which is how recovery does it.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use windlass_core::event::{Hand, Parent};
 use windlass_core::run::{ChildEnd, ChildStart, Failure, Instance, Run};
 use windlass_core::value::Payload;
@@ -15,6 +16,7 @@ use windlass_orchestrator::{Begin, ChildCommand, Command, Input};
 
 use crate::driver::Message;
 use crate::engine::{Engine, Inner};
+use crate::load::LoadError;
 use crate::start::{StartError, StartRequest, check_trigger};
 
 /// How many children are acted on at once.
@@ -47,18 +49,49 @@ pub(crate) struct Place {
 /// for a child run, which is a row already.
 pub(crate) struct Clerk {
     lanes: Vec<mpsc::UnboundedSender<Job>>,
+    busy: Arc<Busy>,
+}
+
+/// How many jobs are not done.
+#[derive(Default)]
+pub(crate) struct Busy {
+    jobs: AtomicUsize,
+    done: Notify,
+}
+
+impl Busy {
+    fn end(&self) {
+        if self.jobs.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.done.notify_waiters();
+        }
+    }
+
+    /// Ends when there is nothing to do.
+    async fn idle(&self) {
+        loop {
+            let done = self.done.notified();
+            tokio::pin!(done);
+            // Listening begins before the look, so that nothing is missed between the two.
+            done.as_mut().enable();
+            if self.jobs.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            done.await;
+        }
+    }
 }
 
 impl Clerk {
     /// Starts the lanes; they end when the clerk or the engine is gone.
-    pub(crate) fn start(engine: &Weak<Inner>) -> Self {
+    pub(crate) fn start(engine: &Weak<Inner>, busy: &Arc<Busy>) -> Self {
         let lanes = (0..LANES).map(|_| {
             let (lane, jobs) = mpsc::unbounded_channel();
-            tokio::spawn(work(engine.clone(), jobs));
+            tokio::spawn(work(engine.clone(), jobs, Arc::clone(busy)));
             lane
         });
         Self {
             lanes: lanes.collect(),
+            busy: Arc::clone(busy),
         }
     }
 
@@ -68,12 +101,15 @@ impl Clerk {
             Job::Wake(parent) => parent,
         };
         let lane = usize::from(run.as_bytes()[15]) % self.lanes.len();
+        self.busy.jobs.fetch_add(1, Ordering::AcqRel);
         // A lane is gone only when the engine is.
-        let _ = self.lanes[lane].send(job);
+        if self.lanes[lane].send(job).is_err() {
+            self.busy.end();
+        }
     }
 }
 
-async fn work(engine: Weak<Inner>, mut jobs: mpsc::UnboundedReceiver<Job>) {
+async fn work(engine: Weak<Inner>, mut jobs: mpsc::UnboundedReceiver<Job>, busy: Arc<Busy>) {
     while let Some(job) = jobs.recv().await {
         let Some(inner) = engine.upgrade() else {
             return;
@@ -91,10 +127,27 @@ async fn work(engine: Weak<Inner>, mut jobs: mpsc::UnboundedReceiver<Job>) {
                 command,
             } => engine.command_child(place, child, command).await,
         }
+        busy.end();
     }
 }
 
 impl Engine {
+    /// Ends when what runs had to tell each other is told: a parent that was paused or
+    /// cancelled has told its children, and they theirs. Children that begin or end count.
+    pub async fn told(&self) {
+        loop {
+            // What the driver has done is handed over when it answers.
+            let (before, _) = (self.busy().jobs.load(Ordering::Acquire), self.held().await);
+            if before == 0 && self.busy().jobs.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            tokio::select! {
+                () = self.busy().idle() => {}
+                () = self.stopped() => return,
+            }
+        }
+    }
+
     async fn command_child(&self, place: Place, child: RunId, command: ChildCommand) {
         let hand = Hand {
             by: None,
@@ -232,10 +285,20 @@ impl Engine {
     async fn tell_parent(&self, parent: RunId, child: RunId) {
         match self.place_of(parent, child).await {
             Some(place) => self.report_child(place, child).await,
-            // Waking it makes it ask for all its children.
+            // Taking it up makes it ask for all its children.
             None => {
-                let _ = self.wake(parent).await;
+                let _ = self.take_up(parent).await;
             }
+        }
+    }
+
+    /// Takes a run up that has a child: one that sleeps is woken, one that nobody carries
+    /// is recovered, one that has ended is left alone.
+    async fn take_up(&self, run: RunId) -> Result<(), LoadError> {
+        if self.has(run).await {
+            self.wake(run).await
+        } else {
+            self.recover(run).await
         }
     }
 

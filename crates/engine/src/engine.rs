@@ -11,7 +11,7 @@ use windlass_store::{Error, WriterId, crash};
 
 use crate::Backend;
 use crate::action::Registry;
-use crate::clerk::Clerk;
+use crate::clerk::{Busy, Clerk};
 use crate::clock::Clock;
 use crate::command::CommandError;
 use crate::driver::{Driver, Message, StartAnswer};
@@ -45,6 +45,8 @@ pub(crate) struct Inner {
     shutdown: CancellationToken,
     driver: tokio::sync::Mutex<Option<JoinHandle<()>>>,
     clock: Arc<dyn Clock>,
+    /// What runs have to tell each other.
+    busy: Arc<Busy>,
 }
 
 /// What recovery found.
@@ -84,8 +86,9 @@ impl Engine {
         let shutdown = CancellationToken::new();
         let plans = Plans::new(options.plan_cache_bytes);
         let (sleepers, asleep) = mpsc::unbounded_channel();
+        let busy = Arc::new(Busy::default());
         let inner = Arc::new_cyclic(|engine| {
-            let clerk = Clerk::start(engine);
+            let clerk = Clerk::start(engine, &busy);
             let driver = Driver::new(shard, workers, inbox, messages.clone());
             let driver = driver.with_others(clerk, sleepers);
             let driver = tokio::spawn(driver.run(shutdown.clone()));
@@ -98,6 +101,7 @@ impl Engine {
                 messages,
                 shutdown,
                 driver: tokio::sync::Mutex::new(Some(driver)),
+                busy,
             }
         });
         tokio::spawn(wake_all(Arc::downgrade(&inner), asleep));
@@ -106,6 +110,14 @@ impl Engine {
 
     pub(crate) fn of(inner: Arc<Inner>) -> Self {
         Self { inner }
+    }
+
+    pub(crate) fn busy(&self) -> &Busy {
+        &self.inner.busy
+    }
+
+    pub(crate) async fn stopped(&self) {
+        self.inner.shutdown.cancelled().await;
     }
 
     pub(crate) fn now(&self) -> Millis {

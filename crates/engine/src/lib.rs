@@ -37,7 +37,7 @@ pub use load::{LoadError, LoadedRun, load_latest, load_run};
 pub use options::{NoSecrets, Observer, Options, SecretSource};
 pub use payload::{PAYLOAD_LIMIT_BYTES, PayloadError, check_payload, check_schema};
 pub use plans::Plans;
-pub use start::{Begin, StartError, StartRequest, Started, check_trigger};
+pub use start::{Begin, FROZEN_AT, StartError, StartRequest, Started, check_trigger};
 pub use values::ValueReader;
 
 /// Everything an engine needs of a backend.

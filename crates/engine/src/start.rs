@@ -16,6 +16,9 @@ use crate::payload::{PAYLOAD_LIMIT_BYTES, PayloadError, check_payload};
 
 pub use windlass_orchestrator::Begin;
 
+/// The label that says when a graph was frozen that belongs to a run alone.
+pub const FROZEN_AT: &str = "frozenAt";
+
 /// The namespace of request ids among claims.
 pub(crate) const REQUEST_CLAIM: &str = "request";
 

@@ -16,6 +16,7 @@ use crate::Backend;
 use crate::action::{ActionError, Called, Context, Registry};
 use crate::options::Options;
 use crate::render::{Rendered, render, scrub, scrub_text};
+use crate::start::FROZEN_AT;
 use crate::values::ValueReader;
 
 /// Values over this size are stored before they are reported, so that one does not
@@ -80,11 +81,7 @@ impl Workers {
             store: Arc::clone(&self.store),
         };
         let Some(call) = self.registry.call(&dispatch.action, context, parameters) else {
-            let message = format!(
-                "there is no action '{}'; `windlass actions` lists those there are",
-                dispatch.action
-            );
-            return Err(ActionError::failed("UNKNOWN_ACTION", message));
+            return Err(self.unknown_action(dispatch));
         };
         let time = Duration::from_millis(dispatch.timeout_ms);
         // An action that panics fails its own attempt and nothing else.
@@ -100,6 +97,26 @@ impl Workers {
                 Err(ActionError::retriable("TIMEOUT", message))
             }
         }
+    }
+
+    /// There is no such action. A graph that was frozen into its run does not follow what
+    /// there is now, so that people hear what else they can do.
+    fn unknown_action(&self, dispatch: &Dispatch) -> ActionError {
+        let action = &dispatch.action;
+        let row = self.store.run(dispatch.run).ok().flatten();
+        let frozen_at = row.and_then(|row| row.labels.get(FROZEN_AT).cloned());
+        let message = match frozen_at {
+            None => {
+                format!("there is no action '{action}'; `windlass actions` lists those there are")
+            }
+            Some(at) => format!(
+                "there is no action '{action}' any more: the graph was frozen into the run at {at} \
+                 and never changes; bring the action back and reattempt the node, give its result \
+                 by hand (`set-result`, `skip`), or `export` the graph, change it and `import` it \
+                 while the run is paused"
+            ),
+        };
+        ActionError::failed("UNKNOWN_ACTION", message)
     }
 
     fn conclude(&self, called: Result<Called, ActionError>, rendered: &Rendered) -> Report {

@@ -12,7 +12,7 @@ use windlass_engine::fork::{Ask, Fork, ForkError, Graph, fork};
 use windlass_engine::verify::verify;
 use windlass_engine::{Backend, CommandError, Engine, Options, StartRequest, load_run, view};
 use windlass_orchestrator::{Command, codec};
-use windlass_store::{Catalogue as _, MemoryStore, NewDefinition, Store as _};
+use windlass_store::{Catalogue as _, MemoryStore, NewDefinition, Queries as _, Store as _};
 
 struct World {
     store: MemoryStore,
@@ -425,4 +425,67 @@ async fn signals_are_checked_and_unknown_ones_refused() {
     let pause = world.engine.command(run, Command::Pause(hand())).await;
     pause.expect("paused");
     signal(&world, run).await.expect("a signal");
+}
+
+const PARENT: &str = r#"{"id":"parent","nodes":[
+  {"id":"sub","subworkflow":{"workflowId":"w","input":{}}},
+  {"id":"after","actionType":"core.echo","dependsOn":["sub"]}]}"#;
+
+/// A parent whose child waits for a signal.
+async fn family(world: &World) -> (RunId, RunId) {
+    world.publish(WAITS).await;
+    let request = world.publish(PARENT).await;
+    let parent = world.engine.start(&request).await.expect("started").run;
+    let child = loop {
+        let children = world.store.children(parent).expect("a list");
+        if let Some(row) = children.first() {
+            break row.run;
+        }
+        tokio::task::yield_now().await;
+    };
+    is_waiting(world, child).await;
+    (parent, child)
+}
+
+#[tokio::test]
+async fn a_parent_hears_of_a_child_that_ended_while_nobody_carried_it() {
+    let first = World::new();
+    let (parent, child) = family(&first).await;
+    first.engine.shutdown().await;
+    let second = World::on(first.store.clone());
+    signal(&second, child).await.expect("a signal");
+    second.engine.wait(child).await.expect("ended");
+    second.engine.shutdown().await;
+    let third = World::on(first.store.clone());
+    third.engine.recover(parent).await.expect("recovered");
+    let status = third.engine.wait(parent).await.expect("ended");
+    assert_eq!(status, RunStatus::Succeeded);
+    assert_eq!(third.ran(parent), ["sub", "after"]);
+}
+
+#[tokio::test]
+async fn pausing_and_cancelling_reach_the_children() {
+    let world = World::new();
+    let (parent, child) = family(&world).await;
+    let status = |run| world.store.run(run).expect("a row").expect("a run").status;
+    let pause = Command::Pause(Hand::default());
+    world.engine.command(parent, pause).await.expect("paused");
+    world.engine.told().await;
+    assert_eq!(status(child), RunStatus::Paused);
+    let resume = Command::Resume(Hand::default());
+    world.engine.command(parent, resume).await.expect("resumed");
+    world.engine.told().await;
+    assert_eq!(status(child), RunStatus::Running);
+    let cancel = Command::Cancel {
+        hand: Hand::default(),
+        compensate: false,
+    };
+    world
+        .engine
+        .command(parent, cancel)
+        .await
+        .expect("cancelled");
+    world.engine.wait(parent).await.expect("ended");
+    world.engine.told().await;
+    assert_eq!(status(child), RunStatus::Cancelled);
 }

@@ -6,12 +6,12 @@ use serde_json::{Map, Value, json};
 use windlass_core::definition::graph::Graph;
 use windlass_core::definition::{Definition, When};
 use windlass_engine::fork::definition_text;
-use windlass_engine::load_run;
 use windlass_engine::view::{PRETTY_NODES, Pretty};
+use windlass_engine::{FROZEN_AT, load_run};
 
 use crate::args::RunReference;
 use crate::exit::{Exit, Failure};
-use crate::frozen::{FROZEN_AT, VERSION};
+use crate::frozen::VERSION;
 use crate::moment::now;
 use crate::output::closed_pipe;
 use crate::session::{Session, Settings};
@@ -108,12 +108,12 @@ fn node(graph: &Graph<'_>, at: usize) -> io::Result<Map<String, Value>> {
     depends_on.sort_unstable();
     depends_on.dedup();
     let mut exported = Map::new();
-    for (key, default) in [
-        ("name", json!(null)),
-        ("actionType", json!(null)),
-        ("parameters", json!({})),
-    ] {
-        exported.insert(key.to_owned(), written.remove(key).unwrap_or(default));
+    let name = written.remove("name").unwrap_or(Value::Null);
+    exported.insert("name".to_owned(), name);
+    if let Some(action) = written.remove("actionType") {
+        let parameters = written.remove("parameters").unwrap_or_else(|| json!({}));
+        exported.insert("actionType".to_owned(), action);
+        exported.insert("parameters".to_owned(), parameters);
     }
     exported.insert("dependsOn".to_owned(), json!(depends_on));
     let other: Vec<&windlass_core::definition::Edge> = node

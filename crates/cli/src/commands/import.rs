@@ -23,9 +23,12 @@ pub(crate) fn run(settings: &Settings, arguments: &Import) -> Result<Exit, Failu
     let name = arguments.file.display().to_string();
     let text = definition_file::read(&arguments.file)?;
     // What was edited is not what was signed.
-    let text = match frozen::read(&name, &text).map_err(not_importable)? {
-        Some(graph) => graph.into_definition(Some(&workflow))?,
-        None => text,
+    let (name, text) = match frozen::read(&name, &text).map_err(not_importable)? {
+        Some(graph) => {
+            let text = graph.into_definition(Some(&workflow))?;
+            (format!("{name} as a definition"), text)
+        }
+        None => (name, text),
     };
     let prepared = prepare_named(&name, &text).map_err(not_importable)?;
     let text = String::from_utf8_lossy(&prepared.text).into_owned();

@@ -48,8 +48,8 @@ pub use decide::{Decision, Facts, Failure, Input, Outcome, Refusal, Report, Todo
 pub use dispatch::{Dispatch, Source};
 pub use environment::{Held, Loaded, Values};
 pub use frame::{FrameKey, Instance};
-pub use snapshot::SNAPSHOT_VERSION;
 pub use looking::{Standing, What};
+pub use snapshot::SNAPSHOT_VERSION;
 pub use undo::{Undo, Undone};
 
 use frame::{Frame, TOP};

@@ -1,0 +1,377 @@
+//! Acting on loops, waits, children and sagas with the real binary: signals, results by
+//! hand, compensation, forks.
+
+mod act_world;
+
+use act_world::World;
+use serde_json::{Value, json};
+
+const APPROVE: &str = r#"{"id":"approve","nodes":[
+  {"id":"ask","actionType":"core.echo"},
+  {"id":"wait","waitForSignal":{"name":"decision","schema":{"type":"object","required":["ok"],
+    "properties":{"ok":{"type":"boolean"}}}},"dependsOn":["ask"]},
+  {"id":"done","actionType":"core.echo","parameters":{"ok":"{{ context.data['wait'].ok }}"},
+   "dependsOn":["wait"]}]}"#;
+
+/// The second item fails until it is tried again.
+const ITEMS: &str = r#"{"id":"items","vars":{"who":"me"},"output":{"who":"{{ vars.who }}",
+  "all":"{{ context.data['each'] }}"},"nodes":[
+  {"id":"first","actionType":"core.echo","parameters":{"n":"{{ trigger.n ?? 1 }}"}},
+  {"id":"each","forEach":{"items":"{{ [1,2,3] }}","parallel":false,"onItemFailure":"fail","body":{"nodes":[
+    {"id":"x","actionType":"core.echo","parameters":{"n":"{{ item }}"}},
+    {"id":"y","actionType":"core.fail","parameters":{"untilAttempt":"{{ item == 2 ? 2 : 1 }}"},
+     "dependsOn":["x"]}]}},"dependsOn":["first"]}]}"#;
+
+const SAGA: &str = r#"{"id":"saga","compensation":"manual","nodes":[
+  {"id":"a","actionType":"core.echo","compensate":{"actionType":"core.echo"}},
+  {"id":"b","actionType":"core.echo","compensate":{"actionType":"core.fail","parameters":{"code":"STUCK"}},
+   "dependsOn":["a"]},
+  {"id":"bad","actionType":"core.fail","dependsOn":["b"]}]}"#;
+
+fn world(name: &str, text: &str) -> World {
+    let world = World::new();
+    world.definition(name, text);
+    world
+}
+
+/// Starts a run that waits, and leaves it.
+fn left(world: &World, file: &str) {
+    world.run(&["run", file, "--wait", "0.5", "-q"]).expect(7);
+}
+
+/// The failure's code, as programs read it.
+fn code(stderr: &str) -> Value {
+    let last = stderr.lines().last().expect("a line");
+    let failure: Value = serde_json::from_str(last).expect("JSON");
+    failure["error"]["code"].clone()
+}
+
+#[test]
+fn a_signal_is_checked_and_carries_the_run_on() {
+    let world = world("approve.json", APPROVE);
+    left(&world, "approve.json");
+    let wrong = world.run(&["signal", "@last", "decision", r#"{"ok":"yes"}"#, "--json"]);
+    let wrong = wrong.expect(3);
+    let failure: Value = serde_json::from_str(wrong.stderr.trim()).expect("JSON");
+    assert_eq!(failure["error"]["code"], "SIGNAL_INVALID");
+    assert_eq!(failure["error"]["details"][0]["pointer"], "/ok");
+    let not_json = world.run(&["signal", "@last", "decision", "{"]).expect(3);
+    assert!(
+        not_json.stderr.contains("SIGNAL_INVALID"),
+        "{}",
+        not_json.stderr
+    );
+    let unknown = world.run(&["signal", "@last", "decisoin"]).expect(6);
+    assert!(
+        unknown.stderr.contains("SIGNAL_UNKNOWN"),
+        "{}",
+        unknown.stderr
+    );
+    assert!(
+        unknown.stderr.contains("it knows decision"),
+        "{}",
+        unknown.stderr
+    );
+    let usage = world.run(&["signal", "@last"]).expect(2);
+    assert!(
+        usage.stderr.contains("windlass signal RUN NAME"),
+        "{}",
+        usage.stderr
+    );
+    let dry = ["signal", "@last", "decision", r#"{"ok":true}"#, "--dry-run"];
+    world.run(&dry).expect(0);
+    world.definition("payload.json", "{\n \"ok\": true\n}\n");
+    let ended = world.run(&["signal", "@last", "decision", "@payload.json", "--json"]);
+    let run = ended.expect(0).json();
+    assert_eq!(run["status"], "Succeeded");
+    assert_eq!(run["output"], json!({"ok": true}));
+    let late = world
+        .run(&["signal", "@last", "decision", r#"{"ok":true}"#])
+        .expect(6);
+    assert!(late.stderr.contains("RUN_ENDED"), "{}", late.stderr);
+}
+
+#[test]
+fn a_signal_through_the_holder_returns_at_once() {
+    let world = world("approve.json", APPROVE);
+    let mut holder = world.start(&["run", "approve.json", "--json"]);
+    let run = holder.run_id();
+    holder.wait_for("ask: Succeeded");
+    let early = ["signal", &run, "decision", r#"{"ok":false}"#, "--json"];
+    let given = world.run(&early).expect(0).json();
+    assert_eq!(given["executionId"], run.as_str());
+    let ended = holder.end().expect(0);
+    assert_eq!(ended.json()["output"]["ok"], false);
+}
+
+#[test]
+fn many_runs_get_a_signal() {
+    let world = world("approve.json", APPROVE);
+    left(&world, "approve.json");
+    left(&world, "approve.json");
+    let payload = r#"{"ok":true}"#;
+    let filter = [
+        "signal",
+        "--filter",
+        "workflow=approve",
+        "decision",
+        payload,
+        "--json",
+    ];
+    let given = world.run(&filter).expect(0).json();
+    assert_eq!(given.as_array().map(Vec::len), Some(2));
+    assert!(
+        given
+            .as_array()
+            .expect("a list")
+            .iter()
+            .all(|run| run["status"] == "Succeeded")
+    );
+}
+
+#[test]
+fn a_paused_run_keeps_its_signal() {
+    let world = world("approve.json", APPROVE);
+    left(&world, "approve.json");
+    world.run(&["pause", "@last"]).expect(0);
+    let given = world
+        .run(&["signal", "@last", "decision", r#"{"ok":true}"#])
+        .expect(0);
+    assert!(given.stdout.contains("Paused"), "{}", given.stdout);
+    world.run(&["resume", "@last", "-q"]).expect(0);
+}
+
+#[test]
+fn nodes_inside_loops_are_tried_again_and_given_results() {
+    let world = world("items.json", ITEMS);
+    world.run(&["run", "items.json", "-q"]).expect(1);
+    let dry = ["reattempt", "@last", "each[1]/y", "--dry-run", "--json"];
+    let would = world.run(&dry).expect(0).json();
+    assert_eq!(would["again"], json!(["each", "each[1]/y"]));
+    let closed = world.run(&["reattempt", "@last", "each[0]/y"]).expect(4);
+    assert!(closed.stderr.contains("fork"), "{}", closed.stderr);
+    let ended = world
+        .run(&["reattempt", "@last", "each[1]/y", "--json"])
+        .expect(0)
+        .json();
+    assert_eq!(ended["output"]["all"][1]["attempt"], 2);
+    world.run(&["run", "items.json", "-q"]).expect(1);
+    let invalid = world
+        .run(&["set-result", "@last", "each[1]/y", "{", "--json"])
+        .expect(3);
+    assert_eq!(code(&invalid.stderr), "RESULT_INVALID");
+    let set = [
+        "set-result",
+        "@last",
+        "each[1]/y",
+        r#"{"by":"hand"}"#,
+        "--json",
+    ];
+    let ended = world.run(&set).expect(0).json();
+    assert_eq!(ended["output"]["all"][1], json!({"by": "hand"}));
+    let refused = world
+        .run(&["set-result", "@last", "first", "1", "--json"])
+        .expect(6);
+    assert_eq!(code(&refused.stderr), "REATTEMPT_REFUSED");
+    world.run(&["run", "items.json", "-q"]).expect(1);
+    let skipped = world
+        .run(&["skip", "@last", "each[1]/y", "--json"])
+        .expect(0)
+        .json();
+    assert_eq!(skipped["output"]["all"][1], Value::Null);
+    world.run(&["skip", "@last", "nope"]).expect(4);
+}
+
+#[test]
+fn compensation_is_the_operators() {
+    let world = world("saga.json", SAGA);
+    world.run(&["run", "saga.json", "-q"]).expect(1);
+    let preview = ["compensate", "@last", "--preview", "--json"];
+    let before = world.run(&preview).expect(0).json();
+    assert_eq!(before["compensation"], Value::Null);
+    let nodes = |preview: &Value| {
+        let nodes = preview["nodes"].as_array().expect("a list").iter();
+        let text = |node: &Value| format!("{}:{}", node["node"], node["status"]).replace('"', "");
+        nodes.map(text).collect::<Vec<_>>()
+    };
+    assert_eq!(nodes(&before), ["b:Pending", "a:Pending"]);
+    let dry = world
+        .run(&["compensate", "@last", "--dry-run", "--json"])
+        .expect(0)
+        .json();
+    assert_eq!(dry["undone"], json!(["b", "a"]));
+    let early = world
+        .run(&["compensate", "@last", "--retry", "b"])
+        .expect(6);
+    assert!(early.stderr.contains("has not begun"), "{}", early.stderr);
+    let incomplete = world.run(&["compensate", "@last", "-q"]).expect(1);
+    assert!(
+        incomplete.stderr.contains("incomplete"),
+        "{}",
+        incomplete.stderr
+    );
+    let stuck = world.run(&preview).expect(0).json();
+    assert_eq!(stuck["compensation"], "incomplete");
+    assert_eq!(nodes(&stuck), ["b:Failed", "a:Succeeded"]);
+    world
+        .run(&["compensate", "@last", "--retry", "b", "-q"])
+        .expect(1);
+    world
+        .run(&["compensate", "@last", "--skip", "b", "-q"])
+        .expect(0);
+    let done = world.run(&preview).expect(0).json();
+    assert_eq!(done["compensation"], "complete");
+    let again = world.run(&["reattempt", "@last", "--json"]).expect(6);
+    assert_eq!(code(&again.stderr), "COMPENSATED");
+}
+
+#[test]
+fn cancelling_can_undo() {
+    let waits = APPROVE.replace(
+        r#"{"id":"ask","actionType":"core.echo"}"#,
+        r#"{"id":"ask","actionType":"core.echo","compensate":{"actionType":"core.echo"}}"#,
+    );
+    let world = world("approve.json", &waits);
+    left(&world, "approve.json");
+    let dry = ["cancel", "@last", "--compensate", "--dry-run", "--json"];
+    assert_eq!(world.run(&dry).expect(0).json()["undone"], json!(["ask"]));
+    world.run(&["cancel", "@last", "--compensate"]).expect(0);
+    let preview = world
+        .run(&["compensate", "@last", "--preview", "--json"])
+        .expect(0)
+        .json();
+    assert_eq!(preview["status"], "Cancelled");
+    assert_eq!(preview["compensation"], "complete");
+}
+
+#[test]
+fn a_fork_reuses_what_came_before() {
+    let world = world("items.json", ITEMS);
+    world.run(&["run", "items.json", "-q"]).expect(1);
+    world
+        .run(&["set-result", "@last", "each[1]/y", "7", "-q"])
+        .expect(0);
+    let dry = [
+        "fork",
+        "@last",
+        "--from",
+        "each[2]/y",
+        "--dry-run",
+        "--json",
+    ];
+    let would = world.run(&dry).expect(0).json();
+    assert_eq!(would["again"], json!(["each[2]/y"]));
+    assert_eq!(would["rest"], json!([]));
+    let reused = would["reused"].as_array().expect("a list");
+    assert!(reused.contains(&json!("each[1]/y")) && reused.contains(&json!("first")));
+    let fork = [
+        "fork",
+        "@last",
+        "--from",
+        "each[2]/y",
+        "--set",
+        "vars.who=you",
+        "--json",
+    ];
+    let ended = world.run(&fork).expect(0).json();
+    assert_eq!(
+        ended["output"],
+        json!({"who": "you", "all": [{"attempt": 1}, 7, {"attempt": 1}]})
+    );
+    world.run(&["verify", "@last"]).expect(0);
+    world.run(&["fork", "@last", "--from", "nope"]).expect(4);
+    world.run(&["fork", "@last"]).expect(2);
+    world
+        .run(&["fork", "@last", "--from", "each", "--set", "vars.nope=1"])
+        .expect(2);
+}
+
+#[test]
+fn a_fork_may_walk_another_graph() {
+    let world = world("items.json", ITEMS);
+    world.run(&["run", "items.json", "-q"]).expect(1);
+    let request = ["--request-id", "once", "--json"];
+    let set = [
+        "--set",
+        "nodes.each/y.parameters.untilAttempt=1",
+        "--set",
+        "trigger.n=9",
+    ];
+    let mut fork = vec!["fork", "@last:items", "--from", "first"];
+    fork.extend(set);
+    fork.extend(request);
+    let ended = world.run(&fork).expect(0).json();
+    assert_eq!(ended["status"], "Succeeded");
+    assert_eq!(ended["existing"], false);
+    assert_eq!(ended["nodes"]["first"]["output"]["n"], 9);
+    let twice = world.run(&fork).expect(0).json();
+    assert_eq!(twice["executionId"], ended["executionId"]);
+    assert_eq!(twice["existing"], true);
+    let better = ITEMS.replace("item == 2 ? 2 : 1", "1");
+    world.definition("items.json", &better);
+    world.run(&["publish", "items.json"]).expect(0);
+    let newest = ["fork", "@last", "--from", "each", "--newest", "--json"];
+    assert_eq!(world.run(&newest).expect(0).json()["version"], 2);
+    let missing = world
+        .run(&["fork", "@last", "--from", "each", "--version", "9"])
+        .expect(4);
+    assert!(
+        missing.stderr.contains("VERSION_NOT_FOUND"),
+        "{}",
+        missing.stderr
+    );
+}
+
+#[test]
+fn a_fork_goes_through_the_holder() {
+    let world = world("items.json", ITEMS);
+    world.definition("approve.json", APPROVE);
+    world.run(&["run", "items.json", "-q"]).expect(1);
+    let mut holder = world.start(&["run", "approve.json"]);
+    let waiting = holder.run_id();
+    holder.wait_for("ask: Succeeded");
+    let set = "nodes.each/y.parameters.untilAttempt=1";
+    let fork = [
+        "fork",
+        "@last:items",
+        "--from",
+        "first",
+        "--set",
+        set,
+        "--json",
+    ];
+    let ended = world.run(&fork).expect(0).json();
+    assert_eq!(ended["status"], "Succeeded");
+    world
+        .run(&["signal", &waiting, "decision", r#"{"ok":true}"#])
+        .expect(0);
+    holder.end().expect(0);
+}
+
+#[test]
+fn children_follow_their_parent() {
+    let world = world("approve.json", APPROVE);
+    world.definition(
+        "parent.json",
+        r#"{"id":"parent","nodes":[{"id":"sub","subworkflow":{"workflowId":"approve","input":{}}},
+           {"id":"after","actionType":"core.echo","dependsOn":["sub"]}]}"#,
+    );
+    world.run(&["publish", "approve.json"]).expect(0);
+    left(&world, "parent.json");
+    let of_parent = ["runs", "--parent", "@last:parent", "--json"];
+    let child = || world.run(&of_parent).expect(0).json()["items"][0].clone();
+    let id = child()["executionId"].as_str().expect("an id").to_owned();
+    world.run(&["pause", "@last:parent"]).expect(0);
+    assert_eq!(child()["status"], "Paused");
+    world
+        .run(&["resume", "@last:parent", "-q", "--wait", "0.5"])
+        .expect(7);
+    assert_eq!(child()["status"], "Running");
+    // Whoever carries the child on carries on those that wait for it.
+    world
+        .run(&["signal", &id, "decision", r#"{"ok":true}"#, "-q"])
+        .expect(0);
+    let parent = ["runs", "--workflow", "parent", "--json"];
+    let parent = world.run(&parent).expect(0).json()["items"][0].clone();
+    assert_eq!(parent["status"], "Succeeded");
+}
