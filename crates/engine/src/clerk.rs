@@ -14,7 +14,7 @@ use windlass_core::{RunId, RunStatus};
 use windlass_orchestrator::{Begin, ChildCommand, Command, Input};
 
 use crate::driver::Message;
-use crate::engine::{Engine, Inner};
+use crate::engine::{CommandError, Engine, Inner};
 use crate::start::{StartError, StartRequest, check_trigger};
 
 /// How many children are acted on at once.
@@ -217,13 +217,13 @@ impl Engine {
             return;
         }
         let nothing = loaded.run.would_undo().next().is_none();
-        if undone
-            || nothing
-            || self
-                .command(child, Command::Compensate(hand))
-                .await
-                .is_err()
-        {
+        if undone || nothing {
+            self.report_child(place, child).await;
+            return;
+        }
+        let answer = self.command(child, Command::Compensate(hand)).await;
+        // Where the store failed it is not known whether the child is undone.
+        if matches!(answer, Err(CommandError::Refused { .. })) {
             self.report_child(place, child).await;
         }
     }

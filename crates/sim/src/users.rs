@@ -88,7 +88,7 @@ impl World {
             process.dormant.remove(&run);
         }
         let heals = state.heals() && state.undo().is_none();
-        let (workflow, version) = (state.queued().workflow.clone(), state.version());
+        let (workflow, definition) = (state.queued().workflow.clone(), state.definition());
         let input = Input::Adopt {
             run: Box::new(state),
             head,
@@ -96,7 +96,9 @@ impl World {
         };
         self.handle(id, input);
         let newest = self.published.get(&workflow).copied().unwrap_or(0);
-        if heals && newest > version && adoption != Adoption::Hold {
+        let newer = self.catalogue.version(&workflow, newest);
+        let differs = newer.is_some_and(|newer| newer.digest != definition);
+        if heals && differs && adoption != Adoption::Hold {
             self.heal(id, run, &workflow, newest);
         }
     }

@@ -128,6 +128,8 @@ pub(crate) enum Event {
     Job(ProcessId, RunId),
     /// A parent hears how its child ended.
     ChildEnd(ProcessId, Place, Box<ChildEnd>),
+    /// A parent hears that its child could not be started.
+    ChildFailed(ProcessId, Place, Box<run::Failure>),
     /// A child's end came for a run that sleeps.
     Wanted(ProcessId, RunId),
     /// Sleeping runs may be due.
@@ -434,6 +436,9 @@ impl World {
             } => self.loaded(process, run, values),
             Event::Job(process, child) => self.next_job(process, child),
             Event::ChildEnd(process, place, end) => self.child_ended(process, place, end),
+            Event::ChildFailed(process, place, failure) => {
+                self.child_failed(process, place, *failure);
+            }
             Event::Wanted(process, run) => self.wake(process, run),
             Event::Wake if self.defect == Some(Defect::LoseWake) => {}
             Event::Wake => self.wake_due(),

@@ -146,6 +146,8 @@ impl Run {
                 frames.entry(outer).or_default().insert(owner.node);
             }
         }
+        // Nothing is open in these frames only because they have not been asked yet.
+        self.quiet.clear();
         for (key, nodes) in again {
             self.ask_again(key, &nodes, changes);
         }
