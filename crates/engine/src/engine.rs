@@ -46,6 +46,8 @@ pub(crate) struct Inner {
     shutdown: CancellationToken,
     driver: tokio::sync::Mutex<Option<JoinHandle<()>>>,
     clock: Arc<dyn Clock>,
+    /// When this process began: what was due before, another may have handed out.
+    began: Millis,
 }
 
 /// What recovery found.
@@ -126,6 +128,7 @@ impl Engine {
                 plans,
                 values,
                 clock: Arc::clone(&options.clock),
+                began: options.clock.now(),
                 options,
                 messages,
                 shutdown,
@@ -355,8 +358,7 @@ impl Engine {
         })
         .await
         .map_err(|error| LoadError::Definition(error.to_string()))??;
-        // Nobody had anything of a run that slept, so there is nothing to recover.
-        let adoption = if asleep { Adoption::Wake } else { adoption };
+        let adoption = self.adoption(&loaded.run, asleep, adoption);
         self.send(Input::Adopt {
             run: Box::new(loaded.run),
             head: loaded.head,
@@ -364,6 +366,20 @@ impl Engine {
         })
         .await;
         Ok(())
+    }
+
+    /// Nobody had anything of a run that slept, so there is nothing to recover; unless
+    /// its time came while another process was there, which may have begun an attempt
+    /// without a record.
+    fn adoption(&self, run: &Run, asleep: bool, wanted: Adoption) -> Adoption {
+        let only_waits = asleep || (wanted == Adoption::Wake && run.is_asleep());
+        let fired = run.wake_at().is_some_and(|at| at <= self.inner.began);
+        match wanted {
+            _ if only_waits && !fired => Adoption::Wake,
+            Adoption::Wake => Adoption::Recover,
+            _ if asleep => Adoption::Recover,
+            wanted => wanted,
+        }
     }
 
     /// Names the nodes that a refusal is about.
