@@ -136,6 +136,8 @@ pub(crate) enum Event {
     Wake,
     /// A newer version of a workflow is published.
     Publish(Box<str>),
+    /// Somebody sends a signal.
+    Signal(RunId, Box<str>, Payload),
     /// The clock jumps ahead.
     Jump(u64),
     /// A process looks at what it has to append.
@@ -316,6 +318,9 @@ impl World {
         for &(at, by) in &faults.jumps {
             self.after(at, Event::Jump(by));
         }
+        if self.exact {
+            return;
+        }
         for at in (0..horizon).step_by(3_000) {
             self.after(at, Event::Scan);
         }
@@ -443,6 +448,7 @@ impl World {
             Event::Wake if self.defect == Some(Defect::LoseWake) => {}
             Event::Wake => self.wake_due(),
             Event::Publish(workflow) => self.publish(&workflow),
+            Event::Signal(run, name, payload) => self.send_signal(run, name, payload),
             Event::Jump(by) => self.now = self.now.plus(by),
             Event::Poll(process) => self.pump(process),
             Event::Start(request) => self.start(request),
