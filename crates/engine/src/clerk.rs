@@ -14,6 +14,7 @@ use windlass_core::value::Payload;
 use windlass_core::{RunId, RunStatus};
 use windlass_orchestrator::{Begin, ChildCommand, Command, Input};
 
+use crate::command::CommandError;
 use crate::driver::Message;
 use crate::engine::{Engine, Inner};
 use crate::load::LoadError;
@@ -270,13 +271,13 @@ impl Engine {
             return;
         }
         let nothing = loaded.run.would_undo().next().is_none();
-        if undone
-            || nothing
-            || self
-                .command(child, Command::Compensate(hand))
-                .await
-                .is_err()
-        {
+        if undone || nothing {
+            self.report_child(place, child).await;
+            return;
+        }
+        let answer = self.command(child, Command::Compensate(hand)).await;
+        // Where the store failed it is not known whether the child is undone.
+        if matches!(answer, Err(CommandError::Refused { .. })) {
             self.report_child(place, child).await;
         }
     }

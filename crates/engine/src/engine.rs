@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use windlass_core::run::Run;
 use windlass_core::{Millis, RunId, RunStatus};
 use windlass_orchestrator::{Adoption, Command, Input, Shard};
 use windlass_store::{Error, WriterId, crash};
@@ -47,6 +48,8 @@ pub(crate) struct Inner {
     clock: Arc<dyn Clock>,
     /// What runs have to tell each other.
     busy: Arc<Busy>,
+    /// When this process began: what was due before, another may have handed out.
+    began: Millis,
 }
 
 /// What recovery found.
@@ -97,6 +100,7 @@ impl Engine {
                 plans,
                 values,
                 clock: Arc::clone(&options.clock),
+                began: options.clock.now(),
                 options,
                 messages,
                 shutdown,
@@ -333,13 +337,12 @@ impl Engine {
         })
         .await
         .map_err(|error| LoadError::Definition(error.to_string()))??;
-        let has_begun = loaded.run.status() != RunStatus::Pending;
-        let adoption = match (asleep, &newest) {
-            // Nobody had anything of a run that slept, so there is nothing to recover.
-            (true, _) => Adoption::Wake,
+        let begun = loaded.run.status() != RunStatus::Pending;
+        let adoption = if newest.is_some() && begun && !asleep {
             // The command takes it over, before anything of the old graph is handed out.
-            (false, Some(_)) if has_begun => Adoption::Hold,
-            (false, _) => adoption,
+            Adoption::Hold
+        } else {
+            self.adoption(&loaded.run, asleep, adoption)
         };
         self.send(Input::Adopt {
             run: Box::new(loaded.run),
@@ -352,6 +355,20 @@ impl Engine {
             let _ = self.ask(|reply| Message::Command(run, newest, reply)).await;
         }
         Ok(())
+    }
+
+    /// Nobody had anything of a run that slept, so there is nothing to recover; unless
+    /// its time came while another process was there, which may have begun an attempt
+    /// without a record.
+    fn adoption(&self, run: &Run, asleep: bool, wanted: Adoption) -> Adoption {
+        let only_waits = asleep || (wanted == Adoption::Wake && run.is_asleep());
+        let fired = run.wake_at().is_some_and(|at| at <= self.inner.began);
+        match wanted {
+            _ if only_waits && !fired => Adoption::Wake,
+            Adoption::Wake => Adoption::Recover,
+            _ if asleep => Adoption::Recover,
+            wanted => wanted,
+        }
     }
 
     pub(crate) async fn ask<T>(

@@ -111,9 +111,12 @@ impl World {
                 retriable: true,
                 ..Failure::permanent("STORE_UNAVAILABLE", "as drawn")
             };
-            self.child_failed(id, place, failure);
-        } else if self.is_paused(place.run) {
-            self.tell_child(id, child, Command::Pause);
+            self.after(0, Event::ChildFailed(id, place, Box::new(failure)));
+        } else if self.is_paused(place.run)
+            && let Some(lane) = self.lanes.get_mut(&(id, child))
+        {
+            lane.jobs
+                .push_front(Job::Command(place, ChildCommand::Pause));
         }
     }
 
@@ -140,6 +143,11 @@ impl World {
         let lane = self.lanes.get(&(id, run)).and_then(|lane| lane.awaits);
         if let Some(Awaits::Command(_) | Awaits::Undo(..)) = lane {
             self.go_on(id, run);
+        }
+        // Somebody must ask again, as after a restart.
+        if let (Some(Awaits::Undo(_, place)), Some(lane)) = (lane, self.lanes.get_mut(&(id, run))) {
+            lane.jobs
+                .push_front(Job::Command(place, ChildCommand::Compensate));
         }
     }
 
@@ -253,7 +261,7 @@ impl World {
         self.handle(id, Input::Start(Box::new(input)));
     }
 
-    fn child_failed(&mut self, id: ProcessId, place: Place, failure: Failure) {
+    pub(crate) fn child_failed(&mut self, id: ProcessId, place: Place, failure: Failure) {
         let input = Input::ChildFailed {
             run: place.run,
             node: place.node,

@@ -50,7 +50,7 @@ impl World {
                 self.oracle.command_answered(number, &result);
                 self.child_told(id, number, result.is_err());
             }
-            Effect::Progress { .. } => {}
+            Effect::Progress { run, nodes, .. } => self.waiting(run, &nodes),
             Effect::Finished {
                 run,
                 status,
@@ -89,8 +89,11 @@ impl World {
     fn asleep(&mut self, id: ProcessId, run: RunId, wake_at: Option<Millis>, for_child: bool) {
         self.counts.sleeps += 1;
         self.oracle.asleep(id, run, wake_at);
-        if for_child && let Some(process) = self.processes.get_mut(&id) {
-            process.dormant.insert(run);
+        if let Some(process) = self.processes.get_mut(&id) {
+            process.asleep.insert(run);
+            if for_child {
+                process.dormant.insert(run);
+            }
         }
         if let Some(at) = wake_at.filter(|_| self.defect != Some(Defect::LoseWake)) {
             let delay = u64::try_from(at.0 - self.now.0).unwrap_or(0);
@@ -128,8 +131,11 @@ impl World {
         if self.defect == Some(Defect::UndoEarly) && dispatch.undo {
             self.undo_early(id, dispatch);
         }
-        let execution = match &self.script {
-            Some(script) => script.play(&mut self.random, dispatch, &self.store),
+        let execution = match self.script.clone() {
+            Some(script) => {
+                let path = self.scripted_path(dispatch.run, &dispatch.path);
+                script.play(&mut self.random, &path, dispatch, &self.store)
+            }
             None => worker::draw(&mut self.random, &self.faults.actions, dispatch),
         };
         self.next_execution += 1;

@@ -199,6 +199,9 @@ impl History {
                 | Event::CompensationRetried { .. }
                 | Event::CompensationSkipped { .. }
         );
+        if self.records > 0 && matches!(event, Event::Queued(_)) {
+            return Err("it begins a second time".to_owned());
+        }
         if run.status().is_final() && !reopens {
             return Err(format!("an ended run goes on by itself: {event:?}"));
         }
@@ -249,13 +252,10 @@ impl History {
     /// What must be true after an event.
     fn after(&mut self, run: &Run, event: &Event, changes: &[Change]) -> Verdict {
         for change in changes {
-            match *change {
-                Change::Ready(node, _) if run.undone(node).is_none() => {
-                    rules::may_begin(run, node)?;
-                }
-                // What is taken back may begin again, and will have another end.
-                Change::Ended(node, ..) if run.find_status(node).is_some() => {}
-                _ => {}
+            if let Change::Ready(node, _) = *change
+                && run.undone(node).is_none()
+            {
+                rules::may_begin(run, node)?;
             }
         }
         self.signals.agree(run)?;
@@ -279,7 +279,12 @@ impl History {
     fn reopened(&mut self, run: &Run, path: &str) {
         let mut inner = path;
         while let Some(bracket) = inner.rfind('[') {
+            let number = inner[bracket + 1..].split(']').next();
+            let number = number.and_then(|text| text.parse::<u32>().ok());
             inner = &inner[..bracket];
+            // Later iterations follow anew.
+            self.rounds
+                .retain(|(path, _, round, _)| **path != *inner || Some(*round) <= number);
             if let Some(node) = run.resolve(inner) {
                 let attempt = run.attempt(node);
                 self.outcomes.remove(&(inner.into(), false, attempt));

@@ -5,6 +5,7 @@
 //! A seed is a whole history: the same seed gives the same logs, byte for byte. It must
 //! not know a clock, a thread or any real backend.
 
+pub mod account;
 pub mod bench;
 pub mod catalogue;
 mod clerk;
@@ -20,6 +21,7 @@ mod process;
 pub mod random;
 pub mod rules;
 pub mod script;
+pub mod simulate;
 mod spoil;
 pub mod store;
 mod structured;

@@ -16,8 +16,9 @@ const MOST_NUDGES: u64 = 80;
 impl World {
     /// Helps one run; false if none can be helped.
     pub(crate) fn nudge(&mut self) -> bool {
+        // Where people are simulated as well, nobody else helps.
         if self.exact {
-            return self.help_simulated();
+            return false;
         }
         self.counts.nudges += 1;
         if let Some(child) = self.forgotten_child() {

@@ -20,6 +20,8 @@ pub(crate) struct Process {
     in_flight: BTreeMap<RunId, u64>,
     /// Runs that wait for a child and are not in memory.
     pub(crate) dormant: BTreeSet<RunId>,
+    /// Runs that it let go when they had only to wait.
+    pub(crate) asleep: BTreeSet<RunId>,
 }
 
 impl World {
@@ -37,6 +39,7 @@ impl World {
             shard: Shard::new(options),
             in_flight: BTreeMap::new(),
             dormant: BTreeSet::new(),
+            asleep: BTreeSet::new(),
         };
         self.processes.insert(self.current, process);
         let current = self.current;

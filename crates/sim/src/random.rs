@@ -29,7 +29,12 @@ impl Random {
 
     /// A number between `low` and `high`, both included.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
-        low + self.below(high - low + 1)
+        low + self.below((high - low).saturating_add(1))
+    }
+
+    /// A number from 0 up to 1.
+    pub fn fraction(&mut self) -> f64 {
+        (self.number() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// True in this many of a hundred cases.

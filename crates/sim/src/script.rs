@@ -1,28 +1,160 @@
-//! What actions do where that is told and not drawn.
+//! What actions do where that is told and not drawn: a user's definition is simulated
+//! with outcomes, delays and outputs by node. No action is called; each echoes its
+//! parameters unless its output is given.
 
-use windlass_core::run::Dispatch;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use windlass_core::run::{Dispatch, Failure, Outcome, Source};
+use windlass_core::value::{Payload, ValueRef};
+use windlass_expr::Limits;
 
 use crate::random::Random;
 use crate::store::SimStore;
 use crate::worker::Execution;
 
-/// How each action behaves.
-#[derive(Debug, Default)]
-pub struct Script {}
+/// The error code of a failure that was asked for without one.
+pub const SIMULATED: &str = "SIMULATED";
+
+/// How a node behaves.
+#[derive(Clone, Debug, Default)]
+pub struct Behaviour {
+    /// How often it fails, from 0 to 1; for a wait, how often nobody sends its signal.
+    pub fail: f64,
+    /// With which error.
+    pub code: Option<Box<str>>,
+    /// How long it takes, in milliseconds; for a wait, when its signal comes.
+    pub delay: (u64, u64),
+    /// What it returns; otherwise its parameters.
+    pub output: Option<Arc<str>>,
+}
+
+/// How everything behaves.
+#[derive(Clone, Debug, Default)]
+pub struct Script {
+    /// By the node's path in the definition, `loop/node`.
+    pub nodes: BTreeMap<String, Behaviour>,
+    /// Every other node.
+    pub others: Behaviour,
+    /// The signals that are sent when somebody waits for them, and what they carry.
+    pub signals: BTreeMap<Box<str>, Arc<str>>,
+}
 
 impl Script {
-    pub(crate) fn play(&self, _: &mut Random, _: &Dispatch, _: &SimStore) -> Execution {
+    /// How the node of an instance behaves: paths are given without iterations.
+    pub fn behaviour(&self, path: &str) -> &Behaviour {
+        self.nodes
+            .get(&without_iterations(path))
+            .unwrap_or(&self.others)
+    }
+
+    /// Plays one execution of the node with this path.
+    pub(crate) fn play(
+        &self,
+        random: &mut Random,
+        path: &str,
+        dispatch: &Dispatch,
+        store: &SimStore,
+    ) -> Execution {
+        let rendered = render(dispatch, store);
+        let parameters = rendered.as_ref().ok().cloned().flatten();
+        let behaviour = self.behaviour(path);
+        // What is undone is undone well.
+        let told = !dispatch.undo;
+        let (low, high) = if told { behaviour.delay } else { (0, 0) };
+        let takes = random.between(low, high);
+        let fails = random.fraction() < behaviour.fail;
+        let (takes, outcome) = match rendered {
+            Err(failure) => (0, Outcome::Failed(failure)),
+            Ok(_) if takes >= dispatch.timeout_ms => {
+                let message = "the attempt took longer than its timeout";
+                (dispatch.timeout_ms, retriable("TIMEOUT", message))
+            }
+            Ok(_) if fails && told => {
+                let code = behaviour.code.as_deref().unwrap_or(SIMULATED);
+                (takes, retriable(code, "as simulated"))
+            }
+            Ok(parameters) => {
+                let output = behaviour
+                    .output
+                    .as_ref()
+                    .map(|text| Payload::new(text.clone()));
+                let output = output.or(parameters).unwrap_or_else(Payload::null);
+                (takes, Outcome::Succeeded(output))
+            }
+        };
         Execution {
-            takes: 0,
-            outcome: windlass_core::run::Outcome::Skipped,
-            stops_after: None,
-            parameters: None,
+            takes,
+            outcome,
+            stops_after: Some(0),
+            parameters,
         }
     }
 }
 
-impl crate::world::World {
-    pub(crate) fn help_simulated(&mut self) -> bool {
-        false
+fn retriable(code: &str, message: &str) -> Outcome {
+    Outcome::Failed(Failure {
+        retriable: true,
+        ..Failure::permanent(code, message)
+    })
+}
+
+/// A path without the numbers of iterations: `loop[3]/node` is `loop/node`.
+pub fn without_iterations(path: &str) -> String {
+    let mut plain = String::with_capacity(path.len());
+    let mut inside = false;
+    for letter in path.chars() {
+        match letter {
+            '[' => inside = true,
+            ']' => inside = false,
+            letter if !inside => plain.push(letter),
+            _ => {}
+        }
+    }
+    plain
+}
+
+/// The parameters, if the node has any. Nobody knows a secret here: its name stands in.
+fn render(dispatch: &Dispatch, store: &SimStore) -> Result<Option<Payload>, Failure> {
+    if let Some(reason) = &dispatch.broken {
+        return Err(Failure::permanent("PARAMETERS_INVALID", reason.as_str()));
+    }
+    let Some(template) = &dispatch.parameters else {
+        return Ok(None);
+    };
+    let inputs: Vec<Option<Value>> = dispatch
+        .sources
+        .iter()
+        .map(|source| resolve(dispatch, source, store))
+        .collect();
+    let slots: Vec<Option<&Value>> = inputs.iter().map(Option::as_ref).collect();
+    let rendered = template.render(&slots, &Limits::default());
+    rendered
+        .map(|text| Some(Payload::new(text)))
+        .map_err(|error| Failure::permanent(error.code, format!("parameters: {}", error.message)))
+}
+
+fn resolve(dispatch: &Dispatch, source: &Source, store: &SimStore) -> Option<Value> {
+    let read = |value: &ValueRef| -> Option<Value> {
+        let text = store.value(dispatch.run, value)?;
+        serde_json::from_str(&text).ok()
+    };
+    match source {
+        Source::Undefined => None,
+        Source::Text(text) => serde_json::from_str(text).ok(),
+        Source::Stored(value) => read(value),
+        Source::Item(list, index) => read(list)?.get(*index as usize).cloned(),
+        Source::Error { value, node } => Some(json!({ "error": read(value)?, "errorNode": node })),
+        Source::Vars(vars) => {
+            let mut object = Map::new();
+            for (name, held) in vars {
+                let text = held.text().and_then(|text| serde_json::from_str(text).ok());
+                let value = text.or_else(|| read(&held.blob()?));
+                object.extend(value.map(|value| (name.to_string(), value)));
+            }
+            Some(Value::Object(object))
+        }
+        Source::Secret(name) => Some(Value::String(format!("secret {name}"))),
     }
 }

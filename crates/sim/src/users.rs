@@ -72,12 +72,21 @@ impl World {
         let Some(row) = self.store.row(run) else {
             return;
         };
-        // Nobody had anything of a run that slept, so there is nothing to recover.
-        let adoption = if row.asleep { Adoption::Wake } else { adoption };
         let graph = |digest: &Digest| self.catalogue.graph(digest);
         let (state, head) = match self.store.replay(run, graph) {
             Ok(loaded) => loaded,
             Err(reason) => return self.oracle.judge(run, Err(reason)),
+        };
+        // Nobody had anything of a run that slept, so there is nothing to recover; unless
+        // its time came while another process was there.
+        let due = state.wake_at().is_some_and(|at| at <= self.now);
+        let own = self.processes[&id].asleep.contains(&run);
+        let only_waits = row.asleep || (adoption == Adoption::Wake && state.is_asleep());
+        let adoption = match adoption {
+            _ if only_waits && (own || !due) => Adoption::Wake,
+            Adoption::Wake => Adoption::Recover,
+            _ if row.asleep => Adoption::Recover,
+            wanted => wanted,
         };
         self.trace
             .say(self.now, || format!("p{id} adopts {run}: {adoption:?}"));
@@ -86,9 +95,10 @@ impl World {
         }
         if let Some(process) = self.processes.get_mut(&id) {
             process.dormant.remove(&run);
+            process.asleep.remove(&run);
         }
         let heals = state.heals() && state.undo().is_none();
-        let (workflow, version) = (state.queued().workflow.clone(), state.version());
+        let (workflow, definition) = (state.queued().workflow.clone(), state.definition());
         let input = Input::Adopt {
             run: Box::new(state),
             head,
@@ -96,7 +106,9 @@ impl World {
         };
         self.handle(id, input);
         let newest = self.published.get(&workflow).copied().unwrap_or(0);
-        if heals && newest > version && adoption != Adoption::Hold {
+        let newer = self.catalogue.version(&workflow, newest);
+        let differs = newer.is_some_and(|newer| newer.digest != definition);
+        if heals && differs && adoption != Adoption::Hold {
             self.heal(id, run, &workflow, newest);
         }
     }

@@ -128,12 +128,16 @@ pub(crate) enum Event {
     Job(ProcessId, RunId),
     /// A parent hears how its child ended.
     ChildEnd(ProcessId, Place, Box<ChildEnd>),
+    /// A parent hears that its child could not be started.
+    ChildFailed(ProcessId, Place, Box<run::Failure>),
     /// A child's end came for a run that sleeps.
     Wanted(ProcessId, RunId),
     /// Sleeping runs may be due.
     Wake,
     /// A newer version of a workflow is published.
     Publish(Box<str>),
+    /// Somebody sends a signal.
+    Signal(RunId, Box<str>, Payload),
     /// The clock jumps ahead.
     Jump(u64),
     /// A process looks at what it has to append.
@@ -314,6 +318,9 @@ impl World {
         for &(at, by) in &faults.jumps {
             self.after(at, Event::Jump(by));
         }
+        if self.exact {
+            return;
+        }
         for at in (0..horizon).step_by(3_000) {
             self.after(at, Event::Scan);
         }
@@ -434,10 +441,14 @@ impl World {
             } => self.loaded(process, run, values),
             Event::Job(process, child) => self.next_job(process, child),
             Event::ChildEnd(process, place, end) => self.child_ended(process, place, end),
+            Event::ChildFailed(process, place, failure) => {
+                self.child_failed(process, place, *failure);
+            }
             Event::Wanted(process, run) => self.wake(process, run),
             Event::Wake if self.defect == Some(Defect::LoseWake) => {}
             Event::Wake => self.wake_due(),
             Event::Publish(workflow) => self.publish(&workflow),
+            Event::Signal(run, name, payload) => self.send_signal(run, name, payload),
             Event::Jump(by) => self.now = self.now.plus(by),
             Event::Poll(process) => self.pump(process),
             Event::Start(request) => self.start(request),

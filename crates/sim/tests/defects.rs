@@ -83,3 +83,43 @@ fn every_defect_has_a_seed_that_shows_it() {
         assert!(caught(defect).is_some(), "{defect:?} goes unnoticed");
     }
 }
+
+#[test]
+fn a_child_that_is_started_again_is_caught() {
+    check(Defect::ChildAgain, "begins a second time");
+}
+
+#[test]
+fn a_forgotten_end_of_a_child_is_caught() {
+    check(Defect::ForgetChildEnd, "it never ended");
+}
+
+#[test]
+fn a_timer_that_fires_twice_is_caught() {
+    check(Defect::TimerTwice, "has two outcomes");
+}
+
+#[test]
+fn a_lost_signal_is_caught() {
+    assert!(caught(Defect::LoseSignal).is_some());
+}
+
+#[test]
+fn a_run_that_is_not_woken_is_caught() {
+    check(Defect::LoseWake, "it never ended");
+}
+
+#[test]
+fn ends_in_the_wrong_order_are_caught() {
+    assert!(caught(Defect::SwapEnds).is_some());
+}
+
+#[test]
+fn undoing_before_its_turn_is_caught() {
+    check(Defect::UndoEarly, "dispatch of attempt");
+}
+
+#[test]
+fn a_child_that_is_not_told_to_end_is_caught() {
+    check(Defect::LoseChildCancel, "its parent has ended");
+}

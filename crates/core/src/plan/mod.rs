@@ -151,7 +151,7 @@ pub struct Edge {
 
 impl Edge {
     /// Whether taking it needs something evaluated.
-    pub(crate) fn needs_evaluation(&self) -> bool {
+    pub fn needs_evaluation(&self) -> bool {
         self.condition != NO_CONDITION || self.kind == EdgeKind::Switch
     }
 }

@@ -242,8 +242,9 @@ impl Run {
                 self.resume_undo();
                 for node in nodes {
                     let node = self.undoing(node)?;
-                    self.open_undo(node, changes);
+                    self.set_status(node, NodeStatus::Pending);
                 }
+                self.undo_next(changes);
             }
             Event::CompensationSkipped { nodes, .. } => {
                 self.resume_undo();
@@ -286,6 +287,7 @@ impl Run {
         let plan = self.plan.clone();
         let mut wave = Wave::default();
         for &node in plan.entries() {
+            let node = self.top.instance(node);
             self.make_ready_in(node, &mut wave, changes);
         }
         self.cascade(wave, changes);

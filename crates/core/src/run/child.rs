@@ -151,11 +151,13 @@ impl Run {
         let Some(child) = self.children.remove(&node) else {
             return;
         };
-        if status == NodeStatus::Succeeded && self.isolation(node) == Isolation::Transactional {
+        // Where the node's result was given by hand, nobody waits for the child's.
+        let succeeded = status == NodeStatus::Succeeded && !self.state(node).by_hand;
+        if succeeded && self.isolation(node) == Isolation::Transactional {
             self.transactional.insert(node, child.run);
         }
         // One that failed by itself has nothing left to be told.
-        if status != NodeStatus::Succeeded {
+        if !succeeded {
             changes.push(Change::ChildLetGo(node, child.run));
         }
     }

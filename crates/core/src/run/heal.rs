@@ -47,7 +47,10 @@ impl Run {
         self.keep_edges(&old);
         self.top.stop = old.stop.clone();
         self.count_again();
-        self.resolve_anew(changes);
+        // One that has not begun has nothing to go on with.
+        if self.started_at.is_some() {
+            self.resolve_anew(changes);
+        }
     }
 
     /// Nodes that the new graph does not have and that are open are let go.

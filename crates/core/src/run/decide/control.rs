@@ -128,8 +128,8 @@ impl Run {
         }
         let can_be_tried = |node: &Instance| {
             matches!(
-                self.node_status(*node),
-                NodeStatus::Failed | NodeStatus::Cancelled
+                self.find_status(*node),
+                Some(NodeStatus::Failed | NodeStatus::Cancelled)
             )
         };
         let others: Vec<_> = nodes

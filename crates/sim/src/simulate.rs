@@ -1,0 +1,218 @@
+//! A user's definition in virtual time: many seeds, each a world with crashes, where
+//! what actions do is told by a script. Counts what can happen; judges nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use windlass_core::event::Compensation;
+use windlass_core::plan::{NodeIndex, NodeKind, Plan};
+use windlass_core::run::Instance;
+use windlass_core::value::Payload;
+use windlass_core::{Millis, NodeStatus, RunId};
+use windlass_orchestrator::Begin;
+
+use crate::account::{Account, Ending};
+use crate::catalogue::Catalogue;
+use crate::faults::{Faults, Side};
+use crate::nudge::awaited;
+use crate::random::Random;
+use crate::script::Script;
+use crate::workload::{Request, Workload};
+use crate::world::{EPOCH, Event, Options, Setup, World};
+
+/// A run that has not ended after this long never will, as far as anybody cares.
+const YEAR_MS: u64 = 365 * 24 * 3_600_000;
+
+/// What to simulate.
+#[derive(Clone, Debug)]
+pub struct Simulation {
+    /// The definition's text.
+    pub text: Arc<str>,
+    /// Its graph.
+    pub plan: Arc<Plan>,
+    /// What the run is started with.
+    pub trigger: String,
+    /// How everything behaves.
+    pub script: Arc<Script>,
+    /// Whether the process dies now and then.
+    pub crashes: bool,
+    /// A run that takes more steps than this is given up.
+    pub max_steps: u64,
+}
+
+impl Simulation {
+    /// Runs one seed.
+    pub fn run(&self, seed: u64) -> Account {
+        let mut random = Random::new(seed);
+        // Neighbouring seeds have little in common after one step.
+        random.number();
+        let mut faults = Faults::default();
+        if self.crashes && random.chance(25) {
+            for _ in 0..random.between(1, 2) {
+                let side = [Side::Before, Side::After][random.below(2) as usize];
+                faults.crash_writes.push((random.between(2, 12), side));
+            }
+        }
+        let setup = Setup {
+            random,
+            horizon: 0,
+            faults,
+            workload: self.workload(),
+            script: Some(Arc::clone(&self.script)),
+            max_steps: self.max_steps,
+            until: Some(Millis(EPOCH).plus(YEAR_MS)),
+        };
+        let mut world = World::with(seed, setup, Options::default());
+        world.run();
+        world.account(seed, &self.plan)
+    }
+
+    fn workload(&self) -> Workload {
+        let mut catalogue = Catalogue::default();
+        catalogue.insert(&self.text, Arc::clone(&self.plan));
+        for node in 0..self.plan.total() as NodeIndex {
+            if let Some((workflow, version)) = self.plan.child(node)
+                && catalogue.versions(workflow) < version.unwrap_or(1)
+            {
+                stand_in(&mut catalogue, workflow, version.unwrap_or(1));
+            }
+        }
+        let request = Request {
+            workflow: self.plan.workflow().into(),
+            starts: vec![0],
+            begin: Begin::Now,
+            trigger: self.trigger.clone(),
+            wishes: Vec::new(),
+        };
+        Workload {
+            catalogue,
+            requests: vec![request],
+            publications: Vec::new(),
+        }
+    }
+}
+
+/// Another workflow is one action that behaves as the node that starts it, and echoes
+/// what it is given.
+fn stand_in(catalogue: &mut Catalogue, workflow: &str, version: u32) {
+    let text = format!(
+        r#"{{"id":"{workflow}","nodes":[{{"id":"run","actionType":"simulated","parameters":"{{{{ trigger }}}}"}}]}}"#
+    );
+    while catalogue.versions(workflow) < version {
+        catalogue.add(&text);
+    }
+}
+
+impl World {
+    /// The path by which the script knows a node: a child stands for the node that has it.
+    pub(crate) fn scripted_path(&self, run: RunId, path: &str) -> Box<str> {
+        let state = self.oracle.history(run).and_then(|history| history.last());
+        let parent = state.and_then(|state| state.queued().parent.as_ref());
+        match (parent, self.requests.first(), state) {
+            (Some(parent), Some(request), Some(state))
+                if state.queued().workflow != request.workflow =>
+            {
+                parent.node.clone()
+            }
+            _ => path.into(),
+        }
+    }
+
+    /// Nodes that began to wait for a signal get it, as the script says.
+    pub(crate) fn waiting(&mut self, run: RunId, nodes: &[(Instance, NodeStatus)]) {
+        let Some(script) = self.script.clone() else {
+            return;
+        };
+        for &(node, status) in nodes {
+            let history = self.oracle.history(run);
+            let Some(state) = history.and_then(|history| history.last()) else {
+                return;
+            };
+            if status != NodeStatus::Waiting || state.find_status(node).is_none() {
+                continue;
+            }
+            let Some(name) = state.signal_of(node).map(Box::<str>::from) else {
+                continue;
+            };
+            let behaviour = script.behaviour(&state.path(node)).clone();
+            let sent = self.random.fraction() >= behaviour.fail;
+            if let Some(payload) = script.signals.get(&name).filter(|_| sent) {
+                let (low, high) = behaviour.delay;
+                let delay = self.random.between(low, high);
+                let payload = Payload::new(Arc::clone(payload));
+                self.after(delay, Event::Signal(run, name, payload));
+            }
+        }
+    }
+
+    /// How the only request went.
+    fn account(&self, seed: u64, plan: &Plan) -> Account {
+        let root = self.request_of.keys().find_map(|&run| {
+            let state = self.oracle.history(run)?.last()?;
+            Some((run, state))
+        });
+        let Some((run, state)) = root else {
+            return Account::empty(seed, "the run was never accepted");
+        };
+        let ending = match state.finished() {
+            Some(finished) => Ending::Finished {
+                status: finished.status,
+                code: finished.error.as_ref().map(|error| error.code.clone()),
+                nodes: finished
+                    .error
+                    .iter()
+                    .flat_map(|error| error.nodes.iter().cloned())
+                    .collect(),
+                compensated: finished.compensation.map(|it| it == Compensation::Complete),
+            },
+            None if self.violation.is_some() => Ending::TooManySteps,
+            None if self.now > Millis(EPOCH).plus(YEAR_MS) => Ending::TooLong,
+            None => Ending::Stuck(self.waits_for()),
+        };
+        let ended = state.ended_at().unwrap_or(self.now);
+        let mut account = Account {
+            seed,
+            ending,
+            duration_ms: u64::try_from(ended.0 - state.created_at().0).unwrap_or(0),
+            crashes: self.counts.crashes,
+            ..Account::default()
+        };
+        account.read(&self.store.records(run), plan, state.created_at());
+        account
+    }
+
+    /// What nobody will bring.
+    fn waits_for(&self) -> Vec<Box<str>> {
+        let mut names: Vec<Box<str>> = self
+            .oracle
+            .histories()
+            .filter_map(|(_, history)| awaited(history.last()?))
+            .collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+}
+
+/// The names that a script may use: every action, child and wait, by its path, and the
+/// short id with all paths that it means.
+pub fn scripted_nodes(plan: &Plan) -> BTreeMap<String, Vec<String>> {
+    let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for node in 0..plan.total() as NodeIndex {
+        let is_told = matches!(
+            plan.kind(node),
+            NodeKind::Action | NodeKind::Signal | NodeKind::Subworkflow
+        );
+        if is_told {
+            let path = plan.static_path(node);
+            names.entry(path.clone()).or_default().push(path.clone());
+            if path != plan.id(node) {
+                names
+                    .entry(plan.id(node).to_owned())
+                    .or_default()
+                    .push(path);
+            }
+        }
+    }
+    names
+}
