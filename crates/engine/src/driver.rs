@@ -474,12 +474,14 @@ impl Driver {
                 self.notice(&Notice::Finished { run, status });
                 self.answer_waits(run, &Ok(Some(status)));
             }
-            Effect::Fenced { run } => {
+            Effect::Fenced { run, parent } => {
+                self.hear_of(run, parent);
                 self.drop_commands(run);
                 let error = Error::Unavailable("another process owns the run".to_owned());
                 self.answer_waits(run, &Err(error));
             }
-            Effect::Broken { run, error } => {
+            Effect::Broken { run, parent, error } => {
+                self.hear_of(run, parent);
                 self.drop_commands(run);
                 self.answer_start(run, StartAnswer::Broken(error.clone()));
                 self.answer_waits(run, &Err(error));
@@ -504,6 +506,13 @@ impl Driver {
             }
             lock(&busy).remove(&run);
         });
+    }
+
+    /// A child left this process without a word: it may have ended all the same.
+    fn hear_of(&self, child: RunId, parent: Option<RunId>) {
+        if let Some(parent) = parent {
+            self.hand(Job::Ended { parent, child });
+        }
     }
 
     fn hand(&self, job: Job) {

@@ -81,7 +81,12 @@ impl World {
                 self.after(delay, Event::Wanted(id, run));
             }
             Effect::Checkpoint { .. } => {}
-            Effect::Fenced { run } | Effect::Broken { run, .. } => self.lost(id, run),
+            Effect::Fenced { run, parent } | Effect::Broken { run, parent, .. } => {
+                self.lost(id, run);
+                if let Some(parent) = parent {
+                    self.hand_job(id, run, Job::Ended(parent));
+                }
+            }
         }
     }
 

@@ -356,11 +356,15 @@ pub enum Effect {
     Fenced {
         /// The run.
         run: RunId,
+        /// The run that started it, if it is a child: its end may be durable.
+        parent: Option<RunId>,
     },
     /// A record could not be stored: nothing more is acknowledged for this run.
     Broken {
         /// The run.
         run: RunId,
+        /// The run that started it, if it is a child: its end may be durable.
+        parent: Option<RunId>,
         /// Why.
         error: windlass_store::Error,
     },
@@ -465,7 +469,9 @@ impl Shard {
                     true
                 }
                 Err(error) => {
-                    self.effects.push_back(Effect::Broken { run, error });
+                    let parent = None;
+                    self.effects
+                        .push_back(Effect::Broken { run, parent, error });
                     return;
                 }
             },

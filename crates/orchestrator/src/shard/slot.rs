@@ -225,6 +225,12 @@ impl Slot {
         }
     }
 
+    /// The run that started it, if it is a child.
+    fn parent(&self) -> Option<windlass_core::RunId> {
+        let parent = self.run.queued().parent.as_ref();
+        parent.map(|parent| parent.execution_id)
+    }
+
     pub(super) fn is_closed(&self) -> bool {
         self.closed
     }
@@ -297,7 +303,10 @@ impl Slot {
                 }
             }
             Input::LoadFailed { run, error } => {
-                context.effects.push_back(Effect::Broken { run, error });
+                let parent = self.parent();
+                context
+                    .effects
+                    .push_back(Effect::Broken { run, parent, error });
                 self.closed = true;
             }
             Input::Start(_) | Input::Adopt { .. } => {}
@@ -316,11 +325,11 @@ impl Slot {
         let (run, status) = (self.run.id(), self.run.status());
         if status.is_final() || status == RunStatus::Pending {
             if status.is_final() {
-                let parent = self.run.queued().parent.as_ref();
+                let parent = self.parent();
                 context.effects.push_back(Effect::Finished {
                     run,
                     status,
-                    parent: parent.map(|parent| parent.execution_id),
+                    parent,
                 });
             }
             self.closed = true;
@@ -722,10 +731,14 @@ impl Slot {
                 self.carry_out(consequences.release(&proof), context);
                 return true;
             }
-            Err(AppendError::Conflict(_)) => Effect::Fenced { run },
+            Err(AppendError::Conflict(_)) => Effect::Fenced {
+                run,
+                parent: self.parent(),
+            },
             Err(AppendError::Held { value, .. }) => Effect::Held { run, value },
             Err(AppendError::Unknown(error) | AppendError::Failed(error)) => {
-                Effect::Broken { run, error }
+                let parent = self.parent();
+                Effect::Broken { run, parent, error }
             }
         };
         self.closed = true;
