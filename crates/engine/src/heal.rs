@@ -140,7 +140,7 @@ impl Engine {
 
     /// The command that lets a run follow the newest version, if it must.
     pub(crate) fn newest_for(&self, run: &Run) -> Result<Option<Command>, LoadError> {
-        if !run.heals() || run.undo().is_some() {
+        if !run.can_heal() {
             return Ok(None);
         }
         let newest = self.newest(&run.queued().workflow)?;

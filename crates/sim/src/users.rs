@@ -97,7 +97,7 @@ impl World {
             process.dormant.remove(&run);
             process.asleep.remove(&run);
         }
-        let heals = state.heals() && state.undo().is_none();
+        let heals = state.can_heal();
         let (workflow, definition) = (state.queued().workflow.clone(), state.definition());
         let input = Input::Adopt {
             run: Box::new(state),
@@ -123,7 +123,7 @@ impl World {
         for run in self.store.unfinished() {
             let state = self.oracle.history(run).and_then(|history| history.last());
             let follows = state.is_some_and(|state| {
-                &*state.queued().workflow == workflow && state.heals() && state.version() < newest
+                &*state.queued().workflow == workflow && state.can_heal() && state.version() < newest
             });
             if follows {
                 self.hold(self.current, run, Adoption::Hold);

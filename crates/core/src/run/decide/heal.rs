@@ -16,6 +16,12 @@ impl Run {
         !self.frozen && self.heals && !self.status.is_final()
     }
 
+    /// Whether the run would follow a newer version now: one that stops, or is undone,
+    /// ends on the graph it has.
+    pub fn can_heal(&self) -> bool {
+        self.heals() && self.undo.is_none() && self.stop_cause().is_none()
+    }
+
     pub(super) fn decide_heal(
         &self,
         version: u32,
