@@ -59,16 +59,29 @@ impl Run {
             .collect();
         let mut wave = Wave::default();
         for node in removed {
+            let first = changes.len();
             if self.to_route.contains(&node) {
                 self.ask_no_more(node);
             }
             if self.state(node).is_open() {
                 self.mark_ended(node, NodeStatus::Cancelled, &mut wave, changes);
             }
+            // Whoever hears of the changes asks for paths when the nodes are gone.
+            for change in &changes[first..] {
+                let node = change.node();
+                self.removed.insert(node, self.path(node));
+            }
+            self.removed.insert(node, self.path(node));
+            self.reset_loop(node);
+            self.collect_garbage();
+            self.loops.remove(&node);
             self.blocked_by.remove(&node);
             self.recovered.remove(&node);
+            self.taken.remove(&node);
             self.completed.retain(|undone| undone.node != node);
+            self.transactional.remove(&node);
         }
+        self.quiet.clear();
     }
 
     /// A node that was there keeps its number; a new one gets a new one.
