@@ -108,6 +108,7 @@ impl Run {
             loops: Default::default(),
             shapes: Default::default(),
             removed: Default::default(),
+            past: Default::default(),
             active: 0,
             trigger: Held::new(&queued.trigger),
             vars: queued

@@ -47,7 +47,30 @@ impl Run {
         self.keep_edges(&old);
         self.top.stop = old.stop.clone();
         self.count_again();
+        self.adapt_queued(changes);
         self.resolve_anew(changes);
+    }
+
+    /// What was ready and has become something else begins as that: a call that a worker
+    /// may have is let go, and what was no call is handed out.
+    fn adapt_queued(&mut self, changes: &mut Vec<Change>) {
+        for node in self.top.instances() {
+            if self.node_status(node) != NodeStatus::Queued {
+                continue;
+            }
+            let attempt = self.attempt(node);
+            match (self.structure(node).is_some(), self.to_open.contains(&node)) {
+                (true, false) => {
+                    changes.push(Change::Ended(node, attempt, NodeStatus::Cancelled));
+                    self.set_status(node, NodeStatus::Pending);
+                }
+                (false, true) => {
+                    self.to_open.remove(&node);
+                    changes.push(Change::Ready(node, attempt));
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Nodes that the new graph does not have and that are open are let go.
@@ -64,6 +87,8 @@ impl Run {
                 self.ask_no_more(node);
             }
             if self.state(node).is_open() {
+                // A worker may have it, so the number of its attempt stays used.
+                self.state_mut(node).let_go = true;
                 self.mark_ended(node, NodeStatus::Cancelled, &mut wave, changes);
             }
             // Whoever hears of the changes asks for paths when the nodes are gone.
@@ -74,7 +99,10 @@ impl Run {
             self.removed.insert(node, self.path(node));
             self.reset_loop(node);
             self.collect_garbage();
-            self.loops.remove(&node);
+            let inside = self.loops.remove(&node);
+            let inside = inside.map_or(0, |cycle| cycle.deepest_attempt);
+            let id: Box<str> = self.top.plan.id(self.top.node(node)).into();
+            self.past.insert(id, (self.attempt(node), inside));
             self.blocked_by.remove(&node);
             self.recovered.remove(&node);
             self.taken.remove(&node);
@@ -98,6 +126,16 @@ impl Run {
             };
             ids.instances.push(instance);
             ids.nodes.insert(instance, local);
+        }
+        let new = ids.instances.iter().copied().enumerate();
+        let new: Vec<_> = new.filter(|&(_, node)| !old.owns(node)).collect();
+        for (local, node) in new {
+            // One that was there before, and is again, goes on counting its attempts.
+            let past = self.past.remove(self.top.plan.id(local as u32));
+            if let Some((attempt, inside)) = past {
+                self.top.nodes[local].attempt = attempt;
+                self.remember_attempts(node, inside);
+            }
         }
         self.top.ids = Some(Box::new(ids));
     }

@@ -128,6 +128,7 @@ impl Harness {
         }
         let mut steps = self.step(input)?;
         while let Some(todo) = self.run.todo() {
+            assert!(steps.len() < 20_000, "the run asks for ever: {todo:?}");
             steps.extend(self.step(&Input::Todo(todo))?);
         }
         self.run.seal();

@@ -25,6 +25,9 @@ impl Run {
         if !self.heals() || self.undo.is_some() {
             return Err(Refusal::NotNow("the run does not follow newer versions"));
         }
+        if self.stop_cause().is_some() {
+            return Err(Refusal::NotNow("the run is being stopped"));
+        }
         if definition == self.definition {
             return Err(Refusal::NotNow("the run has this graph already"));
         }
@@ -43,6 +46,12 @@ impl Run {
     ) -> Result<Decision, Refusal> {
         if self.status != RunStatus::Paused {
             return Err(Refusal::NotNow("the run is not paused; pause it first"));
+        }
+        if self.undo.is_some() {
+            return Err(Refusal::Compensated);
+        }
+        if self.stop_cause().is_some() {
+            return Err(Refusal::NotNow("the run is being stopped"));
         }
         if plan.workflow() != self.plan.workflow() {
             let message = format!(
