@@ -52,7 +52,11 @@ impl Case {
             depth: (seed % 4) as usize,
             plain: false,
         };
-        let definition = generate::definition(&mut dice, bounds).to_string();
+        let mut definition = generate::definition(&mut dice, bounds);
+        if dice.chance(40) {
+            definition["inFlight"] = serde_json::json!("healing");
+        }
+        let definition = definition.to_string();
         let mut harness = Harness::new(&definition, "null");
         harness.watch = Some(ancestry::check);
         Self {
@@ -89,7 +93,8 @@ impl Case {
             75..77 => self.give("recover", &Input::Recover),
             77..87 => self.reattempt(),
             87..93 => self.set_result(),
-            93..96 => self.compensation(),
+            93..95 => self.compensation(),
+            95..97 => self.change_graph(),
             _ => self.stranger(),
         }
     }
@@ -289,6 +294,33 @@ impl Case {
             ("do not undo", Input::SkipCompensation(vec![node], hand))
         };
         self.give(&format!("{what} {}", self.harness.id(node)), &input);
+    }
+
+    /// Another graph with partly the same ids.
+    fn change_graph(&mut self) {
+        let bounds = Bounds {
+            nodes: 1 + self.dice.below(6),
+            depth: self.dice.below(3),
+            plain: false,
+        };
+        let text = generate::definition(&mut self.dice, bounds).to_string();
+        let (definition, plan) = self.harness.bring(&text);
+        let input = if self.harness.run.status() == RunStatus::Paused {
+            Input::Import {
+                definition,
+                plan,
+                hand: Hand::default(),
+            }
+        } else {
+            Input::Heal {
+                version: self.harness.run.version() + 1,
+                definition,
+                plan,
+            }
+        };
+        // Bodies that have begun keep the joins of the graph before.
+        self.definition = format!("[{},{text}]", self.definition);
+        self.give(&format!("another graph: {text}"), &input);
     }
 
     /// Inputs on instances that the run may not have.

@@ -44,6 +44,23 @@ pub enum Change {
     ChildUndone(Instance, u32, RunId),
 }
 
+impl Change {
+    /// The instance that it is about.
+    pub fn node(&self) -> Instance {
+        match *self {
+            Self::Ready(node, _)
+            | Self::Waiting(node, ..)
+            | Self::Ended(node, ..)
+            | Self::StopAsked(node, _)
+            | Self::IterationStarted(node, _)
+            | Self::IterationEnded(node, ..)
+            | Self::ChildStarted(node, ..)
+            | Self::ChildLetGo(node, _)
+            | Self::ChildUndone(node, ..) => node,
+        }
+    }
+}
+
 /// The log holds an event that cannot have happened: it is damaged, or not this run's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Corrupt {
@@ -90,6 +107,8 @@ impl Run {
             frames: Default::default(),
             loops: Default::default(),
             shapes: Default::default(),
+            removed: Default::default(),
+            past: Default::default(),
             active: 0,
             trigger: Held::new(&queued.trigger),
             vars: queued

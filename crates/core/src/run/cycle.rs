@@ -139,11 +139,18 @@ impl Run {
                 *count = count.saturating_sub(forgotten);
             }
         }
-        let forgotten = Loop {
-            deepest_attempt,
-            ..Loop::default()
-        };
-        self.loops.insert(node, forgotten);
+        self.remember_attempts(node, deepest_attempt);
+    }
+
+    /// Attempts inside a loop that is to begin are numbered from after this.
+    pub(crate) fn remember_attempts(&mut self, node: Instance, deepest_attempt: u32) {
+        if deepest_attempt > 0 {
+            let forgotten = Loop {
+                deepest_attempt,
+                ..Loop::default()
+            };
+            self.loops.insert(node, forgotten);
+        }
     }
 
     fn deepest_inside(&self, cycle: &Loop) -> u32 {

@@ -358,6 +358,9 @@ impl Run {
     /// The run has no such instance now.
     pub fn path(&self, node: Instance) -> Box<str> {
         let node = self.undone(node).unwrap_or(node);
+        if let Some(path) = self.removed.get(&node) {
+            return path.clone();
+        }
         let frame = self.frame_of(node);
         let id = frame.plan.id(frame.node(node));
         if frame.owner.is_none() {

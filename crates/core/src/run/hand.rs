@@ -28,7 +28,8 @@ impl Run {
                 set.attempt, set.node
             ));
         }
-        // Whoever has the attempt is told; what it says is refused.
+        // Whoever has the attempt is told, a child run too; what it says is refused.
+        self.close_child(node, NodeStatus::Cancelled, changes);
         changes.push(Change::Ended(node, set.attempt, NodeStatus::Cancelled));
         for (name, value) in &set.vars {
             self.vars.insert(name.clone(), Held::new(value));

@@ -47,9 +47,32 @@ impl Run {
         self.keep_edges(&old);
         self.top.stop = old.stop.clone();
         self.count_again();
+        self.adapt_queued(changes);
         // One that has not begun has nothing to go on with.
         if self.started_at.is_some() {
             self.resolve_anew(changes);
+        }
+    }
+
+    /// What was ready and has become something else begins as that: a call that a worker
+    /// may have is let go, and what was no call is handed out.
+    fn adapt_queued(&mut self, changes: &mut Vec<Change>) {
+        for node in self.top.instances() {
+            if self.node_status(node) != NodeStatus::Queued {
+                continue;
+            }
+            let attempt = self.attempt(node);
+            match (self.structure(node).is_some(), self.to_open.contains(&node)) {
+                (true, false) => {
+                    changes.push(Change::Ended(node, attempt, NodeStatus::Cancelled));
+                    self.set_status(node, NodeStatus::Pending);
+                }
+                (false, true) => {
+                    self.to_open.remove(&node);
+                    changes.push(Change::Ready(node, attempt));
+                }
+                _ => {}
+            }
         }
     }
 
@@ -62,21 +85,34 @@ impl Run {
             .collect();
         let mut wave = Wave::default();
         for node in removed {
+            let first = changes.len();
             if self.to_route.contains(&node) {
                 self.ask_no_more(node);
             }
             if self.state(node).is_open() {
+                // A worker may have it, so the number of its attempt stays used.
+                self.state_mut(node).let_go = true;
                 self.mark_ended(node, NodeStatus::Cancelled, &mut wave, changes);
             }
+            // Whoever hears of the changes asks for paths when the nodes are gone.
+            for change in &changes[first..] {
+                let node = change.node();
+                self.removed.insert(node, self.path(node));
+            }
+            self.removed.insert(node, self.path(node));
+            self.reset_loop(node);
+            self.collect_garbage();
+            let inside = self.loops.remove(&node);
+            let inside = inside.map_or(0, |cycle| cycle.deepest_attempt);
+            let id: Box<str> = self.top.plan.id(self.top.node(node)).into();
+            self.past.insert(id, (self.attempt(node), inside));
             self.blocked_by.remove(&node);
             self.recovered.remove(&node);
+            self.taken.remove(&node);
             self.completed.retain(|undone| undone.node != node);
             self.transactional.remove(&node);
-            let cycle = self.loops.remove(&node);
-            for frame in cycle.iter().flat_map(|cycle| cycle.frames.values()) {
-                self.free_frame(*frame);
-            }
         }
+        self.quiet.clear();
     }
 
     /// A node that was there keeps its number; a new one gets a new one.
@@ -93,6 +129,16 @@ impl Run {
             };
             ids.instances.push(instance);
             ids.nodes.insert(instance, local);
+        }
+        let new = ids.instances.iter().copied().enumerate();
+        let new: Vec<_> = new.filter(|&(_, node)| !old.owns(node)).collect();
+        for (local, node) in new {
+            // One that was there before, and is again, goes on counting its attempts.
+            let past = self.past.remove(self.top.plan.id(local as u32));
+            if let Some((attempt, inside)) = past {
+                self.top.nodes[local].attempt = attempt;
+                self.remember_attempts(node, inside);
+            }
         }
         self.top.ids = Some(Box::new(ids));
     }

@@ -88,6 +88,11 @@ pub struct Run {
     loops: BTreeMap<Instance, Loop>,
     /// What nodes were that had begun when the graph changed under them.
     shapes: BTreeMap<Instance, (Arc<Plan>, NodeIndex)>,
+    /// Paths of nodes that a new graph does not have, and of what was open inside them.
+    removed: BTreeMap<Instance, Box<str>>,
+    /// The last attempts of nodes that a new graph does not have, their own and the
+    /// highest inside them: they may come back.
+    past: BTreeMap<Box<str>, (u32, u32)>,
     next_instance: Instance,
     /// Instances with a worker, or that would be if one were free.
     active: u32,

@@ -183,7 +183,7 @@ impl Run {
         // What was forgotten is asked again before anything is taken to have ended.
         self.quiet.clear();
         let mut wave = Wave::default();
-        for (key, nodes) in again {
+        for (key, nodes) in again.into_iter().rev() {
             self.ask_again(key, &nodes, &mut wave, changes);
         }
         self.cascade(wave, changes);

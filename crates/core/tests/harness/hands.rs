@@ -22,7 +22,8 @@ impl Script {
             "due" => {
                 let node = self.harness.index(first);
                 let attempt = self.harness.run.attempt(node);
-                if let Some(due) = self.harness.run.due(node) {
+                // `due NODE early`: nobody waits for its time.
+                if let Some(due) = self.harness.run.due(node).filter(|_| more != "early") {
                     self.harness.now = self.harness.now.max(due);
                 }
                 Input::Due { node, attempt }

@@ -128,6 +128,7 @@ impl Harness {
         }
         let mut steps = self.step(input)?;
         while let Some(todo) = self.run.todo() {
+            assert!(steps.len() < 20_000, "the run asks for ever: {todo:?}");
             steps.extend(self.step(&Input::Todo(todo))?);
         }
         self.run.seal();
@@ -256,7 +257,7 @@ impl Harness {
                 watch(&self.run, &event);
             }
             for change in &changes {
-                let node = subject(change);
+                let node = change.node();
                 self.paths.insert(node, self.run.path(node).into_string());
                 if let (true, Change::IterationEnded(_, iteration, _)) = (self.buries, change) {
                     let scope = format!("{}[{iteration}]", self.run.path(node));
@@ -298,22 +299,8 @@ impl Harness {
         self.run
             .apply_record(&transition, &mut Vec::new())
             .expect("a legal record");
+        transition.events.iter().for_each(|event| self.keep(event));
         self.log.push(transition);
-    }
-}
-
-/// The instance that a change is about.
-pub(crate) fn subject(change: &Change) -> NodeIndex {
-    match *change {
-        Change::Ready(node, _)
-        | Change::Waiting(node, ..)
-        | Change::Ended(node, ..)
-        | Change::StopAsked(node, _)
-        | Change::IterationStarted(node, _)
-        | Change::IterationEnded(node, ..)
-        | Change::ChildStarted(node, ..)
-        | Change::ChildLetGo(node, _)
-        | Change::ChildUndone(node, ..) => node,
     }
 }
 

@@ -53,6 +53,9 @@ impl Run {
         if self.status != RunStatus::Paused {
             return Err(Refusal::NotNow("the run is not paused; pause it first"));
         }
+        if self.undo.is_some() {
+            return Err(Refusal::Compensated);
+        }
         if self.stop_cause().is_some() {
             return Err(Refusal::NotNow("the run is being stopped"));
         }

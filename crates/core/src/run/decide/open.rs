@@ -14,7 +14,7 @@ use crate::plan::structure::{Delay, ForEach, Signal, Subworkflow};
 use crate::run::child::MAX_DEPTH;
 use crate::run::environment::Place;
 use crate::run::{Instance, Run};
-use crate::status::NodeStatus;
+use crate::status::{NodeStatus, RunStatus};
 use crate::value::{Payload, ValueRef};
 
 impl Run {
@@ -216,6 +216,9 @@ impl Run {
         let is_due = self.due.get(&node).is_some_and(|due| *due <= facts.now);
         if !self.is_open(node, attempt) || !is_due {
             return Err(Refusal::NotNow("it is not due"));
+        }
+        if self.status == RunStatus::Paused {
+            return Err(Refusal::NotNow("the run is paused; it is due on resume"));
         }
         let mut decision = Decision::default();
         match self.structure(node) {

@@ -100,6 +100,31 @@ impl Status {
     }
 }
 
+impl Instance {
+    /// A loop in which nobody is left to wait for, and which was cut, ends at once.
+    fn end_if_cut(&mut self) {
+        let is_lost = |node: &Self| node.status == Status::Cancelled && !node.let_go;
+        let open = self
+            .rounds
+            .iter()
+            .filter(|round| round.outcome.is_none())
+            .map(|round| &round.scope);
+        let all_ended = open.clone().all(Scope::has_ended);
+        let is_cut = open.clone().any(|scope| scope.nodes.values().any(is_lost));
+        if !all_ended || !is_cut {
+            return;
+        }
+        self.status = Status::Cancelled;
+        self.told_to_stop = false;
+        for round in self.rounds.iter_mut() {
+            if round.outcome.is_none() {
+                round.scope.route(&Sight::default());
+                round.outcome = Some(Outcome::Cut);
+            }
+        }
+    }
+}
+
 impl Scope {
     pub(crate) fn new(body: &Rc<Body>, at: String, names: BTreeMap<String, Value>) -> Self {
         let nodes = body.nodes.iter();
@@ -271,6 +296,9 @@ impl Scope {
                     if round.outcome.is_none() {
                         round.scope.stop_with(Stop::Outside, fast, running);
                     }
+                }
+                if goes_on {
+                    node.end_if_cut();
                 }
             } else {
                 self.cancel(&id, running);
