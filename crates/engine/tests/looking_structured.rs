@@ -172,6 +172,27 @@ async fn a_loop_that_is_tried_again_lists_its_last_round() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_loop_that_was_re_opened_shows_its_last_end() {
+    let world = World::new();
+    let text = r#"{"id":"reopen","nodes":[{"id":"each","forEach":{"items":[1,2],"body":{"nodes":[
+        {"id":"a","actionType":"core.fail",
+         "parameters":{"code":"{{ 'C' + run.attempt }}","message":"no"}}]}}}]}"#;
+    let (run, status) = world.run(text).await;
+    assert_eq!(status, RunStatus::Failed);
+    let code = |run| {
+        let shown = world.json(run, &all());
+        shown["nodes"]["each"]["error"]["details"]["error"]["code"].clone()
+    };
+    assert_eq!(code(run), "C1");
+    let inside = ["each[0]/a".to_owned(), "each[1]/a".to_owned()];
+    let again = world.engine.reattempt(run, &inside, Hand::default()).await;
+    again.expect("reattempted");
+    world.engine.wait(run).await.expect("ended");
+    assert_eq!(code(run), "C2");
+    assert_eq!(world.verify(run).0, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_history_of_a_loop_is_in_causal_order() {
     let world = World::new();
     let text = r#"{"id":"short","nodes":[{"id":"each","forEach":{"items":[1],
