@@ -9,10 +9,11 @@ use windlass_core::event::{Hand, Origin, ReusedNode};
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::StartRequest;
+use windlass_engine::verify::verify;
 use windlass_engine::view::{Nodes, Options};
 use windlass_orchestrator::Command;
 
-use look_world::{World, publish};
+use look_world::{World, forge, publish};
 
 /// Two items, each with two nodes; and a loop inside a loop.
 const LOOPS: &str = r#"{"id":"loops","nodes":[
@@ -90,6 +91,19 @@ async fn instances_are_listed_by_path_though_the_run_forgot_them() {
     assert_eq!(shown["counts"]["succeeded"], 3, "the top level alone");
     let (misfit, hashes) = world.verify(run);
     assert_eq!((misfit, hashes), (None, 11));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forged_ancestry_inside_a_loop_is_named() {
+    let world = World::new();
+    let (run, _) = world.run(LOOPS).await;
+    for path in ["each[1]/take", "each[0]/twice[1]/turn", "each"] {
+        let (forged, record) = forge(&world, run, LOOPS, path).await;
+        let verified = verify(&forged, world.engine.plans(), run).expect("readable");
+        let misfit = verified.misfit.expect("a misfit");
+        assert_eq!(misfit.record, record, "{path}");
+        assert_eq!(misfit.node.as_deref(), Some(path));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
