@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
+use windlass_core::event::Compensation;
 use windlass_core::run::{Failure as NodeFailure, Run};
 use windlass_core::{NodeStatus, RunId};
 use windlass_engine::{Plans, load_run, view};
@@ -79,6 +80,17 @@ fn summary(session: &Session, run: &Run) -> String {
     let _ = writeln!(text, ": {}", counts.collect::<Vec<_>>().join(", "));
     if let Some(error) = run.finished().and_then(|finished| finished.error.as_ref()) {
         let _ = writeln!(text, "  {}: {}", error.code, one_line(&error.message));
+    }
+    match run.finished().and_then(|finished| finished.compensation) {
+        Some(Compensation::Complete) => text.push_str("  what had succeeded was undone\n"),
+        Some(Compensation::Incomplete) => {
+            let _ = writeln!(
+                text,
+                "  not everything could be undone: windlass show {}",
+                run.id()
+            );
+        }
+        None => {}
     }
     for node in run.failed().take(SHOWN) {
         let handled = if run.is_handled(node) {

@@ -125,6 +125,13 @@ impl State {
         });
     }
 
+    /// Lets all watchers of a run read it anew.
+    fn let_look_again(&self, run: RunId) {
+        for watcher in self.watchers.iter().filter(|watcher| watcher.run == run) {
+            watcher.lagged.store(true, Ordering::Relaxed);
+        }
+    }
+
     fn follows(&self, run: RunId) -> Option<&Progress> {
         let (followed, progress) = self.followed.as_ref()?;
         (*followed == run).then_some(&**progress)
@@ -176,6 +183,10 @@ impl Observer for Hub {
                 });
             }
             Notice::Commanded { run, command } => {
+                if matches!(command, Command::Heal { .. } | Command::Import { .. }) {
+                    // Its nodes are others now.
+                    state.let_look_again(*run);
+                }
                 let phase = match command {
                     Command::Cancel { .. } => Phase::Stopping,
                     Command::Pause(_) => Phase::Paused,

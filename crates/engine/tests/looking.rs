@@ -3,14 +3,12 @@
 mod look_world;
 
 use serde_json::Value;
-use windlass_core::event::{AttemptResult, Event, Hand};
-use windlass_core::{Digest, RunStatus};
+use windlass_core::RunStatus;
+use windlass_core::event::Hand;
 use windlass_engine::verify::verify;
 use windlass_engine::view;
-use windlass_orchestrator::codec;
-use windlass_store::{Append, Head, MemoryStore, Queries as _, Store as _, WriterId};
 
-use look_world::{World, publish};
+use look_world::{World, forge};
 
 const FAILING: &str = r#"{"id":"failing","nodes":[
     {"id":"a","actionType":"core.fail","parameters":{"untilAttempt":2},
@@ -116,49 +114,7 @@ async fn large_runs_have_a_line_a_node_and_every_node_once() {
 async fn a_forged_ancestry_is_named() {
     let world = World::new();
     let (run, _) = world.run(FAILING).await;
-    let forged = MemoryStore::new();
-    publish(&forged, FAILING).await;
-    let mut head = Head::NONE;
-    let mut second = None;
-    for record in world.store.read(run, 1, usize::MAX).expect("records") {
-        let mut transition = codec::decode(&record.bytes).expect("a transition");
-        for event in &mut transition.events {
-            if let Event::AttemptEnded(ended) = event
-                && &*ended.node == "c"
-            {
-                ended.ancestry = Some(Digest::of(b"forged"));
-                assert!(matches!(ended.result, AttemptResult::Succeeded(_)));
-                second = Some(record.sequence);
-            }
-        }
-        let mut builder = codec::RecordBuilder::default();
-        for event in &transition.events {
-            builder.push(event, transition.at);
-        }
-        let append = Append {
-            run,
-            head,
-            writer: WriterId(1),
-            append_id: record.sequence,
-            record: builder.finish(),
-            row: world
-                .store
-                .run(run)
-                .expect("a row")
-                .filter(|_| head == Head::NONE),
-            claims: Vec::new(),
-            resources: Vec::new(),
-            blobs: Vec::new(),
-            consumed: Vec::new(),
-        };
-        let answers = forged.append(vec![append]).await;
-        head = answers
-            .into_iter()
-            .next()
-            .expect("an answer")
-            .expect("appended")
-            .head;
-    }
+    let (forged, second) = forge(&world, run, FAILING, "c").await;
     let verified = verify(&forged, world.engine.plans(), run).expect("readable");
     let misfit = verified.misfit.expect("a misfit");
     assert_eq!(misfit.record, second);

@@ -9,10 +9,11 @@ use windlass_core::event::{Hand, Origin, ReusedNode};
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::StartRequest;
+use windlass_engine::verify::verify;
 use windlass_engine::view::{Nodes, Options};
 use windlass_orchestrator::Command;
 
-use look_world::{World, publish};
+use look_world::{World, forge, publish};
 
 /// Two items, each with two nodes; and a loop inside a loop.
 const LOOPS: &str = r#"{"id":"loops","nodes":[
@@ -93,6 +94,19 @@ async fn instances_are_listed_by_path_though_the_run_forgot_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_forged_ancestry_inside_a_loop_is_named() {
+    let world = World::new();
+    let (run, _) = world.run(LOOPS).await;
+    for path in ["each[1]/take", "each[0]/twice[1]/turn", "each"] {
+        let (forged, record) = forge(&world, run, LOOPS, path).await;
+        let verified = verify(&forged, world.engine.plans(), run).expect("readable");
+        let misfit = verified.misfit.expect("a misfit");
+        assert_eq!(misfit.record, record, "{path}");
+        assert_eq!(misfit.node.as_deref(), Some(path));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn parts_are_listed_on_request_and_large_bodies_only_then() {
     let world = World::new();
     let (run, _) = world.run(LOOPS).await;
@@ -168,6 +182,27 @@ async fn a_loop_that_is_tried_again_lists_its_last_round() {
         shown["nodes"].as_object().map(serde_json::Map::len),
         Some(4)
     );
+    assert_eq!(world.verify(run).0, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loop_that_was_re_opened_shows_its_last_end() {
+    let world = World::new();
+    let text = r#"{"id":"reopen","nodes":[{"id":"each","forEach":{"items":[1,2],"body":{"nodes":[
+        {"id":"a","actionType":"core.fail",
+         "parameters":{"code":"{{ 'C' + run.attempt }}","message":"no"}}]}}}]}"#;
+    let (run, status) = world.run(text).await;
+    assert_eq!(status, RunStatus::Failed);
+    let code = |run| {
+        let shown = world.json(run, &all());
+        shown["nodes"]["each"]["error"]["details"]["error"]["code"].clone()
+    };
+    assert_eq!(code(run), "C1");
+    let inside = ["each[0]/a".to_owned(), "each[1]/a".to_owned()];
+    let again = world.engine.reattempt(run, &inside, Hand::default()).await;
+    again.expect("reattempted");
+    world.engine.wait(run).await.expect("ended");
+    assert_eq!(code(run), "C2");
     assert_eq!(world.verify(run).0, None);
 }
 

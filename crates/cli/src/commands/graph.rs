@@ -121,7 +121,7 @@ fn text_of(session: &Session, run: &Run) -> Result<Vec<u8>, Failure> {
     let text = session.store.blob(&run.definition())?;
     text.ok_or_else(|| {
         let message = "the graph that belongs to the run alone is missing";
-        Failure::new(Exit::Storage, "DEFINITION_MISSING", message)
+        Failure::new(Exit::Storage, "DEFINITION_UNREADABLE", message)
     })
 }
 

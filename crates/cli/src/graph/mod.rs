@@ -167,10 +167,11 @@ impl Graph {
     /// References that lead nowhere are left out: the validation names them.
     pub(crate) fn from_definition(definition: &Definition, expand: bool) -> Self {
         let title = definition.display_name.as_ref().unwrap_or(&definition.id);
-        Self::from_nodes(title.to_string(), &definition.nodes, expand)
+        Self::from_nodes(title.to_string(), "", &definition.nodes, expand)
     }
 
-    fn from_nodes(title: String, nodes: &[Node], expand: bool) -> Self {
+    /// The graph of these nodes, which stand inside the loop with this path.
+    fn from_nodes(title: String, inside: &str, nodes: &[Node], expand: bool) -> Self {
         let places: BTreeMap<&str, usize> = nodes
             .iter()
             .enumerate()
@@ -183,7 +184,9 @@ impl Graph {
         for (index, node) in nodes.iter().enumerate() {
             edges.add_node(index, node);
         }
-        let shown = nodes.iter().map(|node| GraphNode::new(node, expand));
+        let shown = nodes
+            .iter()
+            .map(|node| GraphNode::new(node, inside, expand));
         Self {
             title,
             nodes: shown.collect(),
@@ -199,8 +202,10 @@ impl Graph {
 }
 
 impl GraphNode {
-    fn new(node: &Node, expand: bool) -> Self {
+    fn new(node: &Node, inside: &str, expand: bool) -> Self {
         let body = body(node).filter(|_| expand);
+        let slash = if inside.is_empty() { "" } else { "/" };
+        let path = format!("{inside}{slash}{}", node.id);
         Self {
             id: node.id.to_string(),
             label: node.name.as_deref().map(str::to_owned),
@@ -209,8 +214,8 @@ impl GraphNode {
             attempts: 0,
             tally: None,
             body: body.map(|body| {
-                let title = format!("{}: {}", node.id, detail(node));
-                Box::new(Graph::from_nodes(title, &body.nodes, expand))
+                let title = format!("{path}: {}", detail(node));
+                Box::new(Graph::from_nodes(title, &path, &body.nodes, expand))
             }),
         }
     }

@@ -106,6 +106,12 @@ impl Model {
 
     /// Takes every status from the run's state. Nothing is said about it: it is not new.
     pub(super) fn take_over(&mut self, run: &Run) {
+        if !Arc::ptr_eq(&self.plan, run.plan()) {
+            let fresh = Self::new(self.run, Arc::clone(run.plan()));
+            self.statuses = fresh.statuses;
+            self.counts = fresh.counts;
+            self.plan = fresh.plan;
+        }
         let numbered = run.top_instances().zip(0..).collect::<BTreeMap<_, _>>();
         let in_order = numbered.iter().all(|(&node, &place)| node == place);
         self.places = (!in_order).then_some(numbered);

@@ -1,6 +1,7 @@
 //! A data directory with runs in it, and the binary to look at them with.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 use windlass_core::definition::{self, Options, Source, signature};
 use windlass_core::plan::Plan;
-use windlass_core::{Digest, Millis};
+use windlass_core::{Digest, Millis, RunId};
+use windlass_engine::history::for_each_event;
 use windlass_engine::{Backend, Begin, Engine, StartRequest};
 use windlass_store::{Catalogue as _, NewDefinition};
 use windlass_store_embedded::EmbeddedStore;
@@ -94,15 +96,33 @@ impl World {
 
     /// Runs a definition to its end; gives the run's id.
     pub(crate) fn run(&self, definition: &str, trigger: &str) -> String {
-        self.start(definition, trigger, Begin::Now)
+        self.start(definition, trigger, Begin::Now, None)
+    }
+
+    /// Runs a definition until all of this has happened to these nodes; nobody carries it
+    /// on then.
+    pub(crate) fn run_until(&self, definition: &str, events: &[(&str, &str)]) -> String {
+        self.start(definition, "{}", Begin::Now, Some(events))
+    }
+
+    /// Adds a definition to the catalogue.
+    pub(crate) fn publish(&self, definition: &str) {
+        let file = self.file("published.json", definition);
+        self.windlass(&["publish", &file]).done();
     }
 
     /// Queues a run that nobody carries on.
     pub(crate) fn queue(&self, definition: &str, trigger: &str) -> String {
-        self.start(definition, trigger, Begin::Later)
+        self.start(definition, trigger, Begin::Later, None)
     }
 
-    fn start(&self, text: &str, trigger: &str, begin: Begin) -> String {
+    fn start(
+        &self,
+        text: &str,
+        trigger: &str,
+        begin: Begin,
+        until: Option<&[(&str, &str)]>,
+    ) -> String {
         let _guard = apart();
         let store = EmbeddedStore::open(
             &self.directory.join(".windlass"),
@@ -134,13 +154,30 @@ impl World {
             request.trigger = trigger.to_owned();
             request.begin = begin;
             let started = engine.start(&request).await.expect("started");
-            if begin == Begin::Now {
+            if let Some(events) = until {
+                let pending =
+                    |(kind, node): &(&str, &str)| !happened(&engine, started.run, kind, node);
+                while events.iter().any(pending) {
+                    tokio::task::yield_now().await;
+                }
+            } else if begin == Begin::Now {
                 engine.wait(started.run).await.expect("ended");
             }
             engine.shutdown().await;
             started.run.to_string()
         })
     }
+}
+
+fn happened(engine: &Engine, run: RunId, kind: &str, node: &str) -> bool {
+    let mut found = false;
+    let (store, plans) = (&**engine.store(), engine.plans());
+    for_each_event(store, plans, run, |event| {
+        found |= event.kind == kind && event.node.as_deref() == Some(node);
+        ControlFlow::Continue(())
+    })
+    .expect("readable");
+    found
 }
 
 /// A child that has not yet become the binary shares every lock that this process has:

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use windlass_core::NodeStatus;
 use windlass_core::event::{AttemptEnded, AttemptResult, Event};
 use windlass_core::run::{Change, Instance, Run};
-use windlass_core::value::Stored;
+use windlass_core::value::{Stored, ValueRef};
 
 use super::notes::Gathered;
 use super::{Counts, Notes, Overview, Times};
@@ -130,6 +130,16 @@ impl<'a> End<'a> {
         })
     }
 
+    /// Whether it is the end that left this value.
+    fn is(self, value: Option<ValueRef>) -> bool {
+        match self {
+            Self::Output(stored) | Self::Error(stored) => {
+                value.is_some_and(|value| value.digest == stored.digest())
+            }
+            Self::Plain => true,
+        }
+    }
+
     fn output(self) -> Option<&'a Stored> {
         match self {
             Self::Output(output) => Some(output),
@@ -180,7 +190,9 @@ impl<E: From<LoadError>, F: FnMut(&Seen<'_>) -> Result<(), E>> Walk<'_, F> {
             };
             return Ok(());
         };
-        let is_last = now == status && present.attempt(node) == attempt;
+        // A loop that a reattempt inside it re-opens ends again with the same attempt.
+        let fits = !present.is_structural(node) || end.is(present.value(node));
+        let is_last = now == status && present.attempt(node) == attempt && fits;
         if is_last && self.overview.notes.is_present(present, node) && self.shown.insert(node) {
             return self.show_present(node, end);
         }

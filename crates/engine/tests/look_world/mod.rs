@@ -6,14 +6,17 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use windlass_core::definition::{self, Source, signature};
+use windlass_core::event::{AttemptResult, Event};
 use windlass_core::plan::Plan;
 use windlass_core::run::Refusal;
 use windlass_core::{Digest, Millis, RunId, RunStatus};
 use windlass_engine::history::for_each_event;
 use windlass_engine::verify::{Misfit, verify};
 use windlass_engine::{Backend, CommandError, Engine, Options, StartRequest, view};
-use windlass_orchestrator::Command;
-use windlass_store::{Catalogue as _, MemoryStore, NewDefinition};
+use windlass_orchestrator::{Command, codec};
+use windlass_store::{
+    Append, Catalogue as _, Head, MemoryStore, NewDefinition, Queries as _, Store as _, WriterId,
+};
 
 pub(crate) struct World {
     pub(crate) store: MemoryStore,
@@ -134,4 +137,58 @@ pub(crate) async fn publish(store: &MemoryStore, text: &str) -> StartRequest {
     let version = published.await.expect("published").version;
     let plan = Arc::new(Plan::build(parsed.definition).expect("a plan"));
     StartRequest::new(plan, version, digest)
+}
+
+/// A copy of a run's log in which the ancestry of a node is another, and the record that
+/// was changed.
+pub(crate) async fn forge(
+    world: &World,
+    run: RunId,
+    text: &str,
+    path: &str,
+) -> (MemoryStore, Option<u64>) {
+    let forged = MemoryStore::new();
+    publish(&forged, text).await;
+    let mut head = Head::NONE;
+    let mut second = None;
+    for record in world.store.read(run, 1, usize::MAX).expect("records") {
+        let mut transition = codec::decode(&record.bytes).expect("a transition");
+        for event in &mut transition.events {
+            if let Event::AttemptEnded(ended) = event
+                && &*ended.node == path
+            {
+                ended.ancestry = Some(Digest::of(b"forged"));
+                assert!(matches!(ended.result, AttemptResult::Succeeded(_)));
+                second = Some(record.sequence);
+            }
+        }
+        let mut builder = codec::RecordBuilder::default();
+        for event in &transition.events {
+            builder.push(event, transition.at);
+        }
+        let append = Append {
+            run,
+            head,
+            writer: WriterId(1),
+            append_id: record.sequence,
+            record: builder.finish(),
+            row: world
+                .store
+                .run(run)
+                .expect("a row")
+                .filter(|_| head == Head::NONE),
+            claims: Vec::new(),
+            resources: Vec::new(),
+            blobs: Vec::new(),
+            consumed: Vec::new(),
+        };
+        let answers = forged.append(vec![append]).await;
+        head = answers
+            .into_iter()
+            .next()
+            .expect("an answer")
+            .expect("appended")
+            .head;
+    }
+    (forged, second)
 }

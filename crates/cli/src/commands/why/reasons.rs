@@ -15,7 +15,7 @@ use crate::ending::one_line;
 use crate::exit::Failure;
 use crate::moment::{ago, now, readable};
 use crate::session::Session;
-use crate::standing::{loop_words, open_inside};
+use crate::standing::{loop_words, open_inside, plural};
 
 /// Of what is inside a loop, a sentence names this many.
 const NAMED: usize = 3;
@@ -256,8 +256,9 @@ impl Reasons<'_> {
             NodeKind::RetryUntil => {
                 let made = run.cycle(node).map_or(0, windlass_core::run::Loop::opened);
                 format!(
-                    "{id} has gone round {made} times without success and backs off: iteration \
-                     {made} begins at {due}{paused}."
+                    "{id} has gone round {made} {} without success and backs off: iteration \
+                     {made} begins at {due}{paused}.",
+                    plural(made, "time")
                 )
             }
             _ => format!("{id} waits until {due}{paused}."),

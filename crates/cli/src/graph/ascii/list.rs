@@ -106,7 +106,7 @@ each: forEach, 2 nodes
   • charge  core.echo
       → poll
   • poll  while, 1 node
-    poll: while, 1 node
+    each/poll: while, 1 node
       • ask  core.echo
 "
         );
