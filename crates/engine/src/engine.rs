@@ -53,6 +53,14 @@ pub(crate) struct Inner {
     busy: Arc<Busy>,
 }
 
+/// What to do about a run that has ended: a command may open it again, anything else
+/// would hold it for nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Hold,
+    LeaveAlone,
+}
+
 /// What recovery found.
 #[derive(Debug, Default)]
 pub struct Recovery {
@@ -222,7 +230,8 @@ impl Engine {
             Adoption::Recover
         };
         for _ in 0..COMMAND_TRIES {
-            self.hold(run, adoption).await.map_err(CommandError::Load)?;
+            let holding = self.hold(run, adoption, Ended::Hold);
+            holding.await.map_err(CommandError::Load)?;
             let command = command.clone();
             let answer = self
                 .ask(|reply| Message::Command(run, command, reply))
@@ -266,12 +275,12 @@ impl Engine {
         if row.is_some_and(|row| row.status.is_final()) {
             return Ok(());
         }
-        self.hold(run, Adoption::Recover).await
+        self.hold(run, Adoption::Recover, Ended::LeaveAlone).await
     }
 
     /// Takes up a run that slept.
     pub(crate) async fn wake(&self, run: RunId) -> Result<(), LoadError> {
-        self.hold(run, Adoption::Wake).await
+        self.hold(run, Adoption::Wake, Ended::LeaveAlone).await
     }
 
     /// Carries on everything that has not ended; what sleeps is woken at its time.
@@ -315,7 +324,7 @@ impl Engine {
     }
 
     /// Makes sure that the shard holds a run and, if asked, carries it on.
-    async fn hold(&self, run: RunId, adoption: Adoption) -> Result<(), LoadError> {
+    async fn hold(&self, run: RunId, adoption: Adoption, ended: Ended) -> Result<(), LoadError> {
         let question = |reply| Message::Holds {
             run,
             carried: adoption != Adoption::Hold,
@@ -336,7 +345,11 @@ impl Engine {
         })
         .await
         .map_err(|error| LoadError::Definition(error.to_string()))??;
-        let has_begun = loaded.run.status() != RunStatus::Pending;
+        let status = loaded.run.status();
+        if status.is_final() && ended == Ended::LeaveAlone {
+            return Ok(());
+        }
+        let has_begun = status != RunStatus::Pending;
         let adoption = match (asleep, &newest) {
             // Nobody had anything of a run that slept, so there is nothing to recover.
             (true, _) => Adoption::Wake,
