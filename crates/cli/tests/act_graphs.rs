@@ -168,10 +168,17 @@ fn a_frozen_graph_runs_and_says_when_its_action_is_gone() {
         .run(&["run", "frozen.json", "--json"])
         .expect(0)
         .json();
-    assert_eq!(node_names(&ended), ["a", "z"]);
+    let names = node_names(&ended);
+    assert_eq!(names, ["z", "a"], "in the order of the text");
     assert_eq!(ended["nodes"]["z"]["output"]["n"], 1);
-    let versions = world.run(&["workflows", "versions", "plain"]).expect(0);
-    assert!(!versions.stdout.contains('2'.to_string().as_str()) || !versions.stdout.contains("v2"));
+    let versions = world
+        .run(&["workflows", "versions", "plain", "--json"])
+        .expect(0);
+    assert!(
+        !versions.stdout.contains("\"version\": 2"),
+        "{}",
+        versions.stdout
+    );
     let mut changed = graph.clone();
     changed["nodes"]["b"] = json!({"actionType": "core.echo"});
     world.definition("changed.json", &changed.to_string());

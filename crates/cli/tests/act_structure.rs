@@ -105,6 +105,25 @@ fn a_signal_through_the_holder_returns_at_once() {
 }
 
 #[test]
+fn a_signal_that_was_taken_survives_a_kill() {
+    let slow = APPROVE.replace(
+        r#""actionType":"core.echo","parameters":{"ok":"{{ context.data['wait'].ok }}"}"#,
+        r#""actionType":"core.sleep","parameters":{"ms":60000}"#,
+    );
+    let slow = slow.replacen("{", r#"{"output":"{{ context.data['wait'] }}","#, 1);
+    let world = world("approve.json", &slow);
+    let mut holder = world.start(&["run", "approve.json"]);
+    let run = holder.run_id();
+    holder.wait_for("ask: Succeeded");
+    world
+        .run(&["signal", &run, "decision", r#"{"ok":true}"#])
+        .expect(0);
+    holder.kill();
+    let ended = world.run(&["skip", &run, "done", "--json"]).expect(0);
+    assert_eq!(ended.json()["output"], json!({"ok": true}));
+}
+
+#[test]
 fn many_runs_get_a_signal() {
     let world = world("approve.json", APPROVE);
     left(&world, "approve.json");

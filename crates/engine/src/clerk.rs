@@ -348,14 +348,16 @@ impl Engine {
     }
 
     fn vars_of(&self, run: &Run) -> std::collections::BTreeMap<Box<str>, Payload> {
-        let read = |(name, held): (&Box<str>, &windlass_core::run::Held)| {
+        let read = |held: &windlass_core::run::Held| {
             let text = match (held.text(), held.blob()) {
                 (Some(text), _) => Arc::clone(text),
                 (None, Some(blob)) => self.values().read(run.id(), &blob).ok()?,
                 (None, None) => return None,
             };
-            Some((name.clone(), Payload::new(text)))
+            Some(Payload::new(text))
         };
-        run.vars().iter().filter_map(read).collect()
+        let vars = run.vars().iter();
+        vars.filter_map(|(name, held)| Some((name.clone(), read(held)?)))
+            .collect()
     }
 }

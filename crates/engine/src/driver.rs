@@ -225,9 +225,7 @@ impl Driver {
         }
         while let Some(answer) = self.appends.next().await {
             self.handle_appended(answer);
-            while let Some(effect) = self.shard.poll_effect() {
-                self.answer(effect);
-            }
+            self.answer_all();
         }
     }
 
@@ -296,6 +294,7 @@ impl Driver {
                 let _ = reply.send(self.shard.carries(run));
             }
             Message::Has(run, reply) => {
+                self.answer_all();
                 let _ = reply.send(self.shard.carries(run) || self.is_asleep(run));
             }
             Message::ChildNode {
@@ -309,11 +308,14 @@ impl Driver {
             Message::Count(reply) => {
                 let _ = reply.send(self.shard.len());
             }
-            Message::Wait(run, reply) if self.shard.holds(run) || self.is_asleep(run) => {
-                self.waits.entry(run).or_default().push(reply);
-            }
-            Message::Wait(_, reply) => {
-                let _ = reply.send(Ok(None));
+            Message::Wait(run, reply) => {
+                // One that was just let go is known to sleep only then.
+                self.answer_all();
+                if self.shard.holds(run) || self.is_asleep(run) {
+                    self.waits.entry(run).or_default().push(reply);
+                } else {
+                    let _ = reply.send(Ok(None));
+                }
             }
         }
     }
@@ -371,9 +373,7 @@ impl Driver {
     /// Hands out everything the shard wants done.
     fn carry_out(&mut self) {
         loop {
-            while let Some(effect) = self.shard.poll_effect() {
-                self.answer(effect);
-            }
+            self.answer_all();
             let batch = self.shard.poll_append();
             if batch.is_empty() {
                 break;
@@ -394,6 +394,12 @@ impl Driver {
             while let Some(Some(answer)) = self.appends.next().now_or_never() {
                 self.handle_appended(answer);
             }
+        }
+    }
+
+    fn answer_all(&mut self) {
+        while let Some(effect) = self.shard.poll_effect() {
+            self.answer(effect);
         }
     }
 

@@ -52,6 +52,14 @@ pub(crate) struct Inner {
     began: Millis,
 }
 
+/// What to do about a run that has ended: a command may open it again, anything else
+/// would hold it for nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Hold,
+    LeaveAlone,
+}
+
 /// What recovery found.
 #[derive(Debug, Default)]
 pub struct Recovery {
@@ -228,7 +236,8 @@ impl Engine {
             Adoption::Recover
         };
         loop {
-            self.hold(run, adoption).await.map_err(CommandError::Load)?;
+            let holding = self.hold(run, adoption, Ended::Hold);
+            holding.await.map_err(CommandError::Load)?;
             let question = |reply| Message::Command(run, command.clone(), reply);
             match self.ask(question).await.ok_or(CommandError::Stopped)? {
                 Some(Ok(())) => return Ok(()),
@@ -263,16 +272,12 @@ impl Engine {
         if row.is_some_and(|row| row.status.is_final()) {
             return Ok(());
         }
-        self.hold(run, Adoption::Recover).await
+        self.hold(run, Adoption::Recover, Ended::LeaveAlone).await
     }
 
     /// Takes up a run that slept.
     pub(crate) async fn wake(&self, run: RunId) -> Result<(), LoadError> {
-        let row = self.inner.store.run(run)?;
-        if row.is_some_and(|row| row.status.is_final()) {
-            return Ok(());
-        }
-        self.hold(run, Adoption::Wake).await
+        self.hold(run, Adoption::Wake, Ended::LeaveAlone).await
     }
 
     /// Carries on everything that has not ended; what sleeps is woken at its time.
@@ -316,7 +321,7 @@ impl Engine {
     }
 
     /// Makes sure that the shard holds a run and, if asked, carries it on.
-    async fn hold(&self, run: RunId, adoption: Adoption) -> Result<(), LoadError> {
+    async fn hold(&self, run: RunId, adoption: Adoption, ended: Ended) -> Result<(), LoadError> {
         let question = |reply| Message::Holds {
             run,
             carried: adoption != Adoption::Hold,
@@ -337,7 +342,11 @@ impl Engine {
         })
         .await
         .map_err(|error| LoadError::Definition(error.to_string()))??;
-        let begun = loaded.run.status() != RunStatus::Pending;
+        let status = loaded.run.status();
+        if status.is_final() && ended == Ended::LeaveAlone {
+            return Ok(());
+        }
+        let begun = status != RunStatus::Pending;
         let adoption = if newest.is_some() && begun && !asleep {
             // The command takes it over, before anything of the old graph is handed out.
             Adoption::Hold

@@ -20,7 +20,7 @@ use windlass_store::Error;
 use crate::Backend;
 use crate::load::LoadError;
 use crate::plans::Plans;
-use crate::start::StartRequest;
+use crate::start::{FROZEN_AT, StartRequest};
 use crate::values::{ValueReader, blob_text, stored_text};
 
 use again::Again;
@@ -226,6 +226,10 @@ fn request(store: &dyn Backend, run: &Run, ask: &Ask) -> Result<StartRequest, Fo
     request.tenant.clone_from(&queued.tenant);
     request.priority = queued.priority;
     request.labels.clone_from(&queued.labels);
+    if !matches!(ask.graph, Graph::Same) {
+        // When the old graph was frozen says nothing of the new one.
+        request.labels.remove(FROZEN_AT);
+    }
     request.origin = Some(Origin {
         execution_id: run.id(),
         nodes: ask.from.iter().map(|node| node.as_str().into()).collect(),

@@ -31,10 +31,21 @@ pub struct Healing {
     pub removed: Vec<Box<str>>,
     /// Nodes that would be ready at once, and are not now.
     pub ready: Vec<Box<str>>,
-    /// What people should decide on: node, code, and a sentence.
-    pub warnings: Vec<(Option<Box<str>>, Box<str>, Box<str>)>,
+    /// What people should decide on.
+    pub warnings: Vec<HealingWarning>,
     /// Whether nothing could go on with it: the run would pause.
     pub is_stuck: bool,
+}
+
+/// Something that people should know before a run follows a new graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HealingWarning {
+    /// The node it is about, if any.
+    pub node: Option<Box<str>>,
+    /// Its code.
+    pub code: Box<str>,
+    /// A sentence.
+    pub message: Box<str>,
 }
 
 /// Asks the run's own rules what a new graph would do to it; nothing changes.
@@ -73,8 +84,11 @@ pub fn would_heal(
             let is_stuck = &**code == "DAG_INCOMPATIBLE";
             healing.is_stuck |= is_stuck;
             if !is_stuck {
-                let warning = (node.clone(), code.clone(), message.clone());
-                healing.warnings.push(warning);
+                healing.warnings.push(HealingWarning {
+                    node: node.clone(),
+                    code: code.clone(),
+                    message: message.clone(),
+                });
             }
         }
         after.stage(definition, Arc::clone(plan));
@@ -91,8 +105,8 @@ pub fn would_heal(
         let node = run.resolve(id).and_then(|node| run.find_status(node));
         node == Some(NodeStatus::Queued)
     };
-    let became_ready = |id: &&Box<str>| is_ready(&after, id) && !is_ready(run, id);
-    healing.ready = new.iter().filter(became_ready).cloned().collect();
+    let became_ready = |id: &str| is_ready(&after, id) && !is_ready(run, id);
+    healing.ready = new.into_iter().filter(|id| became_ready(id)).collect();
     Ok(healing)
 }
 

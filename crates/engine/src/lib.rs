@@ -32,7 +32,7 @@ pub use clock::{Clock, SystemClock};
 pub use command::{CommandError, check_signal};
 pub use driver::Notice;
 pub use engine::{Engine, Recovery};
-pub use heal::{Healing, would_heal};
+pub use heal::{Healing, HealingWarning, would_heal};
 pub use load::{LoadError, LoadedRun, load_latest, load_run};
 pub use options::{NoSecrets, Observer, Options, SecretSource};
 pub use payload::{PAYLOAD_LIMIT_BYTES, PayloadError, check_payload, check_schema};

@@ -403,7 +403,7 @@ async fn what_a_new_graph_would_do_is_known_before() {
         .expect("it follows");
     assert_eq!(healing.added, [Box::from("z")]);
     assert_eq!(healing.removed, ["a".into(), Box::from("wait")]);
-    assert_eq!(healing.warnings[0].1, "NODE_REMOVED".into());
+    assert_eq!(&*healing.warnings[0].code, "NODE_REMOVED");
     assert_eq!(healing.ready, [Box::from("z")]);
 }
 

@@ -123,7 +123,9 @@ impl World {
         for run in self.store.unfinished() {
             let state = self.oracle.history(run).and_then(|history| history.last());
             let follows = state.is_some_and(|state| {
-                &*state.queued().workflow == workflow && state.can_heal() && state.version() < newest
+                &*state.queued().workflow == workflow
+                    && state.can_heal()
+                    && state.version() < newest
             });
             if follows {
                 self.hold(self.current, run, Adoption::Hold);

@@ -11,6 +11,7 @@ use crate::control::{Answer, Heard, Request};
 use crate::exit::{Exit, Failure};
 use crate::foreground::{self, Manner};
 use crate::forking::{self, ForkAsked};
+use crate::progress::{Progress, Style};
 use crate::session::{Session, Settings};
 
 /// Forks a run.
@@ -66,15 +67,25 @@ async fn local(
     manner: Manner,
 ) -> Result<Exit, Failure> {
     let forked = prepare(session, asked)?;
+    let style = Style::of(session.settings.output, manner.quiet);
+    let progress = Progress::of_new(asked.run, &forked.request.plan, style);
+    carrier.hub.follow(asked.run, &progress);
     let started = carrier.engine.start(&forked.request).await?;
-    let existing = Some(started.existing);
-    if started.existing {
+    if started.run != asked.run {
         session.settings.output.say(&format!(
             "the request id has been used before, by run {}: it is not started again",
             started.run
         ));
+        drop(progress);
+        let existing = Some(true);
+        let manner = Manner { existing, ..manner };
+        return foreground::local(carrier, session, started.run, manner).await;
     }
-    foreground::local(carrier, session, started.run, Manner { existing, ..manner }).await
+    progress.begin();
+    carrier.look_around(session, Some(asked.run));
+    carrier
+        .to_the_end(session, asked.run, &progress, manner)
+        .await
 }
 
 fn prepare(session: &Session, asked: &ForkAsked) -> Result<Forked, Failure> {

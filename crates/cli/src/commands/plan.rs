@@ -67,8 +67,9 @@ impl Effect {
                 parts.push(format!("{word} {}", nodes.join(", ")));
             }
         }
-        for (node, code, _) in &healing.warnings {
-            parts.push(format!("{code} {}", node.as_deref().unwrap_or_default()));
+        for warning in &healing.warnings {
+            let node = warning.node.as_deref().unwrap_or_default();
+            parts.push(format!("{} {node}", warning.code));
         }
         if healing.is_stuck {
             parts.push("DAG_INCOMPATIBLE: it would pause".to_owned());
@@ -85,7 +86,7 @@ impl Effect {
         let mut warnings: Vec<Value> = healing
             .warnings
             .iter()
-            .map(|(node, code, message)| json!({ "node": node, "code": code, "message": message }))
+            .map(|it| json!({ "node": it.node, "code": it.code, "message": it.message }))
             .collect();
         if healing.is_stuck {
             let message = "with the new version the run can make no progress";
