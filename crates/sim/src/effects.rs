@@ -50,7 +50,7 @@ impl World {
                 self.oracle.command_answered(number, &result);
                 self.child_told(id, number, result.is_err());
             }
-            Effect::Progress { run, nodes } => self.waiting(run, &nodes),
+            Effect::Progress { .. } => {}
             Effect::Finished {
                 run,
                 status,

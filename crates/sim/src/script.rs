@@ -44,7 +44,9 @@ pub struct Script {
 impl Script {
     /// How the node of an instance behaves: paths are given without iterations.
     pub fn behaviour(&self, path: &str) -> &Behaviour {
-        self.nodes.get(&without_iterations(path)).unwrap_or(&self.others)
+        self.nodes
+            .get(&without_iterations(path))
+            .unwrap_or(&self.others)
     }
 
     /// Plays one execution of the node with this path.
@@ -74,7 +76,10 @@ impl Script {
                 (takes, retriable(code, "as simulated"))
             }
             Ok(parameters) => {
-                let output = behaviour.output.as_ref().map(|text| Payload::new(text.clone()));
+                let output = behaviour
+                    .output
+                    .as_ref()
+                    .map(|text| Payload::new(text.clone()));
                 let output = output.or(parameters).unwrap_or_else(Payload::null);
                 (takes, Outcome::Succeeded(output))
             }
@@ -127,9 +132,7 @@ fn render(dispatch: &Dispatch, store: &SimStore) -> Result<Option<Payload>, Fail
     let rendered = template.render(&slots, &Limits::default());
     rendered
         .map(|text| Some(Payload::new(text)))
-        .map_err(|error| {
-            Failure::permanent(error.code, format!("parameters: {}", error.message))
-        })
+        .map_err(|error| Failure::permanent(error.code, format!("parameters: {}", error.message)))
 }
 
 fn resolve(dispatch: &Dispatch, source: &Source, store: &SimStore) -> Option<Value> {

@@ -508,6 +508,7 @@ impl World {
                         let submitted = write.submitted;
                         self.oracle
                             .durable(run, &transition, submitted, row.as_ref());
+                        self.waiting(run, &transition);
                     }
                     Err(error) => self.oracle.judge(run, Err(error.to_string())),
                 }

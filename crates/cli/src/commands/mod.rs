@@ -25,6 +25,7 @@ mod run;
 mod runs;
 mod schema;
 mod show;
+pub(crate) mod simulate;
 mod validate;
 mod verify;
 mod watch;
@@ -47,6 +48,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit, Failur
     match &arguments.command {
         Command::Run(arguments) => run::run(&settings, arguments),
         Command::Validate(arguments) => validate::run(&settings, arguments),
+        Command::Simulate(arguments) => simulate::run(&settings, arguments),
         Command::Graph(arguments) => graph::run(&settings, arguments),
         Command::Publish(arguments) => publish::run(&settings, arguments),
         Command::Workflows(arguments) => workflows::run(&settings, arguments),

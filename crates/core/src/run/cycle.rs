@@ -416,7 +416,8 @@ impl Run {
             return;
         };
         let range = frame.range();
-        self.completed.retain(|undone| !range.contains(&undone.node));
+        self.completed
+            .retain(|undone| !range.contains(&undone.node));
         self.transactional.retain(|node, _| !range.contains(node));
         let mut deepest = frame.nodes.iter().map(|node| node.attempt).max();
         for node in frame.range() {
