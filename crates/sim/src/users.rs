@@ -97,7 +97,7 @@ impl World {
             process.dormant.remove(&run);
             process.asleep.remove(&run);
         }
-        let heals = state.heals() && state.undo().is_none();
+        let heals = state.heals() && state.undo().is_none() && state.stop_cause().is_none();
         let (workflow, definition) = (state.queued().workflow.clone(), state.definition());
         let input = Input::Adopt {
             run: Box::new(state),

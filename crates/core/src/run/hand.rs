@@ -46,7 +46,7 @@ impl Run {
     /// The attempt that a result given by hand would end; none if the node is neither
     /// open nor ended badly.
     pub(crate) fn attempt_by_hand(&self, node: super::Instance) -> Option<u32> {
-        let state = self.find_state(node)?;
+        let state = self.find_state(node).filter(|_| !self.is_leaving(node))?;
         match state.status {
             NodeStatus::Failed | NodeStatus::Cancelled => Some(state.attempt + 1),
             _ if state.is_open() => Some(state.attempt),

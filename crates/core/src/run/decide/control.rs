@@ -127,7 +127,7 @@ impl Run {
             matches!(
                 self.find_status(*node),
                 Some(NodeStatus::Failed | NodeStatus::Cancelled)
-            )
+            ) && !self.is_leaving(*node)
         };
         let others: Vec<_> = nodes
             .iter()
