@@ -56,6 +56,8 @@ pub(crate) enum Command {
     Run(Run),
     /// Check definitions: every problem, with its place and a suggestion
     Validate(Validate),
+    /// Run a definition many times in virtual time: which endings are possible
+    Simulate(crate::commands::simulate::Simulate),
     /// Draw the graph of a definition or a run
     Graph(Graph),
     /// Add a definition to the catalogue as a new version

@@ -24,6 +24,8 @@ pub enum Ending {
         code: Option<Box<str>>,
         /// The nodes whose failure was not handled.
         nodes: Vec<Box<str>>,
+        /// The nodes that failed, and whose failure was.
+        handled: Vec<Box<str>>,
         /// Whether everything was undone, if something was.
         compensated: Option<bool>,
     },

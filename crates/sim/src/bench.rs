@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use windlass_core::event::{Hand, Queued, RULES};
 use windlass_core::plan::{NodeIndex, Plan};
-use windlass_core::run::{Failure, Outcome, Report, Run};
+use windlass_core::run::{Failure, Instance, Outcome, Report, Run};
 use windlass_core::value::Payload;
 use windlass_core::{Digest, Millis, RunId};
 use windlass_orchestrator::{Adoption, Begin, Command, Effect, Input, Options, Shard, Start};
@@ -173,6 +173,15 @@ impl Bench {
         });
     }
 
+    /// The instance with this path now.
+    ///
+    /// # Panics
+    /// The shard does not hold the run, or the run has no such instance.
+    pub fn instance(&self, path: &str) -> Instance {
+        let run = self.shard.run(self.run).expect("the shard holds the run");
+        run.resolve(path).expect("the run has the instance")
+    }
+
     /// Somebody's wish; its number.
     pub fn command(&mut self, command: impl FnOnce(Hand) -> Command) -> u64 {
         self.next_command += 1;
@@ -210,7 +219,13 @@ impl Bench {
                 ..
             } => {
                 let verb = if *give_up { "give up" } else { "stop" };
-                format!("{verb} {}#{attempt}", self.plan.id(*node))
+                let state = self.shard.run(self.run);
+                let path = state.and_then(|run| run.find_status(*node).map(|_| run.path(*node)));
+                let path = path.unwrap_or_else(|| match *node {
+                    node if (node as usize) < self.plan.len() => self.plan.id(node).into(),
+                    node => format!("instance {node}").into(),
+                });
+                format!("{verb} {path}#{attempt}")
             }
             Effect::Accepted { .. } => "accepted".to_owned(),
             Effect::Finished { status, .. } => format!("finished {status}"),

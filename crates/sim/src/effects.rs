@@ -48,9 +48,10 @@ impl World {
             }
             Effect::Answer { id: number, result } => {
                 self.oracle.command_answered(number, &result);
+                self.unanswered.remove(&number);
                 self.child_told(id, number, result.is_err());
             }
-            Effect::Progress { run, nodes, .. } => self.waiting(run, &nodes),
+            Effect::Progress { .. } => {}
             Effect::Finished {
                 run,
                 status,

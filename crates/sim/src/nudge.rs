@@ -4,8 +4,9 @@
 use windlass_core::run::Run;
 use windlass_core::value::Payload;
 use windlass_core::{NodeStatus, RunId, RunStatus};
-use windlass_orchestrator::Command;
+use windlass_orchestrator::{Adoption, ChildCommand, Command};
 
+use crate::clerk::{Job, Place};
 use crate::users::hand;
 use crate::workload::Wish;
 use crate::world::World;
@@ -24,6 +25,15 @@ impl World {
         if let Some(child) = self.forgotten_child() {
             return self.end_forgotten(child);
         }
+        if let Some((parent, child)) = self.missed_end() {
+            self.hand_job(self.current, child, Job::Ended(parent));
+            return self.counts.nudges < 4 * MOST_NUDGES;
+        }
+        if let Some((place, child)) = self.missed_undoing() {
+            let job = Job::Command(place, ChildCommand::Compensate);
+            self.hand_job(self.current, child, job);
+            return self.counts.nudges < 4 * MOST_NUDGES;
+        }
         let unfinished: Vec<(RunId, RunStatus, Option<Box<str>>)> = self
             .oracle
             .histories()
@@ -31,6 +41,11 @@ impl World {
             .filter(|(_, state)| !state.status().is_final())
             .map(|(run, state)| (run, state.status(), awaited(state)))
             .collect();
+        let queued = unfinished.iter().find(|it| it.1 == RunStatus::Pending);
+        if let Some(&(run, ..)) = queued {
+            self.hold(self.current, run, Adoption::Recover);
+            return self.counts.nudges < 4 * MOST_NUDGES;
+        }
         let paused = unfinished.iter().find(|it| it.1 == RunStatus::Paused);
         if let Some(&(run, ..)) = paused {
             self.command(run, Wish::Resume);
@@ -55,12 +70,52 @@ impl World {
         let number = self.next_command();
         self.trace
             .say(self.now, || format!("signal '{name}' to {run}"));
+        if self.exact {
+            let signal = (run, name.clone(), payload.clone());
+            self.unanswered.insert(number, signal);
+        }
         let command = Command::Signal {
             name,
             payload,
             hand: hand(number),
         };
         self.ask(self.current, run, number, command);
+    }
+
+    /// A child that has ended and whose parent does not know, because the process that
+    /// ended it could not tell whether it had.
+    fn missed_end(&self) -> Option<(RunId, RunId)> {
+        if self.counts.losses == 0 {
+            return None;
+        }
+        self.oracle.histories().find_map(|(run, history)| {
+            let state = history.last().filter(|state| !state.status().is_final())?;
+            let mut children = state.open_children();
+            let ended = |child: &RunId| {
+                let history = self.oracle.history(*child);
+                let state = history.and_then(|history| history.last());
+                state.is_some_and(|state| state.status().is_final())
+            };
+            let (_, _, child) = children.find(|(_, _, child)| ended(child))?;
+            Some((run, child))
+        })
+    }
+
+    /// A child whose undoing nobody asks for any more, because a process lost it.
+    fn missed_undoing(&self) -> Option<(Place, RunId)> {
+        if self.counts.losses == 0 {
+            return None;
+        }
+        self.oracle.histories().find_map(|(run, history)| {
+            let state = history.last()?;
+            if state.status() != RunStatus::Running || state.undo().is_none() {
+                return None;
+            }
+            let mut open = state.open_instances().into_iter();
+            let (node, child) = open.find_map(|node| Some((node, state.undone_child(node)?)))?;
+            let attempt = state.attempt(node);
+            Some((Place { run, node, attempt }, child))
+        })
     }
 
     /// A child that goes on although its parent has ended.

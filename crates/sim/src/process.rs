@@ -66,6 +66,9 @@ impl World {
         self.lanes.retain(|&(owner, _), _| owner != id);
         self.settle_writes(id);
         self.ask_again(id);
+        for (run, name, payload) in std::mem::take(&mut self.unanswered).into_values() {
+            self.after(0, Event::Signal(run, name, payload));
+        }
     }
 
     /// Whoever asked for a run and got no answer asks again.

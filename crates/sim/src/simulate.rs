@@ -4,11 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use windlass_core::event::Compensation;
+use windlass_core::event::{Compensation, Transition};
 use windlass_core::plan::{NodeIndex, NodeKind, Plan};
-use windlass_core::run::Instance;
 use windlass_core::value::Payload;
-use windlass_core::{Millis, NodeStatus, RunId};
+use windlass_core::{Millis, RunId};
 use windlass_orchestrator::Begin;
 
 use crate::account::{Account, Ending};
@@ -118,23 +117,25 @@ impl World {
         }
     }
 
-    /// Nodes that began to wait for a signal get it, as the script says.
-    pub(crate) fn waiting(&mut self, run: RunId, nodes: &[(Instance, NodeStatus)]) {
+    /// Nodes that durably wait for a signal get it, as the script says.
+    pub(crate) fn waiting(&mut self, run: RunId, transition: &Transition) {
         let Some(script) = self.script.clone() else {
             return;
         };
-        for &(node, status) in nodes {
+        for event in &transition.events {
             let history = self.oracle.history(run);
             let Some(state) = history.and_then(|history| history.last()) else {
                 return;
             };
-            if status != NodeStatus::Waiting || state.find_status(node).is_none() {
-                continue;
-            }
-            let Some(name) = state.signal_of(node).map(Box::<str>::from) else {
+            let windlass_core::event::Event::Waiting { node: path, .. } = event else {
                 continue;
             };
-            let behaviour = script.behaviour(&state.path(node)).clone();
+            let node = state.resolve(path);
+            let Some(name) = node.and_then(|node| state.signal_of(node)) else {
+                continue;
+            };
+            let name: Box<str> = name.into();
+            let behaviour = script.behaviour(path).clone();
             let sent = self.random.fraction() >= behaviour.fail;
             if let Some(payload) = script.signals.get(&name).filter(|_| sent) {
                 let (low, high) = behaviour.delay;
@@ -162,6 +163,11 @@ impl World {
                     .error
                     .iter()
                     .flat_map(|error| error.nodes.iter().cloned())
+                    .collect(),
+                handled: state
+                    .failed()
+                    .filter(|&node| state.is_handled(node))
+                    .map(|node| state.path(node))
                     .collect(),
                 compensated: finished.compensation.map(|it| it == Compensation::Complete),
             },

@@ -220,6 +220,8 @@ pub(crate) struct World {
     pub(crate) executing: BTreeMap<u64, Executing>,
     pub(crate) next_execution: u64,
     pub(crate) next_command: u64,
+    /// Signals that are sent again if their process dies before it has answered.
+    pub(crate) unanswered: BTreeMap<u64, (RunId, Box<str>, Payload)>,
     pub(crate) oracle: Oracle,
     pub(crate) trace: Trace,
     pub(crate) counts: Counts,
@@ -275,6 +277,7 @@ impl World {
             executing: BTreeMap::new(),
             next_execution: 0,
             next_command: 0,
+            unanswered: BTreeMap::new(),
             trace: Trace::new(options.trace),
             counts: Counts::default(),
             calm: false,
@@ -508,6 +511,7 @@ impl World {
                         let submitted = write.submitted;
                         self.oracle
                             .durable(run, &transition, submitted, row.as_ref());
+                        self.waiting(run, &transition);
                     }
                     Err(error) => self.oracle.judge(run, Err(error.to_string())),
                 }

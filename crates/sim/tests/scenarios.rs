@@ -188,3 +188,163 @@ fn an_attempt_that_a_dead_process_may_have_begun_keeps_its_number() {
     bench.settle();
     assert!(bench.effects().contains(&"dispatch a#2".to_owned()));
 }
+
+const LOOP: &str = r#"{"id":"l","forEach":{"items":[1],"body":{"nodes":[
+    {"id":"x","actionType":"act"}]}}}"#;
+
+#[test]
+fn a_loop_whose_result_is_set_lets_its_iterations_go() {
+    let mut bench = started(LOOP);
+    assert_eq!(bench.effects(), ["accepted", "dispatch l[0]/x#1"]);
+    let (node, inner) = (bench.instance("l"), bench.instance("l[0]/x"));
+    let output = None;
+    bench.command(|hand| Command::SetResult { node, output, hand });
+    bench.poll();
+    // Its worker does not know yet.
+    bench.end_index(inner, 1, success());
+    bench.settle();
+    let effects = bench.effects();
+    assert!(
+        effects.contains(&"finished Succeeded".to_owned()),
+        "{effects:?}"
+    );
+}
+
+#[test]
+fn a_result_is_not_set_where_the_node_could_not_run() {
+    let mut bench = started(A_THEN_B);
+    bench.command(|hand| Command::Cancel {
+        hand,
+        compensate: false,
+    });
+    bench.end("a", 1, failure());
+    let (node, output) = (bench.instance("b"), None);
+    bench.command(|hand| Command::SetResult { node, output, hand });
+    bench.settle();
+    let effects = bench.effects();
+    let answer = effects.iter().find(|effect| effect.starts_with("answer 2"));
+    assert!(
+        answer.is_some_and(|answer| answer.contains("Err")),
+        "{effects:?}"
+    );
+}
+
+fn heal(bench: &mut Bench, nodes: &str) {
+    let text = format!("{{\"id\":\"w\",\"inFlight\":\"healing\",\"nodes\":[{nodes}]}}");
+    let plan = windlass_sim::workload::plan(&text);
+    let definition = windlass_core::Digest::of(text.as_bytes());
+    bench.command(|_| Command::Heal {
+        version: 2,
+        definition,
+        plan,
+    });
+    bench.settle();
+}
+
+fn healing(nodes: &str) -> Bench {
+    Bench::new(&format!(
+        "{{\"id\":\"w\",\"inFlight\":\"healing\",\"failurePolicy\":\"failFast\",\"nodes\":[{nodes}]}}"
+    ))
+}
+
+#[test]
+fn a_newer_version_of_a_run_that_has_not_begun_begins_at_its_entries() {
+    let mut bench = healing(A_THEN_B);
+    bench.start(Begin::Later);
+    heal(
+        &mut bench,
+        r#"{"id":"b","actionType":"act","dependsOn":["a"]},{"id":"a","actionType":"act"}"#,
+    );
+    assert_eq!(bench.effects(), ["accepted", "answer 1 ok"]);
+    let state = bench.shard.run(bench.run);
+    assert!(state.is_none_or(|state| state.started_at().is_none()));
+}
+
+#[test]
+fn a_newer_version_does_not_add_to_a_run_that_is_being_stopped() {
+    let mut bench = healing(r#"{"id":"a","actionType":"act"},{"id":"slow","actionType":"act"}"#);
+    bench.start(Begin::Now);
+    bench.settle();
+    bench.end("a", 1, failure());
+    bench.settle();
+    bench.effects();
+    heal(
+        &mut bench,
+        r#"{"id":"a","actionType":"act"},{"id":"slow","actionType":"act"},{"id":"new","actionType":"act"}"#,
+    );
+    let effects = bench.effects();
+    assert!(effects[0].contains("NotNow"), "{effects:?}");
+    bench.end("slow", 1, success());
+    bench.settle();
+    assert!(bench.effects().contains(&"finished Failed".to_owned()));
+}
+
+#[test]
+fn compensations_that_are_tried_again_go_one_at_a_time() {
+    let undone = |id: &str| {
+        format!(r#"{{"id":"{id}","actionType":"act","compensate":{{"actionType":"undo"}}}}"#)
+    };
+    let nodes = [undone("a"), undone("b"), A_THEN_B.replace("\"a\"", "\"f\"")].join(",");
+    let nodes = nodes.replace(
+        r#""id":"b","actionType":"act","dependsOn""#,
+        r#""id":"g","actionType":"act","dependsOn""#,
+    );
+    let mut bench = started(&nodes);
+    bench.end("a", 1, success());
+    bench.end("b", 1, success());
+    bench.end("f", 1, failure());
+    bench.settle();
+    let (a, b) = (bench.instance("a"), bench.instance("b"));
+    assert!(bench.effects().contains(&"dispatch b#1".to_owned()));
+    let undoing = |bench: &Bench, target| {
+        let state = bench.shard.run(bench.run).expect("the run is held");
+        let mut open = state.open_instances().into_iter();
+        open.find(|&node| state.undone(node) == Some(target))
+    };
+    let node = undoing(&bench, b).expect("b is undone first");
+    bench.end_index(node, 1, failure());
+    bench.settle();
+    assert_eq!(bench.effects(), ["dispatch a#1"]);
+    bench.command(|hand| Command::RetryCompensation(vec![b], hand));
+    bench.settle();
+    // It waits for its turn.
+    assert_eq!(bench.effects(), ["answer 1 ok"]);
+    let node = undoing(&bench, a).expect("a is undone");
+    bench.end_index(node, 1, success());
+    bench.settle();
+    assert_eq!(bench.effects(), ["dispatch b#2"]);
+}
+
+#[test]
+fn a_run_that_sleeps_for_its_child_is_looked_at_after_a_restart() {
+    let mut bench = started(
+        r#"{"id":"s","waitForSignal":{"name":"go"}},
+           {"id":"c","subworkflow":{"workflowId":"other","input":{}},"dependsOn":["s"]}"#,
+    );
+    assert!(bench.store.row(bench.run).is_some_and(|row| row.asleep));
+    bench.adopt(false);
+    bench.command(|hand| Command::Signal {
+        name: "go".into(),
+        payload: windlass_core::value::Payload::null(),
+        hand,
+    });
+    bench.settle();
+    assert!(bench.store.row(bench.run).is_some_and(|row| !row.asleep));
+}
+
+#[test]
+fn a_run_that_sleeps_is_wanted_when_its_child_could_not_be_started() {
+    let mut bench = started(r#"{"id":"c","subworkflow":{"workflowId":"other","input":{}}}"#);
+    assert!(!bench.shard.holds(bench.run));
+    bench.effects();
+    let failure = windlass_core::run::Failure::permanent("WORKFLOW_NOT_FOUND", "on the bench");
+    let input = windlass_orchestrator::Input::ChildFailed {
+        run: bench.run,
+        node: 0,
+        attempt: 1,
+        failure: Box::new(failure),
+    };
+    bench.shard.handle(input, bench.now);
+    let effects = bench.effects();
+    assert!(effects[0].starts_with("Wanted"), "{effects:?}");
+}

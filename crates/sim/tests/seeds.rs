@@ -3,7 +3,7 @@
 
 use windlass_sim::{Kind, Options, Outcome, run_seed};
 
-const SEEDS: u64 = 3_000;
+const SEEDS: u64 = 2_500;
 
 fn threads() -> u64 {
     std::thread::available_parallelism().map_or(1, |count| count.get() as u64)

@@ -32,6 +32,7 @@ mod schema;
 mod set_result;
 mod show;
 mod signal;
+pub(crate) mod simulate;
 mod skip;
 mod validate;
 mod verify;
@@ -55,6 +56,7 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit, Failur
     match &arguments.command {
         Command::Run(arguments) => run::run(&settings, arguments),
         Command::Validate(arguments) => validate::run(&settings, arguments),
+        Command::Simulate(arguments) => simulate::run(&settings, arguments),
         Command::Graph(arguments) => graph::run(&settings, arguments),
         Command::Publish(arguments) => publish::run(&settings, arguments),
         Command::Workflows(arguments) => workflows::run(&settings, arguments),

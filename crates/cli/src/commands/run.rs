@@ -185,7 +185,7 @@ fn print_queued(session: &Session, started: Started, carried: bool) -> Result<Ex
 }
 
 /// The trigger's JSON text.
-fn trigger(argument: Option<&str>) -> Result<String, Failure> {
+pub(super) fn trigger(argument: Option<&str>) -> Result<String, Failure> {
     let Some(argument) = argument else {
         return Ok("{}".to_owned());
     };

@@ -445,6 +445,24 @@ impl Run {
         }
     }
 
+    /// Whether an instance is in a frame that nobody needs any more, and that is freed
+    /// before the next event is applied.
+    pub(crate) fn is_leaving(&self, node: Instance) -> bool {
+        if self.find_state(node).is_none() || self.undone(node).is_some() {
+            return false;
+        }
+        let mut key = self.key_of(node);
+        loop {
+            if self.garbage.contains(&key) {
+                return true;
+            }
+            match self.frame(key).owner {
+                Some(owner) => key = self.key_of(owner.node),
+                None => return false,
+            }
+        }
+    }
+
     /// Frees the frames that nobody needs any more, and all that hangs on them.
     pub(crate) fn collect_garbage(&mut self) {
         for key in std::mem::take(&mut self.garbage) {

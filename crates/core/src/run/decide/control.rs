@@ -130,7 +130,7 @@ impl Run {
             matches!(
                 self.find_status(*node),
                 Some(NodeStatus::Failed | NodeStatus::Cancelled)
-            )
+            ) && !self.is_leaving(*node)
         };
         let others: Vec<_> = nodes
             .iter()

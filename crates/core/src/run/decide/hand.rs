@@ -17,7 +17,7 @@ impl Run {
         if self.undo.is_some() {
             return Err(Refusal::Compensated);
         }
-        let Some(state) = self.find_state(node) else {
+        let Some(state) = self.find_state(node).filter(|_| !self.is_leaving(node)) else {
             return Err(Refusal::NotNow("the run has no such node instance now"));
         };
         if self.status() == RunStatus::Pending {
