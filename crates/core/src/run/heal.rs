@@ -160,7 +160,7 @@ impl Run {
             if has_begun || skipped_itself {
                 *state = was.clone();
                 state.unresolved = unresolved;
-                if was.is_open() && was.status != NodeStatus::Queued {
+                if was.status != NodeStatus::Queued {
                     let shape = (old.plan.clone(), old.node(node));
                     self.shapes.entry(node).or_insert(shape);
                 }

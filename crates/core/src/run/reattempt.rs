@@ -315,6 +315,8 @@ impl Run {
         self.frame_mut(key).failed.remove(&node);
         self.blocked_by.remove(&node);
         if !goes_on {
+            // A new attempt is of the graph as it is now.
+            self.shapes.remove(&node);
             self.reset_loop(node);
             self.recovered.remove(&node);
             self.taken.remove(&node);
