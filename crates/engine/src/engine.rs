@@ -28,6 +28,9 @@ use crate::worker::Workers;
 /// without waiting for each other.
 const MESSAGE_QUEUE: usize = 8192;
 
+/// How many runs are taken up at once.
+const HOLD_LANES: usize = 64;
+
 /// How many runs recovery looks at together.
 const RECOVERY_PAGE: usize = 256;
 
@@ -48,6 +51,8 @@ pub(crate) struct Inner {
     clock: Arc<dyn Clock>,
     /// What runs have to tell each other.
     busy: Arc<Busy>,
+    /// Taking a run up, from reading it to handing it to the driver; runs share lanes.
+    taking: Vec<tokio::sync::Mutex<()>>,
     /// When this process began: what was due before, another may have handed out.
     began: Millis,
 }
@@ -114,6 +119,7 @@ impl Engine {
                 shutdown,
                 driver: tokio::sync::Mutex::new(Some(driver)),
                 busy,
+                taking: (0..HOLD_LANES).map(|_| Default::default()).collect(),
             }
         });
         tokio::spawn(wake_all(Arc::downgrade(&inner), asleep));
@@ -327,6 +333,10 @@ impl Engine {
             carried: adoption != Adoption::Hold,
             reply,
         };
+        // What was read must not grow old: a run that goes to sleep meanwhile would be taken
+        // up as it was before.
+        let lane = usize::from(run.as_bytes()[15]) % HOLD_LANES;
+        let _taking = self.inner.taking[lane].lock().await;
         if self.ask(question).await == Some(true) {
             return Ok(());
         }

@@ -489,3 +489,29 @@ async fn pausing_and_cancelling_reach_the_children() {
     world.engine.told().await;
     assert_eq!(status(child), RunStatus::Cancelled);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_run_that_many_take_up_at_once_goes_on_once() {
+    let first = World::new();
+    let (parent, child) = family(&first).await;
+    first.engine.shutdown().await;
+    for _ in 0..20 {
+        let second = World::on(first.store.clone());
+        let takers = (0..16).map(|_| {
+            let engine = second.engine.clone();
+            tokio::spawn(async move { engine.recover(parent).await })
+        });
+        for taker in takers.collect::<Vec<_>>() {
+            taker.await.expect("no panic").expect("recovered");
+        }
+        let waiting = second.engine.wait(parent);
+        let waited = tokio::time::timeout(std::time::Duration::from_millis(5), waiting).await;
+        assert!(waited.is_err(), "it was let go: {waited:?}");
+        second.engine.shutdown().await;
+    }
+    let last = World::on(first.store.clone());
+    signal(&last, child).await.expect("a signal");
+    last.engine.recover(parent).await.expect("recovered");
+    let status = last.engine.wait(parent).await.expect("ended");
+    assert_eq!(status, RunStatus::Succeeded);
+}
