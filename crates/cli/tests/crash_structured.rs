@@ -40,7 +40,7 @@ fn exec(id: &str, after: &[&str]) -> Value {
 fn parent() -> Value {
     json!({ "id": "deep", "nodes": [
         { "id": "each", "forEach": { "items": [0, 1, 2], "parallel": false,
-            "body": { "nodes": [exec("work", &[])] } } },
+            "body": { "nodes": [exec("charge", &[])] } } },
         { "id": "nap", "dependsOn": ["each"], "delay": { "ms": 20 } },
         { "id": "sub", "dependsOn": ["nap"], "subworkflow": {
             "workflowId": "inner", "input": {}, "isolation": "transactional" } },
@@ -150,9 +150,9 @@ fn an_undisturbed_run_undoes_everything_in_reverse() {
         "again[1]/try/compensate",
         "again[0]/try/compensate",
         "book/compensate",
-        "each[2]/work/compensate",
-        "each[1]/work/compensate",
-        "each[0]/work/compensate",
+        "each[2]/charge/compensate",
+        "each[1]/charge/compensate",
+        "each[0]/charge/compensate",
     ];
     assert_eq!(end.undone, expected);
     assert_eq!(end.effects.len(), 12);

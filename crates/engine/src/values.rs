@@ -20,11 +20,14 @@ use crate::Backend;
 pub struct ValueReader {
     store: Arc<dyn Backend>,
     cache: Arc<Mutex<Cache>>,
-    lists: Arc<Mutex<VecDeque<(Digest, Arc<Items>)>>>,
+    lists: Arc<Mutex<Lists>>,
 }
 
 /// How many lists are kept with the places of their items.
 const LISTS: usize = 8;
+
+/// Lists by their digest, oldest first.
+type Lists = VecDeque<(Digest, Arc<Items>)>;
 
 /// A list, and where each of its items stands in its text.
 struct Items {
@@ -102,7 +105,7 @@ impl ValueReader {
     /// A list with the places of its items, so that each is found without reading those
     /// before it. The last few lists are kept: a loop goes over one for a long time.
     fn items(&self, run: RunId, list: &ValueRef) -> Result<Arc<Items>, Error> {
-        let known = |lists: &VecDeque<(Digest, Arc<Items>)>| {
+        let known = |lists: &Lists| {
             let found = lists.iter().find(|(digest, _)| *digest == list.digest);
             found.map(|(_, items)| Arc::clone(items))
         };
@@ -118,7 +121,7 @@ impl ValueReader {
         Ok(items)
     }
 
-    fn lists(&self) -> MutexGuard<'_, VecDeque<(Digest, Arc<Items>)>> {
+    fn lists(&self) -> MutexGuard<'_, Lists> {
         self.lists
             .lock()
             .expect("nothing panics while it holds the lists")

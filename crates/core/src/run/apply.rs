@@ -6,19 +6,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Run;
-use super::child::Child;
 use super::cycle::Iteration;
 use super::environment::Held;
 use super::frame::{Frame, FrameKey, Instance, TOP};
 use super::join::Wave;
-use crate::event::{
-    AttemptEnded, AttemptResult, ChildStarted, Event, IterationResult, Queued, RULES,
-    SignalReceived, Stopping, Transition,
-};
+use crate::event::{AttemptEnded, AttemptResult, Event, Queued, RULES, Stopping, Transition};
 use crate::id::{Millis, RunId};
 use crate::plan::{self, Plan};
 use crate::status::{NodeStatus, RunStatus};
-use crate::value::{Stored, ValueRef};
+use crate::value::ValueRef;
 
 /// What an event changed: the source of effects, and of what people read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,32 +202,12 @@ impl Run {
                 }
                 self.routed(node, taken, changes);
             }
-            Event::Expanded {
-                node,
-                attempt,
-                count,
-                items,
-            } => self.expanded((node, *attempt), *count, items, at, changes)?,
-            Event::Looped {
-                node,
-                iteration,
-                due,
-            } => self.went_round(node, *iteration, *due, at, changes)?,
-            Event::IterationEnded {
-                node,
-                iteration,
-                result,
-            } => self.evaluated(node, *iteration, result, changes)?,
-            Event::Waiting { node, attempt, due } => {
-                let node = self.open_node(node, *attempt, false)?;
-                self.began(node, at);
-                self.set_status(node, NodeStatus::Waiting);
-                self.due.extend(due.map(|due| (node, due)));
-                self.start_waiting(node);
-                changes.push(Change::Waiting(node, *attempt, *due));
-            }
-            Event::SignalReceived(signal) => self.signal_received(signal),
-            Event::ChildStarted(started) => self.child_started(started, at, changes)?,
+            Event::Expanded { .. }
+            | Event::Looped { .. }
+            | Event::IterationEnded { .. }
+            | Event::Waiting { .. }
+            | Event::SignalReceived(_)
+            | Event::ChildStarted(_) => self.apply_structure(event, at, changes)?,
             Event::Stopping(stopping) => {
                 let running = self.running_nodes(stopping)?;
                 let key = self.scope(stopping.scope.as_deref().unwrap_or_default())?;
@@ -252,26 +228,10 @@ impl Run {
             }
             Event::SetByHand(set) => self.set_by_hand(set, at, changes)?,
             Event::Reused(nodes) => self.offer_reuse(nodes, self.records + 1),
-            Event::Compensating { ending, .. } => self.begin_undo(ending.clone(), changes),
-            Event::CompensationEnded(ended) => {
-                let node = self.open_node(&ended.node, ended.attempt, true)?;
-                self.undo_ended(node, ended, changes);
-            }
-            Event::CompensationRetried { nodes, .. } => {
-                self.resume_undo();
-                for node in nodes {
-                    let node = self.undoing(node)?;
-                    self.set_status(node, NodeStatus::Pending);
-                }
-                self.undo_next(changes);
-            }
-            Event::CompensationSkipped { nodes, .. } => {
-                self.resume_undo();
-                for node in nodes {
-                    let node = self.undoing(node)?;
-                    self.skip_undo(node, changes);
-                }
-            }
+            Event::Compensating { .. }
+            | Event::CompensationEnded(_)
+            | Event::CompensationRetried { .. }
+            | Event::CompensationSkipped { .. } => self.apply_undo(event, changes)?,
             Event::Healed {
                 version,
                 definition,
@@ -353,135 +313,11 @@ impl Run {
         Ok(())
     }
 
-    /// A loop, a wait or a child run begins: it is asked for no more.
-    fn began(&mut self, node: Instance, at: Millis) {
-        self.to_open.remove(&node);
-        self.since.entry(node).or_insert(at);
-    }
-
-    /// When a loop, a wait or a child run began.
-    pub fn since(&self, node: Instance) -> Option<Millis> {
-        self.since.get(&node).copied()
-    }
-
-    fn expanded(
-        &mut self,
-        (node, attempt): (&str, u32),
-        count: u32,
-        items: &Stored,
-        at: Millis,
-        changes: &mut Vec<Change>,
-    ) -> Result<(), Corrupt> {
-        let node = self.open_node(node, attempt, false)?;
-        let items = ValueRef::new(items, items.digest(), self.records + 1);
-        self.began(node, at);
-        self.begin_loop(node, Some(items), count);
-        let mut wave = Wave::default();
-        self.open_items(node, &mut wave, changes);
-        self.cascade(wave, changes);
-        Ok(())
-    }
-
-    fn went_round(
-        &mut self,
-        path: &str,
-        iteration: u32,
-        due: Option<Millis>,
-        at: Millis,
-        changes: &mut Vec<Change>,
-    ) -> Result<(), Corrupt> {
-        let node = self.node(path)?;
-        let attempt = self.attempt(node);
-        if !self.is_open(node, attempt) {
-            return self.corrupt(&format!("'{path}' went round when it was not open"));
-        }
-        if self.node_status(node) == NodeStatus::Queued {
-            self.began(node, at);
-            self.begin_loop(node, None, 0);
-        }
-        self.to_advance.remove(&node);
-        if self
-            .loops
-            .get(&node)
-            .is_none_or(|cycle| cycle.next != iteration)
-        {
-            return self.corrupt(&format!(
-                "iteration {iteration} of '{path}' is not the next"
-            ));
-        }
-        if let Some(due) = due {
-            self.set_status(node, NodeStatus::Waiting);
-            self.due.insert(node, due);
-            changes.push(Change::Waiting(node, attempt, Some(due)));
-            return Ok(());
-        }
-        let mut wave = Wave::default();
-        self.open_iteration(node, &mut wave, changes);
-        self.cascade(wave, changes);
-        Ok(())
-    }
-
-    fn evaluated(
-        &mut self,
-        path: &str,
-        iteration: u32,
-        result: &IterationResult,
-        changes: &mut Vec<Change>,
-    ) -> Result<(), Corrupt> {
-        let key = self.scope(&format!("{path}[{iteration}]"))?;
-        if !self.to_settle.contains(&key) {
-            return self.corrupt("an iteration's output was evaluated that had not ended");
-        }
-        let record = self.records + 1;
-        let stored = |value: &Stored| Some(ValueRef::new(value, value.digest(), record));
-        let result = match result {
-            IterationResult::Succeeded(output) => {
-                self.output_bytes += output.size();
-                Iteration::Succeeded(stored(output))
-            }
-            IterationResult::Failed(error) => Iteration::Failed(stored(error)),
-        };
-        let mut wave = Wave::default();
-        self.iteration_ended(key, result, &mut wave, changes);
-        self.cascade(wave, changes);
-        Ok(())
-    }
-
-    /// Every signal is kept first; who waits for it takes it with its own end.
-    fn signal_received(&mut self, signal: &SignalReceived) {
-        let payload = &signal.payload;
-        let value = ValueRef::new(payload, payload.digest(), self.records + 1);
-        self.keep_signal(&signal.name, value);
-    }
-
     /// A wait that succeeded has taken the oldest signal of its name.
     fn use_signal(&mut self, node: Instance) {
         if let Some(name) = self.signal_of(node).map(Box::<str>::from) {
             self.take_signal(&name);
         }
-    }
-
-    fn child_started(
-        &mut self,
-        started: &ChildStarted,
-        at: Millis,
-        changes: &mut Vec<Change>,
-    ) -> Result<(), Corrupt> {
-        let node = self.open_node(&started.node, started.attempt, false)?;
-        self.began(node, at);
-        self.due.remove(&node);
-        self.set_status(node, NodeStatus::Running);
-        let input = &started.input;
-        let child = Child {
-            run: started.child,
-            input: ValueRef::new(input, input.digest(), self.records + 1),
-        };
-        self.children.insert(node, child);
-        if let Some(timeout) = self.own_timeout(node) {
-            self.due.insert(node, at.plus(timeout));
-        }
-        changes.push(Change::ChildStarted(node, started.attempt, started.child));
-        Ok(())
     }
 
     /// Whoever ran this before is gone: open attempts are handed out again, and what
@@ -506,7 +342,7 @@ impl Run {
             .collect()
     }
 
-    fn node(&self, path: &str) -> Result<Instance, Corrupt> {
+    pub(super) fn node(&self, path: &str) -> Result<Instance, Corrupt> {
         self.resolve(path).ok_or_else(|| Corrupt {
             record: self.records + 1,
             reason: format!("the graph has no node '{path}'"),
@@ -529,7 +365,12 @@ impl Run {
         Ok(())
     }
 
-    fn open_node(&self, path: &str, attempt: u32, undo: bool) -> Result<Instance, Corrupt> {
+    pub(super) fn open_node(
+        &self,
+        path: &str,
+        attempt: u32,
+        undo: bool,
+    ) -> Result<Instance, Corrupt> {
         let node = if undo {
             self.undoing(path)?
         } else {
@@ -542,13 +383,13 @@ impl Run {
     }
 
     /// The instance that undoes a node.
-    fn undoing(&self, path: &str) -> Result<Instance, Corrupt> {
+    pub(super) fn undoing(&self, path: &str) -> Result<Instance, Corrupt> {
         let node = self.node(path)?;
         let undoing = self.undo.as_ref().and_then(|undo| undo.of(node));
         undoing.map_or_else(|| self.corrupt(&format!("'{path}' is not undone")), Ok)
     }
 
-    fn scope(&self, path: &str) -> Result<FrameKey, Corrupt> {
+    pub(super) fn scope(&self, path: &str) -> Result<FrameKey, Corrupt> {
         let key = self.resolve_scope(path);
         key.map_or_else(
             || self.corrupt(&format!("there is no iteration '{path}'")),

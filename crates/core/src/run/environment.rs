@@ -215,10 +215,13 @@ impl Run {
                 Reference::Value(name) if &**name == "vars" => {
                     wants.extend(self.vars.values().filter_map(Held::blob));
                 }
-                Reference::Value(name) => match self.body_value(key, cycle, name) {
-                    Some(BodyValue::Item(value, _) | BodyValue::Stored(value)) => wants.push(value),
-                    _ => {}
-                },
+                Reference::Value(name) => {
+                    if let Some(BodyValue::Item(value, _) | BodyValue::Stored(value)) =
+                        self.body_value(key, cycle, name)
+                    {
+                        wants.push(value);
+                    }
+                }
                 Reference::Entry { .. } => {}
             }
         }

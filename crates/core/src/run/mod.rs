@@ -25,6 +25,7 @@ mod reuse;
 mod signal;
 mod snapshot;
 mod stop;
+mod structure;
 mod undo;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -4,10 +4,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::Run;
-use super::apply::Change;
+use super::apply::{Change, Corrupt};
 use super::frame::{Instance, NodeState};
 use crate::definition::CompensationPolicy;
-use crate::event::{AttemptEnded, AttemptResult, Compensation, Finished, StopCause};
+use crate::event::{AttemptEnded, AttemptResult, Compensation, Event, Finished, StopCause};
 use crate::id::Millis;
 use crate::status::{NodeStatus, RunStatus};
 use crate::value::ValueRef;
@@ -251,6 +251,38 @@ impl Run {
             undo.skipped[local] = true;
         }
         self.undo_next(changes);
+    }
+
+    /// Folds one event about undoing.
+    pub(super) fn apply_undo(
+        &mut self,
+        event: &Event,
+        changes: &mut Vec<Change>,
+    ) -> Result<(), Corrupt> {
+        match event {
+            Event::Compensating { ending, .. } => self.begin_undo(ending.clone(), changes),
+            Event::CompensationEnded(ended) => {
+                let node = self.open_node(&ended.node, ended.attempt, true)?;
+                self.undo_ended(node, ended, changes);
+            }
+            Event::CompensationRetried { nodes, .. } => {
+                self.resume_undo();
+                for node in nodes {
+                    let node = self.undoing(node)?;
+                    self.set_status(node, NodeStatus::Pending);
+                }
+                self.undo_next(changes);
+            }
+            Event::CompensationSkipped { nodes, .. } => {
+                self.resume_undo();
+                for node in nodes {
+                    let node = self.undoing(node)?;
+                    self.skip_undo(node, changes);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// A run whose undoing is taken up again goes on until that has ended.

@@ -1,0 +1,255 @@
+//! Deciding on what waits, recording what was decided, and what follows once that is
+//! durable.
+
+use windlass_core::NodeStatus;
+use windlass_core::event::Event;
+use windlass_core::run::{self, Change, Facts, Input as RunInput};
+
+use super::{Consequence, Slot, refused};
+use crate::row::resource_rows;
+use crate::shard::{ChildCommand, CommandId, Context, Effect};
+
+impl Slot {
+    /// Decides on everything that waits, as far as values are at hand and the record
+    /// has room, then lets ready nodes go.
+    pub(super) fn advance(&mut self, context: &mut Context<'_>) {
+        while !self.loading && !self.closed {
+            let has_room = self.record.len() < context.options.record_bytes;
+            let next = match self.run.todo() {
+                Some(todo) => (RunInput::Todo(todo), None),
+                None if has_room => match self.inbox.pop_front() {
+                    Some(next) => next,
+                    None => break,
+                },
+                None => break,
+            };
+            if let Some(postponed) = self.decide(next, context) {
+                self.inbox.push_front(postponed);
+                break;
+            }
+        }
+        self.release(context);
+    }
+
+    /// Decides on one input, or gives it back if values must be loaded first.
+    pub(super) fn decide(
+        &mut self,
+        (input, command): (RunInput, Option<CommandId>),
+        context: &mut Context<'_>,
+    ) -> Option<(RunInput, Option<CommandId>)> {
+        let missing: Vec<_> = run::wants(&self.run, &input)
+            .into_iter()
+            .filter(|want| !self.values.contains_key(&want.digest))
+            .collect();
+        if !missing.is_empty() {
+            self.loading = true;
+            context.effects.push_back(Effect::Load {
+                run: self.run.id(),
+                values: missing,
+            });
+            // What the run itself asks for it will ask for again.
+            return if matches!(input, RunInput::Todo(_)) {
+                None
+            } else {
+                Some((input, command))
+            };
+        }
+        let facts = Facts {
+            now: context.now,
+            seed: context.random(),
+            values: &self.values,
+            running: self.running.nodes(),
+        };
+        let decided = run::decide(&self.run, &input, &facts);
+        if let RunInput::Ended { node, attempt, .. } = &input {
+            self.running.remove(*node, *attempt);
+        }
+        self.drop_loaded();
+        match decided {
+            Ok(decision) => {
+                self.bring_graph(input);
+                decision
+                    .blobs
+                    .iter()
+                    .for_each(|payload| self.hold_blob(payload));
+                for event in &decision.events {
+                    self.record_event(event, context);
+                }
+                if let Some(id) = command {
+                    self.consequences.push(Consequence::Answer(id));
+                }
+            }
+            Err(refusal) => refused(command, refusal, context),
+        }
+        None
+    }
+
+    pub(super) fn record_event(&mut self, event: &Event, context: &mut Context<'_>) {
+        let at = self.record.at(context.now);
+        self.record.push(event, context.now);
+        let mut changes = Vec::new();
+        self.run
+            .apply(event, at, &mut changes)
+            .expect("an event that was just decided fits the state that decided it");
+        for change in changes {
+            self.note(change);
+        }
+        self.hold_values(event);
+        match event {
+            Event::Started {} => {
+                self.row_changed = true;
+                self.arm_timeout();
+            }
+            Event::AttemptEnded(ended) => {
+                self.resources.extend(resource_rows(&self.run, ended));
+            }
+            Event::Stopping(stopping) => {
+                let deadline = stopping.deadline;
+                self.consequences.push(Consequence::ArmGrace(deadline));
+            }
+            Event::Paused(_) => {
+                self.row_changed = true;
+                self.tell_children(&ChildCommand::Pause);
+            }
+            Event::Resumed(_) => {
+                self.row_changed = true;
+                self.tell_children(&ChildCommand::Resume);
+                self.go_on();
+            }
+            Event::Finished(_) | Event::Healed { .. } | Event::Imported { .. } => {
+                self.row_changed = true;
+            }
+            Event::Compensating { .. }
+            | Event::CompensationRetried { .. }
+            | Event::CompensationSkipped { .. } => self.row_changed = true,
+            Event::Reattempted { .. } | Event::SetByHand(_) => {
+                self.row_changed = true;
+                self.disown_reopened();
+                self.go_on();
+                self.arm_timeout();
+            }
+            Event::Recovered {} => {
+                self.open_all();
+                self.arm_timeout();
+            }
+            _ => {}
+        }
+    }
+
+    /// What a change leads to once it is durable.
+    pub(super) fn note(&mut self, change: Change) {
+        let consequence = match change {
+            Change::Ready(node, _) if self.run.is_structural(node) => {
+                Consequence::Noted(node, NodeStatus::Queued)
+            }
+            Change::ChildStarted(node, attempt, child) => match self.run.child_start(node) {
+                Some(start) => {
+                    let command = ChildCommand::Start(Box::new(start));
+                    Consequence::Child(node, attempt, child, command)
+                }
+                None => return,
+            },
+            Change::ChildLetGo(node, child) => {
+                Consequence::Child(node, 0, child, ChildCommand::Cancel)
+            }
+            Change::ChildUndone(node, attempt, child) => {
+                Consequence::Child(node, attempt, child, ChildCommand::Compensate)
+            }
+            Change::StopAsked(node, attempt) if self.run.child(node).is_some() => {
+                match self.run.child(node) {
+                    Some(child) => Consequence::Child(node, attempt, child, ChildCommand::Cancel),
+                    None => return,
+                }
+            }
+            Change::IterationStarted(node, _) => Consequence::Noted(node, NodeStatus::Running),
+            change => Consequence::Changed(change),
+        };
+        self.consequences.push(consequence);
+    }
+
+    /// A new graph is at hand before the event that names it is applied.
+    pub(super) fn bring_graph(&mut self, input: RunInput) {
+        if let RunInput::Heal {
+            definition, plan, ..
+        }
+        | RunInput::Import {
+            definition, plan, ..
+        } = input
+        {
+            self.run.stage(definition, plan);
+        }
+    }
+
+    pub(super) fn tell_children(&mut self, command: &ChildCommand) {
+        let children: Vec<_> = self.run.open_children().collect();
+        for (node, attempt, child) in children {
+            let command = command.clone();
+            self.consequences
+                .push(Consequence::Child(node, attempt, child, command));
+        }
+    }
+
+    /// Once the record is durable, what is open and with nobody is handed out.
+    pub(super) fn go_on(&mut self) {
+        self.resuming += 1;
+        self.consequences.push(Consequence::Resumed);
+        self.open_all();
+    }
+
+    /// Notes every open attempt that no worker has, and every time that one is due.
+    pub(super) fn open_all(&mut self) {
+        for consequence in self.open_ones() {
+            self.consequences.push(consequence);
+        }
+    }
+
+    pub(super) fn open_ones(&self) -> Vec<Consequence> {
+        let mut found = Vec::new();
+        for node in self.run.open_instances() {
+            let status = self.run.node_status(node);
+            let is_open = matches!(status, NodeStatus::Queued | NodeStatus::Running);
+            if is_open && !self.running.contains(node) && !self.run.is_structural(node) {
+                found.push(match self.run.undone_child(node) {
+                    Some(child) => {
+                        let attempt = self.run.attempt(node);
+                        Consequence::Child(node, attempt, child, ChildCommand::Compensate)
+                    }
+                    None => Consequence::Open(node, self.run.attempt(node)),
+                });
+            }
+        }
+        for (node, due) in self.run.due_nodes() {
+            if !self.running.contains(node) {
+                let attempt = self.run.attempt(node);
+                found.push(Consequence::Wait(node, attempt, due));
+            }
+        }
+        for (node, attempt, child) in self.run.open_children() {
+            if let Some(start) = self.run.child_start(node) {
+                let command = ChildCommand::Start(Box::new(start));
+                found.push(Consequence::Child(node, attempt, child, command));
+            }
+        }
+        found
+    }
+
+    pub(super) fn arm_timeout(&mut self) {
+        if let Some(at) = self.run.timeout_at() {
+            self.consequences.push(Consequence::ArmTimeout(at));
+        }
+    }
+
+    /// Workers may have attempts of nodes that the reattempt runs again.
+    pub(super) fn disown_reopened(&mut self) {
+        let run = &self.run;
+        let reopened: Vec<_> = self
+            .running
+            .iter()
+            .filter(|&(node, attempt)| !run.is_open(node, attempt))
+            .collect();
+        for (node, attempt) in reopened {
+            self.running.disown(node);
+            self.consequences.push(Consequence::Disown(node, attempt));
+        }
+    }
+}

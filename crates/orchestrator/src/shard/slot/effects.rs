@@ -1,0 +1,251 @@
+//! What happens once a record is durable: the proof opens the gate, and what waited behind
+//! it is carried out.
+
+use std::collections::BTreeSet;
+
+use windlass_core::definition::ExecutionMode;
+use windlass_core::run::{Change, Dispatch, Instance, Source, Standing};
+use windlass_core::value::ValueRef;
+use windlass_core::{NodeStatus, RunStatus};
+use windlass_store::{AppendError, Appended};
+
+use super::{Consequence, MAX_STANDINGS, Slot, touches};
+use crate::deadline::Deadline;
+use crate::gate::Proof;
+use crate::shard::{ChildCommand, Context, Effect};
+
+impl Slot {
+    pub(super) fn appended(
+        &mut self,
+        append_id: u64,
+        result: Result<Appended, AppendError>,
+        context: &mut Context<'_>,
+    ) -> bool {
+        let Some((_, consequences)) = self.in_flight.take_if(|(id, _)| *id == append_id) else {
+            return true;
+        };
+        let run = self.run.id();
+        let effect = match result {
+            Ok(appended) => {
+                let proof = Proof::new(appended);
+                self.head = proof.head();
+                self.carry_out(consequences.release(&proof), context);
+                return true;
+            }
+            Err(AppendError::Conflict(_)) => Effect::Fenced {
+                run,
+                parent: self.parent(),
+            },
+            Err(AppendError::Held { value, .. }) => Effect::Held { run, value },
+            Err(AppendError::Unknown(error) | AppendError::Failed(error)) => {
+                let parent = self.parent();
+                Effect::Broken { run, parent, error }
+            }
+        };
+        self.closed = true;
+        context.effects.push_back(effect);
+        false
+    }
+
+    pub(super) fn carry_out(&mut self, consequences: Vec<Consequence>, context: &mut Context<'_>) {
+        let run = self.run.id();
+        let mut progress = Vec::new();
+        let mut touched = BTreeSet::new();
+        for consequence in consequences {
+            match consequence {
+                Consequence::Changed(change) => {
+                    touched.extend(touches(&change));
+                    self.changed(change, &mut progress, context);
+                }
+                Consequence::Noted(node, status) => {
+                    touched.insert(node);
+                    progress.push((node, status));
+                }
+                Consequence::Child(node, attempt, child, command) => {
+                    if let ChildCommand::Start(_) = command {
+                        touched.insert(node);
+                        progress.push((node, NodeStatus::Running));
+                    }
+                    context.effects.push_back(Effect::Child {
+                        run,
+                        node,
+                        attempt,
+                        child,
+                        command,
+                    });
+                }
+                Consequence::Answer(id) => {
+                    context
+                        .effects
+                        .push_back(Effect::Answer { id, result: Ok(()) });
+                }
+                Consequence::Accepted => context.effects.push_back(Effect::Accepted { run }),
+                Consequence::Open(node, attempt) => self.make_ready(node, attempt),
+                Consequence::Wait(node, attempt, due) => {
+                    let deadline = Deadline::Due(node, attempt);
+                    context.deadlines.set(due, run, deadline);
+                }
+                Consequence::Disown(node, attempt) => self.give_up(node, attempt, context),
+                Consequence::Resumed => self.resuming -= 1,
+                Consequence::Checkpoint(bytes) => context.effects.push_back(Effect::Checkpoint {
+                    run,
+                    head: self.head,
+                    bytes,
+                }),
+                Consequence::ArmTimeout(at) => context.deadlines.set(at, run, Deadline::Timeout),
+                Consequence::ArmGrace(at) => context.deadlines.set(at, run, Deadline::Grace),
+                Consequence::Stored(digest, wanted) => self.stored(digest, wanted),
+            }
+        }
+        let standings = self.standings(&touched);
+        if !progress.is_empty() || !standings.is_empty() {
+            context.effects.push_back(Effect::Progress {
+                run,
+                nodes: progress,
+                standings,
+            });
+        }
+    }
+
+    /// How these stand now; of loops inside loops only the outermost is told.
+    pub(super) fn standings(&self, touched: &BTreeSet<Instance>) -> Vec<Standing> {
+        let run = &self.run;
+        let is_told = |&&node: &&Instance| match run.find_status(node) {
+            Some(NodeStatus::Running) => !run.kind_of(node).is_loop() || run.owner(node).is_none(),
+            status => status == Some(NodeStatus::Waiting),
+        };
+        let told = touched.iter().filter(is_told).take(MAX_STANDINGS);
+        told.filter_map(|&node| run.standing(node)).collect()
+    }
+
+    pub(super) fn make_ready(&mut self, node: Instance, attempt: u32) {
+        let ordered = self.is_sequential().then_some(&self.run);
+        self.ready.insert(node, attempt, ordered);
+    }
+
+    pub(super) fn changed(
+        &mut self,
+        change: Change,
+        progress: &mut Vec<(Instance, NodeStatus)>,
+        context: &mut Context<'_>,
+    ) {
+        match change {
+            Change::Ready(node, attempt) => {
+                self.make_ready(node, attempt);
+                progress.push((node, NodeStatus::Queued));
+            }
+            Change::Waiting(node, attempt, due) => {
+                if let Some(due) = due {
+                    let deadline = Deadline::Due(node, attempt);
+                    context.deadlines.set(due, self.run.id(), deadline);
+                }
+                progress.push((node, NodeStatus::Waiting));
+            }
+            Change::Ended(node, attempt, status) => {
+                if status == NodeStatus::Cancelled {
+                    self.ready.remove(node);
+                    self.give_up(node, attempt, context);
+                }
+                progress.push((node, status));
+            }
+            Change::StopAsked(node, attempt) => {
+                if self.is_running(node, attempt) {
+                    self.tell_to_stop(node, attempt, false, context);
+                }
+            }
+            Change::IterationStarted(..)
+            | Change::IterationEnded(..)
+            | Change::ChildStarted(..)
+            | Change::ChildLetGo(..)
+            | Change::ChildUndone(..) => {}
+        }
+    }
+
+    pub(super) fn give_up(&mut self, node: Instance, attempt: u32, context: &mut Context<'_>) {
+        if self.running.remove(node, attempt) {
+            self.tell_to_stop(node, attempt, true, context);
+        }
+    }
+
+    pub(super) fn tell_to_stop(
+        &self,
+        node: Instance,
+        attempt: u32,
+        give_up: bool,
+        context: &mut Context<'_>,
+    ) {
+        let run = self.run.id();
+        context.effects.push_back(Effect::Stop {
+            give_up,
+            run,
+            node,
+            attempt,
+        });
+    }
+
+    /// Hands ready nodes out, as far as the run's bound allows.
+    pub(super) fn release(&mut self, context: &mut Context<'_>) {
+        if self.run.status() != RunStatus::Running || self.resuming > 0 || self.closed {
+            return;
+        }
+        let plan = self.run.plan().clone();
+        let sequential = plan.execution_mode() == ExecutionMode::Sequential;
+        // One at a time means in definition order, so what an undecided or undurable
+        // record may still make ready must be known first.
+        if sequential && (self.in_flight.is_some() || !self.record.is_empty() || self.loading) {
+            return;
+        }
+        let own = plan
+            .max_parallel()
+            .unwrap_or(context.options.max_parallel)
+            .max(1);
+        let limit = if sequential { 1 } else { own as usize };
+        let mut postponed = Vec::new();
+        while self.running.len() < limit {
+            let Some((node, attempt)) = self.ready.pop() else {
+                break;
+            };
+            let may_go = self.run.is_open(node, attempt) && self.run.may_hand_out(node);
+            if !may_go || self.running.contains(node) {
+                continue;
+            }
+            let dispatch = self.run.dispatch(node, context.now);
+            if self.names_undurable(&dispatch) {
+                postponed.push((node, attempt));
+                continue;
+            }
+            self.running.insert(node, attempt);
+            let noted_at = context.now.plus(context.options.still_running_ms);
+            context
+                .deadlines
+                .note_start(noted_at, dispatch.run, node, attempt);
+            context
+                .effects
+                .push_back(Effect::Dispatch(Box::new(dispatch)));
+        }
+        for (node, attempt) in postponed {
+            self.make_ready(node, attempt);
+        }
+    }
+
+    /// Whether a worker could not find a value that the parameters name.
+    pub(super) fn names_undurable(&self, dispatch: &Dispatch) -> bool {
+        let is_undurable = |value: &ValueRef| {
+            if value.is_blob() {
+                self.undurable.contains_key(&value.digest)
+            } else {
+                u64::from(value.record) > self.head.sequence
+            }
+        };
+        dispatch.sources.iter().any(|source| match source {
+            Source::Stored(value) | Source::Error { value, .. } | Source::Item(value, _) => {
+                is_undurable(value)
+            }
+            Source::Vars(vars) => vars
+                .iter()
+                .filter_map(|(_, held)| held.blob())
+                .any(|value| is_undurable(&value)),
+            Source::Undefined | Source::Text(_) | Source::Secret(_) => false,
+        })
+    }
+}

@@ -1,0 +1,456 @@
+//! One run in a shard: its state, which may be ahead of what is durable, the record
+//! being built, the one in flight, and the effects that wait for it.
+
+mod decide;
+mod effects;
+mod sleep;
+mod values;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use windlass_core::definition::ExecutionMode;
+use windlass_core::event::Event;
+use windlass_core::run::{Change, Input as RunInput, Instance, Loaded, Refusal, Run, Values};
+use windlass_core::{Digest, Millis, NodeStatus, RunStatus};
+use windlass_store::{Append, Blob, Claim, Error, Head, ResourceRow};
+
+use super::ready::Ready;
+use super::running::Running;
+use super::{
+    Adoption, Begin, ChildCommand, Command, CommandId, Context, Effect, Input, Options, Start,
+};
+use crate::codec::{self, RecordBuilder};
+use crate::deadline::Deadline;
+use crate::gate::Gated;
+use crate::row::row;
+
+/// Values that decisions may need later are kept in memory up to this size.
+const KEPT_VALUE_BYTES: usize = 1024 * 1024;
+
+/// One record tells of this many waits and loops; who looks cannot read more.
+const MAX_STANDINGS: usize = 100;
+
+/// The instance that no worker has and that a change is about.
+fn touches(change: &Change) -> Option<Instance> {
+    match *change {
+        Change::Waiting(node, ..) | Change::IterationEnded(node, ..) => Some(node),
+        _ => None,
+    }
+}
+
+/// What happens once a record is durable. Each says all that it needs: the state may be
+/// ahead by then.
+#[derive(Debug)]
+enum Consequence {
+    /// A node changed.
+    Changed(Change),
+    /// A node that no worker has began or went on.
+    Noted(Instance, NodeStatus),
+    /// A child run is acted on.
+    Child(Instance, u32, windlass_core::RunId, ChildCommand),
+    Answer(CommandId),
+    Accepted,
+    /// An open attempt is handed out, as after a restart.
+    Open(Instance, u32),
+    /// A waiting node gets its timer again.
+    Wait(Instance, u32, Millis),
+    /// A worker has an attempt that a reattempt took back.
+    Disown(Instance, u32),
+    /// The run may go on.
+    Resumed,
+    /// A state that stands for the log up to the record.
+    Checkpoint(Vec<u8>),
+    ArmTimeout(Millis),
+    ArmGrace(Millis),
+    /// A value can be found in the store now; later decisions may still need it here.
+    Stored(Digest, bool),
+}
+
+#[derive(Debug)]
+pub(in crate::shard) struct Slot {
+    run: Run,
+    head: Head,
+    ready: Ready,
+    running: Running,
+    /// Resumes and reattempts that are not durable yet: nothing is handed out before.
+    resuming: u32,
+    inbox: VecDeque<(RunInput, Option<CommandId>)>,
+    record: RecordBuilder,
+    consequences: Gated<Consequence>,
+    blobs: Vec<Blob>,
+    claims: Vec<Claim>,
+    resources: Vec<ResourceRow>,
+    row_changed: bool,
+    in_flight: Option<(u64, Gated<Consequence>)>,
+    /// An [`Effect::Load`] is on its way.
+    loading: bool,
+    /// Values of records that are not durable yet, and those that decisions need.
+    values: Values,
+    /// How many records that are not durable yet name a value.
+    undurable: BTreeMap<Digest, u32>,
+    /// Values kept because decisions need them, oldest first, and their size together.
+    kept: BTreeSet<Digest>,
+    kept_order: VecDeque<Digest>,
+    kept_bytes: usize,
+    /// Values that were loaded for the decision at hand.
+    loaded: Vec<Digest>,
+    /// Since when the run only waits for children.
+    idle_since: Option<Millis>,
+    /// Bytes of records since the last checkpoint, and that one's size.
+    since_checkpoint: usize,
+    checkpoint_size: usize,
+    /// Whether the run only waits, and until when.
+    slept: (bool, Option<Millis>),
+    /// What its row says of that; unknown after another process wrote it.
+    shown: Option<(bool, Option<Millis>)>,
+    /// Whether the run goes on here; one adopted for a command only waits for it.
+    carried: bool,
+    /// Set when nothing must be appended any more.
+    closed: bool,
+}
+
+impl Slot {
+    pub(in crate::shard) fn start(start: Start, context: &mut Context<'_>) -> Result<Self, Error> {
+        let queued = start.queued;
+        let event = Event::Queued(Box::new(queued.clone()));
+        let run = Run::new(start.run, start.plan, queued, context.now)
+            .map_err(|corrupt| Error::TooNew(corrupt.to_string()))?;
+        let mut slot = Self::new(run, Head::NONE);
+        slot.claims = start.claims;
+        start
+            .blobs
+            .iter()
+            .for_each(|payload| slot.hold_blob(payload));
+        slot.row_changed = true;
+        slot.record.push(&event, context.now);
+        slot.consequences.push(Consequence::Accepted);
+        if !start.reused.is_empty() {
+            slot.record_event(&Event::Reused(start.reused), context);
+        }
+        if start.begin == Begin::Now {
+            slot.inbox.push_back((RunInput::Begin, None));
+        }
+        slot.advance(context);
+        Ok(slot)
+    }
+
+    pub(in crate::shard) fn adopt(
+        run: Run,
+        head: Head,
+        adoption: Adoption,
+        context: &mut Context<'_>,
+    ) -> Self {
+        let mut slot = Self::new(run, head);
+        // An ended run has nothing to recover: what opens it again goes on at once.
+        slot.carried = slot.run.status().is_final();
+        slot.carry_on(adoption, context);
+        slot
+    }
+
+    /// Carries an adopted run on, once.
+    pub(in crate::shard) fn carry_on(&mut self, adoption: Adoption, context: &mut Context<'_>) {
+        if adoption == Adoption::Hold || std::mem::replace(&mut self.carried, true) {
+            return;
+        }
+        match (self.run.status(), adoption) {
+            (RunStatus::Pending, _) => self.inbox.push_back((RunInput::Begin, None)),
+            (RunStatus::Running | RunStatus::Paused, Adoption::Recover) => {
+                self.inbox.push_back((RunInput::Recover, None));
+            }
+            (RunStatus::Running | RunStatus::Paused, _) => self.wake(context),
+            _ => {}
+        }
+        self.advance(context);
+    }
+
+    fn new(run: Run, head: Head) -> Self {
+        Self {
+            run,
+            head,
+            ready: Ready::default(),
+            running: Running::default(),
+            resuming: 0,
+            inbox: VecDeque::new(),
+            record: RecordBuilder::default(),
+            consequences: Gated::default(),
+            blobs: Vec::new(),
+            claims: Vec::new(),
+            resources: Vec::new(),
+            row_changed: false,
+            in_flight: None,
+            loading: false,
+            values: Values::new(),
+            undurable: BTreeMap::new(),
+            kept: BTreeSet::new(),
+            kept_order: VecDeque::new(),
+            kept_bytes: 0,
+            loaded: Vec::new(),
+            idle_since: None,
+            since_checkpoint: 0,
+            checkpoint_size: 0,
+            slept: (false, None),
+            shown: None,
+            carried: true,
+            closed: false,
+        }
+    }
+
+    pub(in crate::shard) fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// A command on a run that nobody carries on makes this shard do so; one that was
+    /// never begun stays queued.
+    fn take_over(&mut self) {
+        if self.carried || self.run.status() == RunStatus::Pending {
+            return;
+        }
+        self.carried = true;
+        if !self.run.status().is_final() {
+            self.inbox.push_back((RunInput::Recover, None));
+        }
+    }
+
+    /// The run that started it, if it is a child.
+    fn parent(&self) -> Option<windlass_core::RunId> {
+        let parent = self.run.queued().parent.as_ref();
+        parent.map(|parent| parent.execution_id)
+    }
+
+    pub(in crate::shard) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    pub(in crate::shard) fn is_carried(&self) -> bool {
+        self.carried
+    }
+
+    pub(in crate::shard) fn is_running(&self, node: Instance, attempt: u32) -> bool {
+        self.running.attempt(node) == Some(attempt)
+    }
+
+    /// Takes an input; `false` when the shard should let the run go.
+    pub(in crate::shard) fn handle(&mut self, input: Input, context: &mut Context<'_>) -> bool {
+        self.idle_since = None;
+        match input {
+            Input::Ended {
+                node,
+                attempt,
+                report,
+                ..
+            } => {
+                self.inbox.push_back((
+                    RunInput::Ended {
+                        node,
+                        attempt,
+                        report,
+                    },
+                    None,
+                ));
+            }
+            Input::ChildEnded {
+                node, attempt, end, ..
+            } => {
+                let input = RunInput::ChildEnded { node, attempt, end };
+                self.inbox.push_back((input, None));
+            }
+            Input::ChildFailed {
+                node,
+                attempt,
+                failure,
+                ..
+            } => {
+                let input = RunInput::ChildFailed {
+                    node,
+                    attempt,
+                    failure,
+                };
+                self.inbox.push_back((input, None));
+            }
+            Input::Command { id, command, .. } => {
+                self.take_over();
+                if let Command::Import { text, .. } = &command {
+                    self.hold_blob(text);
+                }
+                self.inbox.push_back((command.into(), Some(id)));
+            }
+            Input::Loaded { values, .. } => {
+                self.loading = false;
+                for (digest, text) in values {
+                    self.loaded.push(digest);
+                    self.values.insert(digest, Loaded::new(text));
+                }
+            }
+            Input::Appended {
+                append_id, result, ..
+            } => {
+                if !self.appended(append_id, result, context) {
+                    return false;
+                }
+            }
+            Input::LoadFailed { run, error } => {
+                let parent = self.parent();
+                context
+                    .effects
+                    .push_back(Effect::Broken { run, parent, error });
+                self.closed = true;
+            }
+            Input::Start(_) | Input::Adopt { .. } => {}
+        }
+        self.advance(context);
+        self.let_go_at_the_end(context);
+        !self.closed
+    }
+
+    pub(in crate::shard) fn handle_deadline(
+        &mut self,
+        deadline: Deadline,
+        context: &mut Context<'_>,
+    ) {
+        match deadline {
+            Deadline::Due(node, attempt) => self.due(node, attempt),
+            Deadline::Idle => {}
+            Deadline::Grace => self.inbox.push_back((RunInput::GraceEnded, None)),
+            Deadline::Timeout => self.inbox.push_back((RunInput::TimedOut, None)),
+            Deadline::StillRunning(node, attempt) => {
+                if self.is_running(node, attempt) {
+                    let delay = i64::try_from(context.options.still_running_ms).unwrap_or(0);
+                    let started = windlass_core::Millis(context.now.0 - delay);
+                    let worker = "local".into();
+                    let input = RunInput::StillRunning {
+                        node,
+                        attempt,
+                        started,
+                        worker,
+                    };
+                    self.inbox.push_back((input, None));
+                }
+            }
+        }
+        self.advance(context);
+        self.let_go_at_the_end(context);
+    }
+
+    fn due(&mut self, node: Instance, attempt: u32) {
+        let waits = self.run.is_open(node, attempt) && !self.running.contains(node);
+        // While the run is paused, its timers wait for the resume.
+        if !waits || self.run.status() != RunStatus::Running {
+            return;
+        }
+        if self.run.is_structural(node) {
+            self.inbox
+                .push_back((RunInput::Due { node, attempt }, None));
+        } else {
+            let ordered = self.is_sequential().then_some(&self.run);
+            self.ready.insert(node, attempt, ordered);
+        }
+    }
+
+    fn is_sequential(&self) -> bool {
+        self.run.plan().execution_mode() == ExecutionMode::Sequential
+    }
+
+    pub(in crate::shard) fn poll_append(
+        &mut self,
+        options: &Options,
+        append_id: u64,
+    ) -> Option<Append> {
+        if self.in_flight.is_some() || self.record.is_empty() || self.closed {
+            return None;
+        }
+        self.run.seal();
+        self.since_checkpoint += self.record.len();
+        self.take_checkpoint(options);
+        let consequences = std::mem::take(&mut self.consequences);
+        self.in_flight = Some((append_id, consequences));
+        let sleep = self.sleep();
+        self.slept = sleep;
+        // Whether a sleeping run waits for a child changes its row as well.
+        let asleep = sleep.0 && self.run.open_children().next().is_none();
+        let shown = (asleep, sleep.1);
+        let sleep_changed = self.shown.replace(shown) != Some(shown);
+        let changed = std::mem::take(&mut self.row_changed) || sleep_changed;
+        let row = changed.then(|| row(&self.run, sleep));
+        Some(Append {
+            run: self.run.id(),
+            head: self.head,
+            writer: options.writer,
+            append_id,
+            record: std::mem::take(&mut self.record).finish(),
+            row,
+            claims: std::mem::take(&mut self.claims),
+            resources: std::mem::take(&mut self.resources),
+            blobs: std::mem::take(&mut self.blobs),
+            consumed: Vec::new(),
+        })
+    }
+
+    /// Once the log has grown enough, the state as it is after the present record stands
+    /// for all of it. It is worth taking only now and then: its cost is the state's size.
+    fn take_checkpoint(&mut self, options: &Options) {
+        // Before the first its size can only be guessed.
+        let size = self.checkpoint_size.max(self.run.size_hint());
+        let enough = options.checkpoint_bytes.max(size * 4);
+        if self.since_checkpoint < enough || self.run.status().is_final() {
+            return;
+        }
+        self.since_checkpoint = 0;
+        if let Some(state) = self.run.snapshot() {
+            self.checkpoint_size = state.len();
+            let bytes = codec::checkpoint(&state);
+            self.consequences.push(Consequence::Checkpoint(bytes));
+        }
+    }
+}
+
+impl From<Command> for RunInput {
+    fn from(command: Command) -> Self {
+        match command {
+            Command::Cancel { hand, compensate } => Self::Cancel { hand, compensate },
+            Command::Pause(hand) => Self::Pause(hand),
+            Command::Resume(hand) => Self::Resume(hand),
+            Command::Reattempt(nodes, hand) => Self::Reattempt(nodes, hand),
+            Command::Signal {
+                name,
+                payload,
+                hand,
+            } => Self::Signal {
+                name,
+                payload,
+                hand,
+            },
+            Command::SetResult { node, output, hand } => Self::SetResult { node, output, hand },
+            Command::Compensate(hand) => Self::Compensate(hand),
+            Command::RetryCompensation(nodes, hand) => Self::RetryCompensation(nodes, hand),
+            Command::SkipCompensation(nodes, hand) => Self::SkipCompensation(nodes, hand),
+            Command::Heal {
+                version,
+                definition,
+                plan,
+            } => Self::Heal {
+                version,
+                definition,
+                plan,
+            },
+            Command::Import {
+                definition,
+                plan,
+                hand,
+                ..
+            } => Self::Import {
+                definition,
+                plan,
+                hand,
+            },
+        }
+    }
+}
+
+fn refused(command: Option<CommandId>, refusal: Refusal, context: &mut Context<'_>) {
+    if let Some(id) = command {
+        context.effects.push_back(Effect::Answer {
+            id,
+            result: Err(refusal),
+        });
+    }
+}

@@ -1,0 +1,120 @@
+//! Values that the run may need and that cannot be read elsewhere yet, and small ones that
+//! later decisions will ask for.
+
+use std::sync::Arc;
+
+use windlass_core::Digest;
+use windlass_core::event::{AttemptEnded, AttemptResult, Event};
+use windlass_core::run::Loaded;
+use windlass_core::value::{Payload, Stored};
+use windlass_store::Blob;
+
+use super::{Consequence, KEPT_VALUE_BYTES, Slot};
+
+impl Slot {
+    /// Until its record is durable a value can be found nowhere else.
+    pub(super) fn hold(&mut self, digest: Digest, text: Arc<str>, wanted: bool) {
+        self.values
+            .entry(digest)
+            .or_insert_with(|| Loaded::new(text));
+        *self.undurable.entry(digest).or_default() += 1;
+        self.consequences.push(Consequence::Stored(digest, wanted));
+    }
+
+    pub(super) fn hold_blob(&mut self, payload: &Payload) {
+        let bytes = Arc::from(payload.text().as_bytes());
+        self.blobs.push(Blob {
+            digest: payload.digest(),
+            bytes,
+        });
+        self.hold(payload.digest(), Arc::clone(payload.text()), false);
+    }
+
+    /// Holds what stands in the record; what is too large for it is held as a blob.
+    pub(super) fn hold_values(&mut self, event: &Event) {
+        if let Event::AttemptEnded(ended) = event {
+            self.hold_result(ended);
+            return;
+        }
+        for value in event.values() {
+            if let Stored::Inline(raw) = value {
+                self.hold(value.digest(), Arc::from(raw.get()), true);
+            }
+        }
+    }
+
+    pub(super) fn hold_result(&mut self, ended: &AttemptEnded) {
+        let node = self.run.resolve(&ended.node);
+        if let AttemptResult::Succeeded(Stored::Inline(raw))
+        | AttemptResult::Failed(Stored::Inline(raw)) = &ended.result
+        {
+            let wanted = node.is_some_and(|node| self.run.is_decided_on(node));
+            self.hold(ended.digest, Arc::from(raw.get()), wanted);
+        }
+        // What undoes a node may name its parameters.
+        if let Some(Stored::Inline(raw)) = &ended.parameters
+            && node.is_some_and(|node| self.run.is_compensated(node))
+        {
+            let digest = Digest::of(raw.get().as_bytes());
+            self.hold(digest, Arc::from(raw.get()), false);
+        }
+    }
+
+    /// Keeps a small value that later decisions need, and drops any other.
+    pub(super) fn stored(&mut self, digest: Digest, wanted: bool) {
+        let Some(count) = self.undurable.get_mut(&digest) else {
+            return;
+        };
+        *count -= 1;
+        if *count > 0 {
+            return;
+        }
+        self.undurable.remove(&digest);
+        self.keep_or_drop(digest, wanted);
+    }
+
+    /// The decision is made: what was loaded for it is kept as far as there is room.
+    pub(super) fn drop_loaded(&mut self) {
+        for digest in std::mem::take(&mut self.loaded) {
+            self.keep_or_drop(digest, true);
+        }
+    }
+
+    pub(super) fn keep_or_drop(&mut self, digest: Digest, wanted: bool) {
+        if self.kept.contains(&digest) || self.undurable.contains_key(&digest) {
+            return;
+        }
+        let size = self.size_of(&digest);
+        let pinned = self.run.is_pinned(&digest);
+        if !pinned && (!wanted || size > KEPT_VALUE_BYTES) {
+            self.values.remove(&digest);
+            return;
+        }
+        self.kept.insert(digest);
+        self.kept_order.push_back(digest);
+        self.kept_bytes += size;
+        // The oldest make room, except lists that an open loop still goes over.
+        let mut rounds = self.kept_order.len();
+        while self.kept_bytes > KEPT_VALUE_BYTES && rounds > 1 {
+            rounds -= 1;
+            let Some(oldest) = self.kept_order.pop_front() else {
+                break;
+            };
+            if self.run.is_pinned(&oldest) {
+                self.kept_order.push_back(oldest);
+                continue;
+            }
+            self.kept.remove(&oldest);
+            self.kept_bytes -= self.size_of(&oldest);
+            if !self.undurable.contains_key(&oldest) {
+                self.values.remove(&oldest);
+            }
+        }
+    }
+
+    pub(super) fn size_of(&self, digest: &Digest) -> usize {
+        self.values
+            .get(digest)
+            .map_or(0, |value| value.text().len())
+    }
+}
