@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use windlass_core::event::Hand;
 use windlass_core::run::Run;
 use windlass_core::{Millis, RunId, RunStatus};
 use windlass_orchestrator::{Adoption, Command, Input, Shard};
@@ -341,14 +342,16 @@ impl Engine {
             return Ok(());
         }
         let engine = self.clone();
-        let (loaded, asleep, newest) = tokio::task::spawn_blocking(move || {
+        let (loaded, asleep, newest, orphaned) = tokio::task::spawn_blocking(move || {
             let row = engine.store().run(run)?;
             let loaded = engine.load(run)?;
             let newest = match adoption {
                 Adoption::Hold => None,
                 _ => engine.newest_for(&loaded.run)?,
             };
-            Ok::<_, LoadError>((loaded, row.is_some_and(|row| row.asleep), newest))
+            let orphaned = adoption != Adoption::Hold && engine.is_orphaned(&loaded.run);
+            let asleep = row.is_some_and(|row| row.asleep);
+            Ok::<_, LoadError>((loaded, asleep, newest, orphaned))
         })
         .await
         .map_err(|error| LoadError::Definition(error.to_string()))??;
@@ -373,7 +376,27 @@ impl Engine {
             // Refused where the run has ended or changed meanwhile.
             let _ = self.ask(|reply| Message::Command(run, newest, reply)).await;
         }
+        if orphaned {
+            let reason = Some("its parent has let it go".into());
+            let cancel = Command::Cancel {
+                hand: Hand { by: None, reason },
+                compensate: false,
+            };
+            let _ = self.ask(|reply| Message::Command(run, cancel, reply)).await;
+        }
         Ok(())
+    }
+
+    /// Whether a run was started by one that does not wait for it any more: whoever let it
+    /// go died before it could say so.
+    fn is_orphaned(&self, run: &Run) -> bool {
+        let Some(parent) = &run.queued().parent else {
+            return false;
+        };
+        let parent = self.load(parent.execution_id);
+        !run.status().is_final()
+            && run.undo().is_none()
+            && parent.is_ok_and(|parent| parent.run.node_of_child(run.id()).is_none())
     }
 
     /// Nobody had anything of a run that slept, so there is nothing to recover; unless

@@ -324,6 +324,31 @@ async fn a_parent_hears_of_a_child_that_ended_while_nobody_ran() {
 }
 
 #[tokio::test]
+async fn a_child_whose_parent_let_it_go_before_a_crash_is_cancelled() {
+    let world = World::new();
+    let request = world
+        .publish(r#"{ "id": "parent", "nodes": [{ "id": "sub", "actionType": "core.echo" }] }"#);
+    let parent = world
+        .engine
+        .start(&request.await)
+        .await
+        .expect("started")
+        .run;
+    assert_eq!(world.end(parent).await, RunStatus::Succeeded);
+    // As it is when the parent's record is durable and the child has not been told.
+    let text = r#"{ "id": "child", "nodes": [{ "id": "long", "actionType": "core.sleep", "parameters": { "ms": 60000 } }] }"#;
+    let mut request = world.publish(text).await;
+    request.parent = Some(windlass_core::event::Parent {
+        execution_id: parent,
+        node: "sub".into(),
+    });
+    let child = world.engine.start(&request).await.expect("started").run;
+    let world = world.restart().await;
+    world.engine.recover_all().await.expect("recovered");
+    assert_eq!(world.end(child).await, RunStatus::Cancelled);
+}
+
+#[tokio::test]
 async fn a_transactional_child_is_undone_at_its_place() {
     let world = World::new();
     world.publish(CHILD).await;

@@ -205,8 +205,29 @@ impl Harness {
                     .expect("what was decided can be applied");
             }
             run.seal();
+            // Half-way, a checkpoint stands for what came before it.
+            if run.records() == self.log.len() as u64 / 2 {
+                run = self.through_checkpoint(run, queued);
+            }
         }
         run
+    }
+
+    /// The state as its own snapshot gives it back, where there is one.
+    fn through_checkpoint(&self, mut run: Run, queued: &Queued) -> Run {
+        let Some(bytes) = run.snapshot() else {
+            return run;
+        };
+        let plan = Arc::clone(&self.first_plan);
+        let at = self.log[0].at;
+        let restored = Run::restore(run.id(), plan, queued.clone(), at, &bytes);
+        let mut restored = restored.expect("a snapshot of this run");
+        assert_eq!(
+            restored.snapshot(),
+            Some(bytes),
+            "a snapshot lost something"
+        );
+        restored
     }
 
     /// A graph that somebody brings, and what it is known by.
