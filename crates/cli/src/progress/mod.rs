@@ -216,13 +216,13 @@ fn draw(shared: &Shared) {
             .wait_timeout(model, rest)
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .0;
-        // While changes pour in, rest between frames without holding the lock.
-        if let Some(left) = last.and_then(|last| FRAME.checked_sub(last.elapsed()))
-            && !model.ended
-        {
-            drop(model);
-            std::thread::sleep(left.min(FRAME / 4));
-            model = shared.lock();
+        // While changes pour in, rest between frames, but not beyond the end.
+        if let Some(left) = last.and_then(|last| FRAME.checked_sub(last.elapsed())) {
+            model = shared
+                .wake
+                .wait_timeout_while(model, left.min(FRAME / 4), |model| !model.ended)
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .0;
         }
     }
 }

@@ -6,7 +6,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Run;
-use super::cycle::Iteration;
 use super::environment::Held;
 use super::frame::{Frame, FrameKey, Instance, TOP};
 use super::join::Wave;
@@ -30,8 +29,8 @@ pub enum Change {
     StopAsked(Instance, u32),
     /// An iteration of a loop began.
     IterationStarted(Instance, u32),
-    /// An iteration of a loop ended; `Open` means that it was let go.
-    IterationEnded(Instance, u32, Iteration),
+    /// An iteration of a loop succeeded, failed, or was let go (`Cancelled`).
+    IterationEnded(Instance, u32, NodeStatus),
     /// A node's attempt is a child run.
     ChildStarted(Instance, u32, RunId),
     /// Nobody waits for a child run any more.

@@ -324,7 +324,12 @@ impl Run {
             return;
         };
         let keeps = frame.shape().is_compensated || !matches!(result, Iteration::Succeeded(_));
-        changes.push(Change::IterationEnded(node, iteration, result));
+        let status = match result {
+            Iteration::Succeeded(_) => NodeStatus::Succeeded,
+            Iteration::Failed(_) => NodeStatus::Failed,
+            Iteration::Open => NodeStatus::Cancelled,
+        };
+        changes.push(Change::IterationEnded(node, iteration, status));
         let Some(cycle) = self.loops.get_mut(&node) else {
             return;
         };

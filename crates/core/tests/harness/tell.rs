@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use windlass_core::Millis;
+use windlass_core::NodeStatus;
 use windlass_core::event::{Compensation, Event, Finished};
 use windlass_core::plan::NodeIndex;
-use windlass_core::run::{Change, Iteration, Refusal};
+use windlass_core::run::{Change, Refusal};
 use windlass_core::value::Stored;
 
 use crate::harness::{BEGIN, Steps};
@@ -104,9 +105,9 @@ impl Script {
             }
             Change::IterationEnded(node, iteration, result) => {
                 let how = match result {
-                    Iteration::Succeeded(_) => "succeeded",
-                    Iteration::Failed(_) => "failed",
-                    Iteration::Open => "was let go",
+                    NodeStatus::Failed => "failed",
+                    NodeStatus::Cancelled => "was let go",
+                    _ => "succeeded",
                 };
                 format!("{}[{iteration}] {how}", id(node))
             }

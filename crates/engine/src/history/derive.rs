@@ -8,7 +8,7 @@ use windlass_core::event::{
     AttemptEnded, AttemptResult, Event, Finished, Queued, StopCause, Stopping,
 };
 use windlass_core::plan::NodeKind;
-use windlass_core::run::{Change, Instance, Iteration, Run};
+use windlass_core::run::{Change, Instance, Run};
 use windlass_core::value::Stored;
 use windlass_core::{Millis, NodeStatus, RunStatus};
 
@@ -173,9 +173,9 @@ impl<'a, F: FnMut(PublicEvent) -> ControlFlow<()>> Derive<'a, F> {
                 }
                 Change::IterationEnded(node, iteration, result) => {
                     let (level, status) = match result {
-                        Iteration::Succeeded(_) => (Level::Info, "Succeeded"),
-                        Iteration::Failed(_) => (Level::Warn, "Failed"),
-                        Iteration::Open => (Level::Info, "Cancelled"),
+                        NodeStatus::Failed => (Level::Warn, "Failed"),
+                        NodeStatus::Cancelled => (Level::Info, "Cancelled"),
+                        _ => (Level::Info, "Succeeded"),
                     };
                     let draft = Draft::new("IterationFinished", at).level(level);
                     let draft = structure::iteration(run, node, iteration, draft);

@@ -145,19 +145,19 @@ impl Slot {
             Change::ChildStarted(node, attempt, child) => match self.run.child_start(node) {
                 Some(start) => {
                     let command = ChildCommand::Start(Box::new(start));
-                    Consequence::Child(node, attempt, child, command)
+                    Consequence::child(node, attempt, child, command)
                 }
                 None => return,
             },
             Change::ChildLetGo(node, child) => {
-                Consequence::Child(node, 0, child, ChildCommand::Cancel)
+                Consequence::child(node, 0, child, ChildCommand::Cancel)
             }
             Change::ChildUndone(node, attempt, child) => {
-                Consequence::Child(node, attempt, child, ChildCommand::Compensate)
+                Consequence::child(node, attempt, child, ChildCommand::Compensate)
             }
             Change::StopAsked(node, attempt) if self.run.child(node).is_some() => {
                 match self.run.child(node) {
-                    Some(child) => Consequence::Child(node, attempt, child, ChildCommand::Cancel),
+                    Some(child) => Consequence::child(node, attempt, child, ChildCommand::Cancel),
                     None => return,
                 }
             }
@@ -185,7 +185,7 @@ impl Slot {
         for (node, attempt, child) in children {
             let command = command.clone();
             self.consequences
-                .push(Consequence::Child(node, attempt, child, command));
+                .push(Consequence::child(node, attempt, child, command));
         }
     }
 
@@ -212,7 +212,7 @@ impl Slot {
                 found.push(match self.run.undone_child(node) {
                     Some(child) => {
                         let attempt = self.run.attempt(node);
-                        Consequence::Child(node, attempt, child, ChildCommand::Compensate)
+                        Consequence::child(node, attempt, child, ChildCommand::Compensate)
                     }
                     None => Consequence::Open(node, self.run.attempt(node)),
                 });
@@ -227,7 +227,7 @@ impl Slot {
         for (node, attempt, child) in self.run.open_children() {
             if let Some(start) = self.run.child_start(node) {
                 let command = ChildCommand::Start(Box::new(start));
-                found.push(Consequence::Child(node, attempt, child, command));
+                found.push(Consequence::child(node, attempt, child, command));
             }
         }
         found

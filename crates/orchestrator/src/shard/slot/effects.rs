@@ -9,7 +9,7 @@ use windlass_core::value::ValueRef;
 use windlass_core::{NodeStatus, RunStatus};
 use windlass_store::{AppendError, Appended};
 
-use super::{Consequence, MAX_STANDINGS, Slot, touches};
+use super::{Consequence, MAX_STANDINGS, Slot, ToChild, touches};
 use crate::deadline::Deadline;
 use crate::gate::Proof;
 use crate::shard::{ChildCommand, Context, Effect};
@@ -61,7 +61,13 @@ impl Slot {
                     touched.insert(node);
                     progress.push((node, status));
                 }
-                Consequence::Child(node, attempt, child, command) => {
+                Consequence::Child(told) => {
+                    let ToChild {
+                        node,
+                        attempt,
+                        child,
+                        command,
+                    } = *told;
                     if let ChildCommand::Start(_) = command {
                         touched.insert(node);
                         progress.push((node, NodeStatus::Running));

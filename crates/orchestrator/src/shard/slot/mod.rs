@@ -47,7 +47,7 @@ enum Consequence {
     /// A node that no worker has began or went on.
     Noted(Instance, NodeStatus),
     /// A child run is acted on.
-    Child(Instance, u32, windlass_core::RunId, ChildCommand),
+    Child(Box<ToChild>),
     Answer(CommandId),
     Accepted,
     /// An open attempt is handed out, as after a restart.
@@ -64,6 +64,32 @@ enum Consequence {
     ArmGrace(Millis),
     /// A value can be found in the store now; later decisions may still need it here.
     Stored(Digest, bool),
+}
+
+/// What a child run is told.
+#[derive(Debug)]
+struct ToChild {
+    /// The node that has it, and its attempt.
+    node: Instance,
+    attempt: u32,
+    child: windlass_core::RunId,
+    command: ChildCommand,
+}
+
+impl Consequence {
+    fn child(
+        node: Instance,
+        attempt: u32,
+        child: windlass_core::RunId,
+        command: ChildCommand,
+    ) -> Self {
+        Self::Child(Box::new(ToChild {
+            node,
+            attempt,
+            child,
+            command,
+        }))
+    }
 }
 
 #[derive(Debug)]
