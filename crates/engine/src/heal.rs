@@ -118,9 +118,6 @@ impl Engine {
     /// # Errors
     /// The catalogue or the list of runs cannot be read.
     pub async fn heal_all(&self, workflow: &str) -> Result<usize, LoadError> {
-        let Some((version, command)) = self.newest(workflow)? else {
-            return Ok(0);
-        };
         let mut filter = RunFilter {
             workflow: Some(workflow.into()),
             statuses: vec![RunStatus::Running, RunStatus::Paused],
@@ -128,6 +125,10 @@ impl Engine {
             ..RunFilter::default()
         };
         let Some(first) = first_healing(&**self.store(), workflow)? else {
+            return Ok(0);
+        };
+        // Only now: the plan of a large definition is large.
+        let Some((version, command)) = self.newest(workflow)? else {
             return Ok(0);
         };
         let mut healed = 0;

@@ -87,6 +87,8 @@ impl Slot {
     pub(super) fn record_event(&mut self, event: &Event, context: &mut Context<'_>) {
         let at = self.record.at(context.now);
         self.record.push(event, context.now);
+        // Before it is applied: an iteration that ends with it may be gone after.
+        self.hold_values(event);
         let mut changes = Vec::new();
         self.run
             .apply(event, at, &mut changes)
@@ -94,7 +96,6 @@ impl Slot {
         for change in changes {
             self.note(change);
         }
-        self.hold_values(event);
         match event {
             Event::Started {} => {
                 self.row_changed = true;
