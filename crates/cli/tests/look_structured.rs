@@ -142,7 +142,15 @@ fn undoing_is_shown_in_order() {
          "compensate":{"actionType":"core.fail","parameters":{"code":"NO_REFUND"}}},
         {"id":"ship","dependsOn":["pay"],"actionType":"core.fail"}]}"#;
     let run = world.run(saga, "{}");
-    let shown = world.windlass(&["show", &run]).done().stdout;
+    let answer = world.windlass(&["show", &run]).done();
+    // What was undone cannot be tried again, so that is not what is offered.
+    assert!(
+        answer.stderr.contains("windlass compensate"),
+        "{}",
+        answer.stderr
+    );
+    assert!(!answer.stderr.contains("reattempt"), "{}", answer.stderr);
+    let shown = answer.stdout;
     let place = |part: &str| {
         let found = shown.find(part);
         found.unwrap_or_else(|| panic!("{part} is missing:\n{shown}"))

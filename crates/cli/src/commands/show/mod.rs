@@ -10,6 +10,7 @@ use std::io::{self, Write as _};
 use std::ops::ControlFlow;
 
 use serde_json::Value;
+use windlass_core::event::Compensation;
 use windlass_core::run::{Instance, Run};
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::history::for_each_event;
@@ -196,6 +197,17 @@ impl Page<'_> {
         let short = &self.short;
         match run.status() {
             RunStatus::Succeeded => None,
+            // What was undone cannot be tried again; what could not be, can be undone again.
+            RunStatus::Failed | RunStatus::Cancelled if run.undo().is_some() => {
+                let finished = run.finished();
+                let outcome = finished.and_then(|finished| finished.compensation);
+                Some(match outcome {
+                    Some(Compensation::Incomplete) => {
+                        format!("windlass compensate {short} --preview")
+                    }
+                    _ => format!("windlass events {short}"),
+                })
+            }
             RunStatus::Failed if run.retriable_nodes().is_empty() => {
                 Some(format!("windlass events {short}"))
             }
