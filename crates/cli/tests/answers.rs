@@ -38,7 +38,7 @@ fn the_command_that_ends_the_holder_is_answered() {
         UnixStream::connect(world.path().join(".windlass/control.sock")).expect("it listens");
     writeln!(
         socket,
-        r#"{{"v":1,"request":"cancel","run":"{run}","reason":null}}"#
+        r#"{{"v":1,"request":"act","run":"{run}","deed":"cancel","bodyBytes":0,"reason":null}}"#
     )
     .expect("it reads");
     let mut answer = String::new();
