@@ -39,6 +39,9 @@
 //!     trigger: Payload::null().stored(),
 //!     vars: BTreeMap::new(),
 //!     parent: None,
+//!     depth: 0,
+//!     origin: None,
+//!     frozen: false,
 //! };
 //! let mut run = Run::new(id, Arc::clone(&plan), queued.clone(), now)?;
 //! let events = vec![Event::Queued(Box::new(queued.clone())), Event::Started {}];
