@@ -61,35 +61,9 @@ pub fn load_run(
     store: &dyn Backend,
     plans: &Plans,
     id: RunId,
-    mut visit: impl FnMut(Option<&Run>, &Transition),
+    visit: impl FnMut(Option<&Run>, &Transition),
 ) -> Result<LoadedRun, LoadError> {
-    let mut run: Option<Run> = None;
-    let mut head = Head::NONE;
-    loop {
-        let page = store.read(id, head.sequence + 1, PAGE_BYTES)?;
-        if page.is_empty() {
-            break;
-        }
-        for record in page {
-            let transition = codec::decode(&record.bytes)
-                .map_err(|error| unreadable(id, record.sequence, error.to_string()))?;
-            visit(run.as_ref(), &transition);
-            let state = match &mut run {
-                Some(state) => state,
-                None => run.insert(begin(store, plans, id, &transition)?),
-            };
-            for event in &transition.events {
-                bring_graph(store, plans, state, event)?;
-                state
-                    .apply(event, transition.at, &mut Vec::new())
-                    .map_err(|corrupt| unreadable(id, record.sequence, corrupt.reason))?;
-            }
-            state.seal();
-            head = record.head();
-        }
-    }
-    let run = run.ok_or(LoadError::NotFound(id))?;
-    Ok(LoadedRun { run, head })
+    fold(store, plans, id, None, visit)
 }
 
 /// Reads a run's state: from its checkpoint and what follows it, if there is one that
@@ -99,7 +73,7 @@ pub fn load_run(
 /// There is no such run, or it cannot be read.
 pub fn load_latest(store: &dyn Backend, plans: &Plans, id: RunId) -> Result<LoadedRun, LoadError> {
     match from_checkpoint(store, plans, id)? {
-        Some(loaded) => fold(store, plans, loaded),
+        Some(loaded) => fold(store, plans, id, Some(loaded), |_, _| {}),
         None => load_run(store, plans, id, |_, _| {}),
     }
 }
@@ -130,29 +104,44 @@ fn from_checkpoint(
         .map(|run| LoadedRun { run, head }))
 }
 
-/// Folds the records after a state into it.
-fn fold(store: &dyn Backend, plans: &Plans, mut loaded: LoadedRun) -> Result<LoadedRun, LoadError> {
-    let id = loaded.run.id();
+/// Folds the records after a state into it; with none, the whole log.
+fn fold(
+    store: &dyn Backend,
+    plans: &Plans,
+    id: RunId,
+    from: Option<LoadedRun>,
+    mut visit: impl FnMut(Option<&Run>, &Transition),
+) -> Result<LoadedRun, LoadError> {
+    let (mut run, mut head) = match from {
+        Some(loaded) => (Some(loaded.run), loaded.head),
+        None => (None, Head::NONE),
+    };
     loop {
-        let page = store.read(id, loaded.head.sequence + 1, PAGE_BYTES)?;
+        let page = store.read(id, head.sequence + 1, PAGE_BYTES)?;
         if page.is_empty() {
-            return Ok(loaded);
+            break;
         }
         for record in page {
             let fault = |reason: String| unreadable(id, record.sequence, reason);
             let transition =
                 codec::decode(&record.bytes).map_err(|error| fault(error.to_string()))?;
+            visit(run.as_ref(), &transition);
+            let state = match &mut run {
+                Some(state) => state,
+                None => run.insert(begin(store, plans, id, &transition)?),
+            };
             for event in &transition.events {
-                bring_graph(store, plans, &mut loaded.run, event)?;
-                loaded
-                    .run
+                bring_graph(store, plans, state, event)?;
+                state
                     .apply(event, transition.at, &mut Vec::new())
                     .map_err(|corrupt| fault(corrupt.reason))?;
             }
-            loaded.run.seal();
-            loaded.head = record.head();
+            state.seal();
+            head = record.head();
         }
     }
+    let run = run.ok_or(LoadError::NotFound(id))?;
+    Ok(LoadedRun { run, head })
 }
 
 pub(crate) fn begin(
