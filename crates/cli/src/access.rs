@@ -31,11 +31,11 @@ pub(crate) fn open(settings: &Settings, create: bool) -> Result<Access, Failure>
         } else {
             Session::act_on_existing(settings.clone())?
         };
-        if session.store.is_holder() {
+        if session.directory.is_holder() {
             return Ok(Access::Held(session));
         }
-        if let Some(holder) = session.store.holder() {
-            let directory = session.store.directory();
+        if let Some(holder) = session.directory.holder() {
+            let directory = session.directory.directory();
             let found = runtime()?.block_on(Client::find(directory, holder.clone()));
             if let Some(client) = found {
                 return Ok(Access::Through(session, client));

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, watch};
 use windlass_core::{RunId, RunStatus};
-use windlass_engine::{Backend, Engine, LoadedRun, Options};
-use windlass_store::Queries as _;
+use windlass_engine::{Backend, Engine, Options};
 
 use crate::control;
 use crate::ending;
@@ -65,7 +64,7 @@ pub(crate) fn carry(
         let hub = Arc::new(Hub::default());
         let options = options(session, max_parallel, &hub);
         let registry = registry_for(session.settings.http_allowed.clone());
-        let backend: Arc<dyn Backend> = session.backend();
+        let backend: Arc<dyn Backend> = std::sync::Arc::clone(&session.store);
         let engine = Engine::new(backend, registry, options);
         let (look, looked) = watch::channel(true);
         let carrier = Carrier {
@@ -75,7 +74,7 @@ pub(crate) fn carry(
             looked,
             look: Arc::new(look),
         };
-        let directory = session.store.directory();
+        let directory = session.directory.directory();
         let server = match control::Server::listen(directory, &carrier) {
             Ok(server) => Some(server),
             Err(error) => {
@@ -292,15 +291,5 @@ impl Carrier {
             carrier.hub.remove_other(run);
             drop(slot);
         });
-    }
-
-    /// Reads a run's state off the engine's tasks.
-    pub(crate) async fn load(&self, run: RunId) -> Result<LoadedRun, Failure> {
-        let engine = self.engine.clone();
-        let loaded = tokio::task::spawn_blocking(move || engine.load(run)).await;
-        match loaded {
-            Ok(loaded) => Ok(loaded?),
-            Err(error) => Err(Failure::new(Exit::Storage, "LOAD_FAILED", error)),
-        }
     }
 }

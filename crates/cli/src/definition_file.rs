@@ -1,16 +1,12 @@
-//! A definition in a file: read, checked with the known actions, and built, so that what
-//! this version does not run is found before anything is published.
+//! A definition in a file: read, and checked; warnings are printed.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
-use serde_json::{Value, json};
-use windlass_core::definition::{self, Limits, Options, Parsed, Problem, Severity, Source};
-use windlass_core::plan::{BuildError, Plan};
+use windlass_core::definition::{Limits, Parsed};
 
 use crate::exit::{Exit, Failure};
-use crate::registry::registry;
 use crate::source::read_limited;
+pub(crate) use windlass_service::definition::{check, invalid, to_json};
 
 /// Reads a definition's file; one past the limit is refused unread.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
@@ -21,43 +17,6 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
             ..failure
         },
         _ => failure,
-    })
-}
-
-/// Checks a definition's text; every problem, sorted by place, if it may not be run.
-pub(crate) fn check<'a>(name: &str, text: &'a [u8]) -> Result<Parsed<'a>, Vec<Problem>> {
-    let known: BTreeSet<String> = registry().names().map(str::to_owned).collect();
-    let options = Options {
-        known_actions: Some(&known),
-        ..Options::default()
-    };
-    let parsed = definition::parse(&Source::new(name, text), &options)?;
-    let unsupported = Plan::check_support(&parsed.definition).err();
-    let unsupported = unsupported.map(|error| unbuilt(name, text, &parsed, &error));
-    let schema = unusable_schema(name, text, &parsed);
-    let mut problems: Vec<Problem> = schema.into_iter().chain(unsupported).collect();
-    if problems.is_empty() {
-        return Ok(parsed);
-    }
-    problems.extend(parsed.warnings);
-    Err(problems)
-}
-
-/// A schema that no trigger could be checked against is found before there is one.
-fn unusable_schema(name: &str, text: &[u8], parsed: &Parsed<'_>) -> Option<Problem> {
-    let schema = parsed.definition.trigger_schema.as_ref()?;
-    let reason = windlass_engine::check_schema(schema.get()).err()?;
-    let (line, column, length) = locate(text, None, Some("triggerSchema"));
-    Some(Problem {
-        code: "INVALID_SCHEMA",
-        severity: Severity::Error,
-        message: format!("the triggerSchema is not a usable JSON Schema: {reason}"),
-        pointer: "/triggerSchema".to_owned(),
-        line,
-        column,
-        length,
-        suggestion: None,
-        file: name.to_owned(),
     })
 }
 
@@ -72,101 +31,4 @@ pub(crate) fn accept<'a>(name: &str, text: &'a [u8]) -> Result<Parsed<'a>, Failu
         }
         Err(problems) => Err(invalid(name, text, &problems)),
     }
-}
-
-/// The failure that a definition with problems is.
-fn invalid(name: &str, text: &[u8], problems: &[Problem]) -> Failure {
-    let errors = |problem: &&Problem| problem.severity == Severity::Error;
-    let count = problems.iter().filter(errors).count();
-    let noun = if count == 1 { "problem" } else { "problems" };
-    let message = format!("{name} has {count} {noun}");
-    let mut failure = Failure::new(Exit::Invalid, "DEFINITION_INVALID", message)
-        .details(problems.iter().map(to_json).collect());
-    for problem in problems {
-        failure.parts.shown.push_str(&problem.render(text));
-        failure.parts.shown.push('\n');
-    }
-    failure
-}
-
-/// A problem, for programs.
-pub(crate) fn to_json(problem: &Problem) -> Value {
-    json!({
-        "file": problem.file,
-        "line": problem.line,
-        "column": problem.column,
-        "length": problem.length,
-        "code": problem.code,
-        "severity": match problem.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-        },
-        "message": problem.message,
-        "pointer": problem.pointer,
-        "suggestion": problem.suggestion,
-    })
-}
-
-/// What this version does not run, at the node that uses it.
-fn unbuilt(name: &str, text: &[u8], parsed: &Parsed<'_>, error: &BuildError) -> Problem {
-    let (code, node, feature) = match error {
-        BuildError::Unsupported(unsupported) => (
-            "UNSUPPORTED",
-            unsupported.node.as_deref(),
-            Some(unsupported.feature),
-        ),
-        BuildError::Invalid(_) => ("INVALID_VALUE", None, None),
-    };
-    let place = node.and_then(|node| {
-        let nodes = &parsed.definition.nodes;
-        nodes.iter().position(|known| *known.id == *node)
-    });
-    let (line, column, length) = locate(text, node, feature);
-    Problem {
-        code,
-        severity: Severity::Error,
-        message: error.to_string(),
-        pointer: match (place, feature) {
-            (Some(place), Some(feature)) => format!("/nodes/{place}/{feature}"),
-            (None, Some(feature)) => format!("/{feature}"),
-            _ => String::new(),
-        },
-        line,
-        column,
-        length,
-        suggestion: None,
-        file: name.to_owned(),
-    }
-}
-
-/// Line, column and length of the first mention of a key, after the node's id if there
-/// is one. Text search will do: the definition is valid, and this only places a caret.
-fn locate(text: &[u8], node: Option<&str>, feature: Option<&str>) -> (u32, u32, u32) {
-    let Ok(text) = std::str::from_utf8(text) else {
-        return (1, 1, 1);
-    };
-    let from = node.and_then(|node| {
-        let quoted = text.find(&format!("\"{node}\""));
-        quoted.or_else(|| text.find(&format!("id: {node}")))
-    });
-    let from = from.unwrap_or(0);
-    let key = feature
-        .unwrap_or_default()
-        .rsplit('.')
-        .next()
-        .unwrap_or_default();
-    let found = text[from..].find(key).filter(|_| !key.is_empty());
-    let (at, length) = match found {
-        Some(found) => (from + found, key.chars().count()),
-        None => (from, 1),
-    };
-    let before = &text[..at];
-    let line = before.matches('\n').count() + 1;
-    let column = before
-        .rsplit('\n')
-        .next()
-        .map_or(0, |line| line.chars().count())
-        + 1;
-    let number = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
-    (number(line), number(column), number(length))
 }

@@ -8,6 +8,7 @@ use windlass_core::event::Compensation;
 use windlass_core::run::{Failure as NodeFailure, Run};
 use windlass_core::{NodeStatus, RunId};
 use windlass_engine::{Plans, load_run, view};
+pub(crate) use windlass_service::text::one_line;
 
 use crate::exit::{Exit, Failure};
 use crate::moment::duration;
@@ -29,7 +30,7 @@ pub(crate) fn print(
     if output.json {
         return execution(session, plans, run, existing);
     }
-    let loaded = load_run(&session.store, plans, run, |_, _| {})?;
+    let loaded = load_run(&*session.store, plans, run, |_, _| {})?;
     output.data(&summary(session, &loaded.run))?;
     if let Some(text) = result(session, &loaded.run)? {
         output.data(&text)?;
@@ -49,7 +50,7 @@ fn execution(
         existing,
         ..view::Options::default()
     };
-    match view::write(&session.store, plans, run, &options, &mut out) {
+    match view::write(&*session.store, plans, run, &options, &mut out) {
         Ok(()) => out.flush().or_else(closed_pipe),
         Err(view::Error::Write(error)) => closed_pipe(error),
         Err(error) => Err(error.into()),
@@ -129,11 +130,4 @@ fn result(session: &Session, run: &Run) -> Result<Option<String>, Failure> {
         .write_all(text.as_bytes())
         .map_err(|error| Failure::new(Exit::Storage, "OUTPUT_UNREADABLE", error))?;
     Ok(String::from_utf8(pretty).ok())
-}
-
-/// The text on one line, without what a terminal would obey.
-pub(crate) fn one_line(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
 }

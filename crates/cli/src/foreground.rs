@@ -111,7 +111,7 @@ pub(crate) async fn show(
     run: RunId,
     quiet: bool,
 ) -> Result<Arc<Progress>, Failure> {
-    let loaded = carrier.load(run).await?;
+    let loaded = act::load(&carrier.engine, run).await?;
     let style = Style::of(session.settings.output, quiet);
     let progress = Progress::of_run(&loaded.run, style);
     carrier.hub.follow(run, &progress);
@@ -183,7 +183,7 @@ fn watch(
         }
         Ended::NotCarried(status) => Watched::NotCarried(status),
         Ended::Gone => {
-            let row = windlass_store::Queries::run(&session.store, run)?;
+            let row = windlass_store::Queries::run(&*session.store, run)?;
             let status = row.map_or(RunStatus::Pending, |row| row.status);
             if status.is_final() {
                 ending::print(session, &session.plans, run, manner.existing)?;
@@ -224,14 +224,14 @@ async fn listen(
             (Answer::NotCarried { status }, _) => return Ok(Ended::NotCarried(status)),
             // The state is read after the updates have begun, so that nothing is missed.
             (Answer::Watching, _) => {
-                let loaded = load_run(&*session.backend(), &session.plans, run, |_, _| {})?;
+                let loaded = load_run(&*session.store, &session.plans, run, |_, _| {})?;
                 let style = Style::of(session.settings.output, manner.quiet);
                 let progress = Progress::of_run(&loaded.run, style);
                 progress.begin();
                 *shown = Some(progress);
             }
             (Answer::Lagged, Some(progress)) => {
-                let loaded = load_run(&*session.backend(), &session.plans, run, |_, _| {})?;
+                let loaded = load_run(&*session.store, &session.plans, run, |_, _| {})?;
                 progress.take_over(&loaded.run);
             }
             (Answer::Update(update), Some(progress)) => show_update(progress, update),

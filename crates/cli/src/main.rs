@@ -2,41 +2,33 @@
 //! and does nothing else.
 
 mod access;
-mod act;
 mod args;
 mod bench;
 mod carry;
-mod catalogue;
 mod commands;
 mod config;
 mod control;
-mod deed;
 mod definition_file;
 mod ending;
-mod exit;
-mod filter;
 mod foreground;
-mod forking;
-mod frozen;
-mod graph;
 mod hub;
 mod interrupt;
-mod launch;
-mod moment;
 mod output;
-mod overrides;
 mod paint;
 mod progress;
 mod registry;
 mod secrets;
 mod session;
 mod source;
-mod standing;
 mod table;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use windlass_service::failure as exit;
+use windlass_service::{
+    act, catalogue, deed, filter, forking, launch, moment, overrides, standing,
+};
 
 use args::Arguments;
 use config::Config;

@@ -2,6 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 use windlass_core::{NodeStatus, RunStatus};
+pub(crate) use windlass_service::glyph::node_glyph;
 
 /// Grey: what matters less.
 pub(crate) const DIM: Style = Style::new().dimmed();
@@ -22,21 +23,6 @@ pub(crate) fn paint(color: bool, style: Style, text: &str) -> String {
         format!("{style}{text}{style:#}")
     } else {
         text.to_owned()
-    }
-}
-
-/// A node's status as one character, the same as in graphs.
-pub(crate) fn node_glyph(status: NodeStatus) -> &'static str {
-    match status {
-        NodeStatus::Pending => "○",
-        NodeStatus::Queued => "◌",
-        NodeStatus::Running => "◐",
-        NodeStatus::Waiting => "◷",
-        NodeStatus::Succeeded => "✓",
-        NodeStatus::Failed => "✗",
-        NodeStatus::Skipped => "↷",
-        NodeStatus::Blocked => "⊘",
-        NodeStatus::Cancelled => "■",
     }
 }
 

@@ -1,30 +1,17 @@
 //! Reading a definition: its size before its text, then everything that is wrong
 //! with it, printed as a compiler would.
 
-use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::Arc;
 
-use windlass_core::Digest;
-use windlass_core::definition::{Definition, Limits, Parsed};
-use windlass_core::plan::{BuildError, Plan};
+use windlass_core::definition::{Limits, Parsed};
+use windlass_service::frozen;
+pub(crate) use windlass_service::source::{Prepared, build, prepare_text};
 
-use crate::definition_file::{accept, check, to_json};
+use crate::definition_file::accept;
 use crate::exit::{Exit, Failure};
-use crate::frozen;
 use crate::overrides::Overrides;
-
-/// A definition that is ready to be published and run.
-pub(crate) struct Prepared {
-    pub(crate) plan: Arc<Plan>,
-    /// What is stored: JSON.
-    pub(crate) text: Arc<[u8]>,
-    pub(crate) digest: Digest,
-    pub(crate) signature: Digest,
-    pub(crate) display_name: Option<Box<str>>,
-}
 
 /// What a file has: a definition, or a graph that belongs to one run alone.
 pub(crate) struct Source {
@@ -78,17 +65,6 @@ pub(crate) fn prepare_named(name: &str, text: &[u8]) -> Result<Prepared, Failure
     build(parsed.definition, parsed.json)
 }
 
-/// Checks a definition that another process sent. Its sender has printed the warnings.
-pub(crate) fn prepare_text(text: &[u8]) -> Result<Prepared, Failure> {
-    let parsed = check("definition", text).map_err(|problems| {
-        let first = problems.first().map(|problem| problem.message.clone());
-        let first = first.unwrap_or_default();
-        Failure::new(Exit::Invalid, "DEFINITION_INVALID", first)
-            .details(problems.iter().map(to_json).collect())
-    })?;
-    build(parsed.definition, parsed.json)
-}
-
 /// Reads at most this many bytes of a file; one that is larger is refused unread.
 pub(crate) fn read_limited(path: &Path, limit: usize) -> Result<Vec<u8>, Failure> {
     let place = path.display();
@@ -127,23 +103,4 @@ pub(crate) fn read_limited(path: &Path, limit: usize) -> Result<Vec<u8>, Failure
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     read_limited(path, Limits::default().bytes)
-}
-
-fn build(definition: Definition, text: Cow<'_, [u8]>) -> Result<Prepared, Failure> {
-    let display_name = definition.display_name.clone();
-    let plan = Plan::build(definition).map_err(|error| {
-        let code = match error {
-            BuildError::Unsupported(_) => "UNSUPPORTED",
-            BuildError::Invalid(_) => "DEFINITION_INVALID",
-        };
-        Failure::new(Exit::Invalid, code, error)
-    })?;
-    Ok(Prepared {
-        signature: plan.signature(),
-        plan: Arc::new(plan),
-        digest: Digest::of(&text),
-        // Copied only now that the definition, the largest of all, is gone.
-        text: text.into(),
-        display_name,
-    })
 }

@@ -18,7 +18,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Backup) -> Result<Exit, Failu
     }
     let session = Session::look(settings.clone())?;
     let mut next = Instant::now() + Duration::from_secs(1);
-    session.store.backup(file, &mut |done, total| {
+    session.directory.backup(file, &mut |done, total| {
         if Instant::now() >= next {
             next = Instant::now() + Duration::from_secs(1);
             let percent = done.saturating_mul(100) / total.max(1);

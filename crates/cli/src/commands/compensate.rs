@@ -38,7 +38,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Compensate) -> Result<Exit, F
 fn preview(settings: &Settings, reference: &str) -> Result<Exit, Failure> {
     let session = Session::look(settings.clone())?;
     let id = session.find_run(reference)?;
-    let run = load_run(&session.store, &session.plans, id, |_, _| {})?.run;
+    let run = load_run(&*session.store, &session.plans, id, |_, _| {})?.run;
     let steps = steps(&run);
     let output = settings.output;
     if output.json {

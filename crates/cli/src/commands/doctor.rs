@@ -40,7 +40,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Exit, Failure> {
     let directory = &settings.data_dir;
     if check_directory(directory, &mut findings) {
         match Session::look(settings.clone()) {
-            Ok(session) => check_store(&session.store, settings, &mut findings),
+            Ok(session) => check_store(&session.directory, settings, &mut findings),
             Err(failure) => findings.add(
                 "store",
                 Grade::Error,

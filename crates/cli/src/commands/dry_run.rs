@@ -1,27 +1,15 @@
-//! `--dry-run`: what a command would do to each run, and what would be refused. The run's
-//! own rules are asked, on its state as the log has it; nothing is written.
-
-use std::collections::BTreeSet;
+//! `--dry-run`: what a command would do to each run, and what would be refused. Nothing
+//! is written.
 
 use serde_json::json;
 use windlass_core::RunId;
-use windlass_core::run::{Facts, Input, Loaded, Run, Values, decide, wants};
-use windlass_engine::{CommandError, load_run};
+use windlass_engine::load_run;
+use windlass_service::dry_run::{Effect, effect};
 use windlass_store::RunRow;
 
-use crate::deed::{Deed, Doing};
+use crate::deed::Doing;
 use crate::exit::{Exit, Failure};
-use crate::moment::now;
 use crate::session::Session;
-
-/// What a command would do to a run.
-#[derive(Debug, Default)]
-struct Effect {
-    /// Nodes that had ended and would be open, or decided, again.
-    again: Vec<Box<str>>,
-    /// Nodes that would be undone, in this order.
-    undone: Vec<Box<str>>,
-}
 
 /// Says what would happen to each run; the worst of it is the exit.
 pub(crate) fn say(session: &Session, doing: &Doing, rows: &[RunRow]) -> Result<Exit, Failure> {
@@ -35,7 +23,7 @@ pub(crate) fn say(session: &Session, doing: &Doing, rows: &[RunRow]) -> Result<E
 /// Says what would happen to one run.
 pub(crate) fn say_one(session: &Session, doing: &Doing, run: RunId) -> Result<Exit, Failure> {
     let output = session.settings.output;
-    let loaded = load_run(&session.store, &session.plans, run, |_, _| {})?;
+    let loaded = load_run(&*session.store, &session.plans, run, |_, _| {})?;
     let (state, verb) = (&loaded.run, doing.deed.verb());
     let status = state.status();
     let failure = match effect(session, state, doing) {
@@ -71,59 +59,4 @@ pub(crate) fn say_one(session: &Session, doing: &Doing, run: RunId) -> Result<Ex
         ))?;
     }
     Ok(failure.exit)
-}
-
-/// What the command would do, or the refusal that it would meet.
-fn effect(session: &Session, state: &Run, doing: &Doing) -> Result<Effect, Failure> {
-    let Some(input) = doing.input(state)? else {
-        return Ok(Effect::default());
-    };
-    let values = values(session, state, &input)?;
-    let facts = Facts {
-        now: now(),
-        seed: 0,
-        values: &values,
-        running: &BTreeSet::new(),
-    };
-    let decision = decide(state, &input, &facts)
-        .map_err(|refusal| Failure::from(CommandError::refused(state, refusal)))?;
-    let mut after = state.clone();
-    for event in &decision.events {
-        if let Input::Import {
-            definition, plan, ..
-        } = &input
-        {
-            after.stage(*definition, plan.clone());
-        }
-        if let Err(corrupt) = after.apply(event, facts.now, &mut Vec::new()) {
-            return Err(Failure::new(Exit::Conflict, "CONFLICT", corrupt));
-        }
-    }
-    let undoes = matches!(
-        doing.deed,
-        Deed::Compensate | Deed::Cancel { compensate: true }
-    );
-    let undone = match undoes {
-        true => state.would_undo().map(|node| state.path(node)).collect(),
-        false => Vec::new(),
-    };
-    let is_over = |run: &Run, node| run.find_status(node).is_none_or(|it| it.is_final());
-    let again = after
-        .instances()
-        .filter(|&node| state.find_status(node).is_some())
-        .filter(|&node| is_over(state, node) && !is_over(&after, node))
-        .map(|node| after.path(node))
-        .collect();
-    Ok(Effect { again, undone })
-}
-
-/// The stored values that the decision rests on.
-fn values(session: &Session, state: &Run, input: &Input) -> Result<Values, Failure> {
-    let reader = session.values();
-    let mut values = Values::new();
-    for wanted in wants(state, input) {
-        let text = reader.read(state.id(), &wanted)?;
-        values.insert(wanted.digest, Loaded::new(text));
-    }
-    Ok(values)
 }

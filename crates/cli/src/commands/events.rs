@@ -24,7 +24,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Events) -> Result<Exit, Failu
     let mut out = io::BufWriter::new(io::stdout().lock());
     let mut lines = Lines::new(settings.output);
     let mut written = Ok(());
-    for_each_event(&session.store, &session.plans, run, |event| {
+    for_each_event(&*session.store, &session.plans, run, |event| {
         if event.position <= arguments.after {
             return ControlFlow::Continue(());
         }

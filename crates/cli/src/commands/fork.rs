@@ -89,7 +89,7 @@ async fn local(
 }
 
 fn prepare(session: &Session, asked: &ForkAsked) -> Result<Forked, Failure> {
-    forking::prepare(&session.store, &session.plans, &session.values(), asked)
+    forking::prepare(&*session.store, &session.plans, &session.values(), asked)
 }
 
 /// Says what would run again, and what is reused.

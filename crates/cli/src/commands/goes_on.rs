@@ -5,7 +5,6 @@ use windlass_core::event::{Compensation, Event};
 use windlass_core::value::Payload;
 use windlass_core::{Digest, RunId, RunStatus};
 use windlass_engine::load_run;
-use windlass_store::{Queries as _, Store as _};
 
 use crate::access::{self, Access};
 use crate::act;
@@ -114,7 +113,7 @@ async fn local(
         false => None,
     };
     if let Some(doing) = doing {
-        act::act(carrier, run, doing).await?;
+        act::act(&carrier.engine, run, doing).await?;
         if session.status(run)? == RunStatus::Paused {
             return report(session, doing, run);
         }
@@ -137,7 +136,7 @@ fn undone(settings: &Settings, reference: &str, exit: Exit) -> Result<Exit, Fail
     }
     let session = Session::look(settings.clone())?;
     let run = session.find_run(reference)?;
-    let loaded = load_run(&session.store, &session.plans, run, |_, _| {})?;
+    let loaded = load_run(&*session.store, &session.plans, run, |_, _| {})?;
     let outcome = loaded.run.finished().and_then(|it| it.compensation);
     let output = settings.output;
     Ok(match outcome {
@@ -176,7 +175,7 @@ fn report(session: &Session, doing: &Doing, run: RunId) -> Result<Exit, Failure>
 fn is_recorded(session: &Session, run: RunId, since: u64, doing: &Doing) -> Result<bool, Failure> {
     let wanted = Payload::new(std::sync::Arc::clone(&doing.body)).digest();
     let (mut record, mut found) = (0, false);
-    load_run(&session.store, &session.plans, run, |_, transition| {
+    load_run(&*session.store, &session.plans, run, |_, transition| {
         record += 1;
         if record > since {
             let events = &transition.events;

@@ -8,16 +8,16 @@ use crate::commands::many::{self, Which};
 use crate::deed::{Deed, Doing};
 use crate::definition_file;
 use crate::exit::{Exit, Failure};
-use crate::frozen;
 use crate::session::{Session, Settings};
 use crate::source::prepare_named;
+use windlass_service::frozen;
 
 /// Replaces a run's graph.
 pub(crate) fn run(settings: &Settings, arguments: &Import) -> Result<Exit, Failure> {
     let (workflow, run) = {
         let session = Session::look(settings.clone())?;
         let run = session.find_run(&arguments.run)?;
-        let loaded = load_run(&session.store, &session.plans, run, |_, _| {})?;
+        let loaded = load_run(&*session.store, &session.plans, run, |_, _| {})?;
         (loaded.run.plan().workflow().to_owned(), run)
     };
     let name = arguments.file.display().to_string();

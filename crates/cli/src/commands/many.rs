@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use windlass_core::{RunId, RunStatus};
-use windlass_store::{Queries as _, RunRow};
+use windlass_store::RunRow;
 
 use crate::access::{self, Access};
 use crate::act;
@@ -172,8 +172,8 @@ async fn one(
     run: RunId,
     until: Option<Instant>,
 ) -> Result<RunStatus, Failure> {
-    act::act(carrier, run, doing).await?;
-    let status = act::status(carrier, run)?;
+    act::act(&carrier.engine, run, doing).await?;
+    let status = act::status(&carrier.engine, run)?;
     let is_waited_for = doing.deed.goes_on() || matches!(doing.deed, Deed::Cancel { .. });
     if !is_waited_for || status == RunStatus::Paused {
         return Ok(status);

@@ -15,7 +15,7 @@ use crate::session::{Session, Settings};
 pub(crate) fn run(settings: &Settings, arguments: &RunReference) -> Result<Exit, Failure> {
     let session = Session::look(settings.clone())?;
     let id = session.find_run(&arguments.run)?;
-    let loaded = load_run(&session.store, &session.plans, id, |_, _| {})?;
+    let loaded = load_run(&*session.store, &session.plans, id, |_, _| {})?;
     let short = session.short_id(id)?;
     let status = loaded.run.status();
     let Some(finished) = loaded.run.finished().filter(|_| status.is_final()) else {

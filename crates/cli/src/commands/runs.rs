@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use windlass_core::RunStatus;
-use windlass_store::{Queries as _, RunFilter, RunPage, RunRow};
+use windlass_service::listing::run_item;
+use windlass_store::{RunFilter, RunPage};
 
 use crate::args::Runs;
 use crate::exit::{Exit, Failure};
@@ -25,7 +26,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Runs) -> Result<Exit, Failure
     }
     let page = session.store.runs(&filter)?;
     if settings.output.json {
-        let items: Vec<Value> = page.rows.iter().map(item).collect();
+        let items: Vec<Value> = page.rows.iter().map(run_item).collect();
         let next = page.next.map(|next| next.to_string());
         settings
             .output
@@ -78,25 +79,6 @@ fn table(session: &Session, page: &RunPage) -> Result<String, Failure> {
         ]);
     }
     Ok(table.render(&session.settings.output))
-}
-
-/// A run as lists give it to programs.
-fn item(row: &RunRow) -> Value {
-    json!({
-        "executionId": row.run.to_string(),
-        "workflowId": row.workflow,
-        "version": row.version,
-        "status": row.status.as_str(),
-        "error": row.error_code.as_ref().map(|code| json!({ "code": code })),
-        "requestId": row.request_id,
-        "tenantId": row.tenant,
-        "priority": row.priority,
-        "labels": row.labels,
-        "parent": row.parent.map(|parent| parent.to_string()),
-        "createdAt": row.created_at.to_string(),
-        "startedAt": row.started_at.map(|at| at.to_string()),
-        "endedAt": row.ended_at.map(|at| at.to_string()),
-    })
 }
 
 fn narrowed(arguments: &Runs) -> bool {

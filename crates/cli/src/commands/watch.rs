@@ -20,10 +20,10 @@ pub(crate) fn run(settings: &Settings, arguments: &Watch) -> Result<Exit, Failur
         ending::print(&session, &session.plans, run, None)?;
         return Ok(status.into());
     }
-    let Some(holder) = session.store.holder() else {
+    let Some(holder) = session.directory.holder() else {
         return Err(foreground::nobody(run, status));
     };
-    let directory = session.store.directory();
+    let directory = session.directory.directory();
     let found = crate::access::runtime()?.block_on(Client::find(directory, holder));
     match found {
         Some(client) => foreground::watch_only(&session, &client, run, manner),

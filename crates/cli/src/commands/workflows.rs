@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 
 use serde_json::{Value, json};
 use windlass_engine::view::Pretty;
-use windlass_store::{Catalogue as _, DefinitionRow};
+use windlass_service::listing::{version_item, workflow_item};
 
 use crate::access::{self, Access};
 use crate::args::{Workflows, WorkflowsCommand};
@@ -32,18 +32,7 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
     let session = Session::look(settings.clone())?;
     let rows = session.store.workflows()?;
     if settings.output.json {
-        let items: Vec<Value> = rows
-            .iter()
-            .map(|row| {
-                json!({
-                    "workflowId": row.workflow,
-                    "displayName": row.display_name,
-                    "version": row.version,
-                    "enabled": row.enabled,
-                    "updatedAt": row.updated_at.to_string(),
-                })
-            })
-            .collect();
+        let items: Vec<Value> = rows.iter().map(workflow_item).collect();
         settings
             .output
             .json(&json!({ "items": items, "next": null }))?;
@@ -77,7 +66,7 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
 /// The definition itself, as JSON in either format.
 fn show(settings: &Settings, id: &str, version: Option<u32>) -> Result<Exit, Failure> {
     let session = Session::look(settings.clone())?;
-    let row = definition(&session, id, version)?;
+    let row = session.definition(id, version)?;
     let mut out = io::BufWriter::new(io::stdout().lock());
     Pretty::new(&mut out)
         .write_all(&row.text)
@@ -87,25 +76,6 @@ fn show(settings: &Settings, id: &str, version: Option<u32>) -> Result<Exit, Fai
     Ok(Exit::Done)
 }
 
-/// One version of a definition, or the newest.
-pub(crate) fn definition(
-    session: &Session,
-    id: &str,
-    version: Option<u32>,
-) -> Result<DefinitionRow, Failure> {
-    if let Some(row) = session.store.definition(id, version)? {
-        return Ok(row);
-    }
-    match version {
-        Some(version) if session.store.definition(id, None)?.is_some() => {
-            let message = format!("'{id}' has no version {version}");
-            Err(Failure::new(Exit::NotFound, "VERSION_NOT_FOUND", message)
-                .hint(format!("`windlass workflows versions {id}` lists them")))
-        }
-        _ => Err(unknown(id)),
-    }
-}
-
 fn versions(settings: &Settings, id: &str) -> Result<Exit, Failure> {
     let session = Session::look(settings.clone())?;
     let rows = session.store.versions(id)?;
@@ -113,18 +83,7 @@ fn versions(settings: &Settings, id: &str) -> Result<Exit, Failure> {
         return Err(unknown(id));
     }
     if settings.output.json {
-        let items: Vec<Value> = rows
-            .iter()
-            .map(|row| {
-                json!({
-                    "workflowId": row.workflow,
-                    "version": row.version,
-                    "digest": row.digest,
-                    "signature": row.signature,
-                    "publishedAt": row.at.to_string(),
-                })
-            })
-            .collect();
+        let items: Vec<Value> = rows.iter().map(version_item).collect();
         settings
             .output
             .json(&json!({ "items": items, "next": null }))?;
@@ -163,7 +122,7 @@ fn set_enabled(settings: &Settings, id: &str, enabled: bool) -> Result<Exit, Fai
 fn change_enabled(settings: &Settings, id: &str, enabled: bool) -> Result<(), Failure> {
     loop {
         let client = match access::open(settings, false)? {
-            Access::Held(session) => return catalogue::set_enabled(&session.store, id, enabled),
+            Access::Held(session) => return catalogue::set_enabled(&*session.store, id, enabled),
             Access::Through(_, client) => client,
         };
         let workflow = id.to_owned();

@@ -211,11 +211,12 @@ async fn obey(request: Request, bodies: Bodies, carrier: &Carrier) -> Result<Ans
                 .map_err(|error| Failure::new(Exit::Usage, "CONTROL_UNREADABLE", error))?;
             let goes_on = deed.goes_on();
             let doing = Doing {
+                by: None,
                 deed,
                 body: body.into(),
                 reason,
             };
-            act::act(carrier, run, &doing).await?;
+            act::act(&carrier.engine, run, &doing).await?;
             if goes_on {
                 carrier.watch_over(run);
             }

@@ -4,10 +4,11 @@ use windlass_core::event::Compensation;
 use windlass_core::run::Run;
 use windlass_engine::view::Counts;
 
-use super::{Page, summary};
+use super::Page;
 use crate::exit::Failure;
 use crate::moment::{ago, duration, now, readable};
 use crate::paint::{BOLD, DIM, RED, paint, run_glyph, run_style};
+use windlass_service::text::summary;
 
 impl Page<'_> {
     pub(super) fn header(&self) -> Result<String, Failure> {

@@ -11,15 +11,15 @@ use std::ops::ControlFlow;
 
 use serde_json::Value;
 use windlass_core::event::Compensation;
-use windlass_core::run::{Instance, Run};
+use windlass_core::run::Run;
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::history::for_each_event;
-use windlass_engine::view::{self, Counts, Nodes, Overview};
-use windlass_store::Queries as _;
+use windlass_engine::view::{self, Nodes, Overview};
+use windlass_service::text::error_text;
+use windlass_service::why::no_such_node;
 
 use crate::args::{Include, Show};
 use crate::commands::events::Lines;
-use crate::ending::one_line;
 use crate::exit::{Exit, Failure};
 use crate::moment::{duration, readable};
 use crate::output::closed_pipe;
@@ -35,7 +35,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Show) -> Result<Exit, Failure
         write_json(&session, id, arguments)?;
         return Ok(Exit::Done);
     }
-    let overview = view::overview(&session.store, &session.plans, id)?;
+    let overview = view::overview(&*session.store, &session.plans, id)?;
     let chosen = chosen(&overview.run, arguments)?;
     let page = Page {
         session: &session,
@@ -65,7 +65,7 @@ pub(crate) fn write_json(session: &Session, id: RunId, arguments: &Show) -> Resu
     let nodes = if arguments.nodes.is_empty() && !arguments.expand {
         Nodes::Few
     } else {
-        let loaded = windlass_engine::load_run(&session.store, &session.plans, id, |_, _| {})?;
+        let loaded = windlass_engine::load_run(&*session.store, &session.plans, id, |_, _| {})?;
         chosen(&loaded.run, arguments)?
     };
     let options = view::Options {
@@ -76,7 +76,7 @@ pub(crate) fn write_json(session: &Session, id: RunId, arguments: &Show) -> Resu
         nodes,
     };
     let mut out = io::BufWriter::with_capacity(64 * 1024, io::stdout().lock());
-    match view::write(&session.store, &session.plans, id, &options, &mut out) {
+    match view::write(&*session.store, &session.plans, id, &options, &mut out) {
         Ok(()) => out.flush().or_else(closed_pipe),
         Err(view::Error::Write(error)) => closed_pipe(error),
         Err(error) => {
@@ -107,12 +107,6 @@ fn chosen(run: &Run, arguments: &Show) -> Result<Nodes, Failure> {
         .map(Nodes::Only)
 }
 
-/// The run has no such node.
-pub(crate) fn no_such_node(name: &str) -> Failure {
-    let message = format!("the run has no node '{name}'");
-    Failure::new(Exit::NotFound, "NODE_NOT_FOUND", message).hint("`windlass show RUN` lists them")
-}
-
 /// What is shown of a run.
 struct Page<'a> {
     session: &'a Session,
@@ -125,7 +119,7 @@ impl Page<'_> {
         let run = &self.overview.run;
         let mut table = Table::new(&["NODE", ">ATTEMPT", "ENDED", ">TOOK", "HOW", "DETAIL"]);
         for_each_event(
-            &self.session.store,
+            &*self.session.store,
             &self.session.plans,
             run.id(),
             |event| {
@@ -184,7 +178,7 @@ impl Page<'_> {
         let mut lines = Lines::new(self.session.settings.output);
         let mut text = String::from("\n");
         let run = self.overview.run.id();
-        for_each_event(&self.session.store, &self.session.plans, run, |event| {
+        for_each_event(&*self.session.store, &self.session.plans, run, |event| {
             text.push_str(&lines.line(&event));
             ControlFlow::Continue(())
         })?;
@@ -213,49 +207,10 @@ impl Page<'_> {
             }
             RunStatus::Failed | RunStatus::Cancelled => Some(format!("windlass reattempt {short}")),
             RunStatus::Paused => Some(format!("windlass resume {short}")),
-            RunStatus::Pending | RunStatus::Running => match self.session.store.holder() {
+            RunStatus::Pending | RunStatus::Running => match self.session.directory.holder() {
                 Some(_) => Some(format!("windlass watch {short}")),
                 None => Some(format!("windlass resume {short}  (nobody carries it on)")),
             },
         }
-    }
-}
-
-/// `4 succeeded · 1 failed`.
-pub(crate) fn summary(counts: &Counts) -> String {
-    let parts = counts.list().into_iter().filter(|(_, count)| *count > 0);
-    let parts: Vec<String> = parts
-        .map(|(name, count)| format!("{count} {name}"))
-        .collect();
-    parts.join(" · ")
-}
-
-/// A failed node's error in one line.
-pub(crate) fn error_of(
-    session: &Session,
-    run: &Run,
-    node: Instance,
-) -> Result<Option<String>, Failure> {
-    let Some(value) = run.value(node) else {
-        return Ok(None);
-    };
-    let text = session.values().read(run.id(), &value)?;
-    let error: Value = serde_json::from_str(&text).unwrap_or_default();
-    Ok(Some(one_line(&error_text(&error))))
-}
-
-fn error_text(error: &Value) -> String {
-    let part = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
-    format!("{}: {}", part("code"), part("message"))
-}
-
-/// A few names, and how many more.
-pub(crate) fn names(run: &Run, nodes: &[Instance]) -> String {
-    const NAMED: usize = 3;
-    let named = nodes.iter().take(NAMED).map(|&node| run.path(node));
-    let named = named.collect::<Vec<_>>().join(", ");
-    match nodes.len().saturating_sub(NAMED) {
-        0 => named,
-        more => format!("{named} and {more} more"),
     }
 }

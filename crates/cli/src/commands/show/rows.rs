@@ -5,13 +5,14 @@ use windlass_core::plan::NodeKind;
 use windlass_core::run::Instance;
 use windlass_engine::view::{self, Nodes, Seen};
 
-use super::{Page, error_of, error_text, names};
+use super::Page;
 use crate::ending::one_line;
 use crate::exit::Failure;
 use crate::moment::{duration, now};
 use crate::paint::{DIM, node_glyph, node_style};
 use crate::standing::{loop_words, plural, wait_words};
 use crate::table::{Cell, Table};
+use windlass_service::text::{error_of, error_text, names};
 
 /// Runs with more nodes than this show what matters first.
 const ALL_NODES: usize = 50;
@@ -89,7 +90,7 @@ impl Page<'_> {
 
     /// What was asked for, as far as anybody reads it; and how many are left out.
     fn chosen_rows(&self, chosen: &Nodes) -> Result<(Vec<Row>, usize), Failure> {
-        let (store, plans) = (&self.session.store, &self.session.plans);
+        let (store, plans) = (&*self.session.store, &self.session.plans);
         let (mut rows, mut hidden) = (Vec::new(), 0);
         view::for_each_instance::<Failure>(store, plans, self.overview, chosen, |seen| {
             if rows.len() < MOST_ROWS {

@@ -3,12 +3,12 @@
 use windlass_core::RunStatus;
 use windlass_store::RunFilter;
 
-use crate::exit::{Exit, Failure};
+use crate::failure::{Exit, Failure};
 use crate::moment::{now, since};
 use crate::overrides::nearest;
 
 /// Reads the conditions of a filter.
-pub(crate) fn parse(conditions: &[String]) -> Result<RunFilter, Failure> {
+pub fn parse(conditions: &[String]) -> Result<RunFilter, Failure> {
     let mut filter = RunFilter::default();
     for condition in conditions {
         let (key, value) = condition

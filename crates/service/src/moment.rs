@@ -4,17 +4,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use windlass_core::Millis;
 
-use crate::exit::{Exit, Failure};
+use crate::failure::{Exit, Failure};
 
 /// Now.
-pub(crate) fn now() -> Millis {
+pub fn now() -> Millis {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let since = since.map_or(0, |since| since.as_millis());
     Millis(i64::try_from(since).unwrap_or(i64::MAX))
 }
 
 /// A duration in the two units that matter: `850ms`, `3.2s`, `4m 10s`, `2h 5m`, `3d 4h`.
-pub(crate) fn duration(milliseconds: u64) -> String {
+pub fn duration(milliseconds: u64) -> String {
     let seconds = milliseconds / 1000;
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     match milliseconds {
@@ -27,7 +27,7 @@ pub(crate) fn duration(milliseconds: u64) -> String {
 }
 
 /// How long ago a moment was, roughly.
-pub(crate) fn ago(at: Millis, now: Millis) -> String {
+pub fn ago(at: Millis, now: Millis) -> String {
     let seconds = now.0.saturating_sub(at.0) / 1000;
     match seconds {
         i64::MIN..0 => "in the future".to_owned(),
@@ -39,7 +39,7 @@ pub(crate) fn ago(at: Millis, now: Millis) -> String {
 }
 
 /// A moment for people: `2026-11-15 20:30:11 UTC`.
-pub(crate) fn readable(at: Millis) -> String {
+pub fn readable(at: Millis) -> String {
     let text = at.to_string();
     match text.split_once('T') {
         Some((date, time)) => format!("{date} {} UTC", &time[..time.len().min(8)]),
@@ -48,7 +48,7 @@ pub(crate) fn readable(at: Millis) -> String {
 }
 
 /// Since when: `15m`, `2h`, `7d`, or a moment such as `2026-01-31T12:00:00Z`.
-pub(crate) fn since(text: &str, now: Millis) -> Result<Millis, Failure> {
+pub fn since(text: &str, now: Millis) -> Result<Millis, Failure> {
     relative(text)
         .map(|milliseconds| Millis(now.0.saturating_sub(milliseconds)))
         .or_else(|| absolute(text))

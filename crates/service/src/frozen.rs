@@ -10,26 +10,27 @@ use serde_json::{Map, Value, json};
 use windlass_core::Digest;
 use windlass_engine::FROZEN_AT;
 
-use crate::exit::{Exit, Failure};
+use crate::failure::{Exit, Failure};
 use crate::moment::now;
 use crate::source::Prepared;
 
 /// The version of the format.
-pub(crate) const VERSION: u64 = 1;
+pub const VERSION: u64 = 1;
 
 /// The workflow of graphs that name none.
 const WORKFLOW: &str = "dynamic";
 
 /// A graph as a file has it.
-pub(crate) struct FrozenGraph {
+pub struct FrozenGraph {
     name: String,
     keys: Map<String, Value>,
     nodes: Vec<Value>,
-    pub(crate) signature: Option<Digest>,
+    /// What was signed, if anything that could be.
+    pub signature: Option<Digest>,
 }
 
 /// Reads a frozen graph; nothing if the text is something else, a definition perhaps.
-pub(crate) fn read(name: &str, text: &[u8]) -> Result<Option<FrozenGraph>, Failure> {
+pub fn read(name: &str, text: &[u8]) -> Result<Option<FrozenGraph>, Failure> {
     let Ok(Entries(entries)) = serde_json::from_slice(text) else {
         return Ok(None);
     };
@@ -90,7 +91,7 @@ fn nodes(raw: &RawValue) -> Result<Vec<Value>, String> {
 
 impl FrozenGraph {
     /// The text of a definition with this graph.
-    pub(crate) fn into_definition(mut self, workflow: Option<&str>) -> Result<Vec<u8>, Failure> {
+    pub fn into_definition(mut self, workflow: Option<&str>) -> Result<Vec<u8>, Failure> {
         let frozen_at = self.keys.remove(FROZEN_AT).filter(Value::is_string);
         let frozen_at = frozen_at.unwrap_or_else(|| json!(now().to_string()));
         let id = json!(workflow.unwrap_or(WORKFLOW));
@@ -111,7 +112,7 @@ impl FrozenGraph {
 }
 
 /// Refuses a graph that is not the one that was signed.
-pub(crate) fn check_signature(
+pub fn check_signature(
     name: &str,
     signed: Option<Digest>,
     prepared: &Prepared,

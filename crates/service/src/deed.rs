@@ -11,15 +11,16 @@ use windlass_core::value::Payload;
 use windlass_engine::{CommandError, check_payload, check_signal};
 
 use crate::act;
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::source::prepare_text;
 
 /// What is done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "deed", rename_all = "camelCase")]
-pub(crate) enum Deed {
+pub enum Deed {
     /// End it; with `compensate`, what succeeded is undone.
     Cancel {
+        /// Whether what succeeded is undone.
         #[serde(default)]
         compensate: bool,
     },
@@ -28,55 +29,85 @@ pub(crate) enum Deed {
     /// Carry it on, and resume it if it is paused.
     Resume,
     /// Try nodes again; none named means all that can be.
-    Reattempt { nodes: Vec<String> },
+    Reattempt {
+        /// Their paths.
+        nodes: Vec<String>,
+    },
     /// Give it a signal; the payload goes beside.
-    Signal { name: String },
+    Signal {
+        /// Its name.
+        name: String,
+    },
     /// Give a node's result, which goes beside.
-    SetResult { node: String },
+    SetResult {
+        /// Its path.
+        node: String,
+    },
     /// Let a node count as succeeded.
-    Skip { node: String },
+    Skip {
+        /// Its path.
+        node: String,
+    },
     /// Undo what succeeded.
     Compensate,
     /// Undo nodes again whose undoing failed.
-    RetryCompensation { nodes: Vec<String> },
+    RetryCompensation {
+        /// Their paths.
+        nodes: Vec<String>,
+    },
     /// Leave nodes as they are instead of undoing them.
-    SkipCompensation { nodes: Vec<String> },
+    SkipCompensation {
+        /// Their paths.
+        nodes: Vec<String>,
+    },
     /// Replace its graph by one that goes beside.
     Import,
 }
 
 /// What is done, with what belongs to it.
 #[derive(Clone, Debug)]
-pub(crate) struct Doing {
-    pub(crate) deed: Deed,
+pub struct Doing {
+    /// The deed.
+    pub deed: Deed,
     /// The value beside it; empty where there is none.
-    pub(crate) body: Arc<str>,
+    pub body: Arc<str>,
+    /// Who does it; the user of this process, if nobody is named.
+    pub by: Option<Box<str>>,
     /// Why; it is recorded.
-    pub(crate) reason: Option<String>,
+    pub reason: Option<String>,
 }
 
 impl Doing {
-    pub(crate) fn new(deed: Deed, reason: Option<&String>) -> Self {
+    /// A deed with nothing beside it.
+    pub fn new(deed: Deed, reason: Option<&String>) -> Self {
         Self {
             deed,
             body: "".into(),
+            by: None,
             reason: reason.cloned(),
         }
     }
 
-    pub(crate) fn with(self, body: impl Into<Arc<str>>) -> Self {
+    /// The same with a value beside it.
+    #[must_use]
+    pub fn with(self, body: impl Into<Arc<str>>) -> Self {
         Self {
             body: body.into(),
             ..self
         }
     }
 
-    pub(crate) fn hand(&self) -> Hand {
-        act::hand(self.reason.as_deref())
+    /// Who does it, and why.
+    pub fn hand(&self) -> Hand {
+        let mut hand = act::hand(self.reason.as_deref());
+        if self.by.is_some() {
+            hand.by.clone_from(&self.by);
+        }
+        hand
     }
 
     /// The input that the run's own rules decide on; none means that they always allow it.
-    pub(crate) fn input(&self, run: &Run) -> Result<Option<Input>, Failure> {
+    pub fn input(&self, run: &Run) -> Result<Option<Input>, Failure> {
         let hand = self.hand();
         Ok(Some(match &self.deed {
             Deed::Cancel { compensate } => Input::Cancel {
@@ -132,7 +163,7 @@ impl Doing {
 
 impl Deed {
     /// The runs it makes sense for, unless a filter says otherwise.
-    pub(crate) fn statuses(&self) -> Vec<RunStatus> {
+    pub fn statuses(&self) -> Vec<RunStatus> {
         use RunStatus::{Cancelled, Failed, Paused, Pending, Running, Succeeded};
         match self {
             Self::Cancel { .. } | Self::Resume => vec![Pending, Running, Paused],
@@ -151,7 +182,7 @@ impl Deed {
     }
 
     /// What it does, as a verb.
-    pub(crate) fn verb(&self) -> &'static str {
+    pub fn verb(&self) -> &'static str {
         match self {
             Self::Cancel { .. } => "cancel",
             Self::Pause => "pause",
@@ -168,12 +199,12 @@ impl Deed {
     }
 
     /// Whether the run goes on by it, and whoever asked waits for that in the foreground.
-    pub(crate) fn goes_on(&self) -> bool {
+    pub fn goes_on(&self) -> bool {
         !matches!(self, Self::Cancel { .. } | Self::Pause | Self::Import)
     }
 
     /// Whether it undoes what the run did.
-    pub(crate) fn undoes(&self) -> bool {
+    pub fn undoes(&self) -> bool {
         matches!(
             self,
             Self::Compensate | Self::RetryCompensation { .. } | Self::SkipCompensation { .. }
@@ -181,7 +212,7 @@ impl Deed {
     }
 
     /// Whether whoever asked another process for it also waits for the run's end.
-    pub(crate) fn is_followed(&self) -> bool {
+    pub fn is_followed(&self) -> bool {
         matches!(
             self,
             Self::Resume
@@ -192,7 +223,7 @@ impl Deed {
     }
 
     /// What became of the run, for people.
-    pub(crate) fn says(&self, status: RunStatus) -> String {
+    pub fn says(&self, status: RunStatus) -> String {
         match (self, status) {
             (Self::Cancel { .. }, RunStatus::Cancelled) => "cancelled".to_owned(),
             (Self::Cancel { .. }, _) => "being cancelled: running work has 10 s to stop".to_owned(),

@@ -11,7 +11,7 @@ use windlass_engine::fork::{Ask, Fork, Graph, definition_text, fork};
 use windlass_engine::{Backend, FROZEN_AT, LoadError, Plans, ValueReader, check_trigger, load_run};
 
 use crate::catalogue;
-use crate::exit::{Exit, Failure};
+use crate::failure::{Exit, Failure};
 use crate::launch::refuse_disabled;
 use crate::moment::now;
 use crate::overrides::Overrides;
@@ -20,19 +20,25 @@ use crate::source::prepare_text;
 /// What a fork is asked for with.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ForkAsked {
-    pub(crate) origin: RunId,
+pub struct ForkAsked {
+    /// The old run.
+    pub origin: RunId,
     /// The new run's id, if there is none for the request id yet.
-    pub(crate) run: RunId,
-    pub(crate) from: Vec<String>,
-    pub(crate) set: Vec<String>,
-    pub(crate) newest: bool,
-    pub(crate) version: Option<u32>,
-    pub(crate) request_id: Option<Box<str>>,
+    pub run: RunId,
+    /// The nodes that run again, with all after them.
+    pub from: Vec<String>,
+    /// Changes, as `--set` has them.
+    pub set: Vec<String>,
+    /// Whether the newest version is taken.
+    pub newest: bool,
+    /// The version that is taken instead of the old run's.
+    pub version: Option<u32>,
+    /// Unique per tenant and workflow.
+    pub request_id: Option<Box<str>>,
 }
 
 /// Makes the request that starts the fork; nothing is written.
-pub(crate) fn prepare(
+pub fn prepare(
     store: &dyn Backend,
     plans: &Plans,
     values: &ValueReader,

@@ -13,7 +13,7 @@ use windlass_store::Error;
 
 /// How the program ends. The numbers are part of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub enum Exit {
     /// Done and, where a run was waited for, Succeeded.
     Done = 0,
     /// The run Failed.
@@ -58,12 +58,12 @@ impl Exit {
     ];
 
     /// The exit with this number, as another process names it.
-    pub(crate) fn from_code(code: u8) -> Option<Self> {
+    pub fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|exit| *exit as u8 == code)
     }
 
     /// The worse of two, where a command acted on many runs.
-    pub(crate) fn worse(self, other: Self) -> Self {
+    pub fn worse(self, other: Self) -> Self {
         let rank = |exit: Self| match exit {
             Self::Done => 0,
             Self::RunCancelled => 1,
@@ -102,34 +102,31 @@ impl From<RunStatus> for Exit {
 
 /// Why a command did not do what it was asked: a code, a sentence, and what to do.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub struct Failure {
     /// How the program ends.
-    pub(crate) exit: Exit,
+    pub exit: Exit,
     /// SCREAMING_SNAKE_CASE.
-    pub(crate) code: Cow<'static, str>,
+    pub code: Cow<'static, str>,
     /// What is wrong.
-    pub(crate) message: String,
+    pub message: String,
     /// What to do about it.
-    pub(crate) hint: Option<String>,
+    pub hint: Option<String>,
     /// What is wrong with each part, which is rarely known.
-    pub(crate) parts: Box<Parts>,
+    pub parts: Box<Parts>,
 }
 
 /// Everything that is wrong, part by part.
 #[derive(Debug, Default)]
-pub(crate) struct Parts {
+pub struct Parts {
     /// For programs: a pointer, a message, and what else is known of each.
-    pub(crate) details: Vec<Value>,
+    pub details: Vec<Value>,
     /// The same for people, printed before the message.
-    pub(crate) shown: String,
+    pub shown: String,
 }
 
 impl Failure {
-    pub(crate) fn new(
-        exit: Exit,
-        code: impl Into<Cow<'static, str>>,
-        message: impl fmt::Display,
-    ) -> Self {
+    /// A failure without a hint.
+    pub fn new(exit: Exit, code: impl Into<Cow<'static, str>>, message: impl fmt::Display) -> Self {
         Self {
             exit,
             code: code.into(),
@@ -139,21 +136,22 @@ impl Failure {
         }
     }
 
+    /// Says what to do about it.
     #[must_use]
-    pub(crate) fn hint(mut self, hint: impl fmt::Display) -> Self {
+    pub fn hint(mut self, hint: impl fmt::Display) -> Self {
         self.hint = Some(hint.to_string());
         self
     }
 
     /// Says what is wrong with each part.
     #[must_use]
-    pub(crate) fn details(mut self, details: Vec<Value>) -> Self {
+    pub fn details(mut self, details: Vec<Value>) -> Self {
         self.parts.details = details;
         self
     }
 
     /// Writes the failure to stderr: for programs as one line of JSON, else for people.
-    pub(crate) fn print(&self, json: bool) {
+    pub fn print(&self, json: bool) {
         let text = if json {
             self.to_json().to_string()
         } else {

@@ -21,57 +21,57 @@ use windlass_core::NodeStatus;
 use windlass_core::definition::{Body, Definition, Node, When};
 use windlass_core::routing::EdgeState;
 
-use crate::paint::node_glyph as glyph;
-pub(crate) use collapse::urgency;
+use crate::glyph::node_glyph as glyph;
+pub use collapse::urgency;
 
 /// What is drawn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Graph {
+pub struct Graph {
     /// Above the picture.
-    pub(crate) title: String,
+    pub title: String,
     /// In the order of the definition.
-    pub(crate) nodes: Vec<GraphNode>,
+    pub nodes: Vec<GraphNode>,
     /// In the order of the plan: edge `i` here is edge `i` of a run.
-    pub(crate) edges: Vec<GraphEdge>,
+    pub edges: Vec<GraphEdge>,
 }
 
 /// A box.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct GraphNode {
+pub struct GraphNode {
     /// As commands take it.
-    pub(crate) id: String,
+    pub id: String,
     /// The name for people, if it has one.
-    pub(crate) label: Option<String>,
+    pub label: Option<String>,
     /// What it does: the action's type, or the kind of loop or wait.
-    pub(crate) detail: String,
+    pub detail: String,
     /// Where it stands, in a run.
-    pub(crate) status: Option<NodeStatus>,
+    pub status: Option<NodeStatus>,
     /// How many attempts were made, in a run.
-    pub(crate) attempts: u32,
+    pub attempts: u32,
     /// In a run, how far a loop is, or how the instances of a body's node stand.
-    pub(crate) tally: Option<String>,
+    pub tally: Option<String>,
     /// What is inside a loop, where that is drawn.
-    pub(crate) body: Option<Box<Graph>>,
+    pub body: Option<Box<Graph>>,
 }
 
 /// An arrow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct GraphEdge {
+pub struct GraphEdge {
     /// Index of the node it leaves.
-    pub(crate) from: usize,
+    pub from: usize,
     /// Index of the node it reaches.
-    pub(crate) to: usize,
+    pub to: usize,
     /// After which end of its parent it is taken.
-    pub(crate) when: When,
+    pub when: When,
     /// Its condition, or the cases of a switch that lead here.
-    pub(crate) label: Option<String>,
+    pub label: Option<String>,
     /// How it resolved, in a run.
-    pub(crate) state: Option<EdgeState>,
+    pub state: Option<EdgeState>,
 }
 
 /// How the picture is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub enum Format {
     /// A flowchart for Markdown.
     Mermaid,
     /// For Graphviz.
@@ -95,11 +95,11 @@ impl Format {
 
 /// What a terminal can show; the other formats do not ask.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RenderOptions {
+pub struct RenderOptions {
     /// Columns.
-    pub(crate) width: usize,
+    pub width: usize,
     /// Whether escape sequences for colour are written.
-    pub(crate) color: bool,
+    pub color: bool,
 }
 
 impl Default for RenderOptions {
@@ -113,7 +113,7 @@ impl Default for RenderOptions {
 
 /// The graph has more nodes than the format can show, even with equal ones drawn once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TooLarge {
+pub struct TooLarge {
     format: Format,
     nodes: usize,
     limit: usize,
@@ -141,11 +141,7 @@ const MAX_EXPANDED: usize = 2000;
 ///
 /// # Errors
 /// The graph is too large for the format; the message says what to use instead.
-pub(crate) fn render(
-    graph: &Graph,
-    format: Format,
-    options: &RenderOptions,
-) -> Result<String, TooLarge> {
+pub fn render(graph: &Graph, format: Format, options: &RenderOptions) -> Result<String, TooLarge> {
     let nodes = graph.total();
     if format != Format::Dot && nodes > graph.nodes.len() && nodes > MAX_EXPANDED {
         return Err(TooLarge {
@@ -165,7 +161,7 @@ pub(crate) fn render(
 impl Graph {
     /// The graph of a definition; with `expand`, also what is inside its loops.
     /// References that lead nowhere are left out: the validation names them.
-    pub(crate) fn from_definition(definition: &Definition, expand: bool) -> Self {
+    pub fn from_definition(definition: &Definition, expand: bool) -> Self {
         let title = definition.display_name.as_ref().unwrap_or(&definition.id);
         Self::from_nodes(title.to_string(), "", &definition.nodes, expand)
     }

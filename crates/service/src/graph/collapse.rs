@@ -149,7 +149,7 @@ fn shared_prefix<'a>(mut titles: impl Iterator<Item = &'a str>) -> &'a str {
 }
 
 /// The status that a group shows: the one that most asks to be looked at.
-pub(crate) fn urgency(status: NodeStatus) -> u8 {
+pub fn urgency(status: NodeStatus) -> u8 {
     match status {
         NodeStatus::Failed => 8,
         NodeStatus::Running => 7,

@@ -8,7 +8,7 @@ use windlass_core::run::{Instance, Loop, Run, What};
 use crate::moment::readable;
 
 /// `3 of 200 done, 2 running, 1 failed`.
-pub(crate) fn loop_words(kind: NodeKind, cycle: &Loop) -> String {
+pub fn loop_words(kind: NodeKind, cycle: &Loop) -> String {
     let done = cycle.opened() - cycle.running();
     let mut words = match kind {
         NodeKind::ForEach => format!("{done} of {} done", cycle.items()),
@@ -25,7 +25,7 @@ pub(crate) fn loop_words(kind: NodeKind, cycle: &Loop) -> String {
 }
 
 /// How something stands that no worker has: `waiting for signal 'approve' until …`.
-pub(crate) fn standing_words(what: &What) -> String {
+pub fn standing_words(what: &What) -> String {
     match what {
         What::Loop {
             done,
@@ -54,13 +54,13 @@ pub(crate) fn standing_words(what: &What) -> String {
 }
 
 /// `node`, or `nodes` of all numbers but one.
-pub(crate) fn plural(count: impl Into<u64>, word: &str) -> String {
+pub fn plural(count: impl Into<u64>, word: &str) -> String {
     let s = if count.into() == 1 { "" } else { "s" };
     format!("{word}{s}")
 }
 
 /// What a waiting instance waits for: `until …`, `for signal 'approve' until …`.
-pub(crate) fn wait_words(run: &Run, node: Instance) -> String {
+pub fn wait_words(run: &Run, node: Instance) -> String {
     let due = run.due(node).map(readable);
     if run.is_between_attempts(node) {
         return format!("next attempt at {}", due.unwrap_or_default());
@@ -79,7 +79,7 @@ pub(crate) fn wait_words(run: &Run, node: Instance) -> String {
 
 /// The open instances inside a loop that are no loops themselves, at most `most` of
 /// them, and how many there are.
-pub(crate) fn open_inside(run: &Run, node: Instance, most: usize) -> (Vec<Instance>, usize) {
+pub fn open_inside(run: &Run, node: Instance, most: usize) -> (Vec<Instance>, usize) {
     let open = run.open_instances().into_iter();
     let inside = open.filter(|&one| {
         run.undone(one).is_none() && !run.kind_of(one).is_loop() && is_inside(run, one, node)
@@ -105,7 +105,7 @@ fn is_inside(run: &Run, node: Instance, outer: Instance) -> bool {
 
 /// Whether a run has, or had, an instance with this path. Iterations that succeeded are
 /// forgotten; of those only the graph and the number can tell.
-pub(crate) fn has_instance(run: &Run, path: &str) -> bool {
+pub fn has_instance(run: &Run, path: &str) -> bool {
     if run.resolve(path).is_some() {
         return true;
     }

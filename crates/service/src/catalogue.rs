@@ -8,7 +8,7 @@ use windlass_engine::{Backend, LoadError, Plans, load_run};
 use windlass_orchestrator::{resource_rows, row, sleep};
 use windlass_store::{NewDefinition, Published, ResourceRow, RunRow, block_on};
 
-use crate::exit::{Exit, Failure};
+use crate::failure::{Exit, Failure};
 use crate::moment::now;
 use crate::source::Prepared;
 
@@ -22,7 +22,7 @@ const LOOKS: usize = 20;
 const NAMED: usize = 1000;
 
 /// Publishes a definition.
-pub(crate) fn publish(store: &dyn Backend, definition: Prepared) -> Result<Published, Failure> {
+pub fn publish(store: &dyn Backend, definition: Prepared) -> Result<Published, Failure> {
     Ok(block_on(store.publish(NewDefinition {
         workflow: definition.plan.workflow().into(),
         display_name: definition.display_name,
@@ -34,11 +34,7 @@ pub(crate) fn publish(store: &dyn Backend, definition: Prepared) -> Result<Publi
 }
 
 /// Allows or refuses new runs of a workflow.
-pub(crate) fn set_enabled(
-    store: &dyn Backend,
-    workflow: &str,
-    enabled: bool,
-) -> Result<(), Failure> {
+pub fn set_enabled(store: &dyn Backend, workflow: &str, enabled: bool) -> Result<(), Failure> {
     if block_on(store.set_enabled(workflow, enabled))? {
         Ok(())
     } else {
@@ -47,7 +43,7 @@ pub(crate) fn set_enabled(
 }
 
 /// There is no such workflow.
-pub(crate) fn unknown(workflow: &str) -> Failure {
+pub fn unknown(workflow: &str) -> Failure {
     let message = format!("there is no workflow '{workflow}'");
     Failure::new(Exit::NotFound, "WORKFLOW_NOT_FOUND", message)
         .hint("`windlass workflows` lists them")
@@ -55,17 +51,17 @@ pub(crate) fn unknown(workflow: &str) -> Failure {
 
 /// What became of a rebuilding.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Rebuilt {
+pub struct Rebuilt {
     /// Runs whose rows were made anew.
-    pub(crate) rebuilt: usize,
+    pub rebuilt: usize,
     /// Runs that were left as they are, and why; the first of them.
-    pub(crate) quarantined: Vec<(RunId, String)>,
+    pub quarantined: Vec<(RunId, String)>,
     /// How many were left as they are.
-    pub(crate) left: usize,
+    pub left: usize,
 }
 
 /// Makes the rows of every run anew from its log. Runs may go on meanwhile.
-pub(crate) fn rebuild(
+pub fn rebuild(
     store: &dyn Backend,
     plans: &Plans,
     mut progress: impl FnMut(usize),

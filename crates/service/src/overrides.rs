@@ -9,7 +9,7 @@ use windlass_core::definition::{Definition, Json, Node};
 use windlass_core::plan::Plan;
 use windlass_engine::{StartError, canonical};
 
-use crate::exit::{Exit, Failure};
+use crate::failure::{Exit, Failure};
 
 /// What can be set, for messages.
 const POSSIBLE: &str =
@@ -26,7 +26,7 @@ struct Change {
 
 /// The changes that a command line asks for.
 #[derive(Debug, Default)]
-pub(crate) struct Overrides {
+pub struct Overrides {
     trigger: Vec<Change>,
     vars: Vec<Change>,
     nodes: Vec<(String, Change)>,
@@ -34,7 +34,7 @@ pub(crate) struct Overrides {
 
 impl Overrides {
     /// Reads `key=value` arguments.
-    pub(crate) fn parse(arguments: &[String]) -> Result<Self, Failure> {
+    pub fn parse(arguments: &[String]) -> Result<Self, Failure> {
         let mut overrides = Self::default();
         for argument in arguments {
             let (key, value) = argument
@@ -69,17 +69,17 @@ impl Overrides {
     }
 
     /// Whether the trigger changes.
-    pub(crate) fn changes_trigger(&self) -> bool {
+    pub fn changes_trigger(&self) -> bool {
         !self.trigger.is_empty()
     }
 
     /// Whether the definition itself changes.
-    pub(crate) fn changes_nodes(&self) -> bool {
+    pub fn changes_nodes(&self) -> bool {
         !self.nodes.is_empty()
     }
 
     /// Changes the trigger's JSON text.
-    pub(crate) fn apply_to_trigger(&self, text: String) -> Result<String, Failure> {
+    pub fn apply_to_trigger(&self, text: String) -> Result<String, Failure> {
         if self.trigger.is_empty() {
             return Ok(text);
         }
@@ -97,12 +97,12 @@ impl Overrides {
 
     /// The variables that differ from the definition's. Only declared ones can be set:
     /// a misspelt name would otherwise change nothing, silently.
-    pub(crate) fn vars(&self, plan: &Plan) -> Result<BTreeMap<Box<str>, Json>, Failure> {
+    pub fn vars(&self, plan: &Plan) -> Result<BTreeMap<Box<str>, Json>, Failure> {
         self.vars_of(plan.vars())
     }
 
     /// The variables that differ from these.
-    pub(crate) fn vars_of(
+    pub fn vars_of(
         &self,
         known: &BTreeMap<Box<str>, Json>,
     ) -> Result<BTreeMap<Box<str>, Json>, Failure> {
@@ -129,7 +129,7 @@ impl Overrides {
     }
 
     /// Changes the parameters of nodes.
-    pub(crate) fn apply_to_nodes(&self, definition: &mut Definition) -> Result<(), Failure> {
+    pub fn apply_to_nodes(&self, definition: &mut Definition) -> Result<(), Failure> {
         for (id, change) in &self.nodes {
             let ids = definition.nodes.iter().map(|node| &*node.id);
             let hint = nearest(id, ids).unwrap_or_else(|| POSSIBLE.to_owned());
@@ -204,7 +204,7 @@ fn find_node<'a>(nodes: &'a mut [Node], path: &str) -> Option<&'a mut Node> {
 }
 
 /// The sentence that suggests the nearest of these names, if one is near.
-pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let allowed = (name.chars().count() / 3).clamp(1, 3);
     known
         .filter(|candidate| candidate.len().abs_diff(name.len()) <= allowed)

@@ -7,15 +7,13 @@ use windlass_core::routing::EdgeState;
 use windlass_core::run::{Instance, Run};
 use windlass_core::{Millis, NodeStatus, RunStatus};
 use windlass_engine::view::{Counts, Overview, Seen};
-use windlass_store::Queries as _;
 
 use super::Answer;
-use crate::commands::show::{error_of, names, summary};
-use crate::ending::one_line;
-use crate::exit::Failure;
+use crate::failure::Failure;
+use crate::look::Look;
 use crate::moment::{ago, now, readable};
-use crate::session::Session;
 use crate::standing::{loop_words, open_inside, plural};
+use crate::text::{error_of, names, one_line, summary};
 
 /// Of what is inside a loop, a sentence names this many.
 const NAMED: usize = 3;
@@ -35,7 +33,7 @@ pub(super) fn waits_for(run: &Run, node: Instance) -> Vec<Instance> {
 
 pub(super) struct Reasons<'a> {
     pub(super) overview: &'a Overview,
-    pub(super) session: &'a Session,
+    pub(super) look: &'a Look,
     pub(super) short: String,
 }
 
@@ -46,7 +44,7 @@ impl Reasons<'_> {
         let short = &self.short;
         let since = |at| ago(at, now());
         match run.status() {
-            RunStatus::Pending | RunStatus::Running if self.session.store.holder().is_none() => {
+            RunStatus::Pending | RunStatus::Running if self.look.holder.as_ref().is_none() => {
                 let state = if run.status() == RunStatus::Pending {
                     "is queued"
                 } else {
@@ -63,7 +61,7 @@ impl Reasons<'_> {
                 format!("The run is being undone: {done} of {all} steps done.")
             }
             RunStatus::Running => {
-                let holder = self.session.store.holder();
+                let holder = self.look.holder.as_ref();
                 let by = holder
                     .map(|holder| format!(", carried on by {holder}"))
                     .unwrap_or_default();
@@ -150,7 +148,7 @@ impl Reasons<'_> {
             NodeStatus::Waiting => self.waiting(seen),
             NodeStatus::Succeeded => succeeded(seen, &ended),
             NodeStatus::Failed => {
-                let error = error_of(self.session, run, node)?.unwrap_or_default();
+                let error = error_of(self.look, run, node)?.unwrap_or_default();
                 let handled = if run.is_handled(node) {
                     "; its failure was handled"
                 } else {
@@ -187,7 +185,7 @@ impl Reasons<'_> {
         let (run, node, id) = (seen.run, seen.node, seen.path);
         let since = seen.times.started(node).map(readable).unwrap_or_default();
         if let Some(child) = run.child(node) {
-            let row = self.session.store.run(child)?;
+            let row = self.look.store.run(child)?;
             let status = row.map_or(RunStatus::Pending, |row| row.status);
             return Ok(format!(
                 "{id} has waited for its child run {child} ({status}) since {since}: \
@@ -211,7 +209,7 @@ impl Reasons<'_> {
             };
             return Ok(format!("{id} goes round since {since}: {words}{now}."));
         }
-        if self.session.store.holder().is_none() {
+        if self.look.holder.as_ref().is_none() {
             return Ok(format!(
                 "{id} was under way when its process ended, and nobody carries this run on: \
                  windlass resume {}",
@@ -303,7 +301,7 @@ impl Reasons<'_> {
                 self.short
             );
         }
-        match self.session.store.holder() {
+        match self.look.holder.as_ref() {
             None => format!(
                 "{id} is ready, but nobody carries this run on: windlass resume {}",
                 self.short

@@ -10,25 +10,31 @@ use windlass_core::definition::Json;
 use windlass_engine::{Backend, Begin, Clock as _, Engine, StartRequest, Started, SystemClock};
 use windlass_store::NewDefinition;
 
-use crate::exit::{Exit, Failure};
+use crate::failure::{Exit, Failure};
 use crate::source::Prepared;
 
 /// What a run is started with.
-pub(crate) struct Launch {
-    pub(crate) definition: Prepared,
+pub struct Launch {
+    /// What is run.
+    pub definition: Prepared,
     /// The new run's id, if there is none for the request id yet.
-    pub(crate) run: RunId,
-    pub(crate) trigger: String,
-    pub(crate) request_id: Option<Box<str>>,
-    pub(crate) labels: BTreeMap<Box<str>, Box<str>>,
-    pub(crate) vars: BTreeMap<Box<str>, Json>,
-    pub(crate) begin: Begin,
+    pub run: RunId,
+    /// JSON text.
+    pub trigger: String,
+    /// Unique per tenant and workflow.
+    pub request_id: Option<Box<str>>,
+    /// Beside the definition's own.
+    pub labels: BTreeMap<Box<str>, Box<str>>,
+    /// Instead of the definition's own.
+    pub vars: BTreeMap<Box<str>, Json>,
+    /// Whether it begins at once.
+    pub begin: Begin,
     /// Whether the graph belongs to the run alone: it is not published.
-    pub(crate) frozen: bool,
+    pub frozen: bool,
 }
 
 /// Publishes and starts.
-pub(crate) async fn launch(engine: &Engine, launch: Launch) -> Result<Started, Failure> {
+pub async fn launch(engine: &Engine, launch: Launch) -> Result<Started, Failure> {
     let definition = launch.definition;
     let workflow = definition.plan.workflow();
     refuse_disabled(&**engine.store(), workflow)?;
@@ -78,7 +84,7 @@ async fn publish(engine: &Engine, definition: Prepared) -> Result<u32, Failure> 
 }
 
 /// Refuses new runs of a workflow that is disabled.
-pub(crate) fn refuse_disabled(store: &dyn Backend, workflow: &str) -> Result<(), Failure> {
+pub fn refuse_disabled(store: &dyn Backend, workflow: &str) -> Result<(), Failure> {
     let known = store.workflows()?.into_iter();
     let mut known = known.filter(|row| *row.workflow == *workflow);
     if known.any(|row| !row.enabled) {

@@ -5,17 +5,16 @@ use std::sync::Arc;
 use windlass_core::event::Hand;
 use windlass_core::run::Run;
 use windlass_core::{RunId, RunStatus};
-use windlass_engine::CommandError;
+use windlass_engine::{CommandError, Engine, LoadedRun};
 use windlass_orchestrator::Command;
 
-use crate::carry::Carrier;
 use crate::deed::{Deed, Doing};
-use crate::exit::{Exit, Failure};
+use crate::failure::{Exit, Failure};
 use crate::overrides::nearest;
 use crate::source::prepare_text;
 
 /// Who acts, and why.
-pub(crate) fn hand(reason: Option<&str>) -> Hand {
+pub fn hand(reason: Option<&str>) -> Hand {
     let user = std::env::var("USER").ok().filter(|user| !user.is_empty());
     Hand {
         by: user.map(Into::into),
@@ -24,8 +23,8 @@ pub(crate) fn hand(reason: Option<&str>) -> Hand {
 }
 
 /// Does something to a run; it is durable on return, and what it opens goes on here.
-pub(crate) async fn act(carrier: &Carrier, run: RunId, doing: &Doing) -> Result<(), Failure> {
-    let (engine, hand) = (&carrier.engine, doing.hand());
+pub async fn act(engine: &Engine, run: RunId, doing: &Doing) -> Result<(), Failure> {
+    let hand = doing.hand();
     let done = match &doing.deed {
         Deed::Cancel { compensate } => {
             let compensate = *compensate;
@@ -34,7 +33,7 @@ pub(crate) async fn act(carrier: &Carrier, run: RunId, doing: &Doing) -> Result<
                 .await
         }
         Deed::Pause => engine.command(run, Command::Pause(hand)).await,
-        Deed::Resume => return carry_on(carrier, run, hand).await,
+        Deed::Resume => return carry_on(engine, run, hand).await,
         Deed::Reattempt { nodes } => {
             // A run that was interrupted goes on as a whole, not only where it is tried again.
             engine.recover(run).await?;
@@ -66,7 +65,7 @@ pub(crate) async fn act(carrier: &Carrier, run: RunId, doing: &Doing) -> Result<
     }
     match done {
         Err(CommandError::UnknownNode(node)) => {
-            let loaded = carrier.load(run).await?;
+            let loaded = load(engine, run).await?;
             Err(unknown_node(&loaded.run, &node))
         }
         other => Ok(other?),
@@ -74,20 +73,20 @@ pub(crate) async fn act(carrier: &Carrier, run: RunId, doing: &Doing) -> Result<
 }
 
 /// Carries an unfinished run on, and resumes it if it is paused.
-async fn carry_on(carrier: &Carrier, run: RunId, hand: Hand) -> Result<(), Failure> {
-    let status = status(carrier, run)?;
+async fn carry_on(engine: &Engine, run: RunId, hand: Hand) -> Result<(), Failure> {
+    let status = status(engine, run)?;
     if status.is_final() {
         return Err(ended(run, status));
     }
-    carrier.engine.recover(run).await?;
+    engine.recover(run).await?;
     if status == RunStatus::Paused {
-        carrier.engine.command(run, Command::Resume(hand)).await?;
+        engine.command(run, Command::Resume(hand)).await?;
     }
     Ok(())
 }
 
 /// The run has no such node; perhaps another was meant.
-pub(crate) fn unknown_node(run: &Run, node: &str) -> Failure {
+pub fn unknown_node(run: &Run, node: &str) -> Failure {
     let mut failure = Failure::from(CommandError::UnknownNode(node.to_owned()));
     let plan = run.plan();
     let ids = (0..plan.len() as u32).map(|node| plan.id(node));
@@ -102,7 +101,7 @@ pub(crate) fn unknown_node(run: &Run, node: &str) -> Failure {
 }
 
 /// What is brought to replace a graph is not one.
-pub(crate) fn not_importable(failure: Failure) -> Failure {
+pub fn not_importable(failure: Failure) -> Failure {
     match &*failure.code {
         "DEFINITION_INVALID" | "UNSUPPORTED" => Failure {
             code: "IMPORT_INVALID".into(),
@@ -112,9 +111,22 @@ pub(crate) fn not_importable(failure: Failure) -> Failure {
     }
 }
 
+/// Reads a run's state off the engine's tasks.
+///
+/// # Errors
+/// There is no such run, or it cannot be read.
+pub async fn load(engine: &Engine, run: RunId) -> Result<LoadedRun, Failure> {
+    let engine = engine.clone();
+    let loaded = tokio::task::spawn_blocking(move || engine.load(run)).await;
+    match loaded {
+        Ok(loaded) => Ok(loaded?),
+        Err(error) => Err(Failure::new(Exit::Storage, "LOAD_FAILED", error)),
+    }
+}
+
 /// How a run stands.
-pub(crate) fn status(carrier: &Carrier, run: RunId) -> Result<RunStatus, Failure> {
-    let row = carrier.engine.store().run(run)?;
+pub fn status(engine: &Engine, run: RunId) -> Result<RunStatus, Failure> {
+    let row = engine.store().run(run)?;
     row.map(|row| row.status).ok_or_else(|| {
         Failure::new(
             Exit::NotFound,
@@ -125,7 +137,7 @@ pub(crate) fn status(carrier: &Carrier, run: RunId) -> Result<RunStatus, Failure
 }
 
 /// The refusal to carry on what has ended.
-pub(crate) fn ended(run: RunId, status: RunStatus) -> Failure {
+pub fn ended(run: RunId, status: RunStatus) -> Failure {
     let message = format!("run {run} has ended: {status}");
     let hint = match status {
         RunStatus::Failed | RunStatus::Cancelled => {

@@ -1,0 +1,79 @@
+//! What a command would do to each run, and what would be refused. The run's
+//! own rules are asked, on its state as the log has it; nothing is written.
+
+use std::collections::BTreeSet;
+
+use windlass_core::run::{Facts, Input, Loaded, Run, Values, decide, wants};
+use windlass_engine::CommandError;
+
+use crate::deed::{Deed, Doing};
+use crate::failure::{Exit, Failure};
+use crate::look::Look;
+use crate::moment::now;
+
+/// What a command would do to a run.
+#[derive(Debug, Default)]
+pub struct Effect {
+    /// Nodes that had ended and would be open, or decided, again.
+    pub again: Vec<Box<str>>,
+    /// Nodes that would be undone, in this order.
+    pub undone: Vec<Box<str>>,
+}
+
+/// What a command would do, or the refusal that it would meet.
+///
+/// # Errors
+/// The refusal, or a value that cannot be read.
+pub fn effect(look: &Look, state: &Run, doing: &Doing) -> Result<Effect, Failure> {
+    let Some(input) = doing.input(state)? else {
+        return Ok(Effect::default());
+    };
+    let values = values(look, state, &input)?;
+    let facts = Facts {
+        now: now(),
+        seed: 0,
+        values: &values,
+        running: &BTreeSet::new(),
+    };
+    let decision = decide(state, &input, &facts)
+        .map_err(|refusal| Failure::from(CommandError::refused(state, refusal)))?;
+    let mut after = state.clone();
+    for event in &decision.events {
+        if let Input::Import {
+            definition, plan, ..
+        } = &input
+        {
+            after.stage(*definition, plan.clone());
+        }
+        if let Err(corrupt) = after.apply(event, facts.now, &mut Vec::new()) {
+            return Err(Failure::new(Exit::Conflict, "CONFLICT", corrupt));
+        }
+    }
+    let undoes = matches!(
+        doing.deed,
+        Deed::Compensate | Deed::Cancel { compensate: true }
+    );
+    let undone = match undoes {
+        true => state.would_undo().map(|node| state.path(node)).collect(),
+        false => Vec::new(),
+    };
+    let is_over = |run: &Run, node| run.find_status(node).is_none_or(|it| it.is_final());
+    let again = after
+        .instances()
+        .filter(|&node| state.find_status(node).is_some())
+        .filter(|&node| is_over(state, node) && !is_over(&after, node))
+        .map(|node| after.path(node))
+        .collect();
+    Ok(Effect { again, undone })
+}
+
+/// The stored values that the decision rests on.
+fn values(look: &Look, state: &Run, input: &Input) -> Result<Values, Failure> {
+    let reader = look.values();
+    let mut values = Values::new();
+    for wanted in wants(state, input) {
+        let text = reader.read(state.id(), &wanted)?;
+        values.insert(wanted.digest, Loaded::new(text));
+    }
+    Ok(values)
+}

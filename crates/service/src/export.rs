@@ -1,0 +1,144 @@
+//! A run's graph as JSON, for people and for an import.
+
+use std::io::{self, Write};
+
+use serde_json::{Map, Value, json};
+use windlass_core::RunId;
+use windlass_core::definition::graph::Graph;
+use windlass_core::definition::{Definition, When};
+use windlass_engine::fork::definition_text;
+use windlass_engine::view::{PRETTY_NODES, Pretty};
+use windlass_engine::{FROZEN_AT, load_run};
+
+use crate::failure::{Exit, Failure};
+use crate::frozen::VERSION;
+use crate::look::Look;
+use crate::moment::now;
+
+/// A run's graph, ready to be written.
+pub struct Exported {
+    definition: Definition,
+    header: Header,
+}
+
+/// Reads the graph that a run has now.
+///
+/// # Errors
+/// There is no such run, or it cannot be read.
+pub fn export(look: &Look, id: RunId) -> Result<Exported, Failure> {
+    let run = load_run(&*look.store, &look.plans, id, |_, _| {})?.run;
+    let text = definition_text(&*look.store, &run)?;
+    let definition: Definition = serde_json::from_str(&text)
+        .map_err(|error| Failure::new(Exit::Storage, "DEFINITION_UNREADABLE", error))?;
+    let frozen_at = match run.is_frozen() {
+        true => definition.labels.get(FROZEN_AT).map(ToString::to_string),
+        false => None,
+    };
+    let header = Header {
+        signature: run.plan().signature().to_string(),
+        frozen_at: frozen_at.unwrap_or_else(|| now().to_string()),
+    };
+    Ok(Exported { definition, header })
+}
+
+impl Exported {
+    /// Writes it; a small one indented.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(self, out: &mut dyn Write) -> io::Result<()> {
+        let Self { definition, header } = self;
+        if definition.nodes.len() <= PRETTY_NODES {
+            write(definition, &header, "", &mut Pretty::new(&mut *out))?;
+        } else {
+            write(definition, &header, "\n", out)?;
+        }
+        out.write_all(b"\n")
+    }
+}
+
+/// What an exported graph says of itself.
+struct Header {
+    signature: String,
+    /// When it was frozen into the run, or just now.
+    frozen_at: String,
+}
+
+/// The graph's own keys first, then what else the definition has, then the nodes.
+fn write(
+    mut definition: Definition,
+    header: &Header,
+    line: &str,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let nodes = std::mem::take(&mut definition.nodes);
+    definition.labels.remove(FROZEN_AT);
+    let (graph, _) = Graph::new(&nodes);
+    let Header {
+        signature,
+        frozen_at,
+    } = header;
+    write!(
+        out,
+        "{{\"version\":{VERSION},\"signature\":\"{signature}\",\"frozenAt\":\"{frozen_at}\""
+    )?;
+    let written = serde_json::to_value(&definition)?;
+    for (key, value) in written.as_object().into_iter().flatten() {
+        // A run with a graph of its own follows no version.
+        if key != "nodes" && key != "inFlight" {
+            write!(out, ",{line}\"{key}\":")?;
+            serde_json::to_writer(&mut *out, value)?;
+        }
+    }
+    write!(out, ",{line}\"nodes\":{{")?;
+    for at in 0..graph.nodes.len() {
+        let comma = if at > 0 { "," } else { "" };
+        write!(out, "{comma}{line}")?;
+        serde_json::to_writer(&mut *out, &*graph.nodes[at].id)?;
+        out.write_all(b":")?;
+        serde_json::to_writer(&mut *out, &node(&graph, at)?)?;
+    }
+    write!(out, "{line}}}}}")
+}
+
+/// A node without its id. Plain success edges stand where they arrive, in `dependsOn`;
+/// every other edge stays where it is written.
+fn node(graph: &Graph<'_>, at: usize) -> io::Result<Map<String, Value>> {
+    let node = &graph.nodes[at];
+    let written = serde_json::to_value(node)?;
+    let mut written = written.as_object().cloned().unwrap_or_default();
+    let plain = |when: When, condition: Option<&str>| when == When::Success && condition.is_none();
+    let mut depends_on: Vec<&str> = graph
+        .incoming(at)
+        .filter(|edge| {
+            use windlass_core::definition::graph::Origin;
+            let listed = matches!(edge.origin, Origin::Edge(_) | Origin::DependsOn(_));
+            listed && plain(edge.when, edge.condition)
+        })
+        .map(|edge| &*graph.nodes[edge.from].id)
+        .collect();
+    depends_on.sort_unstable();
+    depends_on.dedup();
+    let mut exported = Map::new();
+    let name = written.remove("name").unwrap_or(Value::Null);
+    exported.insert("name".to_owned(), name);
+    if let Some(action) = written.remove("actionType") {
+        let parameters = written.remove("parameters").unwrap_or_else(|| json!({}));
+        exported.insert("actionType".to_owned(), action);
+        exported.insert("parameters".to_owned(), parameters);
+    }
+    exported.insert("dependsOn".to_owned(), json!(depends_on));
+    let other: Vec<&windlass_core::definition::Edge> = node
+        .edges
+        .iter()
+        .filter(|edge| !plain(edge.when, edge.condition.as_deref()))
+        .collect();
+    for key in ["id", "dependsOn", "edges"] {
+        written.remove(key);
+    }
+    if !other.is_empty() {
+        exported.insert("edges".to_owned(), serde_json::to_value(other)?);
+    }
+    exported.extend(written);
+    Ok(exported)
+}

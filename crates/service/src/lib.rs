@@ -1,0 +1,34 @@
+//! What can be asked of Windlass, and what it answers: for a terminal and for HTTP alike.
+//!
+//! A question about a run goes through [`Look`], a deed through [`act`] or [`launch`]. All
+//! of it knows the engine and the storage contract, and neither a backend, nor a terminal,
+//! nor HTTP.
+
+pub mod act;
+pub mod catalogue;
+pub mod deed;
+pub mod definition;
+pub mod diff;
+pub mod drawing;
+pub mod dry_run;
+pub mod export;
+pub mod failure;
+pub mod filter;
+pub mod forking;
+pub mod frozen;
+pub mod glyph;
+pub mod graph;
+pub mod launch;
+pub mod listing;
+mod look;
+pub mod moment;
+pub mod overrides;
+pub mod publishing;
+pub mod source;
+pub mod standing;
+pub mod text;
+pub mod verifying;
+pub mod why;
+
+pub use failure::{Exit, Failure};
+pub use look::Look;

@@ -1,0 +1,152 @@
+//! Looking at runs: whose may be seen, and how they are named.
+
+use std::sync::Arc;
+
+use windlass_core::{RunId, RunStatus};
+use windlass_engine::{Backend, Plans, ValueReader};
+use windlass_store::{DefinitionRow, RunFilter, RunRow};
+
+use crate::catalogue::unknown;
+use crate::failure::{Exit, Failure};
+
+/// Values kept in memory while somebody looks around.
+const CACHE_BYTES: usize = 16 * 1024 * 1024;
+
+/// Somebody who looks at runs.
+#[derive(Clone)]
+pub struct Look {
+    /// Where runs are kept.
+    pub store: Arc<dyn Backend>,
+    /// Plans that were built before.
+    pub plans: Plans,
+    /// Who carries runs on, in words; nobody, perhaps.
+    pub holder: Option<String>,
+}
+
+impl Look {
+    /// Looks into a store; plans are kept up to a bound.
+    pub fn new(store: Arc<dyn Backend>) -> Self {
+        Self {
+            store,
+            plans: Plans::new(CACHE_BYTES),
+            holder: None,
+        }
+    }
+
+    /// Reads stored values.
+    pub fn values(&self) -> ValueReader {
+        ValueReader::new(Arc::clone(&self.store), CACHE_BYTES)
+    }
+
+    /// A run's row.
+    ///
+    /// # Errors
+    /// There is no such run, or the store failed.
+    pub fn row(&self, run: RunId) -> Result<RunRow, Failure> {
+        self.store.run(run)?.ok_or_else(|| no_such_run(run))
+    }
+
+    /// How a run stands.
+    ///
+    /// # Errors
+    /// There is no such run, or the store failed.
+    pub fn status(&self, run: RunId) -> Result<RunStatus, Failure> {
+        Ok(self.row(run)?.status)
+    }
+
+    /// The shortest text that names this run alone, at least the part of its id that is
+    /// its time.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn short_id(&self, run: RunId) -> Result<String, Failure> {
+        let full = run.to_string();
+        for length in [13, 18, 23] {
+            let prefix = &full[..length];
+            if self.store.runs_with_prefix(prefix, 2)?.len() < 2 {
+                return Ok(prefix.to_owned());
+            }
+        }
+        Ok(full)
+    }
+
+    /// Finds the run that a person means: an id, a unique prefix, `@last` or
+    /// `@last:workflow-id`.
+    ///
+    /// # Errors
+    /// None is meant, or several are, or the store failed.
+    pub fn find_run(&self, reference: &str) -> Result<RunId, Failure> {
+        if let Some(rest) = reference.strip_prefix("@last") {
+            return self.last_run(rest, reference);
+        }
+        let not_found = |message: String| Failure::new(Exit::NotFound, "RUN_NOT_FOUND", message);
+        let is_prefix = reference.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+        if reference.is_empty() || !is_prefix {
+            return Err(not_found(format!("'{reference}' is not a run's id"))
+                .hint("`windlass runs` lists them; @last is the newest"));
+        }
+        let found = self
+            .store
+            .runs_with_prefix(&reference.to_ascii_lowercase(), 2)?;
+        match found.as_slice() {
+            [run] => Ok(*run),
+            [] => Err(not_found(format!("there is no run {reference}"))
+                .hint("`windlass runs` lists them")),
+            _ => Err(Failure::new(
+                Exit::Conflict,
+                "RUN_AMBIGUOUS",
+                format!("several runs begin with {reference}; give more of the id"),
+            )),
+        }
+    }
+
+    fn last_run(&self, rest: &str, reference: &str) -> Result<RunId, Failure> {
+        let workflow = match rest.strip_prefix(':') {
+            Some(workflow) if !workflow.is_empty() => Some(workflow),
+            None if rest.is_empty() => None,
+            _ => {
+                let message = format!("'{reference}' is neither @last nor @last:workflow-id");
+                return Err(Failure::new(Exit::NotFound, "RUN_NOT_FOUND", message));
+            }
+        };
+        let filter = RunFilter {
+            workflow: workflow.map(Into::into),
+            limit: 1,
+            ..RunFilter::default()
+        };
+        let page = self.store.runs(&filter)?;
+        page.rows.first().map(|row| row.run).ok_or_else(|| {
+            let of = workflow.map(|id| format!(" of '{id}'")).unwrap_or_default();
+            Failure::new(
+                Exit::NotFound,
+                "RUN_NOT_FOUND",
+                format!("there are no runs{of} yet"),
+            )
+            .hint("`windlass run FILE` starts one")
+        })
+    }
+
+    /// One version of a definition, or the newest.
+    ///
+    /// # Errors
+    /// There is no such version or workflow, or the store failed.
+    pub fn definition(&self, id: &str, version: Option<u32>) -> Result<DefinitionRow, Failure> {
+        if let Some(row) = self.store.definition(id, version)? {
+            return Ok(row);
+        }
+        match version {
+            Some(version) if self.store.definition(id, None)?.is_some() => {
+                let message = format!("'{id}' has no version {version}");
+                Err(Failure::new(Exit::NotFound, "VERSION_NOT_FOUND", message)
+                    .hint(format!("`windlass workflows versions {id}` lists them")))
+            }
+            _ => Err(unknown(id)),
+        }
+    }
+}
+
+/// There is no such run.
+pub(crate) fn no_such_run(run: RunId) -> Failure {
+    let message = format!("there is no run {run}");
+    Failure::new(Exit::NotFound, "RUN_NOT_FOUND", message)
+}

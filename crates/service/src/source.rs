@@ -1,0 +1,59 @@
+//! A definition that may be published and run.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use windlass_core::Digest;
+use windlass_core::definition::Definition;
+use windlass_core::plan::{BuildError, Plan};
+
+use crate::definition::{check, to_json};
+use crate::failure::{Exit, Failure};
+
+/// A definition that is ready to be published and run.
+pub struct Prepared {
+    /// What the engine walks.
+    pub plan: Arc<Plan>,
+    /// What is stored: JSON.
+    pub text: Arc<[u8]>,
+    /// Digest of the text.
+    pub digest: Digest,
+    /// The graph's signature.
+    pub signature: Digest,
+    /// A name for people.
+    pub display_name: Option<Box<str>>,
+}
+
+/// Checks the text of a definition; warnings are not mentioned.
+pub fn prepare_text(text: &[u8]) -> Result<Prepared, Failure> {
+    let parsed = check("definition", text).map_err(|problems| {
+        let first = problems.first().map(|problem| problem.message.clone());
+        let first = first.unwrap_or_default();
+        Failure::new(Exit::Invalid, "DEFINITION_INVALID", first)
+            .details(problems.iter().map(to_json).collect())
+    })?;
+    build(parsed.definition, parsed.json)
+}
+
+/// Builds what may be run of a definition and its text as JSON.
+///
+/// # Errors
+/// This version does not run it.
+pub fn build(definition: Definition, text: Cow<'_, [u8]>) -> Result<Prepared, Failure> {
+    let display_name = definition.display_name.clone();
+    let plan = Plan::build(definition).map_err(|error| {
+        let code = match error {
+            BuildError::Unsupported(_) => "UNSUPPORTED",
+            BuildError::Invalid(_) => "DEFINITION_INVALID",
+        };
+        Failure::new(Exit::Invalid, code, error)
+    })?;
+    Ok(Prepared {
+        signature: plan.signature(),
+        plan: Arc::new(plan),
+        digest: Digest::of(&text),
+        // Copied only now that the definition, the largest of all, is gone.
+        text: text.into(),
+        display_name,
+    })
+}

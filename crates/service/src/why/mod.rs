@@ -1,0 +1,162 @@
+//! In a sentence, what a run or a node waits for, or why it ended so.
+
+mod reasons;
+
+use serde_json::{Value, json};
+use windlass_core::run::{Instance, Run};
+use windlass_core::{NodeStatus, RunId, RunStatus};
+use windlass_engine::view::{self, Nodes, Overview, Seen};
+
+use crate::failure::{Exit, Failure};
+use crate::look::Look;
+use crate::standing::has_instance;
+use reasons::{Reasons, waits_for};
+
+/// Why a run stands where it does.
+pub struct Why {
+    /// The run.
+    pub run: RunId,
+    /// How it stands.
+    pub status: RunStatus,
+    /// Why, in a sentence.
+    pub reason: String,
+    /// What is being undone, and what could not be.
+    pub undoing: Vec<Answer>,
+    /// The nodes that matter: what keeps the run from its end, or what decided it.
+    pub nodes: Vec<Answer>,
+}
+
+/// Why one node stands where it does.
+pub struct Answer {
+    /// Its path.
+    pub path: String,
+    /// How it stands.
+    pub status: NodeStatus,
+    /// Why, in a sentence.
+    pub reason: String,
+    /// The nodes whose end it waits for.
+    pub waits_for: Vec<String>,
+}
+
+impl Why {
+    /// For programs.
+    pub fn json(&self) -> Value {
+        json!({
+            "executionId": self.run.to_string(),
+            "status": self.status.as_str(),
+            "reason": self.reason,
+            "nodes": self.nodes.iter().map(Answer::json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        json!({
+            "node": self.path,
+            "status": self.status.as_str(),
+            "reason": self.reason,
+            "waitsFor": self.waits_for,
+        })
+    }
+}
+
+/// Says why a run, or one node of it, stands where it does.
+///
+/// # Errors
+/// There is no such run or node, or it cannot be read.
+pub fn why(look: &Look, id: RunId, node: Option<&str>) -> Result<Why, Failure> {
+    let overview = view::overview(&*look.store, &look.plans, id)?;
+    let reasons = Reasons {
+        overview: &overview,
+        look,
+        short: look.short_id(id)?,
+    };
+    let run = &overview.run;
+    let nodes = match node {
+        Some(path) => vec![one(&reasons, path)?],
+        None => interesting(run)
+            .into_iter()
+            .map(|node| reasons.answer(&present(&overview, &run.path(node), node)))
+            .collect::<Result<_, _>>()?,
+    };
+    Ok(Why {
+        run: id,
+        status: run.status(),
+        reason: reasons.run(),
+        undoing: reasons.undoing()?,
+        nodes,
+    })
+}
+
+/// Why one node stands where it does, though the run may have forgotten it.
+fn one(reasons: &Reasons<'_>, path: &str) -> Result<Answer, Failure> {
+    let Reasons { overview, look, .. } = reasons;
+    if let Some(node) = overview.run.resolve(path) {
+        return reasons.answer(&present(overview, path, node));
+    }
+    let mut found: Option<Answer> = None;
+    if has_instance(&overview.run, path) {
+        let only = Nodes::Only([path.into()].into());
+        view::for_each_instance::<Failure>(&*look.store, &look.plans, overview, &only, |seen| {
+            if seen.path == path {
+                found = Some(reasons.answer(seen)?);
+            }
+            Ok(())
+        })?;
+    }
+    found.ok_or_else(|| no_such_node(path))
+}
+
+/// The run has no such node.
+pub fn no_such_node(name: &str) -> Failure {
+    let message = format!("the run has no node '{name}'");
+    Failure::new(Exit::NotFound, "NODE_NOT_FOUND", message).hint("`windlass show RUN` lists them")
+}
+
+impl Reasons<'_> {
+    fn answer(&self, seen: &Seen<'_>) -> Result<Answer, Failure> {
+        let parents = waits_for(seen.run, seen.node);
+        let path = |&node: &Instance| seen.run.path(node).into_string();
+        Ok(Answer {
+            path: seen.path.to_owned(),
+            status: seen.run.node_status(seen.node),
+            reason: self.node(seen)?,
+            waits_for: parents.iter().map(path).collect(),
+        })
+    }
+}
+
+/// An instance of the present state.
+fn present<'a>(overview: &'a Overview, path: &'a str, node: Instance) -> Seen<'a> {
+    Seen {
+        path,
+        run: &overview.run,
+        node,
+        times: &overview.times,
+        notes: &overview.notes,
+        output: None,
+        error: None,
+    }
+}
+
+/// What keeps a run from its end or, once it has ended, what decided it.
+fn interesting(run: &Run) -> Vec<Instance> {
+    let is_inside = |node: &Instance| run.owner(*node).is_some();
+    if run.status().is_final() {
+        let inside = run.instances().filter(is_inside);
+        let failed = inside.filter(|&node| run.node_status(node) == NodeStatus::Failed);
+        let failed = run.failed().chain(failed);
+        return failed.filter(|&node| !run.is_handled(node)).collect();
+    }
+    // What is under way first: the rest waits for it.
+    let open = |node: &Instance| {
+        let status = run.node_status(*node);
+        !status.is_final() && status != NodeStatus::Pending
+    };
+    let pending = |node: &Instance| run.node_status(*node) == NodeStatus::Pending;
+    let top = run.top_instances().filter(open);
+    let inside = run.instances().filter(is_inside).filter(open);
+    let rest = run.top_instances().filter(pending);
+    top.chain(inside).chain(rest).collect()
+}
