@@ -22,8 +22,13 @@ const LOOKS: usize = 20;
 const NAMED: usize = 1000;
 
 /// Publishes a definition.
-pub fn publish(store: &dyn Backend, definition: Prepared) -> Result<Published, Failure> {
+pub fn publish(
+    store: &dyn Backend,
+    tenant: Option<&str>,
+    definition: Prepared,
+) -> Result<Published, Failure> {
     Ok(block_on(store.publish(NewDefinition {
+        tenant: tenant.map(Into::into),
         workflow: definition.plan.workflow().into(),
         display_name: definition.display_name,
         digest: definition.digest,
@@ -34,8 +39,13 @@ pub fn publish(store: &dyn Backend, definition: Prepared) -> Result<Published, F
 }
 
 /// Allows or refuses new runs of a workflow.
-pub fn set_enabled(store: &dyn Backend, workflow: &str, enabled: bool) -> Result<(), Failure> {
-    if block_on(store.set_enabled(workflow, enabled))? {
+pub fn set_enabled(
+    store: &dyn Backend,
+    tenant: Option<&str>,
+    workflow: &str,
+    enabled: bool,
+) -> Result<(), Failure> {
+    if block_on(store.set_enabled(tenant, workflow, enabled))? {
         Ok(())
     } else {
         Err(unknown(workflow))

@@ -76,7 +76,12 @@ fn short_tally(kind: NodeKind, cycle: &Loop) -> String {
 /// The definition whose graph a run has now: a version, or a value of its own.
 fn text_of(look: &Look, run: &Run) -> Result<Vec<u8>, Failure> {
     if !run.is_frozen() {
-        let row = look.definition(&run.queued().workflow, Some(run.version()))?;
+        let queued = run.queued();
+        let row = look.definition_of(
+            queued.tenant.as_deref(),
+            &queued.workflow,
+            Some(run.version()),
+        )?;
         return Ok(row.text.to_vec());
     }
     let text = look.store.blob(&run.definition())?;

@@ -47,7 +47,7 @@ pub fn prepare(
     let overrides = Overrides::parse(&asked.set)?;
     let origin = load_run(store, plans, asked.origin, |_, _| {})?.run;
     let workflow = &origin.queued().workflow;
-    refuse_disabled(store, workflow)?;
+    refuse_disabled(store, origin.queued().tenant.as_deref(), workflow)?;
     let (graph, plan) = graph(store, plans, asked, &overrides, &origin)?;
     let mut ask = Ask {
         origin: asked.origin,
@@ -83,7 +83,8 @@ fn graph(
     let row = match (asked.newest, asked.version) {
         (false, None) => None,
         (_, version) => {
-            let row = store.definition(workflow, version)?;
+            let tenant = origin.queued().tenant.as_deref();
+            let row = store.definition(tenant, workflow, version)?;
             Some(row.ok_or_else(|| match version {
                 Some(version) => {
                     let message = format!("workflow '{workflow}' has no version {version}");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use windlass_core::RunId;
 use windlass_core::definition::Json;
 use windlass_engine::{Backend, Begin, Clock as _, Engine, StartRequest, Started, SystemClock};
-use windlass_store::NewDefinition;
+use windlass_store::{NewDefinition, Published};
 
 use crate::failure::{Exit, Failure};
 use crate::source::Prepared;
@@ -27,24 +27,53 @@ pub struct Launch {
     pub labels: BTreeMap<Box<str>, Box<str>>,
     /// Instead of the definition's own.
     pub vars: BTreeMap<Box<str>, Json>,
+    /// Whose it is.
+    pub tenant: Option<Box<str>>,
+    /// From 0 to 9; higher first.
+    pub priority: u8,
+    /// What ties the run to the outside.
+    pub correlation_id: Option<Box<str>>,
     /// Whether it begins at once.
     pub begin: Begin,
     /// Whether the graph belongs to the run alone: it is not published.
     pub frozen: bool,
 }
 
+impl Launch {
+    /// A launch with nothing but a definition.
+    pub fn new(definition: Prepared, run: RunId) -> Self {
+        Self {
+            definition,
+            run,
+            trigger: "{}".to_owned(),
+            request_id: None,
+            labels: BTreeMap::new(),
+            vars: BTreeMap::new(),
+            tenant: None,
+            priority: 5,
+            correlation_id: None,
+            begin: Begin::Now,
+            frozen: false,
+        }
+    }
+}
+
 /// Publishes and starts.
+///
+/// # Errors
+/// The workflow is disabled, the trigger does not fit, or the store failed.
 pub async fn launch(engine: &Engine, launch: Launch) -> Result<Started, Failure> {
     let definition = launch.definition;
     let workflow = definition.plan.workflow();
-    refuse_disabled(&**engine.store(), workflow)?;
+    let tenant = launch.tenant.as_deref();
+    refuse_disabled(&**engine.store(), tenant, workflow)?;
     let size = definition.text.len();
     let plan = Arc::clone(&definition.plan);
     let (digest, text) = (definition.digest, Arc::clone(&definition.text));
     let version = match launch.frozen {
         // A graph of its own is no version.
         true => 0,
-        false => publish(engine, definition).await?,
+        false => publish(engine, tenant, definition).await?.version,
     };
     engine.plans().insert(digest, &plan, size);
     let frozen = launch
@@ -56,6 +85,9 @@ pub async fn launch(engine: &Engine, launch: Launch) -> Result<Started, Failure>
         request_id: launch.request_id,
         labels: launch.labels,
         vars: launch.vars,
+        tenant: launch.tenant,
+        priority: launch.priority,
+        correlation_id: launch.correlation_id,
         begin: launch.begin,
         frozen,
         ..StartRequest::new(plan, version, digest)
@@ -64,11 +96,19 @@ pub async fn launch(engine: &Engine, launch: Launch) -> Result<Started, Failure>
 }
 
 /// Publishes a definition; runs that follow the newest version do so.
-async fn publish(engine: &Engine, definition: Prepared) -> Result<u32, Failure> {
+///
+/// # Errors
+/// The store failed.
+pub async fn publish(
+    engine: &Engine,
+    tenant: Option<&str>,
+    definition: Prepared,
+) -> Result<Published, Failure> {
     let workflow = definition.plan.workflow().to_owned();
     let published = engine
         .store()
         .publish(NewDefinition {
+            tenant: tenant.map(Into::into),
             workflow: workflow.as_str().into(),
             display_name: definition.display_name,
             digest: definition.digest,
@@ -78,16 +118,19 @@ async fn publish(engine: &Engine, definition: Prepared) -> Result<u32, Failure> 
         })
         .await?;
     if published.created {
-        engine.heal_all(&workflow).await?;
+        engine.heal_all(tenant, &workflow).await?;
     }
-    Ok(published.version)
+    Ok(published)
 }
 
 /// Refuses new runs of a workflow that is disabled.
-pub fn refuse_disabled(store: &dyn Backend, workflow: &str) -> Result<(), Failure> {
-    let known = store.workflows()?.into_iter();
-    let mut known = known.filter(|row| *row.workflow == *workflow);
-    if known.any(|row| !row.enabled) {
+pub fn refuse_disabled(
+    store: &dyn Backend,
+    tenant: Option<&str>,
+    workflow: &str,
+) -> Result<(), Failure> {
+    let row = store.workflow(tenant, workflow)?;
+    if row.is_some_and(|row| !row.enabled) {
         let message = format!("the workflow '{workflow}' is disabled");
         let hint = format!("`windlass workflows enable {workflow}` allows runs again");
         return Err(Failure::new(Exit::Conflict, "WORKFLOW_DISABLED", message).hint(hint));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::{Backend, Plans, ValueReader};
-use windlass_store::{DefinitionRow, RunFilter, RunRow};
+use windlass_store::{DefinitionRow, RunFilter, RunRow, TenantFilter};
 
 use crate::catalogue::unknown;
 use crate::failure::{Exit, Failure};
@@ -19,6 +19,8 @@ pub struct Look {
     pub store: Arc<dyn Backend>,
     /// Plans that were built before.
     pub plans: Plans,
+    /// Whose runs may be seen.
+    pub tenants: TenantFilter,
     /// Who carries runs on, in words; nobody, perhaps.
     pub holder: Option<String>,
 }
@@ -29,6 +31,7 @@ impl Look {
         Self {
             store,
             plans: Plans::new(CACHE_BYTES),
+            tenants: TenantFilter::Any,
             holder: None,
         }
     }
@@ -43,7 +46,9 @@ impl Look {
     /// # Errors
     /// There is no such run, or the store failed.
     pub fn row(&self, run: RunId) -> Result<RunRow, Failure> {
-        self.store.run(run)?.ok_or_else(|| no_such_run(run))
+        let row = self.store.run(run)?;
+        let row = row.filter(|row| self.tenants.matches(row.tenant.as_deref()));
+        row.ok_or_else(|| no_such_run(run))
     }
 
     /// How a run stands.
@@ -110,6 +115,7 @@ impl Look {
             }
         };
         let filter = RunFilter {
+            tenant: self.tenants.clone(),
             workflow: workflow.map(Into::into),
             limit: 1,
             ..RunFilter::default()
@@ -126,16 +132,34 @@ impl Look {
         })
     }
 
+    /// Whose definitions are meant: a tenant's, or those that are nobody's.
+    pub fn tenant(&self) -> Option<&str> {
+        match &self.tenants {
+            TenantFilter::Any => None,
+            TenantFilter::Only(tenant) => tenant.as_deref(),
+        }
+    }
+
     /// One version of a definition, or the newest.
     ///
     /// # Errors
     /// There is no such version or workflow, or the store failed.
     pub fn definition(&self, id: &str, version: Option<u32>) -> Result<DefinitionRow, Failure> {
-        if let Some(row) = self.store.definition(id, version)? {
+        self.definition_of(self.tenant(), id, version)
+    }
+
+    /// The same, of a tenant.
+    pub(crate) fn definition_of(
+        &self,
+        tenant: Option<&str>,
+        id: &str,
+        version: Option<u32>,
+    ) -> Result<DefinitionRow, Failure> {
+        if let Some(row) = self.store.definition(tenant, id, version)? {
             return Ok(row);
         }
         match version {
-            Some(version) if self.store.definition(id, None)?.is_some() => {
+            Some(version) if self.store.definition(tenant, id, None)?.is_some() => {
                 let message = format!("'{id}' has no version {version}");
                 Err(Failure::new(Exit::NotFound, "VERSION_NOT_FOUND", message)
                     .hint(format!("`windlass workflows versions {id}` lists them")))

@@ -130,7 +130,7 @@ impl Publishing {
 /// The store failed.
 pub fn would_publish(look: &Look, definition: &Prepared) -> Result<Publishing, Failure> {
     let workflow = definition.plan.workflow();
-    let newest = look.store.definition(workflow, None)?;
+    let newest = look.store.definition(look.tenant(), workflow, None)?;
     let created = newest
         .as_ref()
         .is_none_or(|row| row.digest != definition.digest);
@@ -179,6 +179,7 @@ fn stays(run: &Run, definition: &Prepared) -> Option<&'static str> {
 
 fn live(look: &Look, workflow: &str) -> Result<Vec<RunRow>, Failure> {
     let mut filter = RunFilter {
+        tenant: look.tenants.clone(),
         workflow: Some(workflow.into()),
         statuses: vec![RunStatus::Pending, RunStatus::Running, RunStatus::Paused],
         limit: 500,

@@ -42,7 +42,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Publish) -> Result<Exit, Fail
 fn publish(settings: &Settings, definition: Prepared) -> Result<Published, Failure> {
     loop {
         let client = match access::open(settings, true)? {
-            Access::Held(session) => return catalogue::publish(&*session.store, definition),
+            Access::Held(session) => return catalogue::publish(&*session.store, None, definition),
             Access::Through(_, client) => client,
         };
         if let Some(published) = ask(&client, &definition)? {

@@ -34,8 +34,6 @@ pub(crate) fn run(settings: &Settings, arguments: &Run) -> Result<Exit, Failure>
     let mut request = Launch {
         frozen,
         vars: overrides.vars(&definition.plan)?,
-        definition,
-        run: SystemClock.new_run_id(),
         trigger,
         request_id: arguments.request_id.as_deref().map(Into::into),
         labels,
@@ -44,6 +42,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Run) -> Result<Exit, Failure>
         } else {
             Begin::Now
         },
+        ..Launch::new(definition, SystemClock.new_run_id())
     };
     loop {
         match access::open(settings, true)? {

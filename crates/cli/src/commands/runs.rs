@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use windlass_core::RunStatus;
 use windlass_service::listing::run_item;
-use windlass_store::{RunFilter, RunPage};
+use windlass_store::{RunFilter, RunPage, TenantFilter};
 
 use crate::args::Runs;
 use crate::exit::{Exit, Failure};
@@ -125,7 +125,7 @@ fn filter(arguments: &Runs) -> Result<RunFilter, Failure> {
         ));
     }
     Ok(RunFilter {
-        tenant: None,
+        tenant: TenantFilter::Any,
         workflow: arguments.workflow.as_deref().map(Into::into),
         statuses,
         labels: labels(&arguments.label)?,

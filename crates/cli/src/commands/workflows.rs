@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use serde_json::{Value, json};
 use windlass_engine::view::Pretty;
 use windlass_service::listing::{version_item, workflow_item};
+use windlass_store::TenantFilter;
 
 use crate::access::{self, Access};
 use crate::args::{Workflows, WorkflowsCommand};
@@ -30,7 +31,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Workflows) -> Result<Exit, Fa
 
 fn list(settings: &Settings) -> Result<Exit, Failure> {
     let session = Session::look(settings.clone())?;
-    let rows = session.store.workflows()?;
+    let rows = session.store.workflows(&TenantFilter::Any)?;
     if settings.output.json {
         let items: Vec<Value> = rows.iter().map(workflow_item).collect();
         settings
@@ -78,7 +79,7 @@ fn show(settings: &Settings, id: &str, version: Option<u32>) -> Result<Exit, Fai
 
 fn versions(settings: &Settings, id: &str) -> Result<Exit, Failure> {
     let session = Session::look(settings.clone())?;
-    let rows = session.store.versions(id)?;
+    let rows = session.store.versions(None, id)?;
     if rows.is_empty() {
         return Err(unknown(id));
     }
@@ -122,7 +123,9 @@ fn set_enabled(settings: &Settings, id: &str, enabled: bool) -> Result<Exit, Fai
 fn change_enabled(settings: &Settings, id: &str, enabled: bool) -> Result<(), Failure> {
     loop {
         let client = match access::open(settings, false)? {
-            Access::Held(session) => return catalogue::set_enabled(&*session.store, id, enabled),
+            Access::Held(session) => {
+                return catalogue::set_enabled(&*session.store, None, id, enabled);
+            }
             Access::Through(_, client) => client,
         };
         let workflow = id.to_owned();

@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use windlass_core::definition::Limits;
 use windlass_core::{RunId, RunStatus};
-use windlass_engine::{Begin, Clock as _, Engine, Started, SystemClock};
+use windlass_engine::{Clock as _, Engine, Started, SystemClock};
 use windlass_store::crash;
 
 use super::gate::Gate;
@@ -190,7 +190,7 @@ async fn obey(request: Request, bodies: Bodies, carrier: &Carrier) -> Result<Ans
         Request::Publish { .. } => publish(bodies.0, carrier).await,
         Request::SetEnabled { workflow, enabled } => {
             on_store(carrier, move |engine| {
-                catalogue::set_enabled(&**engine.store(), &workflow, enabled)
+                catalogue::set_enabled(&**engine.store(), None, &workflow, enabled)
             })
             .await?;
             Ok(Answer::Set)
@@ -278,11 +278,14 @@ async fn publish(definition: Vec<u8>, carrier: &Carrier) -> Result<Answer, Failu
     let published = on_store(carrier, move |engine| {
         let prepared = prepare_text(&definition)?;
         let workflow = prepared.plan.workflow().to_owned();
-        Ok((workflow, catalogue::publish(&**engine.store(), prepared)?))
+        Ok((
+            workflow,
+            catalogue::publish(&**engine.store(), None, prepared)?,
+        ))
     });
     let (workflow, published) = published.await?;
     // Runs that follow the newest version do so now.
-    carrier.engine.heal_all(&workflow).await?;
+    carrier.engine.heal_all(None, &workflow).await?;
     Ok(Answer::Published {
         version: published.version,
         created: published.created,
@@ -298,14 +301,12 @@ async fn begin(
     let trigger = String::from_utf8(trigger)
         .map_err(|error| Failure::new(Exit::Invalid, "TRIGGER_NOT_JSON", error))?;
     let request = Launch {
-        definition,
-        run: SystemClock.new_run_id(),
         trigger,
         request_id: start.request_id,
         labels: start.labels,
         vars: start.vars,
-        begin: Begin::Now,
         frozen: start.frozen,
+        ..Launch::new(definition, SystemClock.new_run_id())
     };
     let started = launch(&carrier.engine, request).await?;
     go_on(started, carrier).await
