@@ -1,0 +1,254 @@
+//! What handlers answer with. Each answer describes its status, type and schema.
+
+use std::convert::Infallible;
+use std::marker::PhantomData;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+use http::{HeaderValue, StatusCode, header};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::code;
+use crate::extract::Json;
+use crate::route::{Operation, Output};
+use crate::stream::Event;
+
+/// Marks an answer without a foreseeable end; it ends when the server drains.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Streaming;
+
+/// One page of a list.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Page<T> {
+    /// The page's elements.
+    pub items: Vec<T>,
+    /// The cursor of the page after it, if there is one.
+    pub next: Option<String>,
+}
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        json(StatusCode::OK, &self.0)
+    }
+}
+
+impl<T: Serialize + JsonSchema> Output for Json<T> {
+    fn describe(operation: &mut Operation<'_>) {
+        operation.answer::<T>(200, "application/json", "Done");
+    }
+}
+
+/// JSON that was written before, of the schema of `T`.
+#[derive(Debug, Clone)]
+pub struct RawJson<T> {
+    bytes: Bytes,
+    schema: PhantomData<fn() -> T>,
+}
+
+impl<T> RawJson<T> {
+    /// An answer of these bytes, which must be JSON.
+    pub fn new(bytes: impl Into<Bytes>) -> Self {
+        Self {
+            bytes: bytes.into(),
+            schema: PhantomData,
+        }
+    }
+}
+
+impl<T> IntoResponse for RawJson<T> {
+    fn into_response(self) -> Response {
+        typed(StatusCode::OK, "application/json", self.bytes)
+    }
+}
+
+impl<T: JsonSchema> Output for RawJson<T> {
+    fn describe(operation: &mut Operation<'_>) {
+        operation.answer::<T>(200, "application/json", "Done");
+    }
+}
+
+/// Something was made: status 201, with its address.
+#[derive(Debug, Clone)]
+pub struct Created<T> {
+    /// The address of what was made.
+    pub location: String,
+    /// What was made.
+    pub body: T,
+}
+
+impl<T: Serialize> IntoResponse for Created<T> {
+    fn into_response(self) -> Response {
+        located(json(StatusCode::CREATED, &self.body), &self.location)
+    }
+}
+
+impl<T: Serialize + JsonSchema> Output for Created<T> {
+    fn describe(operation: &mut Operation<'_>) {
+        operation.answer::<T>(201, "application/json", "Made");
+    }
+}
+
+/// Something was taken in and will be done: status 202, with the address to watch.
+#[derive(Debug, Clone)]
+pub struct Accepted<T> {
+    /// Where to see how it goes.
+    pub location: String,
+    /// What was taken in.
+    pub body: T,
+}
+
+impl<T: Serialize> IntoResponse for Accepted<T> {
+    fn into_response(self) -> Response {
+        located(json(StatusCode::ACCEPTED, &self.body), &self.location)
+    }
+}
+
+impl<T: Serialize + JsonSchema> Output for Accepted<T> {
+    fn describe(operation: &mut Operation<'_>) {
+        operation.answer::<T>(202, "application/json", "Taken in");
+    }
+}
+
+/// Done, with nothing to say: status 204.
+#[derive(Debug, Clone, Copy)]
+pub struct NoContent;
+
+impl IntoResponse for NoContent {
+    fn into_response(self) -> Response {
+        StatusCode::NO_CONTENT.into_response()
+    }
+}
+
+impl Output for NoContent {
+    fn describe(operation: &mut Operation<'_>) {
+        operation.empty(204, "Done");
+    }
+}
+
+/// Text of a type: metrics, a page, a drawing.
+#[derive(Debug, Clone)]
+pub struct Text {
+    /// The value of `Content-Type`.
+    pub media: &'static str,
+    /// The text.
+    pub text: String,
+}
+
+impl Text {
+    /// Plain text.
+    pub fn plain(text: impl Into<String>) -> Self {
+        Self {
+            media: "text/plain; charset=utf-8",
+            text: text.into(),
+        }
+    }
+}
+
+impl IntoResponse for Text {
+    fn into_response(self) -> Response {
+        typed(StatusCode::OK, self.media, self.text)
+    }
+}
+
+impl Output for Text {
+    fn describe(operation: &mut Operation<'_>) {
+        operation.answer::<String>(200, "text/plain", "Text");
+    }
+}
+
+/// Events as they happen, as `text/event-stream`; `T` is the schema of their data.
+pub struct EventStream<T> {
+    body: Body,
+    schema: PhantomData<fn() -> T>,
+}
+
+impl<T> EventStream<T> {
+    /// An answer of these events. It ends with the stream, or when the server drains.
+    pub fn new(events: impl Stream<Item = Event> + Send + 'static) -> Self {
+        let frames = events.map(|event| Ok::<_, Infallible>(event.into_bytes()));
+        Self {
+            body: Body::from_stream(frames),
+            schema: PhantomData,
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for EventStream<T> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("EventStream")
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> IntoResponse for EventStream<T> {
+    fn into_response(self) -> Response {
+        let mut response = typed(StatusCode::OK, "text/event-stream", self.body);
+        // Proxies that gather answers would hold events back.
+        response
+            .headers_mut()
+            .insert("x-accel-buffering", HeaderValue::from_static("no"));
+        response.extensions_mut().insert(Streaming);
+        response
+    }
+}
+
+impl<T: JsonSchema> Output for EventStream<T> {
+    fn describe(operation: &mut Operation<'_>) {
+        operation.answer::<T>(200, "text/event-stream", "Events as they happen");
+    }
+}
+
+/// One of two answers, for what a route gives depends on the request.
+#[derive(Debug, Clone, Copy)]
+pub enum Either<A, B> {
+    /// The first.
+    Left(A),
+    /// The second.
+    Right(B),
+}
+
+impl<A: IntoResponse, B: IntoResponse> IntoResponse for Either<A, B> {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Left(answer) => answer.into_response(),
+            Self::Right(answer) => answer.into_response(),
+        }
+    }
+}
+
+impl<A: Output, B: Output> Output for Either<A, B> {
+    fn describe(operation: &mut Operation<'_>) {
+        A::describe(operation);
+        B::describe(operation);
+    }
+}
+
+fn json(status: StatusCode, value: &impl Serialize) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(bytes) => typed(status, "application/json", bytes),
+        Err(_) => code::INTERNAL
+            .error("the answer cannot be written as JSON")
+            .into_response(),
+    }
+}
+
+fn typed(status: StatusCode, media: &'static str, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+    response
+}
+
+/// An address that is no header's value is left out; the body names it too.
+fn located(mut response: Response, location: &str) -> Response {
+    if let Ok(location) = HeaderValue::from_str(location) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    response
+}

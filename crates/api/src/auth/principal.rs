@@ -1,0 +1,165 @@
+//! Who asks, what they may do, and whose rows they see.
+
+use axum::extract::FromRequestParts;
+use http::request::Parts;
+
+use crate::code;
+use crate::error::ApiError;
+use crate::limit::{self, Key};
+use crate::route::Scope;
+
+/// The one who asks; an extractor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Principal {
+    /// The token's subject; `local` where tokens are off.
+    pub subject: Box<str>,
+    /// The tenant whose rows are meant.
+    pub tenant: Option<Box<str>>,
+    /// What may be done.
+    pub scopes: Scopes,
+    /// What requests are counted by; a digest of the token.
+    pub token_key: Key,
+    /// Whether tokens are off.
+    everyone: bool,
+}
+
+/// Whose rows a principal sees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tenants {
+    /// All rows.
+    Any,
+    /// Those of one tenant, or those that belong to none.
+    Only(Option<Box<str>>),
+}
+
+impl Principal {
+    /// The principal of every request where tokens are off.
+    #[must_use]
+    pub fn local() -> Self {
+        Self {
+            subject: "local".into(),
+            tenant: None,
+            scopes: Scopes::all(),
+            token_key: limit::key(&[b"local"]),
+            everyone: true,
+        }
+    }
+
+    /// The principal of requests to public routes, who may do nothing else.
+    pub(crate) fn nobody() -> Self {
+        Self {
+            subject: "".into(),
+            tenant: None,
+            scopes: Scopes::default(),
+            token_key: limit::key(&[]),
+            everyone: false,
+        }
+    }
+
+    /// The principal that a token speaks for.
+    pub(crate) fn of(subject: &str, tenant: Option<&str>, scopes: Scopes, token: &str) -> Self {
+        Self {
+            subject: subject.into(),
+            tenant: tenant.map(Into::into),
+            scopes,
+            token_key: limit::key(&[b"token", token.as_bytes()]),
+            everyone: false,
+        }
+    }
+
+    /// Whose rows it sees: with a tenant, those; without, all of them for `admin` and where
+    /// tokens are off, and else only those that belong to no tenant.
+    #[must_use]
+    pub fn tenants(&self) -> Tenants {
+        match &self.tenant {
+            Some(tenant) => Tenants::Only(Some(tenant.clone())),
+            None if self.everyone || self.scopes.allow(Scope::Admin) => Tenants::Any,
+            None => Tenants::Only(None),
+        }
+    }
+
+    /// Refuses what the scopes do not allow.
+    ///
+    /// # Errors
+    ///
+    /// `FORBIDDEN`, naming the scope.
+    pub fn require(&self, scope: Scope) -> Result<(), ApiError> {
+        if self.scopes.allow(scope) {
+            return Ok(());
+        }
+        Err(code::FORBIDDEN.error(format!("the token lacks the scope {scope}")))
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Principal {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        // The guard puts it there; without a guard nobody may do anything.
+        Ok(parts
+            .extensions
+            .get::<Self>()
+            .cloned()
+            .unwrap_or_else(Self::nobody))
+    }
+}
+
+/// A set of scopes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Scopes(u8);
+
+impl Scopes {
+    /// All scopes.
+    #[must_use]
+    pub fn all() -> Self {
+        Scope::CARRIED.into_iter().collect()
+    }
+
+    /// Whether the scope is among them; `admin` allows all, and what is public needs none.
+    #[must_use]
+    pub fn allow(self, scope: Scope) -> bool {
+        scope == Scope::Public || self.0 & (bit(scope) | bit(Scope::Admin)) != 0
+    }
+}
+
+impl FromIterator<Scope> for Scopes {
+    fn from_iter<I: IntoIterator<Item = Scope>>(scopes: I) -> Self {
+        Self(scopes.into_iter().map(bit).fold(0, |set, bit| set | bit))
+    }
+}
+
+fn bit(scope: Scope) -> u8 {
+    1 << scope as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(tenant: Option<&str>, scopes: &[Scope]) -> Principal {
+        Principal::of("s", tenant, scopes.iter().copied().collect(), "t")
+    }
+
+    #[test]
+    fn admin_allows_all_and_others_themselves_only() {
+        for held in Scope::CARRIED {
+            for needed in Scope::CARRIED {
+                let allowed = token(None, &[held]).require(needed).is_ok();
+                assert_eq!(allowed, held == needed || held == Scope::Admin);
+            }
+        }
+        assert!(Principal::nobody().require(Scope::Public).is_ok());
+        assert!(Principal::nobody().require(Scope::Read).is_err());
+    }
+
+    #[test]
+    fn a_tenant_sees_its_own_and_only_an_admin_without_one_sees_all() {
+        let own = Tenants::Only(Some("a".into()));
+        assert_eq!(token(Some("a"), &[Scope::Read]).tenants(), own);
+        assert_eq!(token(Some("a"), &[Scope::Admin]).tenants(), own);
+        assert_eq!(token(None, &[Scope::Read]).tenants(), Tenants::Only(None));
+        assert_eq!(token(None, &[Scope::Admin]).tenants(), Tenants::Any);
+        assert_eq!(Principal::local().tenants(), Tenants::Any);
+        assert_eq!(Principal::nobody().tenants(), Tenants::Only(None));
+    }
+}

@@ -1,0 +1,284 @@
+//! How often a token may ask, and a workflow be asked for: buckets that fill at a rate.
+//!
+//! Memory is bounded. A bucket that is full again says nothing, so it is dropped first; a
+//! token whose bucket was dropped starts with a full one.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use sha2::{Digest, Sha256};
+
+/// Buckets that are kept at most; at about 64 bytes each, some megabytes.
+const MAX_BUCKETS: usize = 65_536;
+
+/// Buckets that are looked at to find one to drop when none is full.
+const SAMPLE: usize = 16;
+
+/// A walk over all buckets is made at most so often.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often something may happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// How many a minute, on average; 0 for no limit.
+    pub per_minute: u32,
+    /// How many at once.
+    pub burst: u32,
+}
+
+impl Budget {
+    /// No limit.
+    pub const OFF: Self = Self {
+        per_minute: 0,
+        burst: 0,
+    };
+
+    /// So many a minute, and so many at once.
+    #[must_use]
+    pub const fn per_minute(per_minute: u32, burst: u32) -> Self {
+        Self { per_minute, burst }
+    }
+
+    fn capacity(self) -> u128 {
+        u128::from(self.burst.max(1)) * ONE
+    }
+}
+
+/// One request, in the units of a bucket: as many as nanoseconds in a minute, so that a
+/// bucket fills by its rate times the nanoseconds passed, without rounding.
+const ONE: u128 = 60_000_000_000;
+
+/// Whose bucket it is; a digest, so that no token stays in memory.
+pub type Key = [u8; 16];
+
+/// The key of something with these parts.
+pub(crate) fn key(parts: &[&[u8]]) -> Key {
+    let mut digest = Sha256::new();
+    for part in parts {
+        digest.update((part.len() as u64).to_be_bytes());
+        digest.update(part);
+    }
+    let mut key = [0; 16];
+    key.copy_from_slice(&digest.finalize()[..16]);
+    key
+}
+
+/// What came of counting a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// How many at once.
+    pub(crate) limit: u32,
+    /// How many more right now.
+    pub(crate) remaining: u32,
+    /// Seconds until the next; 0 where this one may go on.
+    pub(crate) retry_after: u32,
+}
+
+impl Verdict {
+    pub(crate) fn is_refused(&self) -> bool {
+        self.retry_after > 0
+    }
+}
+
+/// The budgets of tokens and workflows.
+#[derive(Debug)]
+pub(crate) struct Limiter {
+    tokens: Buckets,
+    workflows: Buckets,
+}
+
+impl Limiter {
+    pub(crate) fn new(token: Budget, workflow: Budget) -> Self {
+        Self {
+            tokens: Buckets::new(token, MAX_BUCKETS),
+            workflows: Buckets::new(workflow, MAX_BUCKETS),
+        }
+    }
+
+    pub(crate) fn token(&self, key: &Key) -> Option<Verdict> {
+        self.tokens.take(*key, Instant::now())
+    }
+
+    pub(crate) fn workflow(&self, tenant: Option<&str>, id: &str) -> Option<Verdict> {
+        if self.workflows.budget == Budget::OFF {
+            return None;
+        }
+        // No tenant and an empty name are two things.
+        let tenant = tenant.map_or_else(Vec::new, |tenant| [b"=", tenant.as_bytes()].concat());
+        let key = key(&[&tenant, id.as_bytes()]);
+        self.workflows.take(key, Instant::now())
+    }
+}
+
+#[derive(Debug)]
+struct Buckets {
+    budget: Budget,
+    max: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    buckets: HashMap<Key, Bucket>,
+    swept: Option<Instant>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Bucket {
+    level: u128,
+    at: Instant,
+}
+
+impl Bucket {
+    fn level(&self, budget: Budget, now: Instant) -> u128 {
+        let passed = now.saturating_duration_since(self.at).as_nanos();
+        (self.level + passed * u128::from(budget.per_minute)).min(budget.capacity())
+    }
+}
+
+impl Buckets {
+    fn new(budget: Budget, max: usize) -> Self {
+        Self {
+            budget,
+            max,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Takes one out of the bucket, if it is there.
+    fn take(&self, key: Key, now: Instant) -> Option<Verdict> {
+        let budget = self.budget;
+        if budget.per_minute == 0 {
+            return None;
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.buckets.len() >= self.max && !state.buckets.contains_key(&key) {
+            state.make_room(budget, now);
+        }
+        let bucket = match state.buckets.entry(key) {
+            Entry::Occupied(bucket) => bucket.into_mut(),
+            Entry::Vacant(place) => place.insert(Bucket {
+                level: budget.capacity(),
+                at: now,
+            }),
+        };
+        let level = bucket.level(budget, now);
+        let left = level.checked_sub(ONE);
+        *bucket = Bucket {
+            level: left.unwrap_or(level),
+            at: now,
+        };
+        let retry_after = match left {
+            Some(_) => 0,
+            None => (ONE - level)
+                .div_ceil(u128::from(budget.per_minute))
+                .div_ceil(1_000_000_000) as u32,
+        };
+        Some(Verdict {
+            limit: budget.burst.max(1),
+            remaining: left.map_or(0, |left| (left / ONE) as u32),
+            retry_after,
+        })
+    }
+}
+
+impl State {
+    fn make_room(&mut self, budget: Budget, now: Instant) {
+        let due = self
+            .swept
+            .is_none_or(|swept| now.saturating_duration_since(swept) >= SWEEP_INTERVAL);
+        if due {
+            self.swept = Some(now);
+            let before = self.buckets.len();
+            self.buckets
+                .retain(|_, bucket| bucket.level(budget, now) < budget.capacity());
+            if self.buckets.len() < before {
+                return;
+            }
+        }
+        let fullest = self
+            .buckets
+            .iter()
+            .take(SAMPLE)
+            .max_by_key(|(_, bucket)| bucket.level(budget, now))
+            .map(|(key, _)| *key);
+        if let Some(key) = fullest {
+            self.buckets.remove(&key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(remaining: u32, retry_after: u32) -> Option<Verdict> {
+        Some(Verdict {
+            limit: 2,
+            remaining,
+            retry_after,
+        })
+    }
+
+    #[test]
+    fn a_bucket_empties_and_fills() {
+        let buckets = Buckets::new(Budget::per_minute(60, 2), 10);
+        let (one, now) = (key(&[b"one"]), Instant::now());
+        assert_eq!(buckets.take(one, now), verdict(1, 0));
+        assert_eq!(buckets.take(one, now), verdict(0, 0));
+        assert_eq!(buckets.take(one, now), verdict(0, 1));
+        assert_eq!(buckets.take(key(&[b"other"]), now), verdict(1, 0));
+        let later = now + Duration::from_secs(1);
+        assert_eq!(buckets.take(one, later), verdict(0, 0));
+        assert_eq!(buckets.take(one, later), verdict(0, 1));
+        let much_later = now + Duration::from_secs(1000);
+        assert_eq!(buckets.take(one, much_later), verdict(1, 0));
+    }
+
+    #[test]
+    fn a_slow_budget_says_how_long_to_wait() {
+        let buckets = Buckets::new(Budget::per_minute(1, 1), 10);
+        let (one, now) = (key(&[b"one"]), Instant::now());
+        assert!(!buckets.take(one, now).unwrap().is_refused());
+        assert_eq!(buckets.take(one, now).unwrap().retry_after, 60);
+        let later = now + Duration::from_secs(59);
+        assert_eq!(buckets.take(one, later).unwrap().retry_after, 1);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_full_buckets_go_first() {
+        let buckets = Buckets::new(Budget::per_minute(60, 2), 100);
+        let now = Instant::now();
+        let poor = key(&[b"poor"]);
+        for index in 0_u32..100 {
+            buckets.take(key(&[&index.to_be_bytes()]), now);
+        }
+        // It is empty while the others have filled.
+        let later = now + Duration::from_secs(10);
+        for _ in 0..5 {
+            buckets.take(poor, later);
+        }
+        for index in 1000_u32..1098 {
+            buckets.take(key(&[&index.to_be_bytes()]), later);
+        }
+        assert!(buckets.state.lock().unwrap().buckets.len() <= 100);
+        assert!(buckets.take(poor, later).unwrap().is_refused());
+        for index in 2000_u32..12_000 {
+            buckets.take(key(&[&index.to_be_bytes()]), later);
+        }
+        assert!(buckets.state.lock().unwrap().buckets.len() <= 100);
+    }
+
+    #[test]
+    fn workflows_of_two_tenants_are_two() {
+        let limiter = Limiter::new(Budget::OFF, Budget::per_minute(60, 1));
+        assert!(!limiter.workflow(Some("a"), "w").unwrap().is_refused());
+        assert!(!limiter.workflow(Some("b"), "w").unwrap().is_refused());
+        assert!(!limiter.workflow(None, "w").unwrap().is_refused());
+        assert!(!limiter.workflow(Some(""), "w").unwrap().is_refused());
+        assert!(limiter.workflow(Some("a"), "w").unwrap().is_refused());
+        assert_eq!(limiter.token(&key(&[b"t"])), None);
+    }
+}

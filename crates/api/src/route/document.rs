@@ -1,0 +1,239 @@
+//! The OpenAPI 3.1 document, put together from the declarations of the routes.
+//!
+//! Schemas are those of `schemars`: its dialect, JSON Schema 2020-12, is the one of
+//! OpenAPI 3.1, and definitions and parameters of actions have their schemas from it
+//! already, so that a type has one schema and not two.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaGenerator;
+use serde_json::{Map, Value, json};
+
+use super::access::{Access, Rate, Scope};
+use crate::code;
+use crate::error::{Code, ErrorBody};
+
+/// An operation of the document, while its handler describes it.
+pub struct Operation<'g> {
+    generator: &'g mut SchemaGenerator,
+    parameters: Vec<Value>,
+    body: Option<Value>,
+    answers: BTreeMap<u16, Value>,
+    errors: Vec<Code>,
+}
+
+/// What the declaration adds to what the handler's types say.
+pub(super) struct Declared<'a> {
+    pub(super) path: &'a str,
+    pub(super) access: Access,
+    pub(super) errors: &'a [Code],
+    pub(super) about: &'a str,
+    pub(super) name: String,
+}
+
+impl<'g> Operation<'g> {
+    pub(super) fn new(generator: &'g mut SchemaGenerator) -> Self {
+        Self {
+            generator,
+            parameters: Vec::new(),
+            body: None,
+            answers: BTreeMap::new(),
+            errors: Vec::new(),
+        }
+    }
+
+    /// Adds the fields of a struct as parameters in `path` or `query`.
+    pub fn parameters<T: JsonSchema>(&mut self, location: &str) {
+        let schema = Value::from(T::json_schema(self.generator));
+        let required = |name: &str| {
+            let listed = schema["required"].as_array();
+            location == "path" || listed.is_some_and(|names| names.iter().any(|n| n == name))
+        };
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            let mut parameter = json!({
+                "name": name, "in": location, "required": required(name), "schema": property,
+            });
+            if let Some(about) = property.get("description") {
+                parameter["description"] = about.clone();
+            }
+            self.parameters.push(parameter);
+        }
+    }
+
+    /// Adds a header that the client may send.
+    pub fn header(&mut self, name: &str, about: &str) {
+        self.parameters.push(json!({
+            "name": name, "in": "header", "required": false, "description": about,
+            "schema": {"type": "string"},
+        }));
+        self.implies(code::HEADER_INVALID);
+    }
+
+    /// Adds the body, and the codes that go with having one.
+    pub fn body<T: JsonSchema>(&mut self, media: &[&str], required: bool) {
+        let schema = self.generator.subschema_for::<T>();
+        let content: Map<String, Value> = media
+            .iter()
+            .map(|media| ((*media).to_owned(), json!({"schema": schema})))
+            .collect();
+        self.body = Some(json!({"required": required, "content": content}));
+        for code in [
+            code::BODY_TOO_LARGE,
+            code::BODY_INCOMPLETE,
+            code::MEDIA_TYPE_UNSUPPORTED,
+            code::REQUEST_TIMEOUT,
+        ] {
+            self.implies(code);
+        }
+    }
+
+    /// Adds an answer with a body.
+    pub fn answer<T: JsonSchema>(&mut self, status: u16, media: &str, about: &str) {
+        let schema = self.generator.subschema_for::<T>();
+        let answer = self
+            .answers
+            .entry(status)
+            .or_insert_with(|| json!({"description": about, "headers": headers(), "content": {}}));
+        answer["content"][media] = json!({"schema": schema});
+    }
+
+    /// Adds an answer without a body.
+    pub fn empty(&mut self, status: u16, about: &str) {
+        let answer = json!({"description": about, "headers": headers()});
+        self.answers.insert(status, answer);
+    }
+
+    /// Adds a code that reading the request may fail with.
+    pub fn implies(&mut self, code: Code) {
+        if !self.errors.contains(&code) {
+            self.errors.push(code);
+        }
+    }
+
+    pub(super) fn has_body(&self) -> bool {
+        self.body.is_some()
+    }
+
+    pub(super) fn finish(mut self, declared: &Declared<'_>) -> Value {
+        for code in declared.errors {
+            self.implies(*code);
+        }
+        self.imply_checks(declared.access);
+        let schema = self.generator.subschema_for::<ErrorBody>();
+        let mut codes: Vec<&Code> = self.errors.iter().collect();
+        codes.sort_by_key(|code| (code.status, code.code));
+        for group in codes.chunk_by(|a, b| a.status == b.status) {
+            let answer = failure(group, &schema.clone().into());
+            self.answers.entry(group[0].status).or_insert(answer);
+        }
+        let access = declared.access;
+        let mut operation = json!({
+            "operationId": declared.name,
+            "summary": declared.about,
+            "tags": [tag(declared.path)],
+            "security": security(access.scope()),
+            "responses": self.answers.into_iter()
+                .map(|(status, answer)| (status.to_string(), answer))
+                .collect::<Map<_, _>>(),
+            "x-scope": access.scope().name(),
+            "x-rate": access.rate_class(),
+            "x-body-limit": access.body_limit(),
+            "x-error-codes": codes.iter().map(|code| code.code).collect::<Vec<_>>(),
+        });
+        if !self.parameters.is_empty() {
+            operation["parameters"] = self.parameters.into();
+        }
+        if let Some(body) = self.body {
+            operation["requestBody"] = body;
+        }
+        operation
+    }
+
+    fn imply_checks(&mut self, access: Access) {
+        if access.scope() != Scope::Public {
+            self.implies(code::UNAUTHENTICATED);
+            self.implies(code::FORBIDDEN);
+        }
+        if access.rate_class() != Rate::Free {
+            self.implies(code::RATE_LIMITED);
+        }
+        self.implies(code::BODY_TOO_LARGE);
+        self.implies(code::INTERNAL);
+        self.implies(code::TIMED_OUT);
+    }
+}
+
+/// The document of all paths.
+pub(super) fn whole(generator: &mut SchemaGenerator, paths: &Map<String, Value>) -> Value {
+    let schemas = generator.definitions().clone();
+    let scopes: Map<String, Value> = Scope::CARRIED
+        .iter()
+        .map(|scope| (scope.name().to_owned(), json!("")))
+        .collect();
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Windlass",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "A durable workflow engine. Scopes are claims of the bearer token: "
+                .to_owned() + &scopes.keys().cloned().collect::<Vec<_>>().join(", "),
+        },
+        "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
+            },
+        },
+    })
+}
+
+/// The name of an operation: the handler's module and function, `executions.list`.
+pub(super) fn name_of<H>() -> String {
+    let path = std::any::type_name::<H>();
+    let mut parts = path.rsplit("::");
+    let function = parts.next().unwrap_or_default();
+    match parts.next() {
+        Some(module) => format!("{module}.{function}"),
+        None => function.to_owned(),
+    }
+}
+
+/// The group of a path: its first word after the prefix.
+fn tag(path: &str) -> &str {
+    path.trim_start_matches("/api/v1")
+        .trim_start_matches("/api")
+        .split('/')
+        .find(|part| !part.is_empty())
+        .unwrap_or("server")
+}
+
+/// A public route says so with an empty list; OpenAPI 3.1, section 4.8.10.
+fn security(scope: Scope) -> Value {
+    match scope {
+        Scope::Public => json!([]),
+        scope => json!([{"bearer": [scope.name()]}]),
+    }
+}
+
+fn failure(codes: &[&Code], schema: &Value) -> Value {
+    let titles: Vec<String> = codes
+        .iter()
+        .map(|code| format!("`{}`: {}", code.code, code.title))
+        .collect();
+    json!({
+        "description": titles.join("; "),
+        "headers": headers(),
+        "content": {
+            "application/json": {"schema": schema},
+            "application/problem+json": {"schema": {"type": "object"}},
+        },
+    })
+}
+
+fn headers() -> Value {
+    json!({"X-Correlation-Id": {"schema": {"type": "string"}, "description":
+        "The request's own, or a new one"}})
+}

@@ -1,0 +1,193 @@
+//! The check in front of every handler: token, scope, rate, body, time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::RequestExt;
+use axum::body::Body;
+use axum::extract::{RawPathParams, Request, State};
+use axum::middleware::{FromFnLayer, Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, HeaderValue, header};
+
+use super::access::{Access, Rate, Scope};
+use crate::auth::{Auth, Principal};
+use crate::body::{self, Bounded};
+use crate::code;
+use crate::error::ApiError;
+use crate::limit::{Budget, Limiter, Verdict};
+
+/// What guards all routes.
+pub struct Gate {
+    options: GateOptions,
+    auth: Auth,
+    limiter: Limiter,
+}
+
+/// How routes are guarded.
+#[derive(Debug, Clone)]
+pub struct GateOptions {
+    /// How long a handler may take until its answer begins.
+    pub request_timeout: Duration,
+    /// How long a body may take to arrive.
+    pub body_timeout: Duration,
+    /// Origins whose pages may ask; none by default. `*` stands for all.
+    pub origins: Vec<String>,
+    /// What a token may ask for.
+    pub token_rate: Budget,
+    /// What may be asked of a workflow, by all tokens of a tenant together.
+    pub workflow_rate: Budget,
+    /// Whether requests are counted although there are no tokens; by address, then.
+    pub limit_without_auth: bool,
+}
+
+impl Default for GateOptions {
+    fn default() -> Self {
+        Self {
+            request_timeout: Duration::from_secs(60),
+            body_timeout: Duration::from_secs(30),
+            origins: Vec::new(),
+            token_rate: Budget::per_minute(60, 120),
+            workflow_rate: Budget::OFF,
+            limit_without_auth: false,
+        }
+    }
+}
+
+impl Gate {
+    /// A gate that lets through what `auth` and the options allow.
+    #[must_use]
+    pub fn new(auth: Auth, options: GateOptions) -> Self {
+        let limiter = Limiter::new(options.token_rate, options.workflow_rate);
+        Self {
+            options,
+            auth,
+            limiter,
+        }
+    }
+
+    pub(super) fn origins(&self) -> &[String] {
+        &self.options.origins
+    }
+
+    /// Whose request it is, and whether it may go on.
+    async fn principal(&self, access: Access, headers: &HeaderMap) -> Result<Principal, ApiError> {
+        if access.scope() == Scope::Public {
+            return Ok(Principal::nobody());
+        }
+        let principal = self.auth.principal(headers).await?;
+        principal.require(access.scope())?;
+        Ok(principal)
+    }
+
+    /// Counts the request; the narrowest of its budgets tells.
+    async fn count(
+        &self,
+        access: Access,
+        principal: &Principal,
+        request: &mut Request,
+    ) -> Option<Verdict> {
+        let counted = self.auth.is_on() || self.options.limit_without_auth;
+        if access.rate_class() == Rate::Free || !counted {
+            return None;
+        }
+        let token = self.limiter.token(&principal.token_key);
+        if access.rate_class() == Rate::Token || token.as_ref().is_some_and(Verdict::is_refused) {
+            return token;
+        }
+        let workflow = self.workflow(principal, request).await;
+        [token, workflow]
+            .into_iter()
+            .flatten()
+            .min_by_key(|verdict| (!verdict.is_refused(), verdict.remaining))
+    }
+
+    async fn workflow(&self, principal: &Principal, request: &mut Request) -> Option<Verdict> {
+        let parameters = request.extract_parts::<RawPathParams>().await.ok()?;
+        let (_, id) = parameters.iter().find(|(name, _)| *name == "id")?;
+        self.limiter.workflow(principal.tenant.as_deref(), id)
+    }
+}
+
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Gate")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The gate, as one route needs it.
+pub(super) struct Guard {
+    gate: Arc<Gate>,
+    access: Access,
+}
+
+type Check = fn(State<Arc<Guard>>, Request, Next) -> BoxFuture<'static, Response>;
+
+impl Guard {
+    pub(super) fn new(gate: Arc<Gate>, access: Access) -> Self {
+        Self { gate, access }
+    }
+
+    pub(super) fn layer<T>(self) -> FromFnLayer<Check, Arc<Self>, T> {
+        let check: Check = |State(guard), request, next| Box::pin(check(guard, request, next));
+        from_fn_with_state(Arc::new(self), check)
+    }
+}
+
+async fn check(guard: Arc<Guard>, mut request: Request, next: Next) -> Response {
+    let Guard { gate, access } = &*guard;
+    let principal = match gate.principal(*access, request.headers()).await {
+        Ok(principal) => principal,
+        Err(error) => return error.into_response(),
+    };
+    let verdict = gate.count(*access, &principal, &mut request).await;
+    let mut response = match verdict.as_ref().filter(|verdict| verdict.is_refused()) {
+        Some(verdict) => limited(verdict).into_response(),
+        None => {
+            request.extensions_mut().insert(principal);
+            pass(&guard, request, next).await
+        }
+    };
+    if let Some(verdict) = verdict {
+        let headers = response.headers_mut();
+        headers.insert("x-ratelimit-limit", verdict.limit.into());
+        headers.insert("x-ratelimit-remaining", verdict.remaining.into());
+    }
+    response
+}
+
+/// Lets the request through, with its body and its time bounded.
+async fn pass(guard: &Guard, request: Request, next: Next) -> Response {
+    let limit = guard.access.body_limit();
+    if announced(&request).is_some_and(|length| length > limit) {
+        return body::too_large(limit).into_response();
+    }
+    let options = &guard.gate.options;
+    let timeout = options.body_timeout;
+    let request = request.map(|body| Body::new(Bounded::new(body, limit, timeout)));
+    match tokio::time::timeout(options.request_timeout, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => code::TIMED_OUT
+            .error("the answer took too long; it is not known how far the request came")
+            .header(header::RETRY_AFTER, HeaderValue::from_static("1"))
+            .into_response(),
+    }
+}
+
+fn announced(request: &Request) -> Option<u64> {
+    let length = request.headers().get(header::CONTENT_LENGTH)?;
+    length.to_str().ok()?.parse().ok()
+}
+
+fn limited(verdict: &Verdict) -> ApiError {
+    code::RATE_LIMITED
+        .error(format!(
+            "too many requests; {} at once are allowed, and the next in {} s",
+            verdict.limit, verdict.retry_after
+        ))
+        .header(header::RETRY_AFTER, verdict.retry_after.into())
+}

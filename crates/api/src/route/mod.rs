@@ -1,0 +1,137 @@
+//! Routes, declared once. From one declaration come the route, its check of token, scope,
+//! rate and body, and its place in the OpenAPI document. There is no other way to add one,
+//! so a route without a scope cannot exist.
+
+mod access;
+mod document;
+mod endpoint;
+mod guard;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{MethodFilter, on};
+use http::Method;
+use schemars::generate::{SchemaGenerator, SchemaSettings};
+use serde_json::{Map, Value};
+
+pub use access::{Access, Rate, Scope};
+pub use document::Operation;
+pub use endpoint::{Endpoint, Input, Output};
+pub use guard::{Gate, GateOptions};
+
+use crate::code;
+use crate::cors;
+use crate::error::Code;
+use crate::front::{self, HeadLimits};
+
+/// The routes of a server, as they are declared.
+pub struct Routes<S> {
+    router: Router<S>,
+    gate: Arc<Gate>,
+    generator: SchemaGenerator,
+    paths: Map<String, Value>,
+}
+
+impl<S: Clone + Send + Sync + 'static> Routes<S> {
+    /// No routes yet; those that are added are guarded by the gate.
+    #[must_use]
+    pub fn new(gate: Gate) -> Self {
+        let settings = SchemaSettings::draft2020_12().with(|settings| {
+            settings.definitions_path = "/components/schemas".into();
+            settings.meta_schema = None;
+        });
+        Self {
+            router: Router::new(),
+            gate: Arc::new(gate),
+            generator: settings.into_generator(),
+            paths: Map::new(),
+        }
+    }
+
+    /// Adds a route: method, path (`/api/v1/executions/{id}`), what it needs, the codes its
+    /// handler fails with, what it does in a sentence, and the handler, whose types say the
+    /// rest. Codes that come before the handler (token, limits, parameters) are added.
+    ///
+    /// # Panics
+    ///
+    /// If the handler takes a body and the access gives it no room, if the method is not
+    /// one of a route, or if the route exists already.
+    pub fn add<M, H>(
+        &mut self,
+        method: Method,
+        path: &'static str,
+        access: Access,
+        errors: &[Code],
+        about: &'static str,
+        handler: H,
+    ) -> &mut Self
+    where
+        H: Endpoint<M, S>,
+        M: 'static,
+    {
+        let mut operation = Operation::new(&mut self.generator);
+        H::describe(&mut operation);
+        assert!(
+            !operation.has_body() || access.body_limit() > 0,
+            "{method} {path} reads a body: give its access a limit"
+        );
+        let operation = operation.finish(&document::Declared {
+            path,
+            access,
+            errors,
+            about,
+            name: document::name_of::<H>(),
+        });
+        let methods = self
+            .paths
+            .entry(path)
+            .or_insert_with(|| Value::Object(Map::new()));
+        methods[method.as_str().to_ascii_lowercase()] = operation;
+        let filter = MethodFilter::try_from(method).expect("a method of a route");
+        let guard = guard::Guard::new(Arc::clone(&self.gate), access);
+        let route = on(filter, handler).route_layer(guard.layer());
+        self.router = std::mem::take(&mut self.router).route(path, route);
+        self
+    }
+
+    /// The OpenAPI document of what was added so far.
+    pub fn document(&mut self) -> Value {
+        document::whole(&mut self.generator, &self.paths)
+    }
+
+    /// The router: what was added, the document and its page, and answers for all else.
+    pub fn build(mut self, state: S, head: HeadLimits) -> Router {
+        crate::docs::add(&mut self);
+        let document = document::whole(&mut self.generator, &self.paths);
+        let document = serde_json::to_vec(&document).expect("a JSON value is always JSON");
+        let router = self
+            .router
+            .fallback(no_route)
+            .method_not_allowed_fallback(no_method)
+            .with_state(state)
+            .layer(axum::Extension(crate::docs::Written(document.into())));
+        let router = match cors::layer(self.gate.origins()) {
+            Some(layer) => router.layer(layer),
+            None => router,
+        };
+        router.layer(axum::middleware::from_fn_with_state(
+            Arc::new(head),
+            front::front,
+        ))
+    }
+}
+
+impl<S> std::fmt::Debug for Routes<S> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_list().entries(self.paths.keys()).finish()
+    }
+}
+
+async fn no_route() -> crate::ApiError {
+    code::ROUTE_NOT_FOUND.error("there is no such route; /api/docs lists them")
+}
+
+async fn no_method(method: Method) -> crate::ApiError {
+    code::METHOD_NOT_ALLOWED.error(format!("the route has no method {method}"))
+}

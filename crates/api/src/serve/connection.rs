@@ -1,0 +1,182 @@
+//! One connection, from its handshake to its close.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use http::{Request, Version};
+use http_body::{Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt;
+
+use super::activity::{Activity, Patience, UnderWay};
+use super::io::Watched;
+use super::options::ServerOptions;
+use super::{Draining, Stop};
+use crate::extract::Peer;
+
+/// Room for the head of a request on the connection: more than `HeadLimits`, so that what
+/// is just too large is answered in words.
+const HEAD_BYTES: usize = 128 * 1024;
+const HEAD_COUNT: usize = 256;
+
+/// How often a quiet HTTP/2 client is asked whether it lives, and how long it may take.
+const PING_INTERVAL: Duration = Duration::from_secs(20);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How long a connection without a request gets to make one when the server drains: what
+/// came just before the end is answered.
+const LAST_CALL: Duration = Duration::from_millis(500);
+
+/// How long a connection that was asked to close gets to do so.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What all connections share.
+pub(super) struct Shared {
+    pub(super) router: Router,
+    pub(super) builder: auto::Builder<TokioExecutor>,
+    pub(super) tls: Option<TlsAcceptor>,
+    pub(super) patience: Patience,
+    pub(super) stop: Stop,
+}
+
+pub(super) fn builder(options: &ServerOptions) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        // It would also end connections that rest between requests; `Activity` tells both
+        // apart.
+        .header_read_timeout(None)
+        .max_buf_size(HEAD_BYTES)
+        .max_headers(HEAD_COUNT);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(options.max_streams)
+        .max_header_list_size(HEAD_BYTES as u32)
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT);
+    builder
+}
+
+/// Serves the connection until it ends.
+pub(super) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
+    // Answers are small and written whole; waiting to fill a packet only delays them.
+    let _ = stream.set_nodelay(true);
+    let activity = Activity::new(shared.patience);
+    match &shared.tls {
+        None => speak(&shared, stream, peer, activity).await,
+        Some(tls) => {
+            let handshake = tls.accept(stream);
+            let stream = tokio::select! {
+                stream = handshake => stream,
+                () = activity.expired() => return,
+                () = shared.stop.now.cancelled() => return,
+            };
+            if let Ok(stream) = stream {
+                speak(&shared, stream, peer, activity).await;
+            }
+        }
+    }
+}
+
+async fn speak<I>(shared: &Shared, stream: I, peer: SocketAddr, activity: Activity)
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let io = TokioIo::new(Watched::new(stream, activity.clone()));
+    let service = service_fn({
+        let activity = activity.clone();
+        move |request| answer(shared, peer, &activity, request)
+    });
+    let mut connection = pin!(shared.builder.serve_connection(io, service));
+    let reason = tokio::select! {
+        _ = connection.as_mut() => return,
+        () = activity.expired() => Reason::Expired,
+        () = last_call(shared, &activity) => Reason::Draining,
+    };
+    connection.as_mut().graceful_shutdown();
+    match reason {
+        // Requests under way take their time, up to the server's.
+        Reason::Draining => tokio::select! {
+            _ = connection => {}
+            () = shared.stop.now.cancelled() => {}
+        },
+        Reason::Expired => {
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, connection).await;
+        }
+    }
+}
+
+enum Reason {
+    Expired,
+    Draining,
+}
+
+/// Waits until the server drains and the connection has made its first request, or has had
+/// the time to.
+async fn last_call(shared: &Shared, activity: &Activity) {
+    shared.stop.drain.cancelled().await;
+    let _ = tokio::time::timeout(LAST_CALL, activity.opened()).await;
+}
+
+fn answer(
+    shared: &Shared,
+    peer: SocketAddr,
+    activity: &Activity,
+    request: Request<Incoming>,
+) -> impl Future<Output = Result<Response<Counted>, Infallible>> + use<> {
+    let under_way = activity.request(request.version() == Version::HTTP_2);
+    let mut request = request.map(Body::new);
+    let extensions = request.extensions_mut();
+    extensions.insert(Peer(Some(peer)));
+    extensions.insert(Draining(shared.stop.drain.clone()));
+    let router = shared.router.clone();
+    async move {
+        let response = router.oneshot(request).await?;
+        Ok(response.map(|inner| Counted {
+            inner,
+            _under_way: under_way,
+        }))
+    }
+}
+
+/// A body whose request is under way until it is dropped.
+struct Counted {
+    inner: Body,
+    _under_way: UnderWay,
+}
+
+impl http_body::Body for Counted {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.inner).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

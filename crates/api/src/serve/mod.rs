@@ -1,0 +1,184 @@
+//! The accept loop: connections come in up to a number, are watched, and end politely.
+
+mod activity;
+mod connection;
+mod io;
+mod options;
+mod tls;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use options::{ServerOptions, TlsFiles};
+
+use activity::Patience;
+use connection::Shared;
+
+/// After an accept that failed, as when files run out, so that the loop does not spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// A server that listens, and serves once it is run.
+pub struct Server {
+    listener: TcpListener,
+    local_addr: SocketAddr,
+    tls: Option<TlsAcceptor>,
+    options: ServerOptions,
+}
+
+/// Whether all requests under way ended by themselves when the server drained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Drained {
+    /// All of them.
+    Finished,
+    /// So many connections were cut off at the deadline.
+    CutOff(usize),
+}
+
+impl Server {
+    /// Listens. Clients may connect from here on; they are served once it runs.
+    ///
+    /// # Errors
+    ///
+    /// If the address is taken or the certificate cannot be used.
+    pub async fn bind(options: ServerOptions) -> std::io::Result<Self> {
+        let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
+        let listener = TcpListener::bind(options.address).await?;
+        let local_addr = listener.local_addr()?;
+        Ok(Self {
+            listener,
+            local_addr,
+            tls,
+            options,
+        })
+    }
+
+    /// The address that it listens on.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// Serves until `shutdown` is cancelled, then drains: takes in no more, answers what is
+    /// under way, and cuts off what is left at the deadline.
+    pub async fn run(self, router: Router, shutdown: CancellationToken) -> Drained {
+        let stop = Stop {
+            drain: shutdown,
+            now: CancellationToken::new(),
+        };
+        let tasks = TaskTracker::new();
+        let shared = Arc::new(Shared {
+            router,
+            builder: connection::builder(&self.options),
+            tls: self.tls,
+            patience: Patience::new(&self.options),
+            stop: stop.clone(),
+        });
+        let room = Arc::new(Semaphore::new(self.options.max_connections));
+        let intake = Intake {
+            listener: self.listener,
+            room,
+            tasks: tasks.clone(),
+            shared,
+        };
+        intake.run().await;
+        tasks.close();
+        drain(&tasks, &stop, self.options.drain_timeout).await
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Server")
+            .field("local_addr", &self.local_addr)
+            .finish_non_exhaustive()
+    }
+}
+
+/// When connections are to end.
+#[derive(Clone)]
+struct Stop {
+    /// As soon as they can.
+    drain: CancellationToken,
+    /// At once.
+    now: CancellationToken,
+}
+
+/// Tells that the server drains; in the extensions of every request.
+#[derive(Debug, Clone)]
+pub struct Draining(CancellationToken);
+
+impl Draining {
+    /// Waits until it does.
+    pub async fn begun(&self) {
+        self.0.cancelled().await;
+    }
+}
+
+struct Intake {
+    listener: TcpListener,
+    room: Arc<Semaphore>,
+    tasks: TaskTracker,
+    shared: Arc<Shared>,
+}
+
+impl Intake {
+    async fn run(self) {
+        let drain = self.shared.stop.drain.clone();
+        loop {
+            let permit = tokio::select! {
+                biased;
+                () = drain.cancelled() => break,
+                permit = Arc::clone(&self.room).acquire_owned() => permit,
+            };
+            let permit = permit.expect("the semaphore is never closed");
+            tokio::select! {
+                biased;
+                () = drain.cancelled() => break,
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, peer)) => self.spawn(stream, peer, permit),
+                    Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+                },
+            }
+        }
+        self.take_rest().await;
+    }
+
+    fn spawn(&self, stream: TcpStream, peer: SocketAddr, permit: OwnedSemaphorePermit) {
+        let shared = Arc::clone(&self.shared);
+        self.tasks.spawn(async move {
+            connection::serve(shared, stream, peer).await;
+            drop(permit);
+        });
+    }
+
+    /// Connections that wait in the backlog would be reset when the listener closes; they
+    /// came before the end, and are served.
+    async fn take_rest(&self) {
+        while let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() {
+            let accept = tokio::time::timeout(Duration::ZERO, self.listener.accept());
+            match accept.await {
+                Ok(Ok((stream, peer))) => self.spawn(stream, peer, permit),
+                Ok(Err(_)) | Err(_) => break,
+            }
+        }
+    }
+}
+
+async fn drain(tasks: &TaskTracker, stop: &Stop, deadline: Duration) -> Drained {
+    if tokio::time::timeout(deadline, tasks.wait()).await.is_ok() {
+        return Drained::Finished;
+    }
+    let left = tasks.len();
+    stop.now.cancel();
+    tasks.wait().await;
+    Drained::CutOff(left)
+}

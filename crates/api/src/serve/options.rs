@@ -1,0 +1,53 @@
+//! How the server listens, and how long it waits for whom.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How the server listens.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    /// The address; port 0 takes a free one.
+    pub address: SocketAddr,
+    /// Certificate and key, for TLS.
+    pub tls: Option<TlsFiles>,
+    /// Connections at once; more wait in the system's backlog until one ends.
+    pub max_connections: usize,
+    /// Requests at once on one HTTP/2 connection.
+    pub max_streams: u32,
+    /// How long the head of a request may take, on a new connection with the TLS handshake
+    /// before it.
+    pub header_timeout: Duration,
+    /// How long a connection may rest between two requests.
+    pub idle_timeout: Duration,
+    /// How long a client may leave what was written to it unread.
+    pub write_timeout: Duration,
+    /// How long requests under way get to finish when the server drains.
+    pub drain_timeout: Duration,
+}
+
+impl ServerOptions {
+    /// The default options for an address.
+    #[must_use]
+    pub fn new(address: SocketAddr) -> Self {
+        Self {
+            address,
+            tls: None,
+            max_connections: 10_000,
+            max_streams: 128,
+            header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(60),
+            write_timeout: Duration::from_secs(30),
+            drain_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// The files of a certificate, in PEM.
+#[derive(Debug, Clone)]
+pub struct TlsFiles {
+    /// The chain of certificates, the server's own first.
+    pub certificates: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
