@@ -435,10 +435,7 @@ impl Driver {
                     nodes: &nodes,
                     standings: &standings,
                 });
-                let now = || self.workers.options.clock.now();
-                for attempt in self.watched.ended(run, &nodes, now) {
-                    self.tell_end(&attempt);
-                }
+                self.tell_ends(run, &nodes);
             }
             Effect::Child {
                 run,
@@ -630,16 +627,20 @@ impl Driver {
         }
     }
 
-    fn tell_end(&self, attempt: &Attempt) {
-        if let Some(failure) = attempt.failure() {
-            self.notice(&Notice::Failed {
-                run: attempt.run,
-                node: attempt.instance,
-                failure,
-                again: attempt.again(),
-            });
+    /// Tells the observer how attempts ended, now that it is durable.
+    fn tell_ends(&mut self, run: RunId, nodes: &[(Instance, NodeStatus)]) {
+        let clock = &self.workers.options.clock;
+        for attempt in self.watched.ended(run, nodes, || clock.now()) {
+            if let Some(failure) = attempt.failure() {
+                self.notice(&Notice::Failed {
+                    run,
+                    node: attempt.instance,
+                    failure,
+                    again: attempt.again(),
+                });
+            }
+            self.notice(&Notice::Ended { attempt: &attempt });
         }
-        self.notice(&Notice::Ended { attempt });
     }
 
     fn notice(&self, notice: &Notice<'_>) {
