@@ -250,6 +250,9 @@ pub struct Queued {
     /// Whether its graph belongs to it alone: the definition is a value, not a version.
     #[serde(default, skip_serializing_if = "is_false")]
     pub frozen: bool,
+    /// The trace context of the request, as W3C's `traceparent` writes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<Box<str>>,
 }
 
 fn is_zero(number: &u32) -> bool {

@@ -42,6 +42,7 @@
 //!     depth: 0,
 //!     origin: None,
 //!     frozen: false,
+//!     traceparent: None,
 //! };
 //! let mut run = Run::new(id, Arc::clone(&plan), queued.clone(), now)?;
 //! let events = vec![Event::Queued(Box::new(queued.clone())), Event::Started {}];
@@ -91,6 +92,7 @@ pub mod routing;
 pub mod run;
 pub mod status;
 mod time;
+pub mod trace;
 pub mod value;
 
 pub use id::{Digest, Millis, RunId};

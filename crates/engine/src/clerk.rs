@@ -10,6 +10,7 @@ use std::sync::{Arc, Weak};
 use tokio::sync::{Notify, mpsc};
 use windlass_core::event::{Hand, Parent};
 use windlass_core::run::{ChildEnd, ChildStart, Failure, Instance, Run};
+use windlass_core::trace::TraceParent;
 use windlass_core::value::Payload;
 use windlass_core::{RunId, RunStatus};
 use windlass_orchestrator::{Begin, ChildCommand, Command, Input};
@@ -240,6 +241,7 @@ impl Engine {
         request.correlation_id = Some(start.correlation_id);
         request.tenant = start.tenant;
         request.priority = start.priority;
+        request.traceparent = self.handed_on(place.run, start.traceparent);
         request.begin = Begin::Now;
         request.depth = start.depth;
         request.parent = Some(Parent {
@@ -261,6 +263,16 @@ impl Engine {
             Err(StartError::Store(error)) => Err(unreadable(error)),
             Err(error) => Err(Failure::permanent("TRIGGER_INVALID", error.to_string())),
         }
+    }
+
+    /// The trace context that a child gets: the parent's span, if spans are made at all, or
+    /// what the parent was given itself.
+    fn handed_on(&self, parent: RunId, asked: Option<Box<str>>) -> Option<Box<str>> {
+        if !self.options().traces {
+            return asked;
+        }
+        let place = TraceParent::of_run(parent, asked.as_deref());
+        Some(place.to_string().into())
     }
 
     /// Undoes a child that had succeeded; one that is undone already only reports.

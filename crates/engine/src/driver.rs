@@ -12,13 +12,14 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
-use windlass_core::run::{Dispatch, Failure, Instance, Outcome, Refusal, Standing};
+use windlass_core::run::{About, Dispatch, Failure, Instance, Outcome, Refusal, Report, Standing};
 use windlass_core::value::ValueRef;
 use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
 use windlass_orchestrator::{Adoption, Command, CommandId, Effect, Input, Shard};
 use windlass_store::{AppendError, Appended, Checkpoint, Error, Head, crash};
 
 use crate::clerk::{Clerk, Job, Place};
+use crate::watched::{AppendWatch, Attempt, Watched};
 use crate::worker::Workers;
 
 /// What an engine's handle or worker sends to its driver.
@@ -108,6 +109,27 @@ pub enum Notice<'a> {
         run: RunId,
         /// How.
         status: RunStatus,
+        /// What it is.
+        about: &'a About,
+    },
+    /// A run began, or was taken over from a process that is gone.
+    Began {
+        /// What it is.
+        about: &'a About,
+        /// Whether it was taken over.
+        recovered: bool,
+    },
+    /// An attempt ended.
+    Ended {
+        /// The attempt, and how it ended.
+        attempt: &'a Attempt,
+    },
+    /// The store answered an append of these many records.
+    Appended {
+        /// How many.
+        records: usize,
+        /// How long it took, from being handed over to the answer.
+        took: Duration,
     },
 }
 
@@ -125,8 +147,8 @@ pub(crate) struct Driver {
     appends: FuturesUnordered<BoxFuture<'static, AppendAnswer>>,
     starts: HashMap<RunId, oneshot::Sender<StartAnswer>>,
     commands: HashMap<CommandId, Asked>,
-    /// What failed attempts said, until it is durable and the observer is told.
-    failures: HashMap<(RunId, Instance), Failure>,
+    /// Attempts under way, until their end is durable and the observer is told.
+    watched: Watched,
     waits: HashMap<RunId, Vec<oneshot::Sender<WaitAnswer>>>,
     tasks: HashMap<(RunId, Instance), Task>,
     next_command: CommandId,
@@ -168,7 +190,7 @@ impl Driver {
             appends: FuturesUnordered::new(),
             starts: HashMap::new(),
             commands: HashMap::new(),
-            failures: HashMap::new(),
+            watched: Watched::default(),
             waits: HashMap::new(),
             tasks: HashMap::new(),
             next_command: 0,
@@ -245,7 +267,7 @@ impl Driver {
                     report,
                 } = &input
                 {
-                    self.note_end((*run, *node), *attempt, &report.outcome);
+                    self.note_end((*run, *node), *attempt, report);
                 }
                 let recovers = matches!(
                     input,
@@ -320,40 +342,12 @@ impl Driver {
         }
     }
 
-    fn note_end(&mut self, key: (RunId, Instance), attempt: u32, outcome: &Outcome) {
+    fn note_end(&mut self, key: (RunId, Instance), attempt: u32, report: &Report) {
         let is_last = |task: &Task| task.attempt == attempt;
         if self.tasks.get(&key).is_some_and(is_last) {
             self.tasks.remove(&key);
         }
-        if let Outcome::Failed(failure) = outcome
-            && self.workers.options.observer.is_some()
-        {
-            self.failures.insert(key, failure.clone());
-        }
-    }
-
-    /// Tells the observer why nodes failed, now that it is durable.
-    fn tell_failures(&mut self, run: RunId, nodes: &[(Instance, NodeStatus)]) {
-        if self.failures.is_empty() {
-            return;
-        }
-        for &(node, status) in nodes {
-            let again = status == NodeStatus::Waiting;
-            if !again && !status.is_final() {
-                continue;
-            }
-            let failure = self.failures.remove(&(run, node));
-            if let Some(failure) = failure
-                && (again || status == NodeStatus::Failed)
-            {
-                self.notice(&Notice::Failed {
-                    run,
-                    node,
-                    failure: &failure,
-                    again,
-                });
-            }
-        }
+        self.watched.report(key, attempt, report);
     }
 
     fn handle_appended(&mut self, (keys, results): AppendAnswer) {
@@ -383,9 +377,11 @@ impl Driver {
                 .map(|append| (append.run, append.append_id))
                 .collect();
             let store = Arc::clone(&self.workers.store);
+            let watch = AppendWatch::new(self.workers.options.observer.as_ref());
             self.appends.push(
                 async move {
                     let results = store.append(batch).await;
+                    watch.tell(results.len());
                     (keys, results)
                 }
                 .boxed(),
@@ -439,7 +435,7 @@ impl Driver {
                     nodes: &nodes,
                     standings: &standings,
                 });
-                self.tell_failures(run, &nodes);
+                self.tell_ends(run, &nodes);
             }
             Effect::Child {
                 run,
@@ -472,21 +468,33 @@ impl Driver {
                 run,
                 status,
                 parent,
+                about,
             } => {
                 if let Some(parent) = parent {
                     self.hand(Job::Ended { parent, child: run });
                 }
                 crash::point("at-finish");
-                self.notice(&Notice::Finished { run, status });
+                self.watched.forget(run);
+                self.notice(&Notice::Finished {
+                    run,
+                    status,
+                    about: &about,
+                });
                 self.answer_waits(run, &Ok(Some(status)));
             }
+            Effect::Began { about, recovered } => self.notice(&Notice::Began {
+                about: &about,
+                recovered,
+            }),
             Effect::Fenced { run, parent } => {
+                self.watched.forget(run);
                 self.hear_of(run, parent);
                 self.drop_commands(run);
                 let error = Error::Unavailable("another process owns the run".to_owned());
                 self.answer_waits(run, &Err(error));
             }
             Effect::Broken { run, parent, error } => {
+                self.watched.forget(run);
                 self.hear_of(run, parent);
                 self.drop_commands(run);
                 self.answer_start(run, StartAnswer::Broken(error.clone()));
@@ -538,6 +546,10 @@ impl Driver {
         self.notice(&Notice::Dispatched {
             dispatch: &dispatch,
         });
+        if self.workers.options.observer.is_some() {
+            let now = self.workers.options.clock.now();
+            self.watched.dispatch(&dispatch, now);
+        }
         let (run, node, attempt) = (dispatch.run, dispatch.node, dispatch.attempt);
         let stop = CancellationToken::new();
         let keep_output = dispatch.keep_output;
@@ -612,6 +624,22 @@ impl Driver {
     fn answer_waits(&mut self, run: RunId, answer: &WaitAnswer) {
         for reply in self.waits.remove(&run).into_iter().flatten() {
             let _ = reply.send(answer.clone());
+        }
+    }
+
+    /// Tells the observer how attempts ended, now that it is durable.
+    fn tell_ends(&mut self, run: RunId, nodes: &[(Instance, NodeStatus)]) {
+        let clock = &self.workers.options.clock;
+        for attempt in self.watched.ended(run, nodes, || clock.now()) {
+            if let Some(failure) = attempt.failure() {
+                self.notice(&Notice::Failed {
+                    run,
+                    node: attempt.instance,
+                    failure,
+                    again: attempt.again(),
+                });
+            }
+            self.notice(&Notice::Ended { attempt: &attempt });
         }
     }
 

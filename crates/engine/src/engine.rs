@@ -46,6 +46,8 @@ pub(crate) struct Inner {
     plans: Plans,
     values: ValueReader,
     options: Options,
+    /// The bound on actions under way.
+    slots: Arc<Semaphore>,
     messages: mpsc::Sender<Message>,
     shutdown: CancellationToken,
     driver: tokio::sync::Mutex<Option<JoinHandle<()>>>,
@@ -93,11 +95,12 @@ impl Engine {
             ..defaults
         });
         let (messages, inbox) = mpsc::channel(MESSAGE_QUEUE);
+        let slots = Arc::new(Semaphore::new(options.workers.max(1)));
         let workers = Arc::new(Workers {
             store: Arc::clone(&store),
             registry,
             values: values.clone(),
-            slots: Semaphore::new(options.workers.max(1)),
+            slots: Arc::clone(&slots),
             options: options.clone(),
         });
         let shutdown = CancellationToken::new();
@@ -113,6 +116,7 @@ impl Engine {
                 store,
                 plans,
                 values,
+                slots,
                 clock: Arc::clone(&options.clock),
                 began: options.clock.now(),
                 options,
@@ -137,6 +141,16 @@ impl Engine {
 
     pub(crate) async fn stopped(&self) {
         self.inner.shutdown.cancelled().await;
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.inner.options
+    }
+
+    /// How many actions run now.
+    pub fn running_actions(&self) -> usize {
+        let workers = self.inner.options.workers.max(1);
+        workers.saturating_sub(self.inner.slots.available_permits())
     }
 
     pub(crate) fn now(&self) -> Millis {

@@ -24,6 +24,7 @@ mod values;
 pub mod verify;
 pub mod view;
 mod waker;
+mod watched;
 mod worker;
 
 pub use action::{Action, ActionError, Context, Registry, Reply};
@@ -34,11 +35,12 @@ pub use driver::Notice;
 pub use engine::{Engine, Recovery};
 pub use heal::{Healing, HealingWarning, would_heal};
 pub use load::{LoadError, LoadedRun, load_latest, load_run};
-pub use options::{NoSecrets, Observer, Options, SecretSource};
+pub use options::{NoSecrets, Observer, Observers, Options, SecretSource};
 pub use payload::{PAYLOAD_LIMIT_BYTES, PayloadError, check_payload, check_schema};
 pub use plans::Plans;
 pub use start::{Begin, FROZEN_AT, StartError, StartRequest, Started, check_trigger};
 pub use values::ValueReader;
+pub use watched::Attempt;
 
 /// Everything an engine needs of a backend.
 pub trait Backend:

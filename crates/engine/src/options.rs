@@ -18,6 +18,9 @@ pub struct Options {
     pub secrets: Arc<dyn SecretSource>,
     /// Who watches.
     pub observer: Option<Arc<dyn Observer>>,
+    /// Whether somebody makes spans of attempts, so that actions hand theirs on; otherwise
+    /// they hand on what the run was asked for with.
+    pub traces: bool,
     /// Time and randomness.
     pub clock: Arc<dyn Clock>,
     /// Values read again soon are kept in memory up to this many bytes.
@@ -38,6 +41,7 @@ impl Default for Options {
             worker_name: format!("local-{}", std::process::id()).into(),
             secrets: Arc::new(NoSecrets),
             observer: None,
+            traces: false,
             clock: Arc::new(SystemClock),
             value_cache_bytes: 4 * 1024 * 1024,
             keep_asleep_ms: 1000,
@@ -67,4 +71,16 @@ impl SecretSource for NoSecrets {
 pub trait Observer: Send + Sync + 'static {
     /// Something happened.
     fn notice(&self, notice: &Notice<'_>);
+}
+
+/// Several who watch, each told in turn.
+#[derive(Clone, Default)]
+pub struct Observers(pub Vec<Arc<dyn Observer>>);
+
+impl Observer for Observers {
+    fn notice(&self, notice: &Notice<'_>) {
+        for observer in &self.0 {
+            observer.notice(notice);
+        }
+    }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use windlass_core::definition::Json;
 use windlass_core::event::{Origin, Parent, Queued, RULES, ReusedNode};
 use windlass_core::plan::Plan;
+use windlass_core::trace::TraceParent;
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{Digest, RunId};
 use windlass_store::Claim;
@@ -60,6 +61,9 @@ pub struct StartRequest {
     pub reused: Vec<ReusedNode>,
     /// The text of a graph that belongs to this run alone; `definition` is its digest.
     pub frozen: Option<Arc<str>>,
+    /// The trace context of whoever asks, as W3C's `traceparent` writes it; one that is not
+    /// well formed is left out.
+    pub traceparent: Option<Box<str>>,
 }
 
 impl StartRequest {
@@ -83,6 +87,7 @@ impl StartRequest {
             origin: None,
             reused: Vec::new(),
             frozen: None,
+            traceparent: None,
         }
     }
 
@@ -132,6 +137,7 @@ impl StartRequest {
             depth: self.depth,
             origin: self.origin.clone(),
             frozen: self.frozen.is_some(),
+            traceparent: well_formed(self.traceparent.as_deref()),
         };
         blobs.extend(self.frozen.clone().map(Payload::new));
         let claims = self.request_id.as_ref().map(|request_id| Claim {
@@ -141,6 +147,12 @@ impl StartRequest {
         });
         (queued, blobs, claims.into_iter().collect())
     }
+}
+
+/// A trace context that is one, without what later versions of the format may add.
+fn well_formed(traceparent: Option<&str>) -> Option<Box<str>> {
+    let parent = traceparent.and_then(TraceParent::parse)?;
+    Some(parent.to_string().into())
 }
 
 /// A digest of what a trigger says: the same for triggers that are equal as values.

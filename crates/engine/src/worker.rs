@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use windlass_core::run::{Dispatch, Failure, Outcome, Report};
+use windlass_core::trace::SpanId;
 use windlass_core::value::Payload;
 use windlass_store::{Blob, crash};
 
@@ -30,7 +31,7 @@ pub(crate) struct Workers {
     pub(crate) values: ValueReader,
     pub(crate) options: Options,
     /// The bound on actions under way.
-    pub(crate) slots: Semaphore,
+    pub(crate) slots: Arc<Semaphore>,
 }
 
 impl Workers {
@@ -77,6 +78,8 @@ impl Workers {
             idempotency_key: dispatch.idempotency_key.clone(),
             correlation_id: Arc::clone(&dispatch.correlation_id),
             tenant: dispatch.tenant.clone(),
+            asked: dispatch.traceparent.clone(),
+            span: self.span(dispatch),
             stop,
             store: Arc::clone(&self.store),
         };
@@ -97,6 +100,19 @@ impl Workers {
                 Err(ActionError::retriable("TIMEOUT", message))
             }
         }
+    }
+
+    /// The attempt's span, where spans are made.
+    fn span(&self, dispatch: &Dispatch) -> Option<SpanId> {
+        let Dispatch {
+            run,
+            path,
+            attempt,
+            undo,
+            ..
+        } = dispatch;
+        let derived = || SpanId::of_attempt(*run, path, *attempt, *undo);
+        self.options.traces.then(derived)
     }
 
     /// There is no such action. A graph that was frozen into its run does not follow what

@@ -68,6 +68,7 @@ impl Bench {
             depth: 0,
             origin: None,
             frozen: false,
+            traceparent: None,
         };
         let start = Start {
             run: self.run,
@@ -231,7 +232,7 @@ impl Bench {
             Effect::Finished { status, .. } => format!("finished {status}"),
             Effect::Answer { id, result: Ok(()) } => format!("answer {id} ok"),
             Effect::Answer { id, result } => format!("answer {id} {result:?}"),
-            Effect::Progress { .. } => return None,
+            Effect::Progress { .. } | Effect::Began { .. } => return None,
             other => format!("{other:?}"),
         })
     }

@@ -245,6 +245,7 @@ impl World {
             depth: start.depth,
             origin: None,
             frozen: false,
+            traceparent: None,
         };
         let input = Start {
             run: child,

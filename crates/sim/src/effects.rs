@@ -17,7 +17,11 @@ use crate::world::{Event, Executing, World};
 
 impl World {
     pub(crate) fn effect(&mut self, id: ProcessId, effect: Effect) {
-        if !matches!(effect, Effect::Progress { .. } | Effect::Dispatch(_)) {
+        let quiet = matches!(
+            effect,
+            Effect::Progress { .. } | Effect::Dispatch(_) | Effect::Began { .. }
+        );
+        if !quiet {
             self.trace.say(self.now, || format!("p{id} {effect:?}"));
         }
         match effect {
@@ -51,11 +55,12 @@ impl World {
                 self.unanswered.remove(&number);
                 self.child_told(id, number, result.is_err());
             }
-            Effect::Progress { .. } => {}
+            Effect::Progress { .. } | Effect::Began { .. } => {}
             Effect::Finished {
                 run,
                 status,
                 parent,
+                ..
             } => {
                 self.oracle.finished(id, run, status);
                 if let Some(parent) = parent {

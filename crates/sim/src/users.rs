@@ -329,5 +329,6 @@ fn queued(
         depth: 0,
         origin: None,
         frozen: false,
+        traceparent: None,
     }
 }

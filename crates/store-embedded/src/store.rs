@@ -190,6 +190,14 @@ impl EmbeddedStore {
         &self.shared.readers
     }
 
+    /// Tells somebody how long each commit takes, on the thread that made it, from now on;
+    /// a store that only reads has nothing to tell.
+    pub fn on_commit(&self, told: impl Fn(Duration) + Send + Sync + 'static) {
+        if let Some(writer) = &self.shared.writer {
+            writer.on_commit(Box::new(told));
+        }
+    }
+
     fn writer(&self) -> Result<&Handle, Error> {
         self.shared.writer.as_ref().ok_or_else(|| {
             Error::Unavailable(match &self.shared.holder {

@@ -77,6 +77,9 @@ where
     }
 }
 
+/// Who is told how long a commit took.
+pub(crate) type Told = Box<dyn Fn(Duration) + Send + Sync>;
+
 /// What a caller hears when the writer thread is gone.
 pub(crate) fn stopped() -> Error {
     Error::Fatal("the writer has stopped".into())
@@ -106,6 +109,7 @@ impl Handle {
             fatal: None,
             failed: Arc::clone(&failed),
             usual: Duration::ZERO,
+            told: None,
         }));
         let jobs = Arc::clone(&queue);
         let shared = Arc::clone(&writer);
@@ -163,6 +167,11 @@ impl Handle {
             }
         }
         None
+    }
+
+    /// Tells somebody how long each commit takes, from now on.
+    pub(crate) fn on_commit(&self, told: Told) {
+        lock(&self.writer).told = Some(told);
     }
 
     /// Whether a sync failed.
@@ -227,6 +236,8 @@ struct Writer {
     failed: Arc<AtomicBool>,
     /// How long a commit has taken lately.
     usual: Duration,
+    /// Who wants to know how long commits take.
+    told: Option<Told>,
 }
 
 impl Writer {
@@ -248,7 +259,11 @@ impl Writer {
             Outcome::Unknown(error) => finish(jobs, &Outcome::Unknown(error)),
             Outcome::Undone(_) => self.one_by_one(jobs),
         }
-        self.usual = (self.usual * 7 + begun.elapsed()) / 8;
+        let took = begun.elapsed();
+        self.usual = (self.usual * 7 + took) / 8;
+        if let Some(told) = &self.told {
+            told(took);
+        }
     }
 
     fn checkpoint(&mut self) {

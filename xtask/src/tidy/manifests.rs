@@ -77,6 +77,8 @@ const DIRECTION: &[(&str, &[&str])] = &[
         "windlass-actions",
         &["windlass-expr", "windlass-core", "windlass-engine"],
     ),
+    // It watches an engine and knows neither stores nor who shows what it saw.
+    ("windlass-telemetry", &["windlass-core", "windlass-engine"]),
     ("windlass-macros", &[]),
     (
         "windlass",
@@ -98,6 +100,7 @@ const DIRECTION: &[(&str, &[&str])] = &[
             "windlass-core",
             "windlass-store",
             "windlass-engine",
+            "windlass-telemetry",
         ],
     ),
 ];

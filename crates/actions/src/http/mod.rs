@@ -134,6 +134,12 @@ impl HttpRequest {
                 headers.insert("idempotency-key", key);
             }
         }
+        if !headers.contains_key("traceparent")
+            && let Some(trace) = context.traceparent()
+            && let Ok(trace) = HeaderValue::from_str(&trace)
+        {
+            headers.insert("traceparent", trace);
+        }
         let mut request = client.request(method, url);
         let query: Vec<(String, String)> = parameters
             .query

@@ -56,6 +56,8 @@ pub struct Plan {
     pub(crate) incoming: Vec<u32>,
     /// Longest path from an entry; empty unless the mode is `levels`.
     pub(crate) levels: Vec<u32>,
+    /// The same in every mode, once somebody has asked.
+    pub(crate) depths: OnceLock<Vec<u32>>,
     pub(crate) actions: Vec<Arc<str>>,
     pub(crate) conditions: Vec<Expression>,
     /// Whether any node's parameters may name another node's output.
@@ -334,6 +336,15 @@ impl Plan {
     /// A node's level, where levels are asked for.
     pub fn level(&self, node: NodeIndex) -> u32 {
         self.levels.get(node as usize).copied().unwrap_or(0)
+    }
+
+    /// Every node's longest path from an entry, whatever the mode.
+    pub(crate) fn depths(&self) -> &[u32] {
+        if !self.levels.is_empty() {
+            return &self.levels;
+        }
+        self.depths
+            .get_or_init(|| build::levels(self).unwrap_or_default())
     }
 
     /// What a failure does to the rest.

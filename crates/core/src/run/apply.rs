@@ -95,6 +95,7 @@ impl Run {
             created_at: at,
             started_at: None,
             ended_at: None,
+            reopened_at: None,
             clock_from: None,
             records: 0,
             next_instance: top.nodes.len() as Instance,
@@ -184,6 +185,7 @@ impl Run {
             return self.corrupt("something happened after the run had ended");
         }
         self.collect_garbage();
+        let had_ended = self.status.is_final();
         match event {
             Event::Queued(_) if self.records == 0 => {}
             Event::Queued(_) => return self.corrupt("the run was asked for twice"),
@@ -251,6 +253,9 @@ impl Run {
                 self.ended_at = Some(at);
                 self.finished = Some(Arc::new((**finished).clone()));
             }
+        }
+        if had_ended && !self.status.is_final() {
+            self.reopened_at = Some(at);
         }
         Ok(())
     }

@@ -57,6 +57,8 @@ pub struct ChildStart {
     pub correlation_id: Box<str>,
     /// From 0 to 9.
     pub priority: u8,
+    /// The trace context that the parent was asked for with.
+    pub traceparent: Option<Box<str>>,
 }
 
 /// A child run that has not ended.
@@ -93,6 +95,7 @@ impl Run {
             tenant: self.queued.tenant.clone(),
             correlation_id: self.queued.correlation_id.clone(),
             priority: self.queued.priority,
+            traceparent: self.queued.traceparent.clone(),
         })
     }
 

@@ -20,6 +20,8 @@ pub struct Dispatch {
     pub run: RunId,
     /// The run's workflow.
     pub workflow: Arc<str>,
+    /// The version of it that the run is on.
+    pub version: u32,
     /// The node instance.
     pub node: Instance,
     /// Its path.
@@ -46,6 +48,8 @@ pub struct Dispatch {
     pub broken: Option<String>,
     /// Whether it undoes the node.
     pub undo: bool,
+    /// The trace context that the run was asked for with.
+    pub traceparent: Option<Box<str>>,
 }
 
 /// Where a reference's value comes from.
@@ -107,6 +111,7 @@ impl Run {
         Dispatch {
             run: self.id,
             workflow: Arc::clone(&self.workflow),
+            version: self.version,
             node,
             path: self.path(node),
             attempt: self.attempt(node),
@@ -120,6 +125,7 @@ impl Run {
             keep_output: plan.reads_outputs(),
             broken,
             undo: undoes,
+            traceparent: self.queued.traceparent.clone(),
         }
     }
 

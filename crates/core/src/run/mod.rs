@@ -4,6 +4,7 @@
 //! values, only references to them; variables and the trigger are the exception as
 //! far as they are small enough to stand in the log.
 
+mod about;
 mod ancestry;
 mod apply;
 mod child;
@@ -41,6 +42,7 @@ use crate::routing::{EdgeState, NodeSet};
 use crate::status::{NodeStatus, RunStatus};
 use crate::value::ValueRef;
 
+pub use about::About;
 pub use apply::{Change, Corrupt};
 use child::Child;
 pub use child::{ChildEnd, ChildStart};
@@ -79,6 +81,8 @@ pub struct Run {
     created_at: Millis,
     started_at: Option<Millis>,
     ended_at: Option<Millis>,
+    /// When it was last opened again after it had ended.
+    reopened_at: Option<Millis>,
     /// From when the run's own time counts: its start, or the reattempt that re-opened it.
     clock_from: Option<Millis>,
     /// How many records have been folded in.

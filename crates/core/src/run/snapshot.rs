@@ -35,6 +35,8 @@ struct Snapshot {
     created_at: Millis,
     started_at: Option<Millis>,
     ended_at: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reopened_at: Option<Millis>,
     clock_from: Option<Millis>,
     records: u64,
     frames: Vec<FrameState>,
@@ -128,6 +130,7 @@ impl Run {
             created_at: self.created_at,
             started_at: self.started_at,
             ended_at: self.ended_at,
+            reopened_at: self.reopened_at,
             clock_from: self.clock_from,
             records: self.records,
             frames: frames.map(frame_state).collect(),
@@ -189,6 +192,7 @@ impl Run {
         run.created_at = snapshot.created_at;
         run.started_at = snapshot.started_at;
         run.ended_at = snapshot.ended_at;
+        run.reopened_at = snapshot.reopened_at;
         run.clock_from = snapshot.clock_from;
         run.records = snapshot.records;
         run.loops = snapshot.loops;

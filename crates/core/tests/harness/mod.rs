@@ -86,6 +86,7 @@ impl Harness {
             depth,
             origin: None,
             frozen: false,
+            traceparent: None,
         };
         let id = RunId::from_bytes([7; 16]);
         let run = Run::new(id, Arc::clone(&plan), queued.clone(), BEGIN).expect("a run");

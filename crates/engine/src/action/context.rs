@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use windlass_core::RunId;
+use windlass_core::trace::{SpanId, TraceParent};
 
 use crate::Backend;
 
@@ -24,6 +25,10 @@ pub struct Context {
     pub correlation_id: Arc<str>,
     /// Whose run it is.
     pub tenant: Option<Box<str>>,
+    /// The trace context that the run was asked for with.
+    pub(crate) asked: Option<Box<str>>,
+    /// The attempt's span, if spans are made.
+    pub(crate) span: Option<SpanId>,
     pub(crate) stop: CancellationToken,
     pub(crate) store: Arc<dyn Backend>,
 }
@@ -37,6 +42,18 @@ impl Context {
     /// Whether the action was told to stop.
     pub fn is_stop_asked(&self) -> bool {
         self.stop.is_cancelled()
+    }
+
+    /// The trace context to hand on to other systems, as W3C's `traceparent` writes it: the
+    /// attempt's own span where spans are made, else what the run was asked for with.
+    pub fn traceparent(&self) -> Option<String> {
+        match self.span {
+            Some(span) => {
+                let run = TraceParent::of_run(self.run, self.asked.as_deref());
+                Some(run.at(span).to_string())
+            }
+            None => self.asked.as_deref().map(str::to_owned),
+        }
     }
 
     /// Looks a resource link up before creating: the value is the holder's link as JSON.

@@ -12,7 +12,7 @@ use windlass_core::event::ReusedNode;
 use windlass_core::event::{Hand, Queued};
 use windlass_core::plan::Plan;
 use windlass_core::run::{
-    ChildEnd, ChildStart, Dispatch, Failure, Instance, Refusal, Report, Run, Standing,
+    About, ChildEnd, ChildStart, Dispatch, Failure, Instance, Refusal, Report, Run, Standing,
 };
 use windlass_core::value::{Payload, ValueRef};
 use windlass_core::{Digest, Millis, RunId, RunStatus};
@@ -326,6 +326,13 @@ pub enum Effect {
         /// What the holder left.
         value: Vec<u8>,
     },
+    /// The run began, or was taken over from a process that is gone.
+    Began {
+        /// What it is.
+        about: Box<About>,
+        /// Whether it was taken over.
+        recovered: bool,
+    },
     /// A command was carried out, or refused.
     Answer {
         /// The command's name.
@@ -351,6 +358,8 @@ pub enum Effect {
         status: RunStatus,
         /// The run that started it, if it is a child.
         parent: Option<RunId>,
+        /// What it is.
+        about: Box<About>,
     },
     /// Another process owns the run; this one has let it go.
     Fenced {

@@ -6,6 +6,7 @@ mod node;
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::OnceLock;
 
 use windlass_expr::{Expression, Limits, Reference, Scope, Template, TemplateProblem};
 
@@ -109,6 +110,7 @@ impl Plan {
             incoming_edges,
             incoming,
             levels: Vec::new(),
+            depths: OnceLock::new(),
             actions: builder.actions.into_names(),
             conditions: builder.conditions,
             reads_outputs,
@@ -318,7 +320,7 @@ fn adjacency(nodes: usize, edges: &[Edge]) -> Adjacency {
 }
 
 /// Each node's longest path from an entry, in topological order.
-fn levels(plan: &Plan) -> Result<Vec<u32>, BuildError> {
+pub(super) fn levels(plan: &Plan) -> Result<Vec<u32>, BuildError> {
     let mut levels = vec![0; plan.total()];
     let mut waiting: Vec<usize> = (0..plan.total() as NodeIndex)
         .map(|node| plan.incoming(node).len())

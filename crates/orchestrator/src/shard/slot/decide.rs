@@ -99,6 +99,8 @@ impl Slot {
         match event {
             Event::Started {} => {
                 self.row_changed = true;
+                let recovered = false;
+                self.consequences.push(Consequence::Began { recovered });
                 self.arm_timeout();
             }
             Event::AttemptEnded(ended) => {
@@ -130,6 +132,8 @@ impl Slot {
                 self.arm_timeout();
             }
             Event::Recovered {} => {
+                let recovered = true;
+                self.consequences.push(Consequence::Began { recovered });
                 self.open_all();
                 self.arm_timeout();
             }

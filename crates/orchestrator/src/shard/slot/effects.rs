@@ -86,6 +86,10 @@ impl Slot {
                         .push_back(Effect::Answer { id, result: Ok(()) });
                 }
                 Consequence::Accepted => context.effects.push_back(Effect::Accepted { run }),
+                Consequence::Began { recovered } => context.effects.push_back(Effect::Began {
+                    about: Box::new(self.run.about()),
+                    recovered,
+                }),
                 Consequence::Open(node, attempt) => self.make_ready(node, attempt),
                 Consequence::Wait(node, attempt, due) => {
                     let deadline = Deadline::Due(node, attempt);

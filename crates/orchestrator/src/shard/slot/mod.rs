@@ -50,6 +50,10 @@ enum Consequence {
     Child(Box<ToChild>),
     Answer(CommandId),
     Accepted,
+    /// The run began, or was taken over.
+    Began {
+        recovered: bool,
+    },
     /// An open attempt is handed out, as after a restart.
     Open(Instance, u32),
     /// A waiting node gets its timer again.

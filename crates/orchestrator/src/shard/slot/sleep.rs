@@ -31,10 +31,12 @@ impl Slot {
         if status.is_final() || status == RunStatus::Pending {
             if status.is_final() {
                 let parent = self.parent();
+                let about = Box::new(self.run.about());
                 context.effects.push_back(Effect::Finished {
                     run,
                     status,
                     parent,
+                    about,
                 });
             }
             self.closed = true;

@@ -1,0 +1,16 @@
+//! Sight: JSON logs, OpenTelemetry traces and Prometheus metrics.
+//!
+//! All of it is fed by an [`Observer`](windlass_engine::Observer) of the engine and a
+//! few calls of the server. It never holds the engine up: what cannot be written or
+//! sent in time is dropped and counted. It knows neither a store nor HTTP routes.
+
+mod logs;
+mod metrics;
+mod observer;
+mod telemetry;
+mod traces;
+
+pub use logs::{Format, LogOptions, LogSink, say};
+pub use metrics::HttpExchange;
+pub use telemetry::{Gauge, Telemetry, TelemetryOptions};
+pub use traces::{Endpoint, EndpointError, TraceOptions};

@@ -1,0 +1,142 @@
+//! The thread that writes lines. Whoever logs puts a line into a bounded queue and goes
+//! on; if the queue is full because nobody reads, the line is dropped and counted.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::metrics::Counter;
+
+/// Lines that wait: some megabytes at most, and seconds of a busy server.
+const QUEUE: usize = 8192;
+
+/// How long an orderly end waits for whoever reads.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+
+enum Item {
+    Line(Vec<u8>),
+    /// Answered when everything before is written.
+    Flush(SyncSender<()>),
+}
+
+/// Where lines are put.
+#[derive(Clone)]
+pub(crate) struct Lines {
+    queue: SyncSender<Item>,
+    dropped: Arc<Counter>,
+}
+
+impl Lines {
+    /// Starts the thread; it ends when the last clone is gone.
+    pub(crate) fn start(sink: Box<dyn Write + Send>, dropped: Arc<Counter>) -> io::Result<Self> {
+        let (queue, items) = sync_channel(QUEUE);
+        thread::Builder::new()
+            .name("windlass-log".into())
+            .spawn(move || write_all(&items, sink))?;
+        Ok(Self { queue, dropped })
+    }
+
+    /// Ends when everything that was put here is written, or nobody reads.
+    pub(crate) fn flush(&self) {
+        let (done, written) = sync_channel(1);
+        let mut flush = Item::Flush(done);
+        // The queue may be full for a moment; whoever does not read for longer is left.
+        for _ in 0..20 {
+            match self.queue.try_send(flush) {
+                Ok(()) => {
+                    let _ = written.recv_timeout(FLUSH_TIMEOUT);
+                    return;
+                }
+                Err(TrySendError::Disconnected(_)) => return,
+                Err(TrySendError::Full(again)) => {
+                    flush = again;
+                    thread::sleep(FLUSH_TIMEOUT / 20);
+                }
+            }
+        }
+    }
+}
+
+fn write_all(items: &Receiver<Item>, mut sink: Box<dyn Write + Send>) {
+    while let Ok(item) = items.recv() {
+        match item {
+            // There is nowhere left to say that a line could not be written.
+            Item::Line(line) => {
+                let _ = sink.write_all(&line);
+            }
+            Item::Flush(done) => {
+                let _ = sink.flush();
+                let _ = done.send(());
+            }
+        }
+    }
+    let _ = sink.flush();
+}
+
+impl Write for &Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if self.queue.try_send(Item::Line(line.to_vec())).is_err() {
+            self.dropped.add(1);
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = &'a Self;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Condvar, Mutex};
+
+    use super::*;
+
+    /// A sink that takes nothing until it is opened.
+    #[derive(Clone, Default)]
+    struct Blocked(Arc<(Mutex<(bool, Vec<u8>)>, Condvar)>);
+
+    impl Write for Blocked {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let (state, opened) = &*self.0;
+            let guard = state.lock().unwrap();
+            let mut guard = opened.wait_while(guard, |state| !state.0).unwrap();
+            guard.1.extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn who_does_not_read_holds_nobody_up() {
+        let sink = Blocked::default();
+        let dropped = Arc::<Counter>::default();
+        let lines = Lines::start(Box::new(sink.clone()), Arc::clone(&dropped)).unwrap();
+        let said = QUEUE + 100;
+        for _ in 0..said {
+            (&lines).write_all(b"line\n").unwrap();
+        }
+        // One line may be with the thread.
+        assert!(dropped.value() >= 99, "{}", dropped.value());
+        sink.0.0.lock().unwrap().0 = true;
+        sink.0.1.notify_all();
+        lines.flush();
+        let written = sink.0.0.lock().unwrap().1.len() as u64;
+        assert_eq!(written / 5 + dropped.value(), said as u64);
+    }
+}

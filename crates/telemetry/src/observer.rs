@@ -1,0 +1,73 @@
+//! What the engine tells becomes lines, spans and counts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::run::About;
+use windlass_core::{Millis, NodeStatus, RunStatus};
+use windlass_engine::{Attempt, Notice, Observer};
+
+use crate::logs::say;
+use crate::metrics::Metrics;
+use crate::traces::{Exporter, Subject};
+
+/// Watches an engine.
+pub(crate) struct Watcher {
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) exporter: Option<Exporter>,
+}
+
+impl Observer for Watcher {
+    fn notice(&self, notice: &Notice<'_>) {
+        match notice {
+            Notice::Began { about, recovered } => {
+                if !recovered {
+                    self.metrics.workflow(&about.queued.workflow).started.add(1);
+                }
+                say::began(about, *recovered);
+            }
+            Notice::Ended { attempt } => self.attempt_ended(attempt),
+            Notice::Finished { status, about, .. } => self.finished(about, *status),
+            Notice::Appended { took, .. } => self.metrics.appends.observe(*took),
+            _ => {}
+        }
+    }
+}
+
+impl Watcher {
+    fn attempt_ended(&self, attempt: &Attempt) {
+        let took = between(attempt.started, attempt.ended);
+        let failed = matches!(attempt.status, NodeStatus::Failed | NodeStatus::Waiting);
+        let action = self.metrics.action(&attempt.action);
+        action.ended(took, failed, attempt.again());
+        say::attempt(attempt, milliseconds(took));
+        if let Some(exporter) = &self.exporter {
+            exporter.put(Subject::Attempt(Box::new(attempt.clone())));
+        }
+    }
+
+    fn finished(&self, about: &About, status: RunStatus) {
+        // What was opened again has ended before; only its new part is new.
+        let began = about.reopened_at.or(about.started_at);
+        let (began, ended) = (began.unwrap_or(about.created_at), about.ended_at);
+        let took = between(began, ended.unwrap_or(began));
+        let workflow = self.metrics.workflow(&about.queued.workflow);
+        workflow.ended(status, took);
+        if about.reopened_at.is_none() {
+            self.metrics.levels.add(about.levels.into());
+        }
+        say::finished(about, status, milliseconds(took));
+        if let Some(exporter) = &self.exporter {
+            exporter.put(Subject::Run(Box::new(about.clone()), status));
+        }
+    }
+}
+
+/// From one moment to another; nothing where a clock went backwards.
+fn between(from: Millis, to: Millis) -> Duration {
+    Duration::from_millis(u64::try_from(to.0.saturating_sub(from.0)).unwrap_or(0))
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
