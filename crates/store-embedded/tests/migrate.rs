@@ -40,7 +40,7 @@ const TABLES: [&str; 9] = [
 const SECOND_TABLES: [&str; 2] = ["segment", "checkpoint"];
 
 /// A definition whose text is kept as a file.
-const LARGE: [u8; 300 << 10] = [b'x'; 300 << 10];
+static LARGE: [u8; 300 << 10] = [b'x'; 300 << 10];
 
 fn definition(workflow: &str, text: &[u8]) -> NewDefinition {
     NewDefinition {
