@@ -1,16 +1,25 @@
-//! Who asks: nobody in particular where tokens are off, else whoever signed the token says.
+//! Who asks: nobody in particular where tokens are off, else whom a signed token names.
 
+mod key;
+mod mint;
 mod principal;
+mod source;
+mod verify;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue, header};
 
+pub use mint::{Minting, mint};
 pub use principal::{Principal, Scopes, Tenants};
+pub use source::{KeySource, Rotation};
+pub use verify::{JwtOptions, MAX_TOKEN};
 
+use crate::code;
 use crate::error::ApiError;
+use verify::Verifier;
 
-/// How requests prove who they come from.
+/// How requests prove whom they come from.
 pub struct Auth {
-    verifier: Option<()>,
+    verifier: Option<Verifier>,
 }
 
 impl Auth {
@@ -20,12 +29,73 @@ impl Auth {
         Self { verifier: None }
     }
 
-    pub(crate) fn is_on(&self) -> bool {
+    /// By tokens (RFC 6750, in the header only). Reads the keys.
+    ///
+    /// # Errors
+    ///
+    /// If the keys cannot be read; with the source and the reason.
+    pub async fn jwt(options: JwtOptions) -> Result<Self, String> {
+        Ok(Self {
+            verifier: Some(Verifier::new(options).await?),
+        })
+    }
+
+    /// Whether tokens are needed.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
         self.verifier.is_some()
     }
 
-    /// Whose request it is.
-    pub(crate) async fn principal(&self, _headers: &HeaderMap) -> Result<Principal, ApiError> {
-        Ok(Principal::local())
+    /// Why the keys could not be read again lately, if so; the old ones are used.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        self.verifier.as_ref().and_then(Verifier::failure)
     }
+
+    /// Whose request it is.
+    pub(crate) async fn principal(&self, headers: &HeaderMap) -> Result<Principal, ApiError> {
+        let Some(verifier) = &self.verifier else {
+            return Ok(Principal::local());
+        };
+        let token = bearer(headers).map_err(refusal)?;
+        verifier.verify(token).await.map_err(refusal)
+    }
+}
+
+impl std::fmt::Debug for Auth {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(if self.is_on() {
+            "Auth::Jwt"
+        } else {
+            "Auth::Off"
+        })
+    }
+}
+
+const NO_TOKEN: &str = "the request has no bearer token";
+
+fn bearer(headers: &HeaderMap) -> Result<&str, &'static str> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let value = values.next().ok_or(NO_TOKEN)?;
+    if values.next().is_some() {
+        return Err("the request has two Authorization headers");
+    }
+    let value = value.to_str().map_err(|_| NO_TOKEN)?;
+    let (scheme, token) = value.split_once(' ').ok_or(NO_TOKEN)?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(NO_TOKEN);
+    }
+    Ok(token.trim())
+}
+
+/// RFC 6750, section 3: a request without a token is told the scheme only.
+fn refusal(reason: &'static str) -> ApiError {
+    let challenge = if reason == NO_TOKEN {
+        HeaderValue::from_static("Bearer realm=\"windlass\"")
+    } else {
+        HeaderValue::from_static("Bearer realm=\"windlass\", error=\"invalid_token\"")
+    };
+    code::UNAUTHENTICATED
+        .error(reason)
+        .header(header::WWW_AUTHENTICATE, challenge)
 }
