@@ -170,7 +170,7 @@ async fn a_child_run_stays_in_the_trace_of_its_parent() {
         .publish(r#"{ "id": "child", "nodes": [{ "id": "n", "actionType": "core.echo" }] }"#)
         .await;
     let (run, status) = world
-        .run(r#"{ "id": "parent", "nodes": [{ "id": "c", "subworkflow": { "workflowId": "child" } }] }"#)
+        .run(r#"{ "id": "parent", "nodes": [{ "id": "c", "subworkflow": { "workflowId": "child", "input": {} } }] }"#)
         .await;
     assert_eq!(status, RunStatus::Succeeded);
     world.telemetry.shutdown().await;
