@@ -25,6 +25,23 @@ fn what_was_written_is_there_when_opened_again() {
 }
 
 #[test]
+fn who_asked_is_told_of_every_commit() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path());
+    let told = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&told);
+    store.on_commit(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+    });
+    extend(&store, some_run(), 5);
+    // The last commit is told after it was answered; closing waits for the writer.
+    drop(store);
+    assert_eq!(told.load(Ordering::Relaxed), 5);
+}
+
+#[test]
 fn a_second_opening_reads_and_names_the_holder() {
     let root = tempfile::tempdir().unwrap();
     let first = open(root.path());

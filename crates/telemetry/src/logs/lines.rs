@@ -105,15 +105,26 @@ mod tests {
     use super::*;
 
     /// A sink that takes nothing until it is opened.
-    #[derive(Clone, Default)]
-    struct Blocked(Arc<(Mutex<(bool, Vec<u8>)>, Condvar)>);
+    #[derive(Default)]
+    struct Gate {
+        state: Mutex<State>,
+        opened: Condvar,
+    }
 
-    impl Write for Blocked {
+    #[derive(Default)]
+    struct State {
+        open: bool,
+        written: u64,
+    }
+
+    struct Sink(Arc<Gate>);
+
+    impl Write for Sink {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let (state, opened) = &*self.0;
-            let guard = state.lock().unwrap();
-            let mut guard = opened.wait_while(guard, |state| !state.0).unwrap();
-            guard.1.extend_from_slice(bytes);
+            let state = self.0.state.lock().unwrap();
+            let closed = |state: &mut State| !state.open;
+            let mut state = self.0.opened.wait_while(state, closed).unwrap();
+            state.written += 1;
             Ok(bytes.len())
         }
 
@@ -124,19 +135,20 @@ mod tests {
 
     #[test]
     fn who_does_not_read_holds_nobody_up() {
-        let sink = Blocked::default();
+        let gate = Arc::<Gate>::default();
         let dropped = Arc::<Counter>::default();
-        let lines = Lines::start(Box::new(sink.clone()), Arc::clone(&dropped)).unwrap();
-        let said = QUEUE + 100;
+        let sink = Box::new(Sink(Arc::clone(&gate)));
+        let lines = Lines::start(sink, Arc::clone(&dropped)).unwrap();
+        let said = QUEUE as u64 + 100;
         for _ in 0..said {
             (&lines).write_all(b"line\n").unwrap();
         }
         // One line may be with the thread.
         assert!(dropped.value() >= 99, "{}", dropped.value());
-        sink.0.0.lock().unwrap().0 = true;
-        sink.0.1.notify_all();
+        gate.state.lock().unwrap().open = true;
+        gate.opened.notify_all();
         lines.flush();
-        let written = sink.0.0.lock().unwrap().1.len() as u64;
-        assert_eq!(written / 5 + dropped.value(), said as u64);
+        let written = gate.state.lock().unwrap().written;
+        assert_eq!(written + dropped.value(), said);
     }
 }

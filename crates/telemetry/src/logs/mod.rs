@@ -72,6 +72,17 @@ impl Default for LogOptions {
 }
 
 impl LogOptions {
+    /// The default, with the level that `WINDLASS_LOG` names, if it is set.
+    ///
+    /// # Errors
+    /// A sentence, if it is not a level.
+    pub fn from_environment() -> Result<Self, String> {
+        match std::env::var("WINDLASS_LOG") {
+            Ok(level) if !level.trim().is_empty() => Self::with_level(&level),
+            _ => Ok(Self::default()),
+        }
+    }
+
     /// The default, with the level that a setting such as `WINDLASS_LOG` names.
     ///
     /// # Errors

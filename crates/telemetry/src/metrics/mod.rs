@@ -21,6 +21,9 @@ use http::Http;
 pub use http::HttpExchange;
 use page::Page;
 
+/// The media type of a page.
+pub const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
 /// Runs take from milliseconds to days.
 const RUN_BOUNDS: &[f64] = &[
     0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0,

@@ -1,0 +1,164 @@
+//! What is counted of an engine's runs, and the dashboard that shows it.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test has nothing better to do than to stop"
+)]
+
+mod world;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::Value;
+use windlass_core::RunStatus;
+use windlass_telemetry::{Gauge, HttpExchange, Telemetry, TelemetryOptions};
+use world::{World, sample};
+
+const DASHBOARD: &str = include_str!("../../../deploy/grafana/windlass.json");
+
+const BUSY: &str = r#"{ "id": "busy", "nodes": [
+    { "id": "a", "actionType": "core.echo" },
+    { "id": "b", "actionType": "core.fail", "parameters": { "retriable": true, "untilAttempt": 3 },
+      "dependsOn": ["a"],
+      "policies": { "retry": { "maxAttempts": 3, "baseDelayMs": 1, "jitter": false } } },
+    { "id": "c", "actionType": "core.echo", "dependsOn": ["a"] } ] }"#;
+
+const FAILS: &str = r#"{ "id": "fails", "nodes": [{ "id": "n", "actionType": "core.fail" }] }"#;
+
+async fn busy_world() -> World {
+    let telemetry = Telemetry::start(TelemetryOptions::default());
+    telemetry.gauge(Gauge::QueueDepth, || 7);
+    telemetry.http(&HttpExchange {
+        route: "/api/v1/executions/{id}",
+        method: "GET",
+        status: 200,
+        took: Duration::from_millis(3),
+        correlation_id: None,
+    });
+    telemetry.commits()(Duration::from_millis(2));
+    let world = World::new(telemetry);
+    assert_eq!(world.run(BUSY).await.1, RunStatus::Succeeded);
+    assert_eq!(world.run(FAILS).await.1, RunStatus::Failed);
+    world
+}
+
+#[tokio::test]
+async fn runs_and_attempts_are_counted() {
+    let world = busy_world().await;
+    let page = world.telemetry.render();
+    for (series, expected) in [
+        ("workflow_started_total{workflowId=\"busy\"}", 1.0),
+        ("workflow_success_total{workflowId=\"busy\"}", 1.0),
+        ("workflow_failure_total{workflowId=\"busy\"}", 0.0),
+        ("workflow_failure_total{workflowId=\"fails\"}", 1.0),
+        (
+            "workflow_duration_seconds_count{workflowId=\"busy\",status=\"Succeeded\"}",
+            1.0,
+        ),
+        (
+            "workflow_duration_seconds_bucket{workflowId=\"fails\",status=\"Failed\",le=\"+Inf\"}",
+            1.0,
+        ),
+        ("action_executed_total{actionType=\"core.echo\"}", 2.0),
+        ("action_executed_total{actionType=\"core.fail\"}", 4.0),
+        ("action_failed_total{actionType=\"core.fail\"}", 3.0),
+        ("action_failed_total{actionType=\"core.echo\"}", 0.0),
+        ("action_retry_total{actionType=\"core.fail\"}", 2.0),
+        (
+            "action_duration_seconds_count{actionType=\"core.fail\"}",
+            4.0,
+        ),
+        ("dag_levels_executed_total", 3.0),
+        ("queue_depth", 7.0),
+        ("parallel_actions", 0.0),
+        ("store_commit_seconds_count", 1.0),
+        ("store_commit_seconds_bucket{le=\"0.0025\"}", 1.0),
+        (
+            "http_requests_total{route=\"/api/v1/executions/{id}\",method=\"GET\",status=\"200\"}",
+            1.0,
+        ),
+        (
+            "http_request_duration_seconds_count{route=\"/api/v1/executions/{id}\"}",
+            1.0,
+        ),
+    ] {
+        assert_eq!(sample(&page, series), Some(expected), "{series}\n{page}");
+    }
+    assert!(sample(&page, "store_append_seconds_count").unwrap() > 0.0);
+}
+
+#[tokio::test]
+async fn labels_are_bounded_and_name_no_tenant() {
+    let telemetry = Telemetry::start(TelemetryOptions {
+        label_limit: 2,
+        ..TelemetryOptions::default()
+    });
+    let world = World::new(telemetry);
+    for number in 0..5 {
+        let text = format!(
+            r#"{{ "id": "w{number}", "nodes": [{{ "id": "n", "actionType": "core.echo" }}] }}"#
+        );
+        let mut request = world.publish(&text).await;
+        request.tenant = Some(format!("tenant-{number}").into());
+        let run = world.start(&request).await;
+        world.engine.wait(run).await.unwrap();
+    }
+    let page = world.telemetry.render();
+    let other = "workflow_started_total{workflowId=\"other\"}";
+    assert_eq!(sample(&page, other), Some(3.0), "{page}");
+    assert!(!page.contains("tenant"), "{page}");
+}
+
+/// Names of metrics in an expression: what looks like one and is not a function or label.
+fn metrics_in(expression: &str) -> BTreeSet<String> {
+    let name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    expression
+        .split(|letter| !name(letter))
+        .filter(|word| {
+            let prefixes = [
+                "workflow_",
+                "action_",
+                "queue_",
+                "parallel_",
+                "dag_",
+                "store_",
+                "http_",
+                "telemetry_",
+            ];
+            prefixes.iter().any(|prefix| word.starts_with(prefix))
+        })
+        .map(str::to_owned)
+        .collect()
+}
+
+#[tokio::test]
+async fn the_dashboard_and_the_page_know_the_same_metrics() {
+    let dashboard: Value = serde_json::from_str(DASHBOARD).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let mut shown = BTreeSet::new();
+    let mut ids = BTreeSet::new();
+    for panel in panels {
+        assert!(ids.insert(panel["id"].as_u64().unwrap()), "{panel}");
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            shown.extend(metrics_in(target["expr"].as_str().expect("an expression")));
+        }
+    }
+    let page = busy_world().await.telemetry.render();
+    let samples: BTreeSet<&str> = page
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split(['{', ' ']).next())
+        .collect();
+    for metric in &shown {
+        assert!(
+            samples.contains(metric.as_str()),
+            "{metric} is not on the page"
+        );
+    }
+    let families = page.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    for family in families.filter_map(|line| line.split(' ').next()) {
+        let is_shown = shown.iter().any(|metric| metric.starts_with(family));
+        assert!(is_shown, "{family} is not on the dashboard");
+    }
+}
