@@ -42,6 +42,8 @@
 //!     depth: 0,
 //!     origin: None,
 //!     frozen: false,
+//!     gate: None,
+//!     traceparent: None,
 //! };
 //! let mut run = Run::new(id, Arc::clone(&plan), queued.clone(), now)?;
 //! let events = vec![Event::Queued(Box::new(queued.clone())), Event::Started {}];
@@ -83,6 +85,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod concurrency;
 pub mod definition;
 pub mod event;
 pub mod id;

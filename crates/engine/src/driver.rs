@@ -250,7 +250,7 @@ impl Driver {
                 let recovers = matches!(
                     input,
                     Input::Adopt {
-                        adoption: Adoption::Recover,
+                        adoption: Adoption::Recover(_),
                         ..
                     }
                 );
@@ -468,6 +468,7 @@ impl Driver {
                 self.notice(&Notice::Asleep { run, wake_at });
             }
             Effect::Wanted { run } => self.hand(Job::Wake(run)),
+            Effect::Going { .. } => {}
             Effect::Finished {
                 run,
                 status,

@@ -181,7 +181,7 @@ impl Engine {
         let run = request
             .run
             .unwrap_or_else(|| self.inner.options.clock.new_run_id());
-        let (queued, blobs, claims) = request.prepare(run);
+        let (queued, blobs, claims) = request.prepare(run)?;
         let start = windlass_orchestrator::Start {
             run,
             plan: Arc::clone(&request.plan),
@@ -240,7 +240,7 @@ impl Engine {
         let adoption = if holds {
             Adoption::Hold
         } else {
-            Adoption::Recover
+            Adoption::RECOVER
         };
         loop {
             let holding = self.hold(run, adoption, Ended::Hold);
@@ -279,7 +279,7 @@ impl Engine {
         if row.is_some_and(|row| row.status.is_final()) {
             return Ok(());
         }
-        self.hold(run, Adoption::Recover, Ended::LeaveAlone).await
+        self.hold(run, Adoption::RECOVER, Ended::LeaveAlone).await
     }
 
     /// Takes up a run that slept.
@@ -407,8 +407,8 @@ impl Engine {
         let fired = run.wake_at().is_some_and(|at| at <= self.inner.began);
         match wanted {
             _ if only_waits && !fired => Adoption::Wake,
-            Adoption::Wake => Adoption::Recover,
-            _ if asleep => Adoption::Recover,
+            Adoption::Wake => Adoption::RECOVER,
+            _ if asleep => Adoption::RECOVER,
             wanted => wanted,
         }
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use windlass_core::concurrency::{Asked, KeyError};
 use windlass_core::definition::Json;
 use windlass_core::event::{Origin, Parent, Queued, RULES, ReusedNode};
 use windlass_core::plan::Plan;
@@ -60,6 +61,8 @@ pub struct StartRequest {
     pub reused: Vec<ReusedNode>,
     /// The text of a graph that belongs to this run alone; `definition` is its digest.
     pub frozen: Option<Arc<str>>,
+    /// The trace that it is asked for in, as the W3C header has it.
+    pub traceparent: Option<Box<str>>,
 }
 
 impl StartRequest {
@@ -83,11 +86,18 @@ impl StartRequest {
             origin: None,
             reused: Vec::new(),
             frozen: None,
+            traceparent: None,
         }
     }
 
     /// The first event, the values it refers to, and the claim on the request id.
-    pub(crate) fn prepare(&self, run: RunId) -> (Queued, Vec<Payload>, Vec<Claim>) {
+    ///
+    /// # Errors
+    /// The key of its concurrency cannot be used.
+    pub(crate) fn prepare(
+        &self,
+        run: RunId,
+    ) -> Result<(Queued, Vec<Payload>, Vec<Claim>), StartError> {
         let mut blobs = Vec::new();
         let mut store = |payload: Payload| -> Stored {
             let stored = payload.stored();
@@ -110,6 +120,16 @@ impl StartRequest {
             .request_id
             .clone()
             .unwrap_or_else(|| run.to_string().into_boxed_str());
+        let gate = self.plan.concurrency().map(|concurrency| {
+            concurrency.gate(&Asked {
+                run,
+                workflow: self.plan.workflow(),
+                version: self.version,
+                trigger: &self.trigger,
+                vars: &vars,
+            })
+        });
+        let gate = gate.transpose().map_err(StartError::ConcurrencyKey)?;
         let queued = Queued {
             rules: RULES,
             workflow: self.plan.workflow().into(),
@@ -132,6 +152,8 @@ impl StartRequest {
             depth: self.depth,
             origin: self.origin.clone(),
             frozen: self.frozen.is_some(),
+            traceparent: self.traceparent.clone(),
+            gate,
         };
         blobs.extend(self.frozen.clone().map(Payload::new));
         let claims = self.request_id.as_ref().map(|request_id| Claim {
@@ -139,7 +161,7 @@ impl StartRequest {
             key: request_key(self.tenant.as_deref(), self.plan.workflow(), request_id),
             value: format!("{run} {}", meaning(&self.trigger)).into_bytes(),
         });
-        (queued, blobs, claims.into_iter().collect())
+        Ok((queued, blobs, claims.into_iter().collect()))
     }
 }
 
@@ -185,6 +207,22 @@ pub enum StartError {
     TriggerTooLarge(usize),
     /// The definition's `triggerSchema` is not a usable JSON Schema.
     SchemaInvalid(String),
+    /// The key of the definition's `concurrency` cannot be evaluated, or is no scalar.
+    ConcurrencyKey(KeyError),
+    /// The catalogue has no such workflow, or not this version of it.
+    UnknownWorkflow {
+        /// The workflow.
+        workflow: Box<str>,
+        /// The version that was asked for.
+        version: Option<u32>,
+    },
+    /// New runs of the workflow are refused.
+    Disabled {
+        /// The workflow.
+        workflow: Box<str>,
+    },
+    /// The definition in the catalogue cannot be used by this program.
+    Definition(String),
     /// The store failed.
     Store(windlass_store::Error),
     /// The engine has stopped.
@@ -217,6 +255,16 @@ impl fmt::Display for StartError {
             Self::SchemaInvalid(reason) => {
                 write!(f, "the triggerSchema is not a usable JSON Schema: {reason}")
             }
+            Self::ConcurrencyKey(error) => write!(f, "the key of the concurrency: {error}"),
+            Self::UnknownWorkflow {
+                workflow,
+                version: Some(version),
+            } => write!(f, "workflow '{workflow}' has no version {version}"),
+            Self::UnknownWorkflow { workflow, .. } => {
+                write!(f, "there is no workflow '{workflow}'")
+            }
+            Self::Disabled { workflow } => write!(f, "workflow '{workflow}' is disabled"),
+            Self::Definition(reason) => write!(f, "the definition cannot be used: {reason}"),
             Self::Store(error) => error.fmt(f),
             Self::Stopped => f.write_str("the engine has stopped"),
         }
@@ -224,6 +272,25 @@ impl fmt::Display for StartError {
 }
 
 impl std::error::Error for StartError {}
+
+impl StartError {
+    /// The code of what is wrong; a store's failure has its own codes.
+    pub fn code(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::RequestIdReused { .. } => "REQUEST_ID_REUSED",
+            Self::TriggerInvalid(_) | Self::TriggerRepeatsKey(_) => "TRIGGER_INVALID",
+            Self::TriggerNotJson(_) => "TRIGGER_NOT_JSON",
+            Self::TriggerTooLarge(_) => "TRIGGER_TOO_LARGE",
+            Self::SchemaInvalid(_) => "SCHEMA_INVALID",
+            Self::ConcurrencyKey(_) => "CONCURRENCY_KEY_INVALID",
+            Self::UnknownWorkflow { .. } => "WORKFLOW_NOT_FOUND",
+            Self::Disabled { .. } => "WORKFLOW_DISABLED",
+            Self::Definition(_) => "DEFINITION_UNREADABLE",
+            Self::Stopped => "ENGINE_STOPPED",
+            Self::Store(_) => return None,
+        })
+    }
+}
 
 /// Checks a trigger against its limits and the definition's schema.
 ///

@@ -1,7 +1,7 @@
 //! The rows that derive from a run's log.
 
 use windlass_core::Millis;
-use windlass_core::event::{AttemptEnded, ResourceLink};
+use windlass_core::event::{AttemptEnded, Queued, ResourceLink};
 use windlass_core::run::Run;
 use windlass_store::{ResourceRow, RunRow};
 
@@ -28,6 +28,18 @@ pub fn row(run: &Run, sleep: (bool, Option<Millis>)) -> RunRow {
         error_code: error.map(|error| error.code.clone()),
         parent: queued.parent.as_ref().map(|parent| parent.execution_id),
     }
+}
+
+/// The gate that a run must pass, by its full name: whose it is, its workflow, its key.
+pub fn gate_name(queued: &Queued) -> Option<Box<str>> {
+    let key = &queued.gate.as_ref()?.key;
+    let workflow = &queued.workflow;
+    // A workflow's id holds neither a tab nor a newline, so the parts cannot run into
+    // each other.
+    Some(match &queued.tenant {
+        Some(tenant) => format!("{tenant}\t{workflow}\n{key}").into(),
+        None => format!("{workflow}\n{key}").into(),
+    })
 }
 
 /// The rows of the links that an attempt reported.

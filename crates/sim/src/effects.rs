@@ -51,7 +51,7 @@ impl World {
                 self.unanswered.remove(&number);
                 self.child_told(id, number, result.is_err());
             }
-            Effect::Progress { .. } => {}
+            Effect::Progress { .. } | Effect::Going { .. } => {}
             Effect::Finished {
                 run,
                 status,

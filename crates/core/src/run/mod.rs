@@ -8,6 +8,7 @@ mod ancestry;
 mod apply;
 mod child;
 mod cycle;
+mod deaths;
 pub mod decide;
 mod dispatch;
 mod environment;
@@ -141,6 +142,7 @@ pub struct Run {
     /// Bytes of all outputs together, which have a limit.
     output_bytes: u64,
     finished: Option<Arc<Finished>>,
+    deaths: deaths::Deaths,
 }
 
 /// Why and until when a scope stops.

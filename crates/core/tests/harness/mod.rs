@@ -86,6 +86,8 @@ impl Harness {
             depth,
             origin: None,
             frozen: false,
+            gate: None,
+            traceparent: None,
         };
         let id = RunId::from_bytes([7; 16]);
         let run = Run::new(id, Arc::clone(&plan), queued.clone(), BEGIN).expect("a run");

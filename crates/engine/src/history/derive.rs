@@ -265,7 +265,7 @@ impl<'a, F: FnMut(PublicEvent) -> ControlFlow<()>> Derive<'a, F> {
                 });
                 self.emit_all(drafts)
             }
-            Event::Recovered {} => {
+            Event::Recovered { .. } => {
                 self.emit(Draft::new("RunRecovered", at).with("openNodes", run.open()))
             }
             Event::Warning {

@@ -1,7 +1,7 @@
 //! Deciding on what waits, recording what was decided, and what follows once that is
 //! durable.
 
-use windlass_core::NodeStatus;
+use windlass_core::{NodeStatus, RunStatus};
 use windlass_core::event::Event;
 use windlass_core::run::{self, Change, Facts, Input as RunInput};
 
@@ -90,9 +90,13 @@ impl Slot {
         // Before it is applied: an iteration that ends with it may be gone after.
         self.hold_values(event);
         let mut changes = Vec::new();
+        let went = is_going(&self.run);
         self.run
             .apply(event, at, &mut changes)
             .expect("an event that was just decided fits the state that decided it");
+        if is_going(&self.run) != went {
+            self.consequences.push(Consequence::Going(!went));
+        }
         for change in changes {
             self.note(change);
         }
@@ -129,7 +133,7 @@ impl Slot {
                 self.go_on();
                 self.arm_timeout();
             }
-            Event::Recovered {} => {
+            Event::Recovered { .. } => {
                 self.open_all();
                 self.arm_timeout();
             }
@@ -253,4 +257,9 @@ impl Slot {
             self.consequences.push(Consequence::Disown(node, attempt));
         }
     }
+}
+
+/// Whether a run has begun and not ended.
+fn is_going(run: &run::Run) -> bool {
+    matches!(run.status(), RunStatus::Running | RunStatus::Paused)
 }
