@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use windlass_core::concurrency::{Asked, KeyError};
+use windlass_core::concurrency::{Asked, Concurrency, KeyError};
 use windlass_core::definition::Json;
 use windlass_core::event::{Origin, Parent, Queued, RULES, ReusedNode};
 use windlass_core::plan::Plan;
@@ -94,10 +94,73 @@ impl StartRequest {
     ///
     /// # Errors
     /// The key of its concurrency cannot be used.
-    pub(crate) fn prepare(
-        &self,
-        run: RunId,
-    ) -> Result<(Queued, Vec<Payload>, Vec<Claim>), StartError> {
+    pub(crate) fn prepare(&self, run: RunId) -> Result<Prepared, StartError> {
+        let own = self.plan.vars().iter().chain(&self.vars);
+        let mut labels = self.plan.labels().clone();
+        labels.extend(self.labels.clone());
+        let asking = Asking {
+            workflow: self.plan.workflow(),
+            version: self.version,
+            definition: self.definition,
+            trigger: &self.trigger,
+            request_id: self.request_id.as_deref(),
+            correlation_id: self.correlation_id.as_deref(),
+            tenant: self.tenant.as_deref(),
+            priority: self.priority,
+            labels,
+            vars: own.map(|(name, value)| (name.clone(), value)).collect(),
+            traceparent: self.traceparent.as_deref(),
+            concurrency: self.plan.concurrency(),
+        };
+        let mut prepared = asking.prepare(run)?;
+        let queued = &mut prepared.queued;
+        queued.parent.clone_from(&self.parent);
+        queued.depth = self.depth;
+        queued.origin.clone_from(&self.origin);
+        queued.frozen = self.frozen.is_some();
+        let frozen = self.frozen.clone().map(Payload::new);
+        prepared.blobs.extend(frozen);
+        Ok(prepared)
+    }
+}
+
+/// What the first record of a run holds.
+pub(crate) struct Prepared {
+    pub(crate) queued: Queued,
+    /// Values that the event refers to.
+    pub(crate) blobs: Vec<Payload>,
+    /// The claim on the request id, if there is one.
+    pub(crate) claims: Vec<Claim>,
+}
+
+/// What every run is asked for with, whether or not its plan is at hand.
+pub(crate) struct Asking<'a> {
+    pub(crate) workflow: &'a str,
+    pub(crate) version: u32,
+    pub(crate) definition: Digest,
+    pub(crate) trigger: &'a str,
+    pub(crate) request_id: Option<&'a str>,
+    pub(crate) correlation_id: Option<&'a str>,
+    pub(crate) tenant: Option<&'a str>,
+    pub(crate) priority: u8,
+    pub(crate) labels: BTreeMap<Box<str>, Box<str>>,
+    pub(crate) vars: BTreeMap<Box<str>, &'a Json>,
+    pub(crate) traceparent: Option<&'a str>,
+    pub(crate) concurrency: Option<&'a Concurrency>,
+}
+
+impl Asking<'_> {
+    pub(crate) fn prepare(self, run: RunId) -> Result<Prepared, StartError> {
+        let gate = self.concurrency.map(|concurrency| {
+            concurrency.gate(&Asked {
+                run,
+                workflow: self.workflow,
+                version: self.version,
+                trigger: self.trigger,
+                vars: &self.vars,
+            })
+        });
+        let gate = gate.transpose().map_err(StartError::ConcurrencyKey)?;
         let mut blobs = Vec::new();
         let mut store = |payload: Payload| -> Stored {
             let stored = payload.stored();
@@ -106,62 +169,40 @@ impl StartRequest {
             }
             stored
         };
-        let trigger = Payload::new(self.trigger.as_str());
-        let mut vars: BTreeMap<Box<str>, &Json> = self
-            .plan
-            .vars()
-            .iter()
-            .map(|(name, value)| (name.clone(), value))
-            .collect();
-        vars.extend(self.vars.iter().map(|(name, value)| (name.clone(), value)));
-        let mut labels = self.plan.labels().clone();
-        labels.extend(self.labels.clone());
-        let request_id = self
-            .request_id
-            .clone()
-            .unwrap_or_else(|| run.to_string().into_boxed_str());
-        let gate = self.plan.concurrency().map(|concurrency| {
-            concurrency.gate(&Asked {
-                run,
-                workflow: self.plan.workflow(),
-                version: self.version,
-                trigger: &self.trigger,
-                vars: &vars,
-            })
+        let named = |name: Option<&str>| name.map_or_else(|| run.to_string().into(), Into::into);
+        let claims = self.request_id.map(|request_id| Claim {
+            namespace: REQUEST_CLAIM,
+            key: request_key(self.tenant, self.workflow, request_id),
+            value: format!("{run} {}", meaning(self.trigger)).into_bytes(),
         });
-        let gate = gate.transpose().map_err(StartError::ConcurrencyKey)?;
         let queued = Queued {
             rules: RULES,
-            workflow: self.plan.workflow().into(),
+            workflow: self.workflow.into(),
             version: self.version,
             definition: self.definition,
-            request_id,
-            tenant: self.tenant.clone(),
-            correlation_id: self
-                .correlation_id
-                .clone()
-                .unwrap_or_else(|| run.to_string().into_boxed_str()),
+            request_id: named(self.request_id),
+            tenant: self.tenant.map(Into::into),
+            correlation_id: named(self.correlation_id),
             priority: self.priority,
-            labels,
-            trigger: store(trigger),
-            vars: vars
+            labels: self.labels,
+            trigger: store(Payload::new(self.trigger)),
+            vars: self
+                .vars
                 .into_iter()
                 .map(|(name, value)| (name, store(Payload::new(value.get()))))
                 .collect(),
-            parent: self.parent.clone(),
-            depth: self.depth,
-            origin: self.origin.clone(),
-            frozen: self.frozen.is_some(),
-            traceparent: self.traceparent.clone(),
+            parent: None,
+            depth: 0,
+            origin: None,
+            frozen: false,
+            traceparent: self.traceparent.map(Into::into),
             gate,
         };
-        blobs.extend(self.frozen.clone().map(Payload::new));
-        let claims = self.request_id.as_ref().map(|request_id| Claim {
-            namespace: REQUEST_CLAIM,
-            key: request_key(self.tenant.as_deref(), self.plan.workflow(), request_id),
-            value: format!("{run} {}", meaning(&self.trigger)).into_bytes(),
-        });
-        Ok((queued, blobs, claims.into_iter().collect()))
+        Ok(Prepared {
+            queued,
+            blobs,
+            claims: claims.into_iter().collect(),
+        })
     }
 }
 
@@ -297,11 +338,39 @@ impl StartError {
 /// # Errors
 /// What does not fit, all of it.
 pub fn check_trigger(plan: &Plan, trigger: &str) -> Result<(), StartError> {
-    check_payload(trigger, plan.trigger_schema()).map_err(|error| match error {
-        PayloadError::TooLarge(size) => StartError::TriggerTooLarge(size),
-        PayloadError::NotJson(reason) => StartError::TriggerNotJson(reason),
-        PayloadError::RepeatsKey(repeated) => StartError::TriggerRepeatsKey(repeated),
-        PayloadError::Invalid(problems) => StartError::TriggerInvalid(problems),
-        PayloadError::SchemaInvalid(reason) => StartError::SchemaInvalid(reason),
-    })
+    Ok(check_payload(trigger, plan.trigger_schema())?)
+}
+
+/// Said of a trigger.
+impl From<PayloadError> for StartError {
+    fn from(error: PayloadError) -> Self {
+        match error {
+            PayloadError::TooLarge(size) => Self::TriggerTooLarge(size),
+            PayloadError::NotJson(reason) => Self::TriggerNotJson(reason),
+            PayloadError::RepeatsKey(repeated) => Self::TriggerRepeatsKey(repeated),
+            PayloadError::Invalid(problems) => Self::TriggerInvalid(problems),
+            PayloadError::SchemaInvalid(reason) => Self::SchemaInvalid(reason),
+        }
+    }
+}
+
+/// The run that holds a request id, if it was asked for with the same trigger.
+pub(crate) fn existing(claim: &[u8], trigger: &str) -> Result<Started, StartError> {
+    let digest = meaning(trigger).to_string();
+    let unreadable = || {
+        StartError::Store(windlass_store::Error::Unavailable(
+            "the claim on the request id is unreadable".into(),
+        ))
+    };
+    let text = std::str::from_utf8(claim).map_err(|_| unreadable())?;
+    let (run, first) = text.split_once(' ').ok_or_else(unreadable)?;
+    let run: RunId = run.parse().map_err(|_| unreadable())?;
+    if first == digest {
+        Ok(Started {
+            run,
+            existing: true,
+        })
+    } else {
+        Err(StartError::RequestIdReused { run })
+    }
 }
