@@ -201,6 +201,7 @@ impl From<LoadError> for Failure {
             LoadError::Store(error) => error.into(),
             LoadError::NotFound(_) => Self::new(Exit::NotFound, "RUN_NOT_FOUND", error),
             LoadError::Definition(_) => Self::new(Exit::Storage, "DEFINITION_UNREADABLE", error),
+            LoadError::Unavailable(_) => Self::new(Exit::Conflict, "DEAD_LETTER", error),
         }
     }
 }

@@ -204,7 +204,7 @@ impl Observer for Hub {
                     self.fewer.notify_waiters();
                 }
             }
-            Notice::Asleep { .. } | Notice::Finished { .. } => {}
+            _ => {}
         }
     }
 }

@@ -158,9 +158,15 @@ mod tests {
     #[test]
     fn a_key_is_a_scalar_of_what_is_known_before() {
         let trigger = r#"{"customer":"c-1","number":17,"flag":true}"#;
-        assert_eq!(key_of(r#""{{ trigger.customer }}""#, trigger), Ok("c-1".into()));
+        assert_eq!(
+            key_of(r#""{{ trigger.customer }}""#, trigger),
+            Ok("c-1".into())
+        );
         assert_eq!(key_of(r#""{{ $.number }}""#, trigger), Ok("17".into()));
-        assert_eq!(key_of(r#""{{ trigger.flag }}""#, trigger), Ok("true".into()));
+        assert_eq!(
+            key_of(r#""{{ trigger.flag }}""#, trigger),
+            Ok("true".into())
+        );
         let mixed = r#""{{ vars.region }}/{{ trigger.customer }}/{{ run.workflowId }}""#;
         assert_eq!(key_of(mixed, trigger), Ok("eu/c-1/pay".into()));
         assert_eq!(key_of(r#""always""#, trigger), Ok("always".into()));

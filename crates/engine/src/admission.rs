@@ -56,7 +56,6 @@ pub(crate) async fn admit(engine: Weak<Inner>, max_active: usize) {
 type Place = (Reverse<u8>, RunId);
 
 /// What is known of a tenant's runs that wait.
-#[derive(Default)]
 struct Line {
     /// Runs that were read, with whether they had been put aside.
     first: BTreeMap<Place, (RunRow, bool)>,
@@ -68,14 +67,19 @@ struct Line {
     freed: BTreeMap<Box<str>, usize>,
 }
 
-impl Line {
-    fn new() -> Self {
+impl Default for Line {
+    fn default() -> Self {
         Self {
+            first: BTreeMap::new(),
+            waiting: 0,
+            // Nothing of it was read.
             stale: true,
-            ..Self::default()
+            freed: BTreeMap::new(),
         }
     }
+}
 
+impl Line {
     /// Somebody of this priority has come.
     fn hear(&mut self, priority: u8) {
         let last = self.first.last_key_value();
@@ -100,7 +104,7 @@ impl Line {
 /// What a tenant's turn came to.
 enum Turn {
     /// This run may begin, and has its place at its gate.
-    Begin(RunRow),
+    Begin(Box<RunRow>),
     /// Others come first, then it goes on.
     Later,
     /// Nothing of it waits.
@@ -139,7 +143,7 @@ impl Queue {
         let turns = &mut self.turns;
         self.lines.entry(tenant).or_insert_with_key(|tenant| {
             turns.push_back(tenant.clone());
-            Line::new()
+            Line::default()
         })
     }
 
@@ -163,7 +167,7 @@ impl Queue {
             let Some(tenant) = self.turns.pop_front() else {
                 break;
             };
-            let mut line = self.lines.remove(&tenant).unwrap_or_else(Line::new);
+            let mut line = self.lines.remove(&tenant).unwrap_or_default();
             let turn = self.turn(&tenant, &mut line, engine).await;
             if matches!(turn, Ok(Turn::Nothing)) {
                 continue;
@@ -171,7 +175,7 @@ impl Queue {
             self.turns.push_back(tenant.clone());
             self.lines.insert(tenant, line);
             if let Turn::Begin(row) = turn? {
-                engine.begin_beside(row);
+                engine.begin_beside(*row);
             }
         }
         self.put_aside(engine).await
@@ -200,7 +204,7 @@ impl Queue {
         }
         while let Some((row, aside)) = line.pop() {
             match engine.shared().gates.pass(&row) {
-                Passage::Free => return Ok(Turn::Begin(row)),
+                Passage::Free => return Ok(Turn::Begin(Box::new(row))),
                 Passage::Full if !aside => self.full.push(row.run),
                 // One that is aside is looked at again when its gate has room.
                 Passage::Full | Passage::Beginning => {}

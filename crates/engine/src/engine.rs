@@ -17,9 +17,9 @@ use crate::clerk::{Busy, Clerk};
 use crate::clock::Clock;
 use crate::command::CommandError;
 use crate::driver::{Driver, Message, StartAnswer};
-use crate::load::{LoadError, LoadedRun, load_latest};
 use crate::gates::Gates;
 use crate::intake::Intake;
+use crate::load::{LoadError, LoadedRun, load_latest};
 use crate::options::Options;
 use crate::plans::Plans;
 use crate::poison::{Limits, Stops};
@@ -522,9 +522,8 @@ impl Engine {
             other => other,
         };
         // A command to one that waits to begin does not begin it before its turn.
-        let waits = loaded.run.status() == RunStatus::Pending
-            && taking.ended
-            && self.shared().is_serving();
+        let waits =
+            loaded.run.status() == RunStatus::Pending && taking.ended && self.shared().is_serving();
         Ok(Read {
             newest: match carried {
                 true => self.newest_for(&loaded.run)?,

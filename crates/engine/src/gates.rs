@@ -151,7 +151,10 @@ impl Gates {
     /// How many runs of a gate are being begun.
     pub(crate) fn beginning_at(&self, gate: &str) -> usize {
         let state = self.state();
-        state.gates.get(gate).map_or(0, |count| count.beginning as usize)
+        state
+            .gates
+            .get(gate)
+            .map_or(0, |count| count.beginning as usize)
     }
 }
 

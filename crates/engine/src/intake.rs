@@ -12,9 +12,7 @@ use windlass_core::value::Payload;
 use windlass_core::{Millis, RunId};
 use windlass_orchestrator::codec::RecordBuilder;
 use windlass_orchestrator::queued_row;
-use windlass_store::{
-    Append, AppendError, Appended, Blob, Error, Head, WriterId,
-};
+use windlass_store::{Append, AppendError, Appended, Blob, Error, Head, WriterId};
 
 use crate::driver::Notice;
 use crate::engine::{Engine, Inner};
@@ -136,8 +134,7 @@ async fn append_all(engine: Weak<Inner>, mut requests: mpsc::Receiver<Filed>) {
             .unzip();
         let told: Vec<_> = batch.iter().map(told).collect();
         let answers = engine.store().append(batch).await;
-        for ((answer, reply), (run, tenant, priority)) in
-            answers.into_iter().zip(replies).zip(told)
+        for ((answer, reply), (run, tenant, priority)) in answers.into_iter().zip(replies).zip(told)
         {
             if let Ok(appended) = &answer {
                 engine.shared().recorded(run, appended.head.sequence);
@@ -162,6 +159,9 @@ impl Engine {
     /// There is no such workflow, it is disabled, the trigger does not fit, the request id
     /// was used otherwise, or the store failed.
     pub async fn enqueue(&self, request: Enqueue) -> Result<Started, StartError> {
+        if self.stop_token().is_cancelled() {
+            return Err(StartError::Stopped);
+        }
         let known = self.known(&request).await?;
         if !known.enabled {
             return Err(StartError::Disabled {
@@ -180,8 +180,14 @@ impl Engine {
             correlation_id: request.correlation_id.as_deref(),
             tenant: request.tenant.as_deref(),
             priority: request.priority,
-            labels: own.map(|(name, value)| (name.clone(), value.clone())).collect(),
-            vars: known.vars.iter().map(|(name, value)| (name.clone(), value)).collect(),
+            labels: own
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
+            vars: known
+                .vars
+                .iter()
+                .map(|(name, value)| (name.clone(), value))
+                .collect(),
             traceparent: request.traceparent.as_deref(),
             concurrency: known.concurrency.as_ref(),
         };

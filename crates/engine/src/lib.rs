@@ -4,21 +4,30 @@
 //! nor a terminal. [`Engine`] is the handle; everything behind it is private.
 
 pub mod action;
+mod admission;
 mod canonical;
 mod clerk;
 mod clock;
 mod command;
 mod driver;
 mod engine;
+mod feed;
 pub mod fork;
+mod gates;
 mod heal;
 pub mod history;
+mod intake;
+mod known;
 mod load;
 mod options;
 mod payload;
 mod plans;
+mod poison;
 mod render;
 mod replay;
+mod serve;
+mod shared;
+mod standing;
 mod start;
 mod values;
 pub mod verify;
@@ -32,11 +41,15 @@ pub use clock::{Clock, SystemClock};
 pub use command::{CommandError, check_signal};
 pub use driver::Notice;
 pub use engine::{Engine, Recovery};
+pub use feed::{Fed, Feed};
 pub use heal::{Healing, HealingWarning, would_heal};
-pub use load::{LoadError, LoadedRun, load_latest, load_run};
+pub use intake::Enqueue;
+pub use load::{LoadError, LoadedRun, Unavailable, load_latest, load_run};
 pub use options::{NoSecrets, Observer, Options, SecretSource};
 pub use payload::{PAYLOAD_LIMIT_BYTES, PayloadError, check_payload, check_schema};
 pub use plans::Plans;
+pub use serve::Serving;
+pub use standing::EngineStanding;
 pub use start::{Begin, FROZEN_AT, StartError, StartRequest, Started, check_trigger};
 pub use values::ValueReader;
 

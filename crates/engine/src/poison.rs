@@ -42,7 +42,10 @@ pub(crate) struct Stops {
 
 /// What a writer leaves behind when it stops in good order.
 fn word_of(writer: WriterId) -> Payload {
-    Payload::new(format!("\"writer {:016x} stopped in good order\"", writer.0))
+    Payload::new(format!(
+        "\"writer {:016x} stopped in good order\"",
+        writer.0
+    ))
 }
 
 impl Engine {
@@ -101,7 +104,11 @@ impl Engine {
             return Ok(true);
         }
         let known = &self.stops().known;
-        let lock = || known.lock().expect("nothing panics while it holds the list");
+        let lock = || {
+            known
+                .lock()
+                .expect("nothing panics while it holds the list")
+        };
         if let Some(&well) = lock().get(&writer.0) {
             return Ok(well);
         }

@@ -88,7 +88,9 @@ impl Shared {
 
     /// A record of a run is durable.
     pub(crate) fn recorded(&self, run: RunId, sequence: u64) {
-        self.changes.send_modify(|count| *count += 1);
+        if self.changes.receiver_count() > 0 {
+            self.changes.send_modify(|count| *count += 1);
+        }
         self.feeds.recorded(run);
         self.notice(&Notice::Recorded { run, sequence });
     }

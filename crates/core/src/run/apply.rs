@@ -9,7 +9,9 @@ use super::Run;
 use super::environment::Held;
 use super::frame::{Frame, FrameKey, Instance, TOP};
 use super::join::Wave;
-use crate::event::{After, AttemptEnded, AttemptResult, Event, Queued, RULES, Stopping, Transition};
+use crate::event::{
+    After, AttemptEnded, AttemptResult, Event, Queued, RULES, Stopping, Transition,
+};
 use crate::id::{Millis, RunId};
 use crate::plan::{self, Plan};
 use crate::status::{NodeStatus, RunStatus};

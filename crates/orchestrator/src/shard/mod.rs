@@ -354,6 +354,8 @@ pub enum Effect {
         run: RunId,
         /// Whose it is.
         tenant: Option<Box<str>>,
+        /// Its workflow.
+        workflow: Box<str>,
         /// The gate that it passed, if it had to pass one, by its full name.
         gate: Option<Box<str>>,
         /// Whether it goes.

@@ -1,9 +1,9 @@
 //! Deciding on what waits, recording what was decided, and what follows once that is
 //! durable.
 
-use windlass_core::{NodeStatus, RunStatus};
 use windlass_core::event::Event;
 use windlass_core::run::{self, Change, Facts, Input as RunInput};
+use windlass_core::{NodeStatus, RunStatus};
 
 use super::{Consequence, Slot, refused};
 use crate::row::resource_rows;

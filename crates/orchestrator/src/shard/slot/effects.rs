@@ -102,6 +102,7 @@ impl Slot {
                 Consequence::Going(going) => context.effects.push_back(Effect::Going {
                     run,
                     tenant: self.run.queued().tenant.clone(),
+                    workflow: self.run.queued().workflow.clone(),
                     gate: gate_name(self.run.queued()),
                     going,
                 }),
