@@ -223,6 +223,7 @@ impl Queue {
         let gates = &engine.shared().gates;
         while let Some((gate, places)) = line.freed.first_key_value() {
             let limit = places + gates.beginning_at(gate);
+            engine.looked();
             for row in engine.store().aside(gate, limit)? {
                 if !gates.is_beginning(row.run) {
                     line.add(row, true);
@@ -243,6 +244,7 @@ impl Queue {
         let gates = &engine.shared().gates;
         // Those that are about to begin stand first, and are not meant.
         let limit = PAGE + gates.beginning();
+        engine.looked();
         for row in engine.store().waiting(tenant.as_deref(), limit)? {
             if !gates.is_beginning(row.run) {
                 line.add(row, false);
@@ -256,6 +258,7 @@ impl Queue {
         if self.full.is_empty() {
             return Ok(());
         }
+        engine.looked();
         engine.store().put_aside(self.full.clone()).await?;
         self.full.clear();
         Ok(())
@@ -273,6 +276,10 @@ impl Drop for Loading {
 }
 
 impl Engine {
+    fn looked(&self) {
+        self.shared().looks.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Begins a run that has its place, on a task of its own.
     fn begin_beside(&self, row: RunRow) {
         let engine = self.clone();

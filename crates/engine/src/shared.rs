@@ -27,6 +27,8 @@ pub(crate) struct Shared {
     pub(crate) actions: AtomicUsize,
     /// Runs that are being read so that they can begin.
     pub(crate) loading: AtomicUsize,
+    /// How often admission has asked the store.
+    pub(crate) looks: AtomicU64,
     pub(crate) begun: AtomicU64,
     pub(crate) ended: AtomicU64,
     /// Whether pending runs are begun by admission.
@@ -48,6 +50,7 @@ impl Shared {
             held: AtomicUsize::new(0),
             actions: AtomicUsize::new(0),
             loading: AtomicUsize::new(0),
+            looks: AtomicU64::new(0),
             begun: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             serving: AtomicBool::new(false),

@@ -25,6 +25,8 @@ pub struct EngineStanding {
     pub begun: u64,
     /// Runs that ended since then.
     pub ended: u64,
+    /// How often admission has asked the store what waits.
+    pub looks: u64,
     /// Whether pending runs are begun.
     pub serving: bool,
 }
@@ -43,6 +45,7 @@ impl Engine {
             queued: self.store().depth(MOST_COUNTED)?,
             begun: shared.begun.load(Ordering::Relaxed),
             ended: shared.ended.load(Ordering::Relaxed),
+            looks: shared.looks.load(Ordering::Relaxed),
             serving: shared.is_serving(),
         })
     }
