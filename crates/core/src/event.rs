@@ -154,7 +154,11 @@ pub enum Event {
         hand: Hand,
     },
     /// Another process took the run over: every open attempt may be started again.
-    Recovered {},
+    Recovered {
+        /// What became of the one before.
+        #[serde(default, skip_serializing_if = "After::is_death")]
+        after: After,
+    },
     /// Something that people should know.
     Warning {
         /// The node it is about, if any.
@@ -195,6 +199,25 @@ impl Event {
                 .collect(),
             _ => Vec::new(),
         }
+    }
+}
+
+/// What became of the process that carried a run before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum After {
+    /// It died, perhaps of what it had in hand.
+    #[default]
+    Death,
+    /// It stopped in good order, or nobody knows and it does not matter.
+    Stop,
+    /// Somebody took the run from among the dead letters: what was counted is forgotten.
+    Requeue,
+}
+
+impl After {
+    fn is_death(&self) -> bool {
+        *self == Self::Death
     }
 }
 
@@ -250,9 +273,21 @@ pub struct Queued {
     /// Whether its graph belongs to it alone: the definition is a value, not a version.
     #[serde(default, skip_serializing_if = "is_false")]
     pub frozen: bool,
-    /// The trace context of the request, as W3C's `traceparent` writes it.
+    /// The trace that it was asked for in, as the W3C header has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<Box<str>>,
+    /// What bounds how many such runs go at once, if anything does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<Gate>,
+}
+
+/// What runs share that may not all go at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gate {
+    /// The key that they have in common; empty where all runs of the workflow share it.
+    pub key: Box<str>,
+    /// How many may go at once.
+    pub limit: u32,
 }
 
 fn is_zero(number: &u32) -> bool {

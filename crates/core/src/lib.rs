@@ -42,6 +42,7 @@
 //!     depth: 0,
 //!     origin: None,
 //!     frozen: false,
+//!     gate: None,
 //!     traceparent: None,
 //! };
 //! let mut run = Run::new(id, Arc::clone(&plan), queued.clone(), now)?;
@@ -84,6 +85,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod concurrency;
 pub mod definition;
 pub mod event;
 pub mod id;

@@ -137,7 +137,11 @@ impl Case {
                 });
             }
             "grace" => self.both("grace", &Input::GraceEnded, Model::grace_ends),
-            "recover" => self.both("recover", &Input::Recover, Model::recover),
+            "recover" => self.both(
+                "recover",
+                &Input::Recover(Default::default()),
+                Model::recover,
+            ),
             "reattempt" | "reattempt all" => self.reattempt(command == "reattempt all"),
             "take" => self.take(),
             "still" => self.still(),

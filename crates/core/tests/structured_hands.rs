@@ -90,7 +90,7 @@ impl Case {
             66..68 => self.grace(),
             68..71 => self.give("pause", &Input::Pause(Hand::default())),
             71..75 => self.give("resume", &Input::Resume(Hand::default())),
-            75..77 => self.give("recover", &Input::Recover),
+            75..77 => self.give("recover", &Input::Recover(Default::default())),
             77..87 => self.reattempt(),
             87..93 => self.set_result(),
             93..95 => self.compensation(),

@@ -95,7 +95,7 @@ fn inputs() -> Vec<(&'static str, Input)> {
         ),
         ("timeout", Input::TimedOut),
         ("grace", Input::GraceEnded),
-        ("recover", Input::Recover),
+        ("recover", Input::Recover(Default::default())),
         ("reattempt", Input::Reattempt(Vec::new(), nobody())),
     ]
 }

@@ -261,7 +261,10 @@ impl Engine {
         match self.start(&request).await {
             Ok(_) | Err(StartError::Stopped) => Ok(()),
             Err(StartError::Store(error)) => Err(unreadable(error)),
-            Err(error) => Err(Failure::permanent("TRIGGER_INVALID", error.to_string())),
+            Err(error) => {
+                let code = error.code().unwrap_or("TRIGGER_INVALID");
+                Err(Failure::permanent(code, error.to_string()))
+            }
         }
     }
 

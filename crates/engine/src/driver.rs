@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::pin::{Pin, pin};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use windlass_orchestrator::{Adoption, Command, CommandId, Effect, Input, Shard};
 use windlass_store::{AppendError, Appended, Checkpoint, Error, Head, crash};
 
 use crate::clerk::{Clerk, Job, Place};
+use crate::shared::Shared;
 use crate::watched::{AppendWatch, Attempt, Watched};
 use crate::worker::Workers;
 
@@ -103,6 +105,38 @@ pub enum Notice<'a> {
         /// When it wakes, if that is known.
         wake_at: Option<Millis>,
     },
+    /// A run was asked for, and waits to begin.
+    Queued {
+        /// The run.
+        run: RunId,
+        /// Whose it is.
+        tenant: Option<&'a str>,
+        /// Its workflow.
+        workflow: &'a str,
+    },
+    /// A run goes: it began, or was opened again.
+    Started {
+        /// The run.
+        run: RunId,
+        /// Whose it is.
+        tenant: Option<&'a str>,
+        /// Its workflow.
+        workflow: &'a str,
+    },
+    /// A record of a run is durable.
+    Recorded {
+        /// The run.
+        run: RunId,
+        /// The record's place in the run's log, from 1.
+        sequence: u64,
+    },
+    /// A run went to the dead letters.
+    Buried {
+        /// The run.
+        run: RunId,
+        /// Why.
+        reason: &'a str,
+    },
     /// A run ended.
     Finished {
         /// The run.
@@ -160,6 +194,9 @@ pub(crate) struct Driver {
     clerk: Option<Clerk>,
     /// Who wakes sleeping runs.
     sleepers: Option<mpsc::UnboundedSender<Millis>>,
+    shared: Arc<Shared>,
+    /// Whether admission may find room where there was none.
+    made_room: bool,
 }
 
 /// A command that waits for its answer.
@@ -181,8 +218,11 @@ impl Driver {
         workers: Arc<Workers>,
         inbox: mpsc::Receiver<Message>,
         outbox: mpsc::Sender<Message>,
+        shared: &Arc<Shared>,
     ) -> Self {
         Self {
+            shared: Arc::clone(shared),
+            made_room: false,
             shard,
             workers,
             inbox,
@@ -212,7 +252,8 @@ impl Driver {
 
     /// Drives until told to shut down. Appends in flight are awaited, so that what was
     /// decided is known; actions under way are told to stop and their attempts stay open.
-    pub(crate) async fn run(mut self, shutdown: CancellationToken) {
+    /// Gives the number of runs that it leaves behind.
+    pub(crate) async fn run(mut self, shutdown: CancellationToken) -> usize {
         let mut messages = Vec::with_capacity(INPUTS_AT_ONCE);
         let mut alarm = pin!(Alarm::default());
         loop {
@@ -241,6 +282,7 @@ impl Driver {
             self.shard
                 .handle_deadlines(self.workers.options.clock.now());
             self.carry_out();
+            self.tell_counts();
         }
         for task in self.tasks.values() {
             task.stop.cancel();
@@ -248,6 +290,19 @@ impl Driver {
         while let Some(answer) = self.appends.next().await {
             self.handle_appended(answer);
             self.answer_all();
+        }
+        self.shard.len()
+    }
+
+    /// Lets others see how much there is to do, without asking.
+    fn tell_counts(&mut self) {
+        let held = self.shard.len();
+        let before = self.shared.held.swap(held, Ordering::AcqRel);
+        self.shared
+            .actions
+            .store(self.tasks.len(), Ordering::Release);
+        if std::mem::take(&mut self.made_room) || held < before {
+            self.shared.bell.notify_one();
         }
     }
 
@@ -272,7 +327,7 @@ impl Driver {
                 let recovers = matches!(
                     input,
                     Input::Adopt {
-                        adoption: Adoption::Recover,
+                        adoption: Adoption::Recover(_),
                         ..
                     }
                 );
@@ -313,6 +368,8 @@ impl Driver {
                 let _ = reply.send(self.shard.holds(run));
             }
             Message::Holds { run, reply, .. } => {
+                // Whoever asks whether a run has come may count on it.
+                self.shared.held.store(self.shard.len(), Ordering::Release);
                 let _ = reply.send(self.shard.carries(run));
             }
             Message::Has(run, reply) => {
@@ -353,6 +410,9 @@ impl Driver {
     fn handle_appended(&mut self, (keys, results): AppendAnswer) {
         let now = self.workers.options.clock.now();
         for ((run, append_id), result) in keys.into_iter().zip(results) {
+            if let Ok(appended) = &result {
+                self.shared.recorded(run, appended.head.sequence);
+            }
             self.shard.handle(
                 Input::Appended {
                     run,
@@ -464,6 +524,13 @@ impl Driver {
                 self.notice(&Notice::Asleep { run, wake_at });
             }
             Effect::Wanted { run } => self.hand(Job::Wake(run)),
+            Effect::Going {
+                run,
+                tenant,
+                workflow,
+                gate,
+                going,
+            } => self.went(run, tenant, &workflow, gate, going),
             Effect::Finished {
                 run,
                 status,
@@ -474,6 +541,7 @@ impl Driver {
                     self.hand(Job::Ended { parent, child: run });
                 }
                 crash::point("at-finish");
+                self.shared.gates.give_up(run);
                 self.watched.forget(run);
                 self.notice(&Notice::Finished {
                     run,
@@ -488,6 +556,7 @@ impl Driver {
             }),
             Effect::Fenced { run, parent } => {
                 self.watched.forget(run);
+                self.shared.gates.give_up(run);
                 self.hear_of(run, parent);
                 self.drop_commands(run);
                 let error = Error::Unavailable("another process owns the run".to_owned());
@@ -495,12 +564,40 @@ impl Driver {
             }
             Effect::Broken { run, parent, error } => {
                 self.watched.forget(run);
+                self.shared.gates.give_up(run);
                 self.hear_of(run, parent);
                 self.drop_commands(run);
                 self.answer_start(run, StartAnswer::Broken(error.clone()));
                 self.answer_waits(run, &Err(error));
             }
         }
+    }
+
+    /// A run began, was opened again, or ended.
+    fn went(
+        &mut self,
+        run: RunId,
+        tenant: Option<Box<str>>,
+        workflow: &str,
+        gate: Option<Box<str>>,
+        going: bool,
+    ) {
+        self.made_room = true;
+        let count = match going {
+            true => &self.shared.begun,
+            false => &self.shared.ended,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        if going {
+            let tenant = tenant.as_deref();
+            self.notice(&Notice::Started {
+                run,
+                tenant,
+                workflow,
+            });
+        }
+        let gate = gate.map(|gate| (tenant, gate));
+        self.shared.gates.went(run, gate, going);
     }
 
     /// Stores a checkpoint and packs the log that it stands for, off the driver's task.

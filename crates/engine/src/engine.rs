@@ -1,11 +1,11 @@
 //! The handle of an engine: start, wait, command, recover, stop.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use windlass_core::event::Hand;
+use windlass_core::event::{After, Hand};
 use windlass_core::run::Run;
 use windlass_core::{Millis, RunId, RunStatus};
 use windlass_orchestrator::{Adoption, Command, Input, Shard};
@@ -17,10 +17,14 @@ use crate::clerk::{Busy, Clerk};
 use crate::clock::Clock;
 use crate::command::CommandError;
 use crate::driver::{Driver, Message, StartAnswer};
+use crate::gates::Gates;
+use crate::intake::Intake;
 use crate::load::{LoadError, LoadedRun, load_latest};
 use crate::options::Options;
 use crate::plans::Plans;
-use crate::start::{StartError, StartRequest, Started, check_trigger, meaning};
+use crate::poison::{Limits, Stops};
+use crate::shared::Shared;
+use crate::start::{Prepared, StartError, StartRequest, Started, check_trigger, existing};
 use crate::values::ValueReader;
 use crate::waker::wake_all;
 use crate::worker::Workers;
@@ -50,7 +54,7 @@ pub(crate) struct Inner {
     slots: Arc<Semaphore>,
     messages: mpsc::Sender<Message>,
     shutdown: CancellationToken,
-    driver: tokio::sync::Mutex<Option<JoinHandle<()>>>,
+    driver: tokio::sync::Mutex<Option<JoinHandle<usize>>>,
     clock: Arc<dyn Clock>,
     /// What runs have to tell each other.
     busy: Arc<Busy>,
@@ -58,14 +62,53 @@ pub(crate) struct Inner {
     taking: Vec<tokio::sync::Mutex<()>>,
     /// When this process began: what was due before, another may have handed out.
     began: Millis,
+    shared: Arc<Shared>,
+    intake: Intake,
+    /// Who writes the records of runs.
+    writer: WriterId,
+    /// Set while it serves.
+    poison: OnceLock<Limits>,
+    stops: Stops,
+    /// Why it is not known who goes at which gate.
+    gates_unknown: Option<Error>,
 }
 
-/// What to do about a run that has ended: a command may open it again, anything else
-/// would hold it for nothing.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Ended {
-    Hold,
-    LeaveAlone,
+/// How a run is taken up.
+#[derive(Clone, Copy)]
+pub(crate) struct Taking {
+    adoption: Adoption,
+    /// Whether one that has ended is taken up, too: a command may open it again, anything
+    /// else would hold it for nothing.
+    ended: bool,
+    /// Whether what took its carrier down has waited long enough, or somebody wants it now.
+    patient: bool,
+}
+
+impl Taking {
+    /// To carry it on.
+    pub(crate) fn recover(adoption: Adoption) -> Self {
+        Self {
+            adoption,
+            ended: false,
+            patient: false,
+        }
+    }
+
+    pub(crate) fn patiently(self) -> Self {
+        Self {
+            patient: true,
+            ..self
+        }
+    }
+
+    /// Because somebody wants something of it.
+    fn for_command(adoption: Adoption) -> Self {
+        Self {
+            adoption,
+            ended: true,
+            patient: true,
+        }
+    }
 }
 
 /// What recovery found.
@@ -77,6 +120,20 @@ pub struct Recovery {
     pub paused: Vec<RunId>,
     /// Runs that cannot be read, each with its reason; the others are not held up.
     pub quarantined: Vec<(RunId, String)>,
+    /// Runs that went to the dead letters, each with its reason.
+    pub buried: Vec<(RunId, String)>,
+    /// Runs that took their carrier down, and wait before they are tried again.
+    pub waiting: Vec<RunId>,
+}
+
+/// A run that was read to be taken up.
+struct Read {
+    loaded: LoadedRun,
+    asleep: bool,
+    /// The command that lets it follow the newest version, if it must.
+    newest: Option<Command>,
+    orphaned: bool,
+    adoption: Adoption,
 }
 
 impl Engine {
@@ -84,8 +141,10 @@ impl Engine {
     pub fn new(store: Arc<dyn Backend>, registry: Registry, options: Options) -> Self {
         let values = ValueReader::new(Arc::clone(&store), options.value_cache_bytes);
         let defaults = windlass_orchestrator::Options::default();
+        let writer = WriterId(options.clock.random_u64());
+        let intake_writer = WriterId(options.clock.random_u64());
         let shard = Shard::new(windlass_orchestrator::Options {
-            writer: WriterId(options.clock.random_u64()),
+            writer,
             max_parallel: options.max_parallel,
             keep_asleep_ms: options.keep_asleep_ms,
             checkpoint_bytes: options.checkpoint_bytes,
@@ -107,9 +166,15 @@ impl Engine {
         let plans = Plans::new(options.plan_cache_bytes);
         let (sleepers, asleep) = mpsc::unbounded_channel();
         let busy = Arc::new(Busy::default());
+        // Before anything goes on here, so that each record counts once.
+        let (gates, gates_unknown) = match store.gates() {
+            Ok(counts) => (Gates::new(counts), None),
+            Err(error) => (Gates::default(), Some(error)),
+        };
+        let shared = Arc::new(Shared::new(gates, options.observer.clone()));
         let inner = Arc::new_cyclic(|engine| {
             let clerk = Clerk::start(engine, &busy);
-            let driver = Driver::new(shard, workers, inbox, messages.clone());
+            let driver = Driver::new(shard, workers, inbox, messages.clone(), &shared);
             let driver = driver.with_others(clerk, sleepers);
             let driver = tokio::spawn(driver.run(shutdown.clone()));
             Inner {
@@ -125,6 +190,12 @@ impl Engine {
                 driver: tokio::sync::Mutex::new(Some(driver)),
                 busy,
                 taking: (0..HOLD_LANES).map(|_| Default::default()).collect(),
+                shared,
+                intake: Intake::start(engine, intake_writer),
+                writer,
+                poison: OnceLock::new(),
+                stops: Stops::default(),
+                gates_unknown,
             }
         });
         tokio::spawn(wake_all(Arc::downgrade(&inner), asleep));
@@ -133,6 +204,47 @@ impl Engine {
 
     pub(crate) fn of(inner: Arc<Inner>) -> Self {
         Self { inner }
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.inner.shared
+    }
+
+    pub(crate) fn intake(&self) -> &Intake {
+        &self.inner.intake
+    }
+
+    pub(crate) fn writer(&self) -> WriterId {
+        self.inner.writer
+    }
+
+    pub(crate) fn stops(&self) -> &Stops {
+        &self.inner.stops
+    }
+
+    pub(crate) fn stop_token(&self) -> CancellationToken {
+        self.inner.shutdown.clone()
+    }
+
+    pub(crate) fn poison_limits(&self) -> Option<Limits> {
+        self.inner.poison.get().copied()
+    }
+
+    pub(crate) fn set_poison_limits(&self, limits: Limits) {
+        // They are set once, by whoever serves.
+        let _ = self.inner.poison.set(limits);
+    }
+
+    pub(crate) fn gates_known(&self) -> Result<(), Error> {
+        self.inner.gates_unknown.clone().map_or(Ok(()), Err)
+    }
+
+    pub(crate) fn new_run_id(&self) -> RunId {
+        self.inner.clock.new_run_id()
     }
 
     pub(crate) fn busy(&self) -> &Busy {
@@ -195,7 +307,11 @@ impl Engine {
         let run = request
             .run
             .unwrap_or_else(|| self.inner.options.clock.new_run_id());
-        let (queued, blobs, claims) = request.prepare(run);
+        let Prepared {
+            queued,
+            blobs,
+            claims,
+        } = request.prepare(run)?;
         let start = windlass_orchestrator::Start {
             run,
             plan: Arc::clone(&request.plan),
@@ -254,10 +370,10 @@ impl Engine {
         let adoption = if holds {
             Adoption::Hold
         } else {
-            Adoption::Recover
+            Adoption::RECOVER
         };
         loop {
-            let holding = self.hold(run, adoption, Ended::Hold);
+            let holding = self.hold(run, Taking::for_command(adoption));
             holding.await.map_err(CommandError::Load)?;
             let question = |reply| Message::Command(run, command.clone(), reply);
             match self.ask(question).await.ok_or(CommandError::Stopped)? {
@@ -293,12 +409,12 @@ impl Engine {
         if row.is_some_and(|row| row.status.is_final()) {
             return Ok(());
         }
-        self.hold(run, Adoption::Recover, Ended::LeaveAlone).await
+        self.hold(run, Taking::recover(Adoption::RECOVER)).await
     }
 
     /// Takes up a run that slept.
     pub(crate) async fn wake(&self, run: RunId) -> Result<(), LoadError> {
-        self.hold(run, Adoption::Wake, Ended::LeaveAlone).await
+        self.hold(run, Taking::recover(Adoption::Wake)).await
     }
 
     /// Carries on everything that has not ended; what sleeps is woken at its time.
@@ -336,16 +452,18 @@ impl Engine {
     pub async fn shutdown(&self) {
         self.inner.shutdown.cancel();
         if let Some(driver) = self.inner.driver.lock().await.take() {
-            // A driver that panicked has nothing left to wait for.
-            let _ = driver.await;
+            // A driver that panicked has nothing left to wait for, and did not stop well.
+            if driver.await.is_ok_and(|left| left > 0) {
+                self.leave_word().await;
+            }
         }
     }
 
     /// Makes sure that the shard holds a run and, if asked, carries it on.
-    async fn hold(&self, run: RunId, adoption: Adoption, ended: Ended) -> Result<(), LoadError> {
+    pub(crate) async fn hold(&self, run: RunId, taking: Taking) -> Result<(), LoadError> {
         let question = |reply| Message::Holds {
             run,
-            carried: adoption != Adoption::Hold,
+            carried: taking.adoption != Adoption::Hold,
             reply,
         };
         // What was read must not grow old: a run that goes to sleep meanwhile would be taken
@@ -356,21 +474,19 @@ impl Engine {
             return Ok(());
         }
         let engine = self.clone();
-        let (loaded, asleep, newest, orphaned) = tokio::task::spawn_blocking(move || {
-            let row = engine.store().run(run)?;
-            let loaded = engine.load(run)?;
-            let newest = match adoption {
-                Adoption::Hold => None,
-                _ => engine.newest_for(&loaded.run)?,
-            };
-            let orphaned = adoption != Adoption::Hold && engine.is_orphaned(&loaded.run);
-            let asleep = row.is_some_and(|row| row.asleep);
-            Ok::<_, LoadError>((loaded, asleep, newest, orphaned))
-        })
-        .await
-        .map_err(|error| LoadError::Definition(error.to_string()))??;
+        let reading = tokio::task::spawn_blocking(move || engine.read(run, taking));
+        let Read {
+            loaded,
+            asleep,
+            newest,
+            orphaned,
+            adoption,
+        } = reading.await.map_err(|error| match error.is_panic() {
+            true => LoadError::Definition(error.to_string()),
+            false => LoadError::Store(Error::Unavailable(error.to_string())),
+        })??;
         let status = loaded.run.status();
-        if status.is_final() && ended == Ended::LeaveAlone {
+        if status.is_final() && !taking.ended {
             return Ok(());
         }
         let begun = status != RunStatus::Pending;
@@ -401,6 +517,39 @@ impl Engine {
         Ok(())
     }
 
+    /// Reads a run back, and all that decides how it is taken up.
+    fn read(&self, run: RunId, taking: Taking) -> Result<Read, LoadError> {
+        let row = self.store().run(run)?;
+        if let Some(row) = row.as_ref().filter(|row| row.dead) {
+            self.shared().gates.bury(row);
+        }
+        let loaded = self.load(run)?;
+        let carried = taking.adoption != Adoption::Hold;
+        let adoption = match taking.adoption {
+            Adoption::Recover(After::Death) | Adoption::Wake => {
+                let after = self.judge(row.as_ref(), &loaded, taking.patient)?;
+                match taking.adoption {
+                    Adoption::Wake => Adoption::Wake,
+                    _ => Adoption::Recover(after),
+                }
+            }
+            other => other,
+        };
+        // A command to one that waits to begin does not begin it before its turn.
+        let waits =
+            loaded.run.status() == RunStatus::Pending && taking.ended && self.shared().is_serving();
+        Ok(Read {
+            newest: match carried {
+                true => self.newest_for(&loaded.run)?,
+                false => None,
+            },
+            orphaned: carried && self.is_orphaned(&loaded.run),
+            asleep: row.is_some_and(|row| row.asleep),
+            adoption: if waits { Adoption::Hold } else { adoption },
+            loaded,
+        })
+    }
+
     /// Whether a run was started by one that does not wait for it any more: whoever let it
     /// go died before it could say so.
     fn is_orphaned(&self, run: &Run) -> bool {
@@ -421,8 +570,8 @@ impl Engine {
         let fired = run.wake_at().is_some_and(|at| at <= self.inner.began);
         match wanted {
             _ if only_waits && !fired => Adoption::Wake,
-            Adoption::Wake => Adoption::Recover,
-            _ if asleep => Adoption::Recover,
+            Adoption::Wake | Adoption::Hold if asleep => Adoption::RECOVER,
+            Adoption::Wake => Adoption::RECOVER,
             wanted => wanted,
         }
     }
@@ -437,26 +586,5 @@ impl Engine {
             answer = answer => answer.ok(),
             () = self.inner.shutdown.cancelled() => None,
         }
-    }
-}
-
-/// The run that holds a request id, if it was asked for with the same trigger.
-fn existing(claim: &[u8], trigger: &str) -> Result<Started, StartError> {
-    let digest = meaning(trigger).to_string();
-    let unreadable = || {
-        StartError::Store(Error::Unavailable(
-            "the claim on the request id is unreadable".into(),
-        ))
-    };
-    let text = std::str::from_utf8(claim).map_err(|_| unreadable())?;
-    let (run, first) = text.split_once(' ').ok_or_else(unreadable)?;
-    let run: RunId = run.parse().map_err(|_| unreadable())?;
-    if first == digest {
-        Ok(Started {
-            run,
-            existing: true,
-        })
-    } else {
-        Err(StartError::RequestIdReused { run })
     }
 }

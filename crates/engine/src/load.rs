@@ -33,6 +33,41 @@ pub enum LoadError {
     Store(Error),
     /// The definition it runs on is missing or cannot be used.
     Definition(String),
+    /// It could be read, and is not to be carried on now.
+    Unavailable(Unavailable),
+}
+
+/// Why a run that can be read is not carried on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unavailable {
+    /// It is among the dead letters.
+    Dead,
+    /// Whoever carried it died this many times with its work in hand.
+    Poison {
+        /// How often.
+        deaths: u32,
+    },
+    /// As before, and it may be tried again after a while.
+    Later {
+        /// How often.
+        deaths: u32,
+    },
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dead => f.write_str("the run is among the dead letters; requeue it first"),
+            Self::Poison { deaths } => write!(
+                f,
+                "whoever carried the run died {deaths} times with its work in hand"
+            ),
+            Self::Later { deaths } => write!(
+                f,
+                "whoever carried the run died {deaths} times with its work in hand; it waits"
+            ),
+        }
+    }
 }
 
 impl fmt::Display for LoadError {
@@ -41,6 +76,7 @@ impl fmt::Display for LoadError {
             Self::NotFound(run) => write!(f, "there is no run {run}"),
             Self::Store(error) => error.fmt(f),
             Self::Definition(reason) => write!(f, "the run's definition: {reason}"),
+            Self::Unavailable(why) => why.fmt(f),
         }
     }
 }

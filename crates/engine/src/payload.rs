@@ -76,6 +76,37 @@ pub fn check_payload<'a>(
     text: &str,
     schemas: impl IntoIterator<Item = &'a str>,
 ) -> Result<(), PayloadError> {
+    let value = read(text)?;
+    let mut problems = Vec::new();
+    for schema in schemas {
+        let validator = validator(schema).map_err(PayloadError::SchemaInvalid)?;
+        find(&validator, &value, &mut problems);
+    }
+    verdict(problems)
+}
+
+/// A schema that is compiled once and used often.
+pub(crate) struct Schema(jsonschema::Validator);
+
+impl Schema {
+    /// Compiles a schema, or says why it cannot be used.
+    pub(crate) fn compile(schema: &str) -> Result<Self, String> {
+        validator(schema).map(Self)
+    }
+}
+
+/// As [`check_payload`], with a schema that is compiled.
+pub(crate) fn check_compiled(text: &str, schema: Option<&Schema>) -> Result<(), PayloadError> {
+    let value = read(text)?;
+    let mut problems = Vec::new();
+    if let Some(Schema(validator)) = schema {
+        find(validator, &value, &mut problems);
+    }
+    verdict(problems)
+}
+
+/// Reads a value, within the limits.
+fn read(text: &str) -> Result<serde_json::Value, PayloadError> {
     if text.len() > PAYLOAD_LIMIT_BYTES {
         return Err(PayloadError::TooLarge(text.len()));
     }
@@ -84,15 +115,22 @@ pub fn check_payload<'a>(
         return Err(PayloadError::Invalid(vec![(String::new(), message)]));
     }
     // Parsed in full: what an expression could not read must not be accepted.
-    let value: serde_json::Value =
+    let value =
         serde_json::from_str(text).map_err(|error| PayloadError::NotJson(error.to_string()))?;
     canonical(text).map_err(PayloadError::RepeatsKey)?;
-    let mut problems = Vec::new();
-    for schema in schemas {
-        let validator = validator(schema).map_err(PayloadError::SchemaInvalid)?;
-        let errors = validator.iter_errors(&value).take(NAMED);
-        problems.extend(errors.map(|error| (error.instance_path().to_string(), error.to_string())));
-    }
+    Ok(value)
+}
+
+fn find(
+    validator: &jsonschema::Validator,
+    value: &serde_json::Value,
+    problems: &mut Vec<(String, String)>,
+) {
+    let errors = validator.iter_errors(value).take(NAMED);
+    problems.extend(errors.map(|error| (error.instance_path().to_string(), error.to_string())));
+}
+
+fn verdict(mut problems: Vec<(String, String)>) -> Result<(), PayloadError> {
     problems.dedup();
     if problems.is_empty() {
         Ok(())

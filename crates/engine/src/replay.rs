@@ -71,23 +71,66 @@ pub(crate) fn replay_through<V: Visitor>(
     last: u64,
     visitor: &mut V,
 ) -> Result<LoadedRun, V::Error> {
-    let mut run: Option<Run> = None;
-    let mut head = Head::NONE;
-    let mut changes = Vec::new();
-    while head.sequence < last {
-        let page = store
-            .read(id, head.sequence + 1, PAGE_BYTES)
-            .map_err(LoadError::Store)?;
-        if page.is_empty() {
+    let mut walk = Walk::new(id);
+    while walk.head.sequence < last {
+        if !walk.step(store, plans, (last, PAGE_BYTES), visitor)? {
             break;
         }
+    }
+    let run = walk.run.ok_or(LoadError::NotFound(id))?;
+    Ok(LoadedRun {
+        run,
+        head: walk.head,
+    })
+}
+
+/// A walk that can be interrupted, and goes on where it was when the log has grown.
+pub(crate) struct Walk {
+    id: RunId,
+    run: Option<Run>,
+    head: Head,
+}
+
+impl Walk {
+    /// A walk from the log's beginning.
+    pub(crate) fn new(id: RunId) -> Self {
+        Self {
+            id,
+            run: None,
+            head: Head::NONE,
+        }
+    }
+
+    /// The state as far as the walk has come.
+    pub(crate) fn run(&self) -> Option<&Run> {
+        self.run.as_ref()
+    }
+
+    /// Folds one page of records, of about this many bytes, up to a record; `false` if
+    /// there was none.
+    ///
+    /// # Errors
+    /// As for [`replay`].
+    pub(crate) fn step<V: Visitor>(
+        &mut self,
+        store: &dyn Backend,
+        plans: &Plans,
+        (last, page_bytes): (u64, usize),
+        visitor: &mut V,
+    ) -> Result<bool, V::Error> {
+        let id = self.id;
+        let page = store
+            .read(id, self.head.sequence + 1, page_bytes)
+            .map_err(LoadError::Store)?;
+        let mut changes = Vec::new();
+        let any = !page.is_empty();
         for record in page.into_iter().take_while(|one| one.sequence <= last) {
             let fault = |reason: String| unreadable(id, record.sequence, reason);
             let transition =
                 codec::decode(&record.bytes).map_err(|error| fault(error.to_string()))?;
-            let state = match &mut run {
+            let state = match &mut self.run {
                 Some(state) => state,
-                None => run.insert(begin(store, plans, id, &transition)?),
+                None => self.run.insert(begin(store, plans, id, &transition)?),
             };
             let place = Place {
                 record: record.sequence,
@@ -106,9 +149,8 @@ pub(crate) fn replay_through<V: Visitor>(
                 }
             }
             state.seal();
-            head = record.head();
+            self.head = record.head();
         }
+        Ok(any)
     }
-    let run = run.ok_or(LoadError::NotFound(id))?;
-    Ok(LoadedRun { run, head })
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use windlass_core::concurrency::{Asked, Concurrency, KeyError};
 use windlass_core::definition::Json;
 use windlass_core::event::{Origin, Parent, Queued, RULES, ReusedNode};
 use windlass_core::plan::Plan;
@@ -92,7 +93,76 @@ impl StartRequest {
     }
 
     /// The first event, the values it refers to, and the claim on the request id.
-    pub(crate) fn prepare(&self, run: RunId) -> (Queued, Vec<Payload>, Vec<Claim>) {
+    ///
+    /// # Errors
+    /// The key of its concurrency cannot be used.
+    pub(crate) fn prepare(&self, run: RunId) -> Result<Prepared, StartError> {
+        let own = self.plan.vars().iter().chain(&self.vars);
+        let mut labels = self.plan.labels().clone();
+        labels.extend(self.labels.clone());
+        let asking = Asking {
+            workflow: self.plan.workflow(),
+            version: self.version,
+            definition: self.definition,
+            trigger: &self.trigger,
+            request_id: self.request_id.as_deref(),
+            correlation_id: self.correlation_id.as_deref(),
+            tenant: self.tenant.as_deref(),
+            priority: self.priority,
+            labels,
+            vars: own.map(|(name, value)| (name.clone(), value)).collect(),
+            traceparent: self.traceparent.as_deref(),
+            concurrency: self.plan.concurrency(),
+        };
+        let mut prepared = asking.prepare(run)?;
+        let queued = &mut prepared.queued;
+        queued.parent.clone_from(&self.parent);
+        queued.depth = self.depth;
+        queued.origin.clone_from(&self.origin);
+        queued.frozen = self.frozen.is_some();
+        let frozen = self.frozen.clone().map(Payload::new);
+        prepared.blobs.extend(frozen);
+        Ok(prepared)
+    }
+}
+
+/// What the first record of a run holds.
+pub(crate) struct Prepared {
+    pub(crate) queued: Queued,
+    /// Values that the event refers to.
+    pub(crate) blobs: Vec<Payload>,
+    /// The claim on the request id, if there is one.
+    pub(crate) claims: Vec<Claim>,
+}
+
+/// What every run is asked for with, whether or not its plan is at hand.
+pub(crate) struct Asking<'a> {
+    pub(crate) workflow: &'a str,
+    pub(crate) version: u32,
+    pub(crate) definition: Digest,
+    pub(crate) trigger: &'a str,
+    pub(crate) request_id: Option<&'a str>,
+    pub(crate) correlation_id: Option<&'a str>,
+    pub(crate) tenant: Option<&'a str>,
+    pub(crate) priority: u8,
+    pub(crate) labels: BTreeMap<Box<str>, Box<str>>,
+    pub(crate) vars: BTreeMap<Box<str>, &'a Json>,
+    pub(crate) traceparent: Option<&'a str>,
+    pub(crate) concurrency: Option<&'a Concurrency>,
+}
+
+impl Asking<'_> {
+    pub(crate) fn prepare(self, run: RunId) -> Result<Prepared, StartError> {
+        let gate = self.concurrency.map(|concurrency| {
+            concurrency.gate(&Asked {
+                run,
+                workflow: self.workflow,
+                version: self.version,
+                trigger: self.trigger,
+                vars: &self.vars,
+            })
+        });
+        let gate = gate.transpose().map_err(StartError::ConcurrencyKey)?;
         let mut blobs = Vec::new();
         let mut store = |payload: Payload| -> Stored {
             let stored = payload.stored();
@@ -101,51 +171,40 @@ impl StartRequest {
             }
             stored
         };
-        let trigger = Payload::new(self.trigger.as_str());
-        let mut vars: BTreeMap<Box<str>, &Json> = self
-            .plan
-            .vars()
-            .iter()
-            .map(|(name, value)| (name.clone(), value))
-            .collect();
-        vars.extend(self.vars.iter().map(|(name, value)| (name.clone(), value)));
-        let mut labels = self.plan.labels().clone();
-        labels.extend(self.labels.clone());
-        let request_id = self
-            .request_id
-            .clone()
-            .unwrap_or_else(|| run.to_string().into_boxed_str());
+        let named = |name: Option<&str>| name.map_or_else(|| run.to_string().into(), Into::into);
+        let claims = self.request_id.map(|request_id| Claim {
+            namespace: REQUEST_CLAIM,
+            key: request_key(self.tenant, self.workflow, request_id),
+            value: format!("{run} {}", meaning(self.trigger)).into_bytes(),
+        });
         let queued = Queued {
             rules: RULES,
-            workflow: self.plan.workflow().into(),
+            workflow: self.workflow.into(),
             version: self.version,
             definition: self.definition,
-            request_id,
-            tenant: self.tenant.clone(),
-            correlation_id: self
-                .correlation_id
-                .clone()
-                .unwrap_or_else(|| run.to_string().into_boxed_str()),
+            request_id: named(self.request_id),
+            tenant: self.tenant.map(Into::into),
+            correlation_id: named(self.correlation_id),
             priority: self.priority,
-            labels,
-            trigger: store(trigger),
-            vars: vars
+            labels: self.labels,
+            trigger: store(Payload::new(self.trigger)),
+            vars: self
+                .vars
                 .into_iter()
                 .map(|(name, value)| (name, store(Payload::new(value.get()))))
                 .collect(),
-            parent: self.parent.clone(),
-            depth: self.depth,
-            origin: self.origin.clone(),
-            frozen: self.frozen.is_some(),
-            traceparent: well_formed(self.traceparent.as_deref()),
+            parent: None,
+            depth: 0,
+            origin: None,
+            frozen: false,
+            traceparent: well_formed(self.traceparent),
+            gate,
         };
-        blobs.extend(self.frozen.clone().map(Payload::new));
-        let claims = self.request_id.as_ref().map(|request_id| Claim {
-            namespace: REQUEST_CLAIM,
-            key: request_key(self.tenant.as_deref(), self.plan.workflow(), request_id),
-            value: format!("{run} {}", meaning(&self.trigger)).into_bytes(),
-        });
-        (queued, blobs, claims.into_iter().collect())
+        Ok(Prepared {
+            queued,
+            blobs,
+            claims: claims.into_iter().collect(),
+        })
     }
 }
 
@@ -197,6 +256,22 @@ pub enum StartError {
     TriggerTooLarge(usize),
     /// The definition's `triggerSchema` is not a usable JSON Schema.
     SchemaInvalid(String),
+    /// The key of the definition's `concurrency` cannot be evaluated, or is no scalar.
+    ConcurrencyKey(KeyError),
+    /// The catalogue has no such workflow, or not this version of it.
+    UnknownWorkflow {
+        /// The workflow.
+        workflow: Box<str>,
+        /// The version that was asked for.
+        version: Option<u32>,
+    },
+    /// New runs of the workflow are refused.
+    Disabled {
+        /// The workflow.
+        workflow: Box<str>,
+    },
+    /// The definition in the catalogue cannot be used by this program.
+    Definition(String),
     /// The store failed.
     Store(windlass_store::Error),
     /// The engine has stopped.
@@ -229,6 +304,16 @@ impl fmt::Display for StartError {
             Self::SchemaInvalid(reason) => {
                 write!(f, "the triggerSchema is not a usable JSON Schema: {reason}")
             }
+            Self::ConcurrencyKey(error) => write!(f, "the key of the concurrency: {error}"),
+            Self::UnknownWorkflow {
+                workflow,
+                version: Some(version),
+            } => write!(f, "workflow '{workflow}' has no version {version}"),
+            Self::UnknownWorkflow { workflow, .. } => {
+                write!(f, "there is no workflow '{workflow}'")
+            }
+            Self::Disabled { workflow } => write!(f, "workflow '{workflow}' is disabled"),
+            Self::Definition(reason) => write!(f, "the definition cannot be used: {reason}"),
             Self::Store(error) => error.fmt(f),
             Self::Stopped => f.write_str("the engine has stopped"),
         }
@@ -237,16 +322,63 @@ impl fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
+impl StartError {
+    /// The code of what is wrong; a store's failure has its own codes.
+    pub fn code(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::RequestIdReused { .. } => "REQUEST_ID_REUSED",
+            Self::TriggerInvalid(_) | Self::TriggerRepeatsKey(_) => "TRIGGER_INVALID",
+            Self::TriggerNotJson(_) => "TRIGGER_NOT_JSON",
+            Self::TriggerTooLarge(_) => "TRIGGER_TOO_LARGE",
+            Self::SchemaInvalid(_) => "SCHEMA_INVALID",
+            Self::ConcurrencyKey(_) => "CONCURRENCY_KEY_INVALID",
+            Self::UnknownWorkflow { .. } => "WORKFLOW_NOT_FOUND",
+            Self::Disabled { .. } => "WORKFLOW_DISABLED",
+            Self::Definition(_) => "DEFINITION_UNREADABLE",
+            Self::Stopped => "ENGINE_STOPPED",
+            Self::Store(_) => return None,
+        })
+    }
+}
+
 /// Checks a trigger against its limits and the definition's schema.
 ///
 /// # Errors
 /// What does not fit, all of it.
 pub fn check_trigger(plan: &Plan, trigger: &str) -> Result<(), StartError> {
-    check_payload(trigger, plan.trigger_schema()).map_err(|error| match error {
-        PayloadError::TooLarge(size) => StartError::TriggerTooLarge(size),
-        PayloadError::NotJson(reason) => StartError::TriggerNotJson(reason),
-        PayloadError::RepeatsKey(repeated) => StartError::TriggerRepeatsKey(repeated),
-        PayloadError::Invalid(problems) => StartError::TriggerInvalid(problems),
-        PayloadError::SchemaInvalid(reason) => StartError::SchemaInvalid(reason),
-    })
+    Ok(check_payload(trigger, plan.trigger_schema())?)
+}
+
+/// Said of a trigger.
+impl From<PayloadError> for StartError {
+    fn from(error: PayloadError) -> Self {
+        match error {
+            PayloadError::TooLarge(size) => Self::TriggerTooLarge(size),
+            PayloadError::NotJson(reason) => Self::TriggerNotJson(reason),
+            PayloadError::RepeatsKey(repeated) => Self::TriggerRepeatsKey(repeated),
+            PayloadError::Invalid(problems) => Self::TriggerInvalid(problems),
+            PayloadError::SchemaInvalid(reason) => Self::SchemaInvalid(reason),
+        }
+    }
+}
+
+/// The run that holds a request id, if it was asked for with the same trigger.
+pub(crate) fn existing(claim: &[u8], trigger: &str) -> Result<Started, StartError> {
+    let digest = meaning(trigger).to_string();
+    let unreadable = || {
+        StartError::Store(windlass_store::Error::Unavailable(
+            "the claim on the request id is unreadable".into(),
+        ))
+    };
+    let text = std::str::from_utf8(claim).map_err(|_| unreadable())?;
+    let (run, first) = text.split_once(' ').ok_or_else(unreadable)?;
+    let run: RunId = run.parse().map_err(|_| unreadable())?;
+    if first == digest {
+        Ok(Started {
+            run,
+            existing: true,
+        })
+    } else {
+        Err(StartError::RequestIdReused { run })
+    }
 }

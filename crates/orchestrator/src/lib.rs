@@ -10,7 +10,7 @@ mod gate;
 mod row;
 mod shard;
 
-pub use row::{resource_rows, row, sleep};
+pub use row::{gate_name, queued_row, resource_rows, row, sleep};
 pub use shard::{
     Adoption, Begin, ChildCommand, Command, CommandId, Effect, Input, Options, Shard, Start,
 };

@@ -1,37 +1,62 @@
 //! The rows that derive from a run's log.
 
-use windlass_core::Millis;
-use windlass_core::event::{AttemptEnded, ResourceLink};
+use windlass_core::event::{AttemptEnded, Queued, ResourceLink};
 use windlass_core::run::Run;
+use windlass_core::{Millis, RunId, RunStatus};
 use windlass_store::{ResourceRow, RunRow};
 
 /// The row that lists show for a run in this state; `sleep` says whether it only waits,
 /// and until when.
 pub fn row(run: &Run, sleep: (bool, Option<Millis>)) -> RunRow {
-    let queued = run.queued();
     let error = run.finished().and_then(|finished| finished.error.as_ref());
     RunRow {
-        run: run.id(),
-        tenant: queued.tenant.clone(),
-        workflow: queued.workflow.clone(),
         version: run.version(),
-        request_id: queued.request_id.clone(),
         status: run.status(),
-        priority: queued.priority,
-        labels: queued.labels.clone(),
-        created_at: run.created_at(),
         started_at: run.started_at(),
         ended_at: run.ended_at(),
         wake_at: sleep.1,
         // Who waits for a child looks at it after every restart.
         asleep: sleep.0 && run.open_children().next().is_none(),
         error_code: error.map(|error| error.code.clone()),
+        ..queued_row(run.id(), run.queued(), run.created_at())
+    }
+}
+
+/// The row of a run that was asked for and has not begun.
+pub fn queued_row(run: RunId, queued: &Queued, at: Millis) -> RunRow {
+    RunRow {
+        run,
+        tenant: queued.tenant.clone(),
+        workflow: queued.workflow.clone(),
+        version: queued.version,
+        request_id: queued.request_id.clone(),
+        status: RunStatus::Pending,
+        priority: queued.priority,
+        labels: queued.labels.clone(),
+        created_at: at,
+        started_at: None,
+        ended_at: None,
+        wake_at: None,
+        asleep: false,
+        error_code: None,
         parent: queued.parent.as_ref().map(|parent| parent.execution_id),
-        gate: None,
-        limit: 0,
+        gate: gate_name(queued),
+        limit: queued.gate.as_ref().map_or(0, |gate| gate.limit),
         // The log does not say: the store knows.
         dead: false,
     }
+}
+
+/// The gate that a run must pass, by its full name: whose it is, its workflow, its key.
+pub fn gate_name(queued: &Queued) -> Option<Box<str>> {
+    let key = &queued.gate.as_ref()?.key;
+    let workflow = &queued.workflow;
+    // A workflow's id holds neither a tab nor a newline, so the parts cannot run into
+    // each other.
+    Some(match &queued.tenant {
+        Some(tenant) => format!("{tenant}\t{workflow}\n{key}").into(),
+        None => format!("{workflow}\n{key}").into(),
+    })
 }
 
 /// The rows of the links that an attempt reported.

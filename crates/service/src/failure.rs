@@ -199,6 +199,7 @@ impl From<LoadError> for Failure {
             LoadError::Store(error) => error.into(),
             LoadError::NotFound(_) => Self::new(Exit::NotFound, "RUN_NOT_FOUND", error),
             LoadError::Definition(_) => Self::new(Exit::Storage, "DEFINITION_UNREADABLE", error),
+            LoadError::Unavailable(_) => Self::new(Exit::Conflict, "DEAD_LETTER", error),
         }
     }
 }
@@ -232,6 +233,10 @@ impl From<StartError> for Failure {
             StartError::TriggerNotJson(_) => (Exit::Invalid, "TRIGGER_NOT_JSON"),
             StartError::TriggerTooLarge(_) => (Exit::Invalid, "TRIGGER_TOO_LARGE"),
             StartError::SchemaInvalid(_) => (Exit::Invalid, "SCHEMA_INVALID"),
+            StartError::ConcurrencyKey(_) => (Exit::Invalid, "CONCURRENCY_KEY_INVALID"),
+            StartError::UnknownWorkflow { .. } => (Exit::NotFound, "WORKFLOW_NOT_FOUND"),
+            StartError::Disabled { .. } => (Exit::Conflict, "WORKFLOW_DISABLED"),
+            StartError::Definition(_) => (Exit::Storage, "DEFINITION_UNREADABLE"),
             StartError::Stopped => (Exit::Storage, "ENGINE_STOPPED"),
         };
         Self::new(exit, code, error).details(details)

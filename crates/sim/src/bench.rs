@@ -68,6 +68,7 @@ impl Bench {
             depth: 0,
             origin: None,
             frozen: false,
+            gate: None,
             traceparent: None,
         };
         let start = Start {
@@ -94,7 +95,7 @@ impl Bench {
         let (run, head) = self.replay();
         let run = Box::new(run);
         let adoption = if recover {
-            Adoption::Recover
+            Adoption::RECOVER
         } else {
             Adoption::Hold
         };
@@ -232,7 +233,7 @@ impl Bench {
             Effect::Finished { status, .. } => format!("finished {status}"),
             Effect::Answer { id, result: Ok(()) } => format!("answer {id} ok"),
             Effect::Answer { id, result } => format!("answer {id} {result:?}"),
-            Effect::Progress { .. } | Effect::Began { .. } => return None,
+            Effect::Progress { .. } | Effect::Began { .. } | Effect::Going { .. } => return None,
             other => format!("{other:?}"),
         })
     }

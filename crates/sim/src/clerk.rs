@@ -191,7 +191,7 @@ impl World {
         match self.store.row(child).filter(|_| !again) {
             Some(row) if row.status.is_final() => self.report_child(id, place, child),
             Some(row) if row.asleep => {}
-            Some(_) => self.hold(id, child, Adoption::Recover),
+            Some(_) => self.hold(id, child, Adoption::RECOVER),
             None => self.begin_child(id, place, child, start),
         }
     }
@@ -245,6 +245,7 @@ impl World {
             depth: start.depth,
             origin: None,
             frozen: false,
+            gate: None,
             traceparent: None,
         };
         let input = Start {
@@ -279,7 +280,7 @@ impl World {
         };
         let undone = state.undo().is_some();
         if undone && !state.status().is_final() {
-            return self.hold(id, child, Adoption::Recover);
+            return self.hold(id, child, Adoption::RECOVER);
         }
         if undone || state.would_undo().next().is_none() {
             return self.report_child(id, place, child);

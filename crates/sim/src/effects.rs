@@ -55,7 +55,7 @@ impl World {
                 self.unanswered.remove(&number);
                 self.child_told(id, number, result.is_err());
             }
-            Effect::Progress { .. } | Effect::Began { .. } => {}
+            Effect::Progress { .. } | Effect::Began { .. } | Effect::Going { .. } => {}
             Effect::Finished {
                 run,
                 status,

@@ -43,7 +43,7 @@ impl World {
             .collect();
         let queued = unfinished.iter().find(|it| it.1 == RunStatus::Pending);
         if let Some(&(run, ..)) = queued {
-            self.hold(self.current, run, Adoption::Recover);
+            self.hold(self.current, run, Adoption::RECOVER);
             return self.counts.nudges < 4 * MOST_NUDGES;
         }
         let paused = unfinished.iter().find(|it| it.1 == RunStatus::Paused);

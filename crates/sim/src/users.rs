@@ -36,7 +36,7 @@ impl World {
             let state = self.oracle.history(run).and_then(|history| history.last());
             let paused = state.is_some_and(|state| state.status() == RunStatus::Paused);
             if !(paused && self.random.chance(50)) {
-                self.hold(self.current, run, Adoption::Recover);
+                self.hold(self.current, run, Adoption::RECOVER);
             }
         }
         self.after(0, Event::Wake);
@@ -84,8 +84,8 @@ impl World {
         let only_waits = row.asleep || (adoption == Adoption::Wake && state.is_asleep());
         let adoption = match adoption {
             _ if only_waits && (own || !due) => Adoption::Wake,
-            Adoption::Wake => Adoption::Recover,
-            _ if row.asleep => Adoption::Recover,
+            Adoption::Wake => Adoption::RECOVER,
+            _ if row.asleep => Adoption::RECOVER,
             wanted => wanted,
         };
         self.trace
@@ -266,7 +266,7 @@ impl World {
             Command::Resume(_) | Command::Reattempt(..) | Command::SetResult { .. }
         );
         let adoption = if goes_on || self.random.chance(30) {
-            Adoption::Recover
+            Adoption::RECOVER
         } else {
             Adoption::Hold
         };
@@ -329,6 +329,7 @@ fn queued(
         depth: 0,
         origin: None,
         frozen: false,
+        gate: None,
         traceparent: None,
     }
 }

@@ -127,8 +127,9 @@ pub enum CompensationPolicy {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Concurrency {
-    /// Template of the key.
-    pub key: Json,
+    /// Template of the key; without it, all runs of the workflow share one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Json>,
     /// How many runs with the same key may run at once.
     #[schemars(range(min = 1))]
     pub limit: u32,

@@ -13,12 +13,14 @@ use std::sync::{Arc, OnceLock};
 
 use windlass_expr::{Expression, Limits, Reference, Scope, Template};
 
+use crate::concurrency::Concurrency;
 use crate::definition::{
     CompensationPolicy, ExecutionMode, FailurePolicy, InFlight, Join, Json, Retry, When,
 };
 use crate::definition::{scope, signature_of};
 use crate::id::Digest;
 
+pub(crate) use build::first_message;
 pub use build::{BuildError, Unsupported};
 pub use graph::Graph;
 pub use structure::{NodeKind, Structure};
@@ -73,6 +75,7 @@ pub struct Plan {
     pub(crate) trigger_schema: Option<Json>,
     pub(crate) in_flight: InFlight,
     pub(crate) compensation: CompensationPolicy,
+    pub(crate) concurrency: Option<Concurrency>,
 }
 
 /// A node of a plan.
@@ -375,6 +378,11 @@ impl Plan {
     /// Defaults for a run's labels.
     pub fn labels(&self) -> &BTreeMap<Box<str>, Box<str>> {
         &self.labels
+    }
+
+    /// What bounds how many of its runs go at once.
+    pub fn concurrency(&self) -> Option<&Concurrency> {
+        self.concurrency.as_ref()
     }
 
     /// JSON Schema of the trigger.

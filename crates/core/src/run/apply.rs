@@ -9,7 +9,9 @@ use super::Run;
 use super::environment::Held;
 use super::frame::{Frame, FrameKey, Instance, TOP};
 use super::join::Wave;
-use crate::event::{AttemptEnded, AttemptResult, Event, Queued, RULES, Stopping, Transition};
+use crate::event::{
+    After, AttemptEnded, AttemptResult, Event, Queued, RULES, Stopping, Transition,
+};
 use crate::id::{Millis, RunId};
 use crate::plan::{self, Plan};
 use crate::status::{NodeStatus, RunStatus};
@@ -133,6 +135,7 @@ impl Run {
             undo: None,
             reuse: Default::default(),
             output_bytes: 0,
+            deaths: Default::default(),
             finished: None,
             workflow: Arc::from(&*queued.workflow),
             correlation_id: Arc::from(&*queued.correlation_id),
@@ -246,7 +249,7 @@ impl Run {
                 self.frozen = true;
                 self.change_graph(plan, *definition, changes);
             }
-            Event::Recovered {} => self.recovered_by_another(changes),
+            Event::Recovered { after } => self.recovered_by_another(*after, changes),
             Event::Warning { .. } => {}
             Event::Finished(finished) => {
                 self.status = finished.status;
@@ -326,7 +329,8 @@ impl Run {
 
     /// Whoever ran this before is gone: open attempts are handed out again, and what
     /// was only given a grace has nobody left to use it.
-    fn recovered_by_another(&mut self, changes: &mut Vec<Change>) {
+    fn recovered_by_another(&mut self, after: After, changes: &mut Vec<Change>) {
+        self.count_deaths(after);
         let frames = std::iter::once(&mut self.top).chain(self.frames.values_mut());
         let nodes = frames.flat_map(|frame| &mut frame.nodes);
         let undone = self.undo.iter_mut().flat_map(|undo| &mut undo.states);

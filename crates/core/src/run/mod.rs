@@ -9,6 +9,7 @@ mod ancestry;
 mod apply;
 mod child;
 mod cycle;
+mod deaths;
 pub mod decide;
 mod dispatch;
 mod environment;
@@ -145,6 +146,7 @@ pub struct Run {
     /// Bytes of all outputs together, which have a limit.
     output_bytes: u64,
     finished: Option<Arc<Finished>>,
+    deaths: deaths::Deaths,
 }
 
 /// Why and until when a scope stops.

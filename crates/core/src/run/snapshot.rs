@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::child::Child;
+use super::deaths::Deaths;
 use super::environment::Held;
 use super::frame::{Frame, FrameKey, Instance, NodeState, Owner};
 use super::levels::Levels;
@@ -64,6 +65,8 @@ struct Snapshot {
     reuse: Reuse,
     output_bytes: u64,
     finished: Option<Finished>,
+    #[serde(default)]
+    deaths: Deaths,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -158,6 +161,7 @@ impl Run {
             reuse: self.reuse.clone(),
             output_bytes: self.output_bytes,
             finished: self.finished.as_deref().cloned(),
+            deaths: self.deaths.clone(),
         };
         serde_json::to_vec(&snapshot).ok()
     }
@@ -219,6 +223,7 @@ impl Run {
         run.reuse = snapshot.reuse;
         run.output_bytes = snapshot.output_bytes;
         run.finished = snapshot.finished.map(Arc::new);
+        run.deaths = snapshot.deaths;
         Some(run)
     }
 

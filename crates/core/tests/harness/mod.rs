@@ -86,6 +86,7 @@ impl Harness {
             depth,
             origin: None,
             frozen: false,
+            gate: None,
             traceparent: None,
         };
         let id = RunId::from_bytes([7; 16]);

@@ -52,7 +52,7 @@ impl Script {
             "resume" => self.harness.give(&Input::Resume(hand(rest))),
             "timeout" => self.harness.give(&Input::TimedOut),
             "grace" => self.harness.give(&Input::GraceEnded),
-            "recover" => self.harness.give(&Input::Recover),
+            "recover" => self.harness.give(&Input::Recover(Default::default())),
             "reattempt" => {
                 let nodes = rest.split_whitespace().map(|id| self.harness.index(id));
                 let input = Input::Reattempt(nodes.collect(), Hand::default());

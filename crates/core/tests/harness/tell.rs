@@ -44,7 +44,7 @@ impl Script {
             Event::Paused(_) => "run Paused".to_owned(),
             Event::Resumed(_) => "run resumed".to_owned(),
             Event::Reattempted { nodes, .. } => format!("reattempted {}", nodes.join(", ")),
-            Event::Recovered {} => "recovered".to_owned(),
+            Event::Recovered { .. } => "recovered".to_owned(),
             Event::Warning {
                 node,
                 code,

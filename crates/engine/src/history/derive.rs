@@ -47,11 +47,12 @@ pub(super) struct Derive<'a, F> {
 }
 
 impl<'a, F: FnMut(PublicEvent) -> ControlFlow<()>> Derive<'a, F> {
-    pub(super) fn new(store: &'a dyn Backend, visit: F) -> Self {
+    /// After the event at this position.
+    pub(super) fn new(store: &'a dyn Backend, position: u64, visit: F) -> Self {
         Self {
             store,
             visit,
-            position: 0,
+            position,
             open: BTreeMap::new(),
             own: None,
         }
@@ -265,7 +266,7 @@ impl<'a, F: FnMut(PublicEvent) -> ControlFlow<()>> Derive<'a, F> {
                 });
                 self.emit_all(drafts)
             }
-            Event::Recovered {} => {
+            Event::Recovered { .. } => {
                 self.emit(Draft::new("RunRecovered", at).with("openNodes", run.open()))
             }
             Event::Warning {

@@ -9,6 +9,7 @@ mod draft;
 mod structure;
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value};
@@ -17,7 +18,7 @@ use windlass_core::{Millis, RunId};
 use crate::Backend;
 use crate::load::LoadError;
 use crate::plans::Plans;
-use crate::replay::replay;
+use crate::replay::{Walk, replay};
 use derive::{Derive, Ended};
 
 /// How much an event matters.
@@ -92,9 +93,61 @@ pub fn for_each_event(
     run: RunId,
     visit: impl FnMut(PublicEvent) -> ControlFlow<()>,
 ) -> Result<(), LoadError> {
-    let mut derive = Derive::new(store, visit);
+    let mut derive = Derive::new(store, 0, visit);
     match replay(store, plans, run, &mut derive) {
         Ok(_) | Err(Ended::Enough) => Ok(()),
         Err(Ended::Failed(error)) => Err(error),
+    }
+}
+
+/// The events of a run, read as far as its log goes, and further when it has grown.
+pub(crate) struct Follow {
+    walk: Walk,
+    position: u64,
+}
+
+impl Follow {
+    /// From the beginning: an event's place is known only to who has seen all before it.
+    pub(crate) fn new(run: RunId) -> Self {
+        Self {
+            walk: Walk::new(run),
+            position: 0,
+        }
+    }
+
+    /// The last event that was read.
+    pub(crate) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Whether the run has ended, as far as it was read.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.walk.run().is_some_and(|run| run.status().is_final())
+    }
+
+    /// Reads a page of the log; gives the events in it, and whether there was one.
+    ///
+    /// # Errors
+    /// The log or a value it names cannot be read.
+    pub(crate) fn step(
+        &mut self,
+        store: &dyn Backend,
+        plans: &Plans,
+        page_bytes: usize,
+    ) -> Result<(Vec<Arc<PublicEvent>>, bool), LoadError> {
+        let mut events = Vec::new();
+        let mut derive = Derive::new(store, self.position, |event| {
+            events.push(Arc::new(event));
+            ControlFlow::Continue(())
+        });
+        let bounds = (u64::MAX, page_bytes);
+        let stepped = self.walk.step(store, plans, bounds, &mut derive);
+        let more = match stepped {
+            Ok(more) => more,
+            Err(Ended::Enough) => false,
+            Err(Ended::Failed(error)) => return Err(error),
+        };
+        self.position += events.len() as u64;
+        Ok((events, more))
     }
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use windlass_core::event::ReusedNode;
-use windlass_core::event::{Hand, Queued};
+use windlass_core::event::{After, Hand, Queued};
 use windlass_core::plan::Plan;
 use windlass_core::run::{
     About, ChildEnd, ChildStart, Dispatch, Failure, Instance, Refusal, Report, Run, Standing,
@@ -161,12 +161,17 @@ pub struct Start {
 /// Why a shard takes on a run that it did not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Adoption {
-    /// Whoever carried it before is gone.
-    Recover,
+    /// Whoever carried it before is gone, in this way.
+    Recover(After),
     /// It slept, and nobody carried it.
     Wake,
     /// Only for a command.
     Hold,
+}
+
+impl Adoption {
+    /// Whoever carried it before died, as far as anybody knows.
+    pub const RECOVER: Self = Self::Recover(After::Death);
 }
 
 /// Whether a new run begins at once.
@@ -349,6 +354,19 @@ pub enum Effect {
         /// How loops of the top level and waits stand, where that changed. These may be
         /// ahead of what is durable: they are for people to look at.
         standings: Vec<Standing>,
+    },
+    /// The run goes now, or does no more: it began, was opened again, or ended, durably.
+    Going {
+        /// The run.
+        run: RunId,
+        /// Whose it is.
+        tenant: Option<Box<str>>,
+        /// Its workflow.
+        workflow: Box<str>,
+        /// The gate that it passed, if it had to pass one, by its full name.
+        gate: Option<Box<str>>,
+        /// Whether it goes.
+        going: bool,
     },
     /// The run has ended, durably, and the shard has let it go.
     Finished {

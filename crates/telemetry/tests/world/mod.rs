@@ -72,6 +72,7 @@ impl World {
         let parsed = definition::parse(&source, &Default::default()).expect("a valid definition");
         let digest = Digest::of(text.as_bytes());
         let new = NewDefinition {
+            tenant: None,
             workflow: parsed.definition.id.clone(),
             display_name: None,
             digest,

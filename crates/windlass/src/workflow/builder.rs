@@ -193,7 +193,10 @@ impl WorkflowBuilder {
     /// A bound on the runs that share a key, which is a template.
     pub fn concurrency(mut self, key: impl Serialize, limit: u32) -> Self {
         if let Some(key) = self.json("the key of the concurrency", &key) {
-            self.definition.concurrency = Some(Concurrency { key, limit });
+            self.definition.concurrency = Some(Concurrency {
+                key: Some(key),
+                limit,
+            });
         }
         self
     }

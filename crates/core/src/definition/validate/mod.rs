@@ -67,12 +67,12 @@ impl<'d> Validator<'d, '_> {
             names: Checker::TOP,
             depth: 0,
         };
-        if let Some(concurrency) = &definition.concurrency {
+        let concurrency = definition.concurrency.as_ref();
+        if let Some(key) = concurrency.and_then(|concurrency| concurrency.key.as_ref()) {
             let path = root.key("concurrency");
             let empty = Level::empty();
-            let key = concurrency.key.get();
             let path = path.key("key");
-            self.template(&empty, Moment::End, Site::ConcurrencyKey, key, &path);
+            self.template(&empty, Moment::End, Site::ConcurrencyKey, key.get(), &path);
         }
         self.level(&scene, &root, None);
     }

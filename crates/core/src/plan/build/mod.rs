@@ -14,6 +14,7 @@ use super::{
     Edge, EdgeIndex, EdgeKind, Graph, GraphIndex, NO_CONDITION, Node, NodeIndex, Parameters, Plan,
     Rare, Switch,
 };
+use crate::concurrency::Concurrency;
 use crate::definition::scope::BodyNames;
 use crate::definition::{self, Definition, ExecutionMode, Json, scope};
 use edges::Edges;
@@ -71,9 +72,6 @@ impl Plan {
     /// # Errors
     /// The first thing in the definition that this version does not run.
     pub fn check_support(definition: &Definition) -> Result<(), BuildError> {
-        if definition.concurrency.is_some() {
-            return unsupported(None, "concurrency");
-        }
         supported(&definition.nodes)
     }
 
@@ -95,6 +93,8 @@ impl Plan {
             builder.add_graph(level)?;
         }
         builder.mark_compensated();
+        let concurrency = definition.concurrency.as_ref();
+        let concurrency = concurrency.map(Concurrency::compile).transpose();
         let (outgoing, incoming, incoming_edges) = adjacency(builder.nodes.len(), &builder.edges);
         let mentions = |node: &Node| {
             let parameters = node.parameters.as_ref();
@@ -124,6 +124,7 @@ impl Plan {
             trigger_schema: definition.trigger_schema,
             in_flight: definition.in_flight,
             compensation: definition.compensation,
+            concurrency: concurrency.map_err(BuildError::Invalid)?,
         };
         for graph in 0..plan.graphs.len() {
             plan.find_ends(graph);
@@ -363,6 +364,6 @@ fn message(problem: Option<&windlass_expr::Problem>) -> String {
     problem.map_or_else(String::new, |problem| problem.message.clone())
 }
 
-pub(super) fn first_message(problems: &[TemplateProblem]) -> String {
+pub(crate) fn first_message(problems: &[TemplateProblem]) -> String {
     message(problems.first().map(|problem| &problem.problem))
 }

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use super::environment::Values;
 use super::{ChildEnd, FrameKey, Instance, Run};
-use crate::event::{Event, Hand, ResourceLink};
+use crate::event::{After, Event, Hand, ResourceLink};
 use crate::id::{Digest, Millis};
 use crate::plan::Plan;
 use crate::value::{Payload, ValueRef};
@@ -153,7 +153,7 @@ pub enum Input {
     /// Somebody wants nodes tried again; empty means every one that can be.
     Reattempt(Vec<Instance>, Hand),
     /// Another process has taken the run over.
-    Recover,
+    Recover(After),
 }
 
 /// What a run must decide before it takes another input.
@@ -436,7 +436,7 @@ pub fn decide(run: &Run, input: &Input, facts: &Facts<'_>) -> Result<Decision, R
             plan,
             hand,
         } => run.decide_import(*definition, plan, hand),
-        Input::Recover => Ok(Decision::of(Event::Recovered {})),
+        Input::Recover(after) => Ok(Decision::of(Event::Recovered { after: *after })),
     }
 }
 

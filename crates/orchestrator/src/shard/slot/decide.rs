@@ -1,9 +1,9 @@
 //! Deciding on what waits, recording what was decided, and what follows once that is
 //! durable.
 
-use windlass_core::NodeStatus;
 use windlass_core::event::Event;
 use windlass_core::run::{self, Change, Facts, Input as RunInput};
+use windlass_core::{NodeStatus, RunStatus};
 
 use super::{Consequence, Slot, refused};
 use crate::row::resource_rows;
@@ -90,9 +90,13 @@ impl Slot {
         // Before it is applied: an iteration that ends with it may be gone after.
         self.hold_values(event);
         let mut changes = Vec::new();
+        let went = is_going(&self.run);
         self.run
             .apply(event, at, &mut changes)
             .expect("an event that was just decided fits the state that decided it");
+        if is_going(&self.run) != went {
+            self.consequences.push(Consequence::Going(!went));
+        }
         for change in changes {
             self.note(change);
         }
@@ -131,7 +135,7 @@ impl Slot {
                 self.go_on();
                 self.arm_timeout();
             }
-            Event::Recovered {} => {
+            Event::Recovered { .. } => {
                 let recovered = true;
                 self.consequences.push(Consequence::Began { recovered });
                 self.open_all();
@@ -257,4 +261,9 @@ impl Slot {
             self.consequences.push(Consequence::Disown(node, attempt));
         }
     }
+}
+
+/// Whether a run has begun and not ended.
+fn is_going(run: &run::Run) -> bool {
+    matches!(run.status(), RunStatus::Running | RunStatus::Paused)
 }

@@ -12,6 +12,7 @@ use windlass_store::{AppendError, Appended};
 use super::{Consequence, MAX_STANDINGS, Slot, ToChild, touches};
 use crate::deadline::Deadline;
 use crate::gate::Proof;
+use crate::row::gate_name;
 use crate::shard::{ChildCommand, Context, Effect};
 
 impl Slot {
@@ -101,6 +102,13 @@ impl Slot {
                     run,
                     head: self.head,
                     bytes,
+                }),
+                Consequence::Going(going) => context.effects.push_back(Effect::Going {
+                    run,
+                    tenant: self.run.queued().tenant.clone(),
+                    workflow: self.run.queued().workflow.clone(),
+                    gate: gate_name(self.run.queued()),
+                    going,
                 }),
                 Consequence::ArmTimeout(at) => context.deadlines.set(at, run, Deadline::Timeout),
                 Consequence::ArmGrace(at) => context.deadlines.set(at, run, Deadline::Grace),

@@ -9,7 +9,7 @@ mod values;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use windlass_core::definition::ExecutionMode;
-use windlass_core::event::Event;
+use windlass_core::event::{After, Event};
 use windlass_core::run::{Change, Input as RunInput, Instance, Loaded, Refusal, Run, Values};
 use windlass_core::{Digest, Millis, NodeStatus, RunStatus};
 use windlass_store::{Append, Blob, Claim, Error, Head, ResourceRow};
@@ -64,6 +64,8 @@ enum Consequence {
     Resumed,
     /// A state that stands for the log up to the record.
     Checkpoint(Vec<u8>),
+    /// The run goes now, or does no more.
+    Going(bool),
     ArmTimeout(Millis),
     ArmGrace(Millis),
     /// A value can be found in the store now; later decisions may still need it here.
@@ -184,8 +186,8 @@ impl Slot {
         }
         match (self.run.status(), adoption) {
             (RunStatus::Pending, _) => self.inbox.push_back((RunInput::Begin, None)),
-            (RunStatus::Running | RunStatus::Paused, Adoption::Recover) => {
-                self.inbox.push_back((RunInput::Recover, None));
+            (RunStatus::Running | RunStatus::Paused, Adoption::Recover(after)) => {
+                self.inbox.push_back((RunInput::Recover(after), None));
             }
             (RunStatus::Running | RunStatus::Paused, _) => self.wake(context),
             _ => {}
@@ -237,7 +239,8 @@ impl Slot {
         }
         self.carried = true;
         if !self.run.status().is_final() {
-            self.inbox.push_back((RunInput::Recover, None));
+            // Whoever commands it has seen it: what it did before is not counted.
+            self.inbox.push_back((RunInput::Recover(After::Stop), None));
         }
     }
 

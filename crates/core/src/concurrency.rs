@@ -1,0 +1,196 @@
+//! How many runs of a workflow may go at once (`concurrency`, semantics §1): the key is
+//! evaluated once, by whoever starts a run, and kept with the request. It knows nothing
+//! of who waits for whom.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+use windlass_expr::{Limits, Reference, Template};
+
+use crate::definition::{self, Json, scope};
+use crate::event::Gate;
+use crate::id::RunId;
+
+/// The longest key, in bytes: it stands in the run's row and in an index.
+pub const MAX_KEY_BYTES: usize = 512;
+
+/// A compiled `concurrency`.
+#[derive(Clone, Debug)]
+pub struct Concurrency {
+    key: Option<Template>,
+    limit: u32,
+}
+
+/// What is known of a run before it starts.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The run.
+    pub run: RunId,
+    /// Its workflow.
+    pub workflow: &'a str,
+    /// The workflow's version.
+    pub version: u32,
+    /// The trigger, as JSON text.
+    pub trigger: &'a str,
+    /// The variables at the start.
+    pub vars: &'a BTreeMap<Box<str>, &'a Json>,
+}
+
+/// Why a key cannot be used, in a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyError(pub String);
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for KeyError {}
+
+impl Concurrency {
+    /// Compiles what a validated definition says.
+    ///
+    /// # Errors
+    /// The key does not compile: the sentence says why.
+    pub fn compile(written: &definition::Concurrency) -> Result<Self, String> {
+        let compile = |key: &Json| {
+            let scope = scope::concurrency_key();
+            Template::compile(key.get(), &scope, &Limits::default())
+                .map_err(|problems| crate::plan::first_message(&problems))
+        };
+        Ok(Self {
+            key: written.key.as_ref().map(compile).transpose()?,
+            limit: written.limit,
+        })
+    }
+
+    /// The gate that a run must pass. Without a key all runs of the workflow share one.
+    ///
+    /// # Errors
+    /// The key cannot be evaluated, or is neither text nor a number nor a truth value.
+    pub fn gate(&self, asked: &Asked<'_>) -> Result<Gate, KeyError> {
+        let key = match &self.key {
+            Some(template) => key(template, asked)?,
+            None => Box::default(),
+        };
+        Ok(Gate {
+            key,
+            limit: self.limit,
+        })
+    }
+}
+
+fn key(template: &Template, asked: &Asked<'_>) -> Result<Box<str>, KeyError> {
+    let inputs: Vec<_> = template
+        .references()
+        .iter()
+        .map(|reference| input(reference, asked))
+        .collect();
+    let slots: Vec<_> = inputs.iter().map(Option::as_ref).collect();
+    let text = template.render(&slots, &Limits::default());
+    let text = text.map_err(|error| KeyError(error.message))?;
+    let key = match serde_json::from_str(&text) {
+        Ok(Value::String(text)) => text,
+        Ok(Value::Number(_) | Value::Bool(_)) => text,
+        Ok(Value::Null) => return Err(KeyError("it is null".to_owned())),
+        _ => {
+            let message = "it is neither text nor a number nor a truth value";
+            return Err(KeyError(message.to_owned()));
+        }
+    };
+    if key.len() > MAX_KEY_BYTES {
+        let message = format!("it has {} bytes; it may have {MAX_KEY_BYTES}", key.len());
+        return Err(KeyError(message));
+    }
+    Ok(key.into())
+}
+
+fn input(reference: &Reference, asked: &Asked<'_>) -> Option<Value> {
+    let Reference::Value(name) = reference else {
+        return None;
+    };
+    match &**name {
+        "trigger" | "$" => serde_json::from_str(asked.trigger).ok(),
+        "vars" => {
+            let read = |value: &&Json| serde_json::from_str(value.get()).unwrap_or(Value::Null);
+            let vars = asked.vars.iter();
+            let vars: Map<_, _> = vars
+                .map(|(name, value)| (name.to_string(), read(value)))
+                .collect();
+            Some(Value::Object(vars))
+        }
+        "run" => Some(json!({
+            "id": asked.run.to_string(),
+            "workflowId": asked.workflow,
+            "version": asked.version,
+            "attempt": 1,
+        })),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gate(concurrency: &str, trigger: &str) -> Result<Gate, KeyError> {
+        let written: definition::Concurrency =
+            serde_json::from_str(concurrency).expect("a concurrency");
+        let region: Json = serde_json::from_str("\"eu\"").expect("a value");
+        let vars = BTreeMap::from([("region".into(), &region)]);
+        let compiled = Concurrency::compile(&written).expect("compiles");
+        compiled.gate(&Asked {
+            run: RunId::from_bytes([7; 16]),
+            workflow: "pay",
+            version: 3,
+            trigger,
+            vars: &vars,
+        })
+    }
+
+    fn key_of(key: &str, trigger: &str) -> Result<Box<str>, KeyError> {
+        let concurrency = format!(r#"{{"key":{key},"limit":2}}"#);
+        gate(&concurrency, trigger).map(|gate| gate.key)
+    }
+
+    #[test]
+    fn a_key_is_a_scalar_of_what_is_known_before() {
+        let trigger = r#"{"customer":"c-1","number":17,"flag":true}"#;
+        assert_eq!(
+            key_of(r#""{{ trigger.customer }}""#, trigger),
+            Ok("c-1".into())
+        );
+        assert_eq!(key_of(r#""{{ $.number }}""#, trigger), Ok("17".into()));
+        assert_eq!(
+            key_of(r#""{{ trigger.flag }}""#, trigger),
+            Ok("true".into())
+        );
+        let mixed = r#""{{ vars.region }}/{{ trigger.customer }}/{{ run.workflowId }}""#;
+        assert_eq!(key_of(mixed, trigger), Ok("eu/c-1/pay".into()));
+        assert_eq!(key_of(r#""always""#, trigger), Ok("always".into()));
+    }
+
+    #[test]
+    fn without_a_key_there_is_one_gate() {
+        let gate = gate(r#"{"limit":4}"#, "{}").expect("a gate");
+        assert_eq!((&*gate.key, gate.limit), ("", 4));
+    }
+
+    #[test]
+    fn what_is_no_scalar_is_refused() {
+        for (trigger, reason) in [
+            ("{}", "undefined"),
+            (r#"{"k":null}"#, "null"),
+            (r#"{"k":["a"]}"#, "neither"),
+            (r#"{"k":{}}"#, "neither"),
+        ] {
+            let error = key_of(r#""{{ trigger.k }}""#, trigger).expect_err("refused");
+            assert!(error.0.contains(reason), "{error}");
+        }
+        let long = format!(r#"{{"k":"{}"}}"#, "x".repeat(MAX_KEY_BYTES + 1));
+        let error = key_of(r#""{{ trigger.k }}""#, &long).expect_err("refused");
+        assert!(error.0.contains("513 bytes"), "{error}");
+    }
+}

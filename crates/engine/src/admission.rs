@@ -1,0 +1,329 @@
+//! Which pending run begins next: tenants take turns, within a tenant the highest priority
+//! goes first, then the oldest, and nobody passes a gate that is full.
+//!
+//! One task decides, so that what it reads and what it decides fit together. It looks
+//! only when a bell rings: something came, something ended, there is room again. What
+//! waits stays in the store and is read in pages; runs whose gate is full are put aside
+//! there, and one is looked at again when somebody at that gate has gone.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Weak;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use windlass_core::RunId;
+use windlass_store::{Error, RunRow};
+
+use crate::engine::{Engine, Inner};
+use crate::gates::Passage;
+use crate::shared::Tenant;
+
+/// How many waiting runs of a tenant are read together.
+const PAGE: usize = 128;
+
+/// How many runs may be about to begin at once: reading them takes place beside the driver.
+const MOST_BEGINNING: usize = 128;
+
+/// How soon to look again when the store could not answer.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Begins pending runs until the engine is gone.
+pub(crate) async fn admit(engine: Weak<Inner>, max_active: usize) {
+    let mut queue = Queue::new(max_active);
+    let mut known = false;
+    loop {
+        let Some(inner) = engine.upgrade() else {
+            return;
+        };
+        let engine = Engine::of(inner);
+        if !known {
+            known = queue.read_tenants(&engine).is_ok();
+        }
+        let wrong = !known || queue.fill(&engine).await.is_err();
+        let shared = engine.shared().clone();
+        let stop = engine.stop_token();
+        drop(engine);
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = shared.bell.notified() => {}
+            () = tokio::time::sleep(AGAIN), if wrong => {}
+        }
+    }
+}
+
+/// A run that could begin, by its place in line.
+type Place = (Reverse<u8>, RunId);
+
+/// What is known of a tenant's runs that wait.
+struct Line {
+    /// Runs that were read, with whether they had been put aside.
+    first: BTreeMap<Place, (RunRow, bool)>,
+    /// How many of them had not been put aside.
+    waiting: usize,
+    /// Whether there may be runs in the store that belong before one of these.
+    stale: bool,
+    /// Gates where places came free, and how many.
+    freed: BTreeMap<Box<str>, usize>,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self {
+            first: BTreeMap::new(),
+            waiting: 0,
+            // Nothing of it was read.
+            stale: true,
+            freed: BTreeMap::new(),
+        }
+    }
+}
+
+impl Line {
+    /// Somebody of this priority has come.
+    fn hear(&mut self, priority: u8) {
+        let last = self.first.last_key_value();
+        self.stale |= last.is_some_and(|((Reverse(lowest), _), _)| priority > *lowest);
+    }
+
+    fn add(&mut self, row: RunRow, aside: bool) {
+        let place = (Reverse(row.priority), row.run);
+        let before = self.first.insert(place, (row, aside));
+        let waited = |was_aside: bool| usize::from(!was_aside);
+        self.waiting += waited(aside);
+        self.waiting -= before.map_or(0, |(_, aside)| waited(aside));
+    }
+
+    fn pop(&mut self) -> Option<(RunRow, bool)> {
+        let (_, (row, aside)) = self.first.pop_first()?;
+        self.waiting -= usize::from(!aside);
+        Some((row, aside))
+    }
+}
+
+/// What a tenant's turn came to.
+enum Turn {
+    /// This run may begin, and has its place at its gate.
+    Begin(Box<RunRow>),
+    /// Others come first, then it goes on.
+    Later,
+    /// Nothing of it waits.
+    Nothing,
+}
+
+/// Everything that waits, as far as it is known.
+struct Queue {
+    max_active: usize,
+    lines: HashMap<Tenant, Line>,
+    /// Whose turn it is.
+    turns: VecDeque<Tenant>,
+    /// Runs to be put aside.
+    full: Vec<RunId>,
+}
+
+impl Queue {
+    fn new(max_active: usize) -> Self {
+        Self {
+            max_active: max_active.max(1),
+            lines: HashMap::new(),
+            turns: VecDeque::new(),
+            full: Vec::new(),
+        }
+    }
+
+    fn read_tenants(&mut self, engine: &Engine) -> Result<(), Error> {
+        for tenant in engine.store().waiting_tenants()? {
+            self.line(tenant);
+        }
+        Ok(())
+    }
+
+    /// A tenant's line; a new one is the last to have its turn.
+    fn line(&mut self, tenant: Tenant) -> &mut Line {
+        let turns = &mut self.turns;
+        self.lines.entry(tenant).or_insert_with_key(|tenant| {
+            turns.push_back(tenant.clone());
+            Line::default()
+        })
+    }
+
+    /// Takes in what has happened since the last look.
+    fn hear(&mut self, engine: &Engine) {
+        for (tenant, priority) in engine.shared().arrived_since() {
+            self.line(tenant).hear(priority);
+        }
+        for (tenant, gate) in engine.shared().gates.freed() {
+            *self.line(tenant).freed.entry(gate).or_default() += 1;
+        }
+    }
+
+    /// Begins what can begin.
+    async fn fill(&mut self, engine: &Engine) -> Result<(), Error> {
+        loop {
+            self.hear(engine);
+            if !self.has_room(engine) {
+                break;
+            }
+            let Some(tenant) = self.turns.pop_front() else {
+                break;
+            };
+            let mut line = self.lines.remove(&tenant).unwrap_or_default();
+            let turn = self.turn(&tenant, &mut line, engine).await;
+            if matches!(turn, Ok(Turn::Nothing)) {
+                continue;
+            }
+            self.turns.push_back(tenant.clone());
+            self.lines.insert(tenant, line);
+            if let Turn::Begin(row) = turn? {
+                engine.begin_beside(*row);
+            }
+        }
+        self.put_aside(engine).await
+    }
+
+    fn has_room(&self, engine: &Engine) -> bool {
+        let shared = engine.shared();
+        let loading = shared.loading.load(Ordering::Acquire);
+        let active = shared.held.load(Ordering::Acquire) + loading;
+        active < self.max_active && shared.gates.beginning() < MOST_BEGINNING
+    }
+
+    /// Finds a tenant's next run.
+    async fn turn(
+        &mut self,
+        tenant: &Tenant,
+        line: &mut Line,
+        engine: &Engine,
+    ) -> Result<Turn, Error> {
+        self.read_freed(line, engine).await?;
+        if line.stale || line.waiting == 0 {
+            self.read_page(tenant, line, engine).await?;
+        }
+        if line.first.is_empty() {
+            return Ok(Turn::Nothing);
+        }
+        while let Some((row, aside)) = line.pop() {
+            match engine.shared().gates.pass(&row) {
+                Passage::Free => return Ok(Turn::Begin(Box::new(row))),
+                Passage::Full if !aside => self.full.push(row.run),
+                // One that is aside is looked at again when its gate has room.
+                Passage::Full | Passage::Beginning => {}
+            }
+        }
+        Ok(Turn::Later)
+    }
+
+    /// Looks at those who were put aside at gates that have room now.
+    async fn read_freed(&mut self, line: &mut Line, engine: &Engine) -> Result<(), Error> {
+        if line.freed.is_empty() {
+            return Ok(());
+        }
+        // Whoever is about to be put aside must be found there.
+        self.put_aside(engine).await?;
+        let gates = &engine.shared().gates;
+        while let Some((gate, places)) = line.freed.first_key_value() {
+            let limit = places + gates.beginning_at(gate);
+            engine.looked();
+            for row in engine.store().aside(gate, limit)? {
+                if !gates.is_beginning(row.run) {
+                    line.add(row, true);
+                }
+            }
+            line.freed.pop_first();
+        }
+        Ok(())
+    }
+
+    async fn read_page(
+        &mut self,
+        tenant: &Tenant,
+        line: &mut Line,
+        engine: &Engine,
+    ) -> Result<(), Error> {
+        self.put_aside(engine).await?;
+        let gates = &engine.shared().gates;
+        // Those that are about to begin stand first, and are not meant.
+        let limit = PAGE + gates.beginning();
+        engine.looked();
+        for row in engine.store().waiting(tenant.as_deref(), limit)? {
+            if !gates.is_beginning(row.run) {
+                line.add(row, false);
+            }
+        }
+        line.stale = false;
+        Ok(())
+    }
+
+    async fn put_aside(&mut self, engine: &Engine) -> Result<(), Error> {
+        if self.full.is_empty() {
+            return Ok(());
+        }
+        engine.looked();
+        engine.store().put_aside(self.full.clone()).await?;
+        self.full.clear();
+        Ok(())
+    }
+}
+
+/// Counts a run as being read for as long as it lives.
+struct Loading(std::sync::Arc<crate::shared::Shared>);
+
+impl Drop for Loading {
+    fn drop(&mut self) {
+        self.0.loading.fetch_sub(1, Ordering::AcqRel);
+        self.0.bell.notify_one();
+    }
+}
+
+impl Engine {
+    fn looked(&self) {
+        self.shared().looks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Begins a run that has its place, on a task of its own.
+    fn begin_beside(&self, row: RunRow) {
+        let engine = self.clone();
+        self.shared().loading.fetch_add(1, Ordering::AcqRel);
+        let loading = Loading(self.shared().clone());
+        tokio::spawn(async move {
+            let begun = engine.begin(&row).await;
+            // Known to the driver by now: it counts as held.
+            let carried = begun && engine.carries(row.run).await;
+            if !carried {
+                engine.shared().gates.give_up(row.run);
+            }
+            drop(loading);
+        });
+    }
+
+    /// Whether the driver was given a run to begin.
+    async fn begin(&self, row: &RunRow) -> bool {
+        match self.recover(row.run).await {
+            Ok(()) => true,
+            Err(error) if self.is_lost(&error) => {
+                // What the store cannot take now stays in line.
+                let buried = self.bury_unreadable(row, &error).await;
+                if buried.is_err() {
+                    self.look_again(row);
+                }
+                false
+            }
+            Err(_) => {
+                self.look_again(row);
+                false
+            }
+        }
+    }
+
+    /// A run that could not begin is tried again after a while.
+    fn look_again(&self, row: &RunRow) {
+        let (shared, stop) = (self.shared().clone(), self.stop_token());
+        let (tenant, priority) = (row.tenant.clone(), row.priority);
+        tokio::spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(AGAIN) => shared.arrived(tenant, priority),
+            }
+        });
+    }
+}

@@ -1,0 +1,422 @@
+//! Public events of a run as they become durable, for many readers at once.
+//!
+//! A reader first reads what there is, by itself and at its own pace. Where it meets the
+//! end of the log it joins those who watch the run: one follower folds what comes, once
+//! for all of them, and keeps the last events for those who are a little behind. Whoever
+//! falls further behind is told, and reads by itself again.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use windlass_core::RunId;
+
+use crate::engine::{Engine, Inner};
+use crate::history::{Follow, PublicEvent};
+use crate::load::LoadError;
+
+/// How many of the last events a follower keeps.
+const KEPT: usize = 1024;
+
+/// How many events a reader takes at once.
+const TAKEN: usize = 64;
+
+/// How much of a log is read at once.
+const PAGE_BYTES: usize = 64 * 1024;
+
+/// What a feed gives.
+#[derive(Clone, Debug)]
+pub enum Fed {
+    /// The next event.
+    Event(Arc<PublicEvent>),
+    /// The reader was so slow that events were dropped which waited for it. Nothing is
+    /// lost to one who asks again: they are read from the log.
+    Lagged,
+    /// The run has ended, and all of it was given.
+    Ended,
+    /// The run cannot be read; the sentence says why.
+    Failed(String),
+}
+
+/// The followers of an engine, by their runs.
+#[derive(Default)]
+pub(crate) struct Feeds {
+    followers: Mutex<HashMap<RunId, Arc<Follower>>>,
+    /// How many there are, so that nobody looks where there is none.
+    count: AtomicUsize,
+}
+
+impl Feeds {
+    /// A record of a run is durable.
+    pub(crate) fn recorded(&self, run: RunId) {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        if let Some(follower) = self.followers().get(&run) {
+            follower.recorded.notify_one();
+        }
+    }
+
+    fn followers(&self) -> MutexGuard<'_, HashMap<RunId, Arc<Follower>>> {
+        self.followers
+            .lock()
+            .expect("nothing panics while it holds the followers")
+    }
+}
+
+/// Whoever follows a run for all who watch it.
+struct Follower {
+    recorded: Notify,
+    kept: Mutex<Kept>,
+    /// Moves when there are events, or none will come.
+    told: watch::Sender<u64>,
+}
+
+/// The last events of a run.
+struct Kept {
+    events: VecDeque<Arc<PublicEvent>>,
+    /// The last event that was read.
+    position: u64,
+    end: Option<Fed>,
+}
+
+impl Kept {
+    /// What comes after a position; none if some of it is kept no more.
+    fn after(&self, position: u64) -> Option<Vec<Arc<PublicEvent>>> {
+        let missing = self.position.saturating_sub(position);
+        let missing = usize::try_from(missing).unwrap_or(usize::MAX);
+        let first = self.events.len().checked_sub(missing)?;
+        Some(
+            self.events
+                .iter()
+                .skip(first)
+                .take(TAKEN)
+                .cloned()
+                .collect(),
+        )
+    }
+}
+
+impl Follower {
+    fn new(position: u64) -> Self {
+        Self {
+            recorded: Notify::new(),
+            kept: Mutex::new(Kept {
+                events: VecDeque::new(),
+                position,
+                end: None,
+            }),
+            told: watch::Sender::new(position),
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept
+            .lock()
+            .expect("nothing panics while it holds the events")
+    }
+
+    /// Keeps new events; how the run ended, if it did.
+    fn keep(&self, events: Vec<Arc<PublicEvent>>, end: Option<Fed>) {
+        if events.is_empty() && end.is_none() {
+            return;
+        }
+        let mut kept = self.kept();
+        kept.position += events.len() as u64;
+        kept.events.extend(events);
+        let spare = kept.events.len().saturating_sub(KEPT);
+        kept.events.drain(..spare);
+        kept.end = end;
+        drop(kept);
+        self.told.send_modify(|count| *count += 1);
+    }
+}
+
+/// Folds what comes until the run has ended or nobody watches.
+async fn follow(engine: Weak<Inner>, run: RunId, follower: Arc<Follower>, mut follow: Box<Follow>) {
+    loop {
+        let Some(inner) = engine.upgrade() else {
+            return;
+        };
+        let engine_now = Engine::of(inner);
+        let stop = engine_now.stop_token();
+        let keeper = Arc::clone(&follower);
+        let reading = tokio::task::spawn_blocking(move || {
+            let end = read_all(&engine_now, &mut follow, &keeper);
+            (follow, end, engine_now)
+        });
+        let Ok((followed, end, engine_now)) = reading.await else {
+            follower.keep(Vec::new(), Some(Fed::Ended));
+            return;
+        };
+        follow = followed;
+        let feeds = &engine_now.shared().feeds;
+        if end {
+            feeds.leave(run, &follower);
+            return;
+        }
+        drop(engine_now);
+        tokio::select! {
+            () = follower.recorded.notified() => {}
+            () = follower.told.closed() => {
+                let Some(inner) = engine.upgrade() else { return };
+                if Engine::of(inner).shared().feeds.leave_if_alone(run, &follower) {
+                    return;
+                }
+            }
+            () = stop.cancelled() => {
+                follower.keep(Vec::new(), Some(Fed::Ended));
+                return;
+            }
+        }
+    }
+}
+
+/// Reads what there is; whether nothing more will come.
+fn read_all(engine: &Engine, follow: &mut Follow, follower: &Follower) -> bool {
+    loop {
+        match follow.step(&**engine.store(), engine.plans(), PAGE_BYTES) {
+            Ok((events, true)) => follower.keep(events, None),
+            Ok((events, false)) => {
+                let end = follow.has_ended().then_some(Fed::Ended);
+                let ended = end.is_some();
+                follower.keep(events, end);
+                return ended;
+            }
+            Err(error) => {
+                follower.keep(Vec::new(), Some(Fed::Failed(error.to_string())));
+                return true;
+            }
+        }
+    }
+}
+
+impl Feeds {
+    /// A follower that others may not join any more.
+    fn leave(&self, run: RunId, follower: &Arc<Follower>) {
+        let mut followers = self.followers();
+        if followers
+            .get(&run)
+            .is_some_and(|one| Arc::ptr_eq(one, follower))
+        {
+            followers.remove(&run);
+            self.count.store(followers.len(), Ordering::Release);
+        }
+    }
+
+    /// The same, unless somebody has joined meanwhile.
+    fn leave_if_alone(&self, run: RunId, follower: &Arc<Follower>) -> bool {
+        let mut followers = self.followers();
+        if follower.told.receiver_count() > 0 {
+            return false;
+        }
+        followers.remove(&run);
+        self.count.store(followers.len(), Ordering::Release);
+        true
+    }
+
+    /// Joins who watches a run, if what comes after a position is still at hand.
+    fn join(&self, run: RunId, position: u64) -> Option<Watching> {
+        let followers = self.followers();
+        let follower = Arc::clone(followers.get(&run)?);
+        follower.kept().after(position)?;
+        Some(Watching::new(follower))
+    }
+
+    /// Joins who watches a run, or begins to with what was read.
+    fn join_with(
+        &self,
+        engine: &Engine,
+        run: RunId,
+        read: Box<Follow>,
+    ) -> Result<Watching, Box<Follow>> {
+        let mut followers = self.followers();
+        if let Some(follower) = followers.get(&run) {
+            return match follower.kept().after(read.position()) {
+                Some(_) => Ok(Watching::new(Arc::clone(follower))),
+                None => Err(read),
+            };
+        }
+        let follower = Arc::new(Follower::new(read.position()));
+        followers.insert(run, Arc::clone(&follower));
+        self.count.store(followers.len(), Ordering::Release);
+        let watching = Watching::new(Arc::clone(&follower));
+        let inner = Arc::downgrade(engine.inner());
+        tokio::spawn(follow(inner, run, follower, read));
+        Ok(watching)
+    }
+}
+
+/// A reader among those who watch a run.
+struct Watching {
+    follower: Arc<Follower>,
+    told: watch::Receiver<u64>,
+}
+
+impl Watching {
+    fn new(follower: Arc<Follower>) -> Self {
+        let told = follower.told.subscribe();
+        Self { follower, told }
+    }
+}
+
+type Page = Result<(Vec<Arc<PublicEvent>>, bool), LoadError>;
+
+/// Where a reader is.
+enum Reader {
+    /// It has read nothing yet.
+    New,
+    /// It reads by itself.
+    Own(Box<Follow>),
+    /// A page is being read.
+    Reading(JoinHandle<(Box<Follow>, Page)>),
+    Watching(Watching),
+    Done(Fed),
+}
+
+/// The events of one run for one reader. Dropping a call of [`Feed::next`] loses nothing.
+pub struct Feed {
+    engine: Engine,
+    run: RunId,
+    /// The last event that was given.
+    position: u64,
+    ready: VecDeque<Arc<PublicEvent>>,
+    reader: Reader,
+}
+
+impl Engine {
+    /// Public events of a run after a position (0 is the beginning), as they become
+    /// durable: those there are, then those that come, whether or not the run is in
+    /// memory, until it has ended.
+    pub fn feed(&self, run: RunId, after: u64) -> Feed {
+        Feed {
+            engine: self.clone(),
+            run,
+            position: after,
+            ready: VecDeque::new(),
+            reader: Reader::New,
+        }
+    }
+}
+
+/// What a reader does next.
+enum Next {
+    Give(Fed),
+    Again,
+}
+
+impl Feed {
+    /// The run.
+    pub fn run(&self) -> RunId {
+        self.run
+    }
+
+    /// The next event, once there is one.
+    pub async fn next(&mut self) -> Fed {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                self.position = event.position;
+                return Fed::Event(event);
+            }
+            if let Next::Give(fed) = self.go_on().await {
+                return fed;
+            }
+        }
+    }
+
+    async fn go_on(&mut self) -> Next {
+        match &mut self.reader {
+            Reader::Done(fed) => return Next::Give(fed.clone()),
+            Reader::Watching(_) => return self.watch().await,
+            Reader::Reading(reading) => {
+                // Kept until it is read, so that dropping this call loses nothing.
+                let read = reading.await;
+                self.read(read.ok());
+                return Next::Again;
+            }
+            Reader::New | Reader::Own(_) => {}
+        }
+        let reader = std::mem::replace(&mut self.reader, Reader::New);
+        let mut follow = match reader {
+            Reader::Own(follow) => follow,
+            _ => match self.engine.shared().feeds.join(self.run, self.position) {
+                Some(watching) => {
+                    self.reader = Reader::Watching(watching);
+                    return Next::Again;
+                }
+                None => Box::new(Follow::new(self.run)),
+            },
+        };
+        let engine = self.engine.clone();
+        self.reader = Reader::Reading(tokio::task::spawn_blocking(move || {
+            let page = follow.step(&**engine.store(), engine.plans(), PAGE_BYTES);
+            (follow, page)
+        }));
+        Next::Again
+    }
+
+    /// Takes in a page that was read.
+    fn read(&mut self, read: Option<(Box<Follow>, Page)>) {
+        let Some((follow, page)) = read else {
+            self.reader = Reader::Done(Fed::Ended);
+            return;
+        };
+        let (events, more) = match page {
+            Ok(page) => page,
+            Err(error) => {
+                self.reader = Reader::Done(Fed::Failed(error.to_string()));
+                return;
+            }
+        };
+        let position = self.position;
+        let new = events.into_iter().filter(|event| event.position > position);
+        self.ready.extend(new);
+        self.reader = if more {
+            Reader::Own(follow)
+        } else if follow.has_ended() {
+            Reader::Done(Fed::Ended)
+        } else if follow.position() == 0 {
+            let error = LoadError::NotFound(self.run);
+            Reader::Done(Fed::Failed(error.to_string()))
+        } else {
+            let feeds = &self.engine.shared().feeds;
+            match feeds.join_with(&self.engine, self.run, follow) {
+                Ok(watching) => Reader::Watching(watching),
+                Err(follow) => Reader::Own(follow),
+            }
+        };
+    }
+
+    async fn watch(&mut self) -> Next {
+        let Reader::Watching(watching) = &mut self.reader else {
+            return Next::Again;
+        };
+        // Seen before the look, so that what comes after it is not missed.
+        watching.told.borrow_and_update();
+        let (events, end) = {
+            let kept = watching.follower.kept();
+            (kept.after(self.position), kept.end.clone())
+        };
+        match (events, end) {
+            (None, _) => {
+                self.reader = Reader::New;
+                Next::Give(Fed::Lagged)
+            }
+            (Some(events), end) if events.is_empty() => {
+                if let Some(end) = end {
+                    self.reader = Reader::Done(end);
+                } else {
+                    // The sender lives in the follower, which is held here.
+                    let _ = watching.told.changed().await;
+                }
+                Next::Again
+            }
+            (Some(events), _) => {
+                self.ready.extend(events);
+                Next::Again
+            }
+        }
+    }
+}

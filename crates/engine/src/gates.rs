@@ -1,0 +1,186 @@
+//! Who goes at each gate (`concurrency`), and who is about to. A gate is counted by durable
+//! records: what began counts, whoever began it; what is about to begin counts already.
+//!
+//! Every run that goes counts for its gate, and only those that admission begins wait for
+//! one: a child that waited for a gate that its own parent holds would wait for ever.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard};
+
+use windlass_core::{RunId, RunStatus};
+use windlass_store::RunRow;
+
+/// A gate where somebody has gone, and whose it is.
+pub(crate) type Freed = (Option<Box<str>>, Box<str>);
+
+/// The gates of one engine.
+#[derive(Default)]
+pub(crate) struct Gates {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    gates: HashMap<Box<str>, Count>,
+    /// Runs that are being begun, with their gates: neither begun durably nor given up.
+    beginning: HashMap<RunId, Option<Freed>>,
+    freed: Vec<Freed>,
+    /// Runs among the dead letters: they hold no place, whatever becomes of them.
+    dead: HashSet<RunId>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Count {
+    going: u32,
+    beginning: u32,
+}
+
+/// Whether a run may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Passage {
+    /// It has a place now.
+    Free,
+    /// All places are taken.
+    Full,
+    /// It is being begun already.
+    Beginning,
+}
+
+impl Gates {
+    /// The gates as the store counts them.
+    pub(crate) fn new(counts: Vec<(Box<str>, u32)>) -> Self {
+        let count = |going| Count {
+            going,
+            beginning: 0,
+        };
+        let counts = counts.into_iter();
+        let state = State {
+            gates: counts.map(|(gate, going)| (gate, count(going))).collect(),
+            ..State::default()
+        };
+        Self {
+            state: Mutex::new(state),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state
+            .lock()
+            .expect("nothing panics while it holds the gates")
+    }
+
+    /// Takes a place for a run, if there is one.
+    pub(crate) fn pass(&self, row: &RunRow) -> Passage {
+        let mut state = self.state();
+        if state.beginning.contains_key(&row.run) {
+            return Passage::Beginning;
+        }
+        let gate = row.gate.clone().map(|gate| (row.tenant.clone(), gate));
+        if let Some((_, gate)) = &gate {
+            let count = state.gates.entry(gate.clone()).or_default();
+            if count.going + count.beginning >= row.limit.max(1) {
+                return Passage::Full;
+            }
+            count.beginning += 1;
+        }
+        state.beginning.insert(row.run, gate);
+        Passage::Free
+    }
+
+    /// A run goes now, or does no more, durably.
+    pub(crate) fn went(&self, run: RunId, gate: Option<Freed>, going: bool) {
+        let mut state = self.state();
+        if going {
+            state.settle(run);
+        }
+        let Some(gate) = gate else { return };
+        if state.dead.contains(&run) {
+            return;
+        }
+        if going {
+            state.gates.entry(gate.1).or_default().going += 1;
+        } else {
+            state.leave(gate);
+        }
+    }
+
+    /// A run is among the dead letters now; one that went gives its place up.
+    pub(crate) fn bury(&self, row: &RunRow) {
+        let mut state = self.state();
+        let is_new = state.dead.insert(row.run);
+        let went = matches!(row.status, RunStatus::Running | RunStatus::Paused) && !row.dead;
+        if let Some(gate) = row.gate.clone().filter(|_| is_new && went) {
+            state.leave((row.tenant.clone(), gate));
+        }
+    }
+
+    /// A run is among the dead letters no more; one that had begun takes a place again.
+    pub(crate) fn dig_out(&self, row: &RunRow) {
+        let mut state = self.state();
+        state.dead.remove(&row.run);
+        let goes = matches!(row.status, RunStatus::Running | RunStatus::Paused);
+        if let Some(gate) = row.gate.clone().filter(|_| goes) {
+            state.gates.entry(gate).or_default().going += 1;
+        }
+    }
+
+    /// A run that was to begin did not: its place is free again. Harmless where it did.
+    pub(crate) fn give_up(&self, run: RunId) {
+        let mut state = self.state();
+        if let Some(gate) = state.settle(run) {
+            state.tidy(&gate.1);
+            state.freed.push(gate);
+        }
+    }
+
+    /// The gates where somebody has gone since the last look.
+    pub(crate) fn freed(&self) -> Vec<Freed> {
+        std::mem::take(&mut self.state().freed)
+    }
+
+    /// How many runs are being begun.
+    pub(crate) fn beginning(&self) -> usize {
+        self.state().beginning.len()
+    }
+
+    /// Whether a run is being begun.
+    pub(crate) fn is_beginning(&self, run: RunId) -> bool {
+        self.state().beginning.contains_key(&run)
+    }
+
+    /// How many runs of a gate are being begun.
+    pub(crate) fn beginning_at(&self, gate: &str) -> usize {
+        let state = self.state();
+        state
+            .gates
+            .get(gate)
+            .map_or(0, |count| count.beginning as usize)
+    }
+}
+
+impl State {
+    /// A run is not about to begin any more; gives the gate that it held a place at.
+    fn settle(&mut self, run: RunId) -> Option<Freed> {
+        let gate = self.beginning.remove(&run)??;
+        if let Some(count) = self.gates.get_mut(&gate.1) {
+            count.beginning = count.beginning.saturating_sub(1);
+        }
+        Some(gate)
+    }
+
+    fn leave(&mut self, gate: Freed) {
+        if let Some(count) = self.gates.get_mut(&gate.1) {
+            count.going = count.going.saturating_sub(1);
+        }
+        self.tidy(&gate.1);
+        self.freed.push(gate);
+    }
+
+    /// A gate where nobody goes is forgotten: keys come and go without end.
+    fn tidy(&mut self, gate: &str) {
+        let count = self.gates.get(gate).copied().unwrap_or_default();
+        if count.going + count.beginning == 0 {
+            self.gates.remove(gate);
+        }
+    }
+}

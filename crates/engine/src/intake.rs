@@ -1,0 +1,261 @@
+//! Taking requests for runs: checked, made durable, and left for admission to begin.
+//! Neither a plan nor a run is loaded, and the driver is not asked: what many callers
+//! want at once is appended together.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use tokio::sync::{mpsc, oneshot};
+use windlass_core::event::Event;
+use windlass_core::value::Payload;
+use windlass_core::{Millis, RunId};
+use windlass_orchestrator::codec::RecordBuilder;
+use windlass_orchestrator::queued_row;
+use windlass_store::{Append, AppendError, Appended, Blob, Error, Head, WriterId};
+
+use crate::driver::Notice;
+use crate::engine::{Engine, Inner};
+use crate::known::{Cache, Known};
+use crate::payload::check_compiled;
+use crate::start::{Asking, Prepared, StartError, Started, existing};
+
+/// How many requests are appended together.
+const BATCH: usize = 256;
+
+/// How many may wait to be appended.
+const WAITING: usize = 4096;
+
+/// A trigger larger than this is checked off the runtime's threads.
+const LARGE_TRIGGER: usize = 64 * 1024;
+
+/// What a run of a published workflow is asked for with.
+#[derive(Clone, Debug)]
+pub struct Enqueue {
+    /// The workflow.
+    pub workflow: Box<str>,
+    /// Its version; none is the newest.
+    pub version: Option<u32>,
+    /// Whose it is.
+    pub tenant: Option<Box<str>>,
+    /// JSON text; `{}` if there is nothing to say.
+    pub trigger: String,
+    /// Unique per tenant and workflow; a second request returns the first run.
+    pub request_id: Option<Box<str>>,
+    /// What ties the run to the outside.
+    pub correlation_id: Option<Box<str>>,
+    /// From 0 to 9; higher begins first.
+    pub priority: u8,
+    /// Beside the definition's own.
+    pub labels: BTreeMap<Box<str>, Box<str>>,
+    /// The trace that it is asked for in, as the W3C header has it.
+    pub traceparent: Option<Box<str>>,
+}
+
+impl Enqueue {
+    /// A request with nothing but a workflow.
+    pub fn new(workflow: impl Into<Box<str>>) -> Self {
+        Self {
+            workflow: workflow.into(),
+            version: None,
+            tenant: None,
+            trigger: "{}".to_owned(),
+            request_id: None,
+            correlation_id: None,
+            priority: 5,
+            labels: BTreeMap::new(),
+            traceparent: None,
+        }
+    }
+}
+
+/// A first record, and who waits for it.
+struct Filed {
+    append: Append,
+    reply: oneshot::Sender<Result<Appended, AppendError>>,
+}
+
+/// Where requests come in.
+pub(crate) struct Intake {
+    known: Cache,
+    filed: mpsc::Sender<Filed>,
+    writer: WriterId,
+    next: AtomicU64,
+}
+
+impl Intake {
+    /// Starts the task that appends; it ends with the engine.
+    pub(crate) fn start(engine: &Weak<Inner>, writer: WriterId) -> Self {
+        let (filed, requests) = mpsc::channel(WAITING);
+        tokio::spawn(append_all(engine.clone(), requests));
+        Self {
+            known: Cache::default(),
+            filed,
+            writer,
+            next: AtomicU64::new(1),
+        }
+    }
+
+    fn append(&self, run: RunId, prepared: Prepared, at: Millis) -> Append {
+        let row = queued_row(run, &prepared.queued, at);
+        let mut record = RecordBuilder::default();
+        record.push(&Event::Queued(Box::new(prepared.queued)), at);
+        let blob = |payload: &Payload| Blob {
+            digest: payload.digest(),
+            bytes: Arc::from(payload.text().as_bytes()),
+        };
+        Append {
+            run,
+            head: Head::NONE,
+            writer: self.writer,
+            append_id: self.next.fetch_add(1, Ordering::Relaxed),
+            record: record.finish(),
+            row: Some(row),
+            claims: prepared.claims,
+            resources: Vec::new(),
+            blobs: prepared.blobs.iter().map(blob).collect(),
+            consumed: Vec::new(),
+        }
+    }
+}
+
+/// Appends what waits, again and again: whoever comes while a commit is under way shares
+/// the next.
+async fn append_all(engine: Weak<Inner>, mut requests: mpsc::Receiver<Filed>) {
+    let mut filed = Vec::with_capacity(BATCH);
+    while requests.recv_many(&mut filed, BATCH).await > 0 {
+        let Some(inner) = engine.upgrade() else {
+            return;
+        };
+        let engine = Engine::of(inner);
+        let (batch, replies): (Vec<_>, Vec<_>) = filed
+            .drain(..)
+            .map(|filed| (filed.append, filed.reply))
+            .unzip();
+        let told: Vec<_> = batch.iter().map(told).collect();
+        let answers = engine.store().append(batch).await;
+        for ((answer, reply), (run, tenant, priority)) in answers.into_iter().zip(replies).zip(told)
+        {
+            if let Ok(appended) = &answer {
+                engine.shared().recorded(run, appended.head.sequence);
+                engine.shared().arrived(tenant, priority);
+            }
+            let _ = reply.send(answer);
+        }
+    }
+}
+
+fn told(append: &Append) -> (RunId, Option<Box<str>>, u8) {
+    let row = append.row.as_ref();
+    let tenant = row.and_then(|row| row.tenant.clone());
+    (append.run, tenant, row.map_or(0, |row| row.priority))
+}
+
+impl Engine {
+    /// Queues a run of a published workflow: its first record is durable on return, and
+    /// [`Self::serve`] begins it when its turn comes. Many callers share a commit.
+    ///
+    /// # Errors
+    /// There is no such workflow, it is disabled, the trigger does not fit, the request id
+    /// was used otherwise, or the store failed.
+    pub async fn enqueue(&self, request: Enqueue) -> Result<Started, StartError> {
+        if self.stop_token().is_cancelled() {
+            return Err(StartError::Stopped);
+        }
+        let known = self.known(&request).await?;
+        if !known.enabled {
+            return Err(StartError::Disabled {
+                workflow: request.workflow,
+            });
+        }
+        let request = check(request, Arc::clone(&known)).await?;
+        let run = self.new_run_id();
+        let own = known.labels.iter().chain(&request.labels);
+        let asking = Asking {
+            workflow: &request.workflow,
+            version: known.version,
+            definition: known.definition,
+            trigger: &request.trigger,
+            request_id: request.request_id.as_deref(),
+            correlation_id: request.correlation_id.as_deref(),
+            tenant: request.tenant.as_deref(),
+            priority: request.priority,
+            labels: own
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
+            vars: known
+                .vars
+                .iter()
+                .map(|(name, value)| (name.clone(), value))
+                .collect(),
+            traceparent: request.traceparent.as_deref(),
+            concurrency: known.concurrency.as_ref(),
+        };
+        let append = self.intake().append(run, asking.prepare(run)?, self.now());
+        let (reply, answer) = oneshot::channel();
+        let filed = Filed { append, reply };
+        let sent = self.intake().filed.send(filed).await;
+        sent.map_err(|_| StartError::Stopped)?;
+        match answer.await.map_err(|_| StartError::Stopped)? {
+            Ok(_) => {
+                self.shared().notice(&Notice::Queued {
+                    run,
+                    tenant: request.tenant.as_deref(),
+                    workflow: &request.workflow,
+                });
+                Ok(Started {
+                    run,
+                    existing: false,
+                })
+            }
+            Err(AppendError::Held { value, .. }) => existing(&value, &request.trigger),
+            Err(AppendError::Unknown(error) | AppendError::Failed(error)) => {
+                Err(StartError::Store(error))
+            }
+            Err(AppendError::Conflict(_)) => {
+                let message = format!("there is a run {run} already");
+                Err(StartError::Store(Error::Unavailable(message)))
+            }
+        }
+    }
+
+    /// To be called after a workflow was published, enabled or disabled: what
+    /// [`Self::enqueue`] knows of it is read again.
+    pub fn catalogue_changed(&self, tenant: Option<&str>, workflow: &str) {
+        self.intake().known.forget(tenant, workflow);
+    }
+
+    async fn known(&self, request: &Enqueue) -> Result<Arc<Known>, StartError> {
+        let (tenant, workflow) = (request.tenant.clone(), request.workflow.clone());
+        let version = request.version;
+        let known = &self.intake().known;
+        let epoch = match known.get(tenant.as_deref(), &workflow, version) {
+            Ok(known) => return Ok(known),
+            Err(epoch) => epoch,
+        };
+        let engine = self.clone();
+        let reading = tokio::task::spawn_blocking(move || {
+            let (known, store) = (&engine.intake().known, &**engine.store());
+            known.read(store, tenant.as_deref(), &workflow, version, epoch)
+        });
+        reading.await.map_err(|_| StartError::Stopped)?
+    }
+}
+
+/// Checks a request's trigger, and gives the request back.
+async fn check(request: Enqueue, known: Arc<Known>) -> Result<Enqueue, StartError> {
+    let check = move |request: Enqueue| {
+        let schema = match &known.schema {
+            Some(Err(reason)) => return Err(StartError::SchemaInvalid(reason.clone())),
+            Some(Ok(schema)) => Some(schema),
+            None => None,
+        };
+        check_compiled(&request.trigger, schema)?;
+        Ok(request)
+    };
+    if request.trigger.len() <= LARGE_TRIGGER {
+        return check(request);
+    }
+    let checking = tokio::task::spawn_blocking(move || check(request));
+    checking.await.map_err(|_| StartError::Stopped)?
+}

@@ -1,0 +1,149 @@
+//! What starting a run needs of a published definition, and no more: neither its plan nor
+//! its nodes. Kept for the workflows that are asked for often.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use windlass_core::Digest;
+use windlass_core::concurrency::Concurrency;
+use windlass_core::definition::{self, Json};
+use windlass_store::DefinitionRow;
+
+use crate::Backend;
+use crate::payload::Schema;
+use crate::start::StartError;
+
+/// How many workflows and versions are known at once.
+const MOST: usize = 1024;
+
+/// Whose workflow, which, and which version; none is the newest.
+type Key = (Option<Box<str>>, Box<str>, Option<u32>);
+
+/// What starting a run of a workflow needs.
+pub(crate) struct Known {
+    pub(crate) version: u32,
+    pub(crate) definition: Digest,
+    pub(crate) labels: BTreeMap<Box<str>, Box<str>>,
+    pub(crate) vars: BTreeMap<Box<str>, Json>,
+    pub(crate) concurrency: Option<Concurrency>,
+    /// The compiled `triggerSchema`, or why it cannot be used.
+    pub(crate) schema: Option<Result<Schema, String>>,
+    pub(crate) enabled: bool,
+}
+
+/// The parts of a definition that matter here; the nodes are passed over.
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Glance {
+    #[serde(default)]
+    labels: BTreeMap<Box<str>, Box<str>>,
+    #[serde(default)]
+    vars: BTreeMap<Box<str>, Json>,
+    trigger_schema: Option<Json>,
+    concurrency: Option<definition::Concurrency>,
+}
+
+/// A bounded cache of them.
+#[derive(Default)]
+pub(crate) struct Cache {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    known: HashMap<Key, Arc<Known>>,
+    /// Oldest first.
+    order: VecDeque<Key>,
+    /// Counts what was forgotten, so that nothing is kept that was read before.
+    epoch: u64,
+}
+
+impl Cache {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner
+            .lock()
+            .expect("nothing panics while it holds the cache")
+    }
+
+    /// What is known, if it is; else when that was.
+    pub(crate) fn get(
+        &self,
+        tenant: Option<&str>,
+        workflow: &str,
+        version: Option<u32>,
+    ) -> Result<Arc<Known>, u64> {
+        let inner = self.inner();
+        let key = (tenant.map(Into::into), workflow.into(), version);
+        inner.known.get(&key).cloned().ok_or(inner.epoch)
+    }
+
+    /// Reads what is needed from the catalogue and keeps it.
+    ///
+    /// # Errors
+    /// There is no such workflow or version, or it cannot be read.
+    pub(crate) fn read(
+        &self,
+        store: &dyn Backend,
+        tenant: Option<&str>,
+        workflow: &str,
+        version: Option<u32>,
+        epoch: u64,
+    ) -> Result<Arc<Known>, StartError> {
+        let unknown = || StartError::UnknownWorkflow {
+            workflow: workflow.into(),
+            version,
+        };
+        let row = store.workflow(tenant, workflow);
+        let row = row.map_err(StartError::Store)?.ok_or_else(unknown)?;
+        let found = store.definition(tenant, workflow, version);
+        let found = found.map_err(StartError::Store)?.ok_or_else(unknown)?;
+        let known = Arc::new(Known::of(&found, row.enabled)?);
+        let mut inner = self.inner();
+        if inner.epoch == epoch {
+            let key = (tenant.map(Into::into), workflow.into(), version);
+            inner.keep(key, Arc::clone(&known));
+        }
+        Ok(known)
+    }
+
+    /// Something about a workflow has changed.
+    pub(crate) fn forget(&self, tenant: Option<&str>, workflow: &str) {
+        let mut inner = self.inner();
+        inner.epoch += 1;
+        let is_other = |key: &Key| key.0.as_deref() != tenant || &*key.1 != workflow;
+        inner.known.retain(|key, _| is_other(key));
+        inner.order.retain(is_other);
+    }
+}
+
+impl Inner {
+    fn keep(&mut self, key: Key, known: Arc<Known>) {
+        if self.known.insert(key.clone(), known).is_none() {
+            self.order.push_back(key);
+        }
+        while self.known.len() > MOST {
+            let Some(oldest) = self.order.pop_front() else {
+                break;
+            };
+            self.known.remove(&oldest);
+        }
+    }
+}
+
+impl Known {
+    fn of(row: &DefinitionRow, enabled: bool) -> Result<Self, StartError> {
+        let glance: Glance = serde_json::from_slice(&row.text)
+            .map_err(|error| StartError::Definition(error.to_string()))?;
+        let concurrency = glance.concurrency.as_ref().map(Concurrency::compile);
+        let schema = glance.trigger_schema.as_ref();
+        Ok(Self {
+            version: row.version,
+            definition: row.digest,
+            labels: glance.labels,
+            vars: glance.vars,
+            concurrency: concurrency.transpose().map_err(StartError::Definition)?,
+            schema: schema.map(|schema| Schema::compile(schema.get())),
+            enabled,
+        })
+    }
+}

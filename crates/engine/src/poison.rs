@@ -1,0 +1,247 @@
+//! Runs that nobody can carry on: those that cannot be read, and those that took down
+//! whoever carried them, again and again (semantics §12). They go to the dead letters with
+//! their reason, so that the others go on.
+//!
+//! A process that stops in good order and leaves work behind says so with a value of its
+//! own in the store, whose address anybody can compute from the writer's number. Whoever
+//! takes a run up asks whether the last writer left such a word; without it, it died.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use windlass_core::event::After;
+use windlass_core::run::Run;
+use windlass_core::value::Payload;
+use windlass_core::{RunId, RunStatus};
+use windlass_orchestrator::Adoption;
+use windlass_store::{Blob, DeadLetter, Error, RunRow, WriterId};
+
+use crate::engine::{Engine, Taking};
+use crate::load::{LoadError, LoadedRun, Unavailable};
+
+/// The largest trigger that stands in a letter.
+const LETTER_TRIGGER_BYTES: usize = 32 * 1024;
+
+/// How many open nodes a letter names.
+const LETTER_NODES: usize = 100;
+
+/// When a run counts as poison.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) max_retries: u32,
+    pub(crate) delay_ms: u64,
+}
+
+/// Which writers stopped in good order, as far as somebody asked.
+#[derive(Default)]
+pub(crate) struct Stops {
+    known: Mutex<HashMap<u64, bool>>,
+}
+
+/// What a writer leaves behind when it stops in good order.
+fn word_of(writer: WriterId) -> Payload {
+    Payload::new(format!(
+        "\"writer {:016x} stopped in good order\"",
+        writer.0
+    ))
+}
+
+impl Engine {
+    /// Leaves word that this engine stops in good order, though its runs have not ended.
+    pub(crate) async fn leave_word(&self) {
+        let word = word_of(self.writer());
+        let blob = Blob {
+            digest: word.digest(),
+            bytes: Arc::from(word.text().as_bytes()),
+        };
+        // Without it the runs count one death too many, which the next success forgives.
+        let _ = self.store().put_blob(blob).await;
+    }
+
+    /// What became of whoever carried a run before.
+    ///
+    /// # Errors
+    /// It died once too often with this run in hand, or so recently that it must wait.
+    pub(crate) fn judge(
+        &self,
+        row: Option<&RunRow>,
+        loaded: &LoadedRun,
+        patient: bool,
+    ) -> Result<After, LoadError> {
+        let run = &loaded.run;
+        if row.is_some_and(|row| row.dead) {
+            return Err(LoadError::Unavailable(Unavailable::Dead));
+        }
+        let begun = matches!(run.status(), RunStatus::Running | RunStatus::Paused);
+        if !begun || !run.has_attempts_out() {
+            return Ok(After::Death);
+        }
+        if self.stopped_well(run.id(), loaded.head.sequence)? {
+            return Ok(After::Stop);
+        }
+        let deaths = run.deaths() + 1;
+        match self.poison_limits() {
+            Some(limits) if deaths >= limits.max_retries.max(1) => {
+                Err(LoadError::Unavailable(Unavailable::Poison { deaths }))
+            }
+            Some(_) if deaths >= 2 && !patient => {
+                Err(LoadError::Unavailable(Unavailable::Later { deaths }))
+            }
+            _ => Ok(After::Death),
+        }
+    }
+
+    /// Whether the last who wrote to a run stopped in good order.
+    fn stopped_well(&self, run: RunId, last: u64) -> Result<bool, Error> {
+        let record = self.store().read(run, last, 1)?.into_iter().next();
+        let Some(writer) = record.map(|record| record.writer) else {
+            return Ok(false);
+        };
+        // This process has not stopped at all: somebody let the run go in good order.
+        if writer == self.writer() {
+            return Ok(true);
+        }
+        let known = &self.stops().known;
+        let lock = || {
+            known
+                .lock()
+                .expect("nothing panics while it holds the list")
+        };
+        if let Some(&well) = lock().get(&writer.0) {
+            return Ok(well);
+        }
+        let well = self.store().blob(&word_of(writer).digest())?.is_some();
+        lock().insert(writer.0, well);
+        Ok(well)
+    }
+
+    /// Whether an error says that a run itself cannot be read, whoever tries.
+    pub(crate) fn is_lost(&self, error: &LoadError) -> bool {
+        matches!(
+            error,
+            LoadError::Definition(_)
+                | LoadError::NotFound(_)
+                | LoadError::Store(Error::Damaged(_) | Error::TooNew(_))
+        )
+    }
+
+    /// Puts a run that cannot be read among the dead letters.
+    pub(crate) async fn bury_unreadable(
+        &self,
+        row: &RunRow,
+        error: &LoadError,
+    ) -> Result<(), Error> {
+        self.bury(row, error.to_string(), 0, None).await
+    }
+
+    /// Puts a run that is poison among the dead letters.
+    pub(crate) async fn bury_poison(&self, row: &RunRow, deaths: u32) -> Result<(), Error> {
+        let reason = format!("whoever carried it died {deaths} times with its work in hand");
+        let engine = self.clone();
+        let run = row.run;
+        let loading = tokio::task::spawn_blocking(move || engine.load(run).ok());
+        let loaded = loading.await.ok().flatten();
+        let run = loaded.map(|loaded| loaded.run);
+        self.bury(row, reason, deaths, run.as_ref()).await
+    }
+
+    async fn bury(
+        &self,
+        row: &RunRow,
+        reason: String,
+        deliveries: u32,
+        run: Option<&Run>,
+    ) -> Result<(), Error> {
+        let letter = DeadLetter {
+            run: row.run,
+            tenant: row.tenant.clone(),
+            workflow: row.workflow.clone(),
+            reason: reason.as_str().into(),
+            payload: self.contents(row, run).to_string().into_bytes(),
+            deliveries,
+            at: self.now(),
+        };
+        self.store().bury(letter).await?;
+        self.shared().gates.bury(row);
+        self.shared().gates.give_up(row.run);
+        self.shared().bell.notify_one();
+        self.shared().notice(&crate::driver::Notice::Buried {
+            run: row.run,
+            reason: &reason,
+        });
+        Ok(())
+    }
+
+    /// What a run was about, as far as it can be read.
+    fn contents(&self, row: &RunRow, run: Option<&Run>) -> Value {
+        let mut contents = json!({
+            "executionId": row.run.to_string(),
+            "workflowId": &*row.workflow,
+            "version": row.version,
+            "requestId": &*row.request_id,
+            "status": row.status.as_str(),
+            "priority": row.priority,
+            "createdAt": row.created_at.to_string(),
+        });
+        let Some(run) = run else {
+            return contents;
+        };
+        let text = run.trigger().text().cloned();
+        let text = text.filter(|text| text.len() <= LETTER_TRIGGER_BYTES);
+        if let Some(text) = text {
+            contents["trigger"] = serde_json::from_str(&text).unwrap_or(Value::Null);
+        }
+        let open = run.open_instances().into_iter().take(LETTER_NODES);
+        contents["openNodes"] = open.map(|node| Value::from(&*run.path(node))).collect();
+        contents
+    }
+
+    /// Takes a run from among the dead letters: what was counted is forgotten, and it is
+    /// carried on, or waits to begin. `false` if it is not among them.
+    ///
+    /// # Errors
+    /// The store failed. A run that still cannot be read is among the dead letters again.
+    pub async fn requeue(&self, run: RunId) -> Result<bool, Error> {
+        let row = self.store().run(run)?;
+        if !self.store().requeue(run).await? {
+            return Ok(false);
+        }
+        let Some(mut row) = row else { return Ok(true) };
+        row.dead = false;
+        self.shared().gates.dig_out(&row);
+        match row.status {
+            RunStatus::Pending => self.shared().arrived(row.tenant, row.priority),
+            RunStatus::Running | RunStatus::Paused => {
+                let taking = Taking::recover(Adoption::Recover(After::Requeue));
+                if let Err(error) = self.hold(run, taking).await
+                    && self.is_lost(&error)
+                {
+                    self.bury_unreadable(&row, &error).await?;
+                }
+            }
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    /// Recovers runs that must wait, once they have.
+    pub(crate) fn recover_later(&self, rows: Vec<RunRow>, delay_ms: u64) {
+        if rows.is_empty() {
+            return;
+        }
+        let (engine, stop) = (self.clone(), self.stop_token());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(Duration::from_millis(delay_ms)) => {}
+            }
+            for row in rows {
+                let taking = Taking::recover(Adoption::RECOVER).patiently();
+                // What cannot be read then is found at the next start.
+                let _ = engine.hold(row.run, taking).await;
+            }
+        });
+    }
+}

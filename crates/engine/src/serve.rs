@@ -1,0 +1,130 @@
+//! Carrying on and beginning runs for as long as the engine lives.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use futures_util::stream::{self, StreamExt as _};
+use windlass_core::RunStatus;
+use windlass_store::{Error, RunRow};
+
+use crate::admission::admit;
+use crate::engine::{Engine, Recovery};
+use crate::load::{LoadError, Unavailable};
+use crate::poison::Limits;
+
+/// How many runs recovery reads from the list together.
+const PAGE: usize = 256;
+
+/// How many runs recovery reads back at once.
+const AT_ONCE: usize = 16;
+
+/// How an engine serves.
+#[derive(Clone, Debug)]
+pub struct Serving {
+    /// How many runs may be in memory before no further one is begun. Those that sleep do
+    /// not count.
+    pub max_active_runs: usize,
+    /// A run with whose work in hand a process died this many times is not tried again.
+    pub max_poison_retries: u32,
+    /// How long such a run waits before it is tried again, after the second death.
+    pub poison_delay_ms: u64,
+}
+
+impl Default for Serving {
+    fn default() -> Self {
+        Self {
+            max_active_runs: 1024,
+            max_poison_retries: 3,
+            poison_delay_ms: 300_000,
+        }
+    }
+}
+
+/// What became of a run that recovery looked at.
+enum Found {
+    Recovered(RunRow),
+    Buried(RunRow, String),
+    Waits(RunRow),
+    Unread(RunRow, String),
+}
+
+impl Engine {
+    /// Carries on what had begun, and begins pending runs from now on, fairly: tenants take
+    /// turns, within a tenant the highest priority goes first, then the oldest, and a run
+    /// whose gate is full waits for it. Until [`Self::shutdown`].
+    ///
+    /// # Errors
+    /// The list of runs cannot be read, or this engine serves already.
+    pub async fn serve(&self, options: Serving) -> Result<Recovery, Error> {
+        if self.shared().serving.swap(true, Ordering::AcqRel) {
+            let message = "this engine serves already".to_owned();
+            return Err(Error::Unavailable(message));
+        }
+        self.gates_known()?;
+        self.set_poison_limits(Limits {
+            max_retries: options.max_poison_retries,
+            delay_ms: options.poison_delay_ms,
+        });
+        self.store().bring_back().await?;
+        let recovery = self.recover_begun().await?;
+        let engine = Arc::downgrade(self.inner());
+        tokio::spawn(admit(engine, options.max_active_runs));
+        Ok(recovery)
+    }
+
+    /// Carries on what had begun; what has not waits for admission.
+    async fn recover_begun(&self) -> Result<Recovery, Error> {
+        let mut recovery = Recovery::default();
+        let mut later = Vec::new();
+        let mut after = None;
+        loop {
+            let page = self.store().awake(after, PAGE)?;
+            let Some(last) = page.last() else {
+                break;
+            };
+            after = Some(last.run);
+            let begun = page.into_iter().filter(|row| {
+                !row.dead && matches!(row.status, RunStatus::Running | RunStatus::Paused)
+            });
+            let found = stream::iter(begun).map(|row| self.recover_one(row));
+            let mut found = found.buffer_unordered(AT_ONCE);
+            while let Some(found) = found.next().await {
+                match found? {
+                    Found::Recovered(row) if row.status == RunStatus::Paused => {
+                        recovery.paused.push(row.run);
+                    }
+                    Found::Recovered(row) => recovery.recovered.push(row.run),
+                    Found::Buried(row, reason) => recovery.buried.push((row.run, reason)),
+                    Found::Unread(row, reason) => recovery.quarantined.push((row.run, reason)),
+                    Found::Waits(row) => {
+                        recovery.waiting.push(row.run);
+                        later.push(row);
+                    }
+                }
+            }
+        }
+        if let Some(limits) = self.poison_limits() {
+            self.recover_later(later, limits.delay_ms);
+        }
+        Ok(recovery)
+    }
+
+    async fn recover_one(&self, row: RunRow) -> Result<Found, Error> {
+        let Err(error) = self.recover(row.run).await else {
+            return Ok(Found::Recovered(row));
+        };
+        let reason = error.to_string();
+        match error {
+            LoadError::Unavailable(Unavailable::Poison { deaths }) => {
+                self.bury_poison(&row, deaths).await?;
+                Ok(Found::Buried(row, reason))
+            }
+            LoadError::Unavailable(Unavailable::Later { .. }) => Ok(Found::Waits(row)),
+            error if self.is_lost(&error) => {
+                self.bury_unreadable(&row, &error).await?;
+                Ok(Found::Buried(row, reason))
+            }
+            _ => Ok(Found::Unread(row, reason)),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What the driver and those beside it know together: counts that anybody may read without
+//! asking, and bells that ring when something has changed.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokio::sync::{Notify, watch};
+use windlass_core::RunId;
+
+use crate::driver::Notice;
+use crate::feed::Feeds;
+use crate::gates::Gates;
+use crate::options::Observer;
+
+/// A tenant, by its name, if it has one.
+pub(crate) type Tenant = Option<Box<str>>;
+
+/// Known to an engine, its driver, its intake and its admission.
+pub(crate) struct Shared {
+    pub(crate) gates: Gates,
+    pub(crate) feeds: Feeds,
+    pub(crate) observer: Option<Arc<dyn Observer>>,
+    /// Runs in memory.
+    pub(crate) held: AtomicUsize,
+    /// Actions that run.
+    pub(crate) actions: AtomicUsize,
+    /// Runs that are being read so that they can begin.
+    pub(crate) loading: AtomicUsize,
+    /// How often admission has asked the store.
+    pub(crate) looks: AtomicU64,
+    pub(crate) begun: AtomicU64,
+    pub(crate) ended: AtomicU64,
+    /// Whether pending runs are begun by admission.
+    pub(crate) serving: AtomicBool,
+    /// Rings for admission: something came, or there is room.
+    pub(crate) bell: Notify,
+    /// Tenants that have something new that waits, with its highest priority.
+    arrivals: Mutex<HashMap<Tenant, u8>>,
+    /// How many records became durable; whoever shows lists looks again when it moves.
+    changes: watch::Sender<u64>,
+}
+
+impl Shared {
+    pub(crate) fn new(gates: Gates, observer: Option<Arc<dyn Observer>>) -> Self {
+        Self {
+            gates,
+            feeds: Feeds::default(),
+            observer,
+            held: AtomicUsize::new(0),
+            actions: AtomicUsize::new(0),
+            loading: AtomicUsize::new(0),
+            looks: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+            serving: AtomicBool::new(false),
+            bell: Notify::new(),
+            arrivals: Mutex::default(),
+            changes: watch::Sender::new(0),
+        }
+    }
+
+    pub(crate) fn is_serving(&self) -> bool {
+        self.serving.load(Ordering::Acquire)
+    }
+
+    /// Something of a tenant waits to begin.
+    pub(crate) fn arrived(&self, tenant: Tenant, priority: u8) {
+        if !self.is_serving() {
+            // Whoever serves looks at everything first.
+            return;
+        }
+        {
+            let mut arrivals = self.arrivals();
+            let highest = arrivals.entry(tenant).or_default();
+            *highest = priority.max(*highest);
+        }
+        self.bell.notify_one();
+    }
+
+    /// What has come since the last look.
+    pub(crate) fn arrived_since(&self) -> HashMap<Tenant, u8> {
+        std::mem::take(&mut *self.arrivals())
+    }
+
+    fn arrivals(&self) -> MutexGuard<'_, HashMap<Tenant, u8>> {
+        self.arrivals
+            .lock()
+            .expect("nothing panics while it holds the arrivals")
+    }
+
+    /// A record of a run is durable.
+    pub(crate) fn recorded(&self, run: RunId, sequence: u64) {
+        if self.changes.receiver_count() > 0 {
+            self.changes.send_modify(|count| *count += 1);
+        }
+        self.feeds.recorded(run);
+        self.notice(&Notice::Recorded { run, sequence });
+    }
+
+    /// Moves whenever a record became durable.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    pub(crate) fn notice(&self, notice: &Notice<'_>) {
+        if let Some(observer) = &self.observer {
+            observer.notice(notice);
+        }
+    }
+}

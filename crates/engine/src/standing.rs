@@ -1,0 +1,58 @@
+//! How an engine stands: numbers for health and metrics, none of which asks the driver.
+
+use std::sync::atomic::Ordering;
+
+use tokio::sync::watch;
+use windlass_store::Error;
+
+use crate::engine::Engine;
+
+/// How far the queue is counted.
+const MOST_COUNTED: u64 = 1_000_000;
+
+/// How an engine stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineStanding {
+    /// Runs in memory.
+    pub held: usize,
+    /// Actions that run.
+    pub actions: usize,
+    /// Runs that are being begun.
+    pub beginning: usize,
+    /// Runs that wait to begin, counted up to a million.
+    pub queued: u64,
+    /// Runs that began, or were opened again, since the engine was made.
+    pub begun: u64,
+    /// Runs that ended since then.
+    pub ended: u64,
+    /// How often admission has asked the store what waits.
+    pub looks: u64,
+    /// Whether pending runs are begun.
+    pub serving: bool,
+}
+
+impl Engine {
+    /// How the engine stands.
+    ///
+    /// # Errors
+    /// The queue cannot be counted.
+    pub fn standing(&self) -> Result<EngineStanding, Error> {
+        let shared = self.shared();
+        Ok(EngineStanding {
+            held: shared.held.load(Ordering::Acquire),
+            actions: shared.actions.load(Ordering::Acquire),
+            beginning: shared.gates.beginning(),
+            queued: self.store().depth(MOST_COUNTED)?,
+            begun: shared.begun.load(Ordering::Relaxed),
+            ended: shared.ended.load(Ordering::Relaxed),
+            looks: shared.looks.load(Ordering::Relaxed),
+            serving: shared.is_serving(),
+        })
+    }
+
+    /// Moves whenever a record of any run became durable: whoever shows lists looks again
+    /// then. The number itself says nothing.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.shared().changes()
+    }
+}
