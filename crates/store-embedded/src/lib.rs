@@ -27,6 +27,7 @@ mod codec;
 mod connect;
 mod error;
 mod files;
+mod gate;
 mod inbox;
 mod journal;
 mod lock;

@@ -32,6 +32,8 @@ pub struct Options {
     pub exclusive: bool,
     /// Sync every commit. Only tests may do without.
     pub durable: bool,
+    /// A list or a search that takes longer is given up with [`Error::Timeout`].
+    pub query_timeout: Duration,
 }
 
 impl Default for Options {
@@ -40,9 +42,13 @@ impl Default for Options {
             create: true,
             exclusive: true,
             durable: true,
+            query_timeout: QUERY_TIMEOUT,
         }
     }
 }
+
+/// How long a list or a search may take, if nothing else is said.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An opened data directory.
 #[derive(Debug)]
@@ -105,10 +111,10 @@ impl EmbeddedStore {
             return Err(connect::missing(directory));
         }
         if !options.exclusive {
-            return Self::open_reading(&layout, Lock::holder(directory));
+            return Self::open_reading(&layout, options, Lock::holder(directory));
         }
         match Lock::take(directory)? {
-            Taken::Theirs(holder) => Self::open_reading(&layout, Some(holder)),
+            Taken::Theirs(holder) => Self::open_reading(&layout, options, Some(holder)),
             Taken::Ours(lock) => Self::open_writing(&layout, options, lock),
         }
     }
@@ -120,12 +126,13 @@ impl EmbeddedStore {
         }
         let scan = wal::scan(&layout.log)?;
         connect::check_header(layout, scan)?;
-        let writer = connect::start_writer(layout, scan, options.durable)?;
+        let readers = Readers::new(&layout.database, options.query_timeout);
+        let writer = connect::start_writer(layout, scan, readers.gate(), options.durable)?;
         let shared = Shared {
             durable: options.durable,
             writer: Some(writer),
             _lock: Some(lock),
-            ..Shared::reading(layout, Readers::new(&layout.database))
+            ..Shared::reading(layout, readers)
         };
         crate::files::remove_unfinished(&layout.directory);
         Ok(Opened {
@@ -137,7 +144,11 @@ impl EmbeddedStore {
         })
     }
 
-    fn open_reading(layout: &Layout, holder: Option<Holder>) -> Result<Opened, Error> {
+    fn open_reading(
+        layout: &Layout,
+        options: Options,
+        holder: Option<Holder>,
+    ) -> Result<Opened, Error> {
         if holder.is_some() {
             wait_for_maker(layout);
         }
@@ -154,7 +165,7 @@ impl EmbeddedStore {
         {
             return Err(error);
         }
-        let readers = Readers::new(&layout.database);
+        let readers = Readers::new(&layout.database, options.query_timeout);
         readers
             .read(connect::check_versions)
             .map_err(Fault::into_error)?;

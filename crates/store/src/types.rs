@@ -378,6 +378,8 @@ pub enum Error {
     Fatal(String),
     /// The data was written by a newer version, which is named.
     TooNew(String),
+    /// It took longer than a query may. Nothing is wrong; a narrower one may do.
+    Timeout(String),
 }
 
 impl fmt::Display for Damage {
@@ -404,6 +406,7 @@ impl fmt::Display for Error {
             Self::Damaged(damage) => damage.fmt(f),
             Self::Fatal(why) => write!(f, "the store failed and the process must stop: {why}"),
             Self::TooNew(what) => write!(f, "written by a newer version: {what}"),
+            Self::Timeout(what) => write!(f, "given up: {what}"),
         }
     }
 }
