@@ -49,6 +49,7 @@ async fn run_with_secret(
     let plan = Plan::build(serde_json::from_str(&text).unwrap()).unwrap();
     let published = store
         .publish(NewDefinition {
+            tenant: None,
             workflow: "one".into(),
             display_name: None,
             digest,

@@ -24,6 +24,7 @@ const NAMED: usize = 1000;
 /// Publishes a definition.
 pub(crate) fn publish(store: &dyn Backend, definition: Prepared) -> Result<Published, Failure> {
     Ok(block_on(store.publish(NewDefinition {
+        tenant: None,
         workflow: definition.plan.workflow().into(),
         display_name: definition.display_name,
         digest: definition.digest,
@@ -39,7 +40,7 @@ pub(crate) fn set_enabled(
     workflow: &str,
     enabled: bool,
 ) -> Result<(), Failure> {
-    if block_on(store.set_enabled(workflow, enabled))? {
+    if block_on(store.set_enabled(None, workflow, enabled))? {
         Ok(())
     } else {
         Err(unknown(workflow))

@@ -77,7 +77,8 @@ fn graph(
     let row = match (asked.newest, asked.version) {
         (false, None) => None,
         (_, version) => {
-            let row = store.definition(workflow, version)?;
+            let tenant = origin.queued().tenant.as_deref();
+            let row = store.definition(tenant, workflow, version)?;
             Some(row.ok_or_else(|| match version {
                 Some(version) => {
                     let message = format!("workflow '{workflow}' has no version {version}");

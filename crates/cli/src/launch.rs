@@ -63,6 +63,7 @@ async fn publish(engine: &Engine, definition: Prepared) -> Result<u32, Failure> 
     let published = engine
         .store()
         .publish(NewDefinition {
+            tenant: None,
             workflow: workflow.as_str().into(),
             display_name: definition.display_name,
             digest: definition.digest,
@@ -72,16 +73,17 @@ async fn publish(engine: &Engine, definition: Prepared) -> Result<u32, Failure> 
         })
         .await?;
     if published.created {
-        engine.heal_all(&workflow).await?;
+        engine.heal_all(None, &workflow).await?;
     }
     Ok(published.version)
 }
 
 /// Refuses new runs of a workflow that is disabled.
 pub(crate) fn refuse_disabled(store: &dyn Backend, workflow: &str) -> Result<(), Failure> {
-    let known = store.workflows()?.into_iter();
-    let mut known = known.filter(|row| *row.workflow == *workflow);
-    if known.any(|row| !row.enabled) {
+    if store
+        .workflow(None, workflow)?
+        .is_some_and(|row| !row.enabled)
+    {
         let message = format!("the workflow '{workflow}' is disabled");
         let hint = format!("`windlass workflows enable {workflow}` allows runs again");
         return Err(Failure::new(Exit::Conflict, "WORKFLOW_DISABLED", message).hint(hint));

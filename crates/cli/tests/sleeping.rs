@@ -34,6 +34,7 @@ async fn put_to_sleep(directory: &Path) {
     let definition: Definition = serde_json::from_str(SLEEPER).expect("a definition");
     let digest = Digest::of(SLEEPER.as_bytes());
     let new = NewDefinition {
+        tenant: None,
         workflow: definition.id.clone(),
         display_name: None,
         digest,

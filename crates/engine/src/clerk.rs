@@ -216,7 +216,10 @@ impl Engine {
             retriable: true,
             ..Failure::permanent("STORE_UNAVAILABLE", error.to_string())
         };
-        let row = self.store().definition(&start.workflow, start.version);
+        let tenant = start.tenant.as_deref();
+        let row = self
+            .store()
+            .definition(tenant, &start.workflow, start.version);
         let row = row.map_err(unreadable)?.ok_or_else(|| {
             let message = match start.version {
                 Some(version) => format!("workflow '{}' has no version {version}", start.workflow),

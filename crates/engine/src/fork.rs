@@ -120,8 +120,10 @@ pub fn definition_text(store: &dyn Backend, run: &Run) -> Result<String, LoadErr
     if run.is_frozen() {
         return Ok(blob_text(store, &run.definition())?);
     }
-    let (workflow, version) = (&run.queued().workflow, run.version());
-    let row = store.definition(workflow, Some(version))?.ok_or_else(|| {
+    let (queued, version) = (run.queued(), run.version());
+    let (tenant, workflow) = (queued.tenant.as_deref(), &queued.workflow);
+    let row = store.definition(tenant, workflow, Some(version))?;
+    let row = row.ok_or_else(|| {
         LoadError::Definition(format!("version {version} of '{workflow}' is missing"))
     })?;
     String::from_utf8(row.text).map_err(|error| LoadError::Definition(error.to_string()))

@@ -11,7 +11,7 @@ use windlass_core::plan::Plan;
 use windlass_core::run::{Facts, Input, Refusal, Run, Values, decide};
 use windlass_core::{Digest, Millis, NodeStatus, RunStatus};
 use windlass_orchestrator::Command;
-use windlass_store::{Error, RunFilter, RunRow};
+use windlass_store::{Error, RunFilter, RunRow, TenantFilter};
 
 use crate::Backend;
 use crate::driver::Message;
@@ -111,24 +111,25 @@ pub fn would_heal(
 }
 
 impl Engine {
-    /// Lets every live run of a workflow that this engine has, or that sleeps, follow the
-    /// newest version; the others follow it when they are picked up. To be called after a
+    /// Lets every live run of a tenant's workflow that this engine has, or that sleeps, follow
+    /// the newest version; the others follow it when they are picked up. To be called after a
     /// definition was published.
     ///
     /// # Errors
     /// The catalogue or the list of runs cannot be read.
-    pub async fn heal_all(&self, workflow: &str) -> Result<usize, LoadError> {
+    pub async fn heal_all(&self, tenant: Option<&str>, workflow: &str) -> Result<usize, LoadError> {
         let mut filter = RunFilter {
+            tenant: TenantFilter::Only(tenant.map(Into::into)),
             workflow: Some(workflow.into()),
             statuses: vec![RunStatus::Running, RunStatus::Paused],
             limit: PAGE,
             ..RunFilter::default()
         };
-        let Some(first) = first_healing(&**self.store(), workflow)? else {
+        let Some(first) = first_healing(&**self.store(), tenant, workflow)? else {
             return Ok(0);
         };
         // Only now: the plan of a large definition is large.
-        let Some((version, command)) = self.newest(workflow)? else {
+        let Some((version, command)) = self.newest(tenant, workflow)? else {
             return Ok(0);
         };
         let mut healed = 0;
@@ -158,15 +159,20 @@ impl Engine {
         if !run.can_heal() {
             return Ok(None);
         }
-        let newest = self.newest(&run.queued().workflow)?;
+        let queued = run.queued();
+        let newest = self.newest(queued.tenant.as_deref(), &queued.workflow)?;
         Ok(newest.map(|(_, command)| command).filter(
             |command| matches!(command, Command::Heal { definition, .. } if *definition != run.definition()),
         ))
     }
 
     /// The newest version of a workflow, and the command that lets a run follow it.
-    fn newest(&self, workflow: &str) -> Result<Option<(u32, Command)>, LoadError> {
-        let newest = newest(&**self.store(), self.plans(), workflow)?;
+    fn newest(
+        &self,
+        tenant: Option<&str>,
+        workflow: &str,
+    ) -> Result<Option<(u32, Command)>, LoadError> {
+        let newest = newest(&**self.store(), self.plans(), tenant, workflow)?;
         Ok(newest.map(|(version, definition, plan)| {
             let command = Command::Heal {
                 version,
@@ -180,15 +186,19 @@ impl Engine {
 
 /// The first version of a workflow whose runs follow newer ones. Most workflows have none,
 /// and their sleeping runs need not be looked at.
-fn first_healing(store: &dyn Backend, workflow: &str) -> Result<Option<u32>, Error> {
+fn first_healing(
+    store: &dyn Backend,
+    tenant: Option<&str>,
+    workflow: &str,
+) -> Result<Option<u32>, Error> {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Glance {
         #[serde(default)]
         in_flight: InFlight,
     }
-    for listed in store.versions(workflow)?.iter().rev() {
-        let row = store.definition(workflow, Some(listed.version))?;
+    for listed in store.versions(tenant, workflow)?.iter().rev() {
+        let row = store.definition(tenant, workflow, Some(listed.version))?;
         let glance = row.map(|row| serde_json::from_slice::<Glance>(&row.text));
         if let Some(Ok(glance)) = glance
             && glance.in_flight == InFlight::Healing
@@ -202,9 +212,10 @@ fn first_healing(store: &dyn Backend, workflow: &str) -> Result<Option<u32>, Err
 fn newest(
     store: &dyn Backend,
     plans: &Plans,
+    tenant: Option<&str>,
     workflow: &str,
 ) -> Result<Option<(u32, Digest, Arc<Plan>)>, LoadError> {
-    let found: Result<_, Error> = store.definition(workflow, None);
+    let found: Result<_, Error> = store.definition(tenant, workflow, None);
     let Some(row) = found? else {
         return Ok(None);
     };

@@ -42,11 +42,21 @@ pub use values::ValueReader;
 
 /// Everything an engine needs of a backend.
 pub trait Backend:
-    windlass_store::Store + windlass_store::Catalogue + windlass_store::Queries
+    windlass_store::Store
+    + windlass_store::Catalogue
+    + windlass_store::Queries
+    + windlass_store::Admission
+    + windlass_store::DeadLetters
+    + windlass_store::Audit
 {
 }
 
 impl<T> Backend for T where
-    T: windlass_store::Store + windlass_store::Catalogue + windlass_store::Queries
+    T: windlass_store::Store
+        + windlass_store::Catalogue
+        + windlass_store::Queries
+        + windlass_store::Admission
+        + windlass_store::DeadLetters
+        + windlass_store::Audit
 {
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use windlass_core::event::{Event, Transition};
+use windlass_core::event::{Event, Queued, Transition};
 use windlass_core::run::Run;
 use windlass_core::{Digest, RunId};
 use windlass_orchestrator::codec;
@@ -160,8 +160,8 @@ pub(crate) fn begin(
     let plan = if queued.frozen {
         frozen_plan(store, plans, queued.definition)?
     } else {
-        let (workflow, version) = (&queued.workflow, queued.version);
-        plan_of(store, plans, queued.definition, workflow, version)?
+        let (definition, version) = (queued.definition, queued.version);
+        plan_of(store, plans, definition, queued, version)?
     };
     Run::new(id, plan, (**queued).clone(), first.at)
         .map_err(|corrupt| LoadError::Store(Error::TooNew(corrupt.reason)))
@@ -179,8 +179,7 @@ pub(crate) fn bring_graph(
             version,
             definition,
         } => {
-            let workflow = run.queued().workflow.clone();
-            let plan = plan_of(store, plans, *definition, &workflow, *version)?;
+            let plan = plan_of(store, plans, *definition, run.queued(), *version)?;
             run.stage(*definition, plan);
         }
         Event::Imported { definition, .. } => {
@@ -211,13 +210,15 @@ fn plan_of(
     store: &dyn Backend,
     plans: &Plans,
     digest: Digest,
-    workflow: &str,
+    queued: &Queued,
     version: u32,
 ) -> Result<Arc<windlass_core::plan::Plan>, LoadError> {
     if let Some(plan) = plans.get(&digest) {
         return Ok(plan);
     }
-    let row = store.definition(workflow, Some(version))?.ok_or_else(|| {
+    let (tenant, workflow) = (queued.tenant.as_deref(), &queued.workflow);
+    let row = store.definition(tenant, workflow, Some(version))?;
+    let row = row.ok_or_else(|| {
         LoadError::Definition(format!("version {version} of '{workflow}' is missing"))
     })?;
     plans

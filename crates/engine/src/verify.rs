@@ -12,6 +12,7 @@ use windlass_core::run::{Change, Instance, Run};
 use windlass_core::value::Stored;
 use windlass_core::{Digest, RunId};
 use windlass_orchestrator::row;
+use windlass_store::RunRow;
 
 use crate::Backend;
 use crate::load::{LoadError, LoadedRun};
@@ -83,7 +84,8 @@ fn derived(store: &dyn Backend, loaded: &LoadedRun) -> Result<Option<Misfit>, Lo
     let began_with = (queued.frozen, queued.version, queued.definition);
     let goes_on_with = (run.is_frozen(), run.version(), run.definition());
     for (what, graph) in [("began with", began_with), ("goes on with", goes_on_with)] {
-        if let Some(reason) = definition(store, &queued.workflow, graph, what)? {
+        let workflow = (queued.tenant.as_deref(), &*queued.workflow);
+        if let Some(reason) = definition(store, workflow, graph, what)? {
             return misfit(reason);
         }
     }
@@ -94,10 +96,18 @@ fn derived(store: &dyn Backend, loaded: &LoadedRun) -> Result<Option<Misfit>, Lo
     }
     match found {
         None => misfit("the run is missing from the list of runs".to_owned()),
-        Some(found) if found != row(run, (found.asleep, found.wake_at)) => {
+        Some(found) if found != expected(run, &found) => {
             misfit("the run's line in the list of runs does not fit its log".to_owned())
         }
         Some(_) => Ok(None),
+    }
+}
+
+/// The row that a run should have, but for what does not derive from its log.
+fn expected(run: &Run, found: &RunRow) -> RunRow {
+    RunRow {
+        dead: found.dead,
+        ..row(run, (found.asleep, found.wake_at))
     }
 }
 
@@ -105,7 +115,7 @@ fn derived(store: &dyn Backend, loaded: &LoadedRun) -> Result<Option<Misfit>, Lo
 /// or, of a graph that belongs to the run alone, a value.
 fn definition(
     store: &dyn Backend,
-    workflow: &str,
+    (tenant, workflow): (Option<&str>, &str),
     (frozen, version, digest): (bool, u32, Digest),
     what: &str,
 ) -> Result<Option<String>, LoadError> {
@@ -113,7 +123,7 @@ fn definition(
         let name = "the graph that belongs to the run alone".to_owned();
         (name, store.blob(&digest)?)
     } else {
-        let found = store.definition(workflow, Some(version))?;
+        let found = store.definition(tenant, workflow, Some(version))?;
         let text = found.map(|found| found.text.to_vec());
         (format!("version {version} of '{workflow}'"), text)
     };

@@ -39,6 +39,7 @@ impl World {
         .expect("a valid definition");
         let digest = Digest::of(&parsed.json);
         let new = NewDefinition {
+            tenant: None,
             workflow: parsed.definition.id.clone(),
             display_name: None,
             digest,
@@ -320,8 +321,8 @@ async fn a_run_follows_what_is_published_while_it_waits() {
     let run = world.engine.start(&request).await.expect("started").run;
     is_waiting(&world, run).await;
     world.publish(&healed()).await;
-    assert_eq!(world.engine.heal_all("w").await.expect("healed"), 1);
-    assert_eq!(world.engine.heal_all("w").await.expect("healed"), 0);
+    assert_eq!(world.engine.heal_all(None, "w").await.expect("healed"), 1);
+    assert_eq!(world.engine.heal_all(None, "w").await.expect("healed"), 0);
     signal(&world, run).await.expect("a signal");
     assert_eq!(
         world.engine.wait(run).await.expect("ended"),
@@ -383,7 +384,7 @@ async fn a_pinned_run_stays_as_it_is() {
     let run = world.engine.start(&request).await.expect("started").run;
     is_waiting(&world, run).await;
     world.publish(&healed()).await;
-    assert_eq!(world.engine.heal_all("w").await.expect("looked"), 0);
+    assert_eq!(world.engine.heal_all(None, "w").await.expect("looked"), 0);
     signal(&world, run).await.expect("a signal");
     world.engine.wait(run).await.expect("ended");
     assert_eq!(world.ran(run), ["a", "wait"]);

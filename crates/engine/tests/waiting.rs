@@ -52,6 +52,7 @@ impl World {
         let definition = parsed.definition;
         let digest = Digest::of(text.as_bytes());
         let new = NewDefinition {
+            tenant: None,
             workflow: definition.id.clone(),
             display_name: None,
             digest,

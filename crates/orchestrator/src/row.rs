@@ -27,6 +27,10 @@ pub fn row(run: &Run, sleep: (bool, Option<Millis>)) -> RunRow {
         asleep: sleep.0 && run.open_children().next().is_none(),
         error_code: error.map(|error| error.code.clone()),
         parent: queued.parent.as_ref().map(|parent| parent.execution_id),
+        gate: None,
+        limit: 0,
+        // The log does not say: the store knows.
+        dead: false,
     }
 }
 

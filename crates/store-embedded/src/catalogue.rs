@@ -1,29 +1,92 @@
 //! Definitions: immutable versions, and the workflows they belong to.
+//!
+//! In the tables, no tenant is an empty one.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use windlass_core::Digest;
-use windlass_store::{DefinitionRow, NewDefinition, Published, WorkflowRow};
+use windlass_store::{
+    Blob, Catalogue, DefinitionRow, Error, NewDefinition, Pending, Published, TenantFilter,
+    WorkflowRow,
+};
 
+use crate::EmbeddedStore;
 use crate::blob;
 use crate::codec::{self, Sum};
 use crate::error::Fault;
+use crate::store::write_large;
 
-/// See `Catalogue::publish`.
+impl Catalogue for EmbeddedStore {
+    fn publish(&self, definition: NewDefinition) -> Pending<'_, Result<Published, Error>> {
+        let text = Blob {
+            digest: definition.digest,
+            bytes: Arc::clone(&definition.text),
+        };
+        // A large text is a file, so that the database need not hold it in memory.
+        let large = blob::is_large(&text).then_some(text);
+        let first = write_large(Vec::from_iter(large.clone()));
+        self.task(first, move |session| {
+            blob::insert(session.connection, large.as_slice())?;
+            publish(session.connection, &definition, large.is_some())
+        })
+    }
+
+    fn definition(
+        &self,
+        tenant: Option<&str>,
+        workflow: &str,
+        version: Option<u32>,
+    ) -> Result<Option<DefinitionRow>, Error> {
+        let id = (tenant.unwrap_or_default(), workflow);
+        self.readers()
+            .read(|connection| definition(connection, self.directory(), id, version))
+            .map_err(Fault::into_error)
+    }
+
+    fn versions(&self, tenant: Option<&str>, workflow: &str) -> Result<Vec<DefinitionRow>, Error> {
+        self.readers()
+            .query(|connection| versions(connection, tenant.unwrap_or_default(), workflow))
+    }
+
+    fn workflows(&self, tenant: &TenantFilter) -> Result<Vec<WorkflowRow>, Error> {
+        self.readers()
+            .query(|connection| workflows(connection, tenant))
+    }
+
+    fn workflow(&self, tenant: Option<&str>, id: &str) -> Result<Option<WorkflowRow>, Error> {
+        self.readers()
+            .read(|connection| workflow(connection, tenant.unwrap_or_default(), id))
+            .map_err(Fault::into_error)
+    }
+
+    fn set_enabled(
+        &self,
+        tenant: Option<&str>,
+        workflow: &str,
+        enabled: bool,
+    ) -> Pending<'_, Result<bool, Error>> {
+        const SQL: &str = "UPDATE workflow SET enabled = ? WHERE workflow = ? AND tenant = ?";
+        let (tenant, workflow) = (tenant.unwrap_or_default().to_owned(), workflow.to_owned());
+        self.task(None, move |session| {
+            let mut statement = session.connection.prepare_cached(SQL)?;
+            Ok(statement.execute(params![enabled, workflow, tenant])? == 1)
+        })
+    }
+}
+
 /// The text of a large definition is a file, named by its digest.
-pub(crate) fn publish(
+fn publish(
     connection: &Connection,
     definition: &NewDefinition,
     text_is_file: bool,
 ) -> Result<Published, Fault> {
-    let text: &[u8] = if text_is_file { b"" } else { &definition.text };
+    const NEWEST: &str = "SELECT version, digest FROM definition \
+         WHERE tenant = ? AND workflow = ? ORDER BY version DESC LIMIT 1";
+    let tenant = definition.tenant.as_deref().unwrap_or_default();
     let newest = connection
-        .prepare_cached(
-            "SELECT version, digest FROM definition WHERE workflow = ? \
-             ORDER BY version DESC LIMIT 1",
-        )?
-        .query_row([&definition.workflow], |row| {
+        .prepare_cached(NEWEST)?
+        .query_row([tenant, &definition.workflow], |row| {
             Ok((row.get::<_, u32>(0)?, codec::digest(row, 1)?))
         })
         .optional()?;
@@ -37,68 +100,88 @@ pub(crate) fn publish(
         Some((version, _)) => version + 1,
         None => 1,
     };
-    connection
-        .prepare_cached(
-            "INSERT INTO definition (workflow, version, digest, signature, at, text, sum) \
-             VALUES (?, ?, ?, ?, ?, ?, ?)",
-        )?
-        .execute(params![
-            definition.workflow,
-            version,
-            definition.digest.0,
-            definition.signature.0,
-            definition.at.0,
-            text,
-            definition_sum(&definition.workflow, version, &definition.signature, text).value(),
-        ])?;
-    connection
-        .prepare_cached(
-            "INSERT INTO workflow (workflow, display_name, version, enabled, updated_at, sum) \
-             VALUES (?, ?, ?, 1, ?, ?) ON CONFLICT (workflow) DO UPDATE SET \
-             display_name = excluded.display_name, version = excluded.version, \
-             updated_at = excluded.updated_at, sum = excluded.sum",
-        )?
-        .execute(params![
-            definition.workflow,
-            definition.display_name,
-            version,
-            definition.at.0,
-            workflow_sum(
-                &definition.workflow,
-                definition.display_name.as_deref(),
-                version,
-                definition.at.0
-            )
-            .value(),
-        ])?;
+    let text = match text_is_file {
+        true => Vec::new(),
+        false => definition.text.to_vec(),
+    };
+    let new = DefinitionRow {
+        tenant: definition.tenant.clone(),
+        workflow: definition.workflow.clone(),
+        version,
+        digest: definition.digest,
+        signature: definition.signature,
+        at: definition.at,
+        text,
+    };
+    insert_definition(connection, &new)?;
+    let workflow = WorkflowRow {
+        tenant: definition.tenant.clone(),
+        workflow: definition.workflow.clone(),
+        display_name: definition.display_name.clone(),
+        version,
+        enabled: true,
+        updated_at: definition.at,
+    };
+    put_workflow(connection, &workflow)?;
     Ok(Published {
         version,
         created: true,
     })
 }
 
-/// See `Catalogue::definition`.
-pub(crate) fn definition(
+fn insert_definition(connection: &Connection, row: &DefinitionRow) -> Result<(), Fault> {
+    const SQL: &str = "INSERT INTO definition \
+         (tenant, workflow, version, digest, signature, at, text, sum) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?)";
+    connection.prepare_cached(SQL)?.execute(params![
+        row.tenant.as_deref().unwrap_or_default(),
+        row.workflow,
+        row.version,
+        row.digest.0,
+        row.signature.0,
+        row.at.0,
+        row.text,
+        definition_sum(row).value(),
+    ])?;
+    Ok(())
+}
+
+/// A new version of a workflow that is there does not enable it.
+fn put_workflow(connection: &Connection, row: &WorkflowRow) -> Result<(), Fault> {
+    const SQL: &str = "INSERT INTO workflow \
+         (tenant, workflow, display_name, version, enabled, updated_at, sum) \
+         VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (workflow, tenant) DO UPDATE SET \
+         display_name = excluded.display_name, version = excluded.version, \
+         updated_at = excluded.updated_at, sum = excluded.sum";
+    connection.prepare_cached(SQL)?.execute(params![
+        row.tenant.as_deref().unwrap_or_default(),
+        row.workflow,
+        row.display_name,
+        row.version,
+        row.enabled,
+        row.updated_at.0,
+        workflow_sum(row).value(),
+    ])?;
+    Ok(())
+}
+
+const DEFINITION_COLUMNS: &str = "tenant, workflow, version, digest, signature, at";
+
+fn definition(
     connection: &Connection,
     directory: &Path,
-    workflow: &str,
+    (tenant, workflow): (&str, &str),
     version: Option<u32>,
 ) -> Result<Option<DefinitionRow>, Fault> {
-    let mut statement = connection.prepare_cached(
-        "SELECT workflow, version, digest, signature, at, text, sum FROM definition \
-         WHERE workflow = ?1 AND (?2 IS NULL OR version = ?2) ORDER BY version DESC LIMIT 1",
-    )?;
-    let row = statement.query_row(params![workflow, version], |row| {
-        let found = definition_row(row, row.get(5)?)?;
-        definition_sum(
-            &found.workflow,
-            found.version,
-            &found.signature,
-            &found.text,
-        )
-        .check(row, 6)?;
-        Ok(found)
-    });
+    let which = match version {
+        Some(_) => "version = ?3",
+        None => "?3 IS NULL ORDER BY version DESC LIMIT 1",
+    };
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {DEFINITION_COLUMNS}, text, sum FROM definition \
+         WHERE tenant = ?1 AND workflow = ?2 AND {which}"
+    ))?;
+    let row = statement.query_row(params![tenant, workflow, version], whole_definition);
     let Some(mut found) = row.optional()? else {
         return Ok(None);
     };
@@ -109,90 +192,155 @@ pub(crate) fn definition(
     Ok(Some(found))
 }
 
-/// See `Catalogue::versions`.
-pub(crate) fn versions(
+/// With the text that is in the table, and checked.
+fn whole_definition(row: &Row<'_>) -> rusqlite::Result<DefinitionRow> {
+    let found = definition_row(row, row.get(6)?)?;
+    definition_sum(&found).check(row, 7)?;
+    Ok(found)
+}
+
+fn versions(
     connection: &Connection,
+    tenant: &str,
     workflow: &str,
 ) -> Result<Vec<DefinitionRow>, Fault> {
-    let mut statement = connection.prepare_cached(
-        "SELECT workflow, version, digest, signature, at FROM definition \
-         WHERE workflow = ? ORDER BY version DESC",
-    )?;
-    let rows = statement.query_map([workflow], |row| definition_row(row, Vec::new()))?;
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {DEFINITION_COLUMNS} FROM definition \
+         WHERE tenant = ? AND workflow = ? ORDER BY version DESC"
+    ))?;
+    let rows = statement.query_map([tenant, workflow], |row| definition_row(row, Vec::new()))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
 fn definition_row(row: &Row<'_>, text: Vec<u8>) -> rusqlite::Result<DefinitionRow> {
     Ok(DefinitionRow {
-        workflow: row.get(0)?,
-        version: row.get(1)?,
-        digest: codec::digest(row, 2)?,
-        signature: codec::digest(row, 3)?,
-        at: codec::millis(row, 4)?,
+        tenant: tenant(row, 0)?,
+        workflow: row.get(1)?,
+        version: row.get(2)?,
+        digest: codec::digest(row, 3)?,
+        signature: codec::digest(row, 4)?,
+        at: codec::millis(row, 5)?,
         text,
     })
 }
 
-/// See `Catalogue::workflows`.
-pub(crate) fn workflows(connection: &Connection) -> Result<Vec<WorkflowRow>, Fault> {
-    let mut statement = connection.prepare_cached(
-        "SELECT workflow, display_name, version, enabled, updated_at, sum FROM workflow \
-         ORDER BY workflow",
-    )?;
-    let rows = statement.query_map([], |row| {
-        let found = WorkflowRow {
-            workflow: row.get(0)?,
-            display_name: row.get(1)?,
-            version: row.get(2)?,
-            enabled: row.get(3)?,
-            updated_at: codec::millis(row, 4)?,
-        };
-        let name = found.display_name.as_deref();
-        workflow_sum(&found.workflow, name, found.version, found.updated_at.0).check(row, 5)?;
-        Ok(found)
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+fn tenant(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<Box<str>>> {
+    let tenant: Box<str> = row.get(at)?;
+    Ok((!tenant.is_empty()).then_some(tenant))
 }
 
-/// See `Catalogue::set_enabled`.
-pub(crate) fn set_enabled(
-    connection: &Connection,
-    workflow: &str,
-    enabled: bool,
-) -> Result<bool, Fault> {
-    let changed = connection
-        .prepare_cached("UPDATE workflow SET enabled = ? WHERE workflow = ?")?
-        .execute(params![enabled, workflow])?;
-    Ok(changed == 1)
+const WORKFLOWS: &str = "SELECT tenant, workflow, display_name, version, enabled, updated_at, sum \
+     FROM workflow";
+
+fn workflows(connection: &Connection, of: &TenantFilter) -> Result<Vec<WorkflowRow>, Fault> {
+    let rows = match of {
+        TenantFilter::Any => connection
+            .prepare_cached(&format!("{WORKFLOWS} ORDER BY workflow, tenant"))?
+            .query_map([], workflow_row)?
+            .collect::<Result<_, _>>(),
+        TenantFilter::Only(tenant) => connection
+            .prepare_cached(&format!("{WORKFLOWS} WHERE tenant = ? ORDER BY workflow"))?
+            .query_map([tenant.as_deref().unwrap_or_default()], workflow_row)?
+            .collect::<Result<_, _>>(),
+    };
+    Ok(rows?)
 }
 
-fn definition_sum(workflow: &str, version: u32, signature: &Digest, text: &[u8]) -> Sum {
-    Sum::default()
-        .text(workflow)
-        .number(version.into())
-        .bytes(&signature.0)
-        .bytes(text)
+fn workflow(connection: &Connection, tenant: &str, id: &str) -> Result<Option<WorkflowRow>, Fault> {
+    let sql = format!("{WORKFLOWS} WHERE workflow = ? AND tenant = ?");
+    let mut statement = connection.prepare_cached(&sql)?;
+    Ok(statement.query_row([id, tenant], workflow_row).optional()?)
+}
+
+fn workflow_row(row: &Row<'_>) -> rusqlite::Result<WorkflowRow> {
+    let found = WorkflowRow {
+        tenant: tenant(row, 0)?,
+        workflow: row.get(1)?,
+        display_name: row.get(2)?,
+        version: row.get(3)?,
+        enabled: row.get(4)?,
+        updated_at: codec::millis(row, 5)?,
+    };
+    workflow_sum(&found).check(row, 6)?;
+    Ok(found)
+}
+
+fn definition_sum(row: &DefinitionRow) -> Sum {
+    let sum = Sum::default()
+        .text(&row.workflow)
+        .number(row.version.into())
+        .bytes(&row.signature.0)
+        .bytes(&row.text);
+    with_tenant(sum, row.tenant.as_deref())
 }
 
 /// `enabled` is left out: it changes alone, and both of its values are possible.
-fn workflow_sum(workflow: &str, name: Option<&str>, version: u32, updated_at: i64) -> Sum {
-    Sum::default()
-        .text(workflow)
-        .optional_text(name)
-        .number(version.into())
-        .number(updated_at)
+fn workflow_sum(row: &WorkflowRow) -> Sum {
+    let sum = Sum::default()
+        .text(&row.workflow)
+        .optional_text(row.display_name.as_deref())
+        .number(row.version.into())
+        .number(row.updated_at.0);
+    with_tenant(sum, row.tenant.as_deref())
+}
+
+/// Rows from before there were tenants keep their checksum.
+fn with_tenant(sum: Sum, tenant: Option<&str>) -> Sum {
+    match tenant {
+        None => sum,
+        Some(tenant) => sum.text(tenant),
+    }
+}
+
+/// Workflows once belonged to nobody, runs to tenants: gives each tenant that has runs the
+/// workflows of those, so that they can be carried on and looked at. For `migrate`.
+pub(crate) fn give_to_tenants(connection: &Connection) -> Result<(), Fault> {
+    let mut statement = connection.prepare(
+        "SELECT DISTINCT tenant, workflow FROM run \
+         WHERE tenant <> '' AND workflow IS NOT NULL",
+    )?;
+    let owners = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let owners: Vec<(Box<str>, Box<str>)> = owners.collect::<Result<_, _>>()?;
+    for (tenant, id) in owners {
+        give(connection, &tenant, &id)?;
+    }
+    Ok(())
+}
+
+/// Copies a workflow of nobody, with its versions, to a tenant. A damaged row is damaged
+/// where it is, and not made good by a copy.
+fn give(connection: &Connection, tenant: &str, id: &str) -> Result<(), Fault> {
+    let Ok(Some(found)) = workflow(connection, "", id) else {
+        return Ok(());
+    };
+    let tenant: Box<str> = tenant.into();
+    let copy = WorkflowRow {
+        tenant: Some(tenant.clone()),
+        ..found
+    };
+    put_workflow(connection, &copy)?;
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {DEFINITION_COLUMNS}, text, sum FROM definition \
+         WHERE tenant = '' AND workflow = ?"
+    ))?;
+    let rows = statement.query_map([id], whole_definition)?;
+    for row in rows.flatten().collect::<Vec<_>>() {
+        let copy = DefinitionRow {
+            tenant: Some(tenant.clone()),
+            ..row
+        };
+        insert_definition(connection, &copy)?;
+    }
+    Ok(())
 }
 
 /// Reads every workflow and definition, checking it.
 pub(crate) fn check(connection: &Connection, directory: &Path) -> Result<(), Fault> {
-    for workflow in workflows(connection)? {
-        for version in versions(connection, &workflow.workflow)? {
-            definition(
-                connection,
-                directory,
-                &workflow.workflow,
-                Some(version.version),
-            )?;
+    for workflow in workflows(connection, &TenantFilter::Any)? {
+        let tenant = workflow.tenant.as_deref().unwrap_or_default();
+        let id = (tenant, &*workflow.workflow);
+        for version in versions(connection, tenant, &workflow.workflow)? {
+            definition(connection, directory, id, Some(version.version))?;
         }
     }
     Ok(())

@@ -9,8 +9,8 @@ use windlass_store::{Damage, Error};
 
 use crate::error::Fault;
 use crate::{
-    EmbeddedStore, blob, catalogue, checkpoint, claim, codec, error, inbox, log, query, read,
-    segment,
+    EmbeddedStore, audit, blob, catalogue, checkpoint, claim, codec, dead, error, inbox, log,
+    query, read, segment,
 };
 
 /// Records read at once while a chain is walked.
@@ -59,7 +59,11 @@ impl Check<'_> {
         let claims = claim::check(self.connection);
         self.note(claims)?;
         let workflows = catalogue::check(self.connection, self.store.directory());
-        self.note(workflows)
+        self.note(workflows)?;
+        let letters = dead::check(self.connection);
+        self.note(letters)?;
+        let audit = audit::check(self.connection);
+        self.note(audit)
     }
 
     /// Keeps damage and goes on; any other error ends the check.

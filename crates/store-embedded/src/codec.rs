@@ -177,13 +177,20 @@ pub(crate) fn run_sum(row: &RunRow) -> Sum {
     for (key, value) in &row.labels {
         sum = sum.text(key).text(value);
     }
-    // Rows from before there was this column keep their checksum.
-    if row.asleep { sum.number(1) } else { sum }
+    // Rows from before there were these columns keep their checksum.
+    if row.asleep {
+        sum = sum.number(1);
+    }
+    if let Some(gate) = &row.gate {
+        sum = sum.text(gate).number(row.limit.into());
+    }
+    sum
 }
 
 /// The columns that [`run_row`] reads.
 pub(crate) const RUN_COLUMNS: &str = "run.run, status, version, priority, created_at, started_at, \
-     ended_at, wake_at, tenant, workflow, request_id, error_code, parent, labels, sum, asleep";
+     ended_at, wake_at, tenant, workflow, request_id, error_code, parent, labels, sum, asleep, \
+     gate, gate_limit, dead";
 
 pub(crate) fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
     let decoded = RunRow {
@@ -202,6 +209,9 @@ pub(crate) fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         parent: optional_run(row, 12)?,
         labels: labels(row, 13)?,
         asleep: row.get(15)?,
+        gate: row.get(16)?,
+        limit: row.get(17)?,
+        dead: row.get(18)?,
     };
     run_sum(&decoded).check(row, 14)?;
     Ok(decoded)
@@ -217,6 +227,11 @@ pub(crate) fn indexed(row: &RunRow) -> Indexed {
         labels: row.labels.clone(),
         asleep: row.asleep,
         parent: row.parent,
+        priority: row.priority,
+        created_at: row.created_at.0,
+        ended_at: row.ended_at.map(|at| at.0),
+        gate: row.gate.clone(),
+        limit: row.limit,
     }
 }
 
@@ -229,6 +244,11 @@ impl Indexed {
             && self.labels == row.labels
             && self.asleep == row.asleep
             && self.parent == row.parent
+            && self.priority == row.priority
+            && self.created_at == row.created_at.0
+            && self.ended_at == row.ended_at.map(|at| at.0)
+            && self.gate == row.gate
+            && self.limit == row.limit
     }
 }
 
@@ -241,4 +261,9 @@ pub(crate) struct Indexed {
     pub(crate) labels: Labels,
     pub(crate) asleep: bool,
     pub(crate) parent: Option<RunId>,
+    pub(crate) priority: u8,
+    pub(crate) created_at: i64,
+    pub(crate) ended_at: Option<i64>,
+    pub(crate) gate: Option<Box<str>>,
+    pub(crate) limit: u32,
 }

@@ -25,14 +25,14 @@ const DATABASE_LOG: &str = "windlass.db-wal";
 /// "Wndl", at a fixed place in the file's header.
 pub(crate) const APPLICATION_ID: u32 = 0x576e_646c;
 /// Counts changes of `schema.sql`.
-pub(crate) const SCHEMA_VERSION: u32 = 2;
+pub(crate) const SCHEMA_VERSION: u32 = 3;
 
 /// A log longer than this is copied into the database by the writer as its first work, so
 /// that opening it the next time reads little. Reading need not wait for it.
 const CHECKPOINT_FRAMES_AT_OPEN: u64 = 1024;
 
 /// Prepared statements a connection keeps; there are fewer than this.
-const STATEMENTS: usize = 96;
+const STATEMENTS: usize = 128;
 
 /// The files of a data directory.
 pub(crate) struct Layout {
@@ -106,6 +106,7 @@ fn write_schema(path: &Path) -> rusqlite::Result<()> {
     let connection = Connection::open(path)?;
     connection.execute_batch(&format!(
         "PRAGMA page_size = {PAGE};
+         PRAGMA auto_vacuum = INCREMENTAL;
          PRAGMA locking_mode = EXCLUSIVE;
          PRAGMA synchronous = OFF;
          PRAGMA journal_mode = WAL;

@@ -17,6 +17,8 @@
 //! Everything is durable when its future is ready, and not before. It does not know what
 //! records mean, nor any engine.
 
+mod admission;
+mod audit;
 mod backup;
 mod blob;
 mod catalogue;
@@ -25,6 +27,7 @@ mod checkpoint;
 mod claim;
 mod codec;
 mod connect;
+mod dead;
 mod error;
 mod files;
 mod gate;

@@ -60,7 +60,7 @@ impl Heads {
 pub(crate) fn find(connection: &Connection, run: RunId) -> Result<Option<Entry>, Fault> {
     let mut statement = connection.prepare_cached(
         "SELECT sequence, append_id, chain, number, status, tenant, workflow, labels, asleep, \
-         parent \
+         parent, priority, created_at, ended_at, gate, gate_limit \
          FROM run WHERE run = ?",
     )?;
     let entry = statement.query_row([run.as_bytes()], |row| {
@@ -74,6 +74,11 @@ pub(crate) fn find(connection: &Connection, run: RunId) -> Result<Option<Entry>,
                 labels: codec::labels(row, 7)?,
                 asleep: row.get(8)?,
                 parent: codec::optional_run(row, 9)?,
+                priority: row.get(10)?,
+                created_at: row.get(11)?,
+                ended_at: row.get(12)?,
+                gate: row.get(13)?,
+                limit: row.get(14)?,
             }),
         };
         Ok(Entry {
@@ -236,8 +241,8 @@ pub(crate) fn insert_row(
 ) -> Result<i64, Fault> {
     const SQL: &str = "INSERT INTO run (run, sequence, append_id, chain, status, version, \
          priority, created_at, started_at, ended_at, wake_at, tenant, workflow, request_id, \
-         error_code, parent, labels, sum, asleep) \
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+         error_code, parent, labels, sum, asleep, gate, gate_limit) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
     query::label(connection, run, &row.labels)?;
     Ok(connection.prepare_cached(SQL)?.insert(params![
         run.as_bytes(),
@@ -259,6 +264,8 @@ pub(crate) fn insert_row(
         codec::labels_text(&row.labels),
         codec::run_sum(row).value(),
         row.asleep,
+        row.gate,
+        row.limit,
     ])?)
 }
 
@@ -295,7 +302,7 @@ fn move_head(
     Ok(())
 }
 
-/// Updates head and row, every column of it.
+/// Updates head and row, every column of it. Who does not wait to begin is not aside.
 pub(crate) fn update_row(
     connection: &Connection,
     entry: &Entry,
@@ -305,7 +312,9 @@ pub(crate) fn update_row(
     const SQL: &str = "UPDATE run SET sequence = ?1, append_id = ?2, chain = ?3, status = ?7, \
          version = ?8, priority = ?9, created_at = ?10, started_at = ?11, ended_at = ?12, \
          wake_at = ?13, tenant = ?14, workflow = ?15, request_id = ?16, error_code = ?17, \
-         parent = ?18, labels = ?19, sum = ?20, asleep = ?21 WHERE number = ?4 AND sequence = ?5 AND chain = ?6";
+         parent = ?18, labels = ?19, sum = ?20, asleep = ?21, gate = ?22, gate_limit = ?23, \
+         aside = aside AND ?7 = 0 \
+         WHERE number = ?4 AND sequence = ?5 AND chain = ?6";
     let old = entry.indexed.as_ref().map(|indexed| &indexed.labels);
     if old != Some(&row.labels) {
         if let Some(labels) = old {
@@ -335,6 +344,8 @@ pub(crate) fn update_row(
         codec::labels_text(&row.labels),
         codec::run_sum(row).value(),
         row.asleep,
+        row.gate,
+        row.limit,
     ])?)
 }
 
@@ -348,8 +359,7 @@ fn update_row_in_place(
     row: &RunRow,
 ) -> Result<usize, Fault> {
     const SQL: &str = "UPDATE run SET sequence = ?1, append_id = ?2, chain = ?3, version = ?7, \
-         priority = ?8, created_at = ?9, started_at = ?10, ended_at = ?11, wake_at = ?12, \
-         request_id = ?13, error_code = ?14, labels = ?15, sum = ?16 \
+         started_at = ?8, wake_at = ?9, request_id = ?10, error_code = ?11, sum = ?12 \
          WHERE number = ?4 AND sequence = ?5 AND chain = ?6";
     Ok(connection.prepare_cached(SQL)?.execute(params![
         signed(next.sequence),
@@ -359,14 +369,10 @@ fn update_row_in_place(
         signed(head.sequence),
         head.chain,
         row.version,
-        row.priority,
-        row.created_at.0,
         row.started_at.map(|at| at.0),
-        row.ended_at.map(|at| at.0),
         row.wake_at.map(|at| at.0),
         row.request_id,
         row.error_code,
-        codec::labels_text(&row.labels),
         codec::run_sum(row).value(),
     ])?)
 }

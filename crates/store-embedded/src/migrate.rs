@@ -3,7 +3,9 @@
 use rusqlite::Connection;
 use windlass_store::crash;
 
+use crate::catalogue;
 use crate::connect::SCHEMA_VERSION;
+use crate::error::Fault;
 
 /// What makes version 2 of version 1: room for packed records, checkpoints and sleeping
 /// runs. Nothing that was stored changes.
@@ -34,8 +36,85 @@ CREATE TABLE checkpoint (
 );
 ";
 
+/// What makes version 3 of version 2: workflows belong to tenants, runs wait at gates, and
+/// there is room for dead letters, for who changed what, and for which values are used.
+const FROM_2: &str = "
+ALTER TABLE run ADD COLUMN gate TEXT;
+ALTER TABLE run ADD COLUMN gate_limit INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE run ADD COLUMN dead INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE run ADD COLUMN aside INTEGER NOT NULL DEFAULT 0;
+DROP INDEX run_by_tenant;
+DROP INDEX run_by_wake;
+CREATE INDEX run_by_tenant ON run (tenant, status, run) WHERE tenant IS NOT NULL;
+CREATE INDEX run_by_wake ON run (wake_at, run) WHERE asleep = 1 AND status < 3 AND dead = 0;
+CREATE INDEX run_waiting ON run (tenant, priority DESC, run) WHERE status = 0 AND aside = 0 AND dead = 0;
+CREATE INDEX run_aside ON run (gate, priority DESC, run) WHERE aside = 1;
+CREATE INDEX run_at_gate ON run (gate) WHERE gate IS NOT NULL AND status > 0 AND status < 3 AND dead = 0;
+CREATE INDEX run_by_end ON run (ended_at, run) WHERE ended_at IS NOT NULL;
+ALTER TABLE workflow RENAME TO old_workflow;
+ALTER TABLE definition RENAME TO old_definition;
+CREATE TABLE workflow (
+  workflow TEXT NOT NULL,
+  tenant TEXT NOT NULL,
+  display_name TEXT,
+  version INTEGER NOT NULL,
+  enabled INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  sum INTEGER NOT NULL,
+  PRIMARY KEY (workflow, tenant)
+) WITHOUT ROWID;
+CREATE INDEX workflow_by_tenant ON workflow (tenant, workflow);
+CREATE TABLE definition (
+  workflow TEXT NOT NULL,
+  tenant TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  digest BLOB NOT NULL,
+  signature BLOB NOT NULL,
+  at INTEGER NOT NULL,
+  text BLOB NOT NULL,
+  sum INTEGER NOT NULL,
+  PRIMARY KEY (tenant, workflow, version)
+);
+INSERT INTO workflow (workflow, tenant, display_name, version, enabled, updated_at, sum)
+  SELECT workflow, '', display_name, version, enabled, updated_at, sum FROM old_workflow;
+INSERT INTO definition (workflow, tenant, version, digest, signature, at, text, sum)
+  SELECT workflow, '', version, digest, signature, at, text, sum FROM old_definition;
+DROP TABLE old_workflow;
+DROP TABLE old_definition;
+CREATE TABLE dead_letter (
+  number INTEGER PRIMARY KEY,
+  run BLOB NOT NULL UNIQUE,
+  tenant TEXT,
+  workflow TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  deliveries INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  sum INTEGER NOT NULL,
+  payload BLOB NOT NULL
+);
+CREATE INDEX dead_letter_by_tenant ON dead_letter (tenant, run);
+CREATE TABLE audit (
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  at INTEGER NOT NULL,
+  tenant TEXT,
+  actor TEXT NOT NULL,
+  origin TEXT NOT NULL,
+  what TEXT NOT NULL,
+  target TEXT NOT NULL,
+  detail TEXT NOT NULL,
+  sum INTEGER NOT NULL
+);
+CREATE INDEX audit_by_tenant ON audit (tenant, number);
+CREATE TABLE blob_use (
+  run INTEGER NOT NULL,
+  digest BLOB NOT NULL,
+  PRIMARY KEY (run, digest)
+) WITHOUT ROWID;
+CREATE INDEX blob_use_by_digest ON blob_use (digest);
+";
+
 /// The steps from each version to the next, from version 1 on.
-const STEPS: [&str; 1] = [FROM_1];
+const STEPS: [&str; 2] = [FROM_1, FROM_2];
 
 /// Which version a database has.
 pub(crate) fn version(connection: &Connection) -> rusqlite::Result<u32> {
@@ -44,7 +123,7 @@ pub(crate) fn version(connection: &Connection) -> rusqlite::Result<u32> {
 }
 
 /// Brings a database to the present version. Only the holder of the lock may call this.
-pub(crate) fn migrate(connection: &Connection) -> rusqlite::Result<()> {
+pub(crate) fn migrate(connection: &Connection) -> Result<(), Fault> {
     let present = version(connection)?;
     if present >= SCHEMA_VERSION {
         return Ok(());
@@ -52,15 +131,21 @@ pub(crate) fn migrate(connection: &Connection) -> rusqlite::Result<()> {
     let done = usize::try_from(present.saturating_sub(1)).unwrap_or(usize::MAX);
     let steps = STEPS.iter().skip(done).copied().collect::<String>();
     let sql = format!("BEGIN IMMEDIATE; {steps} PRAGMA user_version = {SCHEMA_VERSION};");
-    let migrated = connection.execute_batch(&sql).and_then(|()| {
-        crash::point("in-migration");
-        connection.execute_batch("COMMIT")
-    });
+    let migrated = apply(connection, present, &sql);
     if migrated.is_err() && !connection.is_autocommit() {
         // The error is what counts; the transaction ends with the connection anyway.
         let _ = connection.execute_batch("ROLLBACK");
     }
     migrated
+}
+
+fn apply(connection: &Connection, present: u32, steps: &str) -> Result<(), Fault> {
+    connection.execute_batch(steps)?;
+    if present < 3 {
+        catalogue::give_to_tenants(connection)?;
+    }
+    crash::point("in-migration");
+    Ok(connection.execute_batch("COMMIT")?)
 }
 
 #[cfg(test)]

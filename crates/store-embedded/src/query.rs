@@ -7,7 +7,7 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, Row, params, params_from_iter};
 use windlass_core::{Millis, RunId, RunStatus};
-use windlass_store::{Head, ResourceRow, RunFilter, RunPage, RunRow};
+use windlass_store::{Head, ResourceRow, RunFilter, RunPage, RunRow, TenantFilter};
 
 use crate::codec::{self, Labels, RUN_COLUMNS, Sum, status_code};
 use crate::error::{self, Fault};
@@ -27,16 +27,16 @@ pub(crate) fn runs(connection: &Connection, filter: &RunFilter) -> Result<RunPag
         of_parent(&transaction, filter, parent, wanted)?
     } else if let Some(since) = filter.since.filter(|since| is_recent(&transaction, *since)) {
         recent(&transaction, filter, since)?
-    } else if filter.statuses.is_empty() && filter.workflow.is_none() {
+    } else if index(filter) == Index::Run {
         walk(&transaction, filter, None, wanted)?
     } else {
         let mut rows = Vec::new();
         for status in RunStatus::ALL {
             if filter.statuses.is_empty() || filter.statuses.contains(&status) {
                 // The index of statuses alone keeps those that sleep apart.
-                let ranges: &[_] = match filter.workflow {
-                    Some(_) => &[None],
-                    None => &[Some(false), Some(true)],
+                let ranges: &[_] = match index(filter) {
+                    Index::Status => &[Some(false), Some(true)],
+                    _ => &[None],
                 };
                 for asleep in ranges {
                     let range = Some((status, *asleep));
@@ -53,6 +53,24 @@ pub(crate) fn runs(connection: &Connection, filter: &RunFilter) -> Result<RunPag
     Ok(RunPage { rows, next })
 }
 
+/// The index that a list walks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Index {
+    Run,
+    Status,
+    Workflow,
+    Tenant,
+}
+
+fn index(filter: &RunFilter) -> Index {
+    match (&filter.workflow, &filter.tenant) {
+        (Some(_), _) => Index::Workflow,
+        (None, TenantFilter::Only(Some(_))) => Index::Tenant,
+        (None, _) if filter.statuses.is_empty() => Index::Run,
+        (None, _) => Index::Status,
+    }
+}
+
 /// The first rows that match, newest first, in one range of one index.
 fn walk(
     connection: &Connection,
@@ -60,7 +78,13 @@ fn walk(
     range: Option<(RunStatus, Option<bool>)>,
     wanted: usize,
 ) -> Result<Vec<RunRow>, Fault> {
-    let mut sql = format!("SELECT {RUN_COLUMNS} FROM run WHERE status IS NOT NULL");
+    let by = match index(filter) {
+        Index::Run => "sqlite_autoindex_run_1",
+        Index::Status => "run_by_status",
+        Index::Workflow => "run_by_workflow",
+        Index::Tenant => "run_by_tenant",
+    };
+    let mut sql = format!("SELECT {RUN_COLUMNS} FROM run INDEXED BY {by} WHERE status IS NOT NULL");
     let mut values: Vec<Value> = Vec::new();
     let mut also = |condition: &str, value: Value| {
         sql.push_str(" AND ");
@@ -76,7 +100,7 @@ fn walk(
     if let Some(workflow) = &filter.workflow {
         also("workflow = ?", workflow.to_string().into());
     }
-    if let Some(tenant) = &filter.tenant {
+    if let TenantFilter::Only(Some(tenant)) = &filter.tenant {
         also("tenant = ?", tenant.to_string().into());
     }
     if let Some(before) = filter.before {
@@ -286,7 +310,7 @@ pub(crate) fn due(
     };
     let mut statement = connection.prepare_cached(
         "SELECT run, wake_at FROM run INDEXED BY run_by_wake \
-         WHERE asleep = 1 AND status < 3 AND wake_at <= ? AND (wake_at, run) > (?, ?) \
+         WHERE asleep = 1 AND status < 3 AND dead = 0 AND wake_at <= ? AND (wake_at, run) > (?, ?) \
          ORDER BY wake_at, run LIMIT ?",
     )?;
     let limits = (until.0, from, last, limit_value(limit));
@@ -300,7 +324,7 @@ pub(crate) fn due(
 pub(crate) fn next_wake(connection: &Connection) -> Result<Option<Millis>, Fault> {
     let mut statement = connection.prepare_cached(
         "SELECT wake_at FROM run INDEXED BY run_by_wake \
-         WHERE asleep = 1 AND status < 3 AND wake_at IS NOT NULL ORDER BY wake_at LIMIT 1",
+         WHERE asleep = 1 AND status < 3 AND dead = 0 AND wake_at IS NOT NULL ORDER BY wake_at LIMIT 1",
     )?;
     let first = statement.query_row([], |row| codec::millis(row, 0));
     Ok(first.optional()?)
@@ -333,7 +357,7 @@ pub(crate) fn logged(
     Ok(runs.collect::<Result<_, _>>()?)
 }
 
-fn limit_value(limit: usize) -> i64 {
+pub(crate) fn limit_value(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 

@@ -1,10 +1,11 @@
--- The tables of the embedded store, version 2. `user_version` counts changes of this file;
+-- The tables of the embedded store, version 3. `user_version` counts changes of this file;
 -- `migrate.rs` makes it of the versions before.
 -- `sum` is a checksum over a row's other columns, because pages of the database have none;
 -- records have their chain and values their digest instead.
 
 -- A run: its head (the fence), and its row for lists, whose columns are NULL until the
 -- first append that carries one. Runs are numbered so that records have integer keys.
+-- `dead` and `aside` are no part of the row's checksum: they change alone.
 CREATE TABLE run (
   number INTEGER PRIMARY KEY,
   run BLOB NOT NULL UNIQUE,
@@ -25,16 +26,27 @@ CREATE TABLE run (
   parent BLOB,
   labels TEXT,
   sum INTEGER,
-  asleep INTEGER NOT NULL DEFAULT 0
+  asleep INTEGER NOT NULL DEFAULT 0,
+  gate TEXT,
+  gate_limit INTEGER NOT NULL DEFAULT 0,
+  dead INTEGER NOT NULL DEFAULT 0,
+  aside INTEGER NOT NULL DEFAULT 0
 );
 -- Those that sleep lie apart, so that the others are found without passing them.
 CREATE INDEX run_by_status ON run (status, asleep, run) WHERE status IS NOT NULL;
 CREATE INDEX run_by_workflow ON run (workflow, status, run) WHERE status IS NOT NULL;
-CREATE INDEX run_by_tenant ON run (tenant, run) WHERE tenant IS NOT NULL;
+CREATE INDEX run_by_tenant ON run (tenant, status, run) WHERE tenant IS NOT NULL;
 CREATE INDEX run_by_created ON run (created_at) WHERE status IS NOT NULL;
 -- Only runs that sleep, and that have not ended (statuses from 3 on are final).
-CREATE INDEX run_by_wake ON run (wake_at, run) WHERE asleep = 1 AND status < 3;
+CREATE INDEX run_by_wake ON run (wake_at, run) WHERE asleep = 1 AND status < 3 AND dead = 0;
 CREATE INDEX run_by_parent ON run (parent, run) WHERE parent IS NOT NULL;
+-- Only runs that wait to begin (status 0), in the order in which they do.
+CREATE INDEX run_waiting ON run (tenant, priority DESC, run) WHERE status = 0 AND aside = 0 AND dead = 0;
+-- Only runs that were put aside: those are pending, and not dead.
+CREATE INDEX run_aside ON run (gate, priority DESC, run) WHERE aside = 1;
+-- Only runs that go at a gate: begun, and not ended.
+CREATE INDEX run_at_gate ON run (gate) WHERE gate IS NOT NULL AND status > 0 AND status < 3 AND dead = 0;
+CREATE INDEX run_by_end ON run (ended_at, run) WHERE ended_at IS NOT NULL;
 
 -- The labels of the rows, to find runs by.
 CREATE TABLE label (
@@ -119,22 +131,63 @@ CREATE TABLE resource (
 );
 CREATE INDEX resource_by_run ON resource (run);
 
+-- `tenant` is '' for none, as above.
 CREATE TABLE workflow (
-  workflow TEXT PRIMARY KEY,
+  workflow TEXT NOT NULL,
+  tenant TEXT NOT NULL,
   display_name TEXT,
   version INTEGER NOT NULL,
   enabled INTEGER NOT NULL,
   updated_at INTEGER NOT NULL,
-  sum INTEGER NOT NULL
+  sum INTEGER NOT NULL,
+  PRIMARY KEY (workflow, tenant)
 ) WITHOUT ROWID;
+CREATE INDEX workflow_by_tenant ON workflow (tenant, workflow);
 
 CREATE TABLE definition (
   workflow TEXT NOT NULL,
+  tenant TEXT NOT NULL,
   version INTEGER NOT NULL,
   digest BLOB NOT NULL,
   signature BLOB NOT NULL,
   at INTEGER NOT NULL,
   text BLOB NOT NULL,
   sum INTEGER NOT NULL,
-  PRIMARY KEY (workflow, version)
+  PRIMARY KEY (tenant, workflow, version)
 );
+
+-- What nobody could carry on.
+CREATE TABLE dead_letter (
+  number INTEGER PRIMARY KEY,
+  run BLOB NOT NULL UNIQUE,
+  tenant TEXT,
+  workflow TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  deliveries INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  sum INTEGER NOT NULL,
+  payload BLOB NOT NULL
+);
+CREATE INDEX dead_letter_by_tenant ON dead_letter (tenant, run);
+
+-- Who changed what. A number is never used twice.
+CREATE TABLE audit (
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  at INTEGER NOT NULL,
+  tenant TEXT,
+  actor TEXT NOT NULL,
+  origin TEXT NOT NULL,
+  what TEXT NOT NULL,
+  target TEXT NOT NULL,
+  detail TEXT NOT NULL,
+  sum INTEGER NOT NULL
+);
+CREATE INDEX audit_by_tenant ON audit (tenant, number);
+
+-- Which values a run's log refers to; `run` is the run's number.
+CREATE TABLE blob_use (
+  run INTEGER NOT NULL,
+  digest BLOB NOT NULL,
+  PRIMARY KEY (run, digest)
+) WITHOUT ROWID;
+CREATE INDEX blob_use_by_digest ON blob_use (digest);

@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use windlass_core::{Digest, Millis, RunId};
 use windlass_store::{
-    Append, AppendError, Appended, Blob, Catalogue, Checkpoint, Compacted, DefinitionRow, Error,
-    Head, Health, InboxItem, NewDefinition, Pending, Published, Queries, Record, ResourceRow,
-    RunFilter, RunPage, RunRow, Store, WorkflowRow,
+    Append, AppendError, Appended, Blob, Checkpoint, Compacted, Error, Head, Health, InboxItem,
+    Pending, Queries, Record, ResourceRow, RunFilter, RunPage, RunRow, Store,
 };
 
 use crate::connect::{self, Layout};
@@ -20,7 +19,7 @@ use crate::pack::Packer;
 use crate::read::Leftovers;
 use crate::reader::Readers;
 use crate::writer::{Handle, Job, Session, Task, stopped};
-use crate::{blob, catalogue, checkpoint, claim, inbox, log, migrate, query, queue, read, wal};
+use crate::{blob, checkpoint, claim, inbox, log, migrate, query, queue, read, wal};
 
 /// How to open a data directory.
 #[derive(Clone, Copy, Debug)]
@@ -247,7 +246,8 @@ impl EmbeddedStore {
         Ok(Either::Right(self.files().submit(errand, next, job)))
     }
 
-    fn task<T: Send + 'static>(
+    /// Something for the writer to do, after the files that it refers to.
+    pub(crate) fn task<T: Send + 'static>(
         &self,
         first: Option<Errand>,
         work: impl FnMut(&mut Session<'_>) -> Result<T, Fault> + Send + 'static,
@@ -296,7 +296,7 @@ fn modernise(layout: &Layout, readers: &Readers) -> Result<(), Error> {
 }
 
 /// Writes large values, if there are any.
-fn write_large(large: Vec<Blob>) -> Option<Errand> {
+pub(crate) fn write_large(large: Vec<Blob>) -> Option<Errand> {
     if large.is_empty() {
         return None;
     }
@@ -426,49 +426,6 @@ impl Store for EmbeddedStore {
     fn compact(&self, run: RunId, through: u64) -> Pending<'_, Result<Compacted, Error>> {
         let submitted = self.packer().map(|packer| packer.submit(run, through));
         Box::pin(async move { submitted?.await.unwrap_or_else(|| Err(stopped())) })
-    }
-}
-
-impl Catalogue for EmbeddedStore {
-    fn publish(&self, definition: NewDefinition) -> Pending<'_, Result<Published, Error>> {
-        let text = Blob {
-            digest: definition.digest,
-            bytes: Arc::clone(&definition.text),
-        };
-        // A large text is a file, so that the database need not hold it in memory.
-        let large = blob::is_large(&text).then_some(text);
-        let first = write_large(Vec::from_iter(large.clone()));
-        self.task(first, move |session| {
-            blob::insert(session.connection, large.as_slice())?;
-            catalogue::publish(session.connection, &definition, large.is_some())
-        })
-    }
-
-    fn definition(
-        &self,
-        workflow: &str,
-        version: Option<u32>,
-    ) -> Result<Option<DefinitionRow>, Error> {
-        let directory = &self.shared.directory;
-        self.readers()
-            .read(|connection| catalogue::definition(connection, directory, workflow, version))
-            .map_err(Fault::into_error)
-    }
-
-    fn versions(&self, workflow: &str) -> Result<Vec<DefinitionRow>, Error> {
-        self.readers()
-            .query(|connection| catalogue::versions(connection, workflow))
-    }
-
-    fn workflows(&self) -> Result<Vec<WorkflowRow>, Error> {
-        self.readers().query(catalogue::workflows)
-    }
-
-    fn set_enabled(&self, workflow: &str, enabled: bool) -> Pending<'_, Result<bool, Error>> {
-        let workflow = workflow.to_owned();
-        self.task(None, move |session| {
-            catalogue::set_enabled(session.connection, &workflow, enabled)
-        })
     }
 }
 

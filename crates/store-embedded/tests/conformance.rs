@@ -67,6 +67,21 @@ fn sleep() {
 }
 
 #[test]
+fn admission() {
+    check(|open| conformance::admission::all(open));
+}
+
+#[test]
+fn dead() {
+    check(|open| conformance::dead::all(open));
+}
+
+#[test]
+fn audit() {
+    check(|open| conformance::audit::all(open));
+}
+
+#[test]
 fn the_store_is_a_backend() {
     fn backend<S: Backend>() {}
     backend::<EmbeddedStore>();

@@ -1,8 +1,10 @@
 //! The storage contract. A backend is correct when it passes `conformance`.
 //!
-//! Durability is one small trait, [`Store`]; definitions ([`Catalogue`]) and
-//! lists ([`Queries`]) are others. Records and values are opaque bytes here: what they
-//! mean is the core's business, how they are kept is the backend's.
+//! Durability is one small trait, [`Store`]; definitions ([`Catalogue`]), lists
+//! ([`Queries`]), what waits to begin ([`Admission`]), what nobody could carry on
+//! ([`DeadLetters`]) and who changed what ([`Audit`]) are others. Records and values are
+//! opaque bytes here: what they mean is the core's business, how they are kept is the
+//! backend's.
 
 pub mod checksum;
 #[cfg(feature = "conformance")]
@@ -10,9 +12,13 @@ pub mod conformance;
 #[doc(hidden)]
 pub mod crash;
 
+mod admission;
+mod audit;
 mod block_on;
+mod dead;
 mod envelope;
 mod memory;
+mod tenant;
 mod types;
 
 use std::future::Future;
@@ -20,9 +26,13 @@ use std::pin::Pin;
 
 use windlass_core::{Digest, Millis, RunId};
 
+pub use admission::Admission;
+pub use audit::{Audit, AuditEntry};
 pub use block_on::block_on;
+pub use dead::{DeadLetter, DeadLetters};
 pub use envelope::{Envelope, EnvelopeError, Kind};
 pub use memory::MemoryStore;
+pub use tenant::TenantFilter;
 pub use types::{
     Append, AppendError, Appended, Blob, Checkpoint, Claim, Compacted, Damage, DefinitionRow,
     Error, Head, Health, InboxItem, NewDefinition, Published, Record, ResourceRow, RunFilter,
@@ -93,7 +103,8 @@ pub trait Store: Send + Sync + 'static {
     fn compact(&self, run: RunId, through: u64) -> Pending<'_, Result<Compacted, Error>>;
 }
 
-/// Workflow definitions: immutable once published.
+/// Workflow definitions: immutable once published. Each belongs to a tenant, or to none:
+/// the same id in two tenants names two workflows.
 pub trait Catalogue: Send + Sync + 'static {
     /// Publishes a definition. If the newest version has the same digest, that version is
     /// returned with `created: false`; otherwise the next version is made. Durable on return.
@@ -102,18 +113,27 @@ pub trait Catalogue: Send + Sync + 'static {
     /// One version of a definition, or the newest.
     fn definition(
         &self,
+        tenant: Option<&str>,
         workflow: &str,
         version: Option<u32>,
     ) -> Result<Option<DefinitionRow>, Error>;
 
     /// All versions of a workflow, newest first, without their text.
-    fn versions(&self, workflow: &str) -> Result<Vec<DefinitionRow>, Error>;
+    fn versions(&self, tenant: Option<&str>, workflow: &str) -> Result<Vec<DefinitionRow>, Error>;
 
-    /// All workflows, by id.
-    fn workflows(&self) -> Result<Vec<WorkflowRow>, Error>;
+    /// The workflows of those tenants, by id, then by tenant.
+    fn workflows(&self, tenant: &TenantFilter) -> Result<Vec<WorkflowRow>, Error>;
+
+    /// One workflow.
+    fn workflow(&self, tenant: Option<&str>, workflow: &str) -> Result<Option<WorkflowRow>, Error>;
 
     /// Enables or disables a workflow; `false` if there is none of that id. Durable on return.
-    fn set_enabled(&self, workflow: &str, enabled: bool) -> Pending<'_, Result<bool, Error>>;
+    fn set_enabled(
+        &self,
+        tenant: Option<&str>,
+        workflow: &str,
+        enabled: bool,
+    ) -> Pending<'_, Result<bool, Error>>;
 }
 
 /// Lists over rows that derive from the log, read on connections of their own.
@@ -135,7 +155,7 @@ pub trait Queries: Send + Sync + 'static {
     fn awake(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunRow>, Error>;
 
     /// Sleeping runs that want to be woken at or before `until`, earliest first, at most
-    /// `limit`, after the given one; those of the same time by id.
+    /// `limit`, after the given one; those of the same time by id. Dead ones are left out.
     fn due(
         &self,
         after: Option<(Millis, RunId)>,
@@ -143,7 +163,7 @@ pub trait Queries: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<(RunId, Millis)>, Error>;
 
-    /// The earliest wake-up time of a sleeping run, if any.
+    /// The earliest wake-up time of a sleeping run that is not dead, if any.
     fn next_wake(&self) -> Result<Option<Millis>, Error>;
 
     /// The runs that a run started, oldest first.
@@ -162,7 +182,7 @@ pub trait Queries: Send + Sync + 'static {
     ) -> Result<Option<ResourceRow>, Error>;
 
     /// Replaces rows that derive from the log (for `rebuild`): the rows of these runs and
-    /// their resource links. Durable on return.
+    /// their resource links. Who is dead stays so. Durable on return.
     fn replace_rows(&self, rows: Vec<(RunRow, Vec<ResourceRow>)>)
     -> Pending<'_, Result<(), Error>>;
 

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use windlass_core::{Digest, Millis, RunId, RunStatus};
 
+use crate::TenantFilter;
+
 /// A run's fence: where its log ends, and the hash of all before it. Opaque outside
 /// the store; it outlives compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +46,8 @@ pub struct Append {
     pub append_id: u64,
     /// The record: a versioned envelope, opaque here.
     pub record: Vec<u8>,
-    /// The run's row, when its status or wake-up time changed.
+    /// The run's row, when its status or wake-up time changed. Whether the run is dead is
+    /// not said here.
     pub row: Option<RunRow>,
     /// Claims that must be won, or nothing of this append happens.
     pub claims: Vec<Claim>,
@@ -206,6 +209,14 @@ pub struct RunRow {
     pub error_code: Option<Box<str>>,
     /// The run that started it, if it is a child.
     pub parent: Option<RunId>,
+    /// What it shares with the runs that may not all go at once; `None` is nothing.
+    pub gate: Option<Box<str>>,
+    /// How many runs of its gate may go at once; 0 without a gate.
+    pub limit: u32,
+    /// Whether nobody could carry it on: nobody begins, wakes or recovers it. It does not
+    /// derive from the log: the store answers it, and what an append or `replace_rows`
+    /// says of it does not count.
+    pub dead: bool,
 }
 
 impl RunRow {
@@ -218,8 +229,8 @@ impl RunRow {
 /// Which runs to list.
 #[derive(Clone, Debug, Default)]
 pub struct RunFilter {
-    /// Of this tenant; `None` is all.
-    pub tenant: Option<Box<str>>,
+    /// Of these tenants.
+    pub tenant: TenantFilter,
     /// Of this workflow.
     pub workflow: Option<Box<str>>,
     /// In one of these statuses; empty is all.
@@ -244,7 +255,7 @@ impl RunFilter {
 
     /// Whether a row is one of those asked for, its place relative to the cursor included.
     pub fn matches(&self, row: &RunRow) -> bool {
-        (self.tenant.is_none() || self.tenant == row.tenant)
+        self.tenant.matches(row.tenant.as_deref())
             && self.workflow.as_ref().is_none_or(|w| *w == row.workflow)
             && (self.statuses.is_empty() || self.statuses.contains(&row.status))
             && self
@@ -288,6 +299,8 @@ pub struct ResourceRow {
 /// A definition to publish.
 #[derive(Clone, Debug)]
 pub struct NewDefinition {
+    /// Whose it is.
+    pub tenant: Option<Box<str>>,
     /// The workflow's id.
     pub workflow: Box<str>,
     /// A name for people.
@@ -314,6 +327,8 @@ pub struct Published {
 /// A published definition.
 #[derive(Clone, Debug)]
 pub struct DefinitionRow {
+    /// Whose it is.
+    pub tenant: Option<Box<str>>,
     /// The workflow's id.
     pub workflow: Box<str>,
     /// Its version, from 1.
@@ -331,6 +346,8 @@ pub struct DefinitionRow {
 /// A workflow in the catalogue.
 #[derive(Clone, Debug)]
 pub struct WorkflowRow {
+    /// Whose it is.
+    pub tenant: Option<Box<str>>,
     /// Its id.
     pub workflow: Box<str>,
     /// A name for people.

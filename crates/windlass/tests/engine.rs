@@ -362,10 +362,16 @@ async fn a_disabled_workflow_starts_no_runs() {
         .await
         .expect("open");
     let store = engine.inner().store();
-    store.set_enabled("doubling", false).await.expect("stored");
+    store
+        .set_enabled(None, "doubling", false)
+        .await
+        .expect("stored");
     let error = engine.start(&workflow, 1).await.expect_err("refused");
     assert!(matches!(error, StartError::Disabled { .. }), "{error}");
-    store.set_enabled("doubling", true).await.expect("stored");
+    store
+        .set_enabled(None, "doubling", true)
+        .await
+        .expect("stored");
     engine.run(&workflow, 1).await.expect("ran");
 }
 

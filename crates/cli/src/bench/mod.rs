@@ -130,6 +130,7 @@ impl Rig {
         let published = self
             .store
             .publish(NewDefinition {
+                tenant: None,
                 workflow,
                 display_name: None,
                 digest,

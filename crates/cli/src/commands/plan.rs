@@ -105,7 +105,7 @@ impl Effect {
 pub(crate) fn run(settings: &Settings, definition: &Prepared) -> Result<Exit, Failure> {
     let session = Session::look(settings.clone())?;
     let workflow = definition.plan.workflow();
-    let newest = session.store.definition(workflow, None)?;
+    let newest = session.store.definition(None, workflow, None)?;
     let is_new = newest
         .as_ref()
         .is_none_or(|row| row.digest != definition.digest);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use windlass_core::RunStatus;
-use windlass_store::{Queries as _, RunFilter, RunPage, RunRow};
+use windlass_store::{Queries as _, RunFilter, RunPage, RunRow, TenantFilter};
 
 use crate::args::Runs;
 use crate::exit::{Exit, Failure};
@@ -143,7 +143,7 @@ fn filter(arguments: &Runs) -> Result<RunFilter, Failure> {
         ));
     }
     Ok(RunFilter {
-        tenant: None,
+        tenant: TenantFilter::Any,
         workflow: arguments.workflow.as_deref().map(Into::into),
         statuses,
         labels: labels(&arguments.label)?,

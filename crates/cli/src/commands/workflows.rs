@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 
 use serde_json::{Value, json};
 use windlass_engine::view::Pretty;
-use windlass_store::{Catalogue as _, DefinitionRow};
+use windlass_store::{Catalogue as _, DefinitionRow, TenantFilter};
 
 use crate::access::{self, Access};
 use crate::args::{Workflows, WorkflowsCommand};
@@ -30,7 +30,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Workflows) -> Result<Exit, Fa
 
 fn list(settings: &Settings) -> Result<Exit, Failure> {
     let session = Session::look(settings.clone())?;
-    let rows = session.store.workflows()?;
+    let rows = session.store.workflows(&TenantFilter::Any)?;
     if settings.output.json {
         let items: Vec<Value> = rows
             .iter()
@@ -93,11 +93,11 @@ pub(crate) fn definition(
     id: &str,
     version: Option<u32>,
 ) -> Result<DefinitionRow, Failure> {
-    if let Some(row) = session.store.definition(id, version)? {
+    if let Some(row) = session.store.definition(None, id, version)? {
         return Ok(row);
     }
     match version {
-        Some(version) if session.store.definition(id, None)?.is_some() => {
+        Some(version) if session.store.definition(None, id, None)?.is_some() => {
             let message = format!("'{id}' has no version {version}");
             Err(Failure::new(Exit::NotFound, "VERSION_NOT_FOUND", message)
                 .hint(format!("`windlass workflows versions {id}` lists them")))
@@ -108,7 +108,7 @@ pub(crate) fn definition(
 
 fn versions(settings: &Settings, id: &str) -> Result<Exit, Failure> {
     let session = Session::look(settings.clone())?;
-    let rows = session.store.versions(id)?;
+    let rows = session.store.versions(None, id)?;
     if rows.is_empty() {
         return Err(unknown(id));
     }

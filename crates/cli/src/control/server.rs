@@ -281,7 +281,7 @@ async fn publish(definition: Vec<u8>, carrier: &Carrier) -> Result<Answer, Failu
     });
     let (workflow, published) = published.await?;
     // Runs that follow the newest version do so now.
-    carrier.engine.heal_all(&workflow).await?;
+    carrier.engine.heal_all(None, &workflow).await?;
     Ok(Answer::Published {
         version: published.version,
         created: published.created,

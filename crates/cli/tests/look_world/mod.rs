@@ -138,6 +138,7 @@ impl World {
         runtime.block_on(async {
             let digest = Digest::of(&parsed.json);
             let published = store.publish(NewDefinition {
+                tenant: None,
                 workflow: parsed.definition.id.clone(),
                 display_name: None,
                 digest,

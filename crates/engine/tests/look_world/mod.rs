@@ -127,6 +127,7 @@ pub(crate) async fn publish(store: &MemoryStore, text: &str) -> StartRequest {
     let parsed = definition::parse(&source, &definition::Options::default()).expect("valid");
     let digest = Digest::of(&parsed.json);
     let published = store.publish(NewDefinition {
+        tenant: None,
         workflow: parsed.definition.id.clone(),
         display_name: None,
         digest,

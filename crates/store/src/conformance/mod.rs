@@ -7,12 +7,15 @@
 // A broken rule must stop the test with its place, which is what these are for.
 #![allow(clippy::unwrap_used)]
 
+pub mod admission;
 pub mod append;
+pub mod audit;
 pub mod blob;
 pub mod catalogue;
 pub mod checkpoint;
 pub mod claim;
 pub mod compact;
+pub mod dead;
 pub mod inbox;
 pub mod query;
 pub mod sleep;
@@ -22,13 +25,14 @@ use std::collections::BTreeMap;
 use windlass_core::{Millis, RunId, RunStatus};
 
 use crate::{
-    Append, AppendError, Appended, Catalogue, Head, Queries, RunRow, Store, WriterId, block_on,
+    Admission, Append, AppendError, Appended, Audit, Catalogue, DeadLetters, Head, Queries, RunRow,
+    Store, WriterId, block_on,
 };
 
 /// A complete backend.
-pub trait Backend: Store + Catalogue + Queries {}
+pub trait Backend: Store + Catalogue + Queries + Admission + DeadLetters + Audit {}
 
-impl<S: Store + Catalogue + Queries> Backend for S {}
+impl<S: Store + Catalogue + Queries + Admission + DeadLetters + Audit> Backend for S {}
 
 /// Runs every check.
 pub fn all<S: Backend>(open: &dyn Fn() -> S) {
@@ -41,6 +45,9 @@ pub fn all<S: Backend>(open: &dyn Fn() -> S) {
     checkpoint::all(open);
     compact::all(open);
     sleep::all(open);
+    admission::all(open);
+    dead::all(open);
+    audit::all(open);
 }
 
 /// The `n`-th run of a test; runs sort by their number.
@@ -84,6 +91,9 @@ pub fn row(run: RunId) -> RunRow {
         asleep: false,
         error_code: None,
         parent: None,
+        gate: None,
+        limit: 0,
+        dead: false,
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use windlass_core::{Millis, RunId, RunStatus};
 
 use super::{Backend, must_append, must_start, record, row, run_id};
-use crate::{Append, Head, ResourceRow, RunFilter, RunRow, block_on};
+use crate::{Append, Head, ResourceRow, RunFilter, RunRow, TenantFilter, block_on};
 
 /// Runs every check of this file.
 pub fn all<S: Backend>(open: &dyn Fn() -> S) {
@@ -34,6 +34,8 @@ fn full_row(run: RunId) -> RunRow {
         wake_at: Some(Millis(i64::MAX)),
         error_code: Some("TIMEOUT".into()),
         parent: Some(run_id(99)),
+        gate: Some("workflow\nkey".into()),
+        limit: u32::MAX,
         ..row(run)
     }
 }
@@ -115,10 +117,15 @@ fn filters_pick_rows<S: Backend>(store: &S) {
     };
     let open = [RunStatus::Paused, RunStatus::Pending, RunStatus::Running];
     let three = || Some("three".into());
-    let acme = || Some("acme".into());
+    let acme = || TenantFilter::Only(Some("acme".into()));
     check(&|_| {}, &[11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]);
     check(&|f| f.tenant = acme(), &[10, 8, 6, 4, 2, 0]);
-    check(&|f| f.tenant = Some("nobody".into()), &[]);
+    let nobody = || TenantFilter::Only(Some("nobody".into()));
+    check(&|f| f.tenant = nobody(), &[]);
+    check(
+        &|f| f.tenant = TenantFilter::Only(None),
+        &[11, 9, 7, 5, 3, 1],
+    );
     check(&|f| f.workflow = three(), &[9, 6, 3, 0]);
     check(&|f| f.statuses = vec![RunStatus::Failed], &[10, 4]);
     check(&|f| f.statuses = open.to_vec(), &[8, 7, 6, 2, 1, 0]);
@@ -129,6 +136,16 @@ fn filters_pick_rows<S: Backend>(store: &S) {
     check(&|f| f.since = Some(Millis(95)), &[11, 10]);
     check(&|f| f.since = Some(Millis(1000)), &[]);
     check(&|f| f.before = Some(run_id(2)), &[1, 0]);
+    let theirs = |f: &mut RunFilter| {
+        f.tenant = acme();
+        f.statuses = open.to_vec();
+    };
+    check(&theirs, &[8, 6, 2, 0]);
+    let nobodys = |f: &mut RunFilter| {
+        f.tenant = TenantFilter::Only(None);
+        f.workflow = three();
+    };
+    check(&nobodys, &[9, 3]);
     let both = |f: &mut RunFilter| {
         f.workflow = three();
         f.statuses = open.to_vec();
@@ -166,7 +183,10 @@ fn a_changed_row_is_found_by_what_it_is_now<S: Backend>(store: &S) {
     assert_eq!(count(&|f| f.labels = labels(&[("kept", "yes")])), 1);
     assert_eq!(count(&|f| f.workflow = Some("sample".into())), 0);
     assert_eq!(count(&|f| f.workflow = Some("renamed".into())), 1);
-    assert_eq!(count(&|f| f.tenant = Some("acme".into())), 1);
+    assert_eq!(
+        count(&|f| f.tenant = TenantFilter::Only(Some("acme".into()))),
+        1
+    );
 }
 
 fn pages_follow_each_other<S: Backend>(store: &S) {

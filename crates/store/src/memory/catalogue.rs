@@ -3,8 +3,16 @@
 use std::future::ready;
 
 use crate::{
-    Catalogue, DefinitionRow, Error, MemoryStore, NewDefinition, Pending, Published, WorkflowRow,
+    Catalogue, DefinitionRow, Error, MemoryStore, NewDefinition, Pending, Published, TenantFilter,
+    WorkflowRow,
 };
+
+/// A workflow's id and its tenant.
+pub(super) type Key = (Box<str>, Option<Box<str>>);
+
+fn key(tenant: Option<&str>, workflow: &str) -> Key {
+    (workflow.into(), tenant.map(Into::into))
+}
 
 #[derive(Debug)]
 pub(super) struct Workflow {
@@ -18,6 +26,18 @@ impl Workflow {
     fn version(&self) -> u32 {
         u32::try_from(self.versions.len()).unwrap_or(u32::MAX)
     }
+
+    fn row(&self) -> Option<WorkflowRow> {
+        let newest = self.versions.last()?;
+        Some(WorkflowRow {
+            tenant: newest.tenant.clone(),
+            workflow: newest.workflow.clone(),
+            display_name: self.display_name.clone(),
+            version: newest.version,
+            enabled: self.enabled,
+            updated_at: newest.at,
+        })
+    }
 }
 
 impl Catalogue for MemoryStore {
@@ -25,7 +45,7 @@ impl Catalogue for MemoryStore {
         let mut state = self.state();
         let workflow = state
             .workflows
-            .entry(definition.workflow.clone())
+            .entry((definition.workflow.clone(), definition.tenant.clone()))
             .or_insert_with(|| Workflow {
                 display_name: None,
                 enabled: true,
@@ -39,6 +59,7 @@ impl Catalogue for MemoryStore {
             workflow.display_name = definition.display_name;
             let version = workflow.version() + 1;
             workflow.versions.push(DefinitionRow {
+                tenant: definition.tenant,
                 workflow: definition.workflow,
                 version,
                 digest: definition.digest,
@@ -55,14 +76,13 @@ impl Catalogue for MemoryStore {
 
     fn definition(
         &self,
+        tenant: Option<&str>,
         workflow: &str,
         version: Option<u32>,
     ) -> Result<Option<DefinitionRow>, Error> {
         let state = self.state();
-        let versions = state
-            .workflows
-            .get(workflow)
-            .map_or(&[][..], |w| &w.versions);
+        let found = state.workflows.get(&key(tenant, workflow));
+        let versions = found.map_or(&[][..], |workflow| &workflow.versions);
         Ok(match version {
             None => versions.last(),
             Some(number) => versions.iter().find(|row| row.version == number),
@@ -70,12 +90,10 @@ impl Catalogue for MemoryStore {
         .cloned())
     }
 
-    fn versions(&self, workflow: &str) -> Result<Vec<DefinitionRow>, Error> {
+    fn versions(&self, tenant: Option<&str>, workflow: &str) -> Result<Vec<DefinitionRow>, Error> {
         let state = self.state();
-        let versions = state
-            .workflows
-            .get(workflow)
-            .map_or(&[][..], |w| &w.versions);
+        let found = state.workflows.get(&key(tenant, workflow));
+        let versions = found.map_or(&[][..], |workflow| &workflow.versions);
         let without_text = |row: &DefinitionRow| DefinitionRow {
             text: Vec::new(),
             ..row.clone()
@@ -83,24 +101,27 @@ impl Catalogue for MemoryStore {
         Ok(versions.iter().rev().map(without_text).collect())
     }
 
-    fn workflows(&self) -> Result<Vec<WorkflowRow>, Error> {
+    fn workflows(&self, tenant: &TenantFilter) -> Result<Vec<WorkflowRow>, Error> {
         let state = self.state();
-        let rows = state.workflows.iter().filter_map(|(id, workflow)| {
-            let newest = workflow.versions.last()?;
-            Some(WorkflowRow {
-                workflow: id.clone(),
-                display_name: workflow.display_name.clone(),
-                version: newest.version,
-                enabled: workflow.enabled,
-                updated_at: newest.at,
-            })
-        });
-        Ok(rows.collect())
+        let meant = state.workflows.iter();
+        let meant = meant.filter(|((_, of), _)| tenant.matches(of.as_deref()));
+        Ok(meant.filter_map(|(_, workflow)| workflow.row()).collect())
     }
 
-    fn set_enabled(&self, workflow: &str, enabled: bool) -> Pending<'_, Result<bool, Error>> {
+    fn workflow(&self, tenant: Option<&str>, workflow: &str) -> Result<Option<WorkflowRow>, Error> {
+        let state = self.state();
+        let found = state.workflows.get(&key(tenant, workflow));
+        Ok(found.and_then(Workflow::row))
+    }
+
+    fn set_enabled(
+        &self,
+        tenant: Option<&str>,
+        workflow: &str,
+        enabled: bool,
+    ) -> Pending<'_, Result<bool, Error>> {
         let mut state = self.state();
-        let known = state.workflows.get_mut(workflow);
+        let known = state.workflows.get_mut(&key(tenant, workflow));
         let found = known.is_some();
         if let Some(workflow) = known {
             workflow.enabled = enabled;

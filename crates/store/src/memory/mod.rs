@@ -3,7 +3,10 @@
 //! Everything is in sorted maps behind one mutex, so that the same calls give the same
 //! answers for ever. Nothing survives the process, and every future is ready at once.
 
+mod admission;
+mod audit;
 mod catalogue;
+mod dead;
 mod query;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,11 +14,11 @@ use std::future::ready;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use windlass_core::{Digest, RunId};
+use windlass_core::{Digest, RunId, RunStatus};
 
 use crate::{
-    Append, AppendError, Appended, Blob, Checkpoint, Compacted, Damage, Error, Head, InboxItem,
-    Pending, Record, ResourceRow, RunRow, Store, checksum,
+    Append, AppendError, Appended, AuditEntry, Blob, Checkpoint, Compacted, Damage, DeadLetter,
+    Error, Head, InboxItem, Pending, Record, ResourceRow, RunRow, Store, checksum,
 };
 
 /// A store in memory. Cloning gives another handle to the same store.
@@ -45,7 +48,12 @@ struct State {
     blobs: BTreeMap<Digest, Arc<[u8]>>,
     resources: BTreeMap<RunId, Vec<ResourceRow>>,
     resource_keys: BTreeSet<ResourceKey>,
-    workflows: BTreeMap<Box<str>, catalogue::Workflow>,
+    workflows: BTreeMap<catalogue::Key, catalogue::Workflow>,
+    letters: BTreeMap<RunId, DeadLetter>,
+    /// Runs that were put aside.
+    aside: BTreeSet<RunId>,
+    /// Entry n stands at n - 1.
+    audit: Vec<AuditEntry>,
 }
 
 #[derive(Debug, Default)]
@@ -54,6 +62,8 @@ struct Run {
     /// How many of them count as packed. Here they stay what they are.
     packed: u64,
     row: Option<RunRow>,
+    /// What its row says too, once it has one.
+    dead: bool,
 }
 
 impl Run {
@@ -109,10 +119,10 @@ impl State {
         if let Some(items) = self.inbox.get_mut(&append.run) {
             items.retain(|item| !append.consumed.contains(&item.key));
         }
-        let run = self.runs.entry(append.run).or_default();
         if let Some(row) = append.row {
-            run.row = Some(row);
+            self.set_row(row);
         }
+        let run = self.runs.entry(append.run).or_default();
         run.records.push(Record {
             sequence: head.sequence,
             writer: append.writer,
@@ -139,6 +149,16 @@ impl State {
             }
         }
         Ok(())
+    }
+
+    /// Gives a run its row; who is dead stays so, and only who waits to begin is aside.
+    fn set_row(&mut self, mut row: RunRow) {
+        if row.status != RunStatus::Pending {
+            self.aside.remove(&row.run);
+        }
+        let run = self.runs.entry(row.run).or_default();
+        row.dead = run.dead;
+        run.row = Some(row);
     }
 
     /// Keeps a resource link unless there is one already.

@@ -118,8 +118,7 @@ impl Queries for MemoryStore {
             for resource in resources {
                 state.link(resource);
             }
-            let run = state.runs.entry(row.run).or_default();
-            run.row = Some(row);
+            state.set_row(row);
         }
         Box::pin(ready(Ok(())))
     }
@@ -149,11 +148,11 @@ impl Queries for MemoryStore {
 }
 
 impl MemoryStore {
-    /// Sleeping runs that want to be woken, earliest first.
+    /// Sleeping runs that want to be woken and are not dead, earliest first.
     fn sleepers(&self) -> Vec<(Millis, RunId)> {
         let state = self.state();
         let rows = state.runs.values().filter_map(|run| run.row.as_ref());
-        let sleeping = rows.filter(|row| row.sleeps());
+        let sleeping = rows.filter(|row| row.sleeps() && !row.dead);
         let mut times: Vec<_> = sleeping
             .filter_map(|row| Some((row.wake_at?, row.run)))
             .collect();

@@ -10,6 +10,7 @@ use windlass_store::MemoryStore;
 use windlass_store_embedded::{EmbeddedStore, Holder};
 
 use super::publish::{check_actions, publish};
+use super::tenant::Tenants;
 use super::{Engine, Inner, OpenError, Recovery, actions, recover};
 use crate::work::{Intercept, Registration};
 use crate::workflow::Workflow;
@@ -154,6 +155,7 @@ impl EngineBuilder {
         let inner = Inner {
             engine,
             workflows,
+            tenants: Tenants::default(),
             actions: names,
             descriptions,
             recovery,

@@ -10,6 +10,7 @@ mod error;
 mod publish;
 mod recover;
 mod request;
+mod tenant;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -54,6 +55,7 @@ struct Inner {
     engine: windlass_engine::Engine,
     /// Workflows that were registered, by id.
     workflows: BTreeMap<Box<str>, Published>,
+    tenants: tenant::Tenants,
     actions: BTreeSet<Box<str>>,
     descriptions: Vec<Description>,
     recovery: Recovery,

@@ -35,6 +35,7 @@ pub(super) async fn publish(
     let display_name = workflow.definition().display_name.clone();
     let plan = plan(engine, workflow, digest, text.len())?;
     let published = engine.store().publish(NewDefinition {
+        tenant: None,
         workflow: workflow.id().into(),
         display_name,
         digest,

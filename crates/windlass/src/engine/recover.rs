@@ -62,7 +62,7 @@ struct Known<'a> {
     engine: &'a windlass_engine::Engine,
     registered: &'a BTreeMap<Box<str>, Published>,
     actions: &'a BTreeSet<Box<str>>,
-    seen: BTreeMap<(Box<str>, u32), Option<String>>,
+    seen: BTreeMap<(Option<Box<str>>, Box<str>, u32), Option<String>>,
 }
 
 impl Known<'_> {
@@ -72,7 +72,7 @@ impl Known<'_> {
         if self.registered.contains_key(&row.workflow) {
             return Ok(None);
         }
-        let key = (row.workflow.clone(), row.version);
+        let key = (row.tenant.clone(), row.workflow.clone(), row.version);
         if let Some(reason) = self.seen.get(&key) {
             return Ok(reason.clone());
         }
@@ -82,10 +82,11 @@ impl Known<'_> {
     }
 
     fn look(&self, row: &RunRow) -> Result<Option<String>, Error> {
-        let stored = self
-            .engine
-            .store()
-            .definition(&row.workflow, Some(row.version))?;
+        let stored = self.engine.store().definition(
+            row.tenant.as_deref(),
+            &row.workflow,
+            Some(row.version),
+        )?;
         let definition = stored.and_then(|stored| serde_json::from_slice(&stored.text).ok());
         let Some::<Definition>(definition) = definition else {
             // The engine says why, if it cannot be carried on.

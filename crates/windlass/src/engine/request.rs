@@ -7,10 +7,9 @@ use serde::Serialize;
 use windlass_core::RunId;
 use windlass_core::definition::Json;
 use windlass_engine::StartRequest;
-use windlass_store::WorkflowRow;
 
 use super::publish::{Published, check_actions, freeze, source};
-use super::{Engine, StartError};
+use super::{Engine, StartError, tenant};
 use crate::graph::FrozenGraph;
 use crate::run::RunHandle;
 use crate::workflow::Workflow;
@@ -154,8 +153,21 @@ impl<'a, S: Startable + ?Sized> Request<'a, S> {
     /// The workflow is not registered, the trigger does not fit, the request id was used
     /// with another trigger, or the store failed.
     pub async fn start(self) -> Result<RunHandle, StartError> {
-        let Prepared(published) = self.what.prepare(self.engine).await?;
-        check_enabled(self.engine, published.plan.workflow())?;
+        let Prepared(mut published) = self.what.prepare(self.engine).await?;
+        if let Some(tenant) = &self.tenant
+            && published.frozen.is_none()
+        {
+            let workflow = published.plan.workflow();
+            let version = tenant::version(&self.engine.inner, tenant, workflow).await;
+            published.version = version
+                .map_err(StartError::Store)?
+                .unwrap_or(published.version);
+        }
+        check_enabled(
+            self.engine,
+            self.tenant.as_deref(),
+            published.plan.workflow(),
+        )?;
         let trigger = self.trigger.map_err(StartError::NotJson)?;
         let vars = self.vars.into_iter();
         let vars = vars.map(|(name, value)| Ok((name, value?)));
@@ -180,11 +192,10 @@ impl<'a, S: Startable + ?Sized> Request<'a, S> {
     }
 }
 
-fn check_enabled(engine: &Engine, workflow: &str) -> Result<(), StartError> {
-    let rows = engine.inner.engine.store().workflows();
-    let rows = rows.map_err(StartError::Store)?;
-    let disabled = |row: &WorkflowRow| *row.workflow == *workflow && !row.enabled;
-    match rows.iter().any(disabled) {
+fn check_enabled(engine: &Engine, tenant: Option<&str>, workflow: &str) -> Result<(), StartError> {
+    let row = engine.inner.engine.store().workflow(tenant, workflow);
+    let row = row.map_err(StartError::Store)?;
+    match row.is_some_and(|row| !row.enabled) {
         true => Err(StartError::Disabled {
             workflow: workflow.into(),
         }),

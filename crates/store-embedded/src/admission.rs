@@ -1,0 +1,146 @@
+//! Which pending run is begun next: walks over indexes that hold only runs that wait, in
+//! the order in which they begin, and only runs that were put aside.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use windlass_core::RunId;
+use windlass_store::{Admission, Error, Pending, RunRow};
+
+use crate::EmbeddedStore;
+use crate::codec::{self, RUN_COLUMNS};
+use crate::error::Fault;
+use crate::query::limit_value;
+
+/// The condition of the index `run_waiting`, which a statement must repeat to use it.
+const WAITS: &str = "status = 0 AND aside = 0 AND dead = 0";
+
+/// Runs that are brought back in one transaction: others want to write too.
+const BROUGHT_BACK: usize = 1000;
+
+impl Admission for EmbeddedStore {
+    fn waiting_tenants(&self) -> Result<Vec<Option<Box<str>>>, Error> {
+        self.readers().query(waiting_tenants)
+    }
+
+    fn waiting(&self, tenant: Option<&str>, limit: usize) -> Result<Vec<RunRow>, Error> {
+        self.readers().query(|connection| {
+            let mut statement = connection.prepare_cached(&waiting_sql())?;
+            let rows = statement.query_map(params![tenant, limit_value(limit)], codec::run_row)?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+    }
+
+    fn put_aside(&self, runs: Vec<RunId>) -> Pending<'_, Result<(), Error>> {
+        self.task(None, move |session| {
+            let mut statement = session.connection.prepare_cached(PUT_ASIDE)?;
+            for run in &runs {
+                statement.execute([run.as_bytes()])?;
+            }
+            Ok(())
+        })
+    }
+
+    fn aside(&self, gate: &str, limit: usize) -> Result<Vec<RunRow>, Error> {
+        self.readers().query(|connection| {
+            let mut statement = connection.prepare_cached(&aside_sql())?;
+            let rows = statement.query_map(params![gate, limit_value(limit)], codec::run_row)?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+    }
+
+    fn bring_back(&self) -> Pending<'_, Result<(), Error>> {
+        Box::pin(async move {
+            loop {
+                let step = self.task(None, |session| {
+                    let mut statement = session.connection.prepare_cached(BRING_BACK)?;
+                    Ok(statement.execute([limit_value(BROUGHT_BACK)])?)
+                });
+                if step.await? < BROUGHT_BACK {
+                    return Ok(());
+                }
+            }
+        })
+    }
+
+    fn gates(&self) -> Result<Vec<(Box<str>, u32)>, Error> {
+        self.readers().query(|connection| {
+            let mut statement = connection.prepare_cached(GATES)?;
+            let gates = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            Ok(gates.collect::<Result<_, _>>()?)
+        })
+    }
+
+    fn depth(&self, most: u64) -> Result<u64, Error> {
+        self.readers().query(|connection| {
+            let transaction = connection.unchecked_transaction()?;
+            let most = i64::try_from(most).unwrap_or(i64::MAX);
+            let count = |sql: &str, most: i64| {
+                let mut statement = transaction.prepare_cached(sql)?;
+                statement.query_row([most], |row| row.get::<_, i64>(0))
+            };
+            let waiting = count(&count_waiting_sql(), most)?;
+            let aside = count(COUNT_ASIDE, most - waiting)?;
+            Ok(u64::try_from(waiting + aside).unwrap_or_default())
+        })
+    }
+}
+
+/// A run that was put aside is pending and not dead; the statements that change those say
+/// so too.
+const PUT_ASIDE: &str = "UPDATE run SET aside = 1 \
+     WHERE run = ? AND status = 0 AND dead = 0 AND gate IS NOT NULL";
+
+const BRING_BACK: &str = "UPDATE run SET aside = 0 WHERE number IN \
+     (SELECT number FROM run INDEXED BY run_aside WHERE aside = 1 LIMIT ?)";
+
+const GATES: &str = "SELECT gate, count(*) FROM run INDEXED BY run_at_gate \
+     WHERE gate IS NOT NULL AND status > 0 AND status < 3 AND dead = 0 GROUP BY gate";
+
+const COUNT_ASIDE: &str = "SELECT count(*) FROM \
+     (SELECT 1 FROM run INDEXED BY run_aside WHERE aside = 1 LIMIT ?)";
+
+fn count_waiting_sql() -> String {
+    format!(
+        "SELECT count(*) FROM \
+         (SELECT 1 FROM run INDEXED BY run_waiting WHERE {WAITS} LIMIT ?)"
+    )
+}
+
+fn waiting_sql() -> String {
+    format!(
+        "SELECT {RUN_COLUMNS} FROM run INDEXED BY run_waiting \
+         WHERE {WAITS} AND tenant IS ? ORDER BY priority DESC, run.run LIMIT ?"
+    )
+}
+
+fn aside_sql() -> String {
+    format!(
+        "SELECT {RUN_COLUMNS} FROM run INDEXED BY run_aside \
+         WHERE aside = 1 AND gate = ? ORDER BY priority DESC, run.run LIMIT ?"
+    )
+}
+
+/// The first tenant in the index that meets a condition on it.
+fn tenant_sql(condition: &str) -> String {
+    format!(
+        "SELECT tenant FROM run INDEXED BY run_waiting \
+         WHERE {WAITS} AND tenant {condition} ORDER BY tenant LIMIT 1"
+    )
+}
+
+/// See `Admission::waiting_tenants`: from tenant to tenant through the index, however many
+/// runs each has.
+fn waiting_tenants(connection: &Connection) -> Result<Vec<Option<Box<str>>>, Fault> {
+    let transaction = connection.unchecked_transaction()?;
+    let mut tenants: Vec<Option<Box<str>>> = Vec::new();
+    for first in ["IS NULL", ">= ''"] {
+        let mut statement = transaction.prepare_cached(&tenant_sql(first))?;
+        tenants.extend(statement.query_row([], |row| row.get(0)).optional()?);
+    }
+    let mut statement = transaction.prepare_cached(&tenant_sql("> ?"))?;
+    while let Some(Some(last)) = tenants.last() {
+        let next = statement.query_row([last], |row| row.get(0));
+        let Some(next) = next.optional()? else { break };
+        tenants.push(next);
+    }
+    Ok(tenants)
+}

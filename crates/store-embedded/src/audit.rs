@@ -1,0 +1,99 @@
+//! The book of changes: a table that only grows.
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, Row, params, params_from_iter};
+use windlass_store::{Audit, AuditEntry, Error, Pending, TenantFilter};
+
+use crate::EmbeddedStore;
+use crate::codec::{self, Sum, unsigned};
+use crate::error::Fault;
+use crate::query::limit_value;
+
+impl Audit for EmbeddedStore {
+    fn note(&self, entries: Vec<AuditEntry>) -> Pending<'_, Result<(), Error>> {
+        self.task(None, move |session| note(session.connection, &entries))
+    }
+
+    fn audit(
+        &self,
+        tenant: &TenantFilter,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<(u64, AuditEntry)>, Error> {
+        let sql = audit_sql(tenant);
+        let before = before.map_or(i64::MAX, |number| i64::try_from(number).unwrap_or(i64::MAX));
+        let mut values: Vec<Value> = vec![before.into(), limit_value(limit).into()];
+        if let TenantFilter::Only(tenant) = tenant {
+            values.push(tenant.as_deref().map(str::to_owned).into());
+        }
+        self.readers().query(|connection| {
+            let mut statement = connection.prepare_cached(&sql)?;
+            let rows = statement.query_map(params_from_iter(values), entry_row)?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+    }
+}
+
+const COLUMNS: &str = "number, at, tenant, actor, origin, what, target, detail, sum";
+
+fn audit_sql(tenant: &TenantFilter) -> String {
+    let condition = match tenant {
+        TenantFilter::Any => "WHERE number < ?1",
+        TenantFilter::Only(_) => "INDEXED BY audit_by_tenant WHERE tenant IS ?3 AND number < ?1",
+    };
+    format!("SELECT {COLUMNS} FROM audit {condition} ORDER BY number DESC LIMIT ?2")
+}
+
+fn note(connection: &Connection, entries: &[AuditEntry]) -> Result<(), Fault> {
+    const SQL: &str = "INSERT INTO audit (at, tenant, actor, origin, what, target, detail, sum) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?)";
+    let mut statement = connection.prepare_cached(SQL)?;
+    for entry in entries {
+        statement.execute(params![
+            entry.at.0,
+            entry.tenant,
+            entry.by,
+            entry.from,
+            entry.what,
+            entry.target,
+            entry.detail,
+            sum(entry).value(),
+        ])?;
+    }
+    Ok(())
+}
+
+fn entry_row(row: &Row<'_>) -> rusqlite::Result<(u64, AuditEntry)> {
+    let entry = AuditEntry {
+        at: codec::millis(row, 1)?,
+        tenant: row.get(2)?,
+        by: row.get(3)?,
+        from: row.get(4)?,
+        what: row.get(5)?,
+        target: row.get(6)?,
+        detail: row.get(7)?,
+    };
+    sum(&entry).check(row, 8)?;
+    Ok((unsigned(row.get(0)?), entry))
+}
+
+fn sum(entry: &AuditEntry) -> Sum {
+    Sum::default()
+        .number(entry.at.0)
+        .optional_text(entry.tenant.as_deref())
+        .text(&entry.by)
+        .text(&entry.from)
+        .text(&entry.what)
+        .text(&entry.target)
+        .text(&entry.detail)
+}
+
+/// Reads every entry, checking it.
+pub(crate) fn check(connection: &Connection) -> Result<(), Fault> {
+    let mut statement = connection.prepare(&format!("SELECT {COLUMNS} FROM audit"))?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        entry_row(row)?;
+    }
+    Ok(())
+}

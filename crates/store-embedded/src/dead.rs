@@ -1,0 +1,141 @@
+//! Dead letters, and the mark that keeps their runs from being carried on.
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
+use windlass_core::RunId;
+use windlass_store::{DeadLetter, DeadLetters, Error, Pending, TenantFilter};
+
+use crate::EmbeddedStore;
+use crate::codec::{self, Sum};
+use crate::error::Fault;
+use crate::query::limit_value;
+
+impl DeadLetters for EmbeddedStore {
+    fn bury(&self, letter: DeadLetter) -> Pending<'_, Result<(), Error>> {
+        self.task(None, move |session| bury(session.connection, &letter))
+    }
+
+    fn dead_letters(
+        &self,
+        tenant: &TenantFilter,
+        before: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<DeadLetter>, Error> {
+        let sql = letters_sql(tenant);
+        // Nothing, or what is longer than any id, and greater.
+        let before = before.map_or_else(|| vec![0xff; 17], |run| run.as_bytes().to_vec());
+        let mut values: Vec<Value> = vec![before.into(), limit_value(limit).into()];
+        if let TenantFilter::Only(tenant) = tenant {
+            values.push(tenant.as_deref().map(str::to_owned).into());
+        }
+        self.readers().query(|connection| {
+            let mut statement = connection.prepare_cached(&sql)?;
+            let rows = statement.query_map(params_from_iter(values), letter_row)?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+    }
+
+    fn dead_letter(&self, run: RunId) -> Result<Option<DeadLetter>, Error> {
+        let sql = format!("SELECT {COLUMNS} FROM dead_letter WHERE run = ?");
+        let found = self.readers().read(|connection| {
+            let mut statement = connection.prepare_cached(&sql)?;
+            Ok(statement
+                .query_row([run.as_bytes()], letter_row)
+                .optional()?)
+        });
+        found.map_err(|fault| fault.about(run))
+    }
+
+    fn requeue(&self, run: RunId) -> Pending<'_, Result<bool, Error>> {
+        self.task(None, move |session| {
+            let found = remove(session.connection, run)?;
+            if found {
+                session
+                    .connection
+                    .prepare_cached("UPDATE run SET dead = 0 WHERE run = ?")?
+                    .execute([run.as_bytes()])?;
+            }
+            Ok(found)
+        })
+    }
+
+    fn purge(&self, run: RunId) -> Pending<'_, Result<bool, Error>> {
+        self.task(None, move |session| remove(session.connection, run))
+    }
+}
+
+const COLUMNS: &str = "run, tenant, workflow, reason, payload, deliveries, at, sum";
+
+fn letters_sql(tenant: &TenantFilter) -> String {
+    let (index, condition) = match tenant {
+        TenantFilter::Any => ("sqlite_autoindex_dead_letter_1", ""),
+        TenantFilter::Only(_) => ("dead_letter_by_tenant", "AND tenant IS ?3"),
+    };
+    format!(
+        "SELECT {COLUMNS} FROM dead_letter INDEXED BY {index} \
+         WHERE run < ?1 {condition} ORDER BY run DESC LIMIT ?2"
+    )
+}
+
+fn bury(connection: &Connection, letter: &DeadLetter) -> Result<(), Fault> {
+    const SQL: &str = "INSERT OR REPLACE INTO dead_letter \
+         (run, tenant, workflow, reason, payload, deliveries, at, sum) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?)";
+    connection.prepare_cached(SQL)?.execute(params![
+        letter.run.as_bytes(),
+        letter.tenant,
+        letter.workflow,
+        letter.reason,
+        letter.payload,
+        letter.deliveries,
+        letter.at.0,
+        sum(letter).value(),
+    ])?;
+    // One that is dead does not wait, so it is not aside either.
+    connection
+        .prepare_cached("UPDATE run SET dead = 1, aside = 0 WHERE run = ?")?
+        .execute([letter.run.as_bytes()])?;
+    Ok(())
+}
+
+fn remove(connection: &Connection, run: RunId) -> Result<bool, Fault> {
+    let removed = connection
+        .prepare_cached("DELETE FROM dead_letter WHERE run = ?")?
+        .execute([run.as_bytes()])?;
+    Ok(removed == 1)
+}
+
+fn letter_row(row: &Row<'_>) -> rusqlite::Result<DeadLetter> {
+    let letter = DeadLetter {
+        run: codec::run_id(row, 0)?,
+        tenant: row.get(1)?,
+        workflow: row.get(2)?,
+        reason: row.get(3)?,
+        payload: row.get(4)?,
+        deliveries: row.get(5)?,
+        at: codec::millis(row, 6)?,
+    };
+    sum(&letter).check(row, 7)?;
+    Ok(letter)
+}
+
+fn sum(letter: &DeadLetter) -> Sum {
+    Sum::default()
+        .bytes(letter.run.as_bytes())
+        .optional_text(letter.tenant.as_deref())
+        .text(&letter.workflow)
+        .text(&letter.reason)
+        .bytes(&letter.payload)
+        .number(letter.deliveries.into())
+        .number(letter.at.0)
+}
+
+/// Reads every letter, checking it.
+pub(crate) fn check(connection: &Connection) -> Result<(), Fault> {
+    let mut statement = connection.prepare(&format!("SELECT {COLUMNS} FROM dead_letter"))?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        letter_row(row)?;
+    }
+    Ok(())
+}

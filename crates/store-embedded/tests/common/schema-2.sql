@@ -1,0 +1,140 @@
+-- The tables of the embedded store, version 2. `user_version` counts changes of this file;
+-- `migrate.rs` makes it of the versions before.
+-- `sum` is a checksum over a row's other columns, because pages of the database have none;
+-- records have their chain and values their digest instead.
+
+-- A run: its head (the fence), and its row for lists, whose columns are NULL until the
+-- first append that carries one. Runs are numbered so that records have integer keys.
+CREATE TABLE run (
+  number INTEGER PRIMARY KEY,
+  run BLOB NOT NULL UNIQUE,
+  sequence INTEGER NOT NULL,
+  append_id INTEGER NOT NULL,
+  chain BLOB NOT NULL,
+  status INTEGER,
+  version INTEGER,
+  priority INTEGER,
+  created_at INTEGER,
+  started_at INTEGER,
+  ended_at INTEGER,
+  wake_at INTEGER,
+  tenant TEXT,
+  workflow TEXT,
+  request_id TEXT,
+  error_code TEXT,
+  parent BLOB,
+  labels TEXT,
+  sum INTEGER,
+  asleep INTEGER NOT NULL DEFAULT 0
+);
+-- Those that sleep lie apart, so that the others are found without passing them.
+CREATE INDEX run_by_status ON run (status, asleep, run) WHERE status IS NOT NULL;
+CREATE INDEX run_by_workflow ON run (workflow, status, run) WHERE status IS NOT NULL;
+CREATE INDEX run_by_tenant ON run (tenant, run) WHERE tenant IS NOT NULL;
+CREATE INDEX run_by_created ON run (created_at) WHERE status IS NOT NULL;
+-- Only runs that sleep, and that have not ended (statuses from 3 on are final).
+CREATE INDEX run_by_wake ON run (wake_at, run) WHERE asleep = 1 AND status < 3;
+CREATE INDEX run_by_parent ON run (parent, run) WHERE parent IS NOT NULL;
+
+-- The labels of the rows, to find runs by.
+CREATE TABLE label (
+  key TEXT NOT NULL,
+  value TEXT NOT NULL,
+  run BLOB NOT NULL,
+  PRIMARY KEY (key, value, run)
+) WITHOUT ROWID;
+
+-- The log. The key is the run's number << 32 | sequence: the records of a run lie side by
+-- side, and a rowid table keeps its inner pages free of payload.
+CREATE TABLE record (
+  id INTEGER PRIMARY KEY,
+  writer INTEGER NOT NULL,
+  append_id INTEGER NOT NULL,
+  chain BLOB NOT NULL,
+  bytes BLOB NOT NULL
+);
+
+-- Records that were packed: those from `first` to the sequence number in the key, which is
+-- built like a record's. The columns beside `bytes` are the checksum before the first, and
+-- the head after the last. The segments of a run cover a prefix of its log, without gaps.
+CREATE TABLE segment (
+  id INTEGER PRIMARY KEY,
+  first INTEGER NOT NULL,
+  previous BLOB NOT NULL,
+  append_id INTEGER NOT NULL,
+  chain BLOB NOT NULL,
+  length INTEGER NOT NULL,
+  sum INTEGER NOT NULL,
+  bytes BLOB NOT NULL
+);
+
+-- The newest checkpoint of a run; `bytes` is NULL for one that is kept as a file.
+CREATE TABLE checkpoint (
+  number INTEGER PRIMARY KEY,
+  run BLOB NOT NULL UNIQUE,
+  sequence INTEGER NOT NULL,
+  append_id INTEGER NOT NULL,
+  chain BLOB NOT NULL,
+  sum INTEGER NOT NULL,
+  bytes BLOB
+);
+
+CREATE TABLE claim (
+  namespace TEXT NOT NULL,
+  key TEXT NOT NULL,
+  value BLOB NOT NULL,
+  sum INTEGER NOT NULL,
+  PRIMARY KEY (namespace, key)
+) WITHOUT ROWID;
+
+CREATE TABLE inbox (
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  run BLOB NOT NULL,
+  key TEXT NOT NULL,
+  bytes BLOB NOT NULL,
+  sum INTEGER NOT NULL,
+  UNIQUE (run, key)
+);
+
+-- Values; `bytes` is NULL for one that is kept as a file.
+CREATE TABLE blob (
+  number INTEGER PRIMARY KEY,
+  digest BLOB NOT NULL UNIQUE,
+  length INTEGER NOT NULL,
+  bytes BLOB
+);
+
+-- `tenant` is '' for none: in a unique index, NULLs would all be different.
+CREATE TABLE resource (
+  number INTEGER PRIMARY KEY,
+  run BLOB NOT NULL,
+  tenant TEXT NOT NULL,
+  system TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  id TEXT NOT NULL,
+  url TEXT,
+  node TEXT NOT NULL,
+  sum INTEGER NOT NULL,
+  UNIQUE (tenant, system, kind, id)
+);
+CREATE INDEX resource_by_run ON resource (run);
+
+CREATE TABLE workflow (
+  workflow TEXT PRIMARY KEY,
+  display_name TEXT,
+  version INTEGER NOT NULL,
+  enabled INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  sum INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE definition (
+  workflow TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  digest BLOB NOT NULL,
+  signature BLOB NOT NULL,
+  at INTEGER NOT NULL,
+  text BLOB NOT NULL,
+  sum INTEGER NOT NULL,
+  PRIMARY KEY (workflow, version)
+);

@@ -1,0 +1,38 @@
+//! Which pending run is begun next.
+
+use windlass_core::RunId;
+
+use crate::{Error, Pending, RunRow};
+
+/// Which pending run is begun next: decided among rows by an index, never by scanning a
+/// queue. The cost of a question does not depend on how many runs wait.
+///
+/// A run waits to begin while its row is `Pending` and not dead. It is aside or not, which
+/// only [`Admission`] knows; a run that is not pending, or dead, is never aside.
+pub trait Admission: Send + Sync + 'static {
+    /// The tenants that have runs which wait to begin and are not aside, by name, those
+    /// without a tenant first. A tenant with many such runs costs no more than one with one.
+    fn waiting_tenants(&self) -> Result<Vec<Option<Box<str>>>, Error>;
+
+    /// Runs of a tenant that wait to begin and are not aside: highest priority first, then
+    /// oldest.
+    fn waiting(&self, tenant: Option<&str>, limit: usize) -> Result<Vec<RunRow>, Error>;
+
+    /// Puts runs aside because their gate is full. Losing it costs a look, so it need not
+    /// be durable on return. Runs that do not wait to begin, or have no gate, stay as they
+    /// are.
+    fn put_aside(&self, runs: Vec<RunId>) -> Pending<'_, Result<(), Error>>;
+
+    /// Runs that were put aside at a gate: highest priority first, then oldest.
+    fn aside(&self, gate: &str, limit: usize) -> Result<Vec<RunRow>, Error>;
+
+    /// Nothing is aside any more: what a process begins with.
+    fn bring_back(&self) -> Pending<'_, Result<(), Error>>;
+
+    /// How many runs go at each gate, by its name: begun, not ended (`Running` or
+    /// `Paused`), and not dead. Gates where none goes are left out.
+    fn gates(&self) -> Result<Vec<(Box<str>, u32)>, Error>;
+
+    /// How many runs wait to begin, aside or not, counted up to `most`.
+    fn depth(&self, most: u64) -> Result<u64, Error>;
+}

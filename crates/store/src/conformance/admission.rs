@@ -1,0 +1,309 @@
+//! What waits to begin: in whose name, in which order, and what is aside.
+
+use windlass_core::{Millis, RunId, RunStatus};
+
+use super::{Backend, must_append, must_start, record, row, run_id};
+use crate::{Append, DeadLetter, Head, RunRow, block_on};
+
+/// Runs every check of this file.
+pub fn all<S: Backend>(open: &dyn Fn() -> S) {
+    tenants_that_wait_are_named_once(&open());
+    waiting_runs_come_by_priority_then_age(&open());
+    who_has_begun_does_not_wait(&open());
+    what_is_put_aside_waits_at_its_gate(&open());
+    only_who_waits_at_a_gate_is_put_aside(&open());
+    who_begins_is_no_longer_aside(&open());
+    everything_is_brought_back(&open());
+    gates_count_who_goes(&open());
+    the_depth_is_counted_up_to_a_bound(&open());
+    a_row_keeps_its_gate(&open());
+}
+
+fn pending(n: u64) -> RunRow {
+    RunRow {
+        status: RunStatus::Pending,
+        ..row(run_id(n))
+    }
+}
+
+fn gated(n: u64, gate: &str) -> RunRow {
+    RunRow {
+        gate: Some(gate.into()),
+        limit: 2,
+        ..pending(n)
+    }
+}
+
+fn of(tenant: &str, row: RunRow) -> RunRow {
+    RunRow {
+        tenant: Some(tenant.into()),
+        ..row
+    }
+}
+
+fn change<S: Backend>(store: &S, head: Head, row: RunRow) -> Head {
+    let next = record(row.run, head, head.append_id + 1, b"changed");
+    must_append(
+        store,
+        Append {
+            row: Some(row),
+            ..next
+        },
+    )
+}
+
+fn ids(rows: &[RunRow]) -> Vec<RunId> {
+    rows.iter().map(|row| row.run).collect()
+}
+
+fn waiting<S: Backend>(store: &S, tenant: Option<&str>) -> Vec<RunId> {
+    ids(&store.waiting(tenant, 100).unwrap())
+}
+
+fn aside<S: Backend>(store: &S, gate: &str) -> Vec<RunId> {
+    ids(&store.aside(gate, 100).unwrap())
+}
+
+fn put_aside<S: Backend>(store: &S, numbers: &[u64]) {
+    let runs = numbers.iter().map(|n| run_id(*n)).collect();
+    block_on(store.put_aside(runs)).unwrap();
+}
+
+fn bury<S: Backend>(store: &S, run: RunId) {
+    let letter = DeadLetter {
+        run,
+        tenant: None,
+        workflow: "sample".into(),
+        reason: "it would not go".into(),
+        payload: b"{}".to_vec(),
+        deliveries: 3,
+        at: Millis(1),
+    };
+    block_on(store.bury(letter)).unwrap();
+}
+
+fn tenants_that_wait_are_named_once<S: Backend>(store: &S) {
+    assert!(store.waiting_tenants().unwrap().is_empty());
+    let rows = [
+        of("beta", pending(1)),
+        of("acme", pending(2)),
+        of("acme", pending(3)),
+        of("zulu", row(run_id(4))),
+        of("beta", gated(5, "g")),
+        of("gone", gated(6, "g")),
+        of("dead", pending(7)),
+    ];
+    for row in rows {
+        must_start(store, row);
+    }
+    put_aside(store, &[5, 6]);
+    bury(store, run_id(7));
+    let names = |names: &[&str]| -> Vec<Option<Box<str>>> {
+        names.iter().map(|name| Some((*name).into())).collect()
+    };
+    assert_eq!(store.waiting_tenants().unwrap(), names(&["acme", "beta"]));
+    must_start(store, pending(8));
+    let found = store.waiting_tenants().unwrap();
+    assert_eq!(found[0], None, "those without a tenant come first");
+    assert_eq!(found[1..], names(&["acme", "beta"]));
+}
+
+fn waiting_runs_come_by_priority_then_age<S: Backend>(store: &S) {
+    for (n, priority) in [(1, 5), (2, 9), (3, 5), (4, 0), (5, 9)] {
+        let row = RunRow {
+            priority,
+            ..pending(n)
+        };
+        must_start(store, row.clone());
+        must_start(
+            store,
+            of(
+                "acme",
+                RunRow {
+                    run: run_id(n + 10),
+                    ..row
+                },
+            ),
+        );
+    }
+    let order = [2, 5, 1, 3, 4];
+    assert_eq!(waiting(store, None), order.map(run_id));
+    assert_eq!(
+        waiting(store, Some("acme")),
+        order.map(|n| run_id(n + 10)),
+        "each tenant has its own"
+    );
+    assert_eq!(ids(&store.waiting(None, 2).unwrap()), [2, 5].map(run_id));
+    assert!(waiting(store, Some("nobody")).is_empty());
+    let first = store.waiting(None, 1).unwrap().remove(0);
+    assert_eq!(Some(first), store.run(run_id(2)).unwrap());
+}
+
+fn who_has_begun_does_not_wait<S: Backend>(store: &S) {
+    for n in 0..6u64 {
+        let status = RunStatus::ALL[n as usize];
+        must_start(
+            store,
+            RunRow {
+                status,
+                ..pending(n)
+            },
+        );
+    }
+    assert_eq!(waiting(store, None), [run_id(0)]);
+    let head = store.head(run_id(0)).unwrap();
+    let head = change(store, head, row(run_id(0)));
+    assert!(waiting(store, None).is_empty());
+    assert_eq!(store.depth(10).unwrap(), 0);
+    change(store, head, pending(0));
+    assert_eq!(waiting(store, None), [run_id(0)]);
+}
+
+fn what_is_put_aside_waits_at_its_gate<S: Backend>(store: &S) {
+    for (n, priority) in [(1, 5), (2, 5), (3, 9), (4, 5)] {
+        let row = RunRow {
+            priority,
+            ..gated(n, "narrow")
+        };
+        must_start(store, row);
+    }
+    must_start(store, gated(5, "other"));
+    put_aside(store, &[1, 2, 3, 5]);
+    assert_eq!(waiting(store, None), [run_id(4)]);
+    assert_eq!(aside(store, "narrow"), [3, 1, 2].map(run_id));
+    assert_eq!(
+        ids(&store.aside("narrow", 2).unwrap()),
+        [3, 1].map(run_id),
+        "no more than asked for"
+    );
+    assert_eq!(aside(store, "other"), [run_id(5)]);
+    assert!(aside(store, "none").is_empty());
+    // A row that says the same again does not bring it back.
+    let head = store.head(run_id(1)).unwrap();
+    let woken = RunRow {
+        wake_at: Some(Millis(7)),
+        ..gated(1, "narrow")
+    };
+    change(store, head, woken.clone());
+    assert_eq!(aside(store, "narrow"), [3, 1, 2].map(run_id));
+    let row = RunRow {
+        priority: 8,
+        ..woken
+    };
+    block_on(store.replace_rows(vec![(row, Vec::new())])).unwrap();
+    assert_eq!(aside(store, "narrow"), [3, 1, 2].map(run_id));
+}
+
+fn only_who_waits_at_a_gate_is_put_aside<S: Backend>(store: &S) {
+    must_start(store, pending(1));
+    let running = RunRow {
+        status: RunStatus::Running,
+        ..gated(2, "g")
+    };
+    let head = must_start(store, running);
+    must_start(store, gated(3, "g"));
+    bury(store, run_id(3));
+    put_aside(store, &[1, 2, 3, 4]);
+    assert_eq!(waiting(store, None), [run_id(1)], "it has no gate");
+    change(store, head, gated(2, "g"));
+    block_on(store.requeue(run_id(3))).unwrap();
+    assert!(aside(store, "g").is_empty());
+    assert_eq!(waiting(store, None), [1, 2, 3].map(run_id));
+    assert_eq!(store.head(run_id(4)).unwrap(), Head::NONE);
+}
+
+fn who_begins_is_no_longer_aside<S: Backend>(store: &S) {
+    let head = must_start(store, gated(1, "g"));
+    put_aside(store, &[1]);
+    let running = RunRow {
+        status: RunStatus::Running,
+        ..gated(1, "g")
+    };
+    let head = change(store, head, running);
+    assert!(aside(store, "g").is_empty());
+    change(store, head, gated(1, "g"));
+    assert!(aside(store, "g").is_empty());
+    assert_eq!(waiting(store, None), [run_id(1)]);
+    put_aside(store, &[1]);
+    bury(store, run_id(1));
+    assert!(aside(store, "g").is_empty());
+    block_on(store.requeue(run_id(1))).unwrap();
+    assert_eq!(waiting(store, None), [run_id(1)]);
+}
+
+fn everything_is_brought_back<S: Backend>(store: &S) {
+    // More than a backend would bring back at once.
+    let count = 2500;
+    let numbers: Vec<u64> = (0..count).collect();
+    for n in &numbers {
+        must_start(store, gated(*n, if n % 2 == 0 { "even" } else { "odd" }));
+    }
+    put_aside(store, &numbers);
+    assert!(store.waiting_tenants().unwrap().is_empty());
+    block_on(store.bring_back()).unwrap();
+    assert!(aside(store, "even").is_empty());
+    assert!(aside(store, "odd").is_empty());
+    let all = store.waiting(None, usize::MAX).unwrap();
+    assert_eq!(all.len() as u64, count);
+    block_on(store.bring_back()).unwrap();
+}
+
+fn gates_count_who_goes<S: Backend>(store: &S) {
+    assert!(store.gates().unwrap().is_empty());
+    for n in 0..12u64 {
+        let status = RunStatus::ALL[n as usize % 6];
+        let gate = if n < 6 { "a" } else { "b" };
+        must_start(
+            store,
+            RunRow {
+                status,
+                ..gated(n, gate)
+            },
+        );
+    }
+    must_start(store, row(run_id(20)));
+    let counts = |a: u32, b: u32| -> Vec<(Box<str>, u32)> {
+        let all = [("a", a), ("b", b)].into_iter().filter(|(_, n)| *n > 0);
+        all.map(|(gate, n)| (gate.into(), n)).collect()
+    };
+    assert_eq!(store.gates().unwrap(), counts(2, 2));
+    bury(store, run_id(1));
+    assert_eq!(store.gates().unwrap(), counts(1, 2), "a dead one goes not");
+    let head = store.head(run_id(2)).unwrap();
+    let ended = RunRow {
+        status: RunStatus::Succeeded,
+        ..gated(2, "a")
+    };
+    change(store, head, ended);
+    assert_eq!(store.gates().unwrap(), counts(0, 2));
+    block_on(store.requeue(run_id(1))).unwrap();
+    assert_eq!(store.gates().unwrap(), counts(1, 2));
+}
+
+fn the_depth_is_counted_up_to_a_bound<S: Backend>(store: &S) {
+    assert_eq!(store.depth(5).unwrap(), 0);
+    for n in 0..4 {
+        must_start(store, gated(n, "g"));
+    }
+    must_start(store, of("acme", pending(4)));
+    must_start(store, row(run_id(5)));
+    must_start(store, pending(6));
+    put_aside(store, &[0, 1, 2]);
+    bury(store, run_id(6));
+    for (most, expected) in [(0, 0), (1, 1), (3, 3), (5, 5), (6, 5), (u64::MAX, 5)] {
+        assert_eq!(store.depth(most).unwrap(), expected, "up to {most}");
+    }
+}
+
+fn a_row_keeps_its_gate<S: Backend>(store: &S) {
+    let head = must_start(store, gated(1, "first"));
+    assert_eq!(store.run(run_id(1)).unwrap(), Some(gated(1, "first")));
+    let wider = RunRow {
+        limit: 7,
+        ..gated(1, "second")
+    };
+    let head = change(store, head, wider.clone());
+    assert_eq!(store.run(run_id(1)).unwrap(), Some(wider));
+    change(store, head, pending(1));
+    assert_eq!(store.run(run_id(1)).unwrap(), Some(pending(1)));
+}

@@ -1,0 +1,95 @@
+//! What waits to begin, in memory: a walk over the rows.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::ready;
+
+use windlass_core::{RunId, RunStatus};
+
+use super::State;
+use crate::{Admission, Error, MemoryStore, Pending, RunRow};
+
+impl State {
+    fn rows(&self) -> impl Iterator<Item = &RunRow> {
+        self.runs.values().filter_map(|run| run.row.as_ref())
+    }
+
+    /// Rows of runs that wait to begin, with whether they are aside.
+    fn pending(&self) -> impl Iterator<Item = (&RunRow, bool)> {
+        self.rows()
+            .filter(|row| row.status == RunStatus::Pending && !row.dead)
+            .map(|row| (row, self.aside.contains(&row.run)))
+    }
+}
+
+/// The first of the rows: highest priority first, then oldest.
+fn first<'a>(rows: impl Iterator<Item = &'a RunRow>, limit: usize) -> Vec<RunRow> {
+    let mut rows: Vec<RunRow> = rows.cloned().collect();
+    rows.sort_by_key(|row| (Reverse(row.priority), row.run));
+    rows.truncate(limit);
+    rows
+}
+
+impl Admission for MemoryStore {
+    fn waiting_tenants(&self) -> Result<Vec<Option<Box<str>>>, Error> {
+        let state = self.state();
+        let waiting = state.pending().filter(|(_, aside)| !aside);
+        let tenants: BTreeSet<_> = waiting.map(|(row, _)| row.tenant.clone()).collect();
+        Ok(tenants.into_iter().collect())
+    }
+
+    fn waiting(&self, tenant: Option<&str>, limit: usize) -> Result<Vec<RunRow>, Error> {
+        let state = self.state();
+        let waiting = state.pending().filter(|(_, aside)| !aside);
+        let rows = waiting.map(|(row, _)| row);
+        Ok(first(
+            rows.filter(|row| row.tenant.as_deref() == tenant),
+            limit,
+        ))
+    }
+
+    fn put_aside(&self, runs: Vec<RunId>) -> Pending<'_, Result<(), Error>> {
+        let mut state = self.state();
+        let pending = state.pending();
+        let can = pending.filter(|(row, _)| row.gate.is_some() && runs.contains(&row.run));
+        let aside: Vec<RunId> = can.map(|(row, _)| row.run).collect();
+        state.aside.extend(aside);
+        Box::pin(ready(Ok(())))
+    }
+
+    fn aside(&self, gate: &str, limit: usize) -> Result<Vec<RunRow>, Error> {
+        let state = self.state();
+        let aside = state.pending().filter(|(_, aside)| *aside);
+        let rows = aside.map(|(row, _)| row);
+        Ok(first(
+            rows.filter(|row| row.gate.as_deref() == Some(gate)),
+            limit,
+        ))
+    }
+
+    fn bring_back(&self) -> Pending<'_, Result<(), Error>> {
+        self.state().aside.clear();
+        Box::pin(ready(Ok(())))
+    }
+
+    fn gates(&self) -> Result<Vec<(Box<str>, u32)>, Error> {
+        let state = self.state();
+        let begun = |row: &&RunRow| {
+            matches!(row.status, RunStatus::Running | RunStatus::Paused) && !row.dead
+        };
+        let mut gates = BTreeMap::new();
+        for gate in state
+            .rows()
+            .filter(begun)
+            .filter_map(|row| row.gate.clone())
+        {
+            *gates.entry(gate).or_insert(0) += 1;
+        }
+        Ok(gates.into_iter().collect())
+    }
+
+    fn depth(&self, most: u64) -> Result<u64, Error> {
+        let count = self.state().pending().count();
+        Ok(most.min(count as u64))
+    }
+}

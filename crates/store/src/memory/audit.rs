@@ -1,0 +1,29 @@
+//! The book of changes in memory.
+
+use std::future::ready;
+
+use crate::{Audit, AuditEntry, Error, MemoryStore, Pending, TenantFilter};
+
+impl Audit for MemoryStore {
+    fn note(&self, entries: Vec<AuditEntry>) -> Pending<'_, Result<(), Error>> {
+        self.state().audit.extend(entries);
+        Box::pin(ready(Ok(())))
+    }
+
+    fn audit(
+        &self,
+        tenant: &TenantFilter,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<(u64, AuditEntry)>, Error> {
+        let state = self.state();
+        let numbered = (1u64..).zip(&state.audit);
+        let meant = numbered.filter(|(number, entry)| {
+            before.is_none_or(|before| *number < before) && tenant.matches(entry.tenant.as_deref())
+        });
+        let mut meant: Vec<_> = meant.map(|(n, entry)| (n, entry.clone())).collect();
+        meant.reverse();
+        meant.truncate(limit);
+        Ok(meant)
+    }
+}
