@@ -15,7 +15,9 @@ const MARGIN: i64 = 60_000;
 fn lag(run: RunId, created_at: Millis) -> i64 {
     let id = u128::from_be_bytes(*run.as_bytes());
     // The first 48 bits of an id are its time.
-    created_at.0.saturating_sub(i64::try_from(id >> 80).unwrap_or(0))
+    created_at
+        .0
+        .saturating_sub(i64::try_from(id >> 80).unwrap_or(0))
 }
 
 /// The greatest lag of any row; what no row has yet is the margin.
@@ -79,5 +81,8 @@ pub(crate) fn least(connection: &Connection, since: Millis) -> Result<u128, Faul
     let time = since.0.saturating_sub(greatest(connection)?);
     let time = u128::try_from(time.max(0)).unwrap_or(0);
     // A moment beyond what an id can hold is beyond every id.
-    Ok(time.checked_shl(80).filter(|_| time < 1 << 48).unwrap_or(u128::MAX))
+    Ok(time
+        .checked_shl(80)
+        .filter(|_| time < 1 << 48)
+        .unwrap_or(u128::MAX))
 }

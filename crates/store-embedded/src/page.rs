@@ -32,11 +32,7 @@ pub(crate) fn runs(connection: &Connection, filter: &RunFilter) -> Result<RunPag
 }
 
 /// The first rows that match, newest first.
-fn first(
-    connection: &Connection,
-    filter: &RunFilter,
-    wanted: usize,
-) -> Result<Vec<RunRow>, Fault> {
+fn first(connection: &Connection, filter: &RunFilter, wanted: usize) -> Result<Vec<RunRow>, Fault> {
     let mut rows = Vec::new();
     let Some(mut most) = last_before(filter.before) else {
         return Ok(rows);
@@ -313,7 +309,11 @@ impl Range {
         }
         if self.ids.is_empty() && !self.ended {
             // Who jumps will jump again, and would read in vain.
-            self.chunk = if passed > 1 { 1 } else { (self.chunk * 2).min(CHUNK) };
+            self.chunk = if passed > 1 {
+                1
+            } else {
+                (self.chunk * 2).min(CHUNK)
+            };
             self.fill(connection, least, most)?;
         }
         Ok(self.ids.front().copied())
@@ -331,5 +331,130 @@ impl Range {
         }
         self.ended = self.ids.len() < self.chunk;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use windlass_core::Millis;
+    use windlass_store::conformance::{record, row, run_id};
+    use windlass_store::{Append, Head, Store as _, block_on};
+
+    use super::*;
+    use crate::{EmbeddedStore, Options};
+
+    const ROWS: u64 = 20_000;
+
+    /// What three conditions cost that hold for every second, third and fifth row.
+    const STEPS: u64 = 25_000;
+    const TIME: i64 = 1_700_000_000_000;
+
+    /// Each condition holds for many rows, or for very few.
+    fn sample(n: u64) -> RunRow {
+        let rare = n % 1000 == 7;
+        let mut row = RunRow {
+            tenant: (n % 2 == 1).then(|| "acme".into()),
+            workflow: format!("w{}", n % 3).into(),
+            status: if rare {
+                RunStatus::Failed
+            } else {
+                RunStatus::Succeeded
+            },
+            parent: (n % 5 == 0).then(|| run_id(1 << 40)),
+            created_at: Millis(TIME + n as i64),
+            ..row(run_id(n))
+        };
+        if n % 2 == 1 {
+            row.labels.insert("env".into(), "prod".into());
+        }
+        if rare {
+            row.labels.insert("rare".into(), "yes".into());
+        }
+        row
+    }
+
+    fn filters() -> Vec<RunFilter> {
+        let mut filters = vec![RunFilter::default()];
+        let mut each = |changes: &[&dyn Fn(&mut RunFilter)]| {
+            let more = filters.iter().flat_map(|filter| {
+                changes.iter().map(|change| {
+                    let mut filter = filter.clone();
+                    change(&mut filter);
+                    filter
+                })
+            });
+            filters = more.collect();
+        };
+        let only = |tenant: Option<&str>| TenantFilter::Only(tenant.map(Into::into));
+        each(&[
+            &|_| {},
+            &|f| f.tenant = only(None),
+            &|f| f.tenant = only(Some("acme")),
+            &|f| f.tenant = only(Some("nobody")),
+        ]);
+        each(&[&|_| {}, &|f| f.workflow = Some("w1".into())]);
+        each(&[
+            &|_| {},
+            &|f| f.statuses = vec![RunStatus::Failed],
+            &|f| f.statuses = vec![RunStatus::Cancelled, RunStatus::Failed],
+            &|f| f.statuses = vec![RunStatus::Succeeded],
+        ]);
+        let label = |f: &mut RunFilter, key: &str, value: &str| {
+            f.labels.insert(key.into(), value.into());
+        };
+        each(&[
+            &|_| {},
+            &|f| label(f, "env", "prod"),
+            &|f| label(f, "rare", "yes"),
+            &|f| label(f, "rare", "no"),
+        ]);
+        each(&[&|_| {}, &|f| label(f, "env", "prod")]);
+        each(&[&|_| {}, &|f| f.parent = Some(run_id(1 << 40))]);
+        each(&[&|_| {}, &|f| f.since = Some(Millis(TIME + 12_000))]);
+        each(&[&|_| {}, &|f| f.before = Some(run_id(16_000))]);
+        filters
+    }
+
+    #[test]
+    fn every_page_is_right_and_costs_little_among_many_rows() {
+        let root = tempfile::tempdir().unwrap();
+        let options = Options {
+            durable: false,
+            ..Options::default()
+        };
+        let store = EmbeddedStore::open(root.path(), options).unwrap().store;
+        let rows: Vec<RunRow> = (0..ROWS).map(sample).collect();
+        for part in rows.chunks(1000) {
+            let batch = part.iter().map(|row| Append {
+                row: Some(row.clone()),
+                ..record(row.run, Head::NONE, 1, b"started")
+            });
+            for answer in block_on(store.append(batch.collect())) {
+                answer.unwrap();
+            }
+        }
+        let steps = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&steps);
+        let mut connection = crate::connect::open_reader(&root.path().join("windlass.db")).unwrap();
+        let counting = move || {
+            count.fetch_add(1, Ordering::Relaxed);
+            false
+        };
+        connection.progress_handler(10, Some(counting)).unwrap();
+        for filter in filters() {
+            let before = steps.load(Ordering::Relaxed);
+            let page = runs(&connection, &filter).unwrap();
+            let cost = 10 * (steps.load(Ordering::Relaxed) - before);
+            let matching = rows.iter().rev().filter(|row| filter.matches(row));
+            let expected: Vec<RunId> = matching.map(|row| row.run).take(51).collect();
+            let found: Vec<RunId> = page.rows.iter().map(|row| row.run).collect();
+            assert!(found == expected[..expected.len().min(50)], "{filter:?}");
+            assert_eq!(page.next.is_some(), expected.len() > 50, "{filter:?}");
+            // Looking at every row would take more than ten steps each.
+            assert!(cost < STEPS, "{cost} steps for {filter:?}");
+        }
     }
 }

@@ -19,7 +19,7 @@ use crate::pack::Packer;
 use crate::read::Leftovers;
 use crate::reader::Readers;
 use crate::writer::{Handle, Job, Session, Task, stopped};
-use crate::{blob, checkpoint, claim, inbox, log, migrate, query, queue, read, wal};
+use crate::{blob, checkpoint, claim, inbox, log, migrate, page, query, queue, read, wal};
 
 /// How to open a data directory.
 #[derive(Clone, Copy, Debug)]
@@ -438,7 +438,7 @@ impl Queries for EmbeddedStore {
 
     fn runs(&self, filter: &RunFilter) -> Result<RunPage, Error> {
         self.readers()
-            .query(|connection| query::runs(connection, filter))
+            .query(|connection| page::runs(connection, filter))
     }
 
     fn runs_with_prefix(&self, prefix: &str, limit: usize) -> Result<Vec<RunId>, Error> {
