@@ -48,6 +48,7 @@ pub trait Backend:
     + windlass_store::Admission
     + windlass_store::DeadLetters
     + windlass_store::Audit
+    + windlass_store::Retention
 {
 }
 
@@ -58,5 +59,6 @@ impl<T> Backend for T where
         + windlass_store::Admission
         + windlass_store::DeadLetters
         + windlass_store::Audit
+        + windlass_store::Retention
 {
 }

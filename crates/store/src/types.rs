@@ -55,6 +55,9 @@ pub struct Append {
     pub resources: Vec<ResourceRow>,
     /// Values that the record refers to and that are not stored yet.
     pub blobs: Vec<Blob>,
+    /// Values that the record refers to and that are stored already. If one is not, nothing
+    /// of this append happens.
+    pub uses: Vec<Digest>,
     /// Inbox keys that this record consumes.
     pub consumed: Vec<Box<str>>,
 }
