@@ -19,6 +19,16 @@ pub(crate) struct Gate {
 struct State {
     inside: usize,
     closed: bool,
+    wish: Option<Wish>,
+}
+
+/// What the writer is asked to do between two transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Wish {
+    /// Copy the log, and cut the database after its last page.
+    Copy,
+    /// Write the whole database anew before that: one from before pages could be moved.
+    Rewrite,
 }
 
 impl Gate {
@@ -39,6 +49,17 @@ impl Gate {
             gate: self,
             round: self.rounds.load(Ordering::Acquire),
         }
+    }
+
+    /// Asks the writer for something.
+    pub(crate) fn wish(&self, wish: Wish) {
+        let mut state = self.lock();
+        state.wish = state.wish.max(Some(wish));
+    }
+
+    /// What the writer was asked for since the last time.
+    pub(crate) fn take_wish(&self) -> Option<Wish> {
+        self.lock().wish.take()
     }
 
     /// Whether a reader that entered in a round has been asked to leave.

@@ -16,7 +16,7 @@ use windlass_store::{Error, crash};
 
 use crate::error::{Fault, from_io};
 use crate::files::sync_failed;
-use crate::gate::Gate;
+use crate::gate::{Gate, Wish};
 
 /// Bytes of a frame in the log: a header and a page.
 const FRAME: u64 = 24 + 4096;
@@ -87,6 +87,16 @@ impl Journal {
         })
     }
 
+    /// The directory that it is in.
+    pub(crate) fn directory(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new(""))
+    }
+
+    /// Whether what is written is synced.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.durable
+    }
+
     /// Counts a transaction; whether something is due after it.
     pub(crate) fn is_due(&mut self) -> bool {
         self.commits += 1;
@@ -115,6 +125,9 @@ impl Journal {
         self.commits += 1;
         let used = self.look();
         self.length = self.length.max(used);
+        if let Some(wish) = self.gate.take_wish() {
+            return self.shrink(connection, wish);
+        }
         if used >= self.checkpoint_at {
             // A reader, or a full disk, may keep it from being complete, or the log from
             // beginning anew after it.
@@ -129,6 +142,18 @@ impl Journal {
             self.grow()?;
         }
         Ok(())
+    }
+
+    /// Makes the database as short as what it holds. Copying the log cuts it.
+    fn shrink(&mut self, connection: &Connection, wish: Wish) -> Result<(), Error> {
+        if wish == Wish::Rewrite {
+            let sql = "PRAGMA auto_vacuum = INCREMENTAL; VACUUM;";
+            connection
+                .execute_batch(sql)
+                .map_err(|error| Fault::from(error).into_error())?;
+        }
+        let copied = self.gate.alone(PATIENCE, || checkpoint(connection));
+        copied.map(drop).map_err(Fault::into_error)
     }
 
     /// Writes zeros behind the log's end: SQLite takes them for the end, and later commits

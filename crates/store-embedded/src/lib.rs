@@ -31,6 +31,7 @@ mod connect;
 mod dead;
 mod error;
 mod files;
+mod forget;
 mod gate;
 mod inbox;
 mod journal;
@@ -43,8 +44,10 @@ mod query;
 mod queue;
 mod read;
 mod reader;
+mod retention;
 mod segment;
 mod store;
+mod sweep;
 mod wal;
 mod writer;
 

@@ -196,6 +196,10 @@ fn append_one(session: &mut Session<'_>, append: &Append, next: Head) -> Result<
     if let Some(held) = claim::held(connection, &append.claims)? {
         return Ok(Err(held));
     }
+    if let Some(digest) = blob::missing(connection, append)? {
+        let gone = Error::NotFound(format!("value {digest}"));
+        return Ok(Err(AppendError::Failed(gone)));
+    }
     let number = match entry {
         None => {
             let entry = insert_run(connection, append, next)?;
@@ -213,7 +217,9 @@ fn append_one(session: &mut Session<'_>, append: &Append, next: Head) -> Result<
         session.heads.lag.note(connection, row)?;
     }
     claim::insert(connection, &append.claims)?;
-    blob::insert(connection, &append.blobs)?;
+    blob::insert(session, &append.blobs)?;
+    let brought = append.blobs.iter().map(|blob| &blob.digest);
+    blob::note_uses(connection, number, brought.chain(&append.uses))?;
     query::link(connection, &append.resources)?;
     inbox::consume(connection, append.run, &append.consumed)?;
     Ok(Ok(Appended { head: next }))

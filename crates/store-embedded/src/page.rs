@@ -363,7 +363,7 @@ mod tests {
             } else {
                 RunStatus::Succeeded
             },
-            parent: (n % 5 == 0).then(|| run_id(1 << 40)),
+            parent: n.is_multiple_of(5).then(|| run_id(1 << 40)),
             created_at: Millis(TIME + n as i64),
             ..row(run_id(n))
         };

@@ -201,6 +201,14 @@ impl EmbeddedStore {
         &self.shared.readers
     }
 
+    pub(crate) fn shared_readers(&self) -> Arc<Readers> {
+        Arc::clone(&self.shared.readers)
+    }
+
+    pub(crate) fn leftovers(&self) -> &Leftovers {
+        &self.shared.leftovers
+    }
+
     fn writer(&self) -> Result<&Handle, Error> {
         self.shared.writer.as_ref().ok_or_else(|| {
             Error::Unavailable(match &self.shared.holder {
@@ -218,7 +226,7 @@ impl EmbeddedStore {
     }
 
     /// The thread that writes large values, started by the first of them.
-    fn files(&self) -> &Files {
+    pub(crate) fn files(&self) -> &Files {
         self.shared
             .files
             .get_or_init(|| Files::start(&self.shared.directory, self.shared.durable))
@@ -381,7 +389,7 @@ impl Store for EmbeddedStore {
     fn put_blob(&self, blob: Blob) -> Pending<'_, Result<(), Error>> {
         let large = Some(blob.clone()).filter(blob::is_large);
         self.task(write_large(Vec::from_iter(large)), move |session| {
-            blob::insert(session.connection, std::slice::from_ref(&blob))
+            blob::insert(session, std::slice::from_ref(&blob))
         })
     }
 
