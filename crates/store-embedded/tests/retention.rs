@@ -77,7 +77,9 @@ fn half_of_the_runs_go_and_the_other_half_keeps_everything() {
     block_on(store.give_back()).unwrap();
     let left = (database.metadata().unwrap().len(), store.bytes().unwrap());
     assert!(left.0 < full.0 / 2, "{} of {} bytes", left.0, full.0);
-    assert!(left.1 < full.1 / 2, "{} of {} bytes", left.1, full.1);
+    // Ten large values went too; the log stays as long as it is.
+    let less = (full.0 - left.0) + 10 * 300_000;
+    assert!(left.1 <= full.1 - less, "{} of {} bytes", left.1, full.1);
     for n in (0..RUNS).filter(|n| !goes(*n)) {
         assert_eq!(length(&store, run_id(n)).unwrap(), 5);
         for blob in values(n) {
