@@ -59,13 +59,13 @@ fn forget_row(
     let Some(row) = &entry.indexed else {
         return Ok(None);
     };
-    let (dead, request_id): (bool, Option<Box<str>>) = connection
-        .prepare_cached("SELECT dead, request_id FROM run WHERE number = ?")?
-        .query_row([entry.number], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    if !(codec::is_final(row.status) || dead) || goes_on(connection, row.parent)? {
+    if !(codec::is_final(row.status) || entry.dead) || goes_on(connection, row.parent)? {
         return Ok(None);
     }
-    if let Some(request_id) = request_id.filter(|_| !keep_request_id) {
+    if !keep_request_id {
+        let request_id: Box<str> = connection
+            .prepare_cached("SELECT coalesce(request_id, '') FROM run WHERE number = ?")?
+            .query_row([entry.number], |row| row.get(0))?;
         let key = request_key(row.tenant.as_deref(), &row.workflow, &request_id);
         claim::release(connection, run, &key)?;
     }

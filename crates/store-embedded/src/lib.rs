@@ -30,6 +30,8 @@ mod codec;
 mod connect;
 mod dead;
 mod error;
+#[cfg(test)]
+mod explain;
 mod files;
 mod forget;
 mod gate;
