@@ -63,6 +63,7 @@ pub trait Backend:
     + windlass_store::Admission
     + windlass_store::DeadLetters
     + windlass_store::Audit
+    + windlass_store::Retention
 {
 }
 
@@ -73,5 +74,6 @@ impl<T> Backend for T where
         + windlass_store::Admission
         + windlass_store::DeadLetters
         + windlass_store::Audit
+        + windlass_store::Retention
 {
 }

@@ -101,7 +101,7 @@ impl Observer for Told {
     fn notice(&self, notice: &Notice<'_>) {
         match notice {
             Notice::Started { run, .. } => drop(self.began.send(*run)),
-            Notice::Finished { run, status } => drop(self.ended.send((*run, *status))),
+            Notice::Finished { run, status, .. } => drop(self.ended.send((*run, *status))),
             _ => {}
         }
     }
