@@ -202,6 +202,60 @@ impl<T: JsonSchema> Output for EventStream<T> {
     }
 }
 
+/// A file to keep, sent as it is read; what holds it is gone afterwards.
+pub struct Download {
+    body: Body,
+    length: u64,
+}
+
+impl Download {
+    /// Opens a file in a folder of its own, which is removed when all was sent, or nobody
+    /// listens any more.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub(crate) async fn open(
+        folder: tempfile::TempDir,
+        file: &std::path::Path,
+    ) -> std::io::Result<Self> {
+        use tokio::io::AsyncReadExt as _;
+
+        let opened = tokio::fs::File::open(file).await?;
+        let length = opened.metadata().await?.len();
+        let parts =
+            futures_util::stream::try_unfold((opened, folder), |(mut file, folder)| async {
+                let mut part = bytes::BytesMut::with_capacity(256 * 1024);
+                let read = file.read_buf(&mut part).await?;
+                Ok::<_, std::io::Error>((read > 0).then(|| (part.freeze(), (file, folder))))
+            });
+        Ok(Self {
+            body: Body::from_stream(parts),
+            length,
+        })
+    }
+}
+
+impl std::fmt::Debug for Download {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Download({} bytes)", self.length)
+    }
+}
+
+impl IntoResponse for Download {
+    fn into_response(self) -> Response {
+        let mut response = typed(StatusCode::OK, "application/octet-stream", self.body);
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_LENGTH, self.length.into());
+        response
+    }
+}
+
+impl Output for Download {
+    fn describe(operation: &mut Operation<'_>) {
+        operation.answer::<String>(200, "application/octet-stream", "The copy");
+    }
+}
+
 /// One of two answers, for what a route gives depends on the request.
 #[derive(Debug, Clone, Copy)]
 pub enum Either<A, B> {

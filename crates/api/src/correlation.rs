@@ -33,7 +33,7 @@ impl Correlation {
     }
 
     /// A new id: 128 random bits.
-    fn fresh() -> Self {
+    pub(crate) fn fresh() -> Self {
         let mut bytes = [0; 16];
         // Without randomness the id is of no use, but the request still is.
         let _ = getrandom::fill(&mut bytes);

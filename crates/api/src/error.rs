@@ -135,6 +135,16 @@ impl ApiError {
         self
     }
 
+    /// The same under another code.
+    #[must_use]
+    pub(crate) fn renamed(mut self, code: Code) -> Self {
+        let renamed = Self::new(code, "");
+        self.0.status = renamed.0.status;
+        self.0.code = renamed.0.code;
+        self.0.title = renamed.0.title;
+        self
+    }
+
     /// The HTTP status.
     #[must_use]
     pub fn status(&self) -> StatusCode {

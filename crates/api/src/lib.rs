@@ -5,6 +5,7 @@
 
 mod accept;
 pub mod answer;
+mod app;
 pub mod auth;
 mod body;
 pub mod code;
@@ -13,15 +14,20 @@ mod cors;
 mod docs;
 mod error;
 pub mod extract;
+pub mod failures;
 mod front;
+mod handlers;
+mod jobs;
 mod limit;
 pub mod route;
 pub mod serve;
 mod stream;
 
 pub use accept::wants_events;
+pub use app::{App, AppOptions, Backup, Caller, Metrics};
 pub use correlation::Correlation;
 pub use error::{ApiError, Code, Detail, ErrorBody, ErrorObject};
 pub use front::HeadLimits;
+pub use handlers::routes;
 pub use limit::{Budget, Key};
 pub use stream::Event;

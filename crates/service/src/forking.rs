@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use windlass_core::definition::Definition;
 use windlass_core::plan::Plan;
 use windlass_core::{Digest, RunId};
@@ -68,6 +69,21 @@ pub fn prepare(
     forked.request.request_id.clone_from(&asked.request_id);
     check_trigger(&plan, &forked.request.trigger)?;
     Ok(forked)
+}
+
+/// What a fork would do, for programs.
+pub fn to_json(origin: RunId, forked: &Fork) -> Value {
+    let rest: Vec<Value> = forked
+        .rest
+        .iter()
+        .map(|(node, status)| json!({ "node": node, "status": status.as_str() }))
+        .collect();
+    let request = &forked.request;
+    json!({
+        "origin": origin, "workflowId": request.plan.workflow(), "version": request.version,
+        "graph": if request.frozen.is_some() { "frozen" } else { "version" },
+        "again": forked.again, "reused": forked.reused, "rest": rest,
+    })
 }
 
 /// The graph that the fork walks: the old run's, or that of a version, and with changed

@@ -38,6 +38,10 @@ pub fn read(name: &str, text: &[u8]) -> Result<Option<FrozenGraph>, Failure> {
     if !(has("signature") && has("nodes")) {
         return Ok(None);
     }
+    from_entries(name, entries).map(Some)
+}
+
+fn from_entries(name: &str, entries: Vec<(String, Box<RawValue>)>) -> Result<FrozenGraph, Failure> {
     let invalid = |reason: String| {
         let message = format!("{name} is no frozen graph: {reason}");
         Failure::new(Exit::Invalid, "DEFINITION_INVALID", message)
@@ -60,7 +64,7 @@ pub fn read(name: &str, text: &[u8]) -> Result<Option<FrozenGraph>, Failure> {
             }
         }
     }
-    Ok(Some(graph))
+    Ok(graph)
 }
 
 fn check_version(version: &Value, name: &str) -> Result<(), Failure> {
@@ -87,6 +91,54 @@ fn nodes(raw: &RawValue) -> Result<Vec<Value>, String> {
         Ok(Value::Object(node))
     };
     entries.into_iter().map(node).collect()
+}
+
+/// The text of a definition for a graph that belongs to a run alone, and what was signed.
+/// A graph is written as it is exported, with its signature or without; or as a definition.
+///
+/// # Errors
+/// It is neither.
+pub fn definition_of(text: &[u8]) -> Result<(Vec<u8>, Option<Digest>), Failure> {
+    let graph = match read("the graph", text)? {
+        Some(graph) => Some(graph),
+        None => unsigned(text)?,
+    };
+    Ok(match graph {
+        Some(graph) => {
+            let signature = graph.signature;
+            (graph.into_definition(None)?, signature)
+        }
+        None => (text.to_vec(), None),
+    })
+}
+
+/// The text of a definition for a graph that replaces that of a run. What was edited is not
+/// what was signed, so the signature is not looked at.
+///
+/// # Errors
+/// It is neither a graph nor a definition.
+pub fn definition_for(text: &[u8], workflow: &str) -> Result<Vec<u8>, Failure> {
+    let graph = match read("the graph", text)? {
+        Some(graph) => Some(graph),
+        None => unsigned(text)?,
+    };
+    match graph {
+        Some(graph) => graph.into_definition(Some(workflow)),
+        None => Ok(text.to_vec()),
+    }
+}
+
+/// A graph whose nodes are an object by id, without a signature.
+fn unsigned(text: &[u8]) -> Result<Option<FrozenGraph>, Failure> {
+    let Ok(Entries(entries)) = serde_json::from_slice(text) else {
+        return Ok(None);
+    };
+    let mut nodes = entries.iter().filter(|(key, _)| key == "nodes");
+    let by_id = nodes.any(|(_, nodes)| nodes.get().trim_start().starts_with('{'));
+    match by_id {
+        true => from_entries("the graph", entries).map(Some),
+        false => Ok(None),
+    }
 }
 
 impl FrozenGraph {

@@ -43,3 +43,16 @@ pub fn version_item(row: &DefinitionRow) -> Value {
         "publishedAt": row.at.to_string(),
     })
 }
+
+/// The actions that always exist, for programs; programs may be run if that is allowed.
+pub fn actions(registry: &windlass_engine::Registry) -> Vec<Value> {
+    let describe = |action: &windlass_engine::action::Description| {
+        json!({
+            "name": action.name,
+            "description": action.description,
+            "parameters": action.parameters,
+            "output": action.output,
+        })
+    };
+    registry.describe().iter().map(describe).collect()
+}

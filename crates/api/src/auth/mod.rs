@@ -9,7 +9,7 @@ mod verify;
 use http::{HeaderMap, HeaderValue, header};
 
 pub use mint::{Minting, mint};
-pub use principal::{Principal, Scopes, Tenants};
+pub use principal::{Principal, Scopes};
 pub use source::{KeySource, Rotation};
 pub use verify::{JwtOptions, MAX_TOKEN};
 

@@ -2,6 +2,7 @@
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
+use windlass_store::TenantFilter;
 
 use crate::code;
 use crate::error::ApiError;
@@ -21,15 +22,6 @@ pub struct Principal {
     pub token_key: Key,
     /// Whether tokens are off.
     everyone: bool,
-}
-
-/// Whose rows a principal sees.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Tenants {
-    /// All rows.
-    Any,
-    /// Those of one tenant, or those that belong to none.
-    Only(Option<Box<str>>),
 }
 
 impl Principal {
@@ -70,11 +62,11 @@ impl Principal {
     /// Whose rows it sees: with a tenant, those; without, all of them for `admin` and where
     /// tokens are off, and else only those that belong to no tenant.
     #[must_use]
-    pub fn tenants(&self) -> Tenants {
+    pub fn tenants(&self) -> TenantFilter {
         match &self.tenant {
-            Some(tenant) => Tenants::Only(Some(tenant.clone())),
-            None if self.everyone || self.scopes.allow(Scope::Admin) => Tenants::Any,
-            None => Tenants::Only(None),
+            Some(tenant) => TenantFilter::Only(Some(tenant.clone())),
+            None if self.everyone || self.scopes.allow(Scope::Admin) => TenantFilter::Any,
+            None => TenantFilter::Only(None),
         }
     }
 
@@ -154,12 +146,15 @@ mod tests {
 
     #[test]
     fn a_tenant_sees_its_own_and_only_an_admin_without_one_sees_all() {
-        let own = Tenants::Only(Some("a".into()));
+        let own = TenantFilter::Only(Some("a".into()));
         assert_eq!(token(Some("a"), &[Scope::Read]).tenants(), own);
         assert_eq!(token(Some("a"), &[Scope::Admin]).tenants(), own);
-        assert_eq!(token(None, &[Scope::Read]).tenants(), Tenants::Only(None));
-        assert_eq!(token(None, &[Scope::Admin]).tenants(), Tenants::Any);
-        assert_eq!(Principal::local().tenants(), Tenants::Any);
-        assert_eq!(Principal::nobody().tenants(), Tenants::Only(None));
+        assert_eq!(
+            token(None, &[Scope::Read]).tenants(),
+            TenantFilter::Only(None)
+        );
+        assert_eq!(token(None, &[Scope::Admin]).tenants(), TenantFilter::Any);
+        assert_eq!(Principal::local().tenants(), TenantFilter::Any);
+        assert_eq!(Principal::nobody().tenants(), TenantFilter::Only(None));
     }
 }

@@ -1,6 +1,5 @@
 //! `windlass fork`: a new run from an old one, in the foreground.
 
-use serde_json::json;
 use windlass_engine::fork::Fork as Forked;
 use windlass_engine::{Clock as _, SystemClock};
 
@@ -94,26 +93,19 @@ fn prepare(session: &Session, asked: &ForkAsked) -> Result<Forked, Failure> {
 
 /// Says what would run again, and what is reused.
 fn dry_run(session: &Session, asked: &ForkAsked) -> Result<Exit, Failure> {
-    let Forked {
-        request,
-        again,
-        reused,
-        rest,
-    } = prepare(session, asked)?;
+    let forked = prepare(session, asked)?;
     let output = session.settings.output;
     let origin = asked.origin;
     if output.json {
-        let rest: Vec<_> = rest
-            .iter()
-            .map(|(node, status)| json!({ "node": node, "status": status.as_str() }))
-            .collect();
-        output.json(&json!({
-            "origin": origin, "workflowId": request.plan.workflow(), "version": request.version,
-            "graph": if request.frozen.is_some() { "frozen" } else { "version" },
-            "again": again, "reused": reused, "rest": rest,
-        }))?;
+        output.json(&forking::to_json(origin, &forked))?;
         return Ok(Exit::Done);
     }
+    let Forked {
+        again,
+        reused,
+        rest,
+        ..
+    } = forked;
     output.data(&format!("would fork {origin}"))?;
     output.data(&format!("  again: {}", again.join(", ")))?;
     let reused = match reused.as_slice() {

@@ -1,0 +1,186 @@
+//! What handlers share: the engine, whose rows may be seen, and who is told of changes.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use http::request::Parts;
+use windlass_core::RunId;
+use windlass_engine::Engine;
+use windlass_service::moment::now;
+use windlass_service::{Failure, Look};
+use windlass_store::{AuditEntry, RunRow};
+
+use crate::auth::Principal;
+use crate::correlation::Correlation;
+use crate::error::ApiError;
+use crate::extract::Peer;
+use crate::failures;
+use crate::jobs::Jobs;
+use crate::route::{Input, Operation};
+
+/// Writes a consistent copy of everything that is stored into a new file.
+pub type Backup = Arc<dyn Fn(&Path) -> Result<(), windlass_store::Error> + Send + Sync>;
+
+/// Metrics as text.
+pub type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// What the handlers act on. Cloning it is cheap.
+#[derive(Clone)]
+pub struct App {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    engine: Engine,
+    backup: Option<Backup>,
+    metrics: Option<Metrics>,
+    actions: serde_json::Value,
+    jobs: Jobs,
+}
+
+/// What an [`App`] is made of besides its engine.
+#[derive(Default)]
+pub struct AppOptions {
+    /// How to back up, if that is possible.
+    pub backup: Option<Backup>,
+    /// What `/metrics` says; without it there is no such route.
+    pub metrics: Option<Metrics>,
+    /// The actions that definitions may name, for programs.
+    pub actions: serde_json::Value,
+}
+
+impl App {
+    /// An app on an engine.
+    pub fn new(engine: Engine, options: AppOptions) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                engine,
+                backup: options.backup,
+                metrics: options.metrics,
+                actions: options.actions,
+                jobs: Jobs::default(),
+            }),
+        }
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.inner.engine
+    }
+
+    pub(crate) fn backup(&self) -> Option<&Backup> {
+        self.inner.backup.as_ref()
+    }
+
+    pub(crate) fn metrics(&self) -> Option<&Metrics> {
+        self.inner.metrics.as_ref()
+    }
+
+    pub(crate) fn actions(&self) -> &serde_json::Value {
+        &self.inner.actions
+    }
+
+    pub(crate) fn jobs(&self) -> &Jobs {
+        &self.inner.jobs
+    }
+
+    /// Looks at what the caller may see.
+    pub(crate) fn look(&self, caller: &Caller) -> Look {
+        Look {
+            plans: self.inner.engine.plans().clone(),
+            tenants: caller.principal.tenants(),
+            holder: Some("this server".to_owned()),
+            ..Look::new(Arc::clone(self.inner.engine.store()))
+        }
+    }
+
+    /// Looks, off the runtime's threads: the store's reads block.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        caller: &Caller,
+        question: impl FnOnce(&Look) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let look = self.look(caller);
+        match tokio::task::spawn_blocking(move || question(&look)).await {
+            Ok(answer) => Ok(answer?),
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+
+    /// The run of a path, if the caller may see it. Whatever else it is, is no run.
+    pub(crate) async fn run(&self, caller: &Caller, id: &str) -> Result<RunRow, ApiError> {
+        let run: RunId = id
+            .parse()
+            .map_err(|_| failures::RUN_NOT_FOUND.error(format!("there is no run '{id}'")))?;
+        self.read(caller, move |look| look.row(run)).await
+    }
+
+    /// Keeps who changed what, from where; durable on return.
+    pub(crate) async fn note(
+        &self,
+        caller: &Caller,
+        tenant: Option<Box<str>>,
+        what: &str,
+        target: impl Into<Box<str>>,
+        detail: &serde_json::Value,
+    ) -> Result<(), ApiError> {
+        let entry = AuditEntry {
+            at: now(),
+            tenant,
+            by: caller.principal.subject.clone(),
+            from: caller.from(),
+            what: what.into(),
+            target: target.into(),
+            detail: detail.to_string().into(),
+        };
+        let noted = self.inner.engine.store().note(vec![entry]).await;
+        noted.map_err(|error| Failure::from(error).into())
+    }
+}
+
+/// Who asks, from where: an extractor.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// Who.
+    pub principal: Principal,
+    /// From where.
+    pub peer: Peer,
+    /// What ties the request to others.
+    pub correlation: Correlation,
+}
+
+impl Caller {
+    /// The tenant whose definitions and new runs are meant.
+    pub(crate) fn tenant(&self) -> Option<&str> {
+        self.principal.tenant.as_deref()
+    }
+
+    /// Who acts on a run, as its log has it; the local user is not named.
+    pub(crate) fn by(&self) -> Option<Box<str>> {
+        Some(self.principal.subject.clone())
+    }
+
+    fn from(&self) -> Box<str> {
+        match self.peer.0 {
+            Some(address) => address.ip().to_string().into(),
+            None => "".into(),
+        }
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let Ok(correlation) = Correlation::from_request_parts(parts, state).await;
+        Ok(Self {
+            principal: Principal::from_request_parts(parts, state).await?,
+            peer: Peer::from_request_parts(parts, state).await?,
+            correlation,
+        })
+    }
+}
+
+impl Input for Caller {
+    fn describe(_: &mut Operation<'_>) {}
+}

@@ -1,0 +1,171 @@
+//! The codes of what can be asked, each with its status, and what a failure of the service
+//! becomes over HTTP.
+
+use http::StatusCode;
+use serde_json::Value;
+use windlass_service::{Exit, Failure};
+
+use crate::code;
+use crate::error::{ApiError, Code, Detail};
+
+macro_rules! codes {
+    ($($name:ident $status:literal $title:literal),* $(,)?) => {
+        $(
+            #[doc = $title]
+            pub const $name: Code = Code::new($status, stringify!($name), $title);
+        )*
+
+        /// All of them, for the documentation.
+        pub const ALL: &[Code] = &[$($name),*];
+    };
+}
+
+codes! {
+    RUN_NOT_FOUND 404 "There is no such run",
+    NODE_NOT_FOUND 404 "The run has no such node",
+    WORKFLOW_NOT_FOUND 404 "There is no such workflow",
+    VERSION_NOT_FOUND 404 "The workflow has no such version",
+    VALUE_NOT_FOUND 404 "The run refers to no such value",
+    JOB_NOT_FOUND 404 "There is no such job",
+    LETTER_NOT_FOUND 404 "The run is not among the dead letters",
+    NOT_FOUND 404 "There is no such thing",
+    DEFINITION_INVALID 422 "The definition is invalid",
+    UNSUPPORTED 422 "This version does not run it",
+    GRAPH_VERSION 422 "The graph is of another version",
+    SIGNATURE_MISMATCH 422 "The graph was changed after it was signed",
+    IMPORT_INVALID 422 "The graph cannot be imported",
+    ID_MISMATCH 422 "The definition is that of another workflow",
+    TRIGGER_INVALID 422 "The trigger does not fit its schema",
+    TRIGGER_NOT_JSON 422 "The trigger is not JSON",
+    TRIGGER_TOO_LARGE 413 "The trigger is too large",
+    CONCURRENCY_KEY_INVALID 422 "The concurrency key has no usable value",
+    SIGNAL_INVALID 422 "The signal's payload does not fit",
+    RESULT_INVALID 422 "The result is not a value",
+    SCHEMA_INVALID 422 "The definition's schema is not usable",
+    GRAPH_TOO_LARGE 422 "The graph is too large for this format",
+    USAGE 400 "The request makes no sense",
+    CURSOR_INVALID 400 "The cursor is not one of ours",
+    TIME_INVALID 400 "The time cannot be read",
+    STATUS_UNKNOWN 400 "There is no such status",
+    LABEL_INVALID 400 "The label cannot be read",
+    TENANT_MISMATCH 403 "The tenant is not the token's",
+    REQUEST_ID_REUSED 409 "The request id was used with another trigger",
+    WORKFLOW_DISABLED 409 "The workflow is disabled",
+    RUN_ENDED 409 "The run has ended",
+    REATTEMPT_REFUSED 409 "The nodes cannot be tried again",
+    COMPENSATED 409 "The run was undone",
+    SIGNAL_UNKNOWN 409 "Nobody waits for a signal of that name",
+    INCOMPATIBLE 409 "The graph does not fit the run",
+    CONFLICT 409 "The run's state does not allow it",
+    TOO_MANY_JOBS 429 "Too many jobs are under way",
+    STORE_TIMEOUT 503 "The store took too long to answer",
+    STORE_UNAVAILABLE 503 "The store cannot be used now",
+    ENGINE_STOPPED 503 "The server is stopping",
+    BACKUP_UNSUPPORTED 501 "This server cannot make a backup",
+}
+
+/// What acting on a run may fail with.
+pub const ACTING: &[Code] = &[
+    RUN_NOT_FOUND,
+    NODE_NOT_FOUND,
+    RUN_ENDED,
+    REATTEMPT_REFUSED,
+    COMPENSATED,
+    SIGNAL_UNKNOWN,
+    SIGNAL_INVALID,
+    RESULT_INVALID,
+    INCOMPATIBLE,
+    CONFLICT,
+    IMPORT_INVALID,
+    ENGINE_STOPPED,
+    STORE_UNAVAILABLE,
+    STORE_TIMEOUT,
+];
+
+/// What looking at a run may fail with.
+pub const LOOKING: &[Code] = &[
+    RUN_NOT_FOUND,
+    NODE_NOT_FOUND,
+    STORE_UNAVAILABLE,
+    STORE_TIMEOUT,
+];
+
+/// What starting a run may fail with.
+pub const STARTING: &[Code] = &[
+    WORKFLOW_NOT_FOUND,
+    VERSION_NOT_FOUND,
+    WORKFLOW_DISABLED,
+    REQUEST_ID_REUSED,
+    TRIGGER_INVALID,
+    TRIGGER_NOT_JSON,
+    TRIGGER_TOO_LARGE,
+    SCHEMA_INVALID,
+    CONCURRENCY_KEY_INVALID,
+    TENANT_MISMATCH,
+    LABEL_INVALID,
+    ENGINE_STOPPED,
+    STORE_UNAVAILABLE,
+    STORE_TIMEOUT,
+];
+
+/// What a definition in the body may fail with.
+pub const DEFINING: &[Code] = &[
+    DEFINITION_INVALID,
+    UNSUPPORTED,
+    GRAPH_VERSION,
+    SIGNATURE_MISMATCH,
+    ID_MISMATCH,
+    STORE_UNAVAILABLE,
+    STORE_TIMEOUT,
+];
+
+/// The codes of several lists together.
+pub(crate) fn together(lists: &[&[Code]]) -> Vec<Code> {
+    let mut codes = Vec::new();
+    for code in lists.iter().copied().flatten() {
+        if !codes.contains(code) {
+            codes.push(*code);
+        }
+    }
+    codes
+}
+
+impl From<Failure> for ApiError {
+    fn from(failure: Failure) -> Self {
+        let details: Vec<Detail> = failure.parts.details.into_iter().map(detail).collect();
+        if let Some(code) = ALL.iter().find(|code| code.code == failure.code) {
+            let mut error = code.error(failure.message).details(details);
+            if let Some(hint) = failure.hint {
+                error = error.hint(hint);
+            }
+            return error;
+        }
+        let status = match failure.exit {
+            Exit::Usage => StatusCode::BAD_REQUEST,
+            Exit::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
+            Exit::NotFound => StatusCode::NOT_FOUND,
+            Exit::NotAllowed => StatusCode::FORBIDDEN,
+            Exit::Conflict => StatusCode::CONFLICT,
+            // What is wrong with the store is for the log, not for whoever asks.
+            _ => return code::INTERNAL.error(failure.message),
+        };
+        Self::with(status, failure.code, failure.message).details(details)
+    }
+}
+
+fn detail(value: Value) -> Detail {
+    let mut members = match value {
+        Value::Object(members) => members,
+        other => return Detail::new("", other.to_string()),
+    };
+    let mut take = |key: &str| match members.remove(key) {
+        Some(Value::String(text)) => text,
+        _ => String::new(),
+    };
+    let (pointer, message) = (take("pointer"), take("message"));
+    Detail {
+        pointer,
+        message,
+        more: members,
+    }
+}

@@ -1,0 +1,455 @@
+//! Acting on one run.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use http::Method;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use windlass_engine::load_latest;
+use windlass_service::deed::{Deed, Doing};
+use windlass_service::{act, dry_run, frozen};
+use windlass_store::RunRow;
+
+use super::executions::RunPath;
+use super::shapes::{ActedShape, Any};
+use super::workflows::prepared;
+use super::{DEFINITION_BYTES, VALUE_BYTES, WORDS_BYTES};
+use crate::app::{App, Caller};
+use crate::error::ApiError;
+use crate::extract::{Document, Json, Path, Query};
+use crate::failures::{ACTING, DEFINING, together};
+use crate::route::{Access, Routes};
+
+pub(super) fn add(routes: &mut Routes<App>) {
+    let words = Access::execute().body(WORDS_BYTES);
+    let value = Access::execute().body(VALUE_BYTES);
+    routes
+        .add(
+            Method::POST,
+            "/api/v1/executions/{id}/cancel",
+            words,
+            ACTING,
+            "Ends a run; running work is asked to stop",
+            cancel,
+        )
+        .add(
+            Method::POST,
+            "/api/v1/executions/{id}/pause",
+            words,
+            ACTING,
+            "Starts nothing more of a run",
+            pause,
+        )
+        .add(
+            Method::POST,
+            "/api/v1/executions/{id}/resume",
+            words,
+            ACTING,
+            "Lets a paused run go on",
+            resume,
+        )
+        .add(
+            Method::POST,
+            "/api/v1/executions/{id}/reattempt",
+            words,
+            ACTING,
+            "Tries failed nodes again; none named means all that can be",
+            reattempt,
+        )
+        .add(
+            Method::POST,
+            "/api/v1/executions/{id}/signal",
+            value,
+            ACTING,
+            "Gives a run a signal; one that comes early is kept",
+            signal,
+        )
+        .add(
+            Method::POST,
+            "/api/v1/executions/{id}/set-result",
+            value,
+            ACTING,
+            "Gives a node's result by hand",
+            set_result,
+        )
+        .add(
+            Method::POST,
+            "/api/v1/executions/{id}/skip",
+            words,
+            ACTING,
+            "Lets a node count as succeeded",
+            skip,
+        )
+        .add(
+            Method::POST,
+            "/api/v1/executions/{id}/compensate",
+            words,
+            ACTING,
+            "Undoes what a run did; or tries parts of that again, or leaves them out",
+            compensate,
+        )
+        .add(
+            Method::POST,
+            "/api/v1/executions/{id}/import",
+            Access::manage().body(DEFINITION_BYTES),
+            &together(&[ACTING, DEFINING]),
+            "Replaces the graph of a paused run",
+            import,
+        );
+}
+
+/// Why, and whether at all.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub(super) struct Hand {
+    /// Why; it is recorded.
+    #[schemars(length(max = 4096))]
+    pub(super) reason: Option<String>,
+    /// Whether to say only what would happen.
+    pub(super) dry_run: bool,
+}
+
+impl Hand {
+    fn new(reason: Option<String>, dry_run: bool) -> Self {
+        Self { reason, dry_run }
+    }
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+struct CancelBody {
+    /// Whether what succeeded is undone.
+    compensate: bool,
+    /// Why; it is recorded.
+    #[serde(default)]
+    #[schemars(length(max = 4096))]
+    reason: Option<String>,
+    /// Whether to say only what would happen.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+struct NodesBody {
+    /// The nodes, by their paths.
+    nodes: Vec<String>,
+    /// Why; it is recorded.
+    #[serde(default)]
+    #[schemars(length(max = 4096))]
+    reason: Option<String>,
+    /// Whether to say only what would happen.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct SignalBody {
+    /// The signal's name.
+    name: String,
+    /// What it carries; null, if it is left out.
+    #[serde(default)]
+    #[schemars(with = "Option<Any>")]
+    payload: Option<Box<RawValue>>,
+    /// Why; it is recorded.
+    #[serde(default)]
+    #[schemars(length(max = 4096))]
+    reason: Option<String>,
+    /// Whether to say only what would happen.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ResultBody {
+    /// The node, by its path.
+    node: String,
+    /// The result.
+    #[schemars(with = "Any")]
+    output: Box<RawValue>,
+    /// Why; it is recorded.
+    #[serde(default)]
+    #[schemars(length(max = 4096))]
+    reason: Option<String>,
+    /// Whether to say only what would happen.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct NodeBody {
+    /// The node, by its path.
+    node: String,
+    /// Why; it is recorded.
+    #[serde(default)]
+    #[schemars(length(max = 4096))]
+    reason: Option<String>,
+    /// Whether to say only what would happen.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+struct CompensateBody {
+    /// Nodes that are undone again.
+    retry: Vec<String>,
+    /// Nodes that are left as they are.
+    skip: Vec<String>,
+    /// Why; it is recorded.
+    #[serde(default)]
+    #[schemars(length(max = 4096))]
+    reason: Option<String>,
+    /// Whether to say only what would happen.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+struct ImportQuery {
+    /// Why; it is recorded.
+    #[schemars(length(max = 4096))]
+    reason: Option<String>,
+    /// Whether to say only what would happen.
+    dry_run: bool,
+}
+
+/// Does it, or says what it would do.
+async fn act_on(
+    app: &App,
+    caller: &Caller,
+    row: RunRow,
+    doing: Doing,
+    is_dry: bool,
+) -> Result<Json<ActedShape>, ApiError> {
+    let run = row.run;
+    let acted = ActedShape {
+        execution_id: run.to_string(),
+        workflow_id: row.workflow.to_string(),
+        status: row.status.as_str().to_owned(),
+        would: None,
+        again: None,
+        undone: None,
+    };
+    if is_dry {
+        let (effect, status, verb) = app
+            .read(caller, move |look| {
+                let loaded = load_latest(&*look.store, &look.plans, run)?;
+                let effect = dry_run::effect(look, &loaded.run, &doing)?;
+                Ok((effect, loaded.run.status(), doing.deed.verb()))
+            })
+            .await?;
+        let paths = |paths: &[Box<str>]| paths.iter().map(ToString::to_string).collect();
+        return Ok(Json(ActedShape {
+            status: status.as_str().to_owned(),
+            would: Some(verb.to_owned()),
+            again: Some(paths(&effect.again)),
+            undone: Some(paths(&effect.undone)),
+            ..acted
+        }));
+    }
+    act::act(app.engine(), run, &doing).await?;
+    let detail = json!({ "deed": doing.deed, "reason": doing.reason });
+    let what = format!("executions.{}", name(&doing.deed));
+    app.note(caller, row.tenant, &what, run.to_string(), &detail)
+        .await?;
+    let status = app.read(caller, move |look| look.status(run)).await?;
+    Ok(Json(ActedShape {
+        status: status.as_str().to_owned(),
+        ..acted
+    }))
+}
+
+/// A deed's name in routes and in the audit.
+pub(super) fn name(deed: &Deed) -> &'static str {
+    match deed {
+        Deed::Cancel { .. } => "cancel",
+        Deed::Pause => "pause",
+        Deed::Resume => "resume",
+        Deed::Reattempt { .. } => "reattempt",
+        Deed::Signal { .. } => "signal",
+        Deed::SetResult { .. } => "set-result",
+        Deed::Skip { .. } => "skip",
+        Deed::Compensate | Deed::RetryCompensation { .. } | Deed::SkipCompensation { .. } => {
+            "compensate"
+        }
+        Deed::Import => "import",
+    }
+}
+
+async fn simply(
+    app: &App,
+    caller: &Caller,
+    path: &RunPath,
+    deed: Deed,
+    hand: Hand,
+) -> Result<Json<ActedShape>, ApiError> {
+    let row = app.run(caller, &path.id).await?;
+    let doing = doing(caller, deed, hand.reason, "");
+    act_on(app, caller, row, doing, hand.dry_run).await
+}
+
+fn doing(caller: &Caller, deed: Deed, reason: Option<String>, body: impl Into<Arc<str>>) -> Doing {
+    Doing {
+        deed,
+        body: body.into(),
+        by: caller.by(),
+        reason,
+    }
+}
+
+async fn cancel(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<RunPath>,
+    body: Option<Json<CancelBody>>,
+) -> Result<Json<ActedShape>, ApiError> {
+    let body = body.map(|Json(body)| body).unwrap_or_default();
+    let deed = Deed::Cancel {
+        compensate: body.compensate,
+    };
+    simply(
+        &app,
+        &caller,
+        &path,
+        deed,
+        Hand::new(body.reason, body.dry_run),
+    )
+    .await
+}
+
+async fn pause(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<RunPath>,
+    body: Option<Json<Hand>>,
+) -> Result<Json<ActedShape>, ApiError> {
+    let hand = body.map(|Json(hand)| hand).unwrap_or_default();
+    simply(&app, &caller, &path, Deed::Pause, hand).await
+}
+
+async fn resume(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<RunPath>,
+    body: Option<Json<Hand>>,
+) -> Result<Json<ActedShape>, ApiError> {
+    let hand = body.map(|Json(hand)| hand).unwrap_or_default();
+    simply(&app, &caller, &path, Deed::Resume, hand).await
+}
+
+async fn reattempt(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<RunPath>,
+    body: Option<Json<NodesBody>>,
+) -> Result<Json<ActedShape>, ApiError> {
+    let body = body.map(|Json(body)| body).unwrap_or_default();
+    let deed = Deed::Reattempt { nodes: body.nodes };
+    simply(
+        &app,
+        &caller,
+        &path,
+        deed,
+        Hand::new(body.reason, body.dry_run),
+    )
+    .await
+}
+
+async fn signal(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<RunPath>,
+    Json(body): Json<SignalBody>,
+) -> Result<Json<ActedShape>, ApiError> {
+    let row = app.run(&caller, &path.id).await?;
+    let deed = Deed::Signal { name: body.name };
+    let payload = body
+        .payload
+        .map_or_else(|| "null".to_owned(), |it| it.get().to_owned());
+    let doing = doing(&caller, deed, body.reason, payload);
+    act_on(&app, &caller, row, doing, body.dry_run).await
+}
+
+async fn set_result(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<RunPath>,
+    Json(body): Json<ResultBody>,
+) -> Result<Json<ActedShape>, ApiError> {
+    let row = app.run(&caller, &path.id).await?;
+    let deed = Deed::SetResult { node: body.node };
+    let doing = doing(&caller, deed, body.reason, body.output.get());
+    act_on(&app, &caller, row, doing, body.dry_run).await
+}
+
+async fn skip(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<RunPath>,
+    Json(body): Json<NodeBody>,
+) -> Result<Json<ActedShape>, ApiError> {
+    let deed = Deed::Skip { node: body.node };
+    simply(
+        &app,
+        &caller,
+        &path,
+        deed,
+        Hand::new(body.reason, body.dry_run),
+    )
+    .await
+}
+
+async fn compensate(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<RunPath>,
+    body: Option<Json<CompensateBody>>,
+) -> Result<Json<ActedShape>, ApiError> {
+    let body = body.map(|Json(body)| body).unwrap_or_default();
+    let deed = match (body.retry.is_empty(), body.skip.is_empty()) {
+        (true, true) => Deed::Compensate,
+        (true, false) => Deed::SkipCompensation { nodes: body.skip },
+        (false, true) => Deed::RetryCompensation { nodes: body.retry },
+        (false, false) => {
+            let message = "either retry or skip, not both at once";
+            return Err(crate::code::BODY_INVALID.error(message));
+        }
+    };
+    simply(
+        &app,
+        &caller,
+        &path,
+        deed,
+        Hand::new(body.reason, body.dry_run),
+    )
+    .await
+}
+
+async fn import(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<RunPath>,
+    Query(query): Query<ImportQuery>,
+    document: Document<Any>,
+) -> Result<Json<ActedShape>, ApiError> {
+    let row = app.run(&caller, &path.id).await?;
+    // What was edited is not what was signed.
+    let text =
+        frozen::definition_for(&document.bytes, &row.workflow).map_err(act::not_importable)?;
+    let preparing = prepared(text.into()).await;
+    let definition = preparing.map_err(|error| match error.code() {
+        "DEFINITION_INVALID" | "UNSUPPORTED" => error.renamed(crate::failures::IMPORT_INVALID),
+        _ => error,
+    })?;
+    let text = String::from_utf8_lossy(&definition.text).into_owned();
+    let doing = doing(&caller, Deed::Import, query.reason, text);
+    act_on(&app, &caller, row, doing, query.dry_run).await
+}

@@ -1,0 +1,313 @@
+//! The server's own affairs: dead letters, the audit, backup, rebuilding.
+
+use axum::extract::State;
+use http::Method;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass_core::RunId;
+use windlass_service::{Failure, catalogue};
+
+use super::WORDS_BYTES;
+use super::executions::{decode, encode, foreign};
+use super::shapes::{AuditShape, LetterShape, LettersShape};
+use crate::answer::{Accepted, Download, Page, RawJson};
+use crate::app::{App, Caller};
+use crate::error::ApiError;
+use crate::extract::{Json, Query};
+use crate::failures;
+use crate::jobs::{JobFailure, JobState};
+use crate::route::{Access, Routes};
+
+pub(super) fn add(routes: &mut Routes<App>) {
+    let letters = "/api/v1/dead-letters";
+    let store = failures::STORE_UNAVAILABLE;
+    routes
+        .add(
+            Method::GET,
+            letters,
+            Access::admin(),
+            &[failures::CURSOR_INVALID, store],
+            "Lists what nobody could carry on, newest run first",
+            dead_letters,
+        )
+        .add(
+            Method::POST,
+            letters,
+            Access::admin().body(WORDS_BYTES),
+            &[failures::LETTER_NOT_FOUND, failures::USAGE, store],
+            "Lets runs be tried again: those named, or all",
+            requeue,
+        )
+        .add(
+            Method::DELETE,
+            letters,
+            Access::admin(),
+            &[failures::LETTER_NOT_FOUND, failures::USAGE, store],
+            "Forgets dead letters: those named, or all; their runs stay as they are",
+            purge,
+        )
+        .add(
+            Method::GET,
+            "/api/v1/audit",
+            Access::admin(),
+            &[failures::CURSOR_INVALID, store],
+            "Lists who changed what, newest first",
+            audit,
+        )
+        .add(
+            Method::POST,
+            "/api/v1/backup",
+            Access::admin().body(WORDS_BYTES),
+            &[failures::BACKUP_UNSUPPORTED, store],
+            "Gives a consistent copy of everything that is stored",
+            backup,
+        )
+        .add(
+            Method::POST,
+            "/api/v1/rebuild",
+            Access::admin().body(WORDS_BYTES),
+            &[failures::TOO_MANY_JOBS, store],
+            "Makes anew what derives from the logs; a job tells how far that is",
+            rebuild,
+        );
+}
+
+/// A page of a list.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct PageQuery {
+    /// What comes after the page before, which has it as `next`.
+    cursor: Option<String>,
+    /// How many at most.
+    #[schemars(range(min = 1, max = 1000))]
+    limit: Option<u16>,
+}
+
+impl PageQuery {
+    fn limit(&self) -> usize {
+        usize::from(self.limit.unwrap_or(100).clamp(1, 1000))
+    }
+
+    fn after<const N: usize>(&self) -> Result<Option<[u8; N]>, Failure> {
+        let Some(text) = &self.cursor else {
+            return Ok(None);
+        };
+        let bytes = decode(text)?;
+        Ok(Some(bytes.try_into().map_err(|_| foreign())?))
+    }
+}
+
+async fn dead_letters(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<PageQuery>,
+) -> Result<RawJson<Page<LetterShape>>, ApiError> {
+    let page = app
+        .read(&caller, move |look| {
+            let before = query.after::<16>()?.map(RunId::from_bytes);
+            let limit = query.limit();
+            let mut letters = look.store.dead_letters(&look.tenants, before, limit + 1)?;
+            let more = letters.len() > limit;
+            letters.truncate(limit);
+            let next = letters.last().filter(|_| more);
+            let next = next.map(|letter| encode(letter.run.as_bytes()));
+            let items: Vec<Value> = letters.iter().map(letter).collect();
+            Ok(json!({ "items": items, "next": next }))
+        })
+        .await?;
+    Ok(RawJson::new(page.to_string()))
+}
+
+fn letter(letter: &windlass_store::DeadLetter) -> Value {
+    let payload: Value = serde_json::from_slice(&letter.payload)
+        .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&letter.payload).into_owned()));
+    json!({
+        "executionId": letter.run.to_string(),
+        "workflowId": letter.workflow,
+        "tenantId": letter.tenant,
+        "reason": letter.reason,
+        "deliveries": letter.deliveries,
+        "at": letter.at.to_string(),
+        "payload": payload,
+    })
+}
+
+/// Which dead letters are meant.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Which {
+    /// Those of these runs.
+    execution_id: Vec<String>,
+    /// All of them.
+    all: bool,
+}
+
+async fn requeue(
+    State(app): State<App>,
+    caller: Caller,
+    Json(which): Json<Which>,
+) -> Result<Json<LettersShape>, ApiError> {
+    let runs = chosen(&app, &caller, which).await?;
+    for &run in &runs {
+        app.engine().requeue(run).await.map_err(Failure::from)?;
+    }
+    told(&app, &caller, "dead-letters.requeue", &runs).await
+}
+
+async fn purge(
+    State(app): State<App>,
+    caller: Caller,
+    Query(which): Query<Which>,
+) -> Result<Json<LettersShape>, ApiError> {
+    let runs = chosen(&app, &caller, which).await?;
+    for &run in &runs {
+        app.engine()
+            .store()
+            .purge(run)
+            .await
+            .map_err(Failure::from)?;
+    }
+    told(&app, &caller, "dead-letters.purge", &runs).await
+}
+
+async fn told(
+    app: &App,
+    caller: &Caller,
+    what: &str,
+    runs: &[RunId],
+) -> Result<Json<LettersShape>, ApiError> {
+    let ids: Vec<String> = runs.iter().map(ToString::to_string).collect();
+    let tenant = caller.principal.tenant.clone();
+    app.note(caller, tenant, what, "", &json!({ "executionIds": ids }))
+        .await?;
+    Ok(Json(LettersShape { execution_ids: ids }))
+}
+
+/// The runs whose letters are meant, each of which has one.
+async fn chosen(app: &App, caller: &Caller, which: Which) -> Result<Vec<RunId>, ApiError> {
+    if which.all != which.execution_id.is_empty() {
+        return Err(failures::USAGE.error("name runs by executionId, or say all=true"));
+    }
+    app.read(caller, move |look| {
+        let missing = |id: &str| {
+            let message = format!("the run '{id}' is not among the dead letters");
+            Failure::new(
+                windlass_service::Exit::NotFound,
+                "LETTER_NOT_FOUND",
+                message,
+            )
+        };
+        let mut runs = Vec::new();
+        for id in &which.execution_id {
+            let run: RunId = id.parse().map_err(|_| missing(id))?;
+            let letter = look.store.dead_letter(run)?;
+            let letter = letter.filter(|it| look.tenants.matches(it.tenant.as_deref()));
+            runs.push(letter.ok_or_else(|| missing(id))?.run);
+        }
+        let mut before = None;
+        while which.all {
+            let page = look.store.dead_letters(&look.tenants, before, 1000)?;
+            let Some(last) = page.last() else { break };
+            before = Some(last.run);
+            runs.extend(page.iter().map(|letter| letter.run));
+        }
+        Ok(runs)
+    })
+    .await
+}
+
+async fn audit(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<PageQuery>,
+) -> Result<RawJson<Page<AuditShape>>, ApiError> {
+    let page = app
+        .read(&caller, move |look| {
+            let before = query.after::<8>()?.map(u64::from_be_bytes);
+            let limit = query.limit();
+            let mut entries = look.store.audit(&look.tenants, before, limit + 1)?;
+            let more = entries.len() > limit;
+            entries.truncate(limit);
+            let next = entries.last().filter(|_| more);
+            let next = next.map(|(number, _)| encode(&number.to_be_bytes()));
+            let items: Vec<Value> = entries
+                .iter()
+                .map(|(number, entry)| {
+                    let detail: Value = serde_json::from_str(&entry.detail).unwrap_or_default();
+                    json!({
+                        "number": number,
+                        "at": entry.at.to_string(),
+                        "tenantId": entry.tenant,
+                        "by": entry.by,
+                        "from": entry.from,
+                        "what": entry.what,
+                        "target": entry.target,
+                        "detail": detail,
+                    })
+                })
+                .collect();
+            Ok(json!({ "items": items, "next": next }))
+        })
+        .await?;
+    Ok(RawJson::new(page.to_string()))
+}
+
+async fn backup(State(app): State<App>, caller: Caller) -> Result<Download, ApiError> {
+    // A copy has the rows of all tenants.
+    if caller.principal.tenants() != windlass_store::TenantFilter::Any {
+        return Err(crate::code::FORBIDDEN.error("a backup is for an admin without a tenant"));
+    }
+    let Some(backup) = app.backup().cloned() else {
+        return Err(failures::BACKUP_UNSUPPORTED.error("this server's store makes no backups"));
+    };
+    let failed = |error: std::io::Error| {
+        failures::STORE_UNAVAILABLE.error(format!("the copy cannot be written: {error}"))
+    };
+    let folder = tempfile::tempdir().map_err(failed)?;
+    let file = folder.path().join("windlass.backup");
+    let path = file.clone();
+    let copying = tokio::task::spawn_blocking(move || backup(&path));
+    match copying.await {
+        Ok(copied) => copied.map_err(Failure::from)?,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+    app.note(&caller, None, "backup", "", &json!({})).await?;
+    Download::open(folder, &file).await.map_err(failed)
+}
+
+async fn rebuild(State(app): State<App>, caller: Caller) -> Result<Accepted<JobState>, ApiError> {
+    if caller.principal.tenants() != windlass_store::TenantFilter::Any {
+        return Err(crate::code::FORBIDDEN.error("rebuilding is for an admin without a tenant"));
+    }
+    let job = app
+        .jobs()
+        .begin(caller.principal.tenants(), "rebuild", false)?;
+    let state = job.state();
+    app.note(&caller, None, "rebuild", state.id.as_str(), &json!({}))
+        .await?;
+    let engine = app.engine().clone();
+    tokio::task::spawn_blocking(move || {
+        let progress = |done: usize| job.count(done as u64);
+        match catalogue::rebuild(&**engine.store(), engine.plans(), progress) {
+            Ok(rebuilt) => {
+                for (run, reason) in rebuilt.quarantined {
+                    job.failed(JobFailure {
+                        execution_id: run.to_string(),
+                        code: "RUN_UNREADABLE".to_owned(),
+                        message: reason,
+                    });
+                }
+            }
+            Err(failure) => job.failed(JobFailure {
+                execution_id: String::new(),
+                code: failure.code.into_owned(),
+                message: failure.message,
+            }),
+        }
+    });
+    Ok(Accepted {
+        location: format!("/api/v1/bulk/{}", state.id),
+        body: state,
+    })
+}

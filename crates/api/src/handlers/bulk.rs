@@ -1,0 +1,247 @@
+//! Acting on many runs, as a job.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use http::Method;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use windlass_engine::load_latest;
+use windlass_service::deed::{Deed, Doing};
+use windlass_service::{Failure, act, dry_run};
+use windlass_store::{RunFilter, RunRow};
+
+use super::VALUE_BYTES;
+use super::acting::name;
+use super::executions::{ListQuery, filter};
+use super::shapes::Any;
+use crate::answer::Accepted;
+use crate::app::{App, Caller};
+use crate::error::ApiError;
+use crate::extract::{Json, Path};
+use crate::failures;
+use crate::jobs::{Job, JobFailure, JobState};
+use crate::route::{Access, Routes};
+
+/// How many runs a job looks at together.
+const PAGE: usize = 200;
+
+pub(super) fn add(routes: &mut Routes<App>) {
+    routes
+        .add(
+            Method::POST,
+            "/api/v1/bulk",
+            Access::execute().body(VALUE_BYTES),
+            &[
+                failures::TOO_MANY_JOBS,
+                failures::STATUS_UNKNOWN,
+                failures::TIME_INVALID,
+                failures::LABEL_INVALID,
+                failures::CURSOR_INVALID,
+                failures::RUN_NOT_FOUND,
+                failures::STORE_UNAVAILABLE,
+                failures::STORE_TIMEOUT,
+            ],
+            "Acts on all runs that a filter finds; a job tells how far that is",
+            begin,
+        )
+        .add(
+            Method::GET,
+            "/api/v1/bulk/{id}",
+            Access::read(),
+            &[failures::JOB_NOT_FOUND],
+            "Says how far a job is",
+            state,
+        );
+}
+
+/// What is done to many runs.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Action {
+    Cancel,
+    Pause,
+    Resume,
+    Reattempt,
+    Signal,
+    SetResult,
+    Skip,
+    Compensate,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct BulkBody {
+    /// What is done.
+    action: Action,
+    /// With which runs; `cursor`, `limit` and `prefix` have no meaning here.
+    filter: ListQuery,
+    /// Why; it is recorded.
+    #[serde(default)]
+    #[schemars(length(max = 4096))]
+    reason: Option<String>,
+    /// Whether to say only what would happen.
+    #[serde(default)]
+    dry_run: bool,
+    /// Whether cancelling also undoes what succeeded.
+    #[serde(default)]
+    compensate: bool,
+    /// The nodes that are tried again; all that can be, if there are none.
+    #[serde(default)]
+    nodes: Vec<String>,
+    /// The node whose result is given, or that is skipped.
+    #[serde(default)]
+    node: Option<String>,
+    /// The signal's name.
+    #[serde(default)]
+    name: Option<String>,
+    /// The signal's payload, or the node's result.
+    #[serde(default)]
+    #[schemars(with = "Option<Any>")]
+    value: Option<Box<RawValue>>,
+}
+
+impl BulkBody {
+    fn deed(&mut self) -> Result<Deed, ApiError> {
+        let missing = |key: &str| {
+            let detail = crate::error::Detail::new(format!("/{key}"), "it is missing");
+            crate::code::BODY_INVALID
+                .error(format!("the action needs `{key}`"))
+                .detail(detail)
+        };
+        Ok(match self.action {
+            Action::Cancel => Deed::Cancel {
+                compensate: self.compensate,
+            },
+            Action::Pause => Deed::Pause,
+            Action::Resume => Deed::Resume,
+            Action::Reattempt => Deed::Reattempt {
+                nodes: std::mem::take(&mut self.nodes),
+            },
+            Action::Signal => Deed::Signal {
+                name: self.name.take().ok_or_else(|| missing("name"))?,
+            },
+            Action::SetResult => Deed::SetResult {
+                node: self.node.take().ok_or_else(|| missing("node"))?,
+            },
+            Action::Skip => Deed::Skip {
+                node: self.node.take().ok_or_else(|| missing("node"))?,
+            },
+            Action::Compensate => Deed::Compensate,
+        })
+    }
+}
+
+async fn begin(
+    State(app): State<App>,
+    caller: Caller,
+    Json(mut body): Json<BulkBody>,
+) -> Result<Accepted<JobState>, ApiError> {
+    let deed = body.deed()?;
+    let value = body.value.as_ref().map_or("null", |value| value.get());
+    let doing = Doing {
+        body: Arc::from(value),
+        by: caller.by(),
+        reason: body.reason.clone(),
+        deed,
+    };
+    let query = body.filter.clone();
+    let mut filter = app.read(&caller, move |look| filter(look, &query)).await?;
+    if filter.statuses.is_empty() {
+        filter.statuses = doing.deed.statuses();
+    }
+    filter.before = None;
+    filter.limit = PAGE;
+    let tenants = caller.principal.tenants();
+    let job = app.jobs().begin(tenants, name(&doing.deed), body.dry_run)?;
+    let state = job.state();
+    let detail = json!({ "deed": doing.deed, "reason": doing.reason, "dryRun": body.dry_run });
+    let tenant = caller.principal.tenant.clone();
+    app.note(&caller, tenant, "bulk", state.id.as_str(), &detail)
+        .await?;
+    tokio::spawn(work(app, caller, doing, filter, job, body.dry_run));
+    Ok(Accepted {
+        location: format!("/api/v1/bulk/{}", state.id),
+        body: state,
+    })
+}
+
+/// Goes from page to page. The runs are those there were when the job began: what begins
+/// meanwhile is newer than the first page.
+async fn work(
+    app: App,
+    caller: Caller,
+    doing: Doing,
+    mut filter: RunFilter,
+    job: Job,
+    is_dry: bool,
+) {
+    let doing = Arc::new(doing);
+    loop {
+        let (asked, store) = (filter.clone(), Arc::clone(app.engine().store()));
+        let page = tokio::task::spawn_blocking(move || store.runs(&asked)).await;
+        let Ok(Ok(page)) = page else {
+            job.failed(JobFailure {
+                execution_id: String::new(),
+                code: "STORE_UNAVAILABLE".to_owned(),
+                message: "the list of runs cannot be read".to_owned(),
+            });
+            return;
+        };
+        for row in &page.rows {
+            match one(&app, &caller, &doing, row, is_dry).await {
+                Ok(()) => job.done(),
+                Err(failure) => job.failed(JobFailure {
+                    execution_id: row.run.to_string(),
+                    code: failure.code.into_owned(),
+                    message: failure.message,
+                }),
+            }
+        }
+        match page.next {
+            Some(next) => filter.before = Some(next),
+            None => return,
+        }
+    }
+}
+
+async fn one(
+    app: &App,
+    caller: &Caller,
+    doing: &Arc<Doing>,
+    row: &RunRow,
+    is_dry: bool,
+) -> Result<(), Failure> {
+    let run = row.run;
+    if !is_dry {
+        return act::act(app.engine(), run, doing).await;
+    }
+    let (look, doing) = (app.look(caller), Arc::clone(doing));
+    let looking = tokio::task::spawn_blocking(move || {
+        let loaded = load_latest(&*look.store, &look.plans, run)?;
+        dry_run::effect(&look, &loaded.run, &doing).map(|_| ())
+    });
+    match looking.await {
+        Ok(answer) => answer,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+/// A job in the path.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct JobPath {
+    /// The job's id.
+    id: String,
+}
+
+async fn state(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<JobPath>,
+) -> Result<Json<JobState>, ApiError> {
+    let found = app.jobs().find(&caller.principal.tenants(), &path.id);
+    let missing = || failures::JOB_NOT_FOUND.error(format!("there is no job '{}'", path.id));
+    found.map(Json).ok_or_else(missing)
+}

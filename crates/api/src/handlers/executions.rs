@@ -1,0 +1,263 @@
+//! Lists of runs, and a run as a whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::extract::State;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::Method;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass_core::{RunId, RunStatus};
+use windlass_engine::view::{self, Nodes};
+use windlass_service::moment::{now, since};
+use windlass_service::standing::has_instance;
+use windlass_service::why::no_such_node;
+use windlass_service::{Exit, Failure, Look, listing};
+use windlass_store::RunFilter;
+
+use super::shapes::{ExecutionShape, RunShape};
+use crate::answer::{Page, RawJson};
+use crate::app::{App, Caller};
+use crate::error::ApiError;
+use crate::extract::{Path, Query};
+use crate::failures::{self, LOOKING};
+use crate::route::{Access, Routes};
+
+pub(super) fn add(routes: &mut Routes<App>) {
+    routes
+        .add(
+            Method::GET,
+            "/api/v1/executions",
+            Access::read(),
+            &[
+                failures::CURSOR_INVALID,
+                failures::STATUS_UNKNOWN,
+                failures::TIME_INVALID,
+                failures::LABEL_INVALID,
+                failures::RUN_NOT_FOUND,
+                failures::STORE_TIMEOUT,
+                failures::STORE_UNAVAILABLE,
+            ],
+            "Lists runs, newest first",
+            list,
+        )
+        .add(
+            Method::GET,
+            "/api/v1/executions/{id}",
+            Access::read(),
+            LOOKING,
+            "Shows a run with its nodes",
+            show,
+        );
+}
+
+/// A run in the path.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct RunPath {
+    /// The run's id.
+    pub(super) id: String,
+}
+
+/// Which runs are meant.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ListQuery {
+    /// Of this workflow.
+    workflow: Option<String>,
+    /// In one of these statuses; several with commas, or repeated.
+    status: Vec<String>,
+    /// With all of these labels, each as `key=value`.
+    label: Vec<String>,
+    /// Created at or after: a moment, or a time ago such as `2h`.
+    from: Option<String>,
+    /// Started by this run.
+    parent: Option<String>,
+    /// Whose id begins so; other conditions are not looked at.
+    prefix: Option<String>,
+    /// Older than the page before, which has it as `next`.
+    cursor: Option<String>,
+    /// How many at most.
+    #[schemars(range(min = 1, max = 1000))]
+    limit: Option<u16>,
+}
+
+async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<ListQuery>,
+) -> Result<RawJson<Page<RunShape>>, ApiError> {
+    let page = app
+        .read(&caller, move |look| match &query.prefix {
+            Some(prefix) => with_prefix(look, prefix),
+            None => {
+                let page = look.store.runs(&filter(look, &query)?)?;
+                let items: Vec<Value> = page.rows.iter().map(listing::run_item).collect();
+                let next = page.next.map(|next| encode(next.as_bytes()));
+                Ok(json!({ "items": items, "next": next }))
+            }
+        })
+        .await?;
+    Ok(RawJson::new(page.to_string()))
+}
+
+/// How many runs of one prefix are told apart.
+const SAME_PREFIX: usize = 100;
+
+fn with_prefix(look: &Look, prefix: &str) -> Result<Value, Failure> {
+    let runs = look
+        .store
+        .runs_with_prefix(&prefix.to_ascii_lowercase(), SAME_PREFIX)?;
+    let mut items = Vec::new();
+    for run in runs {
+        let row = look.store.run(run)?;
+        let row = row.filter(|row| look.tenants.matches(row.tenant.as_deref()));
+        items.extend(row.as_ref().map(listing::run_item));
+    }
+    Ok(json!({ "items": items, "next": null }))
+}
+
+/// The filter that a query means.
+pub(super) fn filter(look: &Look, query: &ListQuery) -> Result<RunFilter, Failure> {
+    let usage = |code, message: String| Failure::new(Exit::Usage, code, message);
+    let statuses = query.status.iter().flat_map(|text| text.split(','));
+    let statuses = statuses
+        .map(|text| {
+            text.parse::<RunStatus>().map_err(|_| {
+                let known = RunStatus::ALL.map(RunStatus::as_str).join(", ");
+                usage(
+                    "STATUS_UNKNOWN",
+                    format!("'{text}' is not a status; they are {known}"),
+                )
+            })
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let parent = match &query.parent {
+        Some(text) => {
+            let run: RunId = text.parse().map_err(|_| {
+                Failure::new(
+                    Exit::NotFound,
+                    "RUN_NOT_FOUND",
+                    format!("there is no run '{text}'"),
+                )
+            })?;
+            Some(look.row(run)?.run)
+        }
+        None => None,
+    };
+    let from = query.from.as_deref().map(|text| since(text, now()));
+    Ok(RunFilter {
+        tenant: look.tenants.clone(),
+        workflow: query.workflow.as_deref().map(Into::into),
+        statuses,
+        labels: labels(&query.label)?,
+        parent,
+        since: from.transpose()?,
+        before: query.cursor.as_deref().map(cursor).transpose()?,
+        limit: usize::from(query.limit.unwrap_or(50).clamp(1, 1000)),
+    })
+}
+
+/// `key=value` pairs.
+fn labels(texts: &[String]) -> Result<BTreeMap<Box<str>, Box<str>>, Failure> {
+    let label = |text: &String| match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
+        _ => {
+            let message = format!("'{text}' is not a label: write key=value");
+            Err(Failure::new(Exit::Usage, "LABEL_INVALID", message))
+        }
+    };
+    texts.iter().map(label).collect()
+}
+
+fn cursor(text: &str) -> Result<RunId, Failure> {
+    let bytes = decode(text)?;
+    let bytes: [u8; 16] = bytes.try_into().map_err(|_| foreign())?;
+    Ok(RunId::from_bytes(bytes))
+}
+
+/// A cursor's text. What it says is nobody's business.
+pub(super) fn encode(bytes: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+pub(super) fn decode(text: &str) -> Result<Vec<u8>, Failure> {
+    URL_SAFE_NO_PAD.decode(text).map_err(|_| foreign())
+}
+
+pub(super) fn foreign() -> Failure {
+    Failure::new(
+        Exit::Usage,
+        "CURSOR_INVALID",
+        "the cursor is not one of ours",
+    )
+    .hint("take it from `next` of the page before")
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ShowQuery {
+    /// `actions`, `resources` and `events`, separated by commas.
+    include: Option<String>,
+    /// Node instances by their paths, repeated or separated by commas; `all` is every one.
+    /// Without it, those inside loops are listed where there are few.
+    #[serde(default)]
+    nodes: Vec<String>,
+}
+
+async fn show(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<RunPath>,
+    Query(query): Query<ShowQuery>,
+) -> Result<RawJson<ExecutionShape>, ApiError> {
+    let run = app.run(&caller, &path.id).await?.run;
+    let text = app
+        .read(&caller, move |look| whole(look, run, &query))
+        .await?;
+    Ok(RawJson::new(text))
+}
+
+fn whole(look: &Look, run: RunId, query: &ShowQuery) -> Result<Vec<u8>, Failure> {
+    let include = query.include.as_deref().unwrap_or_default();
+    let mut options = view::Options::default();
+    for part in include.split(',').filter(|part| !part.is_empty()) {
+        match part.trim() {
+            "actions" => options.actions = true,
+            "resources" => options.resources = true,
+            "events" => options.events = true,
+            other => {
+                let message = format!("include={other}: it is actions, resources or events");
+                return Err(Failure::new(Exit::Usage, "USAGE", message));
+            }
+        }
+    }
+    options.nodes = nodes(look, run, &query.nodes)?;
+    let mut text = Vec::new();
+    view::write(&*look.store, &look.plans, run, &options, &mut text)?;
+    Ok(text)
+}
+
+fn nodes(look: &Look, run: RunId, names: &[String]) -> Result<Nodes, Failure> {
+    let names = || {
+        names
+            .iter()
+            .flat_map(|text| text.split(','))
+            .filter(|it| !it.is_empty())
+    };
+    if names().next().is_none() {
+        return Ok(Nodes::Few);
+    }
+    if names().any(|name| name == "all") {
+        return Ok(Nodes::All);
+    }
+    let loaded = windlass_engine::load_latest(&*look.store, &look.plans, run)?;
+    let found = names().map(|name| match has_instance(&loaded.run, name) {
+        true => Ok(name.into()),
+        false => Err(no_such_node(name)),
+    });
+    Ok(Nodes::Only(
+        found.collect::<Result<BTreeSet<Box<str>>, _>>()?,
+    ))
+}

@@ -1,0 +1,445 @@
+//! Looking at one run: its graph, why it stands where it does, its events, its log.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use axum::extract::State;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::stream::{self, Stream};
+use http::{HeaderMap, Method};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass_core::{Digest, RunId};
+use windlass_engine::history::for_each_event;
+use windlass_engine::view::{self, Nodes};
+use windlass_engine::{Fed, Feed};
+use windlass_service::graph::{Format, RenderOptions, render};
+use windlass_service::{Exit, Failure, Look, drawing, export, verifying, why};
+
+use super::executions::{RunPath, decode, encode, foreign};
+use super::shapes::{
+    Any, EventShape, ExportShape, GraphShape, LogShape, NodeShape, VerifiedShape, WhyShape,
+};
+use crate::accept::wants_events;
+use crate::answer::{Either, EventStream, Page, RawJson, Text};
+use crate::app::{App, Caller};
+use crate::error::ApiError;
+use crate::extract::{LastEventId, Path, Query};
+use crate::failures::{self, LOOKING, together};
+use crate::route::{Access, Routes};
+use crate::stream::Event;
+
+/// How often a stream that has nothing to say says so.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// How many bytes of a log an answer has, roughly.
+const LOG_BYTES: usize = 4 * 1024 * 1024;
+
+pub(super) fn add(routes: &mut Routes<App>) {
+    routes
+        .add(
+            Method::GET,
+            "/api/v1/executions/{id}/graph",
+            Access::read(),
+            &together(&[LOOKING, &[failures::GRAPH_TOO_LARGE]]),
+            "Draws the run's graph with its statuses, or gives it as JSON",
+            graph,
+        )
+        .add(
+            Method::GET,
+            "/api/v1/executions/{id}/why",
+            Access::read(),
+            LOOKING,
+            "Says what a run, or one node of it, waits for, or why it ended so",
+            why_of,
+        )
+        .add(
+            Method::GET,
+            "/api/v1/executions/{id}/export",
+            Access::read(),
+            LOOKING,
+            "Gives the run's graph, as import takes it",
+            export_of,
+        )
+        .add(
+            Method::GET,
+            "/api/v1/executions/{id}/verify",
+            Access::read(),
+            LOOKING,
+            "Checks the run's log, values, ancestry and row against one another",
+            verify,
+        )
+        .add(
+            Method::GET,
+            "/api/v1/executions/{id}/nodes/{*path}",
+            Access::read(),
+            LOOKING,
+            "Shows one node instance with its attempts and values",
+            node,
+        )
+        .add(
+            Method::GET,
+            "/api/v1/executions/{id}/events",
+            Access::read(),
+            &together(&[LOOKING, &[failures::CURSOR_INVALID]]),
+            "Lists what happened; with `Accept: text/event-stream`, also as it happens",
+            events,
+        )
+        .add(
+            Method::GET,
+            "/api/v1/executions/{id}/log",
+            Access::read(),
+            LOOKING,
+            "Gives the run's records as they are stored, for readers that fold them",
+            log,
+        )
+        .add(
+            Method::GET,
+            "/api/v1/executions/{id}/values/{digest}",
+            Access::read(),
+            &together(&[LOOKING, &[failures::VALUE_NOT_FOUND]]),
+            "Gives a value that the run's log refers to",
+            value,
+        );
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct GraphQuery {
+    /// As a drawing; JSON, if it is left out.
+    format: Option<FormatName>,
+    /// Whether what is inside loops is drawn.
+    expand: bool,
+    /// Columns of a drawing in text.
+    #[schemars(range(min = 20, max = 1000))]
+    width: Option<u16>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum FormatName {
+    Mermaid,
+    Dot,
+    Svg,
+    Ascii,
+    Json,
+}
+
+async fn graph(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<RunPath>,
+    Query(query): Query<GraphQuery>,
+) -> Result<Either<RawJson<GraphShape>, Text>, ApiError> {
+    let run = app.run(&caller, &path.id).await?.run;
+    let (format, media) = match query.format {
+        None | Some(FormatName::Json) => (None, ""),
+        Some(FormatName::Mermaid) => (Some(Format::Mermaid), "text/plain; charset=utf-8"),
+        Some(FormatName::Dot) => (Some(Format::Dot), "text/plain; charset=utf-8"),
+        Some(FormatName::Svg) => (Some(Format::Svg), "image/svg+xml"),
+        Some(FormatName::Ascii) => (Some(Format::Ascii), "text/plain; charset=utf-8"),
+    };
+    let options = RenderOptions {
+        width: usize::from(query.width.unwrap_or(80).clamp(20, 1000)),
+        color: false,
+    };
+    let text = app
+        .read(&caller, move |look| {
+            let graph = drawing::of_run(look, run, query.expand)?;
+            let Some(format) = format else {
+                return Ok(drawing::to_json(&graph).to_string());
+            };
+            render(&graph, format, &options)
+                .map_err(|error| Failure::new(Exit::Invalid, "GRAPH_TOO_LARGE", error))
+        })
+        .await?;
+    Ok(match format {
+        None => Either::Left(RawJson::new(text)),
+        Some(_) => Either::Right(Text { media, text }),
+    })
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct WhyQuery {
+    /// One node, by its path.
+    node: Option<String>,
+}
+
+async fn why_of(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<RunPath>,
+    Query(query): Query<WhyQuery>,
+) -> Result<RawJson<WhyShape>, ApiError> {
+    let run = app.run(&caller, &path.id).await?.run;
+    let answer = app
+        .read(&caller, move |look| {
+            Ok(why::why(look, run, query.node.as_deref())?.json())
+        })
+        .await?;
+    Ok(RawJson::new(answer.to_string()))
+}
+
+async fn export_of(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<RunPath>,
+) -> Result<RawJson<ExportShape>, ApiError> {
+    let run = app.run(&caller, &path.id).await?.run;
+    let text = app
+        .read(&caller, move |look| {
+            let mut text = Vec::new();
+            let written = export::export(look, run)?.write(&mut text);
+            written.map_err(|error| Failure::new(Exit::Storage, "OUTPUT_FAILED", error))?;
+            Ok(text)
+        })
+        .await?;
+    Ok(RawJson::new(text))
+}
+
+async fn verify(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<RunPath>,
+) -> Result<RawJson<VerifiedShape>, ApiError> {
+    let run = app.run(&caller, &path.id).await?.run;
+    let answer = app
+        .read(&caller, move |look| {
+            Ok(verifying::check(look, run)?.json(run))
+        })
+        .await?;
+    Ok(RawJson::new(answer.to_string()))
+}
+
+/// A node in the path; it may have slashes of its own.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct NodePath {
+    /// The run's id.
+    id: String,
+    /// The node instance, such as `charge-all[17]/charge`.
+    path: String,
+}
+
+async fn node(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<NodePath>,
+) -> Result<RawJson<NodeShape>, ApiError> {
+    let run = app.run(&caller, &path.id).await?.run;
+    let answer = app
+        .read(&caller, move |look| one(look, run, &path.path))
+        .await?;
+    Ok(RawJson::new(answer.to_string()))
+}
+
+/// One node of the execution's own JSON, with its attempts.
+fn one(look: &Look, run: RunId, path: &str) -> Result<Value, Failure> {
+    let loaded = windlass_engine::load_latest(&*look.store, &look.plans, run)?;
+    if !windlass_service::standing::has_instance(&loaded.run, path) {
+        return Err(why::no_such_node(path));
+    }
+    let options = view::Options {
+        actions: true,
+        nodes: Nodes::Only([path.into()].into()),
+        ..view::Options::default()
+    };
+    let mut text = Vec::new();
+    view::write(&*look.store, &look.plans, run, &options, &mut text)?;
+    let mut whole: Value = serde_json::from_slice(&text)
+        .map_err(|error| Failure::new(Exit::Storage, "OUTPUT_FAILED", error))?;
+    let mut node = match whole.get_mut("nodes").and_then(|nodes| nodes.get_mut(path)) {
+        Some(node) => node.take(),
+        None => return Err(why::no_such_node(path)),
+    };
+    let attempts = match whole.get_mut("actions").map(Value::take) {
+        Some(Value::Array(attempts)) => attempts,
+        _ => Vec::new(),
+    };
+    let own = |attempt: &Value| attempt.get("node").and_then(Value::as_str) == Some(path);
+    let attempts: Vec<Value> = attempts.into_iter().filter(own).collect();
+    if let Some(members) = node.as_object_mut() {
+        members.insert("executionId".to_owned(), json!(run.to_string()));
+        members.insert("node".to_owned(), json!(path));
+        members.insert("actions".to_owned(), json!(attempts));
+    }
+    Ok(node)
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct EventsQuery {
+    /// Events after this position.
+    after: Option<u64>,
+    /// Events after the page before, which has it as `next`.
+    cursor: Option<String>,
+    /// How many at most.
+    #[schemars(range(min = 1, max = 10000))]
+    limit: Option<u16>,
+}
+
+async fn events(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<RunPath>,
+    Query(query): Query<EventsQuery>,
+    last: LastEventId,
+    headers: HeaderMap,
+) -> Result<Either<RawJson<Page<EventShape>>, EventStream<EventShape>>, ApiError> {
+    let run = app.run(&caller, &path.id).await?.run;
+    let after = match (&query.cursor, query.after) {
+        (Some(text), _) => position(text)?,
+        (None, after) => after.unwrap_or(0),
+    };
+    if wants_events(&headers) {
+        let last = last.0.as_deref().map(|text| {
+            let message = "Last-Event-ID is not the position of an event";
+            text.parse::<u64>()
+                .map_err(|_| crate::code::HEADER_INVALID.error(message))
+        });
+        let after = last.transpose()?.unwrap_or(after);
+        let feed = app.engine().feed(run, after);
+        return Ok(Either::Right(EventStream::new(follow(feed))));
+    }
+    let limit = usize::from(query.limit.unwrap_or(1000).clamp(1, 10_000));
+    let page = app
+        .read(&caller, move |look| {
+            let (mut items, mut more) = (Vec::new(), false);
+            for_each_event(&*look.store, &look.plans, run, |event| {
+                if event.position <= after {
+                    return ControlFlow::Continue(());
+                }
+                if items.len() == limit {
+                    more = true;
+                    return ControlFlow::Break(());
+                }
+                items.push(event);
+                ControlFlow::Continue(())
+            })?;
+            let next = items.last().filter(|_| more);
+            let next = next.map(|event| encode(&event.position.to_be_bytes()));
+            Ok(json!({ "items": items, "next": next }))
+        })
+        .await?;
+    Ok(Either::Left(RawJson::new(page.to_string())))
+}
+
+fn position(cursor: &str) -> Result<u64, Failure> {
+    let bytes = decode(cursor)?;
+    let bytes: [u8; 8] = bytes.try_into().map_err(|_| foreign())?;
+    Ok(u64::from_be_bytes(bytes))
+}
+
+/// The events of a feed, with signs of life between them; it ends with the run.
+fn follow(feed: Feed) -> impl Stream<Item = Event> + Send + 'static {
+    stream::unfold(Some(feed), |feed| async move {
+        let mut feed = feed?;
+        let fed = match tokio::time::timeout(HEARTBEAT, feed.next()).await {
+            Err(_) => return Some((Event::heartbeat(), Some(feed))),
+            Ok(fed) => fed,
+        };
+        match fed {
+            Fed::Event(event) => {
+                let id = event.position.to_string();
+                let event = Event::json(event.kind, Some(&id), &*event);
+                Some((event, Some(feed)))
+            }
+            // What was left out can be read again with `Last-Event-ID`.
+            Fed::Lagged => Some((Event::written("lagged", None, "{}"), None)),
+            Fed::Ended => Some((Event::written("end", None, "{}"), None)),
+            Fed::Failed(error) => {
+                let failure = json!({ "code": "EVENTS_BROKEN", "message": error.to_string() });
+                Some((Event::json("error", None, &failure), None))
+            }
+        }
+    })
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct LogQuery {
+    /// Records from this one on; the first is 1.
+    #[schemars(range(min = 1))]
+    from: Option<u64>,
+}
+
+async fn log(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<RunPath>,
+    Query(query): Query<LogQuery>,
+) -> Result<RawJson<LogShape>, ApiError> {
+    let row = app.run(&caller, &path.id).await?;
+    let from = query.from.unwrap_or(1).max(1);
+    let answer = app
+        .read(&caller, move |look| {
+            let head = look.store.head(row.run)?;
+            let records = look.store.read(row.run, from, LOG_BYTES)?;
+            let next = records.last().map(|record| record.sequence + 1);
+            let next = next.filter(|next| *next <= head.sequence);
+            let items: Vec<Value> = records
+                .iter()
+                .map(|record| {
+                    json!({
+                        "sequence": record.sequence,
+                        "writer": format!("{:016x}", record.writer.0),
+                        "appendId": record.append_id,
+                        "chain": hex(&record.chain),
+                        "bytes": STANDARD.encode(&record.bytes),
+                    })
+                })
+                .collect();
+            Ok(json!({
+                "executionId": row.run.to_string(),
+                "head": {
+                    "sequence": head.sequence,
+                    "appendId": head.append_id,
+                    "chain": hex(&head.chain),
+                },
+                "row": windlass_service::listing::run_item(&row),
+                "records": items,
+                "next": next,
+            }))
+        })
+        .await?;
+    Ok(RawJson::new(answer.to_string()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A value in the path.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct ValuePath {
+    /// The run's id.
+    id: String,
+    /// The value's SHA-256, in hexadecimal.
+    digest: String,
+}
+
+async fn value(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<ValuePath>,
+) -> Result<RawJson<Any>, ApiError> {
+    let run = app.run(&caller, &path.id).await?.run;
+    let missing = || {
+        let message = format!("the run refers to no value {}", path.digest);
+        failures::VALUE_NOT_FOUND.error(message)
+    };
+    let quoted = json!(path.digest);
+    let digest: Digest = serde_json::from_value(quoted).map_err(|_| missing())?;
+    let bytes = app
+        .read(&caller, move |look| {
+            // Values are shared: another run's must not be had by its digest alone.
+            Ok(match look.store.uses(run, &digest)? {
+                true => look.store.blob(&digest)?,
+                false => None,
+            })
+        })
+        .await?;
+    bytes.map(RawJson::new).ok_or_else(missing)
+}

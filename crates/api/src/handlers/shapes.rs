@@ -1,0 +1,287 @@
+//! The shapes of answers, for the OpenAPI document. Most answers are written by others, as
+//! JSON; what these types say is checked against real answers by the tests.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+macro_rules! shapes {
+    ($($(#[$meta:meta])* $name:ident { $($(#[$field_meta:meta])* $field:ident: $type:ty),* $(,)? })*) => {
+        $(
+            $(#[$meta])*
+            #[derive(Debug, Clone, Serialize, JsonSchema)]
+            #[serde(rename_all = "camelCase")]
+            pub(super) struct $name {
+                $($(#[$field_meta])* pub(super) $field: $type,)*
+            }
+        )*
+    };
+}
+
+/// Any JSON value.
+pub(super) type Any = Value;
+
+/// An object whose keys depend on what it is about.
+type Object = BTreeMap<String, Value>;
+
+shapes! {
+    /// A run that was asked for.
+    StartedShape {
+        /// The run's id.
+        execution_id: String,
+        /// How it stands.
+        status: String,
+        /// Where to look at it.
+        status_url: String,
+        /// Whether an earlier request with the same id had started it.
+        existing: bool,
+    }
+    /// What was done to a run, or would be.
+    ActedShape {
+        /// The run's id.
+        execution_id: String,
+        /// Its workflow.
+        workflow_id: String,
+        /// How it stands now.
+        status: String,
+        /// What would be done, where only that was asked.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        would: Option<String>,
+        /// The nodes that would be open again.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        again: Option<Vec<String>>,
+        /// The nodes that would be undone, in this order.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        undone: Option<Vec<String>>,
+    }
+    /// A definition that was published.
+    PublishedShape {
+        /// The workflow.
+        workflow_id: String,
+        /// The version that holds the definition.
+        version: u32,
+        /// Whether it was made now.
+        created: bool,
+    }
+    /// Whether new runs of a workflow are allowed.
+    EnabledShape {
+        /// The workflow.
+        workflow_id: String,
+        /// Whether they are.
+        enabled: bool,
+    }
+    /// Whether a probe went well.
+    HealthShape {
+        /// `ok`.
+        status: &'static str,
+    }
+    /// The dead letters that were meant.
+    LettersShape {
+        /// Their runs.
+        execution_ids: Vec<String>,
+    }
+}
+
+/// Shapes that are only described: others write them.
+macro_rules! described {
+    ($($(#[$meta:meta])* $name:ident { $($field:ident: $type:ty),* $(,)? })*) => {
+        $(
+            $(#[$meta])*
+            #[derive(JsonSchema)]
+            #[serde(rename_all = "camelCase")]
+            #[allow(dead_code, reason = "it is only described")]
+            pub(super) struct $name {
+                $($field: $type,)*
+            }
+        )*
+    };
+}
+
+described! {
+    /// A workflow in a list.
+    WorkflowShape {
+        workflow_id: String,
+        display_name: Option<String>,
+        version: u32,
+        enabled: bool,
+        updated_at: String,
+    }
+    /// A version in a list.
+    VersionShape {
+        workflow_id: String,
+        version: u32,
+        digest: String,
+        signature: String,
+        published_at: String,
+    }
+    /// A definition, as it was published.
+    DefinitionShape {
+        id: String,
+        nodes: Vec<Object>,
+    }
+    /// What changed between two versions.
+    DiffShape {
+        workflow_id: String,
+        from: u32,
+        to: u32,
+        nodes: Object,
+        edges: Object,
+        keys: Vec<String>,
+    }
+    /// What publishing would do.
+    PublishingShape {
+        workflow_id: String,
+        version: u32,
+        created: bool,
+        runs: Vec<Object>,
+    }
+    /// What is wrong with a definition.
+    ValidatedShape {
+        valid: bool,
+        problems: Vec<Object>,
+    }
+    /// A run in a list.
+    RunShape {
+        execution_id: String,
+        workflow_id: String,
+        version: u32,
+        status: String,
+        error: Option<Object>,
+        request_id: String,
+        tenant_id: Option<String>,
+        priority: u8,
+        labels: BTreeMap<String, String>,
+        parent: Option<String>,
+        created_at: String,
+        started_at: Option<String>,
+        ended_at: Option<String>,
+    }
+    /// A run with its nodes.
+    ExecutionShape {
+        execution_id: String,
+        workflow_id: String,
+        version: u32,
+        graph: String,
+        request_id: String,
+        tenant_id: Option<String>,
+        correlation_id: String,
+        priority: u8,
+        labels: BTreeMap<String, String>,
+        status: String,
+        error: Option<Object>,
+        compensation: Option<String>,
+        trigger: Any,
+        vars: Object,
+        output: Any,
+        created_at: String,
+        started_at: Option<String>,
+        ended_at: Option<String>,
+        parent: Option<Object>,
+        origin: Option<Object>,
+        counts: BTreeMap<String, u64>,
+        nodes: BTreeMap<String, Object>,
+    }
+    /// One node instance.
+    NodeShape {
+        execution_id: String,
+        node: String,
+        status: String,
+        attempts: u32,
+        output: Any,
+        actions: Vec<Object>,
+    }
+    /// A graph.
+    GraphShape {
+        title: String,
+        nodes: Vec<Object>,
+        edges: Vec<Object>,
+    }
+    /// Why a run stands where it does.
+    WhyShape {
+        execution_id: String,
+        status: String,
+        reason: String,
+        nodes: Vec<Object>,
+    }
+    /// A graph, as import takes it.
+    ExportShape {
+        version: u32,
+        signature: String,
+        frozen_at: String,
+        nodes: Object,
+    }
+    /// What a check found.
+    VerifiedShape {
+        execution_id: String,
+        valid: bool,
+        records: Option<u64>,
+        values: Option<u64>,
+        hashes: Option<u64>,
+        misfit: Option<Object>,
+    }
+    /// Something that happened.
+    EventShape {
+        v: u32,
+        position: u64,
+        at: String,
+        level: String,
+        category: String,
+        kind: String,
+        node: Option<String>,
+        attempt: Option<u32>,
+        data: Object,
+    }
+    /// Records as they are stored.
+    LogShape {
+        execution_id: String,
+        head: Object,
+        row: RunShape,
+        records: Vec<Object>,
+        next: Option<u64>,
+    }
+    /// What a fork would do.
+    ForkPlanShape {
+        origin: String,
+        workflow_id: String,
+        version: u32,
+        graph: String,
+        again: Vec<String>,
+        reused: Vec<String>,
+        rest: Vec<Object>,
+    }
+    /// What nobody could carry on.
+    LetterShape {
+        execution_id: String,
+        workflow_id: String,
+        tenant_id: Option<String>,
+        reason: String,
+        deliveries: u32,
+        at: String,
+        payload: Any,
+    }
+    /// Who changed what.
+    AuditShape {
+        number: u64,
+        at: String,
+        tenant_id: Option<String>,
+        by: String,
+        from: String,
+        what: String,
+        target: String,
+        detail: Any,
+    }
+    /// What a node can call.
+    ActionShape {
+        name: String,
+        description: String,
+        parameters: Any,
+        output: Any,
+    }
+    /// Limits.
+    LimitsShape {
+        payload_bytes: u64,
+        definition_bytes: u64,
+    }
+}

@@ -1,0 +1,356 @@
+//! Starting runs: of a published workflow, of a graph of their own, and from an old run.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use http::{HeaderMap, Method};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use windlass_core::RunId;
+use windlass_engine::{Begin, Clock as _, Enqueue, Started, SystemClock};
+use windlass_service::forking::{self, ForkAsked};
+use windlass_service::launch::{Launch, launch};
+use windlass_service::{Failure, frozen};
+
+use super::executions::RunPath;
+use super::shapes::{Any, ForkPlanShape, StartedShape};
+use super::workflows::{WorkflowPath, prepared};
+use super::{DEFINITION_BYTES, VALUE_BYTES};
+use crate::answer::{Accepted, Either, RawJson};
+use crate::app::{App, Caller};
+use crate::error::ApiError;
+use crate::extract::{Document, IdempotencyKey, Json, Path, Query, decode};
+use crate::failures::{self, ACTING, DEFINING, STARTING, together};
+use crate::route::{Access, Rate, Routes};
+
+pub(super) fn add(routes: &mut Routes<App>) {
+    routes
+        .add(
+            Method::POST,
+            "/api/v1/workflows/{id}/execute",
+            Access::execute().rate(Rate::Workflow).body(VALUE_BYTES),
+            STARTING,
+            "Queues a run; it is durable when the answer comes",
+            execute,
+        )
+        .add(
+            Method::POST,
+            "/api/v1/executions",
+            Access::manage().body(DEFINITION_BYTES),
+            &together(&[STARTING, DEFINING]),
+            "Starts a run of the graph in the body, which belongs to that run alone",
+            dynamic,
+        )
+        .add(
+            Method::POST,
+            "/api/v1/executions/{id}/fork",
+            Access::execute().body(VALUE_BYTES),
+            &together(&[STARTING, DEFINING, ACTING, &[failures::USAGE]]),
+            "Starts a run that reuses results of an old one",
+            fork,
+        );
+}
+
+/// What a run is asked for with.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct ExecuteBody {
+    /// Unique per tenant and workflow; a second request returns the first run.
+    #[schemars(length(min = 1, max = 512))]
+    request_id: Option<String>,
+    /// What the run begins with.
+    #[schemars(with = "Option<Any>")]
+    trigger: Option<Box<RawValue>>,
+    /// From 0 to 9; higher begins first.
+    #[schemars(range(max = 9))]
+    priority: Option<u8>,
+    /// For people to find it by.
+    labels: BTreeMap<String, String>,
+    /// What ties the run to the outside; the request's own id, if it is left out.
+    #[schemars(length(min = 1, max = 128))]
+    correlation_id: Option<String>,
+    /// Whose it is; it must be the token's.
+    tenant_id: Option<String>,
+    /// The version; the newest, if it is left out.
+    version: Option<u32>,
+}
+
+/// The parts of a request that every start has.
+struct Common {
+    tenant: Option<Box<str>>,
+    request_id: Option<Box<str>>,
+    correlation_id: Option<Box<str>>,
+    priority: u8,
+    labels: BTreeMap<Box<str>, Box<str>>,
+}
+
+/// The longest request id.
+pub(super) const REQUEST_ID_BYTES: usize = 512;
+
+/// How many labels a run may have, and how long each part may be.
+pub(super) const LABELS: usize = 64;
+pub(super) const LABEL_BYTES: usize = 256;
+
+impl ExecuteBody {
+    fn common(&mut self, caller: &Caller, key: IdempotencyKey) -> Result<Common, ApiError> {
+        let invalid = |message: String| crate::code::BODY_INVALID.error(message);
+        let priority = self.priority.unwrap_or(5);
+        if priority > 9 {
+            return Err(invalid(format!(
+                "the priority is {priority}; it is from 0 to 9"
+            )));
+        }
+        let request_id = self.request_id.take().or(key.0);
+        if let Some(id) = &request_id
+            && (id.is_empty() || id.len() > REQUEST_ID_BYTES)
+        {
+            let message = format!("a request id has from 1 to {REQUEST_ID_BYTES} bytes");
+            return Err(invalid(message));
+        }
+        let correlation = self.correlation_id.take();
+        if correlation
+            .as_ref()
+            .is_some_and(|id| id.is_empty() || id.len() > 128)
+        {
+            return Err(invalid(
+                "a correlation id has from 1 to 128 bytes".to_owned(),
+            ));
+        }
+        let long = |text: &String| text.len() > LABEL_BYTES;
+        let labels = std::mem::take(&mut self.labels);
+        if labels.len() > LABELS || labels.iter().any(|(key, value)| long(key) || long(value)) {
+            let message = format!("a run has at most {LABELS} labels of {LABEL_BYTES} bytes");
+            return Err(failures::LABEL_INVALID.error(message));
+        }
+        Ok(Common {
+            tenant: tenant(caller, self.tenant_id.take())?,
+            request_id: request_id.map(Into::into),
+            correlation_id: Some(match correlation {
+                Some(id) => id.into(),
+                None => caller.correlation.as_str().into(),
+            }),
+            priority,
+            labels: labels
+                .into_iter()
+                .map(|(key, value)| (key.into(), value.into()))
+                .collect(),
+        })
+    }
+}
+
+/// Whose the run is: the token's tenant; whoever sees all may name one.
+fn tenant(caller: &Caller, asked: Option<String>) -> Result<Option<Box<str>>, ApiError> {
+    let own = caller.principal.tenant.clone();
+    let free = caller.principal.tenants() == windlass_store::TenantFilter::Any;
+    match asked {
+        None => Ok(own),
+        Some(asked) if own.as_deref() == Some(asked.as_str()) => Ok(own),
+        Some(asked) if free && !asked.is_empty() && asked.len() <= 128 => Ok(Some(asked.into())),
+        Some(asked) => {
+            let message = format!("the tenant '{asked}' is not the token's");
+            Err(failures::TENANT_MISMATCH.error(message))
+        }
+    }
+}
+
+async fn execute(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<WorkflowPath>,
+    key: IdempotencyKey,
+    headers: HeaderMap,
+    body: Option<Json<ExecuteBody>>,
+) -> Result<Accepted<StartedShape>, ApiError> {
+    let mut body = body.map(|Json(body)| body).unwrap_or_default();
+    let common = body.common(&caller, key)?;
+    let tenant = common.tenant.clone();
+    let enqueue = Enqueue {
+        version: body.version,
+        tenant: common.tenant,
+        trigger: body
+            .trigger
+            .map_or_else(|| "{}".to_owned(), |it| it.get().to_owned()),
+        request_id: common.request_id,
+        correlation_id: common.correlation_id,
+        priority: common.priority,
+        labels: common.labels,
+        traceparent: traceparent(&headers),
+        ..Enqueue::new(path.id.as_str())
+    };
+    let detail = json!({ "requestId": enqueue.request_id });
+    // Both wait for the same commit.
+    let noting = app.note(
+        &caller,
+        tenant,
+        "workflows.execute",
+        path.id.as_str(),
+        &detail,
+    );
+    let (started, noted) = tokio::join!(app.engine().enqueue(enqueue), noting);
+    let started = started.map_err(Failure::from)?;
+    noted?;
+    accepted(&app, &caller, started).await
+}
+
+fn traceparent(headers: &HeaderMap) -> Option<Box<str>> {
+    let value = headers.get("traceparent")?.to_str().ok()?;
+    (value.len() <= 128).then(|| value.into())
+}
+
+/// The answer to a start. A run that existed may be anywhere by now.
+async fn accepted(
+    app: &App,
+    caller: &Caller,
+    started: Started,
+) -> Result<Accepted<StartedShape>, ApiError> {
+    let run = started.run;
+    let status = match started.existing {
+        false => "Pending".to_owned(),
+        true => {
+            let look = app.look(caller);
+            let looking = tokio::task::spawn_blocking(move || look.store.run(run));
+            let row = looking.await.ok().and_then(Result::ok).flatten();
+            row.map_or("Pending", |row| row.status.as_str()).to_owned()
+        }
+    };
+    let location = format!("/api/v1/executions/{run}");
+    Ok(Accepted {
+        body: StartedShape {
+            execution_id: run.to_string(),
+            status,
+            status_url: location.clone(),
+            existing: started.existing,
+        },
+        location,
+    })
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct DynamicQuery {
+    /// Unique per tenant and workflow, where the body does not say.
+    #[schemars(length(min = 1, max = 512))]
+    request_id: Option<String>,
+}
+
+async fn dynamic(
+    State(app): State<App>,
+    caller: Caller,
+    key: IdempotencyKey,
+    Query(query): Query<DynamicQuery>,
+    document: Document<Any>,
+) -> Result<Accepted<StartedShape>, ApiError> {
+    let (graph, mut body) = match document.yaml {
+        true => (document.bytes.to_vec(), ExecuteBody::default()),
+        false => split(&document.bytes)?,
+    };
+    body.request_id = body.request_id.or(query.request_id);
+    let common = body.common(&caller, key)?;
+    let (text, signed) = frozen::definition_of(&graph)?;
+    let definition = prepared(text.into()).await?;
+    if let Some(signed) = signed {
+        frozen::check_signature("the graph", Some(signed), &definition)?;
+    }
+    let target = definition.plan.workflow().to_owned();
+    let tenant = common.tenant.clone();
+    let request = Launch {
+        trigger: body
+            .trigger
+            .map_or_else(|| "{}".to_owned(), |it| it.get().to_owned()),
+        request_id: common.request_id,
+        labels: common.labels,
+        tenant: common.tenant,
+        priority: common.priority,
+        correlation_id: common.correlation_id,
+        begin: Begin::Now,
+        frozen: true,
+        ..Launch::new(definition, SystemClock.new_run_id())
+    };
+    let started = launch(app.engine(), request).await?;
+    let detail = json!({ "executionId": started.run.to_string() });
+    app.note(&caller, tenant, "executions.start", target, &detail)
+        .await?;
+    accepted(&app, &caller, started).await
+}
+
+/// The graph and what else the body says: a graph alone, or one under `graph` beside the
+/// keys that `execute` has.
+fn split(bytes: &[u8]) -> Result<(Vec<u8>, ExecuteBody), ApiError> {
+    let keys: BTreeMap<String, Box<RawValue>> = decode(bytes)?;
+    let Some(graph) = keys.get("graph") else {
+        return Ok((bytes.to_vec(), ExecuteBody::default()));
+    };
+    let graph = graph.get().as_bytes().to_vec();
+    let rest: BTreeMap<&String, &Box<RawValue>> =
+        keys.iter().filter(|(key, _)| *key != "graph").collect();
+    let rest = serde_json::to_vec(&rest).unwrap_or_default();
+    Ok((graph, decode(&rest)?))
+}
+
+/// What a fork is asked for with.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ForkBody {
+    /// The nodes that run again, with all after them.
+    #[schemars(length(min = 1))]
+    from: Vec<String>,
+    /// What changes: `trigger.x`, `vars.x` or `nodes.N.parameters.x`, with its value.
+    #[serde(default)]
+    set: Map<String, Value>,
+    /// Whether the newest version is taken.
+    #[serde(default)]
+    newest: bool,
+    /// The version that is taken instead of the old run's.
+    version: Option<u32>,
+    /// Unique per tenant and workflow.
+    #[schemars(length(min = 1, max = 512))]
+    request_id: Option<String>,
+    /// Whether to say only what would happen.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+async fn fork(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<RunPath>,
+    key: IdempotencyKey,
+    Json(body): Json<ForkBody>,
+) -> Result<Either<Accepted<StartedShape>, RawJson<ForkPlanShape>>, ApiError> {
+    let row = app.run(&caller, &path.id).await?;
+    let request_id = body.request_id.or(key.0);
+    let asked = ForkAsked {
+        origin: row.run,
+        run: SystemClock.new_run_id(),
+        from: body.from,
+        set: body
+            .set
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect(),
+        newest: body.newest,
+        version: body.version,
+        request_id: request_id.map(Into::into),
+    };
+    let origin: RunId = row.run;
+    let forked = app
+        .read(&caller, move |look| {
+            forking::prepare(&*look.store, &look.plans, &look.values(), &asked)
+        })
+        .await?;
+    if body.dry_run {
+        let plan = forking::to_json(origin, &forked);
+        return Ok(Either::Right(RawJson::new(plan.to_string())));
+    }
+    let started = app
+        .engine()
+        .start(&forked.request)
+        .await
+        .map_err(Failure::from)?;
+    let detail = json!({ "executionId": started.run.to_string() });
+    app.note(&caller, row.tenant, "executions.fork", path.id, &detail)
+        .await?;
+    Ok(Either::Left(accepted(&app, &caller, started).await?))
+}

@@ -1,0 +1,362 @@
+//! The catalogue: publishing, looking, comparing, disabling.
+
+use axum::extract::State;
+use http::Method;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass_core::definition::{Definition, Severity};
+use windlass_service::definition::{check, to_json};
+use windlass_service::source::{Prepared, prepare_text};
+use windlass_service::{Failure, catalogue, diff, launch, listing, publishing};
+
+use super::shapes::{
+    DefinitionShape, DiffShape, EnabledShape, PublishedShape, PublishingShape, ValidatedShape,
+    VersionShape, WorkflowShape,
+};
+use super::{DEFINITION_BYTES, WORDS_BYTES};
+use crate::answer::{Created, Either, Page, RawJson};
+use crate::app::{App, Caller};
+use crate::error::ApiError;
+use crate::extract::{Document, Json, Path, Query};
+use crate::failures::{self, DEFINING};
+use crate::route::{Access, Routes};
+
+pub(super) fn add(routes: &mut Routes<App>) {
+    let one = "/api/v1/workflows/{id}";
+    let define = Access::manage().body(DEFINITION_BYTES);
+    let unknown = &[failures::WORKFLOW_NOT_FOUND, failures::STORE_UNAVAILABLE];
+    let unknown_version = &[
+        failures::WORKFLOW_NOT_FOUND,
+        failures::VERSION_NOT_FOUND,
+        failures::STORE_UNAVAILABLE,
+    ];
+    routes
+        .add(
+            Method::GET,
+            "/api/v1/workflows",
+            Access::read(),
+            &[failures::CURSOR_INVALID],
+            "Lists workflows",
+            list,
+        )
+        .add(
+            Method::POST,
+            "/api/v1/workflows",
+            define,
+            DEFINING,
+            "Publishes a definition as the newest version of its workflow",
+            publish,
+        )
+        .add(
+            Method::POST,
+            "/api/v1/workflows/validate",
+            define,
+            &[],
+            "Says everything that is wrong with a definition",
+            validate,
+        )
+        .add(
+            Method::GET,
+            one,
+            Access::read(),
+            unknown_version,
+            "Gives a definition, the newest or one version",
+            show,
+        )
+        .add(
+            Method::DELETE,
+            one,
+            Access::manage(),
+            unknown,
+            "Disables a workflow: new runs are refused",
+            disable,
+        )
+        .add(
+            Method::POST,
+            "/api/v1/workflows/{id}/enable",
+            Access::manage().body(WORDS_BYTES),
+            unknown,
+            "Allows new runs of a workflow again",
+            enable,
+        )
+        .add(
+            Method::POST,
+            "/api/v1/workflows/{id}/plan",
+            define,
+            DEFINING,
+            "Says what publishing a definition would do to each live run",
+            plan,
+        )
+        .add(
+            Method::GET,
+            "/api/v1/workflows/{id}/versions",
+            Access::read(),
+            unknown,
+            "Lists the versions of a workflow, newest first",
+            versions,
+        )
+        .add(
+            Method::GET,
+            "/api/v1/workflows/{id}/diff",
+            Access::read(),
+            unknown_version,
+            "Says what changed between two versions",
+            compare,
+        );
+}
+
+/// A workflow in the path.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct WorkflowPath {
+    /// The workflow's id.
+    pub(super) id: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct VersionQuery {
+    /// The version; the newest, if it is left out.
+    version: Option<u32>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListQuery {
+    /// Workflows after this one, as the page before has it in `next`.
+    cursor: Option<String>,
+    /// How many at most.
+    #[serde(default = "default_limit")]
+    #[schemars(range(min = 1, max = 1000))]
+    limit: u16,
+}
+
+fn default_limit() -> u16 {
+    100
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct DiffQuery {
+    /// The older version.
+    from: u32,
+    /// The newer version.
+    to: u32,
+}
+
+async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<ListQuery>,
+) -> Result<RawJson<Page<WorkflowShape>>, ApiError> {
+    let limit = usize::from(query.limit.clamp(1, 1000));
+    let items = app
+        .read(&caller, move |look| {
+            let rows = look.store.workflows(&look.tenants)?;
+            let key = |row: &windlass_store::WorkflowRow| {
+                format!(
+                    "{}\n{}",
+                    row.tenant.as_deref().unwrap_or_default(),
+                    row.workflow
+                )
+            };
+            let after = query
+                .cursor
+                .as_deref()
+                .map(|text| super::executions::decode(text));
+            let after = after.transpose()?;
+            let after = after.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            let mut rows: Vec<_> = rows
+                .into_iter()
+                .filter(|row| after.as_ref().is_none_or(|after| key(row) > *after))
+                .collect();
+            rows.sort_by_cached_key(key);
+            let more = rows.len() > limit;
+            rows.truncate(limit);
+            let next = rows.last().filter(|_| more).map(key);
+            let next = next.map(|key| super::executions::encode(key.as_bytes()));
+            let items: Vec<Value> = rows.iter().map(listing::workflow_item).collect();
+            Ok(json!({ "items": items, "next": next }))
+        })
+        .await?;
+    Ok(RawJson::new(items.to_string()))
+}
+
+async fn show(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<WorkflowPath>,
+    Query(query): Query<VersionQuery>,
+) -> Result<RawJson<DefinitionShape>, ApiError> {
+    let row = app
+        .read(&caller, move |look| {
+            look.definition(&path.id, query.version)
+        })
+        .await?;
+    Ok(RawJson::new(row.text))
+}
+
+async fn versions(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<WorkflowPath>,
+) -> Result<RawJson<Page<VersionShape>>, ApiError> {
+    let items = app
+        .read(&caller, move |look| {
+            let rows = look.store.versions(look.tenant(), &path.id)?;
+            if rows.is_empty() {
+                return Err(catalogue::unknown(&path.id));
+            }
+            let items: Vec<Value> = rows.iter().map(listing::version_item).collect();
+            Ok(json!({ "items": items, "next": null }))
+        })
+        .await?;
+    Ok(RawJson::new(items.to_string()))
+}
+
+async fn compare(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<WorkflowPath>,
+    Query(query): Query<DiffQuery>,
+) -> Result<RawJson<DiffShape>, ApiError> {
+    let changes = app
+        .read(&caller, move |look| {
+            Ok(diff::diff(look, &path.id, query.from, query.to)?.json())
+        })
+        .await?;
+    Ok(RawJson::new(changes.to_string()))
+}
+
+/// Checks a definition off the runtime's threads.
+pub(super) async fn prepared(text: bytes::Bytes) -> Result<Prepared, ApiError> {
+    let preparing = tokio::task::spawn_blocking(move || prepare_text(&text));
+    match preparing.await {
+        Ok(prepared) => Ok(prepared?),
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+async fn publish(
+    State(app): State<App>,
+    caller: Caller,
+    document: Document<Definition>,
+) -> Result<Either<Created<PublishedShape>, Json<PublishedShape>>, ApiError> {
+    let definition = prepared(document.bytes).await?;
+    let workflow = definition.plan.workflow().to_owned();
+    let tenant = caller.tenant();
+    let published = launch::publish(app.engine(), tenant, definition).await?;
+    app.engine().catalogue_changed(tenant, &workflow);
+    let detail = json!({ "version": published.version, "created": published.created });
+    app.note(
+        &caller,
+        tenant.map(Into::into),
+        "workflows.publish",
+        workflow.as_str(),
+        &detail,
+    )
+    .await?;
+    let body = PublishedShape {
+        version: published.version,
+        created: published.created,
+        workflow_id: workflow,
+    };
+    Ok(match published.created {
+        true => Either::Left(Created {
+            location: format!(
+                "/api/v1/workflows/{}?version={}",
+                body.workflow_id, body.version
+            ),
+            body,
+        }),
+        false => Either::Right(Json(body)),
+    })
+}
+
+async fn validate(document: Document<Definition>) -> Result<RawJson<ValidatedShape>, ApiError> {
+    let checking = tokio::task::spawn_blocking(move || {
+        let (valid, problems) = match check("definition", &document.bytes) {
+            Ok(parsed) => (true, parsed.warnings),
+            Err(problems) => (false, problems),
+        };
+        debug_assert_eq!(
+            valid,
+            !problems.iter().any(|it| it.severity == Severity::Error)
+        );
+        let problems: Vec<Value> = problems.iter().map(to_json).collect();
+        json!({ "valid": valid, "problems": problems })
+    });
+    match checking.await {
+        Ok(answer) => Ok(RawJson::new(answer.to_string())),
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+async fn plan(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<WorkflowPath>,
+    document: Document<Definition>,
+) -> Result<RawJson<PublishingShape>, ApiError> {
+    let definition = prepared(document.bytes).await?;
+    let workflow = definition.plan.workflow();
+    if workflow != path.id {
+        let message = format!(
+            "the definition is that of '{workflow}', not of '{}'",
+            path.id
+        );
+        return Err(failures::ID_MISMATCH.error(message));
+    }
+    let answer = app
+        .read(&caller, move |look| {
+            Ok(publishing::would_publish(look, &definition)?.json())
+        })
+        .await?;
+    Ok(RawJson::new(answer.to_string()))
+}
+
+async fn disable(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<WorkflowPath>,
+) -> Result<Json<EnabledShape>, ApiError> {
+    set_enabled(&app, &caller, path.id, false).await
+}
+
+async fn enable(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<WorkflowPath>,
+) -> Result<Json<EnabledShape>, ApiError> {
+    set_enabled(&app, &caller, path.id, true).await
+}
+
+async fn set_enabled(
+    app: &App,
+    caller: &Caller,
+    workflow: String,
+    enabled: bool,
+) -> Result<Json<EnabledShape>, ApiError> {
+    let (store, tenant) = (app.engine().store(), caller.tenant());
+    let set = store.set_enabled(tenant, &workflow, enabled).await;
+    if !set.map_err(Failure::from)? {
+        return Err(catalogue::unknown(&workflow).into());
+    }
+    app.engine().catalogue_changed(tenant, &workflow);
+    let what = match enabled {
+        true => "workflows.enable",
+        false => "workflows.disable",
+    };
+    app.note(
+        caller,
+        tenant.map(Into::into),
+        what,
+        workflow.as_str(),
+        &json!({}),
+    )
+    .await?;
+    Ok(Json(EnabledShape {
+        workflow_id: workflow,
+        enabled,
+    }))
+}
