@@ -14,6 +14,7 @@ mod docs;
 mod error;
 pub mod extract;
 mod front;
+pub mod health;
 mod limit;
 pub mod route;
 pub mod serve;
