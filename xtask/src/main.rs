@@ -3,6 +3,7 @@
 //!
 //! Nothing here is part of the product.
 
+mod api;
 mod test;
 mod tidy;
 
@@ -16,7 +17,8 @@ const USAGE: &str = "\
 usage: cargo xtask <task>
 
   test [--quick]   everything CI checks; --quick leaves out the documentation
-                   tests and the release build
+                   tests, the release build and the check of the API
+  api              schemathesis against the real server alone
   tidy             the rules of the repository alone
 ";
 
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
     let outcome = match arguments[..] {
         ["test"] => root().and_then(|root| test::run(&root, false)),
         ["test", "--quick"] => root().and_then(|root| test::run(&root, true)),
+        ["api"] => root().and_then(|root| api::run(&root)),
         ["tidy"] => root().and_then(|root| tidy::run(&root)),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
