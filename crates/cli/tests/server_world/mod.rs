@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
+#[allow(unused_imports)]
 pub(crate) use client::{Answer, Client, Stream};
 
 /// One node that says what it was given.
