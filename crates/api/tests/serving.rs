@@ -1,5 +1,7 @@
 //! The accept loop: slow clients, limits, both versions of HTTP, TLS, and how it ends.
 
+#![allow(clippy::unwrap_used, reason = "all of it is for tests")]
+
 mod common;
 
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! Tokens: which are taken, which are refused, what they allow, and how keys change.
 
+#![allow(clippy::unwrap_used, reason = "all of it is for tests")]
+
 mod common;
 
 use std::path::Path;

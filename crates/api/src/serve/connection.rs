@@ -11,7 +11,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use http::{Request, Version};
+use http::{HeaderValue, Request, Version, header};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -142,14 +142,21 @@ fn answer(
     activity: &Activity,
     request: Request<Incoming>,
 ) -> impl Future<Output = Result<Response<Counted>, Infallible>> + use<> {
-    let under_way = activity.request(request.version() == Version::HTTP_2);
+    let http2 = request.version() == Version::HTTP_2;
+    let under_way = activity.request(http2);
     let mut request = request.map(Body::new);
     let extensions = request.extensions_mut();
     extensions.insert(Peer(Some(peer)));
     extensions.insert(Draining(shared.stop.drain.clone()));
     let router = shared.router.clone();
+    let drain = shared.stop.drain.clone();
     async move {
-        let response = router.oneshot(request).await?;
+        let mut response = router.oneshot(request).await?;
+        // An answer may be out before the connection has heard of the end.
+        if drain.is_cancelled() && !http2 {
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(header::CONNECTION, close);
+        }
         Ok(response.map(|inner| Counted {
             inner,
             _under_way: under_way,
