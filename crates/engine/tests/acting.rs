@@ -12,7 +12,10 @@ use windlass_engine::fork::{Ask, Fork, ForkError, Graph, fork};
 use windlass_engine::verify::verify;
 use windlass_engine::{Backend, CommandError, Engine, Options, StartRequest, load_run, view};
 use windlass_orchestrator::{Command, codec};
-use windlass_store::{Catalogue as _, MemoryStore, NewDefinition, Queries as _, Store as _};
+use windlass_store::{
+    Catalogue as _, DeadLetter, DeadLetters as _, MemoryStore, NewDefinition, Queries as _,
+    Store as _,
+};
 
 struct World {
     store: MemoryStore,
@@ -32,6 +35,10 @@ impl World {
     }
 
     async fn publish(&self, text: &str) -> StartRequest {
+        self.publish_for(None, text).await
+    }
+
+    async fn publish_for(&self, tenant: Option<&str>, text: &str) -> StartRequest {
         let parsed = definition::parse(
             &Source::new("test.json", text.as_bytes()),
             &definition::Options::default(),
@@ -39,7 +46,7 @@ impl World {
         .expect("a valid definition");
         let digest = Digest::of(&parsed.json);
         let new = NewDefinition {
-            tenant: None,
+            tenant: tenant.map(Into::into),
             workflow: parsed.definition.id.clone(),
             display_name: None,
             digest,
@@ -49,7 +56,10 @@ impl World {
         };
         let published = self.store.publish(new).await.expect("published");
         let plan = Plan::build(parsed.definition).expect("a plan");
-        StartRequest::new(Arc::new(plan), published.version, digest)
+        StartRequest {
+            tenant: tenant.map(Into::into),
+            ..StartRequest::new(Arc::new(plan), published.version, digest)
+        }
     }
 
     async fn run(&self, request: &StartRequest) -> RunId {
@@ -330,6 +340,53 @@ async fn a_run_follows_what_is_published_while_it_waits() {
     );
     assert_eq!(world.ran(run), ["a", "wait", "new"]);
     assert_eq!(world.engine.load(run).expect("loaded").run.version(), 2);
+}
+
+#[tokio::test]
+async fn a_dead_run_still_fits_its_log() {
+    let world = World::new();
+    let request = world.publish(CHAIN).await;
+    let run = world.run(&request).await;
+    let letter = DeadLetter {
+        run,
+        tenant: None,
+        workflow: "w".into(),
+        reason: "it would not go".into(),
+        payload: b"{}".to_vec(),
+        deliveries: 3,
+        at: Millis(0),
+    };
+    world.store.bury(letter).await.expect("buried");
+    assert!(world.store.run(run).expect("a row").expect("there").dead);
+    let engine = &world.engine;
+    let verified = windlass_engine::verify::verify(&**engine.store(), engine.plans(), run);
+    assert!(verified.expect("verified").misfit.is_none());
+}
+
+#[tokio::test]
+async fn a_run_follows_only_what_its_tenant_published() {
+    let world = World::new();
+    let mut runs = Vec::new();
+    for tenant in [None, Some("acme")] {
+        let request = world.publish_for(tenant, WAITS).await;
+        let run = world.engine.start(&request).await.expect("started").run;
+        is_waiting(&world, run).await;
+        runs.push(run);
+    }
+    world.publish_for(Some("acme"), &healed()).await;
+    let heal = |tenant| world.engine.heal_all(tenant, "w");
+    assert_eq!(heal(None).await.expect("looked"), 0);
+    assert_eq!(heal(Some("acme")).await.expect("healed"), 1);
+    for (run, (version, ran)) in runs.into_iter().zip([(1, 2), (2, 3)]) {
+        signal(&world, run).await.expect("a signal");
+        let status = world.engine.wait(run).await.expect("ended");
+        assert_eq!(status, RunStatus::Succeeded);
+        assert_eq!(
+            world.engine.load(run).expect("loaded").run.version(),
+            version
+        );
+        assert_eq!(world.ran(run).len(), ran);
+    }
 }
 
 #[tokio::test]

@@ -144,3 +144,67 @@ fn waiting_tenants(connection: &Connection) -> Result<Vec<Option<Box<str>>>, Fau
     }
     Ok(tenants)
 }
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::types::Null;
+
+    use super::*;
+    use crate::explain::{assert_searches, cost, empty, plan};
+
+    #[test]
+    fn every_question_walks_an_index() {
+        assert_searches(&waiting_sql(), "run_waiting");
+        assert_searches(&aside_sql(), "run_aside");
+        for condition in ["IS NULL", ">= ''", "> ?"] {
+            assert_searches(&tenant_sql(condition), "INDEX run_waiting");
+        }
+        assert_searches(PUT_ASIDE, "sqlite_autoindex_run_1");
+    }
+
+    #[test]
+    fn counting_reads_nothing_but_what_is_counted() {
+        // These indexes hold no other rows, and the rows themselves are not looked at.
+        let gates = "SEARCH run USING INDEX run_at_gate (gate>?)";
+        assert_eq!(plan(GATES), [gates]);
+        for (sql, index) in [
+            (&*count_waiting_sql(), "run_waiting"),
+            (COUNT_ASIDE, "run_aside"),
+        ] {
+            let plan = plan(sql);
+            let ends = |step: &String| step.ends_with(&format!("INDEX {index}"));
+            assert!(plan.iter().any(ends), "{plan:?}");
+            assert!(!plan.iter().any(|step| step.contains("B-TREE")), "{plan:?}");
+        }
+    }
+
+    /// Makes pending runs of a tenant, numbered from `first`.
+    fn make(connection: &Connection, tenant: &str, first: i64, count: i64) {
+        const SQL: &str = "INSERT INTO run (run, sequence, append_id, chain, status, priority, \
+             tenant, gate) VALUES (?, 1, 1, x'00', 0, ? % 10, ?, 'g')";
+        for n in first..first + count {
+            let id = n.to_be_bytes();
+            connection.execute(SQL, params![id, n, tenant]).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_tenant_with_many_runs_costs_what_one_with_few_does() {
+        let costs = |count: i64| {
+            let connection = empty();
+            for (at, tenant) in (0..).zip(["a", "b", "c"]) {
+                make(&connection, tenant, at * count, count);
+            }
+            assert_eq!(waiting_tenants(&connection).unwrap().len(), 3);
+            let next = cost(&connection, &tenant_sql("> ?"), &[&"a"]);
+            let none = cost(&connection, &tenant_sql("IS NULL"), &[]);
+            let first = cost(&connection, &waiting_sql(), &[&"b", &5]);
+            let nobody = cost(&connection, &waiting_sql(), &[&Null, &5]);
+            connection.execute("UPDATE run SET aside = 1", []).unwrap();
+            let aside = cost(&connection, &aside_sql(), &[&"g", &5]);
+            let back = cost(&connection, BRING_BACK, &[&5]);
+            [next, none, first, nobody, aside, back]
+        };
+        assert_eq!(costs(10), costs(2000));
+    }
+}

@@ -97,3 +97,16 @@ pub(crate) fn check(connection: &Connection) -> Result<(), Fault> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explain::assert_searches;
+
+    #[test]
+    fn lists_walk_an_index() {
+        assert_searches(&audit_sql(&TenantFilter::Any), "INTEGER PRIMARY KEY");
+        let only = audit_sql(&TenantFilter::Only(None));
+        assert_searches(&only, "audit_by_tenant");
+    }
+}

@@ -157,8 +157,8 @@ impl Sum {
     }
 }
 
-/// The checksum of a run's row.
-pub(crate) fn run_sum(row: &RunRow) -> Sum {
+/// The checksum of a run's row; what the row itself says of being dead does not count.
+pub(crate) fn run_sum(row: &RunRow, dead: bool) -> Sum {
     let millis = |at: Option<Millis>| at.map(|at| at.0);
     let mut sum = Sum::default()
         .bytes(row.run.as_bytes())
@@ -181,10 +181,11 @@ pub(crate) fn run_sum(row: &RunRow) -> Sum {
     if row.asleep {
         sum = sum.number(1);
     }
-    if let Some(gate) = &row.gate {
-        sum = sum.text(gate).number(row.limit.into());
+    if row.gate.is_some() || row.limit > 0 {
+        sum = sum.optional_text(row.gate.as_deref());
+        sum = sum.number(row.limit.into());
     }
-    sum
+    if dead { sum.text("dead") } else { sum }
 }
 
 /// The columns that [`run_row`] reads.
@@ -213,7 +214,7 @@ pub(crate) fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         limit: row.get(17)?,
         dead: row.get(18)?,
     };
-    run_sum(&decoded).check(row, 14)?;
+    run_sum(&decoded, decoded.dead).check(row, 14)?;
     Ok(decoded)
 }
 

@@ -8,11 +8,13 @@ use windlass_store::{DeadLetter, DeadLetters, Error, Pending, TenantFilter};
 use crate::EmbeddedStore;
 use crate::codec::{self, Sum};
 use crate::error::Fault;
+use crate::log;
 use crate::query::limit_value;
+use crate::writer::Session;
 
 impl DeadLetters for EmbeddedStore {
     fn bury(&self, letter: DeadLetter) -> Pending<'_, Result<(), Error>> {
-        self.task(None, move |session| bury(session.connection, &letter))
+        self.task(None, move |session| bury(session, &letter))
     }
 
     fn dead_letters(
@@ -50,10 +52,7 @@ impl DeadLetters for EmbeddedStore {
         self.task(None, move |session| {
             let found = remove(session.connection, run)?;
             if found {
-                session
-                    .connection
-                    .prepare_cached("UPDATE run SET dead = 0 WHERE run = ?")?
-                    .execute([run.as_bytes()])?;
+                mark(session, run, false)?;
             }
             Ok(found)
         })
@@ -77,11 +76,11 @@ fn letters_sql(tenant: &TenantFilter) -> String {
     )
 }
 
-fn bury(connection: &Connection, letter: &DeadLetter) -> Result<(), Fault> {
+fn bury(session: &mut Session<'_>, letter: &DeadLetter) -> Result<(), Fault> {
     const SQL: &str = "INSERT OR REPLACE INTO dead_letter \
          (run, tenant, workflow, reason, payload, deliveries, at, sum) \
          VALUES (?, ?, ?, ?, ?, ?, ?, ?)";
-    connection.prepare_cached(SQL)?.execute(params![
+    session.connection.prepare_cached(SQL)?.execute(params![
         letter.run.as_bytes(),
         letter.tenant,
         letter.workflow,
@@ -91,10 +90,20 @@ fn bury(connection: &Connection, letter: &DeadLetter) -> Result<(), Fault> {
         letter.at.0,
         sum(letter).value(),
     ])?;
-    // One that is dead does not wait, so it is not aside either.
-    connection
-        .prepare_cached("UPDATE run SET dead = 1, aside = 0 WHERE run = ?")?
-        .execute([letter.run.as_bytes()])?;
+    mark(session, letter.run, true)
+}
+
+/// Says in a run's row whether it is dead. One that is dead does not wait, so it is not
+/// aside either. A row that is damaged stays so: its run can be buried all the same.
+fn mark(session: &mut Session<'_>, run: RunId, dead: bool) -> Result<(), Fault> {
+    const SQL: &str = "UPDATE run SET dead = ?2, aside = 0, sum = coalesce(?3, sum) WHERE run = ?1";
+    let row = log::row(session.connection, run).ok().flatten();
+    let sum = row.map(|row| codec::run_sum(&row, dead).value());
+    session
+        .connection
+        .prepare_cached(SQL)?
+        .execute(params![run.as_bytes(), dead, sum])?;
+    session.heads.forget(run);
     Ok(())
 }
 
@@ -138,4 +147,18 @@ pub(crate) fn check(connection: &Connection) -> Result<(), Fault> {
         letter_row(row)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explain::assert_searches;
+
+    #[test]
+    fn lists_walk_an_index() {
+        let any = letters_sql(&TenantFilter::Any);
+        assert_searches(&any, "sqlite_autoindex_dead_letter_1");
+        let only = letters_sql(&TenantFilter::Only(None));
+        assert_searches(&only, "dead_letter_by_tenant");
+    }
 }

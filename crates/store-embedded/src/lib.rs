@@ -29,6 +29,8 @@ mod codec;
 mod connect;
 mod dead;
 mod error;
+#[cfg(test)]
+mod explain;
 mod files;
 mod inbox;
 mod journal;

@@ -26,6 +26,8 @@ pub(crate) struct Entry {
     pub(crate) head: Head,
     /// `None` for a run without a row.
     pub(crate) indexed: Option<Indexed>,
+    /// Whether it is dead, which no append changes.
+    pub(crate) dead: bool,
 }
 
 impl Heads {
@@ -60,7 +62,7 @@ impl Heads {
 pub(crate) fn find(connection: &Connection, run: RunId) -> Result<Option<Entry>, Fault> {
     let mut statement = connection.prepare_cached(
         "SELECT sequence, append_id, chain, number, status, tenant, workflow, labels, asleep, \
-         parent, priority, created_at, ended_at, gate, gate_limit \
+         parent, priority, created_at, ended_at, gate, gate_limit, dead \
          FROM run WHERE run = ?",
     )?;
     let entry = statement.query_row([run.as_bytes()], |row| {
@@ -85,6 +87,7 @@ pub(crate) fn find(connection: &Connection, run: RunId) -> Result<Option<Entry>,
             number: row.get(3)?,
             head: codec::head(row, 0)?,
             indexed,
+            dead: row.get(15)?,
         })
     });
     Ok(entry.optional()?)
@@ -229,6 +232,7 @@ fn insert_run(connection: &Connection, append: &Append, next: Head) -> Result<En
         number,
         head: next,
         indexed: append.row.as_ref().map(codec::indexed),
+        dead: false,
     })
 }
 
@@ -262,7 +266,7 @@ pub(crate) fn insert_row(
         row.error_code,
         row.parent.as_ref().map(RunId::as_bytes),
         codec::labels_text(&row.labels),
-        codec::run_sum(row).value(),
+        codec::run_sum(row, false).value(),
         row.asleep,
         row.gate,
         row.limit,
@@ -284,7 +288,7 @@ fn move_head(
             entry.indexed = Some(codec::indexed(row));
             moved
         }
-        Some(row) => update_row_in_place(connection, entry.number, append.head, next, row)?,
+        Some(row) => update_row_in_place(connection, entry, next, row)?,
         None => connection.prepare_cached(SQL)?.execute(params![
             signed(next.sequence),
             signed(next.append_id),
@@ -342,7 +346,7 @@ pub(crate) fn update_row(
         row.error_code,
         row.parent.as_ref().map(RunId::as_bytes),
         codec::labels_text(&row.labels),
-        codec::run_sum(row).value(),
+        codec::run_sum(row, entry.dead).value(),
         row.asleep,
         row.gate,
         row.limit,
@@ -353,8 +357,7 @@ pub(crate) fn update_row(
 /// of wake-up times holds only runs that sleep.
 fn update_row_in_place(
     connection: &Connection,
-    number: i64,
-    head: Head,
+    entry: &Entry,
     next: Head,
     row: &RunRow,
 ) -> Result<usize, Fault> {
@@ -365,15 +368,15 @@ fn update_row_in_place(
         signed(next.sequence),
         signed(next.append_id),
         next.chain,
-        number,
-        signed(head.sequence),
-        head.chain,
+        entry.number,
+        signed(entry.head.sequence),
+        entry.head.chain,
         row.version,
         row.started_at.map(|at| at.0),
         row.wake_at.map(|at| at.0),
         row.request_id,
         row.error_code,
-        codec::run_sum(row).value(),
+        codec::run_sum(row, entry.dead).value(),
     ])?)
 }
 

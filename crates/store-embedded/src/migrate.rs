@@ -152,6 +152,12 @@ fn apply(connection: &Connection, present: u32, steps: &str) -> Result<(), Fault
 mod tests {
     use super::*;
 
+    /// The schemas of the versions before, from version 1 on.
+    const OLD: [&str; 2] = [
+        include_str!("../tests/common/schema-1.sql"),
+        include_str!("../tests/common/schema-2.sql"),
+    ];
+
     /// Every table and index with its text, less its spaces.
     fn objects(connection: &Connection) -> Vec<(String, String)> {
         let sql = "SELECT name, coalesce(sql, '') FROM sqlite_schema ORDER BY name";
@@ -168,28 +174,33 @@ mod tests {
     fn an_old_schema_becomes_the_present_one() {
         let fresh = Connection::open_in_memory().unwrap();
         fresh.execute_batch(include_str!("schema.sql")).unwrap();
-        let old = Connection::open_in_memory().unwrap();
-        old.execute_batch(include_str!("../tests/common/schema-1.sql"))
-            .unwrap();
-        old.execute_batch("PRAGMA user_version = 1").unwrap();
-        assert_ne!(objects(&old), objects(&fresh));
-        for _ in 0..2 {
-            migrate(&old).unwrap();
-            assert_eq!(objects(&old), objects(&fresh));
-            assert_eq!(version(&old).unwrap(), SCHEMA_VERSION);
+        for (number, schema) in (1..).zip(OLD) {
+            let old = Connection::open_in_memory().unwrap();
+            old.execute_batch(schema).unwrap();
+            old.execute_batch(&format!("PRAGMA user_version = {number}"))
+                .unwrap();
+            assert_ne!(objects(&old), objects(&fresh));
+            for _ in 0..2 {
+                migrate(&old).unwrap();
+                assert_eq!(objects(&old), objects(&fresh));
+                assert_eq!(version(&old).unwrap(), SCHEMA_VERSION);
+            }
         }
     }
 
     #[test]
     fn a_step_that_fails_changes_nothing() {
-        let old = Connection::open_in_memory().unwrap();
-        let schema = include_str!("../tests/common/schema-1.sql");
-        old.execute_batch(schema).unwrap();
-        old.execute_batch("PRAGMA user_version = 1; CREATE TABLE checkpoint (x)")
+        for (number, schema, obstacle) in [(1, OLD[0], "checkpoint"), (2, OLD[1], "audit")] {
+            let old = Connection::open_in_memory().unwrap();
+            old.execute_batch(schema).unwrap();
+            old.execute_batch(&format!(
+                "PRAGMA user_version = {number}; CREATE TABLE {obstacle} (x)"
+            ))
             .unwrap();
-        let before = objects(&old);
-        assert!(migrate(&old).is_err());
-        assert_eq!(objects(&old), before);
-        assert_eq!(version(&old).unwrap(), 1);
+            let before = objects(&old);
+            assert!(migrate(&old).is_err());
+            assert_eq!(objects(&old), before);
+            assert_eq!(version(&old).unwrap(), number);
+        }
     }
 }

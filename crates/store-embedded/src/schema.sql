@@ -5,7 +5,7 @@
 
 -- A run: its head (the fence), and its row for lists, whose columns are NULL until the
 -- first append that carries one. Runs are numbered so that records have integer keys.
--- `dead` and `aside` are no part of the row's checksum: they change alone.
+-- `aside` is no part of the row's checksum: it changes alone, and an index knows it too.
 CREATE TABLE run (
   number INTEGER PRIMARY KEY,
   run BLOB NOT NULL UNIQUE,

@@ -9,9 +9,12 @@ use std::fs;
 use std::path::Path;
 
 use common::{copy_directory, extend, length, open_fast, some_run, try_open};
-use windlass_core::Digest;
+use windlass_core::{Digest, Millis};
 use windlass_store::conformance::{append_one, must_append, record, run_id};
-use windlass_store::{Append, Blob, Claim, Error, Head, Queries, Store, block_on};
+use windlass_store::{
+    Append, Audit, AuditEntry, Blob, Claim, DeadLetter, DeadLetters, Error, Head, Queries, Store,
+    block_on,
+};
 use windlass_store_embedded::EmbeddedStore;
 
 const HEADER: usize = 32;
@@ -184,6 +187,76 @@ fn a_flipped_bit_in_the_database_is_found_or_changes_nothing() {
             assert_eq!(content(&store), expected, "byte {at}");
         }
     }
+}
+
+/// A dead run, a letter and an entry of the book of changes, in the database file.
+fn buried(directory: &Path) -> EmbeddedStore {
+    extend(&open_fast(directory), run_id(1), 1);
+    bury(directory)
+}
+
+fn bury(directory: &Path) -> EmbeddedStore {
+    let store = open_fast(directory);
+    let letter = DeadLetter {
+        run: run_id(1),
+        tenant: Some("acme".into()),
+        workflow: "sample".into(),
+        reason: "it would not go".into(),
+        payload: b"{\"trigger\":1}".to_vec(),
+        deliveries: 3,
+        at: Millis(1),
+    };
+    block_on(store.bury(letter)).unwrap();
+    let entry = AuditEntry {
+        at: Millis(1),
+        tenant: None,
+        by: "me".into(),
+        from: "here".into(),
+        what: "runs.bury".into(),
+        target: "run".into(),
+        detail: "{}".into(),
+    };
+    block_on(store.note(vec![entry])).unwrap();
+    store
+}
+
+#[test]
+fn changed_columns_of_the_newer_tables_are_found() {
+    let changes = [
+        "UPDATE run SET dead = 0",
+        "UPDATE run SET gate_limit = 4",
+        "UPDATE run SET gate = 'x'",
+        "UPDATE dead_letter SET tenant = NULL",
+        "UPDATE dead_letter SET reason = 'another'",
+        "UPDATE dead_letter SET payload = x'00'",
+        "UPDATE dead_letter SET deliveries = 4",
+        "UPDATE audit SET actor = 'you'",
+        "UPDATE audit SET tenant = 'acme'",
+        "UPDATE audit SET detail = ''",
+    ];
+    for change in changes {
+        let root = tempfile::tempdir().unwrap();
+        let store = buried(root.path());
+        assert_eq!(store.check(None).unwrap(), []);
+        drop(store);
+        let database = rusqlite::Connection::open(root.path().join("windlass.db")).unwrap();
+        assert_eq!(database.execute(change, []).unwrap(), 1, "{change}");
+        drop(database);
+        assert!(found(root.path()), "{change}");
+    }
+}
+
+#[test]
+fn a_run_whose_row_is_damaged_can_be_buried() {
+    let root = tempfile::tempdir().unwrap();
+    extend(&open_fast(root.path()), run_id(1), 1);
+    let database = rusqlite::Connection::open(root.path().join("windlass.db")).unwrap();
+    let change = "UPDATE run SET priority = 9";
+    assert_eq!(database.execute(change, []).unwrap(), 1);
+    drop(database);
+    let store = bury(root.path());
+    assert!(store.dead_letter(run_id(1)).unwrap().is_some());
+    assert!(store.run(run_id(1)).is_err(), "it is not made good by it");
 }
 
 /// Everything that can be asked for, as text.

@@ -1,4 +1,4 @@
-//! A data directory that the version before wrote opens, and goes on.
+//! A data directory that a version before wrote opens, and goes on.
 
 // The helpers of a test stop it like the test itself.
 #![allow(clippy::unwrap_used)]
@@ -13,15 +13,76 @@ use rusqlite::Connection;
 use windlass_core::{Digest, Millis, RunStatus};
 use windlass_store::conformance::{must_append, record, row, run_id};
 use windlass_store::{
-    Append, Blob, Checkpoint, Claim, Error, Head, Queries, RunFilter, RunRow, Store, block_on,
+    Admission, Append, Audit, AuditEntry, Blob, Catalogue, Checkpoint, Claim, DeadLetter,
+    DeadLetters, Error, Head, NewDefinition, Queries, ResourceRow, RunFilter, RunRow, Store,
+    TenantFilter, block_on,
 };
 use windlass_store_embedded::{EmbeddedStore, Options};
 
-/// The tables as the first version made them.
-const OLD_SCHEMA: &str = include_str!("common/schema-1.sql");
+/// The tables as the versions before made them, from version 1 on.
+const OLD_SCHEMAS: [&str; 2] = [
+    include_str!("common/schema-1.sql"),
+    include_str!("common/schema-2.sql"),
+];
+
+/// The tables that version 1 has, and those that version 2 added.
+const TABLES: [&str; 9] = [
+    "run",
+    "label",
+    "record",
+    "claim",
+    "inbox",
+    "blob",
+    "resource",
+    "workflow",
+    "definition",
+];
+const SECOND_TABLES: [&str; 2] = ["segment", "checkpoint"];
+
+/// A definition whose text is kept as a file.
+static LARGE: [u8; 300 << 10] = [b'x'; 300 << 10];
+
+fn definition(workflow: &str, text: &[u8]) -> NewDefinition {
+    NewDefinition {
+        tenant: None,
+        workflow: workflow.into(),
+        display_name: Some("The sample".into()),
+        digest: Digest::of(text),
+        text: text.into(),
+        signature: Digest::of(b"signature"),
+        at: Millis(7),
+    }
+}
+
+/// Everything that version 2 could store beside what the first could.
+fn fill_second(store: &EmbeddedStore) {
+    let run = run_id(60);
+    let sleeping = RunRow {
+        asleep: true,
+        wake_at: Some(Millis(70)),
+        ..row(run)
+    };
+    let head = must_append(
+        store,
+        Append {
+            row: Some(sleeping),
+            ..record(run, Head::NONE, 1, b"to bed")
+        },
+    );
+    let checkpoint = Checkpoint {
+        head,
+        bytes: b"state".to_vec(),
+    };
+    block_on(store.put_checkpoint(run, checkpoint)).unwrap();
+    block_on(store.compact(run_id(2), 5)).unwrap();
+}
 
 /// Everything that the first version could store.
 fn fill(store: &EmbeddedStore) {
+    for (workflow, text) in [("sample", &b"one"[..]), ("sample", &LARGE), ("other", b"o")] {
+        block_on(store.publish(definition(workflow, text))).unwrap();
+    }
+    block_on(store.set_enabled(None, "sample", false)).unwrap();
     for n in 0..20 {
         extend(store, run_id(n), 5);
     }
@@ -43,29 +104,47 @@ fn fill(store: &EmbeddedStore) {
             digest: Digest::of(b"value"),
             bytes: b"value"[..].into(),
         }],
+        resources: vec![ResourceRow {
+            tenant: Some("acme".into()),
+            system: "jira".into(),
+            kind: "issue".into(),
+            id: "1".into(),
+            url: None,
+            run: run_id(50),
+            node: "n".into(),
+        }],
         ..record(run_id(50), Head::NONE, 1, b"laden")
     };
     must_append(store, laden);
     block_on(store.offer(run_id(50), "signal", b"s")).unwrap();
 }
 
-/// A directory of the first version with the content of one of the present version.
-fn old_directory(root: &Path) -> std::path::PathBuf {
+/// A directory of a version before with the content of one of the present version.
+fn old_directory(root: &Path, version: usize) -> std::path::PathBuf {
     let present = root.join("present");
-    fill(&open_fast(&present));
+    let store = open_fast(&present);
+    fill(&store);
+    let mut tables = TABLES.to_vec();
+    if version > 1 {
+        fill_second(&store);
+        tables.extend(SECOND_TABLES);
+    }
+    drop(store);
     let directory = root.join("old");
     fs::create_dir(&directory).unwrap();
+    fs::rename(present.join("blobs"), directory.join("blobs")).unwrap();
     let database = Connection::open(directory.join("windlass.db")).unwrap();
     database
         .execute_batch(&format!(
-            "PRAGMA page_size = 4096; PRAGMA journal_mode = WAL; BEGIN; {OLD_SCHEMA}
-             PRAGMA application_id = {}; PRAGMA user_version = 1; COMMIT;",
+            "PRAGMA page_size = 4096; PRAGMA journal_mode = WAL; BEGIN; {}
+             PRAGMA application_id = {}; PRAGMA user_version = {version}; COMMIT;",
+            OLD_SCHEMAS[version - 1],
             0x576e_646c
         ))
         .unwrap();
     let attach = format!("ATTACH '{}/windlass.db' AS present", present.display());
     database.execute_batch(&attach).unwrap();
-    for table in ["run", "label", "record", "claim", "inbox", "blob"] {
+    for table in tables {
         let columns = columns(&database, table);
         let copy = format!("INSERT INTO {table} ({columns}) SELECT {columns} FROM present.{table}");
         assert!(database.execute(&copy, []).unwrap() > 0, "{table}");
@@ -81,7 +160,7 @@ fn columns(database: &Connection, table: &str) -> String {
         .unwrap();
     let names = statement.query_map([table], |row| row.get::<_, String>(0));
     let names: Vec<_> = names.unwrap().map(Result::unwrap).collect();
-    assert!(!names.contains(&"asleep".to_owned()));
+    assert!(!names.contains(&"gate".to_owned()));
     names.join(", ")
 }
 
@@ -113,8 +192,17 @@ fn works(store: &EmbeddedStore) {
         std::slice::from_ref(&laden)
     );
     assert_eq!(store.awake(None, 100).unwrap().len(), 21);
-    assert_eq!(store.unfinished(None, 100).unwrap().len(), 21);
-    assert_eq!(store.next_wake().unwrap(), None, "it did not say it sleeps");
+    let sleeps = store.run(run_id(60)).unwrap().map(|_| Millis(70));
+    let unfinished = 21 + usize::from(sleeps.is_some());
+    assert_eq!(store.unfinished(None, 100).unwrap().len(), unfinished);
+    assert_eq!(store.next_wake().unwrap(), sleeps, "only one that said so");
+    if sleeps.is_some() {
+        let checkpoint = store.checkpoint(run_id(60)).unwrap().unwrap();
+        assert_eq!(checkpoint.bytes, b"state");
+    }
+    let link = store.resource(Some("acme"), "jira", "issue", "1").unwrap();
+    assert_eq!(link.unwrap().run, run_id(50));
+    workflows_are_there(store);
     assert_eq!(store.offered(None, 10).unwrap(), [run_id(50)]);
     assert_eq!(store.claimed("request", "k").unwrap().unwrap(), b"mine");
     assert_eq!(
@@ -123,7 +211,68 @@ fn works(store: &EmbeddedStore) {
     );
 }
 
+/// Workflows stay nobody's; a tenant that had runs of one has it too, and can go on.
+fn workflows_are_there(store: &EmbeddedStore) {
+    for tenant in [None, Some("acme")] {
+        let texts = [(Some(1), &b"one"[..]), (Some(2), &LARGE), (None, &LARGE)];
+        for (version, text) in texts {
+            let row = store
+                .definition(tenant, "sample", version)
+                .unwrap()
+                .unwrap();
+            assert!(row.text == text, "version {version:?} of {tenant:?}");
+            assert_eq!((row.tenant.as_deref(), row.at), (tenant, Millis(7)));
+        }
+        let row = store.workflow(tenant, "sample").unwrap().unwrap();
+        assert_eq!((row.version, row.enabled), (2, false));
+        assert_eq!(row.display_name.as_deref(), Some("The sample"));
+    }
+    assert_eq!(store.workflows(&TenantFilter::Any).unwrap().len(), 3);
+    assert!(store.workflow(Some("acme"), "other").unwrap().is_none());
+}
+
+fn newest_things_work(store: &EmbeddedStore) {
+    let pending = RunRow {
+        status: RunStatus::Pending,
+        tenant: Some("acme".into()),
+        gate: Some("sample\nkey".into()),
+        limit: 1,
+        ..row(run_id(70))
+    };
+    must_append(
+        store,
+        Append {
+            row: Some(pending.clone()),
+            ..record(run_id(70), Head::NONE, 1, b"asked for")
+        },
+    );
+    assert_eq!(store.waiting(Some("acme"), 9).unwrap(), [pending]);
+    let letter = DeadLetter {
+        run: run_id(5),
+        tenant: None,
+        workflow: "sample".into(),
+        reason: "it would not go".into(),
+        payload: b"{}".to_vec(),
+        deliveries: 3,
+        at: Millis(1),
+    };
+    block_on(store.bury(letter)).unwrap();
+    assert!(store.run(run_id(5)).unwrap().unwrap().dead);
+    let entry = AuditEntry {
+        at: Millis(1),
+        tenant: None,
+        by: "me".into(),
+        from: "here".into(),
+        what: "runs.bury".into(),
+        target: "run".into(),
+        detail: "{}".into(),
+    };
+    block_on(store.note(vec![entry])).unwrap();
+    assert_eq!(store.audit(&TenantFilter::Any, None, 9).unwrap().len(), 1);
+}
+
 fn new_things_work(store: &EmbeddedStore) {
+    newest_things_work(store);
     let head = extend(store, run_id(1), 1);
     let sleeping = RunRow {
         asleep: true,
@@ -149,59 +298,73 @@ fn new_things_work(store: &EmbeddedStore) {
     assert_eq!(store.check(None).unwrap(), []);
 }
 
+/// Calls a test with a directory of each version before.
+fn each_version(test: impl Fn(&Path, usize)) {
+    for version in [1, 2] {
+        let root = tempfile::tempdir().unwrap();
+        test(&old_directory(root.path(), version), version);
+    }
+}
+
 #[test]
 fn an_old_directory_opens_and_works() {
-    let root = tempfile::tempdir().unwrap();
-    let directory = old_directory(root.path());
-    assert_eq!(version(&directory), 1);
-    let store = open(&directory);
-    works(&store);
-    drop(store);
-    assert_eq!(version(&directory), 2);
-    let store = open(&directory);
-    works(&store);
-    new_things_work(&store);
+    each_version(|directory, number| {
+        assert_eq!(version(directory), number as i64);
+        let store = open(directory);
+        works(&store);
+        drop(store);
+        assert_eq!(version(directory), 3);
+        let store = open(directory);
+        works(&store);
+        new_things_work(&store);
+    });
 }
 
 #[test]
 fn an_old_directory_is_read_too() {
-    let root = tempfile::tempdir().unwrap();
-    let directory = old_directory(root.path());
-    let options = Options {
-        exclusive: false,
-        ..Options::default()
-    };
-    let reader = EmbeddedStore::open(&directory, options).unwrap().store;
-    assert!(!reader.is_holder());
-    works(&reader);
-    let writer = open(&directory);
-    assert!(writer.is_holder(), "the lock was taken only for a moment");
-    new_things_work(&writer);
+    each_version(|directory, _| {
+        let options = Options {
+            exclusive: false,
+            ..Options::default()
+        };
+        let reader = EmbeddedStore::open(directory, options).unwrap().store;
+        assert!(!reader.is_holder());
+        works(&reader);
+        let writer = open(directory);
+        assert!(writer.is_holder(), "the lock was taken only for a moment");
+        new_things_work(&writer);
+    });
 }
 
 #[test]
 fn an_old_directory_in_use_by_an_old_program_is_refused() {
-    let root = tempfile::tempdir().unwrap();
-    let directory = old_directory(root.path());
-    let lock = fs::File::create(directory.join("lock")).unwrap();
-    lock.try_lock().unwrap();
-    let Err(Error::Unavailable(text)) = try_open(&directory) else {
-        panic!("tables that are not there cannot be read");
-    };
-    assert!(text.contains("schema version 1"), "{text}");
-    assert_eq!(version(&directory), 1, "and are not made");
-    drop(lock);
-    works(&open(&directory));
+    each_version(|directory, number| {
+        let lock = fs::File::create(directory.join("lock")).unwrap();
+        lock.try_lock().unwrap();
+        let Err(Error::Unavailable(text)) = try_open(directory) else {
+            panic!("tables that are not there cannot be read");
+        };
+        assert!(text.contains(&format!("schema version {number}")), "{text}");
+        assert_eq!(version(directory), number as i64, "and are not made");
+        drop(lock);
+        works(&open(directory));
+    });
 }
 
 #[test]
 fn a_backup_of_an_old_directory_is_restored() {
-    let root = tempfile::tempdir().unwrap();
-    let directory = old_directory(root.path());
-    let file = root.path().join("backup");
-    open(&directory).backup(&file, &mut |_, _| {}).unwrap();
-    windlass_store_embedded::restore(&file, &root.path().join("restored")).unwrap();
-    let restored = open(&root.path().join("restored"));
-    works(&restored);
-    new_things_work(&restored);
+    each_version(|directory, _| {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("backup");
+        open(directory).backup(&file, &mut |_, _| {}).unwrap();
+        windlass_store_embedded::restore(&file, &root.path().join("restored")).unwrap();
+        let restored = open(&root.path().join("restored"));
+        let checkpoint = restored.checkpoint(run_id(60)).unwrap();
+        assert_eq!(
+            checkpoint.is_some(),
+            restored.run(run_id(60)).unwrap().is_some()
+        );
+        works(&restored);
+        new_things_work(&restored);
+    });
 }

@@ -194,3 +194,14 @@ fn health_names_what_is_worth_knowing() {
         assert!(facts.iter().any(|(fact, _)| fact == name), "{name}");
     }
 }
+
+#[test]
+fn free_pages_of_a_new_database_can_be_given_back() {
+    let root = tempfile::tempdir().unwrap();
+    extend(&open_fast(root.path()), some_run(), 1);
+    let database = rusqlite::Connection::open(root.path().join("windlass.db")).unwrap();
+    let mode: i64 = database
+        .query_row("PRAGMA auto_vacuum", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(mode, 2, "incremental");
+}

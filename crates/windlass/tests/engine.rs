@@ -416,3 +416,44 @@ async fn a_null_trigger_is_a_trigger() {
     let started = engine.request(&workflow).start().await.expect("started");
     assert_eq!(started.result().await.expect("ran"), json!({}));
 }
+
+#[tokio::test]
+async fn a_tenants_runs_and_their_children_walk_workflows_of_the_tenant() {
+    let child = doubling();
+    let call = windlass::nodes::subworkflow("doubling", 5).expect("JSON");
+    let parent = Workflow::builder("parent")
+        .step("call", call)
+        .build()
+        .expect("built");
+    let engine = Engine::in_memory()
+        .workflow(&child)
+        .workflow(&parent)
+        .open()
+        .await
+        .expect("open");
+    let store = engine.inner().store();
+    let in_tenant = || store.workflow(Some("acme"), "doubling").expect("read");
+    assert!(in_tenant().is_none(), "nobody asked for it yet");
+    for _ in 0..2 {
+        let request = engine.request(&parent).tenant("acme");
+        let run = request.start().await.expect("started");
+        assert_eq!(run.result().await.expect("ran"), json!(20));
+        let [row] = &*store.children(run.id()).expect("a list") else {
+            panic!("one child");
+        };
+        assert_eq!(row.tenant.as_deref(), Some("acme"));
+        for id in [run.id(), row.run] {
+            let plans = engine.inner().plans();
+            let verified = windlass_engine::verify::verify(&**store, plans, id).expect("read");
+            assert!(verified.misfit.is_none(), "{:?}", verified.misfit);
+        }
+    }
+    assert_eq!(in_tenant().expect("published").version, 1);
+    store
+        .set_enabled(Some("acme"), "parent", false)
+        .await
+        .expect("stored");
+    let refused = engine.request(&parent).tenant("acme").start().await;
+    assert!(matches!(refused, Err(StartError::Disabled { .. })));
+    engine.run(&parent, ()).await.expect("ours is enabled");
+}

@@ -57,12 +57,15 @@ pub(super) async fn recover(
     }
 }
 
+/// A version of a workflow: its tenant, its id and its number.
+type Version = (Option<Box<str>>, Box<str>, u32);
+
 /// Which definitions' actions are all registered.
 struct Known<'a> {
     engine: &'a windlass_engine::Engine,
     registered: &'a BTreeMap<Box<str>, Published>,
     actions: &'a BTreeSet<Box<str>>,
-    seen: BTreeMap<(Option<Box<str>>, Box<str>, u32), Option<String>>,
+    seen: BTreeMap<Version, Option<String>>,
 }
 
 impl Known<'_> {
