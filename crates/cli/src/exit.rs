@@ -190,6 +190,7 @@ impl From<Error> for Failure {
             Error::Damaged(_) => (Exit::Storage, "STORE_DAMAGED"),
             Error::Fatal(_) => (Exit::Storage, "STORE_FAILED"),
             Error::TooNew(_) => (Exit::Storage, "STORE_TOO_NEW"),
+            Error::Timeout(_) => (Exit::Storage, "STORE_TIMEOUT"),
         };
         Self::new(exit, code, error)
     }

@@ -61,6 +61,7 @@ pub trait Backend:
     + windlass_store::Admission
     + windlass_store::DeadLetters
     + windlass_store::Audit
+    + windlass_store::Retention
 {
 }
 
@@ -71,5 +72,6 @@ impl<T> Backend for T where
         + windlass_store::Admission
         + windlass_store::DeadLetters
         + windlass_store::Audit
+        + windlass_store::Retention
 {
 }

@@ -10,7 +10,7 @@ use windlass_core::event::{Origin, Parent, Queued, RULES, ReusedNode};
 use windlass_core::plan::Plan;
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{Digest, RunId};
-use windlass_store::Claim;
+use windlass_store::{Claim, REQUEST_CLAIM, request_key};
 
 use crate::canonical::{RepeatedKey, canonical};
 use crate::payload::{PAYLOAD_LIMIT_BYTES, PayloadError, check_payload};
@@ -19,9 +19,6 @@ pub use windlass_orchestrator::Begin;
 
 /// The label that says when a graph was frozen that belongs to a run alone.
 pub const FROZEN_AT: &str = "frozenAt";
-
-/// The namespace of request ids among claims.
-pub(crate) const REQUEST_CLAIM: &str = "request";
 
 /// What a run is asked for with.
 #[derive(Clone, Debug)]
@@ -213,12 +210,6 @@ pub(crate) fn meaning(trigger: &str) -> Digest {
         // Such a trigger is refused before anybody asks what it means.
         Err(_) => Digest::of(trigger.as_bytes()),
     }
-}
-
-/// The key of a request among claims: unique per tenant and workflow.
-pub(crate) fn request_key(tenant: Option<&str>, workflow: &str, request_id: &str) -> Box<str> {
-    // Workflow ids hold no newline, so the parts cannot run into each other.
-    format!("{}\n{workflow}\n{request_id}", tenant.unwrap_or_default()).into()
 }
 
 /// A run that was asked for.

@@ -28,7 +28,7 @@ impl Audit for EmbeddedStore {
         }
         self.readers().query(|connection| {
             let mut statement = connection.prepare_cached(&sql)?;
-            let rows = statement.query_map(params_from_iter(values), entry_row)?;
+            let rows = statement.query_map(params_from_iter(&values), entry_row)?;
             Ok(rows.collect::<Result<_, _>>()?)
         })
     }

@@ -59,7 +59,7 @@ impl EmbeddedStore {
     ) -> Result<(), Error> {
         let (bytes, large) = self
             .readers()
-            .read(|connection| copy_database(connection, snapshot, progress))
+            .read_long(|connection| copy_database(connection, snapshot, progress))
             .map_err(Fault::into_error)?;
         let total = 2 * bytes + large.iter().map(|(_, length)| length).sum::<u64>();
         let mut done = 2 * bytes;

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension};
 use windlass_core::Digest;
-use windlass_store::{Blob, Damage, Error};
+use windlass_store::{Append, Blob, Damage, Error};
 
 use crate::error::{Fault, from_io};
 use crate::files;
+use crate::writer::Session;
 
 /// The directory of large values, in the data directory.
 pub(crate) const DIRECTORY: &str = "blobs";
@@ -25,14 +26,54 @@ pub(crate) fn is_large(blob: &Blob) -> bool {
 }
 
 /// Inserts the rows of values; the files of large ones are there already.
-pub(crate) fn insert(connection: &Connection, blobs: &[Blob]) -> Result<(), Fault> {
+pub(crate) fn insert(session: &Session<'_>, blobs: &[Blob]) -> Result<(), Fault> {
     for blob in blobs {
         let bytes = (!is_large(blob)).then_some(&*blob.bytes);
-        connection
+        let new = session
+            .connection
             .prepare_cached("INSERT OR IGNORE INTO blob (digest, length, bytes) VALUES (?, ?, ?)")?
             .execute((&blob.digest.0, blob.bytes.len() as i64, bytes))?;
+        // While nobody used it, its file may have been cleared away after it was written.
+        if new == 1 && bytes.is_none() && !file(session.directory, &blob.digest).exists() {
+            write_file(session.directory, blob, session.durable)?;
+        }
     }
     Ok(())
+}
+
+/// The number of no run: of what the catalogue uses.
+pub(crate) const CATALOGUE: i64 = 0;
+
+/// Notes that a run, by its number, uses values.
+pub(crate) fn note_uses<'a>(
+    connection: &Connection,
+    number: i64,
+    digests: impl Iterator<Item = &'a Digest>,
+) -> Result<(), Fault> {
+    for digest in digests {
+        connection
+            .prepare_cached("INSERT OR IGNORE INTO blob_use (run, digest) VALUES (?, ?)")?
+            .execute((number, &digest.0))?;
+    }
+    Ok(())
+}
+
+/// Whether a value is stored.
+pub(crate) fn is_stored(connection: &Connection, digest: &Digest) -> Result<bool, Fault> {
+    let mut statement =
+        connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM blob WHERE digest = ?)")?;
+    Ok(statement.query_row([&digest.0], |row| row.get(0))?)
+}
+
+/// The first value that an append refers to and that is neither stored nor comes with it.
+pub(crate) fn missing(connection: &Connection, append: &Append) -> Result<Option<Digest>, Fault> {
+    for digest in &append.uses {
+        let comes_with_it = append.blobs.iter().any(|blob| blob.digest == *digest);
+        if !comes_with_it && !is_stored(connection, digest)? {
+            return Ok(Some(*digest));
+        }
+    }
+    Ok(None)
 }
 
 /// Reads a value and checks it against its digest.
@@ -77,6 +118,23 @@ pub(crate) fn damaged(digest: &Digest, reason: &str) -> Error {
 pub(crate) fn file(directory: &Path, digest: &Digest) -> PathBuf {
     let name = digest.to_string();
     directory.join(DIRECTORY).join(&name[..2]).join(&name[2..])
+}
+
+/// The digests of all large values that are files.
+pub(crate) fn files(directory: &Path) -> Vec<Digest> {
+    let mut found = Vec::new();
+    let folders = fs::read_dir(directory.join(DIRECTORY));
+    for folder in folders.into_iter().flatten().flatten() {
+        let first = folder.file_name();
+        for file in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
+            let rest = file.file_name();
+            let names = first.to_str().zip(rest.to_str());
+            let name = names.map(|(first, rest)| format!("{first}{rest}"));
+            // What is being written has another name.
+            found.extend(name.and_then(|name| name.parse::<Digest>().ok()));
+        }
+    }
+    found
 }
 
 /// Writes a large value so that after a crash it is there whole, or not at all.

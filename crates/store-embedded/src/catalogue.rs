@@ -27,7 +27,9 @@ impl Catalogue for EmbeddedStore {
         let large = blob::is_large(&text).then_some(text);
         let first = write_large(Vec::from_iter(large.clone()));
         self.task(first, move |session| {
-            blob::insert(session.connection, large.as_slice())?;
+            blob::insert(session, large.as_slice())?;
+            let used = large.iter().map(|text| &text.digest);
+            blob::note_uses(session.connection, blob::CATALOGUE, used)?;
             publish(session.connection, &definition, large.is_some())
         })
     }

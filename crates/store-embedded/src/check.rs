@@ -23,7 +23,7 @@ impl EmbeddedStore {
     /// Reads everything that is stored, or everything of one run, and lists what is damaged.
     /// An error says that the check could not be made.
     pub fn check(&self, run: Option<RunId>) -> Result<Vec<Damage>, Error> {
-        let found = self.readers().read(|connection| {
+        let found = self.readers().read_long(|connection| {
             let mut check = Check {
                 store: self,
                 connection,

@@ -78,6 +78,31 @@ pub(crate) fn remove_older(directory: &Path, run: RunId, newest: u64, newest_is_
     }
 }
 
+/// Removes the files of all checkpoints of a run.
+pub(crate) fn remove_all(directory: &Path, run: RunId) {
+    // What cannot be removed is tried again when space is given back.
+    let _ = fs::remove_dir_all(directory_of(directory, run));
+}
+
+/// The runs that have files of checkpoints.
+pub(crate) fn runs_with_files(directory: &Path) -> Vec<RunId> {
+    let Ok(entries) = fs::read_dir(directory.join(DIRECTORY)) else {
+        return Vec::new();
+    };
+    let names = entries.flatten().map(|entry| entry.file_name());
+    names
+        .filter_map(|name| name.to_str()?.parse().ok())
+        .collect()
+}
+
+/// Removes checkpoints that came after their run was forgotten.
+pub(crate) fn remove_strays(connection: &Connection) -> Result<(), Fault> {
+    const SQL: &str = "DELETE FROM checkpoint \
+         WHERE NOT EXISTS (SELECT 1 FROM run WHERE run.run = checkpoint.run)";
+    connection.prepare_cached(SQL)?.execute([])?;
+    Ok(())
+}
+
 /// Makes a checkpoint the run's newest; the file of a large one is there already. Says
 /// whether the one before was a file.
 pub(crate) fn put(

@@ -1,7 +1,8 @@
 //! Claims: checked before an append changes anything, made in its transaction.
 
 use rusqlite::{Connection, OptionalExtension};
-use windlass_store::{AppendError, Claim};
+use windlass_core::RunId;
+use windlass_store::{AppendError, Claim, REQUEST_CLAIM};
 
 use crate::codec::Sum;
 use crate::error::Fault;
@@ -52,6 +53,18 @@ pub(crate) fn insert(connection: &Connection, claims: &[Claim]) -> Result<(), Fa
                 &claim.value,
                 sum(claim.namespace, &claim.key, &claim.value).value(),
             ))?;
+    }
+    Ok(())
+}
+
+/// Gives up the claim on a run's request id, if the run holds it.
+pub(crate) fn release(connection: &Connection, run: RunId, key: &str) -> Result<(), Fault> {
+    let holder = run.to_string();
+    let held = value(connection, REQUEST_CLAIM, key)?;
+    if held.is_some_and(|value| value.starts_with(holder.as_bytes())) {
+        connection
+            .prepare_cached("DELETE FROM claim WHERE namespace = ? AND key = ?")?
+            .execute([REQUEST_CLAIM, key])?;
     }
     Ok(())
 }

@@ -43,6 +43,11 @@ pub(crate) fn status_code(status: RunStatus) -> i64 {
     }
 }
 
+/// Whether a run has ended, by the code of its status.
+pub(crate) fn is_final(code: i64) -> bool {
+    code >= 3
+}
+
 fn status(row: &Row<'_>, at: usize) -> rusqlite::Result<RunStatus> {
     let code: i64 = row.get(at)?;
     RunStatus::ALL

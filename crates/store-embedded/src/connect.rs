@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -11,6 +12,7 @@ use windlass_store::{Error, crash};
 
 use crate::error::{Fault, damaged_file, from_io, from_sqlite};
 use crate::files::{sync_directory, sync_failed};
+use crate::gate::Gate;
 use crate::journal::Journal;
 use crate::migrate;
 use crate::wal::{self, PAGE, Scan};
@@ -170,8 +172,13 @@ fn check_identity(application: u32, version: u32) -> Result<(), Error> {
 }
 
 /// Opens the writing connection and starts the writer on it.
-pub(crate) fn start_writer(layout: &Layout, scan: Scan, durable: bool) -> Result<Handle, Error> {
-    let (connection, journal) = open_writer(layout, durable).map_err(Fault::into_error)?;
+pub(crate) fn start_writer(
+    layout: &Layout,
+    scan: Scan,
+    gate: Arc<Gate>,
+    durable: bool,
+) -> Result<Handle, Error> {
+    let (connection, journal) = open_writer(layout, gate, durable).map_err(Fault::into_error)?;
     let checkpoint = scan.committed > CHECKPOINT_FRAMES_AT_OPEN;
     Handle::start(connection, journal, checkpoint)
 }
@@ -181,12 +188,16 @@ pub(crate) fn start_writer(layout: &Layout, scan: Scan, durable: bool) -> Result
 pub(crate) fn migrate_only(layout: &Layout) -> Result<(), Error> {
     let scan = wal::scan(&layout.log)?;
     check_header(layout, scan)?;
-    let opened = open_writer(layout, true).map_err(Fault::into_error)?;
+    let opened = open_writer(layout, Arc::default(), true).map_err(Fault::into_error)?;
     drop(opened);
     Ok(())
 }
 
-fn open_writer(layout: &Layout, durable: bool) -> Result<(Connection, Journal), Fault> {
+fn open_writer(
+    layout: &Layout,
+    gate: Arc<Gate>,
+    durable: bool,
+) -> Result<(Connection, Journal), Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(&layout.database, flags)?;
     settings(&connection)?;
@@ -204,7 +215,7 @@ fn open_writer(layout: &Layout, durable: bool) -> Result<(Connection, Journal), 
     }
     check_versions(&connection)?;
     migrate::migrate(&connection)?;
-    let journal = Journal::watch(&mut connection, &layout.log, durable)?;
+    let journal = Journal::watch(&mut connection, &layout.log, gate, durable)?;
     Ok((connection, journal))
 }
 

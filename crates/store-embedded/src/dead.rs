@@ -32,7 +32,7 @@ impl DeadLetters for EmbeddedStore {
         }
         self.readers().query(|connection| {
             let mut statement = connection.prepare_cached(&sql)?;
-            let rows = statement.query_map(params_from_iter(values), letter_row)?;
+            let rows = statement.query_map(params_from_iter(&values), letter_row)?;
             Ok(rows.collect::<Result<_, _>>()?)
         })
     }

@@ -76,7 +76,7 @@ pub(crate) fn from_sqlite(error: &rusqlite::Error) -> Error {
         }
         extended => match extended & 0xff {
             ffi::SQLITE_CORRUPT | ffi::SQLITE_NOTADB => damage(text),
-            ffi::SQLITE_INTERRUPT => Error::Unavailable("the query took too long".into()),
+            ffi::SQLITE_INTERRUPT => Error::Timeout("the query took too long".into()),
             ffi::SQLITE_FULL => Error::Unavailable("the disk is full".into()),
             _ => Error::Unavailable(text),
         },

@@ -176,6 +176,17 @@ fn unfinished(directory: &Path) -> Result<PathBuf, Error> {
     Ok(folder.join(format!("{}.{count}", std::process::id())))
 }
 
+/// Takes a file away from its name at once, to be removed later with
+/// [`remove_unfinished`]; a file that is not there is no error.
+pub(crate) fn put_aside(directory: &Path, path: &Path) -> Result<Option<PathBuf>, Error> {
+    let aside = unfinished(directory)?;
+    match fs::rename(path, &aside) {
+        Ok(()) => Ok(Some(aside)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(from_io(path, &error)),
+    }
+}
+
 /// Removes the files that a kill left unfinished. Only the holder of the lock may: another's
 /// are being written. What cannot be removed is in nobody's way, and tried again next time.
 pub(crate) fn remove_unfinished(directory: &Path) {

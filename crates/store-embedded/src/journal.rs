@@ -9,12 +9,14 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use rusqlite::Connection;
 use windlass_store::{Error, crash};
 
 use crate::error::{Fault, from_io};
 use crate::files::sync_failed;
+use crate::gate::{Gate, Wish};
 
 /// Bytes of a frame in the log: a header and a page.
 const FRAME: u64 = 24 + 4096;
@@ -25,6 +27,13 @@ const CHECKPOINT_BYTES: u64 = 16 << 20;
 
 /// How much further the log may get before the next try, if a reader held up the last.
 const CHECKPOINT_STEP: u64 = 4 << 20;
+
+/// The log does not get longer than this, but for the transaction that reaches it: readers
+/// that hold it up must make way then.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// How long the writer waits for readers to make way. They look up every few milliseconds.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The log is grown ahead once a process made this many commits: a command that runs
 /// one small workflow and ends should not pay for it.
@@ -44,6 +53,9 @@ pub(crate) struct Journal {
     /// The file's length as far as we know.
     length: u64,
     checkpoint_at: u64,
+    /// What the log held when it was last looked at.
+    seen: u64,
+    gate: Arc<Gate>,
     durable: bool,
 }
 
@@ -52,6 +64,7 @@ impl Journal {
     pub(crate) fn watch(
         connection: &mut Connection,
         path: &Path,
+        gate: Arc<Gate>,
         durable: bool,
     ) -> rusqlite::Result<Self> {
         let frames = Arc::new(AtomicU64::new(0));
@@ -68,19 +81,37 @@ impl Journal {
             commits: 0,
             length: path.metadata().map_or(0, |metadata| metadata.len()),
             checkpoint_at: checkpoint_bytes(),
+            seen: 0,
+            gate,
             durable,
         })
+    }
+
+    /// The directory that it is in.
+    pub(crate) fn directory(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new(""))
+    }
+
+    /// Whether what is written is synced.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.durable
     }
 
     /// Counts a transaction; whether something is due after it.
     pub(crate) fn is_due(&mut self) -> bool {
         self.commits += 1;
-        let used = self.used();
+        let used = self.look();
         used >= self.checkpoint_at || self.wants_growth(used)
     }
 
-    fn used(&self) -> u64 {
-        32 + self.frames.load(Ordering::Relaxed) * FRAME
+    /// What the log holds. If that is less than before, the log began anew.
+    fn look(&mut self) -> u64 {
+        let used = 32 + self.frames.load(Ordering::Relaxed) * FRAME;
+        if used < self.seen {
+            self.checkpoint_at = checkpoint_bytes();
+        }
+        self.seen = used;
+        used
     }
 
     fn wants_growth(&self, used: u64) -> bool {
@@ -92,18 +123,37 @@ impl Journal {
     /// growing and checkpointing are tried again.
     pub(crate) fn tend(&mut self, connection: &Connection) -> Result<(), Error> {
         self.commits += 1;
-        let used = self.used();
+        let used = self.look();
         self.length = self.length.max(used);
+        if let Some(wish) = self.gate.take_wish() {
+            return self.shrink(connection, wish);
+        }
         if used >= self.checkpoint_at {
-            // A reader, or a full disk, may keep it from being complete.
+            // A reader, or a full disk, may keep it from being complete, or the log from
+            // beginning anew after it.
             self.checkpoint_at = used + CHECKPOINT_STEP;
-            if checkpoint(connection).map_err(Fault::into_error)? {
-                self.checkpoint_at = checkpoint_bytes();
-            }
+            let copied = if used < MOST_BYTES {
+                checkpoint(connection)
+            } else {
+                self.gate.alone(PATIENCE, || checkpoint(connection))
+            };
+            copied.map_err(Fault::into_error)?;
         } else if self.wants_growth(used) {
             self.grow()?;
         }
         Ok(())
+    }
+
+    /// Makes the database as short as what it holds. Copying the log cuts it.
+    fn shrink(&mut self, connection: &Connection, wish: Wish) -> Result<(), Error> {
+        if wish == Wish::Rewrite {
+            let sql = "PRAGMA auto_vacuum = INCREMENTAL; VACUUM;";
+            connection
+                .execute_batch(sql)
+                .map_err(|error| Fault::from(error).into_error())?;
+        }
+        let copied = self.gate.alone(PATIENCE, || checkpoint(connection));
+        copied.map(drop).map_err(Fault::into_error)
     }
 
     /// Writes zeros behind the log's end: SQLite takes them for the end, and later commits

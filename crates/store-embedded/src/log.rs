@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use windlass_core::RunId;
 use windlass_store::{Append, AppendError, Appended, Error, Head, RunRow, checksum};
 
+use crate::clock::Lag;
 use crate::codec::{self, Indexed, RUN_COLUMNS, signed};
 use crate::error::{Fault, damaged_log};
 use crate::queue::Reply;
@@ -18,7 +19,10 @@ const REMEMBERED: usize = 1 << 16;
 /// The writer's memory of heads, so that a fence costs no read. It is the truth only
 /// because nobody else writes; it is emptied whenever a transaction is undone.
 #[derive(Default)]
-pub(crate) struct Heads(HashMap<RunId, Entry>);
+pub(crate) struct Heads {
+    entries: HashMap<RunId, Entry>,
+    pub(crate) lag: Lag,
+}
 
 /// What the writer must know of a run to extend it.
 pub(crate) struct Entry {
@@ -32,29 +36,30 @@ pub(crate) struct Entry {
 
 impl Heads {
     pub(crate) fn clear(&mut self) {
-        self.0.clear();
+        self.entries.clear();
+        self.lag.forget();
     }
 
     pub(crate) fn forget(&mut self, run: RunId) {
-        self.0.remove(&run);
+        self.entries.remove(&run);
     }
 
     /// The run's entry, from memory or from the table; `None` for a run without either.
     fn load(&mut self, connection: &Connection, run: RunId) -> Result<Option<&mut Entry>, Fault> {
-        if !self.0.contains_key(&run) {
+        if !self.entries.contains_key(&run) {
             let Some(entry) = find(connection, run)? else {
                 return Ok(None);
             };
             self.remember(run, entry);
         }
-        Ok(self.0.get_mut(&run))
+        Ok(self.entries.get_mut(&run))
     }
 
     fn remember(&mut self, run: RunId, entry: Entry) {
-        if self.0.len() >= REMEMBERED {
-            self.0.clear();
+        if self.entries.len() >= REMEMBERED {
+            self.entries.clear();
         }
-        self.0.insert(run, entry);
+        self.entries.insert(run, entry);
     }
 }
 
@@ -194,6 +199,10 @@ fn append_one(session: &mut Session<'_>, append: &Append, next: Head) -> Result<
     if let Some(held) = claim::held(connection, &append.claims)? {
         return Ok(Err(held));
     }
+    if let Some(digest) = blob::missing(connection, append)? {
+        let gone = Error::NotFound(format!("value {digest}"));
+        return Ok(Err(AppendError::Failed(gone)));
+    }
     let number = match entry {
         None => {
             let entry = insert_run(connection, append, next)?;
@@ -207,8 +216,13 @@ fn append_one(session: &mut Session<'_>, append: &Append, next: Head) -> Result<
         }
     };
     insert_record(connection, number, append, next)?;
+    if let Some(row) = &append.row {
+        session.heads.lag.note(connection, row)?;
+    }
     claim::insert(connection, &append.claims)?;
-    blob::insert(connection, &append.blobs)?;
+    blob::insert(session, &append.blobs)?;
+    let brought = append.blobs.iter().map(|blob| &blob.digest);
+    blob::note_uses(connection, number, brought.chain(&append.uses))?;
     query::link(connection, &append.resources)?;
     inbox::consume(connection, append.run, &append.consumed)?;
     Ok(Ok(Appended { head: next }))
@@ -247,7 +261,9 @@ pub(crate) fn insert_row(
          priority, created_at, started_at, ended_at, wake_at, tenant, workflow, request_id, \
          error_code, parent, labels, sum, asleep, gate, gate_limit) \
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-    query::label(connection, run, &row.labels)?;
+    if !row.labels.is_empty() {
+        query::label(connection, run, &codec::indexed(row))?;
+    }
     Ok(connection.prepare_cached(SQL)?.insert(params![
         run.as_bytes(),
         signed(head.sequence),
@@ -319,13 +335,7 @@ pub(crate) fn update_row(
          parent = ?18, labels = ?19, sum = ?20, asleep = ?21, gate = ?22, gate_limit = ?23, \
          aside = aside AND ?7 = 0 \
          WHERE number = ?4 AND sequence = ?5 AND chain = ?6";
-    let old = entry.indexed.as_ref().map(|indexed| &indexed.labels);
-    if old != Some(&row.labels) {
-        if let Some(labels) = old {
-            query::unlabel(connection, row.run, labels)?;
-        }
-        query::label(connection, row.run, &row.labels)?;
-    }
+    relabel(connection, entry, row)?;
     Ok(connection.prepare_cached(SQL)?.execute(params![
         signed(next.sequence),
         signed(next.append_id),
@@ -351,6 +361,18 @@ pub(crate) fn update_row(
         row.gate,
         row.limit,
     ])?)
+}
+
+/// Lets the run be found by its labels as the row is now.
+fn relabel(connection: &Connection, entry: &Entry, row: &RunRow) -> Result<(), Fault> {
+    let old = entry.indexed.as_ref();
+    if row.labels.is_empty() && old.is_none_or(|old| old.labels.is_empty()) {
+        return Ok(());
+    }
+    if let Some(old) = old {
+        query::unlabel(connection, row.run, old)?;
+    }
+    query::label(connection, row.run, &codec::indexed(row))
 }
 
 /// Updates head and row where no indexed column changes, which spares the indexes; the one

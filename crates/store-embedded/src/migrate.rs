@@ -3,9 +3,9 @@
 use rusqlite::Connection;
 use windlass_store::crash;
 
-use crate::catalogue;
 use crate::connect::SCHEMA_VERSION;
 use crate::error::Fault;
+use crate::{catalogue, clock};
 
 /// What makes version 2 of version 1: room for packed records, checkpoints and sleeping
 /// runs. Nothing that was stored changes.
@@ -45,12 +45,34 @@ ALTER TABLE run ADD COLUMN dead INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE run ADD COLUMN aside INTEGER NOT NULL DEFAULT 0;
 DROP INDEX run_by_tenant;
 DROP INDEX run_by_wake;
-CREATE INDEX run_by_tenant ON run (tenant, status, run) WHERE tenant IS NOT NULL;
+DROP INDEX run_by_workflow;
+DROP INDEX run_by_parent;
+DROP INDEX run_by_created;
+CREATE INDEX run_by_workflow ON run (workflow, tenant, status, run) WHERE status IS NOT NULL;
+CREATE INDEX run_by_tenant ON run (tenant, status, run) WHERE status IS NOT NULL;
+CREATE INDEX run_by_parent ON run (parent, status, run) WHERE parent IS NOT NULL;
 CREATE INDEX run_by_wake ON run (wake_at, run) WHERE asleep = 1 AND status < 3 AND dead = 0;
 CREATE INDEX run_waiting ON run (tenant, priority DESC, run) WHERE status = 0 AND aside = 0 AND dead = 0;
 CREATE INDEX run_aside ON run (gate, priority DESC, run) WHERE aside = 1;
 CREATE INDEX run_at_gate ON run (gate) WHERE gate IS NOT NULL AND status > 0 AND status < 3 AND dead = 0;
-CREATE INDEX run_by_end ON run (ended_at, run) WHERE ended_at IS NOT NULL;
+CREATE INDEX run_by_end ON run (ended_at, run) WHERE status >= 3;
+ALTER TABLE label RENAME TO old_label;
+CREATE TABLE label (
+  key TEXT NOT NULL,
+  value TEXT NOT NULL,
+  tenant TEXT NOT NULL,
+  status INTEGER NOT NULL,
+  run BLOB NOT NULL,
+  PRIMARY KEY (key, value, tenant, status, run)
+) WITHOUT ROWID;
+INSERT INTO label (key, value, tenant, status, run)
+  SELECT key, value, coalesce(tenant, ''), status, run.run FROM old_label
+  CROSS JOIN run ON run.run = old_label.run WHERE status IS NOT NULL;
+DROP TABLE old_label;
+CREATE TABLE fact (
+  name TEXT PRIMARY KEY,
+  value INTEGER NOT NULL
+) WITHOUT ROWID;
 ALTER TABLE workflow RENAME TO old_workflow;
 ALTER TABLE definition RENAME TO old_definition;
 CREATE TABLE workflow (
@@ -111,6 +133,10 @@ CREATE TABLE blob_use (
   PRIMARY KEY (run, digest)
 ) WITHOUT ROWID;
 CREATE INDEX blob_use_by_digest ON blob_use (digest);
+INSERT OR IGNORE INTO blob_use (run, digest)
+  SELECT 0, digest FROM definition WHERE digest IN (SELECT digest FROM blob);
+INSERT INTO fact (name, value) SELECT 'old_runs', max(number) FROM run HAVING count(*) > 0;
+INSERT INTO fact (name, value) SELECT 'old_values', max(number) FROM blob HAVING count(*) > 0;
 ";
 
 /// The steps from each version to the next, from version 1 on.
@@ -143,6 +169,7 @@ fn apply(connection: &Connection, present: u32, steps: &str) -> Result<(), Fault
     connection.execute_batch(steps)?;
     if present < 3 {
         catalogue::give_to_tenants(connection)?;
+        clock::note_all(connection)?;
     }
     crash::point("in-migration");
     Ok(connection.execute_batch("COMMIT")?)

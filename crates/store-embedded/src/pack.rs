@@ -115,7 +115,10 @@ impl Work {
             answer.bytes += gathered.bytes;
             answer.packed_bytes += segment.size();
             crash::point("before-compaction");
-            self.commit(run, segment)?;
+            match self.commit(run, segment) {
+                Err(Error::NotFound(_)) => return Ok(Compacted::default()),
+                done => done?,
+            }
         }
     }
 

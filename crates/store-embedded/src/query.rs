@@ -1,235 +1,58 @@
-//! Lists over the rows of runs, and their resource links.
-//!
-//! Every list walks an index in the order of run ids and stops when the page is full. With
-//! a status or a workflow, each status is walked in its own range of an index and the walks
-//! are merged, so that a page costs the same among a million rows as among a hundred.
+//! Lists over the rows of runs but for the pages of `page.rs`, and their resource links.
 
-use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension as _, Row, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use windlass_core::{Millis, RunId, RunStatus};
-use windlass_store::{Head, ResourceRow, RunFilter, RunPage, RunRow, TenantFilter};
+use windlass_store::{Head, ResourceRow, RunRow};
 
-use crate::codec::{self, Labels, RUN_COLUMNS, Sum, status_code};
+use crate::codec::{self, Indexed, RUN_COLUMNS, Sum, status_code};
 use crate::error::{self, Fault};
 use crate::log;
 use crate::writer::Session;
 
-/// Up to this many runs are looked at one by one when only those since a moment count.
-const FEW: i64 = 5000;
-
-/// See `Queries::runs`.
-pub(crate) fn runs(connection: &Connection, filter: &RunFilter) -> Result<RunPage, Fault> {
-    let transaction = connection.unchecked_transaction()?;
-    let wanted = filter.page().saturating_add(1);
-    let mut rows = if let Some((key, value)) = filter.labels.first_key_value() {
-        labelled(&transaction, filter, key, value, wanted)?
-    } else if let Some(parent) = filter.parent {
-        of_parent(&transaction, filter, parent, wanted)?
-    } else if let Some(since) = filter.since.filter(|since| is_recent(&transaction, *since)) {
-        recent(&transaction, filter, since)?
-    } else if index(filter) == Index::Run {
-        walk(&transaction, filter, None, wanted)?
-    } else {
-        let mut rows = Vec::new();
-        for status in RunStatus::ALL {
-            if filter.statuses.is_empty() || filter.statuses.contains(&status) {
-                // The index of statuses alone keeps those that sleep apart.
-                let ranges: &[_] = match index(filter) {
-                    Index::Status => &[Some(false), Some(true)],
-                    _ => &[None],
-                };
-                for asleep in ranges {
-                    let range = Some((status, *asleep));
-                    rows.extend(walk(&transaction, filter, range, wanted)?);
-                }
-            }
-        }
-        rows
-    };
-    rows.sort_by_key(|row| std::cmp::Reverse(row.run));
-    let more = rows.len() >= wanted;
-    rows.truncate(filter.page());
-    let next = rows.last().filter(|_| more).map(|row| row.run);
-    Ok(RunPage { rows, next })
-}
-
-/// The index that a list walks.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Index {
-    Run,
-    Status,
-    Workflow,
-    Tenant,
-}
-
-fn index(filter: &RunFilter) -> Index {
-    match (&filter.workflow, &filter.tenant) {
-        (Some(_), _) => Index::Workflow,
-        (None, TenantFilter::Only(Some(_))) => Index::Tenant,
-        (None, _) if filter.statuses.is_empty() => Index::Run,
-        (None, _) => Index::Status,
-    }
-}
-
-/// The first rows that match, newest first, in one range of one index.
-fn walk(
-    connection: &Connection,
-    filter: &RunFilter,
-    range: Option<(RunStatus, Option<bool>)>,
-    wanted: usize,
-) -> Result<Vec<RunRow>, Fault> {
-    let by = match index(filter) {
-        Index::Run => "sqlite_autoindex_run_1",
-        Index::Status => "run_by_status",
-        Index::Workflow => "run_by_workflow",
-        Index::Tenant => "run_by_tenant",
-    };
-    let mut sql = format!("SELECT {RUN_COLUMNS} FROM run INDEXED BY {by} WHERE status IS NOT NULL");
-    let mut values: Vec<Value> = Vec::new();
-    let mut also = |condition: &str, value: Value| {
-        sql.push_str(" AND ");
-        sql.push_str(condition);
-        values.push(value);
-    };
-    if let Some((status, asleep)) = range {
-        also("status = ?", status_code(status).into());
-        if let Some(asleep) = asleep {
-            also("asleep = ?", i64::from(asleep).into());
-        }
-    }
-    if let Some(workflow) = &filter.workflow {
-        also("workflow = ?", workflow.to_string().into());
-    }
-    if let TenantFilter::Only(Some(tenant)) = &filter.tenant {
-        also("tenant = ?", tenant.to_string().into());
-    }
-    if let Some(before) = filter.before {
-        also("run.run < ?", before.as_bytes().to_vec().into());
-    }
-    if let Some(since) = filter.since {
-        // The plus keeps the index of moments out of it, which would have to sort.
-        also("+created_at >= ?", since.0.into());
-    }
-    sql.push_str(" ORDER BY run.run DESC");
-    select(connection, &sql, values, filter, wanted)
-}
-
-/// The first rows that have a label and match, newest first.
-fn labelled(
-    connection: &Connection,
-    filter: &RunFilter,
-    key: &str,
-    value: &str,
-    wanted: usize,
-) -> Result<Vec<RunRow>, Fault> {
-    let sql = format!(
-        "SELECT {RUN_COLUMNS} FROM label CROSS JOIN run ON run.run = label.run \
-         WHERE label.key = ? AND label.value = ? AND label.run < ? \
-         AND status IS NOT NULL ORDER BY label.run DESC"
-    );
-    let values = vec![
-        key.to_owned().into(),
-        value.to_owned().into(),
-        end(filter).into(),
-    ];
-    select(connection, &sql, values, filter, wanted)
-}
-
-/// The first rows that have a parent and match, newest first.
-fn of_parent(
-    connection: &Connection,
-    filter: &RunFilter,
-    parent: RunId,
-    wanted: usize,
-) -> Result<Vec<RunRow>, Fault> {
-    let sql = format!(
-        "SELECT {RUN_COLUMNS} FROM run INDEXED BY run_by_parent \
-         WHERE parent = ? AND run.run < ? AND status IS NOT NULL ORDER BY run.run DESC"
-    );
-    let values = vec![parent.as_bytes().to_vec().into(), end(filter).into()];
-    select(connection, &sql, values, filter, wanted)
-}
-
-/// The cursor, or what is longer than any id, and greater.
-fn end(filter: &RunFilter) -> Vec<u8> {
-    filter
-        .before
-        .map_or_else(|| vec![0xff; 17], |run| run.as_bytes().to_vec())
-}
-
-/// Whether few runs were created since then. Run ids are in the order of creation only
-/// roughly, so a walk in their order cannot tell when it has seen the last of them.
-fn is_recent(connection: &Connection, since: Millis) -> bool {
-    const SQL: &str = "SELECT count(*) FROM (SELECT 1 FROM run INDEXED BY run_by_created \
-         WHERE status IS NOT NULL AND created_at >= ? LIMIT ?)";
-    let count = connection
-        .prepare_cached(SQL)
-        .and_then(|mut statement| statement.query_row([since.0, FEW], |row| row.get::<_, i64>(0)));
-    count.is_ok_and(|count| count < FEW)
-}
-
-fn recent(
-    connection: &Connection,
-    filter: &RunFilter,
-    since: Millis,
-) -> Result<Vec<RunRow>, Fault> {
-    let sql = format!(
-        "SELECT {RUN_COLUMNS} FROM run INDEXED BY run_by_created \
-         WHERE status IS NOT NULL AND created_at >= ?"
-    );
-    select(connection, &sql, vec![since.0.into()], filter, usize::MAX)
-}
-
-/// The first rows of a statement that match.
-fn select(
-    connection: &Connection,
-    sql: &str,
-    values: Vec<Value>,
-    filter: &RunFilter,
-    wanted: usize,
-) -> Result<Vec<RunRow>, Fault> {
-    let mut statement = connection.prepare_cached(sql)?;
-    let mut rows = statement.query(params_from_iter(values))?;
-    let mut found = Vec::new();
-    while found.len() < wanted
-        && let Some(row) = rows.next()?
-    {
-        let row = codec::run_row(row)?;
-        if filter.matches(&row) {
-            found.push(row);
-        }
-    }
-    Ok(found)
-}
-
 /// Makes a run known by its labels.
-pub(crate) fn label(connection: &Connection, run: RunId, labels: &Labels) -> Result<(), Fault> {
-    for (key, value) in labels {
-        connection
-            .prepare_cached("INSERT OR IGNORE INTO label (key, value, run) VALUES (?, ?, ?)")?
-            .execute((key, value, run.as_bytes()))?;
+pub(crate) fn label(connection: &Connection, run: RunId, row: &Indexed) -> Result<(), Fault> {
+    const SQL: &str =
+        "INSERT OR IGNORE INTO label (key, value, tenant, status, run) VALUES (?, ?, ?, ?, ?)";
+    for (key, value) in &row.labels {
+        let tenant = row.tenant.as_deref().unwrap_or_default();
+        connection.prepare_cached(SQL)?.execute(params![
+            key,
+            value,
+            tenant,
+            row.status,
+            run.as_bytes()
+        ])?;
     }
     Ok(())
 }
 
 /// Undoes [`label`].
-pub(crate) fn unlabel(connection: &Connection, run: RunId, labels: &Labels) -> Result<(), Fault> {
-    for (key, value) in labels {
-        connection
-            .prepare_cached("DELETE FROM label WHERE key = ? AND value = ? AND run = ?")?
-            .execute((key, value, run.as_bytes()))?;
+pub(crate) fn unlabel(connection: &Connection, run: RunId, row: &Indexed) -> Result<(), Fault> {
+    const SQL: &str = "DELETE FROM label \
+         WHERE key = ? AND value = ? AND tenant = ? AND status = ? AND run = ?";
+    for (key, value) in &row.labels {
+        let tenant = row.tenant.as_deref().unwrap_or_default();
+        connection.prepare_cached(SQL)?.execute(params![
+            key,
+            value,
+            tenant,
+            row.status,
+            run.as_bytes()
+        ])?;
     }
     Ok(())
 }
 
 /// Checks that the labels of a row are among those it can be found by; counts them.
 pub(crate) fn check_labels(connection: &Connection, row: &RunRow) -> Result<i64, Fault> {
+    const SQL: &str = "SELECT EXISTS (SELECT 1 FROM label \
+         WHERE key = ? AND value = ? AND tenant = ? AND status = ? AND run = ?)";
+    let tenant = row.tenant.as_deref().unwrap_or_default();
+    let status = status_code(row.status);
     for (key, value) in &row.labels {
-        let known: bool = connection
-            .prepare_cached(
-                "SELECT EXISTS (SELECT 1 FROM label WHERE key = ? AND value = ? AND run = ?)",
-            )?
-            .query_row((key, value, row.run.as_bytes()), |row| row.get(0))?;
+        let place = params![key, value, tenant, status, row.run.as_bytes()];
+        let mut statement = connection.prepare_cached(SQL)?;
+        let known: bool = statement.query_row(place, |row| row.get(0))?;
         if !known {
             let reason = format!("the run cannot be found by its label {key}");
             return Err(error::damage(reason).into());
@@ -451,6 +274,7 @@ pub(crate) fn replace(
             }
         }
         session.heads.forget(row.run);
+        session.heads.lag.note(connection, row)?;
         connection
             .prepare_cached("DELETE FROM resource WHERE run = ?")?
             .execute([row.run.as_bytes()])?;

@@ -123,7 +123,7 @@ impl Reading<'_> {
     fn packed(&mut self, leftovers: Option<&Leftovers>) -> Result<(), Fault> {
         let run = self.walk.run;
         while !self.is_full() && self.walk.next <= self.walk.head.sequence {
-            let left = leftovers.and_then(|left| left.take(self.number, self.walk.next));
+            let left = leftovers.and_then(|left| left.take(run, self.walk.next));
             let mut unpacked = match left {
                 Some(unpacked) => {
                     self.walk.previous.get_or_insert(unpacked.previous);
@@ -145,7 +145,7 @@ impl Reading<'_> {
             if let Some(leftovers) = leftovers
                 && !unpacked.records.is_empty()
             {
-                leftovers.keep(self.number, unpacked);
+                leftovers.keep(run, unpacked);
             }
         }
         Ok(())
@@ -265,33 +265,38 @@ impl Walk {
 /// What pages did not take of the segments that they ended in, so that reading on does not
 /// unpack the same segment again. Segments never change, so it is never stale.
 #[derive(Default)]
-pub(crate) struct Leftovers(Mutex<VecDeque<(i64, Unpacked)>>);
+pub(crate) struct Leftovers(Mutex<VecDeque<(RunId, Unpacked)>>);
 
 /// Logs that may be read page by page at the same time without unpacking twice. Each has
 /// at most a segment of records here.
 const LEFTOVERS: usize = 4;
 
 impl Leftovers {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<(i64, Unpacked)>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(RunId, Unpacked)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What begins with this record of the run with this number.
-    fn take(&self, number: i64, next: u64) -> Option<Unpacked> {
+    /// What begins with this record of a run.
+    fn take(&self, run: RunId, next: u64) -> Option<Unpacked> {
         let mut kept = self.lock();
         let at = kept.iter().position(|(of, unpacked)| {
             let first = unpacked.records.front().map(|record| record.sequence);
-            *of == number && first == Some(next)
+            *of == run && first == Some(next)
         })?;
         kept.remove(at).map(|(_, unpacked)| unpacked)
     }
 
-    fn keep(&self, number: i64, unpacked: Unpacked) {
+    /// Nothing is kept of a run that is forgotten.
+    pub(crate) fn forget(&self, run: RunId) {
+        self.lock().retain(|(of, _)| *of != run);
+    }
+
+    fn keep(&self, run: RunId, unpacked: Unpacked) {
         let mut kept = self.lock();
         if kept.len() >= LEFTOVERS {
             kept.pop_front();
         }
-        kept.push_back((number, unpacked));
+        kept.push_back((run, unpacked));
     }
 }
 
@@ -316,13 +321,16 @@ mod tests {
     #[test]
     fn only_what_comes_next_is_taken_and_little_is_kept() {
         let leftovers = Leftovers::default();
+        let run = windlass_store::conformance::run_id;
         for number in 1..=6 {
-            leftovers.keep(number, unpacked(10));
+            leftovers.keep(run(number), unpacked(10));
         }
-        assert!(leftovers.take(3, 11).is_none());
-        assert!(leftovers.take(3, 10).is_some());
-        assert!(leftovers.take(3, 10).is_none());
-        assert!(leftovers.take(1, 10).is_none(), "the oldest made room");
+        assert!(leftovers.take(run(3), 11).is_none());
+        assert!(leftovers.take(run(3), 10).is_some());
+        assert!(leftovers.take(run(3), 10).is_none());
+        assert!(leftovers.take(run(1), 10).is_none(), "the oldest made room");
         assert_eq!(leftovers.lock().len(), 3);
+        leftovers.forget(run(5));
+        assert!(leftovers.take(run(5), 10).is_none());
     }
 }

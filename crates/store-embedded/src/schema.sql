@@ -34,26 +34,34 @@ CREATE TABLE run (
 );
 -- Those that sleep lie apart, so that the others are found without passing them.
 CREATE INDEX run_by_status ON run (status, asleep, run) WHERE status IS NOT NULL;
-CREATE INDEX run_by_workflow ON run (workflow, status, run) WHERE status IS NOT NULL;
-CREATE INDEX run_by_tenant ON run (tenant, status, run) WHERE tenant IS NOT NULL;
-CREATE INDEX run_by_created ON run (created_at) WHERE status IS NOT NULL;
+CREATE INDEX run_by_workflow ON run (workflow, tenant, status, run) WHERE status IS NOT NULL;
+CREATE INDEX run_by_tenant ON run (tenant, status, run) WHERE status IS NOT NULL;
 -- Only runs that sleep, and that have not ended (statuses from 3 on are final).
 CREATE INDEX run_by_wake ON run (wake_at, run) WHERE asleep = 1 AND status < 3 AND dead = 0;
-CREATE INDEX run_by_parent ON run (parent, run) WHERE parent IS NOT NULL;
+CREATE INDEX run_by_parent ON run (parent, status, run) WHERE parent IS NOT NULL;
 -- Only runs that wait to begin (status 0), in the order in which they do.
 CREATE INDEX run_waiting ON run (tenant, priority DESC, run) WHERE status = 0 AND aside = 0 AND dead = 0;
 -- Only runs that were put aside: those are pending, and not dead.
 CREATE INDEX run_aside ON run (gate, priority DESC, run) WHERE aside = 1;
 -- Only runs that go at a gate: begun, and not ended.
 CREATE INDEX run_at_gate ON run (gate) WHERE gate IS NOT NULL AND status > 0 AND status < 3 AND dead = 0;
-CREATE INDEX run_by_end ON run (ended_at, run) WHERE ended_at IS NOT NULL;
+CREATE INDEX run_by_end ON run (ended_at, run) WHERE status >= 3;
 
--- The labels of the rows, to find runs by.
+-- The labels of the rows, to find runs by. `tenant` is '' for none.
 CREATE TABLE label (
   key TEXT NOT NULL,
   value TEXT NOT NULL,
+  tenant TEXT NOT NULL,
+  status INTEGER NOT NULL,
   run BLOB NOT NULL,
-  PRIMARY KEY (key, value, run)
+  PRIMARY KEY (key, value, tenant, status, run)
+) WITHOUT ROWID;
+
+-- What is known of all rows together: `lag`, see `clock.rs`; `old_runs` and `old_values`,
+-- the last numbers of those from before `blob_use` was kept.
+CREATE TABLE fact (
+  name TEXT PRIMARY KEY,
+  value INTEGER NOT NULL
 ) WITHOUT ROWID;
 
 -- The log. The key is the run's number << 32 | sequence: the records of a run lie side by

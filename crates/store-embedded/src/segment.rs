@@ -14,6 +14,7 @@ use windlass_store::{Error, Head, Record, WriterId, checksum};
 
 use crate::codec::{self, Sum, record_key, sequence_of, signed, unsigned};
 use crate::error::{Fault, damaged_log};
+use crate::read;
 
 /// The most records of a segment.
 pub(crate) const MOST_RECORDS: usize = 256;
@@ -108,6 +109,11 @@ impl Segment {
 
     /// Puts the segment in the place of its records.
     pub(crate) fn store(&self, connection: &Connection, run: RunId) -> Result<(), Fault> {
+        // The run may be forgotten since, and its number another's.
+        let found = read::locate(connection, run)?;
+        if found.is_none_or(|(number, _)| number != self.id >> 32) {
+            return Err(Error::NotFound(format!("run {run}")).into());
+        }
         connection
             .prepare_cached(
                 "INSERT INTO segment (id, first, previous, append_id, chain, length, sum, bytes) \

@@ -19,7 +19,7 @@ use crate::pack::Packer;
 use crate::read::Leftovers;
 use crate::reader::Readers;
 use crate::writer::{Handle, Job, Session, Task, stopped};
-use crate::{blob, checkpoint, claim, inbox, log, migrate, query, queue, read, wal};
+use crate::{blob, checkpoint, claim, inbox, log, migrate, page, query, queue, read, wal};
 
 /// How to open a data directory.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +31,8 @@ pub struct Options {
     pub exclusive: bool,
     /// Sync every commit. Only tests may do without.
     pub durable: bool,
+    /// A list or a search that takes longer is given up with [`Error::Timeout`].
+    pub query_timeout: Duration,
 }
 
 impl Default for Options {
@@ -39,9 +41,13 @@ impl Default for Options {
             create: true,
             exclusive: true,
             durable: true,
+            query_timeout: QUERY_TIMEOUT,
         }
     }
 }
+
+/// How long a list or a search may take, if nothing else is said.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An opened data directory.
 #[derive(Debug)]
@@ -104,10 +110,10 @@ impl EmbeddedStore {
             return Err(connect::missing(directory));
         }
         if !options.exclusive {
-            return Self::open_reading(&layout, Lock::holder(directory));
+            return Self::open_reading(&layout, options, Lock::holder(directory));
         }
         match Lock::take(directory)? {
-            Taken::Theirs(holder) => Self::open_reading(&layout, Some(holder)),
+            Taken::Theirs(holder) => Self::open_reading(&layout, options, Some(holder)),
             Taken::Ours(lock) => Self::open_writing(&layout, options, lock),
         }
     }
@@ -119,12 +125,13 @@ impl EmbeddedStore {
         }
         let scan = wal::scan(&layout.log)?;
         connect::check_header(layout, scan)?;
-        let writer = connect::start_writer(layout, scan, options.durable)?;
+        let readers = Readers::new(&layout.database, options.query_timeout);
+        let writer = connect::start_writer(layout, scan, readers.gate(), options.durable)?;
         let shared = Shared {
             durable: options.durable,
             writer: Some(writer),
             _lock: Some(lock),
-            ..Shared::reading(layout, Readers::new(&layout.database))
+            ..Shared::reading(layout, readers)
         };
         crate::files::remove_unfinished(&layout.directory);
         Ok(Opened {
@@ -136,7 +143,11 @@ impl EmbeddedStore {
         })
     }
 
-    fn open_reading(layout: &Layout, holder: Option<Holder>) -> Result<Opened, Error> {
+    fn open_reading(
+        layout: &Layout,
+        options: Options,
+        holder: Option<Holder>,
+    ) -> Result<Opened, Error> {
         if holder.is_some() {
             wait_for_maker(layout);
         }
@@ -153,7 +164,7 @@ impl EmbeddedStore {
         {
             return Err(error);
         }
-        let readers = Readers::new(&layout.database);
+        let readers = Readers::new(&layout.database, options.query_timeout);
         readers
             .read(connect::check_versions)
             .map_err(Fault::into_error)?;
@@ -190,6 +201,14 @@ impl EmbeddedStore {
         &self.shared.readers
     }
 
+    pub(crate) fn shared_readers(&self) -> Arc<Readers> {
+        Arc::clone(&self.shared.readers)
+    }
+
+    pub(crate) fn leftovers(&self) -> &Leftovers {
+        &self.shared.leftovers
+    }
+
     fn writer(&self) -> Result<&Handle, Error> {
         self.shared.writer.as_ref().ok_or_else(|| {
             Error::Unavailable(match &self.shared.holder {
@@ -207,7 +226,7 @@ impl EmbeddedStore {
     }
 
     /// The thread that writes large values, started by the first of them.
-    fn files(&self) -> &Files {
+    pub(crate) fn files(&self) -> &Files {
         self.shared
             .files
             .get_or_init(|| Files::start(&self.shared.directory, self.shared.durable))
@@ -370,7 +389,7 @@ impl Store for EmbeddedStore {
     fn put_blob(&self, blob: Blob) -> Pending<'_, Result<(), Error>> {
         let large = Some(blob.clone()).filter(blob::is_large);
         self.task(write_large(Vec::from_iter(large)), move |session| {
-            blob::insert(session.connection, std::slice::from_ref(&blob))
+            blob::insert(session, std::slice::from_ref(&blob))
         })
     }
 
@@ -427,7 +446,7 @@ impl Queries for EmbeddedStore {
 
     fn runs(&self, filter: &RunFilter) -> Result<RunPage, Error> {
         self.readers()
-            .query(|connection| query::runs(connection, filter))
+            .query(|connection| page::runs(connection, filter))
     }
 
     fn runs_with_prefix(&self, prefix: &str, limit: usize) -> Result<Vec<RunId>, Error> {

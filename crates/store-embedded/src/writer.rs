@@ -7,6 +7,7 @@
 //! jobs do.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{self, JoinHandle};
@@ -24,6 +25,10 @@ use crate::queue::Queue;
 pub(crate) struct Session<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) heads: &'a mut Heads,
+    /// The data directory.
+    pub(crate) directory: &'a Path,
+    /// Whether files are synced.
+    pub(crate) durable: bool,
 }
 
 /// Something to execute in the writer's transaction.
@@ -303,6 +308,8 @@ impl Writer {
         let mut session = Session {
             connection,
             heads: &mut self.heads,
+            directory: self.journal.directory(),
+            durable: self.journal.is_durable(),
         };
         for job in jobs {
             job.execute(&mut session)?;

@@ -82,6 +82,11 @@ fn audit() {
 }
 
 #[test]
+fn retention() {
+    check(|open| conformance::retention::all(open));
+}
+
+#[test]
 fn the_store_is_a_backend() {
     fn backend<S: Backend>() {}
     backend::<EmbeddedStore>();

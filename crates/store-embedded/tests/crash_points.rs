@@ -14,8 +14,12 @@ use std::process::Command;
 
 use common::{extend, length, open, open_fast, some_run};
 use rusqlite::Connection;
-use windlass_store::conformance::run_id;
-use windlass_store::{Checkpoint, Head, Record, Store, block_on};
+use windlass_core::{Digest, Millis, RunStatus};
+use windlass_store::conformance::{must_append, record, row, run_id};
+use windlass_store::{
+    Append, Blob, Checkpoint, Head, Queries as _, Record, Retention as _, Store, block_on,
+};
+use windlass_store_embedded::EmbeddedStore;
 
 /// Runs a test of this file as a child that is killed at a place.
 fn killed(test: &str, directory: &Path, place: &str) {
@@ -121,6 +125,80 @@ fn a_checkpoint_is_the_old_one_or_the_new_one() {
     }
 }
 
+/// A run that has ended, with a value of each kind, one of them shared with every other.
+fn start_ended(store: &EmbeddedStore, n: u64) {
+    let mut ended = row(run_id(n));
+    ended.status = RunStatus::Succeeded;
+    ended.ended_at = Some(Millis(1));
+    let append = Append {
+        row: Some(ended),
+        blobs: vec![value(0, 300_000), value(n, 6_000), value(n, 300_000)],
+        ..record(run_id(n), Head::NONE, 1, b"with values")
+    };
+    let head = must_append(store, append);
+    block_on(store.put_checkpoint(run_id(n), state(head, 300_000))).unwrap();
+}
+
+fn value(n: u64, size: usize) -> Blob {
+    let bytes = vec![n as u8; size];
+    Blob {
+        digest: Digest::of(&bytes),
+        bytes: bytes.into(),
+    }
+}
+
+fn files_in(directory: &Path) -> usize {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.path() {
+            path if path.is_dir() => files_in(&path),
+            _ => 1,
+        })
+        .sum()
+}
+
+#[test]
+fn forgetting_is_whole_or_not() {
+    if let Some(directory) = child() {
+        let store = open(&directory);
+        block_on(store.forget(vec![run_id(1), run_id(2)], false)).unwrap();
+        block_on(store.give_back()).unwrap();
+        return;
+    }
+    let mut places = vec!["before-clearing:1".to_owned()];
+    for place in ["in-forget", "before-commit", "after-commit"] {
+        places.extend((1..=2).map(|n| format!("{place}:{n}")));
+    }
+    for place in places {
+        let root = tempfile::tempdir().unwrap();
+        let store = open_fast(root.path());
+        (1..=3).for_each(|n| start_ended(&store, n));
+        drop(store);
+        killed("forgetting_is_whole_or_not", root.path(), &place);
+        let store = open(root.path());
+        assert_eq!(store.check(None).unwrap(), [], "{place}");
+        let there = |n: u64| {
+            let row = store.run(run_id(n)).unwrap().is_some();
+            let log = store.read(run_id(n), 1, usize::MAX).unwrap().len() == 1;
+            let values = [value(n, 6_000), value(n, 300_000)];
+            let values = values.map(|value| store.blob(&value.digest).unwrap().is_some());
+            assert_eq!([row; 3], [log, values[0], values[1]], "{place}: {n}");
+            row
+        };
+        assert_eq!(there(1), there(2), "{place}: they go together");
+        assert!(there(3), "{place}");
+        assert!(store.blob(&value(0, 300_000).digest).unwrap().is_some());
+        // What is left of it is done, and the files of what is gone are gone.
+        block_on(store.forget(vec![run_id(1), run_id(2)], false)).unwrap();
+        block_on(store.give_back()).unwrap();
+        drop(store);
+        assert_eq!(files_in(&root.path().join("blobs")), 2, "{place}");
+        assert_eq!(files_in(&root.path().join("checkpoints")), 1, "{place}");
+        let store = open(root.path());
+        assert_eq!(store.check(None).unwrap(), [], "{place}");
+    }
+}
+
 #[test]
 fn a_migration_is_whole_or_not() {
     if let Some(directory) = child() {
@@ -147,7 +225,7 @@ fn a_migration_is_whole_or_not() {
     killed("a_migration_is_whole_or_not", root.path(), "in-migration");
     assert_eq!(version(), 1);
     let store = open(root.path());
-    assert_eq!(version(), 2);
+    assert_eq!(version(), 3);
     extend(&store, run_id(1), 3);
     assert_eq!(store.check(None).unwrap(), []);
 }

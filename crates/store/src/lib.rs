@@ -2,7 +2,8 @@
 //!
 //! Durability is one small trait, [`Store`]; definitions ([`Catalogue`]), lists
 //! ([`Queries`]), what waits to begin ([`Admission`]), what nobody could carry on
-//! ([`DeadLetters`]) and who changed what ([`Audit`]) are others. Records and values are
+//! ([`DeadLetters`]), who changed what ([`Audit`]) and what is not kept any longer
+//! ([`Retention`]) are others. Records and values are
 //! opaque bytes here: what they mean is the core's business, how they are kept is the
 //! backend's.
 
@@ -18,6 +19,7 @@ mod block_on;
 mod dead;
 mod envelope;
 mod memory;
+mod retention;
 mod tenant;
 mod types;
 
@@ -32,6 +34,7 @@ pub use block_on::block_on;
 pub use dead::{DeadLetter, DeadLetters};
 pub use envelope::{Envelope, EnvelopeError, Kind};
 pub use memory::MemoryStore;
+pub use retention::{REQUEST_CLAIM, Retention, request_key};
 pub use tenant::TenantFilter;
 pub use types::{
     Append, AppendError, Appended, Blob, Checkpoint, Claim, Compacted, Damage, DefinitionRow,

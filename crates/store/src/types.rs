@@ -55,6 +55,9 @@ pub struct Append {
     pub resources: Vec<ResourceRow>,
     /// Values that the record refers to and that are not stored yet.
     pub blobs: Vec<Blob>,
+    /// Values that the record refers to and that are stored already. If one is not, nothing
+    /// of this append happens.
+    pub uses: Vec<Digest>,
     /// Inbox keys that this record consumes.
     pub consumed: Vec<Box<str>>,
 }
@@ -395,6 +398,8 @@ pub enum Error {
     Fatal(String),
     /// The data was written by a newer version, which is named.
     TooNew(String),
+    /// It took longer than a query may. Nothing is wrong; a narrower one may do.
+    Timeout(String),
 }
 
 impl fmt::Display for Damage {
@@ -421,6 +426,7 @@ impl fmt::Display for Error {
             Self::Damaged(damage) => damage.fmt(f),
             Self::Fatal(why) => write!(f, "the store failed and the process must stop: {why}"),
             Self::TooNew(what) => write!(f, "written by a newer version: {what}"),
+            Self::Timeout(what) => write!(f, "given up: {what}"),
         }
     }
 }

@@ -181,6 +181,7 @@ pub(crate) async fn forge(
             claims: Vec::new(),
             resources: Vec::new(),
             blobs: Vec::new(),
+            uses: Vec::new(),
             consumed: Vec::new(),
         };
         let answers = forged.append(vec![append]).await;

@@ -18,6 +18,7 @@ pub mod compact;
 pub mod dead;
 pub mod inbox;
 pub mod query;
+pub mod retention;
 pub mod sleep;
 
 use std::collections::BTreeMap;
@@ -25,14 +26,20 @@ use std::collections::BTreeMap;
 use windlass_core::{Millis, RunId, RunStatus};
 
 use crate::{
-    Admission, Append, AppendError, Appended, Audit, Catalogue, DeadLetters, Head, Queries, RunRow,
-    Store, WriterId, block_on,
+    Admission, Append, AppendError, Appended, Audit, Catalogue, DeadLetters, Head, Queries,
+    Retention, RunRow, Store, WriterId, block_on,
 };
 
 /// A complete backend.
-pub trait Backend: Store + Catalogue + Queries + Admission + DeadLetters + Audit {}
+pub trait Backend:
+    Store + Catalogue + Queries + Admission + DeadLetters + Audit + Retention
+{
+}
 
-impl<S: Store + Catalogue + Queries + Admission + DeadLetters + Audit> Backend for S {}
+impl<S> Backend for S where
+    S: Store + Catalogue + Queries + Admission + DeadLetters + Audit + Retention
+{
+}
 
 /// Runs every check.
 pub fn all<S: Backend>(open: &dyn Fn() -> S) {
@@ -48,6 +55,7 @@ pub fn all<S: Backend>(open: &dyn Fn() -> S) {
     admission::all(open);
     dead::all(open);
     audit::all(open);
+    retention::all(open);
 }
 
 /// The `n`-th run of a test; runs sort by their number.
@@ -69,6 +77,7 @@ pub fn record(run: RunId, head: Head, append_id: u64, bytes: &[u8]) -> Append {
         claims: Vec::new(),
         resources: Vec::new(),
         blobs: Vec::new(),
+        uses: Vec::new(),
         consumed: Vec::new(),
     }
 }

@@ -8,6 +8,7 @@ mod audit;
 mod catalogue;
 mod dead;
 mod query;
+mod retention;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
@@ -46,6 +47,8 @@ struct State {
     inbox: BTreeMap<RunId, Vec<InboxItem>>,
     checkpoints: BTreeMap<RunId, Checkpoint>,
     blobs: BTreeMap<Digest, Arc<[u8]>>,
+    /// The values that each run's log refers to.
+    uses: BTreeMap<RunId, BTreeSet<Digest>>,
     resources: BTreeMap<RunId, Vec<ResourceRow>>,
     resource_keys: BTreeSet<ResourceKey>,
     workflows: BTreeMap<catalogue::Key, catalogue::Workflow>,
@@ -110,6 +113,11 @@ impl State {
             let key = (Box::from(claim.namespace), claim.key);
             self.claims.entry(key).or_insert(claim.value);
         }
+        if !append.blobs.is_empty() || !append.uses.is_empty() {
+            let used = self.uses.entry(append.run).or_default();
+            used.extend(append.blobs.iter().map(|blob| blob.digest));
+            used.extend(append.uses);
+        }
         for blob in append.blobs {
             self.blobs.entry(blob.digest).or_insert(blob.bytes);
         }
@@ -146,6 +154,13 @@ impl State {
                     namespace: claim.namespace,
                     value: value.clone(),
                 });
+            }
+        }
+        for digest in &append.uses {
+            let comes_with_it = append.blobs.iter().any(|blob| blob.digest == *digest);
+            if !comes_with_it && !self.blobs.contains_key(digest) {
+                let gone = Error::NotFound(format!("value {digest}"));
+                return Err(AppendError::Failed(gone));
             }
         }
         Ok(())

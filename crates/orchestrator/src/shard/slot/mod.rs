@@ -106,6 +106,8 @@ pub(in crate::shard) struct Slot {
     record: RecordBuilder,
     consequences: Gated<Consequence>,
     blobs: Vec<Blob>,
+    /// Values that the record refers to and that another run stored.
+    uses: Vec<Digest>,
     claims: Vec<Claim>,
     resources: Vec<ResourceRow>,
     row_changed: bool,
@@ -202,6 +204,7 @@ impl Slot {
             record: RecordBuilder::default(),
             consequences: Gated::default(),
             blobs: Vec::new(),
+            uses: Vec::new(),
             claims: Vec::new(),
             resources: Vec::new(),
             row_changed: false,
@@ -410,6 +413,7 @@ impl Slot {
             claims: std::mem::take(&mut self.claims),
             resources: std::mem::take(&mut self.resources),
             blobs: std::mem::take(&mut self.blobs),
+            uses: std::mem::take(&mut self.uses),
             consumed: Vec::new(),
         })
     }

@@ -37,9 +37,18 @@ impl Slot {
             return;
         }
         for value in event.values() {
-            if let Stored::Inline(raw) = value {
-                self.hold(value.digest(), Arc::from(raw.get()), true);
+            match value {
+                Stored::Inline(raw) => self.hold(value.digest(), Arc::from(raw.get()), true),
+                Stored::Blob { digest, .. } => self.refer(*digest),
             }
+        }
+    }
+
+    /// Names a value that stays for as long as this run refers to it. What comes with the
+    /// record is named by it already.
+    fn refer(&mut self, digest: Digest) {
+        if self.blobs.iter().all(|blob| blob.digest != digest) {
+            self.uses.push(digest);
         }
     }
 

@@ -1,0 +1,106 @@
+//! Clearing away what nobody uses: rows of values, and files that have no row.
+//!
+//! A file is taken from its name by the writer, between the transactions that could refer
+//! to it, and removed by the thread of files. Whoever brings the same value later finds
+//! the file missing and writes it again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+use windlass_core::{Digest, RunId};
+use windlass_store::Error;
+
+use crate::error::Fault;
+use crate::reader::Readers;
+use crate::writer::Session;
+use crate::{blob, checkpoint, codec, files, forget, read};
+
+/// Values looked at in one step.
+pub(crate) const PAGE: usize = 2048;
+
+/// A page of the values there are, by digest: the last that was looked at, and those that
+/// nobody uses.
+pub(crate) fn unused(
+    connection: &Connection,
+    after: Option<Digest>,
+) -> Result<(Option<Digest>, Vec<Digest>), Fault> {
+    const SQL: &str = "SELECT digest, EXISTS \
+         (SELECT 1 FROM blob_use WHERE blob_use.digest = blob.digest), number \
+         FROM blob INDEXED BY sqlite_autoindex_blob_1 WHERE digest > ? ORDER BY digest LIMIT ?";
+    let transaction = connection.unchecked_transaction()?;
+    let oldest = forget::first_known_value(&transaction)?;
+    let mut statement = transaction.prepare_cached(SQL)?;
+    let after = after.map_or_else(Vec::new, |digest| digest.0.to_vec());
+    let mut rows = statement.query((after, PAGE as i64))?;
+    let (mut last, mut found) = (None, Vec::new());
+    while let Some(row) = rows.next()? {
+        let digest = codec::digest(row, 0)?;
+        last = Some(digest);
+        if !row.get::<_, bool>(1)? && row.get::<_, i64>(2)? >= oldest {
+            found.push(digest);
+        }
+    }
+    Ok((last, found))
+}
+
+/// Removes values that nobody uses, unless somebody does by now; those that were files.
+pub(crate) fn remove(connection: &Connection, digests: &[Digest]) -> Result<Vec<Digest>, Fault> {
+    let oldest = forget::first_known_value(connection)?;
+    let mut files = Vec::new();
+    for digest in digests {
+        if forget::remove_unused(connection, digest, oldest)? == Some(true) {
+            files.push(*digest);
+        }
+    }
+    Ok(files)
+}
+
+/// Takes files of values from their names that have no row.
+pub(crate) fn put_aside(session: &Session<'_>, digests: &[Digest]) -> Result<Vec<PathBuf>, Fault> {
+    let mut aside = Vec::new();
+    for digest in digests {
+        if !blob::is_stored(session.connection, digest)? {
+            let path = blob::file(session.directory, digest);
+            aside.extend(files::put_aside(session.directory, &path)?);
+        }
+    }
+    Ok(aside)
+}
+
+/// The files of values that have no row, and those of checkpoints of runs that are gone;
+/// the latter are removed at once.
+pub(crate) fn strays(directory: &Path, readers: &Readers) -> Result<Vec<Digest>, Error> {
+    let is_gone = |run: RunId| {
+        let found = readers.read(|connection| read::locate(connection, run));
+        found
+            .map(|found| found.is_none())
+            .map_err(Fault::into_error)
+    };
+    for run in checkpoint::runs_with_files(directory) {
+        if is_gone(run)? {
+            checkpoint::remove_all(directory, run);
+        }
+    }
+    let mut found = Vec::new();
+    for digest in blob::files(directory) {
+        let stored = readers.read(|connection| blob::is_stored(connection, &digest));
+        if !stored.map_err(Fault::into_error)? {
+            found.push(digest);
+        }
+    }
+    Ok(found)
+}
+
+/// What a directory and everything in it takes. What goes away meanwhile does not count.
+pub(crate) fn bytes(directory: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(directory) else {
+        return 0;
+    };
+    let sizes = entries.flatten().map(|entry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => bytes(&entry.path()),
+        Ok(metadata) => metadata.len(),
+        Err(_) => 0,
+    });
+    sizes.sum()
+}

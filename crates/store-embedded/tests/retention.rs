@@ -1,0 +1,236 @@
+//! Forgetting runs gives their space back, and takes nothing from the others.
+
+// The helpers of a test stop it like the test itself.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{length, open_fast};
+use rusqlite::Connection;
+use windlass_core::{Digest, Millis, RunId, RunStatus};
+use windlass_store::conformance::{must_append, record, row, run_id};
+use windlass_store::{
+    Append, Blob, Catalogue as _, Error, Head, NewDefinition, Queries as _, Retention as _, RunRow,
+    Store as _, block_on,
+};
+use windlass_store_embedded::EmbeddedStore;
+
+const RUNS: u64 = 200;
+
+fn ended(run: RunId) -> RunRow {
+    RunRow {
+        status: RunStatus::Succeeded,
+        ended_at: Some(Millis(1)),
+        ..row(run)
+    }
+}
+
+fn value(n: u64, size: usize) -> Blob {
+    let mut bytes = vec![n as u8; size];
+    bytes[..8].copy_from_slice(&n.to_le_bytes());
+    Blob {
+        digest: Digest::of(&bytes),
+        bytes: bytes.into(),
+    }
+}
+
+/// What a run brings: a value of its own, one that its neighbour has too, and for some a
+/// large one.
+fn values(n: u64) -> Vec<Blob> {
+    let mut values = vec![value(n, 20_000), value(1_000 + n / 2, 10_000)];
+    if n.is_multiple_of(10) {
+        values.push(value(2_000 + n, 300_000));
+    }
+    values
+}
+
+fn start(store: &EmbeddedStore, n: u64) {
+    let run = run_id(n);
+    let mut head = Head::NONE;
+    for step in 1..=5 {
+        let append = Append {
+            row: (step == 5).then(|| ended(run)),
+            blobs: if step == 3 { values(n) } else { Vec::new() },
+            ..record(run, head, step, &[step as u8; 2_000])
+        };
+        head = must_append(store, append);
+    }
+}
+
+fn forget(store: &EmbeddedStore, runs: impl Iterator<Item = u64>) -> u64 {
+    block_on(store.forget(runs.map(run_id).collect(), false)).unwrap()
+}
+
+#[test]
+fn half_of_the_runs_go_and_the_other_half_keeps_everything() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open_fast(root.path());
+    (0..RUNS).for_each(|n| start(&store, n));
+    block_on(store.give_back()).unwrap();
+    let database = root.path().join("windlass.db");
+    let full = (database.metadata().unwrap().len(), store.bytes().unwrap());
+    // Neighbours share a value, so one of each two goes, and some whole pairs.
+    let goes = |n: u64| n % 2 == 1 || n.is_multiple_of(4);
+    let gone = (0..RUNS).filter(|n| goes(*n)).count() as u64;
+    assert_eq!(forget(&store, (0..RUNS).filter(|n| goes(*n))), gone);
+    assert_eq!(store.check(None).unwrap(), []);
+    block_on(store.give_back()).unwrap();
+    let left = (database.metadata().unwrap().len(), store.bytes().unwrap());
+    assert!(left.0 < full.0 / 2, "{} of {} bytes", left.0, full.0);
+    // Ten large values went too; the log stays as long as it is.
+    let less = (full.0 - left.0) + 10 * 300_000;
+    assert!(left.1 <= full.1 - less, "{} of {} bytes", left.1, full.1);
+    for n in (0..RUNS).filter(|n| !goes(*n)) {
+        assert_eq!(length(&store, run_id(n)).unwrap(), 5);
+        for blob in values(n) {
+            let found = store.blob(&blob.digest).unwrap().unwrap();
+            assert!(found[..] == blob.bytes[..]);
+        }
+    }
+    for n in (0..RUNS).filter(|n| goes(*n)) {
+        assert!(store.run(run_id(n)).unwrap().is_none());
+        assert_eq!(store.blob(&value(n, 20_000).digest).unwrap(), None);
+        let shared = store.blob(&value(1_000 + n / 2, 10_000).digest).unwrap();
+        assert_eq!(shared.is_some(), !goes(n ^ 1), "{n}");
+    }
+    assert_eq!(store.check(None).unwrap(), []);
+    drop(store);
+    let store = open_fast(root.path());
+    assert_eq!(store.check(None).unwrap(), []);
+    start(&store, 1);
+    assert_eq!(length(&store, run_id(1)).unwrap(), 5);
+}
+
+#[test]
+fn a_large_definition_is_no_run_s_to_take_away() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open_fast(root.path());
+    let text = value(1, 400_000);
+    let append = Append {
+        row: Some(ended(run_id(1))),
+        blobs: vec![text.clone()],
+        ..record(run_id(1), Head::NONE, 1, b"a graph of its own")
+    };
+    must_append(&store, append);
+    let definition = NewDefinition {
+        tenant: None,
+        workflow: "large".into(),
+        display_name: None,
+        digest: text.digest,
+        text: text.bytes.clone(),
+        signature: text.digest,
+        at: Millis(1),
+    };
+    block_on(store.publish(definition)).unwrap();
+    assert_eq!(forget(&store, [1].into_iter()), 1);
+    block_on(store.give_back()).unwrap();
+    let found = store.definition(None, "large", None).unwrap().unwrap();
+    assert!(found.text[..] == text.bytes[..]);
+}
+
+#[test]
+fn a_value_that_nobody_came_to_use_is_cleared_and_can_come_back() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open_fast(root.path());
+    for blob in [value(1, 5_000), value(2, 400_000)] {
+        block_on(store.put_blob(blob.clone())).unwrap();
+        block_on(store.give_back()).unwrap();
+        assert_eq!(store.blob(&blob.digest).unwrap(), None);
+        let n = blob.bytes.len() as u64;
+        let append = Append {
+            row: Some(ended(run_id(n))),
+            blobs: vec![blob.clone()],
+            ..record(run_id(n), Head::NONE, 1, b"late")
+        };
+        must_append(&store, append);
+        assert!(store.blob(&blob.digest).unwrap().is_some());
+    }
+    assert_eq!(store.check(None).unwrap(), []);
+}
+
+/// Makes what was stored look like it was stored before uses were noted.
+fn age(directory: &std::path::Path) {
+    let connection = Connection::open(directory.join("windlass.db")).unwrap();
+    connection
+        .execute_batch(
+            "DELETE FROM blob_use;
+             INSERT INTO fact SELECT 'old_runs', max(number) FROM run;
+             INSERT INTO fact SELECT 'old_values', max(number) FROM blob;",
+        )
+        .unwrap();
+}
+
+#[test]
+fn values_from_before_uses_were_noted_stay_until_the_last_run_from_then_goes() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open_fast(root.path());
+    let shared = value(1, 5_000);
+    for n in 1..=2 {
+        let append = Append {
+            row: Some(ended(run_id(n))),
+            blobs: vec![shared.clone()],
+            ..record(
+                run_id(n),
+                Head::NONE,
+                1,
+                shared.digest.to_string().as_bytes(),
+            )
+        };
+        must_append(&store, append);
+    }
+    drop(store);
+    age(root.path());
+    let store = open_fast(root.path());
+    assert!(store.uses(run_id(1), &shared.digest).unwrap());
+    assert!(!store.uses(run_id(1), &Digest::of(b"other")).unwrap());
+    // A run of today uses it too, and takes nothing with it.
+    let append = Append {
+        row: Some(ended(run_id(3))),
+        uses: vec![shared.digest],
+        ..record(run_id(3), Head::NONE, 1, b"refers")
+    };
+    must_append(&store, append);
+    for n in [1, 3] {
+        assert_eq!(forget(&store, [n].into_iter()), 1);
+        block_on(store.give_back()).unwrap();
+        assert!(store.blob(&shared.digest).unwrap().is_some(), "after {n}");
+    }
+    assert_eq!(forget(&store, [2].into_iter()), 1);
+    block_on(store.give_back()).unwrap();
+    assert_eq!(store.blob(&shared.digest).unwrap(), None);
+}
+
+#[test]
+fn an_old_file_whose_pages_cannot_be_moved_is_written_anew_once() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open_fast(root.path());
+    drop(store);
+    let database = root.path().join("windlass.db");
+    let connection = Connection::open(&database).unwrap();
+    connection
+        .execute_batch("PRAGMA journal_mode = DELETE; PRAGMA auto_vacuum = NONE; VACUUM; PRAGMA journal_mode = WAL;")
+        .unwrap();
+    drop(connection);
+    let store = open_fast(root.path());
+    (0..50).for_each(|n| start(&store, n));
+    block_on(store.give_back()).unwrap();
+    let full = database.metadata().unwrap().len();
+    assert_eq!(forget(&store, 0..40), 40);
+    block_on(store.give_back()).unwrap();
+    assert!(database.metadata().unwrap().len() < full / 2);
+    assert_eq!(forget(&store, 40..45), 5);
+    block_on(store.give_back()).unwrap();
+    assert!(database.metadata().unwrap().len() < full / 5);
+    assert_eq!(store.check(None).unwrap(), []);
+}
+
+#[test]
+fn who_only_reads_forgets_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let writer = open_fast(root.path());
+    start(&writer, 1);
+    let reader = open_fast(root.path());
+    let refused = block_on(reader.forget(vec![run_id(1)], false));
+    assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
+    assert!(reader.run(run_id(1)).unwrap().is_some());
+}

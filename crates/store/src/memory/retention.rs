@@ -1,0 +1,99 @@
+//! Forgetting in memory.
+
+use std::future::ready;
+
+use windlass_core::{Digest, Millis, RunId};
+
+use super::{State, resource_key};
+use crate::{Error, MemoryStore, Pending, REQUEST_CLAIM, Retention, RunRow, request_key};
+
+impl State {
+    /// Whether nobody needs a run any more.
+    fn can_forget(&self, row: &RunRow) -> bool {
+        let parent = row.parent.and_then(|parent| self.runs.get(&parent));
+        let parent = parent.and_then(|parent| parent.row.as_ref());
+        (row.status.is_final() || row.dead)
+            && parent.is_none_or(|parent| parent.status.is_final() || parent.dead)
+    }
+
+    fn forget(&mut self, run: RunId, keep_request_id: bool) -> bool {
+        let row = self.runs.get(&run).and_then(|run| run.row.clone());
+        let Some(row) = row.filter(|row| self.can_forget(row)) else {
+            return false;
+        };
+        if !keep_request_id {
+            let key = request_key(row.tenant.as_deref(), &row.workflow, &row.request_id);
+            let key = (Box::from(REQUEST_CLAIM), key);
+            let holder = run.to_string();
+            if self
+                .claims
+                .get(&key)
+                .is_some_and(|value| value.starts_with(holder.as_bytes()))
+            {
+                self.claims.remove(&key);
+            }
+        }
+        self.runs.remove(&run);
+        self.inbox.remove(&run);
+        self.checkpoints.remove(&run);
+        self.letters.remove(&run);
+        self.aside.remove(&run);
+        for resource in self.resources.remove(&run).unwrap_or_default() {
+            self.resource_keys.remove(&resource_key(&resource));
+        }
+        for digest in self.uses.remove(&run).unwrap_or_default() {
+            if !self.uses.values().any(|used| used.contains(&digest)) {
+                self.blobs.remove(&digest);
+            }
+        }
+        true
+    }
+}
+
+impl Retention for MemoryStore {
+    fn ended(&self, before: Millis, limit: usize) -> Result<Vec<RunRow>, Error> {
+        let state = self.state();
+        let rows = state.runs.values().filter_map(|run| run.row.as_ref());
+        let ended = rows.filter(|row| {
+            let ended = row.ended_at.is_some_and(|at| at < before);
+            ended && row.status.is_final() && state.can_forget(row)
+        });
+        let mut ended: Vec<RunRow> = ended.cloned().collect();
+        ended.sort_by_key(|row| (row.ended_at, row.run));
+        ended.truncate(limit);
+        Ok(ended)
+    }
+
+    fn ended_count(&self) -> Result<u64, Error> {
+        let state = self.state();
+        let rows = state.runs.values().filter_map(|run| run.row.as_ref());
+        Ok(rows.filter(|row| row.status.is_final()).count() as u64)
+    }
+
+    fn forget(&self, runs: Vec<RunId>, keep_request_ids: bool) -> Pending<'_, Result<u64, Error>> {
+        let mut state = self.state();
+        let mut forgotten = 0;
+        for run in runs {
+            forgotten += u64::from(state.forget(run, keep_request_ids));
+        }
+        Box::pin(ready(Ok(forgotten)))
+    }
+
+    fn bytes(&self) -> Result<u64, Error> {
+        let state = self.state();
+        let records = state.runs.values().flat_map(|run| &run.records);
+        let records: usize = records.map(|record| record.bytes.len()).sum();
+        let blobs: usize = state.blobs.values().map(|bytes| bytes.len()).sum();
+        Ok((records + blobs) as u64)
+    }
+
+    fn give_back(&self) -> Pending<'_, Result<(), Error>> {
+        Box::pin(ready(Ok(())))
+    }
+
+    fn uses(&self, run: RunId, digest: &Digest) -> Result<bool, Error> {
+        let state = self.state();
+        let used = state.uses.get(&run);
+        Ok(used.is_some_and(|used| used.contains(digest)))
+    }
+}
