@@ -114,6 +114,7 @@ impl Intake {
             claims: prepared.claims,
             resources: Vec::new(),
             blobs: prepared.blobs.iter().map(blob).collect(),
+            uses: Vec::new(),
             consumed: Vec::new(),
         }
     }

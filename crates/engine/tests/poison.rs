@@ -178,6 +178,7 @@ async fn damaged(store: &MemoryStore, like: RunId, status: RunStatus, record: Ve
         claims: Vec::new(),
         resources: Vec::new(),
         blobs: Vec::new(),
+        uses: Vec::new(),
         consumed: Vec::new(),
     };
     store.append(vec![append]).await.remove(0).expect("stored");

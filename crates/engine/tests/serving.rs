@@ -11,7 +11,7 @@ use serve_world::{Floor, GATED, PLAIN, World};
 use windlass_core::event::Hand;
 use windlass_core::plan::Plan;
 use windlass_core::{Digest, RunId, RunStatus};
-use windlass_engine::{Enqueue, Serving, StartError, StartRequest};
+use windlass_engine::{Begin, Enqueue, Serving, StartError, StartRequest};
 use windlass_orchestrator::Command;
 use windlass_store::{Admission as _, Catalogue as _, Queries as _};
 
@@ -263,6 +263,19 @@ async fn whoever_goes_counts_and_a_paused_run_keeps_its_place() {
         .await
         .expect("cancelled");
     assert_eq!(world.next_begun().await, second);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_was_only_started_later_waits_its_turn() {
+    let mut world = World::new(1);
+    world.publish(None, PLAIN).await;
+    world.engine.serve(serving(8)).await.expect("serves");
+    let plan = Plan::build(serde_json::from_str(PLAIN).expect("a definition")).expect("a plan");
+    let digest = Digest::of(PLAIN.as_bytes());
+    let mut request = StartRequest::new(Arc::new(plan), 1, digest);
+    request.begin = Begin::Later;
+    let run = world.engine.start(&request).await.expect("queued").run;
+    assert_eq!(world.next_ended().await, (run, RunStatus::Succeeded));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
