@@ -204,7 +204,8 @@ async fn probes_answer() {
 #[test]
 fn every_code_is_on_the_page_of_errors() {
     let page = include_str!("../../../docs/errors.md");
-    for code in windlass_api::code::ALL {
+    let all = windlass_api::code::ALL.iter();
+    for code in all.chain(windlass_api::failures::ALL) {
         let row = format!("| `{}` | {} |", code.code, code.status);
         assert!(page.contains(&row), "docs/errors.md lacks {row}");
     }
