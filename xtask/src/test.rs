@@ -70,7 +70,7 @@ pub(crate) fn run(root: &Path, quick: bool) -> Result<()> {
         timed(step.heading, || cargo(root, step.arguments))?;
     }
     if !quick {
-        timed("api", || api::run(root))?;
+        timed("api", || api::run(root, None))?;
     }
     timed("tidy", || tidy::run(root)).context("repeat it with: cargo xtask tidy")?;
     eprintln!(

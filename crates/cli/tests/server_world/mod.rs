@@ -20,7 +20,7 @@ pub(crate) use client::{Answer, Client, Stream};
 pub(crate) const ECHO: &str = r#"{
   "id": "echo",
   "nodes": [{ "id": "say", "actionType": "core.echo",
-              "parameters": { "said": "{{ trigger.say }}" } }]
+              "parameters": { "said": "{{ trigger.say ?? 'nothing' }}" } }]
 }"#;
 
 /// Waits for the signal `go`, then says what came with it.
