@@ -4,8 +4,8 @@ mod server_world;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, spawn};
 
 use serde_json::{Value, json};
@@ -18,41 +18,28 @@ const SLEEP: &str = r#"{
 
 /// Clients that start runs until the server is gone.
 struct Load {
-    clients: Vec<JoinHandle<()>>,
-    acknowledged: Arc<Mutex<BTreeSet<String>>>,
-    strange: Arc<Mutex<Vec<String>>>,
+    clients: Vec<JoinHandle<Heard>>,
     count: Arc<AtomicUsize>,
+}
+
+/// What clients were answered.
+#[derive(Default)]
+struct Heard {
+    /// The runs that were acknowledged.
+    runs: BTreeSet<String>,
+    /// Everything else.
+    strange: Vec<String>,
 }
 
 impl Load {
     fn on(client: &Client) -> Self {
-        let acknowledged = Arc::new(Mutex::new(BTreeSet::new()));
-        let strange = Arc::new(Mutex::new(Vec::new()));
         let count = Arc::new(AtomicUsize::new(0));
-        let clients = (0..8)
-            .map(|_| {
-                let (client, count) = (client.clone(), Arc::clone(&count));
-                let (acknowledged, strange) = (Arc::clone(&acknowledged), Arc::clone(&strange));
-                spawn(move || {
-                    let headers = [("Content-Type", "application/json")];
-                    let path = "/api/v1/workflows/echo/execute";
-                    // A connection that fails was never answered: nothing is promised.
-                    while let Ok(answer) = client.try_send("POST", path, &headers, Some(b"{}")) {
-                        if answer.status != 202 {
-                            strange.lock().unwrap().push(format!("{answer:?}"));
-                            continue;
-                        }
-                        let run = answer.text("executionId");
-                        acknowledged.lock().unwrap().insert(run);
-                        count.fetch_add(1, Ordering::Relaxed);
-                    }
-                })
-            })
-            .collect();
+        let start = |_| {
+            let (client, count) = (client.clone(), Arc::clone(&count));
+            spawn(move || ask(&client, &count))
+        };
         Self {
-            clients,
-            acknowledged,
-            strange,
+            clients: (0..8).map(start).collect(),
             count,
         }
     }
@@ -68,15 +55,35 @@ impl Load {
         }
     }
 
-    /// The runs that were acknowledged, and what else was answered.
-    fn end(self) -> (BTreeSet<String>, Vec<String>) {
+    /// The runs that were acknowledged; nothing else was ever answered.
+    #[track_caller]
+    fn end(self) -> BTreeSet<String> {
+        let mut all = Heard::default();
         for client in self.clients {
-            client.join().expect("it ends");
+            let heard = client.join().expect("it ends");
+            all.runs.extend(heard.runs);
+            all.strange.extend(heard.strange);
         }
-        let acknowledged = std::mem::take(&mut *self.acknowledged.lock().unwrap());
-        let strange = std::mem::take(&mut *self.strange.lock().unwrap());
-        (acknowledged, strange)
+        assert_eq!(all.strange, [""; 0]);
+        all.runs
     }
+}
+
+/// Starts runs until nobody answers. A connection that fails was never answered: nothing
+/// is promised.
+fn ask(client: &Client, count: &AtomicUsize) -> Heard {
+    let mut heard = Heard::default();
+    let headers = [("Content-Type", "application/json")];
+    let path = "/api/v1/workflows/echo/execute";
+    while let Ok(answer) = client.try_send("POST", path, &headers, Some(b"{}")) {
+        if answer.status == 202 {
+            heard.runs.insert(answer.text("executionId"));
+            count.fetch_add(1, Ordering::Relaxed);
+        } else {
+            heard.strange.push(format!("{answer:?}"));
+        }
+    }
+    heard
 }
 
 /// Every acknowledged run is there and ends well.
@@ -100,8 +107,7 @@ fn a_stop_under_load_fails_no_request_and_loses_no_run() {
     let load = Load::on(&server.client());
     load.reach(300);
     server.stop();
-    let (acknowledged, strange) = load.end();
-    assert_eq!(strange, [""; 0]);
+    let acknowledged = load.end();
     assert!(acknowledged.len() >= 300);
     let server = world.serve();
     all_end(&server.client(), &acknowledged);
@@ -119,8 +125,7 @@ fn a_kill_under_load_loses_no_acknowledged_run() {
         let load = Load::on(&server.client());
         load.reach(40 * round);
         server.kill();
-        let (acknowledged, strange) = load.end();
-        assert_eq!(strange, [""; 0]);
+        let acknowledged = load.end();
         let server = world.serve();
         all_end(&server.client(), &acknowledged);
         server.kill();
