@@ -107,6 +107,7 @@ described! {
         version: u32,
         enabled: bool,
         updated_at: String,
+        tenant_id: Option<String>,
     }
     /// A version in a list.
     VersionShape {
@@ -157,6 +158,11 @@ described! {
         created_at: String,
         started_at: Option<String>,
         ended_at: Option<String>,
+        wake_at: Option<String>,
+        asleep: bool,
+        gate: Option<String>,
+        gate_limit: u32,
+        dead: bool,
     }
     /// A run with its nodes.
     ExecutionShape {
