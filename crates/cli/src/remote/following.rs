@@ -1,0 +1,307 @@
+//! Following a run that a server carries on: its stream of events rings, what is new in
+//! its log is read and folded into the state in memory, and progress shows that. A stream
+//! that breaks is asked for again from where it was.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use windlass_core::run::Run;
+use windlass_core::{NodeStatus, RunId, RunStatus};
+use windlass_engine::history::{Follow, PublicEvent};
+use windlass_engine::{Backend, Plans};
+
+use super::server::{Question, Server};
+use super::stream::{Reader, Told};
+use crate::ending;
+use crate::exit::{Exit, Failure};
+use crate::foreground::Manner;
+use crate::interrupt::Interrupt;
+use crate::progress::{Phase, Progress, Style};
+use crate::session::Session;
+
+/// How much of a log is folded at a time.
+const PAGE_BYTES: usize = 512 * 1024;
+
+/// The shortest time between two looks at the log.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A stream says at least this often that it is there.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// The shortest and the longest rest before a stream is asked for again.
+const RESTS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+
+/// A server that is away for longer than this is not waited for.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+enum Ended {
+    Run(RunStatus),
+    Left(Exit),
+}
+
+/// Follows a run to its end, and prints that.
+pub(crate) fn follow(
+    session: &Session,
+    server: &Server,
+    run: RunId,
+    manner: Manner,
+) -> Result<Exit, Failure> {
+    let ended = server.block_on(watch(session, server, run, manner))??;
+    match ended {
+        Ended::Run(status) => {
+            ending::print(session, &session.plans, run, manner.existing)?;
+            Ok(status.into())
+        }
+        Ended::Left(exit) => {
+            let address = server.address();
+            let message = format!("stopped watching; run {run} goes on at {address}");
+            session.settings.output.left(exit, &message)
+        }
+    }
+}
+
+async fn watch(
+    session: &Session,
+    server: &Server,
+    run: RunId,
+    manner: Manner,
+) -> Result<Ended, Failure> {
+    let interrupt = Interrupt::listen()?;
+    let time = async {
+        match manner.until {
+            Some(until) => tokio::time::sleep_until(until.into()).await,
+            None => std::future::pending().await,
+        }
+    };
+    let mut follower = Follower {
+        server: server.clone(),
+        store: Arc::clone(&session.store),
+        plans: session.plans.clone(),
+        run,
+        follow: None,
+        position: 0,
+        progress: None,
+        style: Style::of(session.settings.output, manner.quiet),
+        looked: Instant::now(),
+    };
+    let ended = tokio::select! {
+        status = follower.listen(session) => status.map(Ended::Run),
+        () = interrupt.asked() => Ok(Ended::Left(Exit::Interrupted)),
+        () = time => Ok(Ended::Left(Exit::TimedOut)),
+    };
+    if let Some(progress) = &follower.progress {
+        progress.finish(match &ended {
+            Ok(Ended::Run(status)) => Some(*status),
+            _ => None,
+        });
+    }
+    ended
+}
+
+struct Follower {
+    server: Server,
+    store: Arc<dyn Backend>,
+    plans: Plans,
+    run: RunId,
+    /// Away while a thread reads, and after one could not.
+    follow: Option<Follow>,
+    /// The last event that was shown, or needs not be.
+    position: u64,
+    /// There once the run's state is known.
+    progress: Option<Arc<Progress>>,
+    style: Style,
+    looked: Instant,
+}
+
+/// How a stream ended.
+enum Broken {
+    /// It was there, and is to be asked for again.
+    Again,
+    /// It could not be had.
+    Away(Failure),
+}
+
+impl Follower {
+    /// Listens until the run has ended.
+    async fn listen(&mut self, session: &Session) -> Result<RunStatus, Failure> {
+        let mut status = self.catch_up().await?;
+        let (mut rest, mut away, mut said) = (RESTS.0, None::<Instant>, false);
+        while !status.is_final() {
+            let broken = match self.stream().await {
+                Ok(ended) => return Ok(ended),
+                Err(broken) => broken,
+            };
+            if let Broken::Away(failure) = broken {
+                let since = *away.get_or_insert_with(Instant::now);
+                if !is_passing(&failure) || since.elapsed() > PATIENCE {
+                    return Err(failure.hint(format!(
+                        "the run goes on with the server: windlass watch {}",
+                        self.run
+                    )));
+                }
+                if !std::mem::replace(&mut said, true) {
+                    let why = &failure.message;
+                    let output = session.settings.output;
+                    output.say(&format!("{why}; trying again"));
+                }
+                tokio::time::sleep(rest).await;
+                rest = (rest * 2).min(RESTS.1);
+            } else {
+                (rest, away) = (RESTS.0, None);
+                tokio::time::sleep(rest).await;
+            }
+            status = match self.catch_up().await {
+                Ok(status) => status,
+                Err(failure) if is_passing(&failure) => status,
+                Err(failure) => return Err(failure),
+            };
+        }
+        Ok(status)
+    }
+
+    /// Follows one stream; gives the status that the run ended with.
+    async fn stream(&mut self) -> Result<RunStatus, Broken> {
+        let server = self.server.clone();
+        let run = self.run.to_string();
+        let question = Question {
+            accept: "text/event-stream",
+            time: None,
+            last_event: Some(self.position),
+            ..Question::get(server.url(&["executions", &run, "events"]))
+        };
+        let answer = tokio::time::timeout(SILENCE, server.send(question)).await;
+        let mut answer = match answer {
+            Err(_) => return Err(Broken::Again),
+            Ok(answer) => answer.map_err(Broken::Away)?,
+        };
+        if !answer.status().is_success() {
+            let refused = server.whole(answer).await;
+            return Err(refused.map_or_else(Broken::Away, |_| Broken::Again));
+        }
+        let mut reader = Reader::default();
+        loop {
+            let piece = tokio::time::timeout(SILENCE, answer.chunk()).await;
+            let Ok(Ok(Some(piece))) = piece else {
+                return Err(Broken::Again);
+            };
+            let told = reader.take(&piece);
+            if told.is_empty() {
+                continue;
+            }
+            // What comes at once is looked at together.
+            let soon = LOOK.saturating_sub(self.looked.elapsed());
+            tokio::time::sleep(soon).await;
+            let status = self.catch_up().await.map_err(Broken::Away)?;
+            if status.is_final() {
+                return Ok(status);
+            }
+            if told.iter().any(|told| *told != Told::Event) {
+                return Err(Broken::Again);
+            }
+        }
+    }
+
+    /// Reads what is new in the log, and shows it; gives how the run stands then.
+    async fn catch_up(&mut self) -> Result<RunStatus, Failure> {
+        loop {
+            let follow = self.follow.take();
+            let mut follow = follow.unwrap_or_else(|| Follow::new(self.run));
+            let (store, plans) = (Arc::clone(&self.store), self.plans.clone());
+            let reading = tokio::task::spawn_blocking(move || {
+                let page = follow.step(&*store, &plans, PAGE_BYTES);
+                (follow, page)
+            });
+            let (follow, page) = match reading.await {
+                Ok(read) => read,
+                Err(error) => std::panic::resume_unwind(error.into_panic()),
+            };
+            self.looked = Instant::now();
+            let explain = |error| self.server.explain(Failure::from(error));
+            let (mut events, more) = page.map_err(explain)?;
+            let seen = self.position;
+            events.retain(|event| event.position > seen);
+            self.position = follow.position().max(seen);
+            let follow = self.follow.insert(follow);
+            let Some(run) = follow.run() else {
+                return Err(windlass_engine::LoadError::NotFound(self.run).into());
+            };
+            match &self.progress {
+                Some(progress) if !events.is_empty() => show(progress, run, &events),
+                // What happened before is not told.
+                None if !more => {
+                    let progress = Progress::of_run(run, self.style);
+                    progress.begin();
+                    self.progress = Some(progress);
+                }
+                _ => {}
+            }
+            if !more {
+                return Ok(run.status());
+            }
+        }
+    }
+}
+
+/// Whether asking again may help.
+fn is_passing(failure: &Failure) -> bool {
+    const PASSING: [&str; 6] = [
+        "RATE_LIMITED",
+        "UNAVAILABLE",
+        "TIMED_OUT",
+        "ENGINE_STOPPED",
+        "STORE_UNAVAILABLE",
+        "STORE_TIMEOUT",
+    ];
+    failure.exit == Exit::Unreachable || PASSING.contains(&&*failure.code)
+}
+
+/// Shows what happened; the run is what it led to.
+fn show(progress: &Progress, run: &Run, events: &[Arc<PublicEvent>]) {
+    for event in events {
+        match event.kind {
+            "RunPaused" => progress.phase(Phase::Paused),
+            "RunResumed" => progress.phase(Phase::Running),
+            "RunCancelRequested" => progress.phase(Phase::Stopping),
+            _ => show_node(progress, run, event),
+        }
+    }
+    progress.take_over(run);
+}
+
+fn show_node(progress: &Progress, run: &Run, event: &PublicEvent) {
+    let Some(path) = event.node.as_deref() else {
+        return;
+    };
+    let Some(node) = run.resolve(path) else {
+        return;
+    };
+    let status = match event.kind {
+        "NodeStarted" => {
+            // One that has ended since is told with its end.
+            if run.node_status(node) == NodeStatus::Running {
+                let action = run.action_of(node).unwrap_or_default();
+                progress.dispatched(node, path, action);
+            }
+            return;
+        }
+        "NodeSucceeded" | "NodeSetByHand" => NodeStatus::Succeeded,
+        "NodeFailed" => NodeStatus::Failed,
+        "NodeSkipped" => NodeStatus::Skipped,
+        "NodeBlocked" => NodeStatus::Blocked,
+        "NodeCancelled" => NodeStatus::Cancelled,
+        "NodeWaiting" | "NodeRetryScheduled" => NodeStatus::Waiting,
+        _ => return,
+    };
+    let standing = match status {
+        NodeStatus::Waiting => run.standing(node),
+        _ => None,
+    };
+    progress.changed(&[(node, status)], standing.as_slice());
+    if let "NodeFailed" | "NodeRetryScheduled" = event.kind
+        && let Some(error) = event.data.get("error")
+    {
+        let text = |key: &str| error.get(key).and_then(|it| it.as_str()).unwrap_or_default();
+        let again = event.kind == "NodeRetryScheduled";
+        progress.failed(node, text("code"), text("message"), again);
+    }
+}

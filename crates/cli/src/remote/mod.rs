@@ -1,0 +1,18 @@
+//! A server instead of a data directory: every command looks through a store that reads
+//! over HTTP, and acts by asking the server.
+
+mod acting;
+mod failures;
+mod following;
+mod lists;
+mod log;
+mod refusals;
+mod server;
+mod shapes;
+mod store;
+mod stream;
+
+pub(crate) use acting::{act, backup, fork, publish, rebuild, set_enabled, start};
+pub(crate) use following::follow;
+pub(crate) use server::{Server, address};
+pub(crate) use store::RemoteStore;
