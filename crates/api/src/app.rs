@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRef, FromRequestParts};
 use http::request::Parts;
 use windlass_core::RunId;
 use windlass_engine::Engine;
@@ -16,14 +16,12 @@ use crate::correlation::Correlation;
 use crate::error::ApiError;
 use crate::extract::Peer;
 use crate::failures;
+use crate::health::Probes;
 use crate::jobs::Jobs;
 use crate::route::{Input, Operation};
 
 /// Writes a consistent copy of everything that is stored into a new file.
 pub type Backup = Arc<dyn Fn(&Path) -> Result<(), windlass_store::Error> + Send + Sync>;
-
-/// Metrics as text.
-pub type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// What the handlers act on. Cloning it is cheap.
 #[derive(Clone)]
@@ -34,18 +32,17 @@ pub struct App {
 struct Inner {
     engine: Engine,
     backup: Option<Backup>,
-    metrics: Option<Metrics>,
+    probes: Probes,
     actions: serde_json::Value,
     jobs: Jobs,
 }
 
 /// What an [`App`] is made of besides its engine.
-#[derive(Default)]
 pub struct AppOptions {
     /// How to back up, if that is possible.
     pub backup: Option<Backup>,
-    /// What `/metrics` says; without it there is no such route.
-    pub metrics: Option<Metrics>,
+    /// What is asked for the server's state.
+    pub probes: Probes,
     /// The actions that definitions may name, for programs.
     pub actions: serde_json::Value,
 }
@@ -57,7 +54,7 @@ impl App {
             inner: Arc::new(Inner {
                 engine,
                 backup: options.backup,
-                metrics: options.metrics,
+                probes: options.probes,
                 actions: options.actions,
                 jobs: Jobs::default(),
             }),
@@ -70,10 +67,6 @@ impl App {
 
     pub(crate) fn backup(&self) -> Option<&Backup> {
         self.inner.backup.as_ref()
-    }
-
-    pub(crate) fn metrics(&self) -> Option<&Metrics> {
-        self.inner.metrics.as_ref()
     }
 
     pub(crate) fn actions(&self) -> &serde_json::Value {
@@ -135,6 +128,12 @@ impl App {
         };
         let noted = self.inner.engine.store().note(vec![entry]).await;
         noted.map_err(|error| Failure::from(error).into())
+    }
+}
+
+impl FromRef<App> for Probes {
+    fn from_ref(app: &App) -> Self {
+        app.inner.probes.clone()
     }
 }
 

@@ -108,6 +108,12 @@ pub(crate) enum Command {
     Backup(Backup),
     /// Make a data directory from a backup
     Restore(Restore),
+    /// List, requeue or purge what nobody could carry on
+    DeadLetters(DeadLetters),
+    /// Serve the HTTP API, and carry runs on until told to stop
+    Serve(Serve),
+    /// Make a token for development, signed with a key of a file
+    Token(Token),
     /// Check the installation, and say what to do about each finding
     Doctor,
     /// Print the settings in force, and where each comes from
@@ -566,4 +572,110 @@ pub(crate) struct Bench {
     /// Only figures whose name contains this
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Option<String>,
+}
+
+/// `windlass serve`
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// Where to listen [default: 127.0.0.1:7400]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen: Option<String>,
+    /// What keeps the runs
+    #[arg(long, value_enum, value_name = "BACKEND", default_value = "embedded")]
+    pub(crate) backend: Backend,
+    /// What this process does
+    #[arg(long, value_enum, value_name = "ROLE", default_value = "all")]
+    pub(crate) role: Vec<Role>,
+    /// Listen beyond loopback although there are no tokens
+    #[arg(long)]
+    pub(crate) insecure: bool,
+    /// The keys of tokens: a JWKS document in a file or at a URL
+    #[arg(long, value_name = "FILE|URL")]
+    pub(crate) auth_keys: Option<String>,
+    /// Who must have issued tokens
+    #[arg(long, value_name = "ISSUER")]
+    pub(crate) auth_issuer: Option<String>,
+    /// For whom tokens must be
+    #[arg(long, value_name = "AUDIENCE")]
+    pub(crate) auth_audience: Option<String>,
+    /// The certificate chain, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<String>,
+    /// Its private key, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<String>,
+    /// Let core.exec run programs on this machine
+    #[arg(long)]
+    pub(crate) allow_exec: bool,
+}
+
+/// What keeps the runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Backend {
+    /// A data directory of this process
+    Embedded,
+}
+
+/// What a process of a server does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Role {
+    /// Everything
+    All,
+}
+
+/// `windlass token`
+#[derive(Debug, Args)]
+pub(crate) struct Token {
+    /// The key file, which is made if it is missing; the server takes it as --auth-keys
+    #[arg(long, value_name = "FILE", default_value = "windlass.jwks.json")]
+    pub(crate) key: PathBuf,
+    /// For whom
+    #[arg(long, value_name = "NAME", default_value = "developer")]
+    pub(crate) subject: String,
+    /// Whose rows
+    #[arg(long, value_name = "TENANT")]
+    pub(crate) tenant: Option<String>,
+    /// What may be done: workflows:read, workflows:execute, workflows:manage or admin
+    #[arg(
+        long = "scope",
+        value_name = "SCOPE",
+        default_values = ["workflows:read", "workflows:execute", "workflows:manage"]
+    )]
+    pub(crate) scopes: Vec<String>,
+    /// For how long, such as 8h
+    #[arg(long, value_name = "TIME", default_value = "24h")]
+    pub(crate) lifetime: String,
+    /// By whom
+    #[arg(long, value_name = "ISSUER")]
+    pub(crate) issuer: Option<String>,
+    /// To whom
+    #[arg(long, value_name = "AUDIENCE")]
+    pub(crate) audience: Option<String>,
+}
+
+/// `windlass dead-letters`
+#[derive(Debug, Args)]
+pub(crate) struct DeadLetters {
+    #[command(subcommand)]
+    pub(crate) command: Option<DeadLettersCommand>,
+}
+
+/// What to do with dead letters.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DeadLettersCommand {
+    /// Let runs be tried again
+    Requeue(Letters),
+    /// Forget letters; their runs stay as they are
+    Purge(Letters),
+}
+
+/// Which letters are meant.
+#[derive(Debug, Args)]
+pub(crate) struct Letters {
+    /// Those of these runs
+    #[arg(value_name = "RUN", required_unless_present = "all")]
+    pub(crate) runs: Vec<String>,
+    /// All of them
+    #[arg(long, conflicts_with = "runs")]
+    pub(crate) all: bool,
 }

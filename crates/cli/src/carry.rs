@@ -66,14 +66,7 @@ pub(crate) fn carry(
         let registry = registry_for(session.settings.http_allowed.clone());
         let backend: Arc<dyn Backend> = std::sync::Arc::clone(&session.store);
         let engine = Engine::new(backend, registry, options);
-        let (look, looked) = watch::channel(true);
-        let carrier = Carrier {
-            engine,
-            hub,
-            interrupt,
-            looked,
-            look: Arc::new(look),
-        };
+        let carrier = Carrier::of(engine, interrupt, hub);
         let directory = session.directory.directory();
         let server = match control::Server::listen(directory, &carrier) {
             Ok(server) => Some(server),
@@ -115,6 +108,18 @@ fn options(session: &Session, max_parallel: Option<u32>, hub: &Arc<Hub>) -> Opti
 }
 
 impl Carrier {
+    /// An engine that somebody made.
+    pub(crate) fn of(engine: Engine, interrupt: Interrupt, hub: Arc<Hub>) -> Self {
+        let (look, looked) = watch::channel(true);
+        Self {
+            engine,
+            hub,
+            interrupt,
+            looked,
+            look: Arc::new(look),
+        }
+    }
+
     /// Waits for the end of a run, an interrupt, or a moment.
     pub(crate) async fn wait(&self, run: RunId, until: Option<Instant>) -> Result<Ending, Failure> {
         let time = async {

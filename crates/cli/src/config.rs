@@ -1,14 +1,18 @@
 //! Settings and where each comes from: a flag, a `WINDLASS_*` variable, `windlass.toml`
 //! in the working directory, or a default, in that order.
 
+mod keys;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use windlass_actions::Allowed;
 
 use crate::args::{Format, Global};
 use crate::exit::{Exit, Failure};
 use crate::overrides::nearest;
+pub(crate) use keys::{KEYS, Key, Kind, span};
 
 /// The file that gives settings, unless `WINDLASS_CONFIG` names another.
 const FILE: &str = "windlass.toml";
@@ -18,17 +22,6 @@ const DEFAULT_DATA_DIR: &str = ".windlass";
 
 /// A larger file is no configuration.
 const FILE_BYTES: usize = 1024 * 1024;
-
-/// What can be set, with its variable and what it is for.
-const KEYS: [(&str, &str); 7] = [
-    ("data_dir", "WINDLASS_DATA_DIR"),
-    ("output", "WINDLASS_OUTPUT"),
-    ("max_parallel", "WINDLASS_MAX_PARALLEL"),
-    ("workers", "WINDLASS_WORKERS"),
-    ("http_allow", "WINDLASS_HTTP_ALLOW"),
-    ("server", "WINDLASS_SERVER"),
-    ("token", "WINDLASS_TOKEN"),
-];
 
 /// Where a setting comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,24 +76,25 @@ impl Config {
             }
             _ => read(&path)?,
         };
-        let setting = |(key, name): (&'static str, &'static str)| {
-            let from_file = || file.iter().find(|(known, _)| *known == key);
-            let (value, origin) = if let Some(value) = flag(global, key) {
+        let setting = |key: &'static Key| {
+            let from_file = || file.iter().find(|(known, _)| *known == key.name);
+            let (value, origin) = if let Some(value) = flag(global, key.name) {
                 (Some(value), Origin::Flag)
-            } else if let Some(value) = variable(name) {
-                (Some(value), Origin::Variable(name))
+            } else if let Some(value) = variable(key.variable) {
+                (Some(value), Origin::Variable(key.variable))
             } else if let Some((_, value)) = from_file() {
                 (Some(value.clone()), Origin::File(path.clone()))
             } else {
-                (default(key), Origin::Default)
+                (key.default.map(str::to_owned), Origin::Default)
             };
             check(key, value.as_deref(), &origin)?;
-            Ok(Setting { key, value, origin })
+            Ok(Setting {
+                key: key.name,
+                value,
+                origin,
+            })
         };
-        let settings = KEYS
-            .into_iter()
-            .map(setting)
-            .collect::<Result<_, Failure>>()?;
+        let settings = KEYS.iter().map(setting).collect::<Result<_, Failure>>()?;
         Ok(Self { settings })
     }
 
@@ -132,8 +126,46 @@ impl Config {
     }
 
     /// A setting that is a number; it was checked when it was read.
-    pub(crate) fn number(&self, key: &str) -> Option<u32> {
+    pub(crate) fn number<T: std::str::FromStr>(&self, key: &str) -> Option<T> {
         self.value(key)?.parse().ok()
+    }
+
+    /// A setting that is a time; none is `off`.
+    pub(crate) fn span(&self, key: &str) -> Option<Duration> {
+        keys::span(self.value(key)?)
+    }
+
+    /// A setting that is a list.
+    pub(crate) fn list(&self, key: &str) -> Vec<String> {
+        let parts = self.value(key).unwrap_or_default().split(',');
+        let parts = parts.map(str::trim).filter(|part| !part.is_empty());
+        parts.map(str::to_owned).collect()
+    }
+
+    /// Whether a setting is on.
+    pub(crate) fn is_on(&self, key: &str) -> bool {
+        self.value(key) == Some("true")
+    }
+
+    /// The same settings with those that a command's own flags give.
+    pub(crate) fn with(
+        mut self,
+        flags: impl IntoIterator<Item = (&'static str, Option<String>)>,
+    ) -> Result<Self, Failure> {
+        for (name, value) in flags {
+            let Some(value) = value else { continue };
+            let Some(key) = KEYS.iter().find(|key| key.name == name) else {
+                continue;
+            };
+            check(key, Some(&value), &Origin::Flag)?;
+            for setting in &mut self.settings {
+                if setting.key == name {
+                    setting.value = Some(value.clone());
+                    setting.origin = Origin::Flag;
+                }
+            }
+        }
+        Ok(self)
     }
 }
 
@@ -171,28 +203,14 @@ fn flag(global: &Global, key: &str) -> Option<String> {
     }
 }
 
-fn default(key: &str) -> Option<String> {
-    match key {
-        "data_dir" => Some(DEFAULT_DATA_DIR.to_owned()),
-        "output" => Some("table".to_owned()),
-        "max_parallel" => Some("200".to_owned()),
-        "workers" => Some("1024".to_owned()),
-        _ => None,
-    }
-}
-
 /// Refuses a value that the setting cannot have, naming where it came from.
-fn check(key: &str, value: Option<&str>, origin: &Origin) -> Result<(), Failure> {
+fn check(key: &Key, value: Option<&str>, origin: &Origin) -> Result<(), Failure> {
     let Some(value) = value else { return Ok(()) };
-    let possible = match key {
-        "output" if !matches!(value, "table" | "json") => "table or json",
-        "max_parallel" | "workers" if !value.parse().is_ok_and(|n: u32| n > 0) => {
-            "a whole number from 1"
-        }
-        "http_allow" if http_allowed(value).is_err() => "addresses, networks or host names",
-        _ => return Ok(()),
+    let Err(possible) = key.kind.check(value) else {
+        return Ok(());
     };
-    let message = format!("{origin}: {key} is '{value}', and must be {possible}");
+    let name = key.name;
+    let message = format!("{origin}: {name} is '{value}', and must be {possible}");
     Err(Failure::new(Exit::Usage, "SETTING_INVALID", message))
 }
 
@@ -213,14 +231,16 @@ fn read(path: &Path) -> Result<Vec<(&'static str, String)>, Failure> {
         .map_err(|error: toml::de::Error| invalid(error.to_string().trim_end().to_owned()))?;
     let mut known = Vec::new();
     for (key, value) in table {
-        let Some((name, _)) = KEYS.into_iter().find(|(name, _)| **name == key) else {
-            let names = KEYS.map(|(name, _)| name);
-            let hint = nearest(&key, names.into_iter())
+        let Some(known_key) = KEYS.iter().find(|known| *known.name == key) else {
+            let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
+            let hint = nearest(&key, names.iter().copied())
                 .unwrap_or_else(|| format!("the settings are {}", names.join(", ")));
             return Err(invalid(format!("there is no setting '{key}'")).hint(hint));
         };
+        let name = known_key.name;
         let value = match value {
             toml::Value::String(text) => text,
+            toml::Value::Boolean(switch) => switch.to_string(),
             toml::Value::Integer(number) => number.to_string(),
             toml::Value::Array(list) if list.iter().all(toml::Value::is_str) => {
                 let texts: Vec<&str> = list.iter().filter_map(toml::Value::as_str).collect();
@@ -232,8 +252,8 @@ fn read(path: &Path) -> Result<Vec<(&'static str, String)>, Failure> {
             }
         };
         // A path in the file is meant from where the file is.
-        let value = match (name, path.parent()) {
-            ("data_dir", Some(folder)) => folder.join(value).display().to_string(),
+        let value = match (known_key.kind, path.parent()) {
+            (Kind::Path, Some(folder)) => folder.join(value).display().to_string(),
             _ => value,
         };
         known.push((name, value));

@@ -206,7 +206,7 @@ impl Asking<'_> {
 }
 
 /// A trace context that is one, without what later versions of the format may add.
-fn well_formed(traceparent: Option<&str>) -> Option<Box<str>> {
+pub(crate) fn well_formed(traceparent: Option<&str>) -> Option<Box<str>> {
     let parent = traceparent.and_then(TraceParent::parse)?;
     Some(parent.to_string().into())
 }

@@ -1,7 +1,7 @@
 //! Rows of lists, for programs.
 
 use serde_json::{Value, json};
-use windlass_store::{DefinitionRow, RunRow, WorkflowRow};
+use windlass_store::{DeadLetter, DefinitionRow, RunRow, WorkflowRow};
 
 /// A run as lists give it to programs.
 pub fn run_item(row: &RunRow) -> Value {
@@ -74,4 +74,19 @@ pub fn actions(registry: &windlass_engine::Registry) -> Vec<Value> {
         })
     };
     registry.describe().iter().map(describe).collect()
+}
+
+/// A dead letter as lists give it to programs.
+pub fn letter_item(letter: &DeadLetter) -> Value {
+    let payload: Value = serde_json::from_slice(&letter.payload)
+        .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&letter.payload).into_owned()));
+    json!({
+        "executionId": letter.run.to_string(),
+        "workflowId": letter.workflow,
+        "tenantId": letter.tenant,
+        "reason": letter.reason,
+        "deliveries": letter.deliveries,
+        "at": letter.at.to_string(),
+        "payload": payload,
+    })
 }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::RunId;
-use windlass_service::{Failure, catalogue};
+use windlass_service::{Failure, catalogue, listing};
 
 use super::WORDS_BYTES;
 use super::executions::{decode, encode, foreign};
@@ -112,25 +112,11 @@ async fn dead_letters(
             letters.truncate(limit);
             let next = letters.last().filter(|_| more);
             let next = next.map(|letter| encode(letter.run.as_bytes()));
-            let items: Vec<Value> = letters.iter().map(letter).collect();
+            let items: Vec<Value> = letters.iter().map(listing::letter_item).collect();
             Ok(json!({ "items": items, "next": next }))
         })
         .await?;
     Ok(RawJson::new(page.to_string()))
-}
-
-fn letter(letter: &windlass_store::DeadLetter) -> Value {
-    let payload: Value = serde_json::from_slice(&letter.payload)
-        .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&letter.payload).into_owned()));
-    json!({
-        "executionId": letter.run.to_string(),
-        "workflowId": letter.workflow,
-        "tenantId": letter.tenant,
-        "reason": letter.reason,
-        "deliveries": letter.deliveries,
-        "at": letter.at.to_string(),
-        "payload": payload,
-    })
 }
 
 /// Which dead letters are meant.

@@ -1,17 +1,20 @@
 //! What can be asked over HTTP, one family of routes a file.
 
 mod acting;
+mod actions;
 mod admin;
 mod bulk;
 mod executions;
 mod looking;
-mod probes;
 mod shapes;
 mod starting;
 mod workflows;
 
+use serde_json::{Map, Value, json};
+
 use crate::app::App;
-use crate::route::{Gate, Routes};
+use crate::health;
+use crate::route::{Access, Gate, Routes};
 
 /// The largest body with a value in it: a payload of 10 MiB and the words around it.
 const VALUE_BYTES: u64 = 10 * 1024 * 1024 + 64 * 1024;
@@ -22,8 +25,8 @@ const DEFINITION_BYTES: u64 = 64 * 1024 * 1024;
 /// The largest body that only says what to do.
 const WORDS_BYTES: u64 = 1024 * 1024;
 
-/// All routes.
-pub fn routes(gate: Gate, app: &App) -> Routes<App> {
+/// All routes; `probing` is what health and metrics need.
+pub fn routes(gate: Gate, probing: Access) -> Routes<App> {
     let mut routes = Routes::new(gate);
     workflows::add(&mut routes);
     starting::add(&mut routes);
@@ -32,6 +35,28 @@ pub fn routes(gate: Gate, app: &App) -> Routes<App> {
     acting::add(&mut routes);
     bulk::add(&mut routes);
     admin::add(&mut routes);
-    probes::add(&mut routes, app);
+    actions::add(&mut routes);
+    health::add(&mut routes, probing);
     routes
+}
+
+/// The limits of what is sent, to be joined by those of HTTP itself.
+pub fn engine_limits() -> Map<String, Value> {
+    let definition = windlass_core::definition::Limits::default();
+    let limits = json!({
+        "payloadBytes": windlass_engine::PAYLOAD_LIMIT_BYTES,
+        "definitionBytes": definition.bytes,
+        "valueBodyBytes": VALUE_BYTES,
+        "definitionBodyBytes": DEFINITION_BYTES,
+        "wordsBodyBytes": WORDS_BYTES,
+        "requestIdBytes": starting::REQUEST_ID_BYTES,
+        "labels": starting::LABELS,
+        "labelBytes": starting::LABEL_BYTES,
+        "pageItems": 1000,
+        "eventPageItems": 10_000,
+    });
+    match limits {
+        Value::Object(limits) => limits,
+        _ => Map::new(),
+    }
 }

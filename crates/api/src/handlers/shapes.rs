@@ -72,11 +72,6 @@ shapes! {
         /// Whether they are.
         enabled: bool,
     }
-    /// Whether a probe went well.
-    HealthShape {
-        /// `ok`.
-        status: &'static str,
-    }
     /// The dead letters that were meant.
     LettersShape {
         /// Their runs.
@@ -284,10 +279,5 @@ described! {
         description: String,
         parameters: Any,
         output: Any,
-    }
-    /// Limits.
-    LimitsShape {
-        payload_bytes: u64,
-        definition_bytes: u64,
     }
 }

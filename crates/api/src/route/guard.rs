@@ -1,7 +1,7 @@
 //! The check in front of every handler: token, scope, rate, body, time.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::RequestExt;
 use axum::body::Body;
@@ -15,6 +15,7 @@ use super::access::{Access, Rate, Scope};
 use crate::auth::{Auth, Principal};
 use crate::body::{self, Bounded};
 use crate::code;
+use crate::correlation::Correlation;
 use crate::error::ApiError;
 use crate::limit::{Budget, Limiter, Verdict};
 
@@ -23,7 +24,25 @@ pub struct Gate {
     options: GateOptions,
     auth: Auth,
     limiter: Limiter,
+    watch: Option<Box<Watch>>,
 }
+
+/// A request that was answered, for whoever counts them.
+#[derive(Debug, Clone, Copy)]
+pub struct Exchange<'a> {
+    /// The route's pattern.
+    pub route: &'static str,
+    /// The method.
+    pub method: &'a str,
+    /// The status of the answer.
+    pub status: u16,
+    /// How long it took until the answer began.
+    pub took: Duration,
+    /// The request's correlation id.
+    pub correlation: Option<&'a str>,
+}
+
+type Watch = dyn Fn(&Exchange<'_>) + Send + Sync;
 
 /// How routes are guarded.
 #[derive(Debug, Clone)]
@@ -64,7 +83,15 @@ impl Gate {
             options,
             auth,
             limiter,
+            watch: None,
         }
+    }
+
+    /// The same, telling somebody of every request that was answered.
+    #[must_use]
+    pub fn watched(mut self, watch: impl Fn(&Exchange<'_>) + Send + Sync + 'static) -> Self {
+        self.watch = Some(Box::new(watch));
+        self
     }
 
     pub(super) fn origins(&self) -> &[String] {
@@ -123,13 +150,18 @@ impl std::fmt::Debug for Gate {
 pub(super) struct Guard {
     gate: Arc<Gate>,
     access: Access,
+    route: &'static str,
 }
 
 type Check = fn(State<Arc<Guard>>, Request, Next) -> BoxFuture<'static, Response>;
 
 impl Guard {
-    pub(super) fn new(gate: Arc<Gate>, access: Access) -> Self {
-        Self { gate, access }
+    pub(super) fn new(gate: Arc<Gate>, access: Access, route: &'static str) -> Self {
+        Self {
+            gate,
+            access,
+            route,
+        }
     }
 
     pub(super) fn layer<T>(self) -> FromFnLayer<Check, Arc<Self>, T> {
@@ -138,8 +170,26 @@ impl Guard {
     }
 }
 
-async fn check(guard: Arc<Guard>, mut request: Request, next: Next) -> Response {
-    let Guard { gate, access } = &*guard;
+async fn check(guard: Arc<Guard>, request: Request, next: Next) -> Response {
+    let Some(watch) = &guard.gate.watch else {
+        return admit(&guard, request, next).await;
+    };
+    let began = Instant::now();
+    let method = request.method().clone();
+    let correlation = request.extensions().get::<Correlation>().cloned();
+    let response = admit(&guard, request, next).await;
+    watch(&Exchange {
+        route: guard.route,
+        method: method.as_str(),
+        status: response.status().as_u16(),
+        took: began.elapsed(),
+        correlation: correlation.as_ref().map(Correlation::as_str),
+    });
+    response
+}
+
+async fn admit(guard: &Guard, mut request: Request, next: Next) -> Response {
+    let Guard { gate, access, .. } = guard;
     let principal = match gate.principal(*access, request.headers()).await {
         Ok(principal) => principal,
         Err(error) => return error.into_response(),
@@ -149,7 +199,7 @@ async fn check(guard: Arc<Guard>, mut request: Request, next: Next) -> Response 
         Some(verdict) => limited(verdict).into_response(),
         None => {
             request.extensions_mut().insert(principal);
-            pass(&guard, request, next).await
+            pass(guard, request, next).await
         }
     };
     if let Some(verdict) = verdict {

@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 pub use access::{Access, Rate, Scope};
 pub use document::Operation;
 pub use endpoint::{Endpoint, Input, Output};
-pub use guard::{Gate, GateOptions};
+pub use guard::{Exchange, Gate, GateOptions};
 
 use crate::code;
 use crate::cors;
@@ -89,7 +89,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
             .or_insert_with(|| Value::Object(Map::new()));
         methods[method.as_str().to_ascii_lowercase()] = operation;
         let filter = MethodFilter::try_from(method).expect("a method of a route");
-        let guard = guard::Guard::new(Arc::clone(&self.gate), access);
+        let guard = guard::Guard::new(Arc::clone(&self.gate), access, path);
         let route = on(filter, handler).route_layer(guard.layer());
         self.router = std::mem::take(&mut self.router).route(path, route);
         self

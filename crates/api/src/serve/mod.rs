@@ -6,11 +6,14 @@ mod io;
 mod options;
 mod tls;
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::FromRequestParts;
+use http::request::Parts;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
@@ -21,6 +24,8 @@ pub use options::{ServerOptions, TlsFiles};
 
 use activity::Patience;
 use connection::Shared;
+
+use crate::route::{Input, Operation};
 
 /// After an accept that failed, as when files run out, so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -112,7 +117,7 @@ struct Stop {
     now: CancellationToken,
 }
 
-/// Tells that the server drains; in the extensions of every request.
+/// Tells that the server drains; an extractor.
 #[derive(Debug, Clone)]
 pub struct Draining(CancellationToken);
 
@@ -121,6 +126,26 @@ impl Draining {
     pub async fn begun(&self) {
         self.0.cancelled().await;
     }
+
+    /// Whether it does.
+    #[must_use]
+    pub fn is_begun(&self) -> bool {
+        self.0.is_cancelled()
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Draining {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        // A router that is tried without a server never drains.
+        let found = parts.extensions.get::<Self>().cloned();
+        Ok(found.unwrap_or_else(|| Self(CancellationToken::new())))
+    }
+}
+
+impl Input for Draining {
+    fn describe(_: &mut Operation<'_>) {}
 }
 
 struct Intake {

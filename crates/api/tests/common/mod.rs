@@ -4,10 +4,12 @@
 #![allow(clippy::unwrap_used, reason = "all of it is for tests")]
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use axum::extract::State;
-use futures_util::StreamExt;
+use axum::extract::{FromRef, State};
+use futures_util::{FutureExt, StreamExt};
 use http::Method;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,9 +21,10 @@ use tokio_util::sync::CancellationToken;
 use windlass_api::answer::{Accepted, EventStream, NoContent, Page};
 use windlass_api::auth::{Auth, Principal};
 use windlass_api::extract::{Json, Path, Query};
+use windlass_api::health::{self, Probes, http_limits};
 use windlass_api::route::{Access, Gate, GateOptions, Rate, Routes};
 use windlass_api::serve::{Drained, Server, ServerOptions};
-use windlass_api::{ApiError, Code, Event, HeadLimits};
+use windlass_api::{ApiError, Code, Detail, Event, HeadLimits};
 
 /// Long enough for a busy machine; a test that reaches it has failed.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -32,6 +35,26 @@ pub(crate) const BODY_LIMIT: u64 = 1000;
 #[derive(Clone)]
 pub(crate) struct Sample {
     pub(crate) release: CancellationToken,
+    pub(crate) unready: Arc<AtomicBool>,
+}
+
+impl FromRef<Sample> for Probes {
+    fn from_ref(sample: &Sample) -> Self {
+        let unready = Arc::clone(&sample.unready);
+        let ready = move || {
+            let unready = unready.load(Ordering::Relaxed);
+            async move {
+                match unready {
+                    true => Err(vec![Detail::new("/store", "it does not answer")]),
+                    false => Ok(()),
+                }
+            }
+            .boxed()
+        };
+        let options = ServerOptions::new("127.0.0.1:0".parse().unwrap());
+        let limits = http_limits(&options, &GateOptions::default(), &HeadLimits::default());
+        Self::new(ready, || async { "up 1\n".to_owned() }.boxed(), limits)
+    }
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -114,6 +137,7 @@ async fn remove_all() -> Result<NoContent, ApiError> {
 
 pub(crate) fn routes(gate: Gate) -> Routes<Sample> {
     let mut routes = Routes::new(gate);
+    health::add(&mut routes, Access::public());
     let thing = "/api/v1/things/{id}";
     routes
         .add(
@@ -178,6 +202,7 @@ pub(crate) fn routes(gate: Gate) -> Routes<Sample> {
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) release: CancellationToken,
+    pub(crate) unready: Arc<AtomicBool>,
     pub(crate) shutdown: CancellationToken,
     pub(crate) task: JoinHandle<Drained>,
 }
@@ -205,8 +230,10 @@ impl Setup {
         }
         let gate = Gate::new(self.auth.unwrap_or_else(Auth::off), self.gate);
         let release = CancellationToken::new();
+        let unready = Arc::new(AtomicBool::new(false));
         let sample = Sample {
             release: release.clone(),
+            unready: Arc::clone(&unready),
         };
         let router = routes(gate).build(sample, self.head);
         let server = Server::bind(options).await.unwrap();
@@ -216,6 +243,7 @@ impl Setup {
         Running {
             address,
             release,
+            unready,
             shutdown,
             task,
         }

@@ -8,6 +8,7 @@ mod cancel;
 mod compensate;
 mod completions;
 mod config;
+mod dead_letters;
 mod diff;
 mod doctor;
 mod dry_run;
@@ -29,11 +30,13 @@ mod resume;
 mod run;
 mod runs;
 mod schema;
+mod serve;
 mod set_result;
 mod show;
 mod signal;
 pub(crate) mod simulate;
 mod skip;
+mod token;
 mod validate;
 mod verify;
 mod watch;
@@ -82,6 +85,9 @@ pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit, Failur
         Command::Rebuild => rebuild::run(&settings),
         Command::Backup(arguments) => backup::run(&settings, arguments),
         Command::Restore(arguments) => restore::run(&settings, arguments),
+        Command::DeadLetters(arguments) => dead_letters::run(&settings, arguments),
+        Command::Serve(arguments) => serve::run(&settings, config, arguments),
+        Command::Token(arguments) => token::run(&settings, arguments),
         Command::Doctor => doctor::run(&settings),
         Command::Config => config::run(&settings, config),
         Command::Schema => schema::run(&settings),

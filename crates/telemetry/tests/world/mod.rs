@@ -96,11 +96,14 @@ impl World {
     }
 }
 
+/// A request's head, in lower case, and its body.
+pub(crate) type Request = (String, Vec<u8>);
+
 /// A collector: the requests that it got, and how it answers them.
 #[derive(Clone)]
 pub(crate) struct Collector {
     pub(crate) address: String,
-    requests: Arc<Mutex<Vec<(String, Vec<u8>)>>>,
+    requests: Arc<Mutex<Vec<Request>>>,
 }
 
 /// A span as the collector got it.
@@ -149,7 +152,7 @@ impl Collector {
         })
     }
 
-    pub(crate) fn requests(&self) -> Vec<(String, Vec<u8>)> {
+    pub(crate) fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }
 
@@ -162,7 +165,7 @@ impl Collector {
     }
 }
 
-async fn read_request(stream: &mut TcpStream) -> (String, Vec<u8>) {
+async fn read_request(stream: &mut TcpStream) -> Request {
     let mut bytes = Vec::new();
     loop {
         let mut part = vec![0; 64 * 1024];

@@ -1,0 +1,162 @@
+//! How the server is: whether it lives, whether it is ready, what it counts, and the limits
+//! it keeps. What is asked is given by whoever puts the server together.
+
+use std::fmt;
+use std::sync::Arc;
+
+use axum::extract::{FromRef, State};
+use futures_util::future::BoxFuture;
+use http::Method;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::answer::{RawJson, Text};
+use crate::code;
+use crate::error::{ApiError, Detail};
+use crate::extract::Json;
+use crate::front::HeadLimits;
+use crate::route::{Access, GateOptions, Rate, Routes};
+use crate::serve::{Draining, ServerOptions};
+
+type Ready = dyn Fn() -> BoxFuture<'static, Result<(), Vec<Detail>>> + Send + Sync;
+type Metrics = dyn Fn() -> BoxFuture<'static, String> + Send + Sync;
+
+/// What is asked for the server's state. Cloning is cheap.
+#[derive(Clone)]
+pub struct Probes {
+    ready: Arc<Ready>,
+    metrics: Arc<Metrics>,
+    limits: Arc<[u8]>,
+}
+
+impl Probes {
+    /// Probes that ask these: `ready` says what is not, by a pointer (`/store`) and a
+    /// message; `metrics` gives the text of Prometheus; `limits` are those of
+    /// `GET /api/v1/limits`.
+    pub fn new(
+        ready: impl Fn() -> BoxFuture<'static, Result<(), Vec<Detail>>> + Send + Sync + 'static,
+        metrics: impl Fn() -> BoxFuture<'static, String> + Send + Sync + 'static,
+        limits: Map<String, Value>,
+    ) -> Self {
+        Self {
+            ready: Arc::new(ready),
+            metrics: Arc::new(metrics),
+            limits: Value::Object(limits).to_string().into_bytes().into(),
+        }
+    }
+}
+
+impl fmt::Debug for Probes {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Probes").finish_non_exhaustive()
+    }
+}
+
+/// Adds the routes; `access` is what health and metrics need.
+pub fn add<S>(routes: &mut Routes<S>, access: Access)
+where
+    S: Clone + Send + Sync + 'static,
+    Probes: FromRef<S>,
+{
+    let access = access.rate(Rate::Free);
+    routes
+        .add(
+            Method::GET,
+            "/health/live",
+            access,
+            &[],
+            "Whether the process answers",
+            live,
+        )
+        .add(
+            Method::GET,
+            "/health/ready",
+            access,
+            &[code::UNAVAILABLE],
+            "Whether the server can work: its store answers, and it does not drain",
+            ready,
+        )
+        .add(
+            Method::GET,
+            "/metrics",
+            access,
+            &[],
+            "What Prometheus collects",
+            metrics,
+        )
+        .add(
+            Method::GET,
+            "/api/v1/limits",
+            Access::read(),
+            &[],
+            "The limits that the server keeps, in bytes, milliseconds and numbers",
+            limits,
+        );
+}
+
+/// The limits of this crate, to be joined by those of the engine.
+#[must_use]
+pub fn http_limits(
+    server: &ServerOptions,
+    gate: &GateOptions,
+    head: &HeadLimits,
+) -> Map<String, Value> {
+    let milliseconds = |duration: std::time::Duration| duration.as_millis() as u64;
+    let limits = json!({
+        "connections": server.max_connections,
+        "streamsPerConnection": server.max_streams,
+        "uriBytes": head.uri,
+        "headerBytes": head.headers,
+        "headers": head.count,
+        "headerTimeoutMs": milliseconds(server.header_timeout),
+        "idleTimeoutMs": milliseconds(server.idle_timeout),
+        "writeTimeoutMs": milliseconds(server.write_timeout),
+        "drainTimeoutMs": milliseconds(server.drain_timeout),
+        "bodyTimeoutMs": milliseconds(gate.body_timeout),
+        "requestTimeoutMs": milliseconds(gate.request_timeout),
+        "tokenBytes": crate::auth::MAX_TOKEN,
+        "requestsPerMinutePerToken": gate.token_rate.per_minute,
+        "requestsAtOncePerToken": gate.token_rate.burst,
+        "requestsPerMinutePerWorkflow": gate.workflow_rate.per_minute,
+        "requestsAtOncePerWorkflow": gate.workflow_rate.burst,
+    });
+    match limits {
+        Value::Object(limits) => limits,
+        _ => Map::new(),
+    }
+}
+
+/// How the server is.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Health {
+    /// `live` or `ready`.
+    status: &'static str,
+}
+
+async fn live() -> Result<Json<Health>, ApiError> {
+    Ok(Json(Health { status: "live" }))
+}
+
+async fn ready(draining: Draining, State(probes): State<Probes>) -> Result<Json<Health>, ApiError> {
+    if draining.is_begun() {
+        return Err(code::UNAVAILABLE.error("the server drains"));
+    }
+    match (probes.ready)().await {
+        Ok(()) => Ok(Json(Health { status: "ready" })),
+        Err(details) => Err(code::UNAVAILABLE
+            .error("the server is not ready")
+            .details(details)),
+    }
+}
+
+async fn metrics(State(probes): State<Probes>) -> Result<Text, ApiError> {
+    Ok(Text {
+        media: "text/plain; version=0.0.4; charset=utf-8",
+        text: (probes.metrics)().await,
+    })
+}
+
+async fn limits(State(probes): State<Probes>) -> Result<RawJson<Map<String, Value>>, ApiError> {
+    Ok(RawJson::new(probes.limits.to_vec()))
+}

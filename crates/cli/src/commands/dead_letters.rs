@@ -1,0 +1,116 @@
+//! `windlass dead-letters`: what nobody could carry on.
+
+use serde_json::{Value, json};
+use windlass_core::RunId;
+use windlass_service::listing::letter_item;
+use windlass_store::{DeadLetter, block_on};
+
+use crate::access::{self, Access};
+use crate::args::{DeadLetters, DeadLettersCommand, Letters};
+use crate::exit::{Exit, Failure};
+use crate::moment::{ago, now};
+use crate::session::{Session, Settings};
+use crate::table::Table;
+
+/// More than this at once helps nobody to read.
+const SHOWN: usize = 1000;
+
+/// Lists dead letters, or does something with them.
+pub(crate) fn run(settings: &Settings, arguments: &DeadLetters) -> Result<Exit, Failure> {
+    match &arguments.command {
+        None => list(settings),
+        Some(DeadLettersCommand::Requeue(letters)) => change(settings, letters, true),
+        Some(DeadLettersCommand::Purge(letters)) => change(settings, letters, false),
+    }
+}
+
+fn list(settings: &Settings) -> Result<Exit, Failure> {
+    let session = Session::look(settings.clone())?;
+    let letters = session.store.dead_letters(&session.tenants, None, SHOWN)?;
+    let output = settings.output;
+    if output.json {
+        let items: Vec<Value> = letters.iter().map(letter_item).collect();
+        output.json(&json!({ "items": items, "next": null }))?;
+        return Ok(Exit::Done);
+    }
+    if letters.is_empty() {
+        output.say("No dead letters.");
+        return Ok(Exit::Done);
+    }
+    let now = now();
+    let mut table = Table::new(&["RUN", "WORKFLOW", "WHEN", ">TRIES", "REASON"]);
+    for letter in &letters {
+        table.row([
+            session.short_id(letter.run)?.into(),
+            letter.workflow.to_string().into(),
+            ago(letter.at, now).into(),
+            letter.deliveries.to_string().into(),
+            windlass_service::text::one_line(&letter.reason).into(),
+        ]);
+    }
+    output.data(&table.render(&output))?;
+    output.say("\nnext: windlass dead-letters requeue RUN, or purge RUN");
+    Ok(Exit::Done)
+}
+
+fn change(settings: &Settings, which: &Letters, requeue: bool) -> Result<Exit, Failure> {
+    let session = match access::open(settings, false)? {
+        Access::Held(session) => session,
+        Access::Through(_, client) => {
+            let message = format!("the data directory is in use by {}", client.holder());
+            return Err(Failure::new(Exit::Conflict, "DATA_DIR_IN_USE", message)
+                .hint("a server does it itself: add --server URL"));
+        }
+    };
+    let letters = chosen(&session, which)?;
+    for letter in &letters {
+        let store = &session.store;
+        let changing = match requeue {
+            true => store.requeue(letter.run),
+            false => store.purge(letter.run),
+        };
+        block_on(changing)?;
+    }
+    let ids: Vec<String> = letters
+        .iter()
+        .map(|letter| letter.run.to_string())
+        .collect();
+    if settings.output.json {
+        settings.output.json(&json!({ "executionIds": ids }))?;
+        return Ok(Exit::Done);
+    }
+    let what = match requeue {
+        true => "is tried again by whoever next carries runs on",
+        false => "is forgotten among the dead letters",
+    };
+    for id in &ids {
+        settings.output.data(&format!("{id} {what}"))?;
+    }
+    if ids.is_empty() {
+        settings.output.say("No dead letters.");
+    }
+    Ok(Exit::Done)
+}
+
+fn chosen(session: &Session, which: &Letters) -> Result<Vec<DeadLetter>, Failure> {
+    let mut letters = Vec::new();
+    for reference in &which.runs {
+        let run: RunId = session.find_run(reference)?;
+        let letter = session.store.dead_letter(run)?;
+        letters.push(letter.ok_or_else(|| {
+            let message = format!("the run {run} is not among the dead letters");
+            Failure::new(Exit::NotFound, "LETTER_NOT_FOUND", message)
+                .hint("`windlass dead-letters` lists them")
+        })?);
+    }
+    let mut before = None;
+    while which.all {
+        let page = session
+            .store
+            .dead_letters(&session.tenants, before, SHOWN)?;
+        let Some(last) = page.last() else { break };
+        before = Some(last.run);
+        letters.extend(page);
+    }
+    Ok(letters)
+}

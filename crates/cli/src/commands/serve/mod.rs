@@ -1,0 +1,218 @@
+//! `windlass serve`: the HTTP API on a data directory, whose runs it carries on until it is
+//! told to stop.
+
+mod options;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use windlass_api::serve::{Drained, Server};
+use windlass_api::{App, AppOptions, HeadLimits, engine_limits, health, routes};
+use windlass_engine::{Backend, Engine, Observers, Recovery};
+use windlass_service::listing;
+use windlass_store_embedded::EmbeddedStore;
+use windlass_telemetry::{Gauge, HttpExchange, Telemetry, say};
+
+use crate::args::Serve;
+use crate::carry::Carrier;
+use crate::config::Config;
+use crate::control;
+use crate::exit::{Exit, Failure};
+use crate::hub::Hub;
+use crate::interrupt::Interrupt;
+use crate::secrets::EnvironmentSecrets;
+use crate::session::{Session, Settings};
+use options::Options;
+
+/// How long actions that do not notice the end may hold it up.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// Serves until told to stop.
+pub(crate) fn run(
+    settings: &Settings,
+    config: &Config,
+    arguments: &Serve,
+) -> Result<Exit, Failure> {
+    let options = Options::new(config, arguments)?;
+    let session = Session::act(settings.clone())?;
+    if !session.directory.is_holder() {
+        let holder = session.directory.holder();
+        let holder = holder.map_or("another process".to_owned(), |it| it.to_string());
+        let place = settings.data_dir.display();
+        let message = format!("the data directory {place} is in use by {holder}");
+        return Err(Failure::new(Exit::Conflict, "DATA_DIR_IN_USE", message)
+            .hint("stop it, or name another with --data-dir"));
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Storage, "RUNTIME_FAILED", error))?;
+    let result = runtime.block_on(serve(&session, options));
+    runtime.shutdown_timeout(LAST_WORDS);
+    result
+}
+
+async fn serve(session: &Session, mut options: Options) -> Result<Exit, Failure> {
+    let interrupt = Interrupt::listen()?;
+    let telemetry = Telemetry::start(std::mem::take(&mut options.telemetry));
+    let engine = engine(session, &options, &telemetry);
+    let carrier = Carrier::of(engine.clone(), interrupt.clone(), Arc::clone(&options.hub));
+    // Commands on the same data directory act through this process.
+    let control = control::Server::listen(session.directory.directory(), &carrier).ok();
+    let auth = options.auth().await?;
+    let server = Server::bind(options.server.clone())
+        .await
+        .map_err(|error| {
+            let message = format!("cannot listen on {}: {error}", options.server.address);
+            Failure::new(Exit::Storage, "LISTEN_FAILED", message)
+                .hint("name another address with --listen; port 0 takes a free one")
+        })?;
+    let recovery = engine.serve(options.serving.clone()).await?;
+    tell_recovery(&recovery);
+    let router = router(session, &engine, &options, auth, &telemetry);
+    announce(session, &options, &server)?;
+    let shutdown = CancellationToken::new();
+    let address = server.local_addr();
+    say::server_started(address);
+    let stop = shutdown.clone();
+    let asked = interrupt.clone();
+    tokio::spawn(async move {
+        asked.asked().await;
+        say::server_draining();
+        stop.cancel();
+    });
+    let drained = server.run(router, shutdown).await;
+    if let Some(control) = control {
+        control.close().await;
+    }
+    engine.shutdown().await;
+    say::server_stopped();
+    telemetry.shutdown().await;
+    if !matches!(drained, Drained::Finished) {
+        session
+            .settings
+            .output
+            .say("some requests did not end in time and were cut off");
+    }
+    Ok(Exit::Done)
+}
+
+/// The engine, watched by whoever counts and logs.
+fn engine(session: &Session, options: &Options, telemetry: &Telemetry) -> Engine {
+    let hub: Arc<Hub> = Arc::clone(&options.hub);
+    let observers = Observers(vec![telemetry.observer(), hub as _]);
+    let mut settings = windlass_engine::Options {
+        secrets: Arc::new(EnvironmentSecrets),
+        observer: Some(Arc::new(observers)),
+        traces: telemetry.traces(),
+        ..windlass_engine::Options::default()
+    };
+    if let Some(workers) = session.settings.workers {
+        settings.workers = workers as usize;
+    }
+    if let Some(bound) = session.settings.max_parallel {
+        settings.max_parallel = bound;
+    }
+    let backend: Arc<dyn Backend> = Arc::clone(&session.store);
+    let registry = options.registry(&session.settings);
+    let engine = Engine::new(backend, registry, settings);
+    session.directory.on_commit(telemetry.commits());
+    let counted = engine.clone();
+    telemetry.gauge(Gauge::QueueDepth, move || {
+        counted.standing().map_or(0, |standing| standing.queued)
+    });
+    let counted = engine.clone();
+    telemetry.gauge(Gauge::ParallelActions, move || {
+        counted.running_actions() as u64
+    });
+    engine
+}
+
+fn router(
+    session: &Session,
+    engine: &Engine,
+    options: &Options,
+    auth: windlass_api::auth::Auth,
+    telemetry: &Telemetry,
+) -> axum::Router {
+    let gate = windlass_api::route::Gate::new(auth, options.gate.clone());
+    let counted = telemetry.clone();
+    let gate = gate.watched(move |exchange| {
+        counted.http(&HttpExchange {
+            route: exchange.route,
+            method: exchange.method,
+            status: exchange.status,
+            took: exchange.took,
+            correlation_id: exchange.correlation,
+        });
+    });
+    let head = HeadLimits::default();
+    let mut limits = health::http_limits(&options.server, &options.gate, &head);
+    limits.extend(engine_limits());
+    let (asked, rendered) = (engine.clone(), telemetry.clone());
+    let probes = health::Probes::new(
+        move || Box::pin(ready(asked.clone())),
+        move || {
+            let telemetry = rendered.clone();
+            Box::pin(async move {
+                let rendering = tokio::task::spawn_blocking(move || telemetry.render());
+                rendering.await.unwrap_or_default()
+            })
+        },
+        limits,
+    );
+    let directory: EmbeddedStore = session.directory.clone();
+    let registry = options.registry(&session.settings);
+    let app = App::new(
+        engine.clone(),
+        AppOptions {
+            backup: Some(Arc::new(move |file: &std::path::Path| {
+                directory.backup(file, &mut |_, _| {})
+            })),
+            probes,
+            actions: listing::actions(&registry).into(),
+        },
+    );
+    routes(gate, options.probing).build(app, head)
+}
+
+/// Whether the store answers, and pending runs are begun.
+async fn ready(engine: Engine) -> Result<(), Vec<windlass_api::Detail>> {
+    let asking = tokio::task::spawn_blocking(move || {
+        let store = engine.store().health().map(|_| ());
+        (store, engine.standing())
+    });
+    let place = |place: &str, what: String| vec![windlass_api::Detail::new(place, what)];
+    match asking.await {
+        Ok((Ok(()), Ok(standing))) if standing.serving => Ok(()),
+        Ok((Ok(()), Ok(_))) => Err(place("/queue", "pending runs are not begun yet".to_owned())),
+        Ok((Err(error), _)) => Err(place("/store", error.to_string())),
+        Ok((_, Err(error))) => Err(place("/queue", error.to_string())),
+        Err(error) => Err(place("/store", error.to_string())),
+    }
+}
+
+fn tell_recovery(recovery: &Recovery) {
+    let lost = recovery.quarantined.len() + recovery.buried.len();
+    say::recovered(recovery.recovered.len(), recovery.paused.len(), lost);
+    for (run, reason) in recovery.quarantined.iter().chain(&recovery.buried) {
+        say::quarantined(*run, reason);
+    }
+}
+
+/// Says where the server listens, for people and for programs.
+fn announce(session: &Session, options: &Options, server: &Server) -> Result<(), Failure> {
+    let scheme = match options.server.tls {
+        Some(_) => "https",
+        None => "http",
+    };
+    let url = format!("{scheme}://{}", server.local_addr());
+    let output = session.settings.output;
+    if output.json {
+        return output.json(&serde_json::json!({ "url": url }));
+    }
+    output.data(&format!("listening on {url}"))?;
+    output.say(&format!("the API is described at {url}/api/docs"));
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! What the settings say about a server, checked before anything is opened.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_api::Budget;
+use windlass_api::auth::{Auth, JwtOptions, KeySource};
+use windlass_api::route::{Access, GateOptions};
+use windlass_api::serve::{ServerOptions, TlsFiles};
+use windlass_engine::{Registry, Serving};
+use windlass_telemetry::{Endpoint, Format, LogOptions, TelemetryOptions, TraceOptions};
+
+use crate::args::Serve;
+use crate::config::Config;
+use crate::exit::{Exit, Failure};
+use crate::hub::Hub;
+use crate::session::Settings;
+
+/// How to serve.
+pub(super) struct Options {
+    pub(super) server: ServerOptions,
+    pub(super) gate: GateOptions,
+    pub(super) serving: Serving,
+    pub(super) telemetry: TelemetryOptions,
+    /// What health and metrics need.
+    pub(super) probing: Access,
+    pub(super) hub: Arc<Hub>,
+    keys: Option<JwtOptions>,
+    allow_exec: bool,
+}
+
+impl Options {
+    /// Reads the settings, with the command's own flags before all others.
+    pub(super) fn new(config: &Config, arguments: &Serve) -> Result<Self, Failure> {
+        let on = |flag: bool| flag.then(|| "true".to_owned());
+        let config = config.clone().with([
+            ("listen", arguments.listen.clone()),
+            ("insecure", on(arguments.insecure)),
+            ("auth_keys", arguments.auth_keys.clone()),
+            ("auth_issuer", arguments.auth_issuer.clone()),
+            ("auth_audience", arguments.auth_audience.clone()),
+            ("tls_cert", arguments.tls_cert.clone()),
+            ("tls_key", arguments.tls_key.clone()),
+            ("allow_exec", on(arguments.allow_exec)),
+        ])?;
+        let options = Self {
+            server: server(&config)?,
+            gate: gate(&config),
+            serving: serving(&config),
+            telemetry: telemetry(&config)?,
+            probing: match config.is_on("private_probes") {
+                true => Access::read(),
+                false => Access::public(),
+            },
+            hub: Arc::default(),
+            keys: keys(&config),
+            allow_exec: config.is_on("allow_exec"),
+        };
+        options.refuse_exposure(&config)?;
+        Ok(options)
+    }
+
+    /// Whoever can reach the address can do everything: that must be meant.
+    fn refuse_exposure(&self, config: &Config) -> Result<(), Failure> {
+        let address = self.server.address;
+        if address.ip().is_loopback() || self.keys.is_some() || config.is_on("insecure") {
+            return Ok(());
+        }
+        let message = format!("{address} can be reached from outside, and nothing asks for tokens");
+        Err(Failure::new(Exit::Usage, "AUTH_REQUIRED", message)
+            .hint("give --auth-keys FILE|URL (`windlass token` makes a key), or --insecure"))
+    }
+
+    /// How requests prove whom they come from; reads the keys.
+    pub(super) async fn auth(&self) -> Result<Auth, Failure> {
+        let Some(keys) = &self.keys else {
+            return Ok(Auth::off());
+        };
+        Auth::jwt(keys.clone())
+            .await
+            .map_err(|reason| Failure::new(Exit::Invalid, "AUTH_KEYS_UNUSABLE", reason))
+    }
+
+    /// The actions that runs of this server may call.
+    pub(super) fn registry(&self, settings: &Settings) -> Registry {
+        windlass_actions::registry_with(windlass_actions::Options {
+            http_allowed: settings.http_allowed.clone(),
+            exec: self.allow_exec,
+        })
+    }
+}
+
+fn server(config: &Config) -> Result<ServerOptions, Failure> {
+    let listen = config.value("listen").unwrap_or_default();
+    let address = listen
+        .parse()
+        .map_err(|_| Failure::new(Exit::Usage, "SETTING_INVALID", format!("listen: {listen}")))?;
+    let mut server = ServerOptions::new(address);
+    let tls = (config.value("tls_cert"), config.value("tls_key"));
+    server.tls = match tls {
+        (Some(certificates), Some(key)) => Some(TlsFiles {
+            certificates: certificates.into(),
+            key: key.into(),
+        }),
+        (None, None) => None,
+        _ => {
+            let message = "tls_cert and tls_key belong together, and one is missing";
+            return Err(Failure::new(Exit::Usage, "SETTING_INVALID", message));
+        }
+    };
+    if let Some(most) = config.number("max_connections") {
+        server.max_connections = most;
+    }
+    let set = |time: &mut Duration, key| *time = config.span(key).unwrap_or(Duration::MAX);
+    set(&mut server.header_timeout, "header_timeout");
+    set(&mut server.idle_timeout, "idle_timeout");
+    set(&mut server.drain_timeout, "drain_timeout");
+    Ok(server)
+}
+
+fn gate(config: &Config) -> GateOptions {
+    let budget = |rate, burst| {
+        let rate: u32 = config.number(rate).unwrap_or(0);
+        match rate {
+            0 => Budget::OFF,
+            rate => Budget::per_minute(rate, config.number(burst).unwrap_or(0).max(1)),
+        }
+    };
+    let time = |key| config.span(key).unwrap_or(Duration::MAX);
+    GateOptions {
+        request_timeout: time("request_timeout"),
+        body_timeout: time("body_timeout"),
+        origins: config.list("cors_origins"),
+        token_rate: budget("rate_per_minute", "rate_burst"),
+        workflow_rate: budget("workflow_rate_per_minute", "workflow_rate_burst"),
+        ..GateOptions::default()
+    }
+}
+
+fn serving(config: &Config) -> Serving {
+    let mut serving = Serving::default();
+    if let Some(most) = config.number("max_active_runs") {
+        serving.max_active_runs = most;
+    }
+    if let Some(most) = config.number("max_poison_retries") {
+        serving.max_poison_retries = most;
+    }
+    let delay = config.span("poison_delay").unwrap_or(Duration::ZERO);
+    serving.poison_delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+    serving
+}
+
+fn telemetry(config: &Config) -> Result<TelemetryOptions, Failure> {
+    let invalid = |message: String| Failure::new(Exit::Usage, "SETTING_INVALID", message);
+    let level = config.value("log_level").unwrap_or("info");
+    let mut logs = LogOptions::with_level(level).map_err(invalid)?;
+    logs.format = match config.value("log_format") {
+        Some("json") => Format::Json,
+        Some("text") => Format::Text,
+        _ => Format::Auto,
+    };
+    let traces = config.value("otlp_endpoint").map(|endpoint| {
+        let endpoint: Endpoint = endpoint
+            .parse()
+            .map_err(|error| invalid(format!("otlp_endpoint: {error}")))?;
+        Ok::<_, Failure>(TraceOptions::new(endpoint))
+    });
+    Ok(TelemetryOptions {
+        logs: Some(logs),
+        traces: traces.transpose()?,
+        ..TelemetryOptions::default()
+    })
+}
+
+fn keys(config: &Config) -> Option<JwtOptions> {
+    let keys = KeySource::parse(config.value("auth_keys")?);
+    Some(JwtOptions {
+        issuer: config.value("auth_issuer").map(str::to_owned),
+        audience: config.value("auth_audience").map(str::to_owned),
+        ..JwtOptions::new(keys)
+    })
+}

@@ -1,0 +1,192 @@
+//! Every setting: its name in the file, its variable, its default, what it may be, and what
+//! it is for.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::http_allowed;
+
+/// A setting.
+#[derive(Debug)]
+pub(crate) struct Key {
+    /// Its name in the file.
+    pub(crate) name: &'static str,
+    /// Its variable.
+    pub(crate) variable: &'static str,
+    /// What it is when nothing says otherwise.
+    pub(crate) default: Option<&'static str>,
+    /// What it may be.
+    pub(crate) kind: Kind,
+    /// What it is for.
+    pub(crate) about: &'static str,
+}
+
+/// What a setting may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Any text.
+    Text,
+    /// A path; in a file, from where the file is.
+    Path,
+    /// `table` or `json`.
+    Output,
+    /// A whole number from 1.
+    Count,
+    /// A whole number from 0.
+    Number,
+    /// A time such as `30s`, or `off`.
+    Span,
+    /// `true` or `false`.
+    Switch,
+    /// A list.
+    List,
+    /// What `http.request` may reach.
+    Reach,
+    /// An address and a port.
+    Address,
+    /// How much is logged.
+    Level,
+    /// How it is logged.
+    LogFormat,
+}
+
+impl Kind {
+    /// Says what a value must be if it is not that.
+    pub(super) fn check(self, value: &str) -> Result<(), &'static str> {
+        let (fits, possible) = match self {
+            Self::Text | Self::Path | Self::List => return Ok(()),
+            Self::Output => (matches!(value, "table" | "json"), "table or json"),
+            Self::Count => (
+                value.parse().is_ok_and(|number: u32| number > 0),
+                "a whole number from 1",
+            ),
+            Self::Number => (value.parse::<u64>().is_ok(), "a whole number from 0"),
+            Self::Span => (
+                value == "off" || span(value).is_some(),
+                "a time such as 500ms, 30s, 5m, 2h or 7d, or off",
+            ),
+            Self::Switch => (matches!(value, "true" | "false"), "true or false"),
+            Self::Reach => (
+                http_allowed(value).is_ok(),
+                "addresses, networks or host names",
+            ),
+            Self::Address => (
+                value.parse::<SocketAddr>().is_ok(),
+                "an address with a port, such as 127.0.0.1:7400",
+            ),
+            Self::Level => (
+                matches!(value, "off" | "error" | "warn" | "info" | "debug" | "trace"),
+                "off, error, warn, info, debug or trace",
+            ),
+            Self::LogFormat => (
+                matches!(value, "auto" | "json" | "text"),
+                "auto, json or text",
+            ),
+        };
+        if fits { Ok(()) } else { Err(possible) }
+    }
+}
+
+/// A time: a whole number with its unit.
+pub(crate) fn span(text: &str) -> Option<Duration> {
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().ok()?;
+    let milliseconds = match unit {
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    number.checked_mul(milliseconds).map(Duration::from_millis)
+}
+
+const fn key(
+    name: &'static str,
+    variable: &'static str,
+    default: Option<&'static str>,
+    kind: Kind,
+    about: &'static str,
+) -> Key {
+    Key {
+        name,
+        variable,
+        default,
+        kind,
+        about,
+    }
+}
+
+/// All settings, in the order of the documentation.
+#[rustfmt::skip]
+pub(crate) const KEYS: &[Key] = &[
+    key("data_dir", "WINDLASS_DATA_DIR", Some(".windlass"), Kind::Path, "where runs and definitions are kept"),
+    key("output", "WINDLASS_OUTPUT", Some("table"), Kind::Output, "how results are written"),
+    key("max_parallel", "WINDLASS_MAX_PARALLEL", Some("200"), Kind::Count, "nodes of one run at once"),
+    key("workers", "WINDLASS_WORKERS", Some("1024"), Kind::Count, "actions at once"),
+    key("http_allow", "WINDLASS_HTTP_ALLOW", None, Kind::Reach, "what http.request may reach besides public addresses"),
+    key("server", "WINDLASS_SERVER", None, Kind::Text, "the server that commands act on"),
+    key("token", "WINDLASS_TOKEN", None, Kind::Text, "the token for it"),
+    key("listen", "WINDLASS_LISTEN", Some("127.0.0.1:7400"), Kind::Address, "where the server listens"),
+    key("insecure", "WINDLASS_INSECURE", Some("false"), Kind::Switch, "whether it may listen beyond loopback without tokens"),
+    key("auth_keys", "WINDLASS_AUTH_KEYS", None, Kind::Text, "the keys of tokens: a JWKS file or URL"),
+    key("auth_issuer", "WINDLASS_AUTH_ISSUER", None, Kind::Text, "who must have issued tokens"),
+    key("auth_audience", "WINDLASS_AUTH_AUDIENCE", None, Kind::Text, "for whom tokens must be"),
+    key("tls_cert", "WINDLASS_TLS_CERT", None, Kind::Path, "the certificate chain, in PEM"),
+    key("tls_key", "WINDLASS_TLS_KEY", None, Kind::Path, "its private key, in PEM"),
+    key("rate_per_minute", "WINDLASS_RATE_PER_MINUTE", Some("60"), Kind::Number, "requests a minute and token; 0 is no limit"),
+    key("rate_burst", "WINDLASS_RATE_BURST", Some("120"), Kind::Number, "requests at once and token"),
+    key("workflow_rate_per_minute", "WINDLASS_WORKFLOW_RATE_PER_MINUTE", Some("0"), Kind::Number, "starts a minute and workflow; 0 is no limit"),
+    key("workflow_rate_burst", "WINDLASS_WORKFLOW_RATE_BURST", Some("0"), Kind::Number, "starts at once and workflow"),
+    key("cors_origins", "WINDLASS_CORS_ORIGINS", None, Kind::List, "origins whose pages may ask"),
+    key("max_connections", "WINDLASS_MAX_CONNECTIONS", Some("10000"), Kind::Count, "connections at once"),
+    key("header_timeout", "WINDLASS_HEADER_TIMEOUT", Some("10s"), Kind::Span, "how long the head of a request may take"),
+    key("idle_timeout", "WINDLASS_IDLE_TIMEOUT", Some("60s"), Kind::Span, "how long a connection may rest"),
+    key("body_timeout", "WINDLASS_BODY_TIMEOUT", Some("30s"), Kind::Span, "how long a body may take"),
+    key("request_timeout", "WINDLASS_REQUEST_TIMEOUT", Some("60s"), Kind::Span, "how long an answer may take"),
+    key("drain_timeout", "WINDLASS_DRAIN_TIMEOUT", Some("30s"), Kind::Span, "how long requests may finish at the end"),
+    key("private_probes", "WINDLASS_PRIVATE_PROBES", Some("false"), Kind::Switch, "whether health and metrics need a token with workflows:read"),
+    key("max_active_runs", "WINDLASS_MAX_ACTIVE_RUNS", Some("1024"), Kind::Count, "runs in memory before no other begins"),
+    key("max_poison_retries", "WINDLASS_MAX_POISON_RETRIES", Some("3"), Kind::Count, "deaths with a run's work before it is put among the dead letters"),
+    key("poison_delay", "WINDLASS_POISON_DELAY", Some("5m"), Kind::Span, "how long such a run waits before it is tried again"),
+    key("retention_age", "WINDLASS_RETENTION_AGE", Some("off"), Kind::Span, "how long ended runs are kept"),
+    key("retention_count", "WINDLASS_RETENTION_COUNT", Some("0"), Kind::Number, "how many ended runs are kept; 0 is all"),
+    key("retention_bytes", "WINDLASS_RETENTION_BYTES", Some("0"), Kind::Number, "how much may be stored before ended runs go; 0 is all"),
+    key("retention_keeps_request_ids", "WINDLASS_RETENTION_KEEPS_REQUEST_IDS", Some("false"), Kind::Switch, "whether request ids outlive their runs"),
+    key("allow_exec", "WINDLASS_ALLOW_EXEC", Some("false"), Kind::Switch, "whether core.exec runs programs on the server"),
+    key("log_level", "WINDLASS_LOG", Some("info"), Kind::Level, "how much the server logs"),
+    key("log_format", "WINDLASS_LOG_FORMAT", Some("auto"), Kind::LogFormat, "how it logs: text on a terminal, else JSON"),
+    key("otlp_endpoint", "WINDLASS_OTLP_ENDPOINT", None, Kind::Text, "where traces go, by OTLP over HTTP"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_possible_and_names_agree() {
+        for key in KEYS {
+            if let Some(default) = key.default {
+                assert_eq!(key.kind.check(default), Ok(()), "{}", key.name);
+            }
+            let expected = format!("WINDLASS_{}", key.name.to_uppercase());
+            assert!(
+                key.variable == expected || key.name == "log_level",
+                "{}",
+                key.name
+            );
+            assert!(!key.about.is_empty());
+        }
+    }
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(span("500ms"), Some(Duration::from_millis(500)));
+        assert_eq!(span("7d"), Some(Duration::from_secs(7 * 86_400)));
+        for wrong in ["", "5", "s", "-1s", "1w", "1.5s"] {
+            assert_eq!(span(wrong), None, "{wrong}");
+        }
+    }
+}
