@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use windlass_core::{RunId, RunStatus};
+use windlass_engine::action::Description;
 use windlass_engine::{CommandError, Started, check_payload};
 use windlass_store::Published;
 
@@ -32,16 +33,19 @@ const STILL: Duration = Duration::from_secs(60);
 /// The shortest and the longest rest between two looks at a job.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
-fn read<T: DeserializeOwned>(server: &Server, bytes: &[u8]) -> Result<T, Failure> {
+pub(super) fn read<T: DeserializeOwned>(server: &Server, bytes: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(bytes).map_err(|error| failures::foreign(server.address(), error))
 }
 
-fn written(body: &impl Serialize) -> Result<Vec<u8>, Failure> {
+pub(super) fn written(body: &impl Serialize) -> Result<Vec<u8>, Failure> {
     serde_json::to_vec(body).map_err(|error| Failure::new(Exit::Invalid, "USAGE", error))
 }
 
 /// Text that was checked to be JSON, or the failure that it is without a server.
-fn raw(text: &str, failure: fn(windlass_engine::PayloadError) -> CommandError) -> Result<Box<RawValue>, Failure> {
+fn raw(
+    text: &str,
+    failure: fn(windlass_engine::PayloadError) -> CommandError,
+) -> Result<Box<RawValue>, Failure> {
     check_payload(text, []).map_err(failure)?;
     RawValue::from_string(text.to_owned())
         .map_err(|error| Failure::new(Exit::Invalid, "RESULT_INVALID", error))
@@ -99,9 +103,7 @@ fn to_raw(value: &impl Serialize) -> Result<Box<RawValue>, Failure> {
 fn route(doing: &Doing) -> Result<Option<(&'static str, Body)>, Failure> {
     let body = |pairs: Vec<(&'static str, Box<RawValue>)>| pairs.into_iter().collect::<Body>();
     Ok(Some(match &doing.deed {
-        Deed::Cancel { compensate } => {
-            ("cancel", body(vec![("compensate", to_raw(compensate)?)]))
-        }
+        Deed::Cancel { compensate } => ("cancel", body(vec![("compensate", to_raw(compensate)?)])),
         Deed::Pause => ("pause", Body::new()),
         Deed::Resume => ("resume", Body::new()),
         Deed::Reattempt { nodes } => ("reattempt", body(vec![("nodes", to_raw(nodes)?)])),
@@ -117,9 +119,7 @@ fn route(doing: &Doing) -> Result<Option<(&'static str, Body)>, Failure> {
         }
         Deed::Skip { node } => ("skip", body(vec![("node", to_raw(node)?)])),
         Deed::Compensate => ("compensate", Body::new()),
-        Deed::RetryCompensation { nodes } => {
-            ("compensate", body(vec![("retry", to_raw(nodes)?)]))
-        }
+        Deed::RetryCompensation { nodes } => ("compensate", body(vec![("retry", to_raw(nodes)?)])),
         Deed::SkipCompensation { nodes } => ("compensate", body(vec![("skip", to_raw(nodes)?)])),
         Deed::Import => return Ok(None),
     }))
@@ -143,7 +143,11 @@ impl From<StartedShape> for Started {
 
 /// Starts a run: of the version with the definition's content, which is published if it is
 /// new, or of a graph that belongs to the run alone.
-pub(crate) fn start(server: &Server, newest: Option<u32>, request: &Launch) -> Result<Started, Failure> {
+pub(crate) fn start(
+    server: &Server,
+    newest: Option<u32>,
+    request: &Launch,
+) -> Result<Started, Failure> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Execute<'a> {
@@ -171,7 +175,11 @@ pub(crate) fn start(server: &Server, newest: Option<u32>, request: &Launch) -> R
             None => publish(server, definition)?.version,
         };
         let workflow = definition.plan.workflow();
-        (None, Some(version), server.url(&["workflows", workflow, "execute"]))
+        (
+            None,
+            Some(version),
+            server.url(&["workflows", workflow, "execute"]),
+        )
     };
     let body = Execute {
         graph,
@@ -218,13 +226,36 @@ pub(crate) fn publish(server: &Server, definition: &Prepared) -> Result<Publishe
 /// Allows or refuses new runs of a workflow.
 pub(crate) fn set_enabled(server: &Server, workflow: &str, enabled: bool) -> Result<(), Failure> {
     let question = match enabled {
-        true => Question::post(server.url(&["workflows", workflow, "enable"]), b"{}".to_vec()),
+        true => Question::post(
+            server.url(&["workflows", workflow, "enable"]),
+            b"{}".to_vec(),
+        ),
         false => Question {
             method: reqwest::Method::DELETE,
             ..Question::get(server.url(&["workflows", workflow]))
         },
     };
     server.ask(question).map(|_| ())
+}
+
+/// The actions that the server's runs can call.
+pub(crate) fn actions(server: &Server) -> Result<Vec<Description>, Failure> {
+    #[derive(Deserialize)]
+    struct Shape {
+        name: String,
+        description: String,
+        parameters: schemars::Schema,
+        output: schemars::Schema,
+    }
+    let answer = server.get(server.url(&["actions"]))?;
+    let actions: Vec<Shape> = read(server, &answer)?;
+    let describe = |shape: Shape| Description {
+        name: shape.name,
+        description: shape.description,
+        parameters: shape.parameters,
+        output: shape.output,
+    };
+    Ok(actions.into_iter().map(describe).collect())
 }
 
 #[derive(Deserialize)]
@@ -303,7 +334,10 @@ async fn copy(
         ..Question::post(server.url(&["backup"]), b"{}".to_vec())
     };
     let late = || {
-        let message = format!("the server at {} stopped sending the copy", server.address());
+        let message = format!(
+            "the server at {} stopped sending the copy",
+            server.address()
+        );
         Failure::new(Exit::Unreachable, "SERVER_UNREACHABLE", message)
     };
     let answer = tokio::time::timeout(COPY_TIME, server.send(question)).await;

@@ -300,7 +300,12 @@ fn show_node(progress: &Progress, run: &Run, event: &PublicEvent) {
     if let "NodeFailed" | "NodeRetryScheduled" = event.kind
         && let Some(error) = event.data.get("error")
     {
-        let text = |key: &str| error.get(key).and_then(|it| it.as_str()).unwrap_or_default();
+        let text = |key: &str| {
+            error
+                .get(key)
+                .and_then(|it| it.as_str())
+                .unwrap_or_default()
+        };
         let again = event.kind == "NodeRetryScheduled";
         progress.failed(node, text("code"), text("message"), again);
     }

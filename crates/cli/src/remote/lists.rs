@@ -301,10 +301,7 @@ impl Queries for RemoteStore {
         Err(refusal())
     }
 
-    fn replace_rows(
-        &self,
-        _: Vec<(RunRow, Vec<ResourceRow>)>,
-    ) -> Pending<'_, Result<(), Error>> {
+    fn replace_rows(&self, _: Vec<(RunRow, Vec<ResourceRow>)>) -> Pending<'_, Result<(), Error>> {
         refused()
     }
 

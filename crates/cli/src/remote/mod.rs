@@ -4,6 +4,7 @@
 mod acting;
 mod failures;
 mod following;
+mod letters;
 mod lists;
 mod log;
 mod refusals;
@@ -12,7 +13,8 @@ mod shapes;
 mod store;
 mod stream;
 
-pub(crate) use acting::{act, backup, fork, publish, rebuild, set_enabled, start};
+pub(crate) use acting::{act, actions, backup, fork, publish, rebuild, set_enabled, start};
 pub(crate) use following::follow;
+pub(crate) use letters::letters;
 pub(crate) use server::{Server, address};
 pub(crate) use store::RemoteStore;

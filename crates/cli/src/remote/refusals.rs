@@ -2,8 +2,7 @@
 
 use windlass_core::{Digest, Millis, RunId};
 use windlass_store::{
-    Admission, Audit, AuditEntry, DeadLetter, DeadLetters, Error, Pending, Retention, RunRow,
-    TenantFilter,
+    Admission, Audit, AuditEntry, Error, Pending, Retention, RunRow, TenantFilter,
 };
 
 use super::store::RemoteStore;
@@ -86,32 +85,5 @@ impl Retention for RemoteStore {
 
     fn uses(&self, _: RunId, _: &Digest) -> Result<bool, Error> {
         Err(refusal())
-    }
-}
-
-impl DeadLetters for RemoteStore {
-    fn bury(&self, _: DeadLetter) -> Pending<'_, Result<(), Error>> {
-        refused()
-    }
-
-    fn dead_letters(
-        &self,
-        _: &TenantFilter,
-        _: Option<RunId>,
-        _: usize,
-    ) -> Result<Vec<DeadLetter>, Error> {
-        Err(refusal())
-    }
-
-    fn dead_letter(&self, _: RunId) -> Result<Option<DeadLetter>, Error> {
-        Err(refusal())
-    }
-
-    fn requeue(&self, _: RunId) -> Pending<'_, Result<bool, Error>> {
-        refused()
-    }
-
-    fn purge(&self, _: RunId) -> Pending<'_, Result<bool, Error>> {
-        refused()
     }
 }

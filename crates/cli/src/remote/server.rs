@@ -239,7 +239,8 @@ impl Server {
         if let Some(link) = self.inner.link.get() {
             return Ok(link);
         }
-        let failed = |error: &dyn fmt::Display| Failure::new(Exit::Storage, "RUNTIME_FAILED", error);
+        let failed =
+            |error: &dyn fmt::Display| Failure::new(Exit::Storage, "RUNTIME_FAILED", error);
         let link = Link {
             client: client(&self.inner.base).map_err(|error| failed(&error))?,
             runtime: Some(runtime().map_err(|error| failed(&error))?),
@@ -315,12 +316,24 @@ mod tests {
     #[test]
     fn addresses_are_urls_with_or_without_a_scheme() {
         let server = |text: &str| Server::new(text, None).map(|it| it.address().to_owned());
-        assert_eq!(server("127.0.0.1:7400").ok().as_deref(), Some("http://127.0.0.1:7400"));
-        assert_eq!(server("localhost:7400").ok().as_deref(), Some("http://localhost:7400"));
-        assert_eq!(server("https://a.example/w/?x").ok().as_deref(), Some("https://a.example/w"));
+        assert_eq!(
+            server("127.0.0.1:7400").ok().as_deref(),
+            Some("http://127.0.0.1:7400")
+        );
+        assert_eq!(
+            server("localhost:7400").ok().as_deref(),
+            Some("http://localhost:7400")
+        );
+        assert_eq!(
+            server("https://a.example/w/?x").ok().as_deref(),
+            Some("https://a.example/w")
+        );
         for wrong in ["ftp://a.example", "http://", "http://user:word@a.example"] {
             let failure = Server::new(wrong, None).expect_err(wrong);
-            assert_eq!((failure.exit, &*failure.code), (Exit::Usage, "SETTING_INVALID"));
+            assert_eq!(
+                (failure.exit, &*failure.code),
+                (Exit::Usage, "SETTING_INVALID")
+            );
         }
     }
 
@@ -328,6 +341,9 @@ mod tests {
     fn parts_of_paths_are_kept_apart() {
         let server = Server::new("http://a.example/w/", None).expect("a server");
         let url = server.url(&["workflows", "a/b c", "versions"]);
-        assert_eq!(url.as_str(), "http://a.example/w/api/v1/workflows/a%2Fb%20c/versions");
+        assert_eq!(
+            url.as_str(),
+            "http://a.example/w/api/v1/workflows/a%2Fb%20c/versions"
+        );
     }
 }

@@ -72,7 +72,8 @@ impl RunShape {
     }
 }
 
-fn moment(text: &str) -> Option<Millis> {
+/// A moment as answers write it.
+pub(super) fn moment(text: &str) -> Option<Millis> {
     since(text, Millis(0)).ok()
 }
 

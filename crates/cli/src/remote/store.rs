@@ -14,7 +14,7 @@ use windlass_store::{
 
 use super::failures;
 use super::log::{Kept, beginning};
-use super::refusals::{refused, refusal};
+use super::refusals::{refusal, refused};
 use super::server::Server;
 use super::shapes::LogShape;
 use crate::exit::{Exit, Failure};
@@ -39,6 +39,8 @@ pub(super) struct Memory {
     /// The runs of the last list, whose short names are likely to be asked for next.
     pub(super) listed: Vec<RunId>,
     pub(super) prefixes: HashMap<String, Vec<RunId>>,
+    /// Where the page of dead letters after this one begins.
+    pub(super) letters: HashMap<RunId, String>,
 }
 
 impl RemoteStore {
