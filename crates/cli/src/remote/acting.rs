@@ -30,6 +30,10 @@ const COPY_TIME: Duration = Duration::from_secs(3600);
 /// How long a copy may stand still on its way.
 const STILL: Duration = Duration::from_secs(60);
 
+/// How often a run is asked for while there is no answer, and the pause between.
+const TRIES: usize = 3;
+const PAUSE: Duration = Duration::from_millis(300);
+
 /// The shortest and the longest rest between two looks at a job.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
@@ -189,8 +193,22 @@ pub(crate) fn start(
         labels: &request.labels,
         vars: &request.vars,
     };
-    let answer = server.ask(Question::post(url, written(&body)?))?;
-    Ok(read::<StartedShape>(server, &answer)?.into())
+    begin(server, url, written(&body)?)
+}
+
+/// Asks for a run until there is an answer: the request id lets it start once.
+fn begin(server: &Server, url: url::Url, body: Vec<u8>) -> Result<Started, Failure> {
+    let mut tries = TRIES;
+    loop {
+        tries -= 1;
+        match server.ask(Question::post(url.clone(), body.clone())) {
+            Ok(answer) => return Ok(read::<StartedShape>(server, &answer)?.into()),
+            Err(failure) if failure.code == "SERVER_UNREACHABLE" && tries > 0 => {
+                std::thread::sleep(PAUSE);
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
 }
 
 /// Starts a run from an old one.
@@ -206,8 +224,7 @@ pub(crate) fn fork(server: &Server, asked: &ForkAsked) -> Result<Started, Failur
         "requestId": asked.request_id,
     });
     let url = server.url(&["executions", &asked.origin.to_string(), "fork"]);
-    let answer = server.ask(Question::post(url, written(&body)?))?;
-    Ok(read::<StartedShape>(server, &answer)?.into())
+    begin(server, url, written(&body)?)
 }
 
 /// Publishes a definition.

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use windlass_core::run::Run;
 use windlass_core::{NodeStatus, RunId, RunStatus};
 use windlass_engine::history::{Follow, PublicEvent};
@@ -82,6 +83,7 @@ async fn watch(
         position: 0,
         progress: None,
         style: Style::of(session.settings.output, manner.quiet),
+        is_new: manner.existing == Some(false),
         looked: Instant::now(),
     };
     let ended = tokio::select! {
@@ -110,6 +112,8 @@ struct Follower {
     /// There once the run's state is known.
     progress: Option<Arc<Progress>>,
     style: Style,
+    /// Whether it began just now: all of it is told.
+    is_new: bool,
     looked: Instant,
 }
 
@@ -225,15 +229,20 @@ impl Follower {
             let Some(run) = follow.run() else {
                 return Err(windlass_engine::LoadError::NotFound(self.run).into());
             };
-            match &self.progress {
-                Some(progress) if !events.is_empty() => show(progress, run, &events),
-                // What happened before is not told.
-                None if !more => {
-                    let progress = Progress::of_run(run, self.style);
-                    progress.begin();
-                    self.progress = Some(progress);
-                }
-                _ => {}
+            if self.progress.is_none() && (self.is_new || !more) {
+                let progress = match self.is_new {
+                    true => Progress::of_new(self.run, run.plan(), self.style),
+                    // What happened before is not told.
+                    false => {
+                        events.clear();
+                        Progress::of_run(run, self.style)
+                    }
+                };
+                progress.begin();
+                self.progress = Some(progress);
+            }
+            if let Some(progress) = self.progress.as_ref().filter(|_| !events.is_empty()) {
+                show(progress, run, &events);
             }
             if !more {
                 return Ok(run.status());
@@ -275,12 +284,12 @@ fn show_node(progress: &Progress, run: &Run, event: &PublicEvent) {
     let Some(node) = run.resolve(path) else {
         return;
     };
+    let action = run.action_of(node).unwrap_or_default();
     let status = match event.kind {
         "NodeStarted" => {
             // One that has ended since is told with its end.
             if run.node_status(node) == NodeStatus::Running {
-                let action = run.action_of(node).unwrap_or_default();
-                progress.dispatched(node, path, action);
+                progress.runs_for(node, path, action, Duration::ZERO);
             }
             return;
         }
@@ -292,6 +301,9 @@ fn show_node(progress: &Progress, run: &Run, event: &PublicEvent) {
         "NodeWaiting" | "NodeRetryScheduled" => NodeStatus::Waiting,
         _ => return,
     };
+    if let Some(took) = event.data.get("durationMs").and_then(Value::as_u64) {
+        progress.runs_for(node, path, action, Duration::from_millis(took));
+    }
     let standing = match status {
         NodeStatus::Waiting => run.standing(node),
         _ => None,
@@ -300,12 +312,7 @@ fn show_node(progress: &Progress, run: &Run, event: &PublicEvent) {
     if let "NodeFailed" | "NodeRetryScheduled" = event.kind
         && let Some(error) = event.data.get("error")
     {
-        let text = |key: &str| {
-            error
-                .get(key)
-                .and_then(|it| it.as_str())
-                .unwrap_or_default()
-        };
+        let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
         let again = event.kind == "NodeRetryScheduled";
         progress.failed(node, text("code"), text("message"), again);
     }

@@ -25,7 +25,9 @@ impl RemoteStore {
         let mut url = self.server.url(&["executions"]);
         {
             let mut query = url.query_pairs_mut();
-            let mut add = |key: &str, value: &str| drop(query.append_pair(key, value));
+            let mut add = |key: &str, value: &str| {
+                query.append_pair(key, value);
+            };
             if let Some(workflow) = &filter.workflow {
                 add("workflow", workflow);
             }
