@@ -105,6 +105,10 @@ fn steady(text: &str) -> String {
         for at in (1..parts.len()).rev() {
             if parts[at].trim_end_matches([')', ':', ',']) == "ago" {
                 parts[at - 1] = "…";
+                // A run that goes on has taken longer by now.
+                if line.contains('◐') && at + 1 < parts.len() {
+                    parts[at + 1] = "…";
+                }
             }
         }
         words.push(parts.join(" "));
@@ -219,8 +223,10 @@ fn looking_prints_the_same() {
     serving.stop();
     for (command, remote) in commands.iter().zip(seen) {
         let local = world.run(command);
-        let (here, there) = (steady(&local.stdout), steady(&remote.stdout));
-        assert_eq!(there, here, "{command:?}\n{}", remote.stderr);
+        match local.stdout.contains(" ago") || local.stdout.contains("frozenAt") {
+            true => assert_eq!(steady(&remote.stdout), steady(&local.stdout), "{command:?}"),
+            false => assert_eq!(remote.stdout, local.stdout, "{command:?}"),
+        }
         assert_eq!(remote.code, local.code, "{command:?}\n{}", remote.stderr);
         let (here, there) = (steady(&local.stderr), steady(&remote.stderr));
         // Who carries a run on is another matter.
