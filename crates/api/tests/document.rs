@@ -1,5 +1,7 @@
 //! The OpenAPI document: every operation has its scope, its codes and its schemas.
 
+#![allow(clippy::unwrap_used, reason = "all of it is for tests")]
+
 mod common;
 
 use std::collections::BTreeSet;
@@ -197,4 +199,14 @@ async fn probes_answer() {
     let limits = server.get("/api/v1/limits").await.json();
     assert_eq!(limits["tokenBytes"], 8192);
     assert_eq!(limits["connections"], 10_000);
+}
+
+#[test]
+fn every_code_is_on_the_page_of_errors() {
+    let page = include_str!("../../../docs/errors.md");
+    let all = windlass_api::code::ALL.iter();
+    for code in all.chain(windlass_api::failures::ALL) {
+        let row = format!("| `{}` | {} |", code.code, code.status);
+        assert!(page.contains(&row), "docs/errors.md lacks {row}");
+    }
 }

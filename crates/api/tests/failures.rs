@@ -1,5 +1,7 @@
 //! Every failure has its status, its code and the one shape.
 
+#![allow(clippy::unwrap_used, reason = "all of it is for tests")]
+
 mod common;
 
 use common::{BODY_LIMIT, Setup, read_answer};

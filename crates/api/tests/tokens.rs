@@ -1,5 +1,7 @@
 //! Tokens: which are taken, which are refused, what they allow, and how keys change.
 
+#![allow(clippy::unwrap_used, reason = "all of it is for tests")]
+
 mod common;
 
 use std::path::Path;
@@ -291,8 +293,17 @@ async fn bad_tokens_are_refused() {
     assert_eq!(answer.status, 401);
     let named = json!({"alg": "HS256", "kid": "s", "jku": "http://127.0.0.1:1/keys"});
     assert_eq!(ask(&server, READ, &headed(named)).await.status, 200);
-    // Up to the largest size they work; Base64 skips one length in four.
-    let sized = |padding: usize| with(json!({"x": "x".repeat(padding)}));
+}
+
+#[tokio::test]
+async fn a_token_of_the_largest_size_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys.json");
+    let pair = secret("s", 1);
+    write(&file, &[&pair]);
+    let server = start(options(KeySource::File(file))).await;
+    // Base64 skips one length in four.
+    let sized = |padding: usize| pair.sign(&claims(json!({"x": "x".repeat(padding)})));
     let largest = (0..MAX_TOKEN)
         .rev()
         .map(sized)

@@ -474,17 +474,7 @@ impl Driver {
                 self.answer_start(run, StartAnswer::Accepted);
             }
             Effect::Held { run, value } => self.answer_start(run, StartAnswer::Held(value)),
-            Effect::Answer { id, result } => {
-                if let Some(asked) = self.commands.remove(&id) {
-                    if result.is_ok() {
-                        self.notice(&Notice::Commanded {
-                            run: asked.run,
-                            command: &asked.command,
-                        });
-                    }
-                    let _ = asked.reply.send(Some(result));
-                }
-            }
+            Effect::Answer { id, result } => self.answer_command(id, result),
             Effect::Progress {
                 run,
                 nodes,
@@ -517,11 +507,7 @@ impl Driver {
                 if for_child {
                     self.dormant.insert(run);
                 }
-                if let (Some(sleepers), Some(at)) = (&self.sleepers, wake_at) {
-                    // The waker is gone only when the engine is.
-                    let _ = sleepers.send(at);
-                }
-                self.notice(&Notice::Asleep { run, wake_at });
+                self.slept(run, wake_at);
             }
             Effect::Wanted { run } => self.hand(Job::Wake(run)),
             Effect::Going {
@@ -555,22 +541,45 @@ impl Driver {
                 recovered,
             }),
             Effect::Fenced { run, parent } => {
-                self.watched.forget(run);
-                self.shared.gates.give_up(run);
-                self.hear_of(run, parent);
-                self.drop_commands(run);
+                self.lost(run, parent);
                 let error = Error::Unavailable("another process owns the run".to_owned());
                 self.answer_waits(run, &Err(error));
             }
             Effect::Broken { run, parent, error } => {
-                self.watched.forget(run);
-                self.shared.gates.give_up(run);
-                self.hear_of(run, parent);
-                self.drop_commands(run);
+                self.lost(run, parent);
                 self.answer_start(run, StartAnswer::Broken(error.clone()));
                 self.answer_waits(run, &Err(error));
             }
         }
+    }
+
+    fn answer_command(&mut self, id: CommandId, result: Result<(), Refusal>) {
+        let Some(asked) = self.commands.remove(&id) else {
+            return;
+        };
+        if result.is_ok() {
+            self.notice(&Notice::Commanded {
+                run: asked.run,
+                command: &asked.command,
+            });
+        }
+        let _ = asked.reply.send(Some(result));
+    }
+
+    fn slept(&mut self, run: RunId, wake_at: Option<Millis>) {
+        if let (Some(sleepers), Some(at)) = (&self.sleepers, wake_at) {
+            // The waker is gone only when the engine is.
+            let _ = sleepers.send(at);
+        }
+        self.notice(&Notice::Asleep { run, wake_at });
+    }
+
+    /// A run does not go on here, and has not ended.
+    fn lost(&mut self, run: RunId, parent: Option<RunId>) {
+        self.watched.forget(run);
+        self.shared.gates.give_up(run);
+        self.hear_of(run, parent);
+        self.drop_commands(run);
     }
 
     /// A run began, was opened again, or ended.

@@ -16,7 +16,7 @@ use crate::action::Registry;
 use crate::clerk::{Busy, Clerk};
 use crate::clock::Clock;
 use crate::command::CommandError;
-use crate::driver::{Driver, Message, StartAnswer};
+use crate::driver::{Driver, Message, Notice, StartAnswer};
 use crate::gates::Gates;
 use crate::intake::Intake;
 use crate::load::{LoadError, LoadedRun, load_latest};
@@ -24,7 +24,7 @@ use crate::options::Options;
 use crate::plans::Plans;
 use crate::poison::{Limits, Stops};
 use crate::shared::Shared;
-use crate::start::{Prepared, StartError, StartRequest, Started, check_trigger, existing};
+use crate::start::{Begin, Prepared, StartError, StartRequest, Started, check_trigger, existing};
 use crate::values::ValueReader;
 use crate::waker::wake_all;
 use crate::worker::Workers;
@@ -325,13 +325,29 @@ impl Engine {
             .ask(|reply| Message::Start(Box::new(start), reply))
             .await;
         match answer.ok_or(StartError::Stopped)? {
-            StartAnswer::Accepted => Ok(Started {
-                run,
-                existing: false,
-            }),
+            StartAnswer::Accepted => {
+                if request.begin == Begin::Later {
+                    self.wait_in_line(run, request);
+                }
+                Ok(Started {
+                    run,
+                    existing: false,
+                })
+            }
             StartAnswer::Held(value) => existing(&value, &request.trigger),
             StartAnswer::Broken(error) => Err(StartError::Store(error)),
         }
+    }
+
+    /// A run that was only queued waits for whoever serves.
+    fn wait_in_line(&self, run: RunId, request: &StartRequest) {
+        self.shared().notice(&Notice::Queued {
+            run,
+            tenant: request.tenant.as_deref(),
+            workflow: request.plan.workflow(),
+        });
+        self.shared()
+            .arrived(request.tenant.clone(), request.priority);
     }
 
     /// Waits until a run has ended, or is not carried on by this engine.
@@ -430,7 +446,7 @@ impl Engine {
                 return Ok(recovery);
             };
             after = Some(last.run);
-            for row in page {
+            for row in page.into_iter().filter(|row| !row.dead) {
                 match self.recover(row.run).await {
                     Ok(()) if row.status == RunStatus::Paused => recovery.paused.push(row.run),
                     Ok(()) => recovery.recovered.push(row.run),

@@ -72,6 +72,8 @@ struct Follower {
     kept: Mutex<Kept>,
     /// Moves when there are events, or none will come.
     told: watch::Sender<u64>,
+    /// Rings when the fastest reader has gone on.
+    taken: Notify,
 }
 
 /// The last events of a run.
@@ -79,6 +81,8 @@ struct Kept {
     events: VecDeque<Arc<PublicEvent>>,
     /// The last event that was read.
     position: u64,
+    /// The last event that a reader has taken.
+    taken: u64,
     end: Option<Fed>,
 }
 
@@ -99,16 +103,50 @@ impl Kept {
     }
 }
 
+impl Kept {
+    fn untaken(&self) -> usize {
+        let untaken = self.position.saturating_sub(self.taken);
+        usize::try_from(untaken).unwrap_or(usize::MAX)
+    }
+
+    /// Old events make room, but for those that nobody has taken.
+    fn drop_spare(&mut self) {
+        let keep = KEPT.max(self.untaken());
+        let spare = self.events.len().saturating_sub(keep);
+        self.events.drain(..spare);
+    }
+}
+
 impl Follower {
+    /// Ends when the fastest reader is not far behind.
+    async fn has_room(&self) {
+        while self.kept().untaken() > KEPT / 2 {
+            self.taken.notified().await;
+        }
+    }
+
+    /// A reader has come this far.
+    fn take(&self, position: u64) {
+        let mut kept = self.kept();
+        if position > kept.taken {
+            kept.taken = position;
+            kept.drop_spare();
+            drop(kept);
+            self.taken.notify_one();
+        }
+    }
+
     fn new(position: u64) -> Self {
         Self {
             recorded: Notify::new(),
             kept: Mutex::new(Kept {
                 events: VecDeque::new(),
                 position,
+                taken: position,
                 end: None,
             }),
             told: watch::Sender::new(position),
+            taken: Notify::new(),
         }
     }
 
@@ -126,12 +164,21 @@ impl Follower {
         let mut kept = self.kept();
         kept.position += events.len() as u64;
         kept.events.extend(events);
-        let spare = kept.events.len().saturating_sub(KEPT);
-        kept.events.drain(..spare);
+        kept.drop_spare();
         kept.end = end;
         drop(kept);
         self.told.send_modify(|count| *count += 1);
     }
+}
+
+/// How far a follower has come with what there is.
+enum Step {
+    /// There may be more.
+    More,
+    /// It is at the end of the log.
+    AtEnd,
+    /// Nothing more will come.
+    Over,
 }
 
 /// Folds what comes until the run has ended or nobody watches.
@@ -144,22 +191,28 @@ async fn follow(engine: Weak<Inner>, run: RunId, follower: Arc<Follower>, mut fo
         let stop = engine_now.stop_token();
         let keeper = Arc::clone(&follower);
         let reading = tokio::task::spawn_blocking(move || {
-            let end = read_all(&engine_now, &mut follow, &keeper);
-            (follow, end, engine_now)
+            let step = read_page(&engine_now, &mut follow, &keeper);
+            (follow, step, engine_now)
         });
-        let Ok((followed, end, engine_now)) = reading.await else {
+        let Ok((followed, step, engine_now)) = reading.await else {
             follower.keep(Vec::new(), Some(Fed::Ended));
             return;
         };
         follow = followed;
-        let feeds = &engine_now.shared().feeds;
-        if end {
-            feeds.leave(run, &follower);
+        if let Step::Over = step {
+            engine_now.shared().feeds.leave(run, &follower);
             return;
         }
         drop(engine_now);
+        let wake = async {
+            match step {
+                // The fastest reader says how fast it goes.
+                Step::More => follower.has_room().await,
+                _ => follower.recorded.notified().await,
+            }
+        };
         tokio::select! {
-            () = follower.recorded.notified() => {}
+            () = wake => {}
             () = follower.told.closed() => {
                 let Some(inner) = engine.upgrade() else { return };
                 if Engine::of(inner).shared().feeds.leave_if_alone(run, &follower) {
@@ -174,21 +227,20 @@ async fn follow(engine: Weak<Inner>, run: RunId, follower: Arc<Follower>, mut fo
     }
 }
 
-/// Reads what there is; whether nothing more will come.
-fn read_all(engine: &Engine, follow: &mut Follow, follower: &Follower) -> bool {
-    loop {
-        match follow.step(&**engine.store(), engine.plans(), PAGE_BYTES) {
-            Ok((events, true)) => follower.keep(events, None),
-            Ok((events, false)) => {
-                let end = follow.has_ended().then_some(Fed::Ended);
-                let ended = end.is_some();
-                follower.keep(events, end);
-                return ended;
-            }
-            Err(error) => {
-                follower.keep(Vec::new(), Some(Fed::Failed(error.to_string())));
-                return true;
-            }
+fn read_page(engine: &Engine, follow: &mut Follow, follower: &Follower) -> Step {
+    match follow.step(&**engine.store(), engine.plans(), PAGE_BYTES) {
+        Ok((events, true)) => {
+            follower.keep(events, None);
+            Step::More
+        }
+        Ok((_, false)) if follow.has_ended() => {
+            follower.keep(Vec::new(), Some(Fed::Ended));
+            Step::Over
+        }
+        Ok((_, false)) => Step::AtEnd,
+        Err(error) => {
+            follower.keep(Vec::new(), Some(Fed::Failed(error.to_string())));
+            Step::Over
         }
     }
 }
@@ -414,6 +466,9 @@ impl Feed {
                 Next::Again
             }
             (Some(events), _) => {
+                if let Some(last) = events.last() {
+                    watching.follower.take(last.position);
+                }
                 self.ready.extend(events);
                 Next::Again
             }

@@ -20,6 +20,7 @@ use crate::engine::{Engine, Inner};
 use crate::known::{Cache, Known};
 use crate::payload::check_compiled;
 use crate::start::{Asking, Prepared, StartError, Started, existing};
+use crate::watched::AppendWatch;
 
 /// How many requests are appended together.
 const BATCH: usize = 256;
@@ -138,7 +139,9 @@ async fn append_all(engine: Weak<Inner>, mut requests: mpsc::Receiver<Filed>) {
             .map(|filed| (filed.append, filed.reply))
             .unzip();
         let told: Vec<_> = batch.iter().map(told).collect();
+        let watch = AppendWatch::new(engine.options().observer.as_ref());
         let answers = engine.store().append(batch).await;
+        watch.tell(answers.len());
         for ((answer, reply), (run, tenant, priority)) in answers.into_iter().zip(replies).zip(told)
         {
             if let Ok(appended) = &answer {

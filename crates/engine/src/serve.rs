@@ -11,6 +11,7 @@ use crate::admission::admit;
 use crate::engine::{Engine, Recovery};
 use crate::load::{LoadError, Unavailable};
 use crate::poison::Limits;
+use crate::retention::{Retain, retain_always};
 
 /// How many runs recovery reads from the list together.
 const PAGE: usize = 256;
@@ -28,6 +29,8 @@ pub struct Serving {
     pub max_poison_retries: u32,
     /// How long such a run waits before it is tried again, after the second death.
     pub poison_delay_ms: u64,
+    /// What is kept of runs that have ended; looked after at the start and every hour.
+    pub retention: Retain,
 }
 
 impl Default for Serving {
@@ -36,6 +39,7 @@ impl Default for Serving {
             max_active_runs: 1024,
             max_poison_retries: 3,
             poison_delay_ms: 300_000,
+            retention: Retain::default(),
         }
     }
 }
@@ -68,6 +72,7 @@ impl Engine {
         self.store().bring_back().await?;
         let recovery = self.recover_begun().await?;
         let engine = Arc::downgrade(self.inner());
+        tokio::spawn(retain_always(engine.clone(), options.retention));
         tokio::spawn(admit(engine, options.max_active_runs));
         Ok(recovery)
     }

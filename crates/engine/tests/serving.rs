@@ -8,12 +8,13 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use serve_world::{Floor, GATED, PLAIN, World};
+use tokio::runtime::Builder;
 use windlass_core::event::Hand;
 use windlass_core::plan::Plan;
 use windlass_core::{Digest, RunId, RunStatus};
-use windlass_engine::{Enqueue, Serving, StartError, StartRequest};
+use windlass_engine::{Begin, Enqueue, Serving, StartError, StartRequest};
 use windlass_orchestrator::Command;
-use windlass_store::{Admission as _, Catalogue as _, Queries as _};
+use windlass_store::{Admission as _, Catalogue as _, MemoryStore, Queries as _};
 
 fn serving(max_active_runs: usize) -> Serving {
     Serving {
@@ -170,69 +171,82 @@ impl Random {
     }
 }
 
-/// Serves a mixed load through several processes; nothing is ever done twice at a gate.
-async fn random_schedule(seed: u64) {
-    let mut random = Random(seed);
-    let mut world = World::new(0);
-    world.publish(None, GATED).await;
-    let mut left: HashSet<RunId> = HashSet::new();
-    for _ in 0..3 {
-        let active = 1 + random.below(6) as usize;
-        world.engine.serve(serving(active)).await.expect("serves");
-        for _ in 0..60 {
-            let key = random.below(4);
-            let fate = ["ok", "fail"][random.below(2) as usize];
-            let trigger = format!(r#"{{"key":"{key}","fate":"{fate}"}}"#);
-            let priority = random.below(10) as u8;
-            let run = world.enqueue_with(None, &trigger, priority).await;
-            left.insert(run);
-            match random.below(6) {
-                0 => {
-                    // One that has ended meanwhile refuses it.
-                    let _ = world.engine.command(run, cancel()).await;
-                }
-                1 | 2 => world.floor.permits.add_permits(1),
-                _ => tokio::task::yield_now().await,
+/// One process: it serves while requests come, some runs end, some are cancelled, and it
+/// stops in the middle of it.
+async fn process(world: &World, random: &mut Random, left: &mut HashSet<RunId>) {
+    let active = 1 + random.below(6) as usize;
+    let recovery = world.engine.serve(serving(active)).await.expect("serves");
+    assert_eq!(recovery.waiting, [], "nobody died");
+    for _ in 0..60 {
+        let key = random.below(4);
+        let fate = ["ok", "fail"][random.below(2) as usize];
+        let trigger = format!(r#"{{"key":"{key}","fate":"{fate}"}}"#);
+        let priority = random.below(10) as u8;
+        let run = world.enqueue_with(None, &trigger, priority).await;
+        left.insert(run);
+        match random.below(6) {
+            0 => {
+                // One that has ended meanwhile refuses it.
+                let _ = world.engine.command(run, cancel()).await;
             }
+            1 | 2 => world.floor.permits.add_permits(1),
+            _ => tokio::task::yield_now().await,
         }
-        // Another process on the same store, in the middle of it.
-        world.engine.shutdown().await;
-        let (store, floor) = (world.store.clone(), Arc::clone(&world.floor));
-        let before = Arc::clone(&floor);
-        drop(world);
-        // What the old process had in hand is let go when its runtime is.
-        before.permits.add_permits(before.working());
-        while before.working() > 0 {
-            tokio::task::yield_now().await;
-        }
-        let spare = before.permits.available_permits();
-        if let Ok(spare) = before.permits.acquire_many(spare as u32).await {
-            spare.forget();
-        }
-        world = World::on(store, floor);
     }
-    world.engine.serve(serving(5)).await.expect("serves");
-    world.floor.permits.add_permits(10_000);
-    for run in left {
-        let status = loop {
-            let row = world.store.run(run).expect("a store").expect("a row");
-            if row.status.is_final() {
-                break row.status;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-        };
-        assert_ne!(status, RunStatus::Pending);
-    }
-    for key in ["0", "1", "2", "3"] {
-        assert_eq!(world.floor.most(key), 1, "seed {seed}, key {key}");
-    }
-    assert_eq!(world.store.gates().expect("a store"), []);
+    world.engine.shutdown().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gate_lets_no_more_through_whatever_happens() {
+/// The last process: everything ends.
+async fn finish(world: &World, left: &HashSet<RunId>) {
+    let recovery = world.engine.serve(serving(5)).await.expect("serves");
+    assert_eq!(recovery.waiting, [], "nobody died");
+    world.floor.permits.add_permits(10_000);
+    for run in left {
+        let is_over = || {
+            let row = world.store.run(*run).expect("a store").expect("a row");
+            row.status.is_final()
+        };
+        while !is_over() {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    }
+}
+
+/// Serves a mixed load through several processes; nothing is ever done twice at a gate.
+fn random_schedule(seed: u64) {
+    let mut random = Random(seed);
+    let (store, floor) = (MemoryStore::new(), Floor::new(0));
+    let mut left: HashSet<RunId> = HashSet::new();
+    for round in 0..4 {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        runtime.block_on(async {
+            let world = World::on(store.clone(), Arc::clone(&floor));
+            if round == 0 {
+                world.publish(None, GATED).await;
+            }
+            match round {
+                3 => finish(&world, &left).await,
+                _ => process(&world, &mut random, &mut left).await,
+            }
+        });
+        // What it had in hand goes with its runtime, as with a process.
+        drop(runtime);
+        assert_eq!(floor.working(), 0);
+    }
+    for key in ["0", "1", "2", "3"] {
+        assert_eq!(floor.most(key), 1, "seed {seed}, key {key}");
+    }
+    assert_eq!(store.gates().expect("a store"), []);
+}
+
+#[test]
+fn a_gate_lets_no_more_through_whatever_happens() {
     for seed in 1..=6 {
-        random_schedule(seed).await;
+        random_schedule(seed);
     }
 }
 
@@ -263,6 +277,19 @@ async fn whoever_goes_counts_and_a_paused_run_keeps_its_place() {
         .await
         .expect("cancelled");
     assert_eq!(world.next_begun().await, second);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_was_only_started_later_waits_its_turn() {
+    let mut world = World::new(1);
+    world.publish(None, PLAIN).await;
+    world.engine.serve(serving(8)).await.expect("serves");
+    let plan = Plan::build(serde_json::from_str(PLAIN).expect("a definition")).expect("a plan");
+    let digest = Digest::of(PLAIN.as_bytes());
+    let mut request = StartRequest::new(Arc::new(plan), 1, digest);
+    request.begin = Begin::Later;
+    let run = world.engine.start(&request).await.expect("queued").run;
+    assert_eq!(world.next_ended().await, (run, RunStatus::Succeeded));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -42,12 +42,26 @@ impl EmbeddedStore {
             .open(file)
             .map_err(|error| from_io(file, &error))?;
         let snapshot = beside(file, "snapshot");
+        let _kept = self.keep_files();
         let result = self.write_backup(file, target, &snapshot, progress);
         let _ = fs::remove_file(&snapshot);
         if result.is_err() {
             let _ = fs::remove_file(file);
         }
         result
+    }
+
+    /// A large value, also of a run that was forgotten since the backup began.
+    fn large_value(&self, digest: &Digest) -> Result<Vec<u8>, Error> {
+        if let Some(value) = self.blob(digest)? {
+            return Ok(value);
+        }
+        let left = blob::read_file(self.directory(), digest)?;
+        let sound = left.filter(|bytes| Digest::of(bytes) == *digest);
+        sound.ok_or_else(|| {
+            let text = "a run was forgotten by another process while it was copied; try again";
+            Error::Unavailable(text.into())
+        })
     }
 
     fn write_backup(
@@ -74,9 +88,7 @@ impl EmbeddedStore {
         crash::point("in-backup");
         progress(done, total);
         for (digest, length) in large {
-            let Some(value) = self.blob(&digest)? else {
-                return Err(blob::damaged(&digest, "its row is missing"));
-            };
+            let value = self.large_value(&digest)?;
             let name = entry_name(&digest);
             out.entry(&name, value.len() as u64, &mut &value[..])
                 .map_err(failed)?;

@@ -82,25 +82,39 @@ pub(crate) fn read(
     directory: &Path,
     digest: &Digest,
 ) -> Result<Option<Vec<u8>>, Fault> {
-    let mut statement = connection.prepare_cached("SELECT bytes FROM blob WHERE digest = ?")?;
-    let found: Option<Option<Vec<u8>>> = statement
-        .query_row([&digest.0], |row| row.get(0))
-        .optional()?;
-    let bytes = match found {
-        None => return Ok(None),
-        Some(Some(bytes)) => bytes,
-        Some(None) => {
-            let path = file(directory, digest);
-            fs::read(&path).map_err(|error| match error.kind() {
-                std::io::ErrorKind::NotFound => damaged(digest, "its file is missing"),
-                _ => from_io(&path, &error),
-            })?
+    // Between the row and the file its last user may be forgotten, and another come.
+    for _ in 0..3 {
+        let Some(small) = row(connection, digest)? else {
+            return Ok(None);
+        };
+        let found = match small {
+            None => read_file(directory, digest)?,
+            small => small,
+        };
+        match found {
+            Some(bytes) if Digest::of(&bytes) == *digest => return Ok(Some(bytes)),
+            Some(_) => return Err(damaged(digest, "the bytes do not match the digest").into()),
+            None => {}
         }
-    };
-    if Digest::of(&bytes) != *digest {
-        return Err(damaged(digest, "the bytes do not match the digest").into());
     }
-    Ok(Some(bytes))
+    Err(damaged(digest, "its file is missing").into())
+}
+
+/// The bytes in a value's row; none in it for a large one.
+fn row(connection: &Connection, digest: &Digest) -> Result<Option<Option<Vec<u8>>>, Fault> {
+    let mut statement = connection.prepare_cached("SELECT bytes FROM blob WHERE digest = ?")?;
+    let found = statement.query_row([&digest.0], |row| row.get(0));
+    Ok(found.optional()?)
+}
+
+/// The bytes of a large value, unchecked, if its file is there.
+pub(crate) fn read_file(directory: &Path, digest: &Digest) -> Result<Option<Vec<u8>>, Error> {
+    let path = file(directory, digest);
+    match fs::read(&path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(from_io(&path, &error)),
+    }
 }
 
 /// Damage of a value.

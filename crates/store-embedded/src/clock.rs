@@ -8,8 +8,8 @@ use windlass_store::RunRow;
 
 use crate::error::Fault;
 
-/// What is assumed at least.
-const MARGIN: i64 = 60_000;
+/// What is assumed at least: ids are drawn just before a run is asked for.
+const MARGIN: i64 = 50;
 
 /// How much later than its id says a run was created.
 fn lag(run: RunId, created_at: Millis) -> i64 {

@@ -50,7 +50,7 @@ DROP INDEX run_by_parent;
 DROP INDEX run_by_created;
 CREATE INDEX run_by_workflow ON run (workflow, tenant, status, run) WHERE status IS NOT NULL;
 CREATE INDEX run_by_tenant ON run (tenant, status, run) WHERE status IS NOT NULL;
-CREATE INDEX run_by_parent ON run (parent, status, run) WHERE parent IS NOT NULL;
+CREATE INDEX run_by_parent ON run (parent, tenant, status, run) WHERE parent IS NOT NULL;
 CREATE INDEX run_by_wake ON run (wake_at, run) WHERE asleep = 1 AND status < 3 AND dead = 0;
 CREATE INDEX run_waiting ON run (tenant, priority DESC, run) WHERE status = 0 AND aside = 0 AND dead = 0;
 CREATE INDEX run_aside ON run (gate, priority DESC, run) WHERE aside = 1;

@@ -1,10 +1,11 @@
 //! Pages of runs among very many, newest first.
 //!
 //! Each condition of a filter is a stream of run ids that an index holds in order: a label,
-//! a parent, a workflow, a tenant, each divided by status. Where there are several
-//! conditions the streams are walked together, each jumping to where the others are, so a
-//! page costs about as much as the rarest condition has rows, however many others have.
-//! Only rows that belong on the page are read.
+//! a parent, a workflow, each divided by tenant and status, or a tenant or status alone.
+//! Where there are several conditions the streams are walked together, each jumping to
+//! where the others are, so a page costs about as much as the rarest condition has rows,
+//! however many others have. What takes long is two conditions that are both common and
+//! lie mixed, and never hold together. Only rows that belong on the page are read.
 
 use std::collections::VecDeque;
 
@@ -102,20 +103,22 @@ fn streams(connection: &Connection, filter: &RunFilter) -> Result<Vec<Stream>, F
     }
     if let Some(parent) = filter.parent {
         let names = [Value::from(parent.as_bytes().to_vec())];
-        streams.push(PARENT.stream(&names, &[], &statuses));
+        let tenants = tenants(connection, &PARENT, &names, &filter.tenant)?;
+        streams.push(PARENT.stream(&names, &tenants, &statuses));
     }
     if let Some(workflow) = &filter.workflow {
         let names = [Value::from(workflow.to_string())];
         let tenants = tenants(connection, &WORKFLOW, &names, &filter.tenant)?;
         streams.push(WORKFLOW.stream(&names, &tenants, &statuses));
-    } else if let (true, TenantFilter::Only(tenant)) = (filter.labels.is_empty(), &filter.tenant) {
-        streams.push(TENANT.stream(&[], &[TENANT.tenant(tenant.as_deref())], &statuses));
     }
     if streams.is_empty() {
-        streams.push(if filter.statuses.is_empty() {
-            EVERYTHING.stream(&[], &[], &[])
-        } else {
-            STATUS.stream(&[], &[], &statuses)
+        streams.push(match &filter.tenant {
+            TenantFilter::Only(tenant) => {
+                let tenant = TENANT.tenant(tenant.as_deref());
+                TENANT.stream(&[], &[tenant], &statuses)
+            }
+            TenantFilter::Any if filter.statuses.is_empty() => EVERYTHING.stream(&[], &[], &[]),
+            TenantFilter::Any => STATUS.stream(&[], &[], &statuses),
         });
     }
     Ok(streams)
@@ -164,9 +167,12 @@ const TENANT: Index = Index {
 };
 
 const PARENT: Index = Index {
-    ids: "SELECT run FROM run INDEXED BY run_by_parent WHERE parent = ? AND status = ? \
-          AND run >= ? AND run <= ? ORDER BY run DESC LIMIT ?",
-    next_tenant: None,
+    ids: "SELECT run FROM run INDEXED BY run_by_parent WHERE parent = ? AND tenant IS ? \
+          AND status = ? AND run >= ? AND run <= ? ORDER BY run DESC LIMIT ?",
+    next_tenant: Some(
+        "SELECT tenant FROM run INDEXED BY run_by_parent WHERE parent = ? AND tenant > ? \
+         ORDER BY tenant LIMIT 1",
+    ),
     nobody: Value::Null,
     parts: &[],
 };

@@ -38,7 +38,7 @@ CREATE INDEX run_by_workflow ON run (workflow, tenant, status, run) WHERE status
 CREATE INDEX run_by_tenant ON run (tenant, status, run) WHERE status IS NOT NULL;
 -- Only runs that sleep, and that have not ended (statuses from 3 on are final).
 CREATE INDEX run_by_wake ON run (wake_at, run) WHERE asleep = 1 AND status < 3 AND dead = 0;
-CREATE INDEX run_by_parent ON run (parent, status, run) WHERE parent IS NOT NULL;
+CREATE INDEX run_by_parent ON run (parent, tenant, status, run) WHERE parent IS NOT NULL;
 -- Only runs that wait to begin (status 0), in the order in which they do.
 CREATE INDEX run_waiting ON run (tenant, priority DESC, run) WHERE status = 0 AND aside = 0 AND dead = 0;
 -- Only runs that were put aside: those are pending, and not dead.

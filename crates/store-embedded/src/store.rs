@@ -1,6 +1,7 @@
 //! The store's handle: opening it, and the contract's traits over the files beside this one.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -76,6 +77,8 @@ struct Shared {
     writer: Option<Handle>,
     readers: Arc<Readers>,
     leftovers: Leftovers,
+    /// How many backups need the files that there are.
+    backups: AtomicUsize,
     holder: Option<Holder>,
     _lock: Option<Lock>,
 }
@@ -91,6 +94,7 @@ impl Shared {
             writer: None,
             readers: Arc::new(readers),
             leftovers: Leftovers::default(),
+            backups: AtomicUsize::new(0),
             holder: None,
             _lock: None,
         }
@@ -211,6 +215,23 @@ impl EmbeddedStore {
 
     pub(crate) fn shared_readers(&self) -> Arc<Readers> {
         Arc::clone(&self.shared.readers)
+    }
+
+    /// While this is held, no file of a value is removed in this process.
+    pub(crate) fn keep_files(&self) -> impl Drop + '_ {
+        struct Kept<'a>(&'a AtomicUsize);
+        impl Drop for Kept<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::AcqRel);
+            }
+        }
+        self.shared.backups.fetch_add(1, Ordering::AcqRel);
+        Kept(&self.shared.backups)
+    }
+
+    /// Whether somebody keeps files.
+    pub(crate) fn keeps_files(&self) -> bool {
+        self.shared.backups.load(Ordering::Acquire) > 0
     }
 
     pub(crate) fn leftovers(&self) -> &Leftovers {

@@ -10,10 +10,10 @@ use rusqlite::Connection;
 use windlass_core::{Digest, Millis, RunId, RunStatus};
 use windlass_store::conformance::{must_append, record, row, run_id};
 use windlass_store::{
-    Append, Blob, Catalogue as _, Error, Head, NewDefinition, Queries as _, Retention as _, RunRow,
-    Store as _, block_on,
+    Append, Blob, Catalogue as _, Error, Head, NewDefinition, Queries as _, Retention as _,
+    RunFilter, RunRow, Store as _, block_on,
 };
-use windlass_store_embedded::EmbeddedStore;
+use windlass_store_embedded::{EmbeddedStore, Options};
 
 const RUNS: u64 = 200;
 
@@ -222,6 +222,106 @@ fn an_old_file_whose_pages_cannot_be_moved_is_written_anew_once() {
     block_on(store.give_back()).unwrap();
     assert!(database.metadata().unwrap().len() < full / 5);
     assert_eq!(store.check(None).unwrap(), []);
+}
+
+#[test]
+fn a_large_value_that_comes_and_goes_at_the_same_time_is_never_half_there() {
+    const ROUNDS: u64 = 60;
+    let root = tempfile::tempdir().unwrap();
+    let store = open_fast(root.path());
+    let shared = value(1, 300_000);
+    std::thread::scope(|scope| {
+        for writer in 0..3u64 {
+            let (store, shared) = (&store, &shared);
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    let run = run_id(writer * 1_000 + round);
+                    let append = Append {
+                        row: Some(ended(run)),
+                        blobs: vec![shared.clone()],
+                        ..record(run, Head::NONE, 1, b"with it")
+                    };
+                    must_append(store, append);
+                    let found = store.blob(&shared.digest).unwrap();
+                    assert!(found.is_some(), "its run is not forgotten yet");
+                    assert_eq!(block_on(store.forget(vec![run], false)).unwrap(), 1);
+                    if round % 16 == writer {
+                        block_on(store.give_back()).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(store.check(None).unwrap(), []);
+    block_on(store.give_back()).unwrap();
+    assert_eq!(store.blob(&shared.digest).unwrap(), None);
+    drop(store);
+    let folder = format!("blobs/{}", &shared.digest.to_string()[..2]);
+    let left = std::fs::read_dir(root.path().join(folder)).unwrap().count();
+    assert_eq!(left, 0, "its file went with it");
+}
+
+#[test]
+fn a_backup_holds_what_is_forgotten_while_it_is_made() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open_fast(&root.path().join("data"));
+    (0..20).for_each(|n| start(&store, n));
+    let file = root.path().join("backup");
+    let mut forgotten = false;
+    let mut progress = |_: u64, _: u64| {
+        if !std::mem::replace(&mut forgotten, true) {
+            assert_eq!(forget(&store, 0..20), 20);
+            block_on(store.give_back()).unwrap();
+        }
+    };
+    store.backup(&file, &mut progress).unwrap();
+    assert!(forgotten);
+    let restored = root.path().join("restored");
+    windlass_store_embedded::restore(&file, &restored).unwrap();
+    let copy = open_fast(&restored);
+    assert_eq!(copy.check(None).unwrap(), []);
+    for blob in values(10) {
+        assert!(copy.blob(&blob.digest).unwrap().is_some());
+    }
+    assert!(store.run(run_id(10)).unwrap().is_none());
+    block_on(store.give_back()).unwrap();
+    assert_eq!(store.check(None).unwrap(), []);
+}
+
+#[test]
+fn a_list_that_takes_too_long_is_given_up_and_the_next_is_answered() {
+    let root = tempfile::tempdir().unwrap();
+    let options = Options {
+        durable: false,
+        query_timeout: std::time::Duration::ZERO,
+        ..Options::default()
+    };
+    let store = EmbeddedStore::open(root.path(), options).unwrap().store;
+    // Two labels that are on many runs each, mixed, and on none together.
+    let starts = (0..3_000u64).map(|n| {
+        let mut row = row(run_id(n));
+        row.labels = [(["even", "odd"][n as usize % 2].into(), "yes".into())].into();
+        Append {
+            row: Some(row),
+            ..record(run_id(n), Head::NONE, 1, b"started")
+        }
+    });
+    for answer in block_on(store.append(starts.collect())) {
+        answer.unwrap();
+    }
+    let both = RunFilter {
+        labels: ["even", "odd"].map(|key| (key.into(), "yes".into())).into(),
+        ..RunFilter::default()
+    };
+    let one = RunFilter {
+        limit: 1,
+        ..RunFilter::default()
+    };
+    for _ in 0..3 {
+        let error = store.runs(&both).unwrap_err();
+        assert!(matches!(error, Error::Timeout(_)), "{error}");
+        assert_eq!(store.runs(&one).unwrap().rows.len(), 1);
+    }
 }
 
 #[test]

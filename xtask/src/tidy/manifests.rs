@@ -94,13 +94,24 @@ const DIRECTION: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "windlass-service",
+        &[
+            "windlass-expr",
+            "windlass-core",
+            "windlass-store",
+            "windlass-orchestrator",
+            "windlass-engine",
+            "windlass-actions",
+        ],
+    ),
+    (
         "windlass-api",
         &[
             "windlass-expr",
             "windlass-core",
             "windlass-store",
             "windlass-engine",
-            "windlass-telemetry",
+            "windlass-service",
         ],
     ),
 ];

@@ -192,13 +192,17 @@ async fn chosen(app: &App, caller: &Caller, which: Which) -> Result<Vec<RunId>, 
             runs.push(letter.ok_or_else(|| missing(id))?.run);
         }
         let mut before = None;
-        while which.all {
+        if !which.all {
+            return Ok(runs);
+        }
+        loop {
             let page = look.store.dead_letters(&look.tenants, before, 1000)?;
-            let Some(last) = page.last() else { break };
+            let Some(last) = page.last() else {
+                return Ok(runs);
+            };
             before = Some(last.run);
             runs.extend(page.iter().map(|letter| letter.run));
         }
-        Ok(runs)
     })
     .await
 }

@@ -183,18 +183,14 @@ async fn execute(
         traceparent: traceparent(&headers),
         ..Enqueue::new(path.id.as_str())
     };
-    let detail = json!({ "requestId": enqueue.request_id });
-    // Both wait for the same commit.
-    let noting = app.note(
-        &caller,
-        tenant,
-        "workflows.execute",
-        path.id.as_str(),
-        &detail,
-    );
-    let (started, noted) = tokio::join!(app.engine().enqueue(enqueue), noting);
-    let started = started.map_err(Failure::from)?;
-    noted?;
+    let request_id = enqueue.request_id.clone();
+    let started = app.engine().enqueue(enqueue).await.map_err(Failure::from)?;
+    if !started.existing {
+        let detail = json!({ "executionId": started.run.to_string(), "requestId": request_id });
+        let what = "workflows.execute";
+        app.note(&caller, tenant, what, path.id.as_str(), &detail)
+            .await?;
+    }
     accepted(&app, &caller, started).await
 }
 

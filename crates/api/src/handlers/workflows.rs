@@ -181,10 +181,7 @@ async fn list(
                     row.workflow
                 )
             };
-            let after = query
-                .cursor
-                .as_deref()
-                .map(|text| super::executions::decode(text));
+            let after = query.cursor.as_deref().map(super::executions::decode);
             let after = after.transpose()?;
             let after = after.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
             let mut rows: Vec<_> = rows

@@ -57,7 +57,8 @@ pub struct GateOptions {
     pub token_rate: Budget,
     /// What may be asked of a workflow, by all tokens of a tenant together.
     pub workflow_rate: Budget,
-    /// Whether requests are counted although there are no tokens; by address, then.
+    /// Whether requests are counted where there are no tokens: all of them together, as if
+    /// they came with one.
     pub limit_without_auth: bool,
 }
 

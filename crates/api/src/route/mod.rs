@@ -85,7 +85,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         });
         let methods = self
             .paths
-            .entry(path)
+            .entry(path.replace("{*", "{"))
             .or_insert_with(|| Value::Object(Map::new()));
         methods[method.as_str().to_ascii_lowercase()] = operation;
         let filter = MethodFilter::try_from(method).expect("a method of a route");

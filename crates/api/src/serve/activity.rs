@@ -127,6 +127,12 @@ impl Activity {
         !matches!(self.state().phase, Phase::Opening(_))
     }
 
+    /// Whether it rests between two requests.
+    pub(super) fn is_idle(&self) -> bool {
+        let state = self.state();
+        matches!(state.phase, Phase::Idle(_)) && state.stalled.is_none()
+    }
+
     /// Waits for the first request.
     pub(super) async fn opened(&self) {
         if !self.is_open() {

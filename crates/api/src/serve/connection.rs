@@ -11,7 +11,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use http::{Request, Version};
+use http::{HeaderValue, Request, Version, header};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -42,7 +42,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(20);
 const LAST_CALL: Duration = Duration::from_millis(500);
 
 /// How long a connection that was asked to close gets to do so.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What all connections share.
 pub(super) struct Shared {
@@ -104,27 +104,29 @@ where
         move |request| answer(shared, peer, &activity, request)
     });
     let mut connection = pin!(shared.builder.serve_connection(io, service));
-    let reason = tokio::select! {
-        _ = connection.as_mut() => return,
-        () = activity.expired() => Reason::Expired,
-        () = last_call(shared, &activity) => Reason::Draining,
-    };
-    connection.as_mut().graceful_shutdown();
-    match reason {
-        // Requests under way take their time, up to the server's.
-        Reason::Draining => tokio::select! {
-            _ = connection => {}
-            () = shared.stop.now.cancelled() => {}
-        },
-        Reason::Expired => {
-            let _ = tokio::time::timeout(CLOSE_TIMEOUT, connection).await;
+    tokio::select! {
+        _ = connection.as_mut() => {}
+        () = activity.expired() => {
+            // One that rests is told; one that dawdles is not worth a word.
+            if activity.is_idle() {
+                connection.as_mut().graceful_shutdown();
+                let _ = tokio::time::timeout(CLOSE_TIMEOUT, connection).await;
+            }
+        }
+        () = last_call(shared, &activity) => {
+            connection.as_mut().graceful_shutdown();
+            finish(shared, &activity, connection).await;
         }
     }
 }
 
-enum Reason {
-    Expired,
-    Draining,
+/// Requests under way take their time, up to the server's.
+async fn finish<T>(shared: &Shared, activity: &Activity, connection: impl Future<Output = T>) {
+    tokio::select! {
+        _ = connection => {}
+        () = activity.expired() => {}
+        () = shared.stop.now.cancelled() => {}
+    }
 }
 
 /// Waits until the server drains and the connection has made its first request, or has had
@@ -140,14 +142,21 @@ fn answer(
     activity: &Activity,
     request: Request<Incoming>,
 ) -> impl Future<Output = Result<Response<Counted>, Infallible>> + use<> {
-    let under_way = activity.request(request.version() == Version::HTTP_2);
+    let http2 = request.version() == Version::HTTP_2;
+    let under_way = activity.request(http2);
     let mut request = request.map(Body::new);
     let extensions = request.extensions_mut();
     extensions.insert(Peer(Some(peer)));
     extensions.insert(Draining(shared.stop.drain.clone()));
     let router = shared.router.clone();
+    let drain = shared.stop.drain.clone();
     async move {
-        let response = router.oneshot(request).await?;
+        let mut response = router.oneshot(request).await?;
+        // An answer may be out before the connection has heard of the end.
+        if drain.is_cancelled() && !http2 {
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(header::CONNECTION, close);
+        }
         Ok(response.map(|inner| Counted {
             inner,
             _under_way: under_way,

@@ -88,12 +88,11 @@ impl Server {
         });
         let room = Arc::new(Semaphore::new(self.options.max_connections));
         let intake = Intake {
-            listener: self.listener,
             room,
             tasks: tasks.clone(),
             shared,
         };
-        intake.run().await;
+        intake.run(self.listener).await;
         tasks.close();
         drain(&tasks, &stop, self.options.drain_timeout).await
     }
@@ -149,14 +148,13 @@ impl Input for Draining {
 }
 
 struct Intake {
-    listener: TcpListener,
     room: Arc<Semaphore>,
     tasks: TaskTracker,
     shared: Arc<Shared>,
 }
 
 impl Intake {
-    async fn run(self) {
+    async fn run(self, listener: TcpListener) {
         let drain = self.shared.stop.drain.clone();
         loop {
             let permit = tokio::select! {
@@ -168,13 +166,13 @@ impl Intake {
             tokio::select! {
                 biased;
                 () = drain.cancelled() => break,
-                accepted = self.listener.accept() => match accepted {
+                accepted = listener.accept() => match accepted {
                     Ok((stream, peer)) => self.spawn(stream, peer, permit),
                     Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
                 },
             }
         }
-        self.take_rest().await;
+        self.take_rest(listener);
     }
 
     fn spawn(&self, stream: TcpStream, peer: SocketAddr, permit: OwnedSemaphorePermit) {
@@ -186,13 +184,19 @@ impl Intake {
     }
 
     /// Connections that wait in the backlog would be reset when the listener closes; they
-    /// came before the end, and are served.
-    async fn take_rest(&self) {
-        while let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() {
-            let accept = tokio::time::timeout(Duration::ZERO, self.listener.accept());
-            match accept.await {
-                Ok(Ok((stream, peer))) => self.spawn(stream, peer, permit),
-                Ok(Err(_)) | Err(_) => break,
+    /// came before the end, and are served. Asked of the system itself, since the runtime
+    /// may not have heard of them yet.
+    fn take_rest(&self, listener: TcpListener) {
+        let Ok(listener) = listener.into_std() else {
+            return;
+        };
+        while let Ok(permit) = Arc::clone(&self.room).try_acquire_owned()
+            && let Ok((stream, peer)) = listener.accept()
+        {
+            if stream.set_nonblocking(true).is_ok()
+                && let Ok(stream) = TcpStream::from_std(stream)
+            {
+                self.spawn(stream, peer, permit);
             }
         }
     }

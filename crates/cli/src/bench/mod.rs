@@ -5,6 +5,7 @@
 pub(crate) mod disk;
 mod figures;
 mod graphs;
+mod http;
 mod process;
 mod report;
 

@@ -2,9 +2,11 @@
 
 use serde_json::{Map, json};
 
-use crate::config::{Config, Setting};
+use crate::config::{Config, KEYS, Setting};
 use crate::exit::{Exit, Failure};
+use crate::paint::DIM;
 use crate::session::Settings;
+use crate::table::{Cell, Table};
 
 /// Prints the settings.
 pub(crate) fn run(settings: &Settings, config: &Config) -> Result<Exit, Failure> {
@@ -19,17 +21,16 @@ pub(crate) fn run(settings: &Settings, config: &Config) -> Result<Exit, Failure>
         output.json(&object)?;
         return Ok(Exit::Done);
     }
-    let rows: Vec<_> = config
-        .settings()
-        .iter()
-        .map(|setting| (setting, shown(setting).unwrap_or_else(|| "-".to_owned())))
-        .collect();
-    let widest = rows.iter().map(|(_, value)| value.chars().count()).max();
-    let widest = widest.unwrap_or(0);
-    for (setting, value) in rows {
-        let origin = &setting.origin;
-        output.data(&format!("{:<13} {value:<widest$}  {origin}", setting.key))?;
+    let mut table = Table::new(&["KEY", "VALUE", "FROM", "MEANING"]);
+    for (setting, key) in config.settings().iter().zip(KEYS) {
+        table.row([
+            setting.key.into(),
+            shown(setting).unwrap_or_else(|| "-".to_owned()).into(),
+            setting.origin.to_string().into(),
+            Cell::styled(key.about, DIM),
+        ]);
     }
+    output.data(&table.render(&output))?;
     Ok(Exit::Done)
 }
 

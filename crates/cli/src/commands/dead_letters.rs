@@ -115,13 +115,16 @@ fn chosen(session: &Session, which: &Letters) -> Result<Vec<DeadLetter>, Failure
         })?);
     }
     let mut before = None;
-    while which.all {
-        let page = session
-            .store
-            .dead_letters(&session.tenants, before, SHOWN)?;
-        let Some(last) = page.last() else { break };
+    if !which.all {
+        return Ok(letters);
+    }
+    loop {
+        let store = &session.store;
+        let page = store.dead_letters(&session.tenants, before, SHOWN)?;
+        let Some(last) = page.last() else {
+            return Ok(letters);
+        };
         before = Some(last.run);
         letters.extend(page);
     }
-    Ok(letters)
 }

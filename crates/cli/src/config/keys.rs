@@ -188,6 +188,22 @@ mod tests {
     }
 
     #[test]
+    fn every_setting_is_documented() {
+        let page = include_str!("../../../../docs/configuration.md");
+        for key in KEYS {
+            let default = key.default.map(|value| format!("`{value}`"));
+            let row = format!(
+                "| `{}` | `{}` | {} | {} |",
+                key.name,
+                key.variable,
+                default.unwrap_or_default(),
+                key.about
+            );
+            assert!(page.contains(&row), "docs/configuration.md lacks: {row}");
+        }
+    }
+
+    #[test]
     fn times_have_units() {
         assert_eq!(span("500ms"), Some(Duration::from_millis(500)));
         assert_eq!(span("7d"), Some(Duration::from_secs(7 * 86_400)));

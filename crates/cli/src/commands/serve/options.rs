@@ -7,7 +7,7 @@ use windlass_api::Budget;
 use windlass_api::auth::{Auth, JwtOptions, KeySource};
 use windlass_api::route::{Access, GateOptions};
 use windlass_api::serve::{ServerOptions, TlsFiles};
-use windlass_engine::{Registry, Serving};
+use windlass_engine::{Registry, Retain, Serving};
 use windlass_telemetry::{Endpoint, Format, LogOptions, TelemetryOptions, TraceOptions};
 
 use crate::args::Serve;
@@ -146,8 +146,19 @@ fn serving(config: &Config) -> Serving {
         serving.max_poison_retries = most;
     }
     let delay = config.span("poison_delay").unwrap_or(Duration::ZERO);
-    serving.poison_delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+    serving.poison_delay_ms = milliseconds(delay);
+    let bound = |key| config.number(key).filter(|bound: &u64| *bound > 0);
+    serving.retention = Retain {
+        age_ms: config.span("retention_age").map(milliseconds),
+        count: bound("retention_count"),
+        bytes: bound("retention_bytes"),
+        keep_request_ids: config.is_on("retention_keeps_request_ids"),
+    };
     serving
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn telemetry(config: &Config) -> Result<TelemetryOptions, Failure> {

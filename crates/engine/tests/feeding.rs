@@ -1,0 +1,176 @@
+//! Events as they come, for readers that come and go, are fast and slow.
+
+mod serve_world;
+
+use std::ops::ControlFlow;
+
+use serve_world::{PLAIN, World};
+use windlass_core::event::Hand;
+use windlass_core::{RunId, RunStatus};
+use windlass_engine::history::for_each_event;
+use windlass_engine::{Fed, Feed, Serving};
+
+/// What a reader that asks the log itself sees.
+fn all(world: &World, run: RunId) -> Vec<String> {
+    let mut events = Vec::new();
+    let (store, plans) = (&**world.engine.store(), world.engine.plans());
+    for_each_event(store, plans, run, |event| {
+        events.push(format!("{} {}", event.position, event.kind));
+        ControlFlow::Continue(())
+    })
+    .expect("readable");
+    events
+}
+
+async fn rest(feed: &mut Feed) -> Vec<String> {
+    let mut events = Vec::new();
+    loop {
+        match feed.next().await {
+            Fed::Event(event) => events.push(format!("{} {}", event.position, event.kind)),
+            Fed::Ended => return events,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_see_the_same_events_wherever_they_begin() {
+    let mut world = World::new(0);
+    world.publish(None, PLAIN).await;
+    let run = world.enqueue(None, "{}").await;
+    // It is not in memory, and nothing has begun.
+    let mut early = world.engine.feed(run, 0);
+    let Fed::Event(first) = early.next().await else {
+        panic!("no event");
+    };
+    assert_eq!((first.position, first.kind), (1, "RunQueued"));
+    let mut second = world.engine.feed(run, 1);
+    let reading = tokio::spawn(async move { rest(&mut second).await });
+    let serving = Serving::default();
+    world.engine.serve(serving).await.expect("serves");
+    world.floor.permits.add_permits(1);
+    assert_eq!(world.next_ended().await, (run, RunStatus::Succeeded));
+    let expected = all(&world, run);
+    assert_eq!(rest(&mut early).await, expected[1..]);
+    assert_eq!(reading.await.expect("read"), expected[1..]);
+    let mut late = world.engine.feed(run, 2);
+    assert_eq!(rest(&mut late).await, expected[2..]);
+    // Asking again changes nothing.
+    assert!(matches!(late.next().await, Fed::Ended));
+    let nobody = RunId::from_bytes([1; 16]);
+    assert!(matches!(
+        world.engine.feed(nobody, 0).next().await,
+        Fed::Failed(_)
+    ));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sleeping_run_is_heard_when_it_wakes() {
+    let mut world = World::new(0);
+    let text = r#"{"id":"w","nodes":[{"id":"s","waitForSignal":{"name":"go"}}]}"#;
+    world.publish(None, text).await;
+    world
+        .engine
+        .serve(Serving::default())
+        .await
+        .expect("serves");
+    let run = world.enqueue(None, "{}").await;
+    world.next_begun().await;
+    let mut feed = world.engine.feed(run, 0);
+    let mut seen = Vec::new();
+    while seen.last() != Some(&"SignalWaiting") && seen.len() < 3 {
+        if let Fed::Event(event) = feed.next().await {
+            seen.push(event.kind);
+        }
+    }
+    while world.engine.held().await > 0 {
+        tokio::task::yield_now().await;
+    }
+    let engine = world.engine.clone();
+    let signal = tokio::spawn(async move { engine.signal(run, "go", "1", Hand::default()).await });
+    let after = rest(&mut feed).await;
+    signal.await.expect("sent").expect("taken");
+    let expected = all(&world, run);
+    assert_eq!(seen.len() + after.len(), expected.len());
+    assert_eq!(after, expected[seen.len()..]);
+}
+
+/// Reads what there is, and waits a while, which makes it join those who watch.
+async fn settle(feed: &mut Feed) -> u64 {
+    let mut position = 0;
+    loop {
+        let waiting = tokio::time::timeout(std::time::Duration::from_millis(100), feed.next());
+        match waiting.await {
+            Ok(Fed::Event(event)) => position = event.position,
+            Ok(other) => panic!("{other:?}"),
+            Err(_) => return position,
+        }
+    }
+}
+
+/// A reader that sleeps while another one reads; gives how often it was told so.
+async fn lag() -> usize {
+    let mut world = World::new(0);
+    let text = r#"{"id":"w","nodes":[
+        {"id":"s","waitForSignal":{"name":"go"},"edges":[{"targetNode":"l"}]},
+        {"id":"l","forEach":{"items":"{{ trigger }}","body":{"nodes":[
+            {"id":"n","actionType":"core.echo"}]}}}]}"#;
+    world.publish(None, text).await;
+    let serving = Serving::default();
+    world.engine.serve(serving).await.expect("serves");
+    let items = format!("[{}0]", "0,".repeat(999));
+    let run = world.enqueue(None, &items).await;
+    world.next_begun().await;
+    let (mut slow, mut fast) = (world.engine.feed(run, 0), world.engine.feed(run, 0));
+    let mut position = settle(&mut slow).await;
+    let seen = settle(&mut fast).await;
+    assert_eq!(seen, position);
+    let reading = tokio::spawn(async move { rest(&mut fast).await });
+    let signal = world.engine.signal(run, "go", "1", Hand::default());
+    signal.await.expect("taken");
+    assert_eq!(world.next_ended().await, (run, RunStatus::Succeeded));
+    let expected = all(&world, run);
+    assert!(expected.len() > 2000, "{}", expected.len());
+    assert_eq!(reading.await.expect("read"), expected[seen as usize..]);
+    let mut lagged = 0;
+    loop {
+        match slow.next().await {
+            Fed::Event(event) => {
+                assert_eq!(event.position, position + 1);
+                position = event.position;
+            }
+            Fed::Lagged => lagged += 1,
+            Fed::Ended => break,
+            Fed::Failed(reason) => panic!("{reason}"),
+        }
+    }
+    assert_eq!(position, expected.len() as u64);
+    lagged
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_reader_is_told_and_misses_nothing() {
+    // On a machine that is slow enough even the slow reader may keep up.
+    for _ in 0..5 {
+        if lag().await == 1 {
+            return;
+        }
+    }
+    panic!("it was never told");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_shows_lists_hears_that_something_changed() {
+    let mut world = World::new(1);
+    world.publish(None, PLAIN).await;
+    let mut changes = world.engine.changes();
+    let run = world.enqueue(None, "{}").await;
+    changes.changed().await.expect("the engine lives");
+    world
+        .engine
+        .serve(Serving::default())
+        .await
+        .expect("serves");
+    changes.changed().await.expect("the engine lives");
+    assert_eq!(world.next_ended().await.0, run);
+}

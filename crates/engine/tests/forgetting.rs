@@ -1,0 +1,156 @@
+//! Whatever a run's log refers to is noted as used, and stays when others are forgotten.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use windlass_core::definition::{self, Source, signature};
+use windlass_core::event::Hand;
+use windlass_core::plan::Plan;
+use windlass_core::value::Payload;
+use windlass_core::{Digest, Millis, RunId, RunStatus};
+use windlass_engine::fork::{Ask, Graph, fork};
+use windlass_engine::verify::verify;
+use windlass_engine::{Backend, Engine, Options, StartRequest};
+use windlass_orchestrator::Command;
+use windlass_store::{
+    Catalogue as _, MemoryStore, NewDefinition, Queries as _, Retention as _, Store as _,
+};
+
+struct World {
+    store: MemoryStore,
+    engine: Engine,
+}
+
+impl World {
+    fn new() -> Self {
+        let store = MemoryStore::new();
+        let backend: Arc<dyn Backend> = Arc::new(store.clone());
+        let engine = Engine::new(backend, windlass_actions::registry(), Options::default());
+        Self { store, engine }
+    }
+
+    async fn publish(&self, text: &str) -> StartRequest {
+        let source = Source::new("test.json", text.as_bytes());
+        let parsed = definition::parse(&source, &Default::default()).expect("a valid definition");
+        let digest = Digest::of(text.as_bytes());
+        let new = NewDefinition {
+            tenant: None,
+            workflow: parsed.definition.id.clone(),
+            display_name: None,
+            digest,
+            text: Arc::from(text.as_bytes()),
+            signature: signature(&parsed.definition),
+            at: Millis(0),
+        };
+        let published = self.store.publish(new).await.expect("published");
+        let plan = Arc::new(Plan::build(parsed.definition).expect("a plan"));
+        StartRequest::new(plan, published.version, digest)
+    }
+
+    async fn end(&self, run: RunId) {
+        let status = self.engine.wait(run).await.expect("ended");
+        assert_eq!(status, RunStatus::Succeeded);
+    }
+
+    /// The values that are stored apart and that a run's log names, wherever it does.
+    fn named(&self, run: RunId) -> BTreeSet<Digest> {
+        let records = self.store.read(run, 1, usize::MAX).expect("a log");
+        let mut found = BTreeSet::new();
+        for record in records {
+            let text = String::from_utf8_lossy(&record.bytes).into_owned();
+            let parts = text.split(|c: char| !c.is_ascii_hexdigit());
+            found.extend(parts.filter_map(|part| part.parse::<Digest>().ok()));
+        }
+        found.retain(|digest| self.store.blob(digest).expect("readable").is_some());
+        found
+    }
+
+    fn assert_used(&self, run: RunId, at_least: usize) {
+        let named = self.named(run);
+        assert!(named.len() >= at_least, "{} values of {run}", named.len());
+        for digest in named {
+            assert!(self.store.uses(run, &digest).expect("known"), "{digest}");
+        }
+    }
+}
+
+fn large(letter: &str) -> String {
+    letter.repeat(6_000)
+}
+
+const CHILD: &str = r#"{"id":"child","nodes":[
+  {"id":"a","actionType":"core.echo","parameters":{"got":"{{ trigger.text }}","more":"child"}}]}"#;
+
+fn parent() -> String {
+    let nodes = r#"{"id":"parent","vars":{"long":"LONG","kept":""},"output":"{{ context.data['a'] }}","nodes":[
+      {"id":"a","actionType":"core.echo","parameters":{"got":"{{ trigger.text }}"},
+       "setVars":{"kept":"{{ output.got + 'k' }}"}},
+      {"id":"each","dependsOn":["a"],"forEach":{"items":"{{ [trigger.text, trigger.text + 'i'] }}",
+       "body":{"nodes":[{"id":"b","actionType":"core.echo","parameters":{"item":"{{ item }}"}}]}}},
+      {"id":"sub","dependsOn":["each"],"subworkflow":{"workflowId":"child","input":{"text":"{{ trigger.text + 's' }}"}}},
+      {"id":"ask","dependsOn":["sub"],"waitForSignal":{"name":"go"}},
+      {"id":"end","dependsOn":["ask"],"actionType":"core.echo","parameters":{"n":1}}]}"#;
+    nodes.replace("LONG", &large("v"))
+}
+
+#[tokio::test]
+async fn a_fork_keeps_what_it_took_from_a_run_that_is_forgotten() {
+    let world = World::new();
+    world.publish(CHILD).await;
+    let mut request = world.publish(&parent()).await;
+    request.trigger = format!(r#"{{"text":"{}"}}"#, large("t"));
+    let origin = world.engine.start(&request).await.expect("started").run;
+    let signal = Command::Signal {
+        name: "go".into(),
+        payload: Payload::new(format!(r#""{}""#, large("g")).as_str()),
+        hand: Hand::default(),
+    };
+    world.engine.command(origin, signal).await.expect("taken");
+    world.end(origin).await;
+    let child = world.store.children(origin).expect("a list")[0].run;
+    // Trigger, variables, outputs, items, input of the child, signal, result.
+    world.assert_used(origin, 7);
+    world.assert_used(child, 2);
+
+    let ask = Ask {
+        origin,
+        from: vec!["end".to_owned()],
+        graph: Graph::Same,
+        trigger: None,
+        vars: BTreeMap::new(),
+    };
+    let engine = &world.engine;
+    let forked = fork(&**engine.store(), engine.plans(), engine.values(), &ask).expect("a fork");
+    let run = engine.start(&forked.request).await.expect("started").run;
+    world.end(run).await;
+    let named = world.named(run);
+    world.assert_used(run, 5);
+
+    let forgotten = world.store.forget(vec![origin, child], false).await;
+    assert_eq!(forgotten.expect("done"), 2);
+    assert_eq!(world.named(run), named, "nothing that it names went away");
+    verify(&**engine.store(), engine.plans(), run).expect("it can be read to its end");
+}
+
+#[tokio::test]
+async fn a_graph_that_belongs_to_a_run_alone_goes_with_it() {
+    let world = World::new();
+    let mut request = world.publish(&parent().replace("parent", "own")).await;
+    let text = parent().replace("parent", "own");
+    request.frozen = Some(text.as_str().into());
+    request.trigger = r#"{"text":"t"}"#.to_owned();
+    world.publish(CHILD).await;
+    let run = world.engine.start(&request).await.expect("started").run;
+    let digest = Digest::of(text.as_bytes());
+    assert!(world.store.uses(run, &digest).expect("known"));
+    let signal = Command::Signal {
+        name: "go".into(),
+        payload: Payload::new("1"),
+        hand: Hand::default(),
+    };
+    world.engine.command(run, signal).await.expect("taken");
+    world.end(run).await;
+    let kept = world.store.forget(vec![run], false).await.expect("done");
+    assert_eq!(kept, 1);
+    assert_eq!(world.store.blob(&digest).expect("readable"), None);
+}

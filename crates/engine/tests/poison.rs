@@ -1,0 +1,221 @@
+//! Runs that nobody can carry on: they go to the dead letters, and the others go on.
+
+mod serve_world;
+
+use std::collections::BTreeMap;
+
+use serve_world::{Floor, GATED, PLAIN, World};
+use tokio::runtime::{Builder, Runtime};
+use windlass_core::{Millis, RunId, RunStatus};
+use windlass_engine::{Recovery, Serving};
+use windlass_orchestrator::codec;
+use windlass_store::{
+    Admission as _, Append, DeadLetters as _, Head, MemoryStore, Queries as _, RunRow, Store as _,
+    TenantFilter, WriterId,
+};
+
+fn runtime() -> Runtime {
+    Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime")
+}
+
+fn serving() -> Serving {
+    Serving {
+        // Whoever must wait waits in the test's own time.
+        poison_delay_ms: 0,
+        ..Serving::default()
+    }
+}
+
+/// A process that serves until the run's action is under way, and then dies, or stops.
+fn process(store: &MemoryStore, run: RunId, stops: bool) -> Recovery {
+    let runtime = runtime();
+    let recovery = runtime.block_on(async {
+        let world = World::on(store.clone(), Floor::new(0));
+        let recovery = world.engine.serve(serving()).await.expect("serves");
+        let dead = |run| {
+            world
+                .store
+                .run(run)
+                .expect("a store")
+                .is_some_and(|row| row.dead)
+        };
+        while world.floor.working() == 0 && !dead(run) {
+            tokio::task::yield_now().await;
+        }
+        if stops {
+            world.engine.shutdown().await;
+        }
+        recovery
+    });
+    // Nothing is awaited and nothing is said: as if the machine had lost its power.
+    runtime.shutdown_background();
+    recovery
+}
+
+fn queued(store: &MemoryStore, text: &str) -> RunId {
+    let runtime = runtime();
+    runtime.block_on(async {
+        let world = World::on(store.clone(), Floor::new(0));
+        world.publish(None, text).await;
+        world
+            .enqueue(None, r#"{"key":"a","why":"a trigger"}"#)
+            .await
+    })
+}
+
+fn row(store: &MemoryStore, run: RunId) -> RunRow {
+    store.run(run).expect("a store").expect("a row")
+}
+
+#[test]
+fn a_run_that_kills_its_process_again_and_again_is_buried() {
+    let store = MemoryStore::new();
+    let run = queued(&store, GATED);
+    assert_eq!(process(&store, run, false).recovered, []);
+    // The first death is forgiven at once, the second after a while, the third never.
+    let second = process(&store, run, false);
+    assert_eq!((second.recovered, second.waiting), (vec![run], vec![]));
+    let third = process(&store, run, false);
+    assert_eq!((third.recovered, third.waiting), (vec![], vec![run]));
+    let fourth = process(&store, run, false);
+    assert_eq!(fourth.buried.len(), 1, "{fourth:?}");
+    assert!(row(&store, run).dead);
+    let letter = store.dead_letter(run).expect("a store").expect("a letter");
+    assert_eq!((letter.deliveries, &*letter.workflow), (3, "w"));
+    assert!(letter.reason.contains("3 times"), "{}", letter.reason);
+    let payload = String::from_utf8(letter.payload).expect("text");
+    assert!(payload.contains("a trigger"), "{payload}");
+    assert!(payload.contains(r#""openNodes":["n"]"#), "{payload}");
+    assert_eq!(store.gates().expect("a store"), [], "its place is free");
+    // Nobody looks at it again.
+    let fifth = process(&store, run, false);
+    assert_eq!(fifth.recovered, []);
+
+    // Taken from there, it has all its tries again.
+    let runtime = runtime();
+    runtime.block_on(async {
+        let mut world = World::on(store.clone(), Floor::new(0));
+        world.engine.serve(serving()).await.expect("serves");
+        assert!(world.engine.requeue(run).await.expect("a store"));
+        assert!(!world.engine.requeue(run).await.expect("a store"));
+        while world.floor.working() == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(world.engine.load(run).expect("readable").run.deaths(), 0);
+        let next = world.enqueue(None, r#"{"key":"a"}"#).await;
+        world.floor.permits.add_permits(2);
+        assert_eq!(world.next_ended().await, (run, RunStatus::Succeeded));
+        assert_eq!(world.next_ended().await, (next, RunStatus::Succeeded));
+        assert_eq!(world.floor.most("a"), 1);
+    });
+}
+
+#[test]
+fn stopping_in_good_order_is_no_death() {
+    let store = MemoryStore::new();
+    let run = queued(&store, PLAIN);
+    process(&store, run, true);
+    for _ in 0..6 {
+        let recovery = process(&store, run, true);
+        assert_eq!(recovery.recovered, [run]);
+    }
+    // Deaths between good stops still count.
+    process(&store, run, false);
+    assert_eq!(process(&store, run, true).recovered, [run]);
+    assert_eq!(process(&store, run, false).recovered, [run]);
+    assert_eq!(process(&store, run, false).waiting, [run]);
+    let last = process(&store, run, false);
+    assert_eq!(last.buried.len(), 1, "{last:?}");
+}
+
+#[test]
+fn progress_forgives_deaths() {
+    let store = MemoryStore::new();
+    let text = r#"{"id":"w","nodes":[
+        {"id":"a","actionType":"test.work","edges":[{"targetNode":"b"}],"parameters":{}},
+        {"id":"b","actionType":"test.work","parameters":{}}]}"#;
+    let run = queued(&store, text);
+    process(&store, run, false);
+    process(&store, run, false);
+    // The third gets one node further before it dies.
+    let runtime = runtime();
+    runtime.block_on(async {
+        let world = World::on(store.clone(), Floor::new(1));
+        let recovery = world.engine.serve(serving()).await.expect("serves");
+        assert_eq!(recovery.waiting, [run]);
+        while world.floor.working() == 0 || world.floor.permits.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+    });
+    runtime.shutdown_background();
+    let fourth = process(&store, run, false);
+    assert_eq!(fourth.recovered, [run], "{fourth:?}");
+}
+
+/// A run that waits to begin, with a log of these bytes.
+async fn damaged(store: &MemoryStore, like: RunId, status: RunStatus, record: Vec<u8>) -> RunId {
+    let mut bytes = *like.as_bytes();
+    bytes[15] ^= 1 + status as u8;
+    let run = RunId::from_bytes(bytes);
+    let append = Append {
+        run,
+        head: Head::NONE,
+        writer: WriterId(9),
+        append_id: 1,
+        record,
+        row: Some(RunRow {
+            run,
+            status,
+            request_id: run.to_string().into(),
+            labels: BTreeMap::new(),
+            started_at: (status == RunStatus::Running).then_some(Millis(1)),
+            ..row(store, like)
+        }),
+        claims: Vec::new(),
+        resources: Vec::new(),
+        blobs: Vec::new(),
+        uses: Vec::new(),
+        consumed: Vec::new(),
+    };
+    store.append(vec![append]).await.remove(0).expect("stored");
+    run
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_read_is_buried_and_the_others_go_on() {
+    let mut world = World::new(100);
+    world.publish(None, PLAIN).await;
+    let good = world.enqueue(None, "{}").await;
+    let pending = damaged(&world.store, good, RunStatus::Pending, b"nonsense".to_vec()).await;
+    // Its definition is missing.
+    let first = world.store.read(good, 1, 1).expect("a store").remove(0);
+    let text = String::from_utf8_lossy(&first.bytes).into_owned();
+    let mut missing = first.bytes.clone();
+    let at = text.find(r#""version":1"#).expect("a version");
+    missing[at + r#""version":"#.len()] = b'7';
+    assert!(codec::decode(&missing).is_ok());
+    let digest = text.find(r#""definition":""#).expect("a digest") + r#""definition":""#.len();
+    missing[digest] = if missing[digest] == b'0' { b'1' } else { b'0' };
+    let running = damaged(&world.store, good, RunStatus::Running, missing).await;
+    let recovery = world.engine.serve(serving()).await.expect("serves");
+    assert_eq!(recovery.buried.len(), 1, "{recovery:?}");
+    assert_eq!(recovery.buried[0].0, running);
+    assert_eq!(world.next_ended().await, (good, RunStatus::Succeeded));
+    while !row(&world.store, pending).dead {
+        tokio::task::yield_now().await;
+    }
+    let letters = world.store.dead_letters(&TenantFilter::Any, None, 10);
+    let letters = letters.expect("a store");
+    assert_eq!(letters.len(), 2);
+    let why = |run: RunId| letters.iter().find(|letter| letter.run == run);
+    let reason = why(running).expect("a letter").reason.to_string();
+    assert!(reason.contains("version 7 of 'w' is missing"), "{reason}");
+    // Trying it again does not help, and does no harm.
+    assert!(world.engine.requeue(running).await.expect("a store"));
+    assert!(row(&world.store, running).dead);
+    assert_eq!(world.engine.standing().expect("numbers").queued, 0);
+}
