@@ -253,8 +253,8 @@ async fn dynamic(
     if let Some(signed) = signed {
         frozen::check_signature("the graph", Some(signed), &definition)?;
     }
-    let undeclared = |name: &&Box<str>| !definition.plan.vars().contains_key(*name);
-    if let Some(name) = body.vars.keys().find(undeclared) {
+    let declared = definition.plan.vars();
+    if let Some(name) = body.vars.keys().find(|&it| !declared.contains_key(it)) {
         return Err(Failure::from(StartError::UnknownVariable(name.clone())).into());
     }
     let target = definition.plan.workflow().to_owned();
