@@ -6,8 +6,9 @@ use windlass_core::RunId;
 use windlass_store::{DeadLetter, DeadLetters, Error, Pending, TenantFilter};
 
 use super::acting::{read, written};
+use super::question::Question;
 use super::refusals::refused;
-use super::server::{Question, Server};
+use super::server::Server;
 use super::shapes::{Page, moment};
 use super::store::RemoteStore;
 use crate::exit::Failure;

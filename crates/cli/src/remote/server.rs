@@ -5,19 +5,17 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
 
+use reqwest::Response;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use reqwest::{Method, Response};
 use tokio::runtime::Runtime;
 use url::{Host, Url};
 
 use super::failures;
+use super::question::Question;
 use crate::exit::{Exit, Failure};
 
 /// How long a connection may take to be made.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
-
-/// How long an answer may take, from the request to its last byte.
-const ANSWER_TIME: Duration = Duration::from_secs(60);
 
 /// A question that comes too soon is asked again after a wait of at most this.
 const SHORT_WAIT: Duration = Duration::from_secs(5);
@@ -58,38 +56,6 @@ impl fmt::Debug for Server {
         f.debug_tuple("Server")
             .field(&self.inner.base.as_str())
             .finish()
-    }
-}
-
-/// What is asked.
-pub(super) struct Question {
-    pub(super) method: Method,
-    pub(super) url: Url,
-    pub(super) body: Option<Vec<u8>>,
-    pub(super) accept: &'static str,
-    /// No longer than this; none means that whoever asks watches over it.
-    pub(super) time: Option<Duration>,
-    pub(super) last_event: Option<u64>,
-}
-
-impl Question {
-    pub(super) fn get(url: Url) -> Self {
-        Self {
-            method: Method::GET,
-            url,
-            body: None,
-            accept: "application/json",
-            time: Some(ANSWER_TIME),
-            last_event: None,
-        }
-    }
-
-    pub(super) fn post(url: Url, body: Vec<u8>) -> Self {
-        Self {
-            method: Method::POST,
-            body: Some(body),
-            ..Self::get(url)
-        }
     }
 }
 

@@ -44,11 +44,12 @@ impl Reader {
         if line.is_empty() {
             let kind = std::mem::take(&mut self.kind);
             let has_data = std::mem::take(&mut self.has_data);
-            return has_data.then(|| match kind.as_str() {
+            let told = match kind.as_str() {
                 "end" => Told::End,
                 "lagged" | "draining" | "error" => Told::Again,
                 _ => Told::Event,
-            });
+            };
+            return has_data.then_some(told);
         }
         if let Some(kind) = line.strip_prefix(b"event:") {
             self.kind = String::from_utf8_lossy(kind).trim().to_owned();
