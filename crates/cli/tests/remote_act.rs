@@ -360,3 +360,45 @@ fn a_watcher_outlives_its_server() {
     assert!(watched.stdout.contains("\"said\": 1"), "{}", watched.stdout);
     again.stop();
 }
+
+#[test]
+fn whoever_stops_watching_leaves_the_run_to_the_server() {
+    let world = world();
+    let serving = Serving::new(&world, &[]);
+    let mut running = world.start(&["--server", &serving.url, "run", "wait.json"]);
+    let run = running.run_id();
+    running.wait_for("waiting for signal 'go'");
+    running.interrupt();
+    let left = running.end().expect(130);
+    assert!(left.stderr.contains("goes on at"), "{}", left.stderr);
+    let shown = serving.run(&world, &["show", &run, "--json"]).expect(0);
+    assert_eq!(shown.json()["status"], "Running");
+    serving.stop();
+}
+
+/// A server that counts requests is asked more slowly, and nothing is lost by it.
+#[test]
+fn questions_that_come_too_soon_are_asked_again() {
+    let world = world();
+    let token = world.run(&["token", "--key", "keys.json"]).expect(0);
+    let token = token.stdout.trim().to_owned();
+    world.definition(
+        "windlass.toml",
+        "rate_per_minute = 600\nrate_burst = 2\nauth_keys = \"keys.json\"\n",
+    );
+    let serving = Serving::new(&world, &[]);
+    let run = |arguments: &[&str], code| {
+        let mut all = vec!["--token", &token];
+        all.extend(arguments);
+        serving.run(&world, &all).expect(code)
+    };
+    let ended = run(&["run", "fail.json", "--json"], 1).json();
+    assert_eq!(ended["status"], "Failed");
+    let undone = run(&["compensate", "@last"], 0);
+    assert!(
+        undone.stderr.contains("compensation: complete"),
+        "{}",
+        undone.stderr
+    );
+    serving.stop();
+}

@@ -23,8 +23,9 @@ use crate::session::Session;
 /// How much of a log is folded at a time.
 const PAGE_BYTES: usize = 512 * 1024;
 
-/// The shortest time between two looks at the log.
-const LOOK: Duration = Duration::from_millis(50);
+/// The time between two looks at the log: at first, and after so many.
+const LOOKS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+const QUICK_LOOKS: u32 = 30;
 
 /// A stream says at least this often that it is there.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -68,12 +69,6 @@ async fn watch(
     manner: Manner,
 ) -> Result<Ended, Failure> {
     let interrupt = Interrupt::listen()?;
-    let time = async {
-        match manner.until {
-            Some(until) => tokio::time::sleep_until(until.into()).await,
-            None => std::future::pending().await,
-        }
-    };
     let mut follower = Follower {
         server: server.clone(),
         store: Arc::clone(&session.store),
@@ -85,11 +80,12 @@ async fn watch(
         style: Style::of(session.settings.output, manner.quiet),
         is_new: manner.existing == Some(false),
         looked: Instant::now(),
+        looks: 0,
     };
     let ended = tokio::select! {
         status = follower.listen(session) => status.map(Ended::Run),
         () = interrupt.asked() => Ok(Ended::Left(Exit::Interrupted)),
-        () = time => Ok(Ended::Left(Exit::TimedOut)),
+        () = sleep_until(manner.until) => Ok(Ended::Left(Exit::TimedOut)),
     };
     if let Some(progress) = &follower.progress {
         progress.finish(match &ended {
@@ -115,6 +111,7 @@ struct Follower {
     /// Whether it began just now: all of it is told.
     is_new: bool,
     looked: Instant,
+    looks: u32,
 }
 
 /// How a stream ended.
@@ -183,30 +180,46 @@ impl Follower {
             return Err(refused.map_or_else(Broken::Away, |_| Broken::Again));
         }
         let mut reader = Reader::default();
+        let mut due: Option<Instant> = None;
         loop {
-            let piece = tokio::time::timeout(SILENCE, answer.chunk()).await;
-            let Ok(Ok(Some(piece))) = piece else {
-                return Err(Broken::Again);
+            let piece = tokio::select! {
+                piece = tokio::time::timeout(SILENCE, answer.chunk()) => Some(piece),
+                () = sleep_until(due) => None,
             };
-            let told = reader.take(&piece);
-            if told.is_empty() {
-                continue;
+            let told = match piece {
+                Some(Ok(Ok(Some(piece)))) => reader.take(&piece),
+                Some(_) => return Err(Broken::Again),
+                None => Vec::new(),
+            };
+            // What comes at once is looked at together, and the end at once.
+            let is_due = due.is_some_and(|due| due <= Instant::now());
+            if is_due || told.iter().any(|told| *told != Told::Event) {
+                due = None;
+                let status = self.catch_up().await.map_err(Broken::Away)?;
+                if status.is_final() {
+                    return Ok(status);
+                }
+            } else if !told.is_empty() {
+                due.get_or_insert(self.looked + self.rest());
             }
-            // What comes at once is looked at together.
-            let soon = LOOK.saturating_sub(self.looked.elapsed());
-            tokio::time::sleep(soon).await;
-            let status = self.catch_up().await.map_err(Broken::Away)?;
-            if status.is_final() {
-                return Ok(status);
-            }
-            if told.iter().any(|told| *told != Told::Event) {
+            if told.contains(&Told::Again) {
                 return Err(Broken::Again);
             }
         }
     }
 
+    /// The time between two looks: a server counts questions, and who follows for long
+    /// must leave some for others.
+    fn rest(&self) -> Duration {
+        match self.looks {
+            0..QUICK_LOOKS => LOOKS.0,
+            _ => LOOKS.1,
+        }
+    }
+
     /// Reads what is new in the log, and shows it; gives how the run stands then.
     async fn catch_up(&mut self) -> Result<RunStatus, Failure> {
+        self.looks = self.looks.saturating_add(1);
         loop {
             let follow = self.follow.take();
             let mut follow = follow.unwrap_or_else(|| Follow::new(self.run));
@@ -248,6 +261,13 @@ impl Follower {
                 return Ok(run.status());
             }
         }
+    }
+}
+
+async fn sleep_until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due.into()).await,
+        None => std::future::pending().await,
     }
 }
 

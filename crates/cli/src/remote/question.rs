@@ -9,6 +9,7 @@ use url::Url;
 const ANSWER_TIME: Duration = Duration::from_secs(60);
 
 /// What is asked.
+#[derive(Clone)]
 pub(super) struct Question {
     pub(super) method: Method,
     pub(super) url: Url,

@@ -17,6 +17,9 @@ use crate::exit::{Exit, Failure};
 /// How long a connection may take to be made.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 
+/// How long a connection rests before another is made: less than servers allow.
+const IDLE_TIME: Duration = Duration::from_secs(30);
+
 /// A question that comes too soon is asked again after a wait of at most this.
 const SHORT_WAIT: Duration = Duration::from_secs(5);
 
@@ -115,14 +118,19 @@ impl Server {
         url
     }
 
-    /// Asks, and waits for the whole answer. A question that came too soon is asked again
-    /// after a short wait.
+    /// Looks at something.
     pub(super) fn get(&self, url: Url) -> Result<Vec<u8>, Failure> {
+        self.ask(Question::get(url))
+    }
+
+    /// Asks, and waits for the whole answer. A question that came too soon was not looked
+    /// at, and is asked again after a short wait.
+    pub(super) fn ask(&self, question: Question) -> Result<Vec<u8>, Failure> {
         let server = self.clone();
         self.wait(async move {
             let mut waits = 0;
             loop {
-                let answer = server.send(Question::get(url.clone())).await?;
+                let answer = server.send(question.clone()).await?;
                 match too_soon(&answer) {
                     Some(rest) if rest <= SHORT_WAIT && waits < SHORT_WAITS => {
                         waits += 1;
@@ -131,15 +139,6 @@ impl Server {
                     _ => return server.whole(answer).await,
                 }
             }
-        })
-    }
-
-    /// Asks for something to be done, once, and waits for the whole answer.
-    pub(super) fn ask(&self, question: Question) -> Result<Vec<u8>, Failure> {
-        let server = self.clone();
-        self.wait(async move {
-            let answer = server.send(question).await?;
-            server.whole(answer).await
         })
     }
 
@@ -239,6 +238,7 @@ fn client(base: &Url) -> reqwest::Result<reqwest::Client> {
     let builder = reqwest::Client::builder()
         .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_TIME)
+        .pool_idle_timeout(IDLE_TIME)
         // Whoever answers elsewhere is not who the token is for.
         .redirect(reqwest::redirect::Policy::none());
     match is_here(base) {

@@ -32,6 +32,8 @@ pub(super) type WorkflowKey = (Option<Box<str>>, Box<str>);
 #[derive(Default)]
 pub(super) struct Memory {
     kept: Kept,
+    /// Where a log was seen to end, for the reader who goes on to ask there: once.
+    end: Option<(RunId, u64)>,
     /// The run whose log was read last: values are asked for in its name.
     reading: Option<RunId>,
     pub(super) versions: HashMap<WorkflowKey, Vec<DefinitionRow>>,
@@ -123,12 +125,18 @@ impl Store for RemoteStore {
             if let Some(records) = memory.kept.get(run, from, max_bytes) {
                 return Ok(records);
             }
+            if memory.end.take() == Some((run, from)) {
+                return Ok(Vec::new());
+            }
         }
-        let Some((_, records)) = self.log(run, from)? else {
+        let Some((head, records)) = self.log(run, from)? else {
             return Ok(Vec::new());
         };
         let first = beginning(&records, max_bytes);
-        self.memory().kept.put(run, records);
+        let mut memory = self.memory();
+        let last = records.last().map(|record| record.sequence);
+        memory.end = (last == Some(head.sequence)).then_some((run, head.sequence + 1));
+        memory.kept.put(run, records);
         Ok(first)
     }
 

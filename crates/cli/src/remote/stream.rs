@@ -9,7 +9,7 @@ pub(super) enum Told {
     /// Something happened; the log has it.
     Event,
     /// The run has ended.
-    End,
+    Finished,
     /// The stream ends, and there is more to come: ask again.
     Again,
 }
@@ -45,7 +45,7 @@ impl Reader {
             let kind = std::mem::take(&mut self.kind);
             let has_data = std::mem::take(&mut self.has_data);
             let told = match kind.as_str() {
-                "end" => Told::End,
+                "end" | "RunFinished" => Told::Finished,
                 "lagged" | "draining" | "error" => Told::Again,
                 _ => Told::Event,
             };
@@ -67,7 +67,7 @@ mod tests {
     fn events_come_in_any_pieces() {
         let text = b": \n\nevent: NodeSucceeded\nid: 17\ndata: {}\n\nevent: lagged\ndata: {}\n\n\
             event: draining\ndata: {}\n\nevent: end\ndata: {}\n\n";
-        let expected = [Told::Event, Told::Again, Told::Again, Told::End];
+        let expected = [Told::Event, Told::Again, Told::Again, Told::Finished];
         for size in [1, 3, 7, text.len()] {
             let mut reader = Reader::default();
             let told: Vec<Told> = text.chunks(size).flat_map(|it| reader.take(it)).collect();
