@@ -24,7 +24,7 @@ const SECONDS: &str = "120";
 /// What every answer must be.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
                       response_schema_conformance,response_headers_conformance,\
-                      unsupported_method,allow_header_conformance";
+                      ignored_auth,unsupported_method,allow_header_conformance";
 
 /// Installs the tool and lets it at the server: a release build, unless a binary is named.
 ///
@@ -58,7 +58,7 @@ fn question(tool: &Path, server: &Server, scratch: &Path) -> Result<()> {
         .arg("--config-file")
         .arg(&settings)
         .args(["run", &format!("{}/api/openapi.json", server.url())])
-        .args(["--checks", CHECKS])
+        .args(["--checks", CHECKS, "--header", &server.authorization()])
         .args(["--seed", SEED, "--max-examples", EXAMPLES])
         .args(["--max-time", SECONDS, "--request-timeout", "20"])
         .args(["--generation-database", "none", "--no-color"])

@@ -73,6 +73,7 @@ pub mod answer;
 mod app;
 pub mod auth;
 mod body;
+mod bounds;
 pub mod code;
 mod correlation;
 mod cors;

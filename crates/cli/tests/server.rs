@@ -254,6 +254,8 @@ fn lists_have_pages_filters_and_labels() {
         ("from=yesterday", "TIME_INVALID"),
         ("colour=red", "QUERY_INVALID"),
         ("limit=-1", "QUERY_INVALID"),
+        ("limit=0", "QUERY_INVALID"),
+        ("limit=1001", "QUERY_INVALID"),
     ] {
         let answer = client.get(&format!("/api/v1/executions?{query}"));
         answer.refused(400, code);

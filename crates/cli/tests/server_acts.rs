@@ -48,7 +48,15 @@ fn a_run_is_paused_resumed_signalled_and_cancelled() {
     let dry = act(&client, &run, "pause", &json!({ "dryRun": true }));
     assert_eq!(dry["would"], "pause");
     assert_eq!(status(&client, &run), "Running");
-    let paused = act(&client, &run, "pause", &json!({ "reason": "lunch" }));
+    let path = format!("/api/v1/executions/{run}/pause");
+    let long = json!({ "reason": "y".repeat(4097) });
+    client.post(&path, &long).refused(400, "BODY_INVALID");
+    let paused = act(
+        &client,
+        &run,
+        "pause",
+        &json!({ "reason": "y".repeat(4096) }),
+    );
     assert_eq!(paused["status"], "Paused");
     assert_eq!(
         act(&client, &run, "resume", &json!({}))["status"],

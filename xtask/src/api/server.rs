@@ -29,6 +29,7 @@ pub(super) struct Server {
     log: PathBuf,
     runs: Vec<String>,
     workflows: Vec<String>,
+    token: String,
 }
 
 impl Server {
@@ -62,8 +63,13 @@ impl Server {
         }
         let runs = json(windlass(&["runs", "--json"]))?;
         let workflows = json(windlass(&["workflows", "--json"]))?;
+        let token = ["token", "--key", "keys.json", "--scope", "admin", "--json"];
+        let token = json(windlass(&token))?;
+        let token = token["token"].as_str().context("there is no token")?;
         let log = scratch.join("server.log");
         let mut child = windlass(&["serve", "--listen", "127.0.0.1:0", "--json"])
+            .args(["--auth-keys", "keys.json"])
+            .env("WINDLASS_RATE_PER_MINUTE", "0")
             .stdout(Stdio::piped())
             .stderr(File::create(&log).context("the log cannot be written")?)
             .spawn()
@@ -82,11 +88,17 @@ impl Server {
             log,
             runs: column(&runs, "executionId"),
             workflows: column(&workflows, "workflowId"),
+            token: token.to_owned(),
         })
     }
 
     pub(super) fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The header of one who may do everything, so that its absence can be told.
+    pub(super) fn authorization(&self) -> String {
+        format!("Authorization: Bearer {}", self.token)
     }
 
     pub(super) fn log(&self) -> &Path {

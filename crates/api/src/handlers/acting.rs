@@ -18,6 +18,7 @@ use super::shapes::{ActedShape, Any};
 use super::workflows::prepared;
 use super::{DEFINITION_BYTES, VALUE_BYTES, WORDS_BYTES};
 use crate::app::{App, Caller};
+use crate::bounds::Reason;
 use crate::error::ApiError;
 use crate::extract::{Document, Json, Path, Query};
 use crate::failures::{ACTING, DEFINING, together};
@@ -106,14 +107,13 @@ pub(super) fn add(routes: &mut Routes<App>) {
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub(super) struct Hand {
     /// Why; it is recorded.
-    #[schemars(length(max = 4096))]
-    pub(super) reason: Option<String>,
+    pub(super) reason: Option<Reason>,
     /// Whether to say only what would happen.
     pub(super) dry_run: bool,
 }
 
 impl Hand {
-    fn new(reason: Option<String>, dry_run: bool) -> Self {
+    fn new(reason: Option<Reason>, dry_run: bool) -> Self {
         Self { reason, dry_run }
     }
 }
@@ -125,8 +125,7 @@ struct CancelBody {
     compensate: bool,
     /// Why; it is recorded.
     #[serde(default)]
-    #[schemars(length(max = 4096))]
-    reason: Option<String>,
+    reason: Option<Reason>,
     /// Whether to say only what would happen.
     #[serde(default)]
     dry_run: bool,
@@ -139,8 +138,7 @@ struct NodesBody {
     nodes: Vec<String>,
     /// Why; it is recorded.
     #[serde(default)]
-    #[schemars(length(max = 4096))]
-    reason: Option<String>,
+    reason: Option<Reason>,
     /// Whether to say only what would happen.
     #[serde(default)]
     dry_run: bool,
@@ -157,8 +155,7 @@ struct SignalBody {
     payload: Option<Box<RawValue>>,
     /// Why; it is recorded.
     #[serde(default)]
-    #[schemars(length(max = 4096))]
-    reason: Option<String>,
+    reason: Option<Reason>,
     /// Whether to say only what would happen.
     #[serde(default)]
     dry_run: bool,
@@ -174,8 +171,7 @@ struct ResultBody {
     output: Box<RawValue>,
     /// Why; it is recorded.
     #[serde(default)]
-    #[schemars(length(max = 4096))]
-    reason: Option<String>,
+    reason: Option<Reason>,
     /// Whether to say only what would happen.
     #[serde(default)]
     dry_run: bool,
@@ -188,8 +184,7 @@ struct NodeBody {
     node: String,
     /// Why; it is recorded.
     #[serde(default)]
-    #[schemars(length(max = 4096))]
-    reason: Option<String>,
+    reason: Option<Reason>,
     /// Whether to say only what would happen.
     #[serde(default)]
     dry_run: bool,
@@ -204,8 +199,7 @@ struct CompensateBody {
     skip: Vec<String>,
     /// Why; it is recorded.
     #[serde(default)]
-    #[schemars(length(max = 4096))]
-    reason: Option<String>,
+    reason: Option<Reason>,
     /// Whether to say only what would happen.
     #[serde(default)]
     dry_run: bool,
@@ -215,8 +209,7 @@ struct CompensateBody {
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct ImportQuery {
     /// Why; it is recorded.
-    #[schemars(length(max = 4096))]
-    reason: Option<String>,
+    reason: Option<Reason>,
     /// Whether to say only what would happen.
     dry_run: bool,
 }
@@ -296,12 +289,12 @@ async fn simply(
     act_on(app, caller, row, doing, hand.dry_run).await
 }
 
-fn doing(caller: &Caller, deed: Deed, reason: Option<String>, body: impl Into<Arc<str>>) -> Doing {
+fn doing(caller: &Caller, deed: Deed, reason: Option<Reason>, body: impl Into<Arc<str>>) -> Doing {
     Doing {
         deed,
         body: body.into(),
         by: caller.by(),
-        reason,
+        reason: reason.map(Into::into),
     }
 }
 

@@ -13,6 +13,7 @@ use super::executions::{decode, encode, foreign};
 use super::shapes::{AuditShape, LetterShape, LettersShape};
 use crate::answer::{Accepted, Download, Page, RawJson};
 use crate::app::{App, Caller};
+use crate::bounds::Between;
 use crate::error::ApiError;
 use crate::extract::{Json, Query};
 use crate::failures;
@@ -80,13 +81,12 @@ struct PageQuery {
     /// What comes after the page before, which has it as `next`.
     cursor: Option<String>,
     /// How many at most.
-    #[schemars(range(min = 1, max = 1000))]
-    limit: Option<u16>,
+    limit: Option<Between<1, 1000>>,
 }
 
 impl PageQuery {
     fn limit(&self) -> usize {
-        usize::from(self.limit.unwrap_or(100).clamp(1, 1000))
+        self.limit.map_or(100, Between::get)
     }
 
     fn after<const N: usize>(&self) -> Result<Option<[u8; N]>, Failure> {

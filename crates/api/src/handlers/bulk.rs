@@ -20,6 +20,7 @@ use super::executions::{ListQuery, filter};
 use super::shapes::Any;
 use crate::answer::Accepted;
 use crate::app::{App, Caller};
+use crate::bounds::Reason;
 use crate::error::ApiError;
 use crate::extract::{Json, Path};
 use crate::failures;
@@ -82,8 +83,7 @@ struct BulkBody {
     filter: ListQuery,
     /// Why; it is recorded.
     #[serde(default)]
-    #[schemars(length(max = 4096))]
-    reason: Option<String>,
+    reason: Option<Reason>,
     /// Whether to say only what would happen.
     #[serde(default)]
     dry_run: bool,
@@ -152,7 +152,7 @@ async fn begin(
     let doing = Doing {
         body: Arc::from(value),
         by: caller.by(),
-        reason: body.reason.clone(),
+        reason: body.reason.clone().map(Into::into),
         deed,
     };
     let query = body.filter.clone();

@@ -20,6 +20,7 @@ use windlass_store::RunFilter;
 use super::shapes::{ExecutionShape, RunShape};
 use crate::answer::{Page, RawJson};
 use crate::app::{App, Caller};
+use crate::bounds::Between;
 use crate::error::ApiError;
 use crate::extract::{Path, Query};
 use crate::failures::{self, LOOKING};
@@ -81,8 +82,7 @@ pub(super) struct ListQuery {
     /// Older than this run, by its id.
     before: Option<String>,
     /// How many at most.
-    #[schemars(range(min = 1, max = 1000))]
-    limit: Option<u16>,
+    limit: Option<Between<1, 1000>>,
 }
 
 async fn list(
@@ -167,7 +167,7 @@ pub(super) fn filter(look: &Look, query: &ListQuery) -> Result<RunFilter, Failur
         parent,
         since: from.transpose()?,
         before,
-        limit: usize::from(query.limit.unwrap_or(50).clamp(1, 1000)),
+        limit: query.limit.map_or(50, Between::get),
     })
 }
 

@@ -1,5 +1,6 @@
 //! Looking at one run: its graph, why it stands where it does, its events, its log.
 
+use std::num::NonZeroU64;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ use super::shapes::{
 use crate::accept::wants_events;
 use crate::answer::{Drawing, Either, EventStream, Page, RawJson, Text};
 use crate::app::{App, Caller};
+use crate::bounds::Between;
 use crate::error::ApiError;
 use crate::extract::{LastEventId, Path, Query};
 use crate::failures::{self, LOOKING, together};
@@ -113,8 +115,7 @@ struct GraphQuery {
     /// Whether what is inside loops is drawn.
     expand: bool,
     /// Columns of a drawing in text.
-    #[schemars(range(min = 20, max = 1000))]
-    width: Option<u16>,
+    width: Option<Between<20, 1000>>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
@@ -142,7 +143,7 @@ async fn graph(
         Some(FormatName::Ascii) => (Some(Format::Ascii), "text/plain; charset=utf-8"),
     };
     let options = RenderOptions {
-        width: usize::from(query.width.unwrap_or(80).clamp(20, 1000)),
+        width: query.width.map_or(80, Between::get),
         color: false,
     };
     let text = app
@@ -276,8 +277,7 @@ struct EventsQuery {
     /// Events after the page before, which has it as `next`.
     cursor: Option<String>,
     /// How many at most.
-    #[schemars(range(min = 1, max = 10000))]
-    limit: Option<u16>,
+    limit: Option<Between<1, 10_000>>,
 }
 
 async fn events(
@@ -303,7 +303,7 @@ async fn events(
         let feed = app.engine().feed(run, after);
         return Ok(Either::Right(EventStream::new(follow(feed))));
     }
-    let limit = usize::from(query.limit.unwrap_or(1000).clamp(1, 10_000));
+    let limit = query.limit.map_or(1000, Between::get);
     let page = app
         .read(&caller, move |look| {
             let (mut items, mut more) = (Vec::new(), false);
@@ -361,8 +361,7 @@ fn follow(feed: Feed) -> impl Stream<Item = Event> + Send + 'static {
 #[serde(deny_unknown_fields, default)]
 struct LogQuery {
     /// Records from this one on; the first is 1.
-    #[schemars(range(min = 1))]
-    from: Option<u64>,
+    from: Option<NonZeroU64>,
 }
 
 async fn log(
@@ -372,7 +371,7 @@ async fn log(
     Query(query): Query<LogQuery>,
 ) -> Result<RawJson<LogShape>, ApiError> {
     let row = app.run(&caller, &path.id).await?;
-    let from = query.from.unwrap_or(1).max(1);
+    let from = query.from.map_or(1, NonZeroU64::get);
     let answer = app
         .read(&caller, move |look| {
             let head = look.store.head(row.run)?;

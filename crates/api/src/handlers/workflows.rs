@@ -18,6 +18,7 @@ use super::shapes::{
 use super::{DEFINITION_BYTES, WORDS_BYTES};
 use crate::answer::{Created, Either, Page, RawJson};
 use crate::app::{App, Caller};
+use crate::bounds::Between;
 use crate::error::ApiError;
 use crate::extract::{Document, Json, Path, Query};
 use crate::failures::{self, DEFINING};
@@ -147,13 +148,7 @@ struct ListQuery {
     /// Workflows after this one, as the page before has it in `next`.
     cursor: Option<String>,
     /// How many at most.
-    #[serde(default = "default_limit")]
-    #[schemars(range(min = 1, max = 1000))]
-    limit: u16,
-}
-
-fn default_limit() -> u16 {
-    100
+    limit: Option<Between<1, 1000>>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -170,7 +165,7 @@ async fn list(
     caller: Caller,
     Query(query): Query<ListQuery>,
 ) -> Result<RawJson<Page<WorkflowShape>>, ApiError> {
-    let limit = usize::from(query.limit.clamp(1, 1000));
+    let limit = query.limit.map_or(100, Between::get);
     let items = app
         .read(&caller, move |look| {
             let rows = look.store.workflows(&look.tenants)?;

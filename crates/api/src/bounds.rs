@@ -1,0 +1,105 @@
+//! Parts of requests that are bounded by their types: what is past the bounds is refused,
+//! never quietly corrected, and the document says so.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+
+/// A whole number between two others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Between<const LEAST: u16, const MOST: u16>(u16);
+
+impl<const LEAST: u16, const MOST: u16> Between<LEAST, MOST> {
+    pub(crate) fn get(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+impl<'de, const LEAST: u16, const MOST: u16> Deserialize<'de> for Between<LEAST, MOST> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = u16::deserialize(deserializer)?;
+        if (LEAST..=MOST).contains(&number) {
+            return Ok(Self(number));
+        }
+        let message = format!("it is {number}, and may be from {LEAST} to {MOST}");
+        Err(D::Error::custom(message))
+    }
+}
+
+impl<const LEAST: u16, const MOST: u16> JsonSchema for Between<LEAST, MOST> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("Between{LEAST}And{MOST}").into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "integer", "minimum": LEAST, "maximum": MOST })
+    }
+}
+
+/// Text of at most so many characters.
+#[derive(Clone, Debug)]
+pub(crate) struct Words<const MOST: usize>(String);
+
+/// Why something was done, for whoever asks later.
+pub(crate) type Reason = Words<4096>;
+
+impl<const MOST: usize> From<Words<MOST>> for String {
+    fn from(words: Words<MOST>) -> Self {
+        words.0
+    }
+}
+
+impl<'de, const MOST: usize> Deserialize<'de> for Words<MOST> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let length = text.chars().count();
+        if length <= MOST {
+            return Ok(Self(text));
+        }
+        let message = format!("it has {length} characters, and may have {MOST}");
+        Err(D::Error::custom(message))
+    }
+}
+
+impl<const MOST: usize> JsonSchema for Words<MOST> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("Words{MOST}").into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "maxLength": MOST })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_past_the_bounds_is_refused() {
+        for (text, fits) in [
+            ("0", false),
+            ("1", true),
+            ("9", true),
+            ("10", false),
+            ("-1", false),
+        ] {
+            let read = serde_json::from_str::<Between<1, 9>>(text);
+            assert_eq!(read.is_ok(), fits, "{text}");
+        }
+        for (text, fits) in [("\"\"", true), ("\"äöü\"", true), ("\"abcd\"", false)] {
+            let read = serde_json::from_str::<Words<3>>(text);
+            assert_eq!(read.is_ok(), fits, "{text}");
+        }
+    }
+}
