@@ -3,6 +3,7 @@
 //!
 //! Nothing here is part of the product.
 
+mod api;
 mod test;
 mod tidy;
 
@@ -16,7 +17,9 @@ const USAGE: &str = "\
 usage: cargo xtask <task>
 
   test [--quick]   everything CI checks; --quick leaves out the documentation
-                   tests and the release build
+                   tests, the release build and the check of the API
+  api [BINARY]     schemathesis against the real server alone: a release build,
+                   or the binary that is named
   tidy             the rules of the repository alone
 ";
 
@@ -26,6 +29,8 @@ fn main() -> ExitCode {
     let outcome = match arguments[..] {
         ["test"] => root().and_then(|root| test::run(&root, false)),
         ["test", "--quick"] => root().and_then(|root| test::run(&root, true)),
+        ["api"] => root().and_then(|root| api::run(&root, None)),
+        ["api", binary] => root().and_then(|root| api::run(&root, Some(binary.as_ref()))),
         ["tidy"] => root().and_then(|root| tidy::run(&root)),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

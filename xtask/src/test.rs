@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::tidy;
+use crate::{api, tidy};
 
 /// One check: a heading and the arguments of cargo.
 struct Step {
@@ -69,6 +69,9 @@ pub(crate) fn run(root: &Path, quick: bool) -> Result<()> {
     for step in STEPS.iter().filter(|step| !(quick && step.slow)) {
         timed(step.heading, || cargo(root, step.arguments))?;
     }
+    if !quick {
+        timed("api", || api::run(root, None))?;
+    }
     timed("tidy", || tidy::run(root)).context("repeat it with: cargo xtask tidy")?;
     eprintln!(
         "\nall checks passed in {:.1} s",
@@ -77,7 +80,7 @@ pub(crate) fn run(root: &Path, quick: bool) -> Result<()> {
     Ok(())
 }
 
-fn timed(heading: &str, step: impl FnOnce() -> Result<()>) -> Result<()> {
+pub(crate) fn timed(heading: &str, step: impl FnOnce() -> Result<()>) -> Result<()> {
     eprintln!("\n== {heading}");
     let begun = Instant::now();
     let outcome = step();
@@ -89,7 +92,7 @@ fn timed(heading: &str, step: impl FnOnce() -> Result<()>) -> Result<()> {
     outcome
 }
 
-fn cargo(root: &Path, arguments: &[&str]) -> Result<()> {
+pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Result<()> {
     let status = Command::new(cargo_program())
         .args(arguments)
         .current_dir(root)
@@ -124,7 +127,11 @@ fn ensure_nextest(root: &Path) -> Result<()> {
 }
 
 /// Programs that tests start, with the Debian packages that hold them.
-const PROGRAMS: [(&str, &str); 2] = [("node", "nodejs"), ("strace", "strace")];
+const PROGRAMS: [(&str, &str); 3] = [
+    ("node", "nodejs"),
+    ("strace", "strace"),
+    ("python3", "python3-venv"),
+];
 
 /// Installs a program that tests need, on machines that lack it.
 fn ensure_program(program: &str, package: &str) -> Result<()> {
@@ -146,7 +153,7 @@ fn ensure_program(program: &str, package: &str) -> Result<()> {
 }
 
 /// The cargo that runs this task, so that a chosen toolchain is kept.
-fn cargo_program() -> OsString {
+pub(crate) fn cargo_program() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 

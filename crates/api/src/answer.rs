@@ -159,6 +159,23 @@ impl Output for Text {
     }
 }
 
+/// A drawing, as text or as an image.
+#[derive(Debug, Clone)]
+pub struct Drawing(pub Text);
+
+impl IntoResponse for Drawing {
+    fn into_response(self) -> Response {
+        self.0.into_response()
+    }
+}
+
+impl Output for Drawing {
+    fn describe(operation: &mut Operation<'_>) {
+        Text::describe(operation);
+        operation.answer::<String>(200, "image/svg+xml", "Text");
+    }
+}
+
 /// Events as they happen, as `text/event-stream`; `T` is the schema of their data.
 pub struct EventStream<T> {
     body: Body,

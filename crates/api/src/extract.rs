@@ -88,6 +88,13 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
             return Err(unsupported(request.headers(), "application/json"));
         }
         let bytes = body::read(request.into_body()).await?;
+        // A struct could be read from a list of its fields, which no schema here allows.
+        if bytes.trim_ascii_start().starts_with(b"[") {
+            let message = "the body is a list, not an object";
+            return Err(code::BODY_INVALID
+                .error(message)
+                .detail(Detail::new("", message)));
+        }
         decode(&bytes).map(Self)
     }
 }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
-use windlass_engine::load_latest;
+use windlass_engine::{PAYLOAD_LIMIT_BYTES, load_latest};
 use windlass_service::deed::{Deed, Doing};
 use windlass_service::{act, dry_run, frozen};
 use windlass_store::RunRow;
@@ -363,6 +363,16 @@ async fn reattempt(
     .await
 }
 
+/// Refuses a value past its limit with a status of its own, as triggers are.
+fn check_size(value: &str) -> Result<(), ApiError> {
+    if value.len() <= PAYLOAD_LIMIT_BYTES {
+        return Ok(());
+    }
+    let (size, most) = (value.len(), PAYLOAD_LIMIT_BYTES);
+    let message = format!("the value has {size} bytes; it may have {most}");
+    Err(crate::failures::PAYLOAD_TOO_LARGE.error(message))
+}
+
 async fn signal(
     State(app): State<App>,
     caller: Caller,
@@ -374,6 +384,7 @@ async fn signal(
     let payload = body
         .payload
         .map_or_else(|| "null".to_owned(), |it| it.get().to_owned());
+    check_size(&payload)?;
     let doing = doing(&caller, deed, body.reason, payload);
     act_on(&app, &caller, row, doing, body.dry_run).await
 }
@@ -385,6 +396,7 @@ async fn set_result(
     Json(body): Json<ResultBody>,
 ) -> Result<Json<ActedShape>, ApiError> {
     let row = app.run(&caller, &path.id).await?;
+    check_size(body.output.get())?;
     let deed = Deed::SetResult { node: body.node };
     let doing = doing(&caller, deed, body.reason, body.output.get());
     act_on(&app, &caller, row, doing, body.dry_run).await

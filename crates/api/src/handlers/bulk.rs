@@ -5,9 +5,10 @@ use std::sync::Arc;
 use axum::extract::State;
 use http::Method;
 use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::json;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
 use windlass_engine::load_latest;
 use windlass_service::deed::{Deed, Doing};
 use windlass_service::{Failure, act, dry_run};
@@ -77,6 +78,7 @@ struct BulkBody {
     /// What is done.
     action: Action,
     /// With which runs; `cursor`, `limit` and `prefix` have no meaning here.
+    #[serde(deserialize_with = "object")]
     filter: ListQuery,
     /// Why; it is recorded.
     #[serde(default)]
@@ -101,6 +103,12 @@ struct BulkBody {
     #[serde(default)]
     #[schemars(with = "Option<Any>")]
     value: Option<Box<RawValue>>,
+}
+
+/// An object: a filter that is an empty list would mean all runs.
+fn object<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ListQuery, D::Error> {
+    let members = Map::<String, Value>::deserialize(deserializer)?;
+    serde_json::from_value(Value::Object(members)).map_err(D::Error::custom)
 }
 
 impl BulkBody {

@@ -23,7 +23,7 @@ use super::shapes::{
     Any, EventShape, ExportShape, GraphShape, LogShape, NodeShape, VerifiedShape, WhyShape,
 };
 use crate::accept::wants_events;
-use crate::answer::{Either, EventStream, Page, RawJson, Text};
+use crate::answer::{Drawing, Either, EventStream, Page, RawJson, Text};
 use crate::app::{App, Caller};
 use crate::error::ApiError;
 use crate::extract::{LastEventId, Path, Query};
@@ -132,7 +132,7 @@ async fn graph(
     caller: Caller,
     Path(path): Path<RunPath>,
     Query(query): Query<GraphQuery>,
-) -> Result<Either<RawJson<GraphShape>, Text>, ApiError> {
+) -> Result<Either<RawJson<GraphShape>, Drawing>, ApiError> {
     let run = app.run(&caller, &path.id).await?.run;
     let (format, media) = match query.format {
         None | Some(FormatName::Json) => (None, ""),
@@ -157,7 +157,7 @@ async fn graph(
         .await?;
     Ok(match format {
         None => Either::Left(RawJson::new(text)),
-        Some(_) => Either::Right(Text { media, text }),
+        Some(_) => Either::Right(Drawing(Text { media, text })),
     })
 }
 

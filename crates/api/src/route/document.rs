@@ -159,6 +159,8 @@ impl<'g> Operation<'g> {
             self.implies(code::RATE_LIMITED);
         }
         self.implies(code::BODY_TOO_LARGE);
+        self.implies(code::URI_TOO_LONG);
+        self.implies(code::HEADERS_TOO_LARGE);
         self.implies(code::INTERNAL);
         self.implies(code::TIMED_OUT);
     }

@@ -211,7 +211,8 @@ fn announce(session: &Session, options: &Options, server: &Server) -> Result<(),
     let url = format!("{scheme}://{}", server.local_addr());
     let output = session.settings.output;
     if output.json {
-        return output.json(&serde_json::json!({ "url": url }));
+        // In one line, so that whoever started this knows when it has read all of it.
+        return output.data(&serde_json::json!({ "url": url }).to_string());
     }
     output.data(&format!("listening on {url}"))?;
     output.say(&format!("the API is described at {url}/api/docs"));

@@ -1,0 +1,452 @@
+//! Tenants do not meet: whatever one asks for, by whatever route the document has, it gets
+//! nothing of another's. And a route asks for the scope that it says it asks for.
+
+mod server_world;
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use server_world::{Answer, Client, Server, World};
+
+const ALL_SCOPES: &str = "workflows:read,workflows:execute,workflows:manage,admin";
+
+/// Stands in everything that the first tenant has.
+const MARK: &str = "mango";
+
+/// A value that is kept apart from the log, for it is large.
+fn large(mark: &str) -> String {
+    format!("{mark}-{}", "x".repeat(8000))
+}
+
+fn definition(id: &str, mark: &str) -> String {
+    let nodes = json!([
+        { "id": format!("{mark}-say"), "name": format!("{mark} name"), "actionType": "core.echo",
+          "parameters": { "said": large(mark) } },
+        { "id": format!("{mark}-gate"), "dependsOn": [format!("{mark}-say")],
+          "waitForSignal": { "name": "go" } },
+    ]);
+    json!({ "id": id, "displayName": format!("{mark} display"), "nodes": nodes }).to_string()
+}
+
+struct Met {
+    world: World,
+    server: Server,
+    first: Client,
+    second: Client,
+    /// A run, a job and a value of the first tenant.
+    run: String,
+    job: String,
+    digest: String,
+}
+
+/// Two tenants on one server; the first has a bit of everything.
+fn met() -> Met {
+    let world = World::new();
+    let tokens = [
+        world.token("mango-user", Some("mango-tenant"), ALL_SCOPES),
+        world.token("plum-user", Some("plum-tenant"), ALL_SCOPES),
+    ];
+    let variables = [("WINDLASS_RATE_PER_MINUTE", "0"), ("WINDLASS_LOG", "debug")];
+    let server = world.serve_with(&["--auth-keys", "keys.json"], &variables);
+    let [first, second] = tokens.map(|token| server.client_with(&token));
+    first.publish(&definition("only-first", MARK));
+    first.publish(&definition("shared", MARK));
+    second.publish(&definition("shared", "plum"));
+    let body = json!({ "requestId": "same", "labels": { "fruit": "mango" },
+                       "trigger": { "note": "mango-trigger" } });
+    let run = first.execute("only-first", &body);
+    first.wait_for(&run, "NodeWaiting");
+    let job = json!({ "action": "pause", "filter": { "workflow": "none" } });
+    let job = first.post("/api/v1/bulk", &job).expect(202).text("id");
+    let digest = digest(&first, &run);
+    Met {
+        world,
+        server,
+        first,
+        second,
+        run,
+        job,
+        digest,
+    }
+}
+
+/// The digest of a value that the run's log refers to.
+fn digest(client: &Client, run: &str) -> String {
+    let log = client.get(&format!("/api/v1/executions/{run}/log"));
+    let log = log.expect(200).json();
+    let records = log["records"].as_array().expect("records").clone();
+    let texts = records.iter().filter_map(|record| record["bytes"].as_str());
+    let texts: Vec<String> = texts.map(decoded).collect();
+    // Any word of 64 hexadecimal digits that the server takes for a value of this run.
+    for text in texts {
+        let words = text.split(|c: char| !c.is_ascii_hexdigit());
+        for word in words.filter(|word| word.len() == 64) {
+            let path = format!("/api/v1/executions/{run}/values/{word}");
+            if client.get(&path).status == 200 {
+                return word.to_owned();
+            }
+        }
+    }
+    panic!("the run has no value of its own");
+}
+
+/// Base64, as text where it is text.
+fn decoded(text: &str) -> String {
+    let value = |byte: u8| match byte {
+        b'A'..=b'Z' => byte - b'A',
+        b'a'..=b'z' => byte - b'a' + 26,
+        b'0'..=b'9' => byte - b'0' + 52,
+        b'+' => 62,
+        _ => 63,
+    };
+    let digits: Vec<u8> = text
+        .bytes()
+        .filter(|byte| *byte != b'=')
+        .map(value)
+        .collect();
+    let mut bytes = Vec::new();
+    for group in digits.chunks(4) {
+        let bits = group
+            .iter()
+            .fold(0_u32, |bits, digit| bits << 6 | u32::from(*digit));
+        let bits = bits << (6 * (4 - group.len()));
+        bytes.extend(&bits.to_be_bytes()[1..group.len()]);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// An operation of the document.
+struct Operation {
+    method: String,
+    path: String,
+    scope: String,
+    has_body: bool,
+}
+
+fn operations(client: &Client) -> Vec<Operation> {
+    let document = client.get("/api/openapi.json").expect(200).json();
+    let paths = document["paths"].as_object().expect("paths");
+    let mut found = Vec::new();
+    for (path, methods) in paths {
+        for (method, operation) in methods.as_object().expect("methods") {
+            found.push(Operation {
+                method: method.to_ascii_uppercase(),
+                path: path.clone(),
+                scope: operation["x-scope"].as_str().expect("a scope").to_owned(),
+                has_body: operation.get("requestBody").is_some(),
+            });
+        }
+    }
+    assert!(found.len() > 40, "the document has only {}", found.len());
+    found
+}
+
+impl Operation {
+    /// The path with another tenant's ids in it.
+    fn filled(&self, met: &Met) -> String {
+        let id = match self.path.split('/').nth(3) {
+            Some("executions") => met.run.as_str(),
+            Some("workflows") => "only-first",
+            Some("bulk") => met.job.as_str(),
+            _ => "none",
+        };
+        let path = self
+            .path
+            .replace("{id}", id)
+            .replace("{digest}", &met.digest);
+        let path = path
+            .replace("{path}", "mango-say")
+            .replace("{*path}", "mango-say");
+        assert!(
+            !path.contains('{'),
+            "a part of {path} is not known to this test"
+        );
+        match (self.method.as_str(), self.path.as_str()) {
+            ("GET", "/api/v1/workflows/{id}/diff") => format!("{path}?from=1&to=1"),
+            ("DELETE", "/api/v1/dead-letters") => format!("{path}?executionId={}", met.run),
+            _ => path,
+        }
+    }
+
+    /// A body that fits.
+    fn body(&self, met: &Met) -> Value {
+        match self.path.rsplit('/').next().unwrap_or_default() {
+            "execute" => json!({ "requestId": "same" }),
+            "signal" => json!({ "name": "go" }),
+            "set-result" => json!({ "node": "mango-gate", "output": 1 }),
+            "skip" => json!({ "node": "mango-gate" }),
+            "fork" => json!({ "from": ["mango-gate"] }),
+            "bulk" => json!({ "action": "cancel", "filter": {} }),
+            "dead-letters" => json!({ "executionId": [met.run] }),
+            "plan" => serde_json::from_str(&definition("only-first", "plum")).expect("JSON"),
+            "import" | "workflows" | "validate" | "executions" => {
+                serde_json::from_str(&definition("plums", "plum")).expect("JSON")
+            }
+            _ => json!({}),
+        }
+    }
+
+    fn ask(&self, client: &Client, met: &Met) -> Answer {
+        let body = self.has_body.then(|| self.body(met).to_string());
+        let headers = [("Content-Type", "application/json")];
+        let headers = if self.has_body { &headers[..] } else { &[] };
+        client.send(
+            &self.method,
+            &self.filled(met),
+            headers,
+            body.as_ref().map(String::as_bytes),
+        )
+    }
+}
+
+/// Nothing of the first tenant is in an answer, but what was asked with.
+#[track_caller]
+fn is_clean(what: &str, answer: &Answer) {
+    let text = format!("{}{}", answer.head, String::from_utf8_lossy(&answer.body));
+    let text = text.replace("mango-say", "").replace("mango-gate", "");
+    assert!(!text.contains(MARK), "{what}: {text}");
+}
+
+#[test]
+fn another_tenants_ids_are_unknown_on_every_route() {
+    let met = met();
+    let before = met
+        .first
+        .get(&format!("/api/v1/executions/{}", met.run))
+        .expect(200)
+        .json();
+    for operation in operations(&met.first) {
+        let what = format!("{} {}", operation.method, operation.path);
+        let answer = operation.ask(&met.second, &met);
+        is_clean(&what, &answer);
+        let expected: &[u16] = match operation.path.as_str() {
+            // Those copy or mend the rows of all, and are for an admin of all.
+            "/api/v1/backup" | "/api/v1/rebuild" => &[403],
+            // What a first version would do: nothing, for the second has no such workflow.
+            "/api/v1/workflows/{id}/plan" => &[200],
+            "/api/v1/dead-letters" if operation.method != "GET" => &[404],
+            path if path.contains("{id}") => &[404],
+            _ => &[200, 201, 202],
+        };
+        assert!(expected.contains(&answer.status), "{what}: {answer:?}");
+        if operation.path.ends_with("/plan") {
+            assert_eq!(answer.json()["runs"], json!([]), "{what}");
+        }
+    }
+    let stream = met.second.send(
+        "GET",
+        &format!("/api/v1/executions/{}/events", met.run),
+        &[("Accept", "text/event-stream")],
+        None,
+    );
+    is_clean("events", &stream);
+    stream.refused(404, "RUN_NOT_FOUND");
+    // And nothing of it was done.
+    let after = met
+        .first
+        .get(&format!("/api/v1/executions/{}", met.run))
+        .expect(200)
+        .json();
+    assert_eq!(after, before);
+    met.first.get("/api/v1/workflows/only-first").expect(200);
+    met.server.stop();
+}
+
+#[test]
+fn lists_cursors_filters_and_ids_of_one_tenant_give_another_nothing() {
+    let met = met();
+    for _ in 0..4 {
+        met.first
+            .execute("shared", &json!({ "labels": { "fruit": "mango" } }));
+    }
+    let own = met
+        .second
+        .execute("shared", &json!({ "requestId": "same" }));
+    assert_ne!(own, met.run);
+    for path in ["executions", "workflows", "audit"] {
+        let page = met
+            .first
+            .get(&format!("/api/v1/{path}?limit=1"))
+            .expect(200);
+        let cursor = page.text("next");
+        let page = met
+            .second
+            .get(&format!("/api/v1/{path}?limit=100&cursor={cursor}"));
+        is_clean(path, &page);
+    }
+    for query in [
+        "workflow=only-first".to_owned(),
+        "label=fruit%3Dmango".to_owned(),
+        format!("prefix={}", &met.run[..8]),
+        format!("prefix={}", met.run),
+    ] {
+        let page = met.second.get(&format!("/api/v1/executions?{query}"));
+        is_clean(&query, &page);
+        let items = page.expect(200).json()["items"].clone();
+        let ids: Vec<&Value> = items.as_array().expect("items").iter().collect();
+        assert!(
+            ids.iter().all(|item| item["executionId"] == own.as_str()),
+            "{query}: {ids:?}"
+        );
+    }
+    let parent = met
+        .second
+        .get(&format!("/api/v1/executions?parent={}", met.run));
+    parent.refused(404, "RUN_NOT_FOUND");
+    // The same id is two workflows.
+    let shown = met.second.get("/api/v1/workflows/shared").expect(200);
+    is_clean("shared", &shown);
+    assert!(String::from_utf8_lossy(&shown.body).contains("plum display"));
+    // A value is had by whom it belongs to, even by its digest under a run of one's own.
+    let value = met
+        .second
+        .get(&format!("/api/v1/executions/{own}/values/{}", met.digest));
+    value.refused(404, "VALUE_NOT_FOUND");
+    met.second.delete("/api/v1/workflows/shared").expect(200);
+    met.first.execute("shared", &json!({}));
+    let body = json!({ "tenantId": "mango-tenant" });
+    let other = met
+        .second
+        .post("/api/v1/workflows/only-first/execute", &body);
+    other.refused(403, "TENANT_MISMATCH");
+    let nobody = met
+        .world
+        .token("nobody", None, "workflows:read,workflows:execute");
+    let nobody = met.server.client_with(&nobody);
+    assert_eq!(
+        nobody.get("/api/v1/executions").expect(200).json()["items"],
+        json!([])
+    );
+    nobody
+        .get(&format!("/api/v1/executions/{}", met.run))
+        .refused(404, "RUN_NOT_FOUND");
+    met.server.stop();
+}
+
+#[test]
+fn logs_and_metrics_have_no_values_of_anybody() {
+    let met = met();
+    let path = format!("/api/v1/executions/{}/signal", met.run);
+    met.first
+        .post(&path, &json!({ "name": "go", "payload": "mango-payload" }))
+        .expect(200);
+    met.first.ended(&met.run);
+    let metrics = met.server.client().get("/metrics").expect(200);
+    is_clean("metrics", &metrics);
+    let log = met.server.log();
+    assert!(log.contains(&met.run), "the log is about the run");
+    for line in log.lines() {
+        for value in [
+            "mango-trigger",
+            "mango-payload",
+            "mango-xxxx",
+            "mango display",
+        ] {
+            assert!(!line.contains(value), "{line}");
+        }
+    }
+    met.server.stop();
+}
+
+#[test]
+fn every_route_needs_the_scope_that_it_names() {
+    let met = met();
+    let tokens: Vec<(&str, Client)> = ALL_SCOPES
+        .split(',')
+        .map(|scope| {
+            (
+                scope,
+                met.world.token("limited", Some("mango-tenant"), scope),
+            )
+        })
+        .map(|(scope, token)| (scope, met.server.client_with(&token)))
+        .collect();
+    let stranger = met.server.client();
+    let mut public = BTreeSet::new();
+    for operation in operations(&stranger) {
+        let what = format!("{} {}", operation.method, operation.path);
+        let ask =
+            |client: &Client| client.send(&operation.method, &operation.filled(&met), &[], None);
+        let answer = ask(&stranger);
+        if operation.scope == "public" {
+            assert_eq!(answer.status, 200, "{what}");
+            public.insert(operation.path);
+            continue;
+        }
+        assert!(
+            answer.header("www-authenticate").is_some(),
+            "{what}: {answer:?}"
+        );
+        answer.refused(401, "UNAUTHENTICATED");
+        for (scope, client) in &tokens {
+            if *scope == operation.scope || *scope == "admin" {
+                continue;
+            }
+            ask(client).refused(403, "FORBIDDEN");
+        }
+        ask(&met.server.client_with("not.a.token")).refused(401, "UNAUTHENTICATED");
+    }
+    let expected = [
+        "/api/docs",
+        "/api/openapi.json",
+        "/health/live",
+        "/health/ready",
+        "/metrics",
+    ];
+    assert_eq!(public, expected.map(str::to_owned).into());
+    met.server.stop();
+}
+
+#[test]
+fn tokens_and_workflows_have_budgets() {
+    let world = World::new();
+    let (a, b) = (
+        world.token("a", Some("one"), ALL_SCOPES),
+        world.token("b", Some("two"), ALL_SCOPES),
+    );
+    let variables = [
+        ("WINDLASS_RATE_PER_MINUTE", "1"),
+        ("WINDLASS_RATE_BURST", "6"),
+        ("WINDLASS_WORKFLOW_RATE_PER_MINUTE", "1"),
+        ("WINDLASS_WORKFLOW_RATE_BURST", "2"),
+    ];
+    let server = world.serve_with(&["--auth-keys", "keys.json"], &variables);
+    let client = server.client_with(&a);
+    let remaining = |answer: &Answer| -> u32 {
+        assert_eq!(
+            answer.header("x-ratelimit-limit").map(str::is_empty),
+            Some(false)
+        );
+        let left = answer
+            .header("x-ratelimit-remaining")
+            .expect("what is left");
+        left.parse().expect("a number")
+    };
+    let first = client
+        .post_text("/api/v1/workflows", definition("w", "plain"))
+        .expect(201);
+    assert_eq!(remaining(&first), 5);
+    let execute = "/api/v1/workflows/w/execute";
+    for left in [1, 0] {
+        let started = client.post(execute, &json!({})).expect(202);
+        assert_eq!(remaining(&started), left);
+    }
+    let refused = client.post(execute, &json!({}));
+    let wait: u32 = refused
+        .header("retry-after")
+        .and_then(|it| it.parse().ok())
+        .expect("a time");
+    assert!(wait > 0);
+    refused.refused(429, "RATE_LIMITED");
+    // The token has two left, for other things.
+    client.get("/api/v1/workflows").expect(200);
+    client.get("/api/v1/workflows").expect(200);
+    let refused = client.get("/api/v1/workflows");
+    assert!(refused.header("retry-after").is_some());
+    assert_eq!(remaining(&refused), 0);
+    refused.refused(429, "RATE_LIMITED");
+    // Others have budgets of their own, and probes none.
+    server.client_with(&b).get("/api/v1/workflows").expect(200);
+    server.client().get("/health/ready").expect(200);
+    server.stop();
+}

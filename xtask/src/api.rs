@@ -1,0 +1,143 @@
+//! `cargo xtask api`: a stranger at the door. Schemathesis reads the OpenAPI document of a
+//! real server and sends what fits it and what does not; the server must answer as its
+//! document says, and never with a 5xx.
+
+mod server;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::test::{self, timed};
+use server::Server;
+
+/// The same requests every time.
+const SEED: &str = "20240917";
+
+/// Requests per operation and phase, and seconds for the whole.
+const EXAMPLES: &str = "30";
+const SECONDS: &str = "120";
+
+/// What every answer must be.
+const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
+                      response_schema_conformance,response_headers_conformance,\
+                      unsupported_method,allow_header_conformance";
+
+/// Installs the tool and lets it at the server: a release build, unless a binary is named.
+///
+/// # Errors
+/// What could not be installed or started, or that something was found.
+pub(crate) fn run(root: &Path, binary: Option<&Path>) -> Result<()> {
+    let target = target(root)?;
+    let tool = installed(root, &target)?;
+    let scratch = target.join("api-check");
+    let binary = match binary {
+        Some(binary) => binary.canonicalize().context("there is no such binary")?,
+        None => {
+            test::cargo(root, &["build", "--release", "--package", "windlass-cli"])?;
+            target.join("release").join("windlass")
+        }
+    };
+    timed("schemathesis", || {
+        let server = Server::start(&binary, root, &scratch)?;
+        let outcome = question(&tool, &server, &scratch);
+        let stopped = server.stop();
+        outcome?;
+        stopped
+    })
+    .context("repeat it with: cargo xtask api")
+}
+
+fn question(tool: &Path, server: &Server, scratch: &Path) -> Result<()> {
+    let settings = scratch.join("schemathesis.toml");
+    fs::write(&settings, server.settings()).context("the tool's settings cannot be written")?;
+    let status = Command::new(tool)
+        .arg("--config-file")
+        .arg(&settings)
+        .args(["run", &format!("{}/api/openapi.json", server.url())])
+        .args(["--checks", CHECKS])
+        .args(["--seed", SEED, "--max-examples", EXAMPLES])
+        .args(["--max-time", SECONDS, "--request-timeout", "20"])
+        .args(["--generation-database", "none", "--no-color"])
+        .args(["--continue-on-failure", "--warnings", "off"])
+        .current_dir(scratch)
+        .stdin(Stdio::null())
+        .status()
+        .context("schemathesis could not be started")?;
+    if !status.success() {
+        bail!(
+            "schemathesis found something; the server's log is {}",
+            server.log().display()
+        );
+    }
+    Ok(())
+}
+
+/// Where cargo builds, which may be anywhere.
+fn target(root: &Path) -> Result<PathBuf> {
+    let output = Command::new(test::cargo_program())
+        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .current_dir(root)
+        .output()
+        .context("cargo could not be started")?;
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .context("cargo metadata did not say where it builds")?;
+    let folder = metadata["target_directory"].as_str();
+    let folder = folder.context("cargo metadata names no target directory")?;
+    Ok(PathBuf::from(folder))
+}
+
+/// The tool, installed into a folder of its own unless it is there already.
+fn installed(root: &Path, target: &Path) -> Result<PathBuf> {
+    let wanted = root.join("xtask").join("schemathesis.txt");
+    let pins = fs::read_to_string(&wanted).context("xtask/schemathesis.txt cannot be read")?;
+    let folder = target.join("schemathesis");
+    let (tool, stamp) = (folder.join("bin").join("st"), folder.join("installed.txt"));
+    if fs::read_to_string(&stamp).is_ok_and(|had| had == pins) && tool.exists() {
+        return Ok(tool);
+    }
+    timed("install schemathesis", || {
+        let made = command(
+            "python3",
+            [
+                "-m".as_ref(),
+                "venv".as_ref(),
+                "--clear".as_ref(),
+                folder.as_os_str(),
+            ],
+        );
+        made.context(
+            "the check of the API needs python3 with venv (on Debian: apt-get install \
+             python3-venv)",
+        )?;
+        let pip = folder.join("bin").join("pip");
+        let words = ["install", "--quiet", "--disable-pip-version-check", "-r"];
+        let arguments = words.iter().map(OsStr::new).chain([wanted.as_os_str()]);
+        command(pip, arguments).context(
+            "schemathesis and what it needs could not be installed from PyPI; \
+             xtask/schemathesis.txt lists it",
+        )?;
+        fs::write(&stamp, &pins).context("the mark of the installation cannot be written")
+    })?;
+    Ok(tool)
+}
+
+fn command<'a>(
+    program: impl AsRef<OsStr>,
+    arguments: impl IntoIterator<Item = &'a OsStr>,
+) -> Result<()> {
+    let program = program.as_ref();
+    let name = program.display();
+    let status = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .status()
+        .with_context(|| format!("{name} could not be started"))?;
+    if !status.success() {
+        bail!("{name} ended with {status}");
+    }
+    Ok(())
+}
