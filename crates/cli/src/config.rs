@@ -32,6 +32,18 @@ pub(crate) enum Origin {
     Default,
 }
 
+impl Origin {
+    /// What comes from a higher one is meant rather than what comes from a lower.
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Flag => 3,
+            Self::Variable(_) => 2,
+            Self::File(_) => 1,
+            Self::Default => 0,
+        }
+    }
+}
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -107,6 +119,21 @@ impl Config {
     pub(crate) fn value(&self, key: &str) -> Option<&str> {
         let setting = self.settings.iter().find(|setting| setting.key == key)?;
         setting.value.as_deref()
+    }
+
+    /// The server that is asked instead of the data directory: of the two, the one that
+    /// was named more closely is meant.
+    pub(crate) fn server(&self) -> Result<Option<&str>, Failure> {
+        let found = |key| self.settings.iter().find(|setting| setting.key == key);
+        let (Some(server), Some(directory)) = (found("server"), found("data_dir")) else {
+            return Ok(None);
+        };
+        if (&server.origin, &directory.origin) == (&Origin::Flag, &Origin::Flag) {
+            let message = "--server and --data-dir exclude each other";
+            return Err(Failure::new(Exit::Usage, "USAGE", message));
+        }
+        let is_meant = server.origin.rank() >= directory.origin.rank();
+        Ok(server.value.as_deref().filter(|_| is_meant))
     }
 
     /// Where runs and definitions are kept.

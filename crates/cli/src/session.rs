@@ -27,7 +27,7 @@ pub(crate) struct Settings {
 
 impl Settings {
     pub(crate) fn new(config: &Config) -> Result<Self, Failure> {
-        let server = config.value("server").map(|url| {
+        let server = config.server()?.map(|url| {
             let token = config.value("token");
             Server::new(url, token)
         });

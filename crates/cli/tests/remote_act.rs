@@ -317,6 +317,17 @@ fn a_server_that_is_away_or_refuses_is_named() {
             ended.stderr
         );
     }
+    // The data directory is meant where it is named more closely.
+    world.run(&["run", "echo.json", "-q"]).expect(0);
+    let with = |arguments: &[&str]| {
+        let mut command = world.command(arguments);
+        command.env("WINDLASS_SERVER", &address);
+        act_world::ended(command)
+    };
+    with(&["runs"]).expect(9);
+    with(&["--data-dir", ".windlass", "runs"]).expect(0);
+    let both = ["--server", &*address, "--data-dir", ".windlass", "runs"];
+    world.run(&both).expect(2);
     let wrong = world.run(&["--server", "ftp://x", "runs"]).expect(2);
     assert!(wrong.stderr.contains("SETTING_INVALID"), "{}", wrong.stderr);
 

@@ -49,6 +49,33 @@ async fn a_queued_run_is_a_row_until_somebody_serves() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn variables_stand_instead_of_the_definitions_own() {
+    let world = World::new(0);
+    let with_vars = PLAIN.replacen('{', r#"{"vars":{"region":"eu","kept":1},"#, 1);
+    world.publish(None, &with_vars).await;
+    let ask = |name: &str| {
+        let value = serde_json::value::RawValue::from_string(r#""us""#.to_owned());
+        let vars = BTreeMap::from([(name.into(), value.expect("JSON"))]);
+        let request = Enqueue {
+            vars,
+            ..Enqueue::new("w")
+        };
+        world.engine.enqueue(request)
+    };
+    let run = ask("region").await.expect("queued").run;
+    let loaded = world.engine.load(run).expect("a run");
+    let vars = &loaded.run.queued().vars;
+    let text = |name: &str| match &vars[name] {
+        windlass_core::value::Stored::Inline(raw) => raw.get().to_owned(),
+        stored => panic!("{stored:?}"),
+    };
+    assert_eq!(text("region"), "\"us\"");
+    assert_eq!(text("kept"), "1");
+    let refused = ask("regoin").await.map_err(|error| error.code());
+    assert_eq!(refused, Err(Some("VARIABLE_UNKNOWN")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_are_checked_as_starts_are() {
     let world = World::new(0);
     let schema = r#""triggerSchema":{"type":"object","required":["key"]},"concurrency":{"key""#;

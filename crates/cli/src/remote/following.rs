@@ -128,6 +128,7 @@ impl Follower {
         let mut status = self.catch_up().await?;
         let (mut rest, mut away, mut said) = (RESTS.0, None::<Instant>, false);
         while !status.is_final() {
+            let began = Instant::now();
             let broken = match self.stream().await {
                 Ok(ended) => return Ok(ended),
                 Err(broken) => broken,
@@ -148,7 +149,12 @@ impl Follower {
                 tokio::time::sleep(rest).await;
                 rest = (rest * 2).min(RESTS.1);
             } else {
-                (rest, away) = (RESTS.0, None);
+                away = None;
+                // One that breaks at once is asked for less and less often.
+                rest = match began.elapsed() < RESTS.1 {
+                    true => (rest * 2).min(RESTS.1),
+                    false => RESTS.0,
+                };
                 tokio::time::sleep(rest).await;
             }
             status = match self.catch_up().await {
