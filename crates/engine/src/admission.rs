@@ -16,7 +16,7 @@ use windlass_core::RunId;
 use windlass_store::{Error, RunRow};
 
 use crate::engine::{Engine, Inner};
-use crate::gates::Passage;
+use crate::gates::{Gates, Passage};
 use crate::shared::Tenant;
 
 /// How many waiting runs of a tenant are read together.
@@ -92,6 +92,14 @@ impl Line {
         let waited = |was_aside: bool| usize::from(!was_aside);
         self.waiting += waited(aside);
         self.waiting -= before.map_or(0, |(_, aside)| waited(aside));
+    }
+
+    /// One that was aside has passed its gate: where there is room for another, it is
+    /// looked for.
+    fn look_on(&mut self, row: &RunRow, gates: &Gates) {
+        if let Some(gate) = row.gate.as_ref().filter(|gate| gates.has_room(gate)) {
+            self.freed.insert(gate.clone(), 1);
+        }
     }
 
     fn pop(&mut self) -> Option<(RunRow, bool)> {
@@ -204,7 +212,12 @@ impl Queue {
         }
         while let Some((row, aside)) = line.pop() {
             match engine.shared().gates.pass(&row) {
-                Passage::Free => return Ok(Turn::Begin(Box::new(row))),
+                Passage::Free => {
+                    if aside {
+                        line.look_on(&row, &engine.shared().gates);
+                    }
+                    return Ok(Turn::Begin(Box::new(row)));
+                }
                 Passage::Full if !aside => self.full.push(row.run),
                 // One that is aside is looked at again when its gate has room.
                 Passage::Full | Passage::Beginning => {}
@@ -222,10 +235,12 @@ impl Queue {
         self.put_aside(engine).await?;
         let gates = &engine.shared().gates;
         while let Some((gate, places)) = line.freed.first_key_value() {
+            // Asked before the store is: one that has begun meanwhile still stands there.
+            let beginning = gates.all_beginning();
             let limit = places + gates.beginning_at(gate);
             engine.looked();
             for row in engine.store().aside(gate, limit)? {
-                if !gates.is_beginning(row.run) {
+                if !beginning.contains(&row.run) {
                     line.add(row, true);
                 }
             }
@@ -241,12 +256,14 @@ impl Queue {
         engine: &Engine,
     ) -> Result<(), Error> {
         self.put_aside(engine).await?;
-        let gates = &engine.shared().gates;
-        // Those that are about to begin stand first, and are not meant.
-        let limit = PAGE + gates.beginning();
+        // Those that are about to begin stand first, and are not meant. Asked before the
+        // store is: one that has begun meanwhile may still stand there, and would take
+        // another place.
+        let beginning = engine.shared().gates.all_beginning();
+        let limit = PAGE + beginning.len();
         engine.looked();
         for row in engine.store().waiting(tenant.as_deref(), limit)? {
-            if !gates.is_beginning(row.run) {
+            if !beginning.contains(&row.run) {
                 line.add(row, false);
             }
         }
@@ -286,7 +303,7 @@ impl Engine {
         self.shared().loading.fetch_add(1, Ordering::AcqRel);
         let loading = Loading(self.shared().clone());
         tokio::spawn(async move {
-            let begun = engine.begin(&row).await;
+            let begun = engine.begin_in_turn(&row).await;
             // Known to the driver by now: it counts as held.
             let carried = begun && engine.carries(row.run).await;
             if !carried {
@@ -297,8 +314,8 @@ impl Engine {
     }
 
     /// Whether the driver was given a run to begin.
-    async fn begin(&self, row: &RunRow) -> bool {
-        match self.recover(row.run).await {
+    async fn begin_in_turn(&self, row: &RunRow) -> bool {
+        match self.begin(row.run).await {
             Ok(()) => true,
             Err(error) if self.is_lost(&error) => {
                 // What the store cannot take now stays in line.

@@ -9,7 +9,7 @@ use windlass_core::event::{After, Hand};
 use windlass_core::run::Run;
 use windlass_core::{Millis, RunId, RunStatus};
 use windlass_orchestrator::{Adoption, Command, Input, Shard};
-use windlass_store::{Error, WriterId, crash};
+use windlass_store::{Error, RunRow, WriterId, crash};
 
 use crate::Backend;
 use crate::action::Registry;
@@ -416,15 +416,24 @@ impl Engine {
         self.ask(|reply| Message::Has(run, reply)).await == Some(true)
     }
 
-    /// Carries one unfinished run on; one that has ended is left alone.
+    /// Carries one unfinished run on; one that has ended is left alone, and so is one that
+    /// waits to begin where somebody serves: it keeps its place in line.
     ///
     /// # Errors
     /// The run cannot be read.
     pub async fn recover(&self, run: RunId) -> Result<(), LoadError> {
+        let serving = self.shared().is_serving();
+        // A child begins with its parent, which waits for it.
+        let in_line = |row: &RunRow| row.status == RunStatus::Pending && row.parent.is_none();
         let row = self.inner.store.run(run)?;
-        if row.is_some_and(|row| row.status.is_final()) {
+        if row.is_some_and(|row| row.status.is_final() || (serving && in_line(&row))) {
             return Ok(());
         }
+        self.begin(run).await
+    }
+
+    /// Carries a run on, or begins it: its turn has come.
+    pub(crate) async fn begin(&self, run: RunId) -> Result<(), LoadError> {
         self.hold(run, Taking::recover(Adoption::RECOVER)).await
     }
 

@@ -33,6 +33,26 @@ struct State {
 struct Count {
     going: u32,
     beginning: u32,
+    /// How many may go, and the version that says so: the newest that anybody came with.
+    limit: u32,
+    version: u32,
+}
+
+impl Count {
+    fn has_room(&self) -> bool {
+        self.going + self.beginning < self.limit.max(1)
+    }
+
+    /// Somebody comes with the limit of its version; whether it lets more through than the
+    /// one that held until now.
+    fn hear(&mut self, row: &RunRow) -> bool {
+        if self.limit != 0 && row.version < self.version {
+            return false;
+        }
+        let before = std::mem::replace(&mut self.limit, row.limit.max(1));
+        self.version = row.version;
+        before != 0 && before < self.limit
+    }
 }
 
 /// Whether a run may begin.
@@ -51,7 +71,7 @@ impl Gates {
     pub(crate) fn new(counts: Vec<(Box<str>, u32)>) -> Self {
         let count = |going| Count {
             going,
-            beginning: 0,
+            ..Count::default()
         };
         let counts = counts.into_iter();
         let state = State {
@@ -76,15 +96,27 @@ impl Gates {
             return Passage::Beginning;
         }
         let gate = row.gate.clone().map(|gate| (row.tenant.clone(), gate));
-        if let Some((_, gate)) = &gate {
+        if let Some((tenant, gate)) = &gate {
             let count = state.gates.entry(gate.clone()).or_default();
-            if count.going + count.beginning >= row.limit.max(1) {
+            let more = count.hear(row);
+            let free = count.has_room();
+            count.beginning += u32::from(free);
+            if more {
+                // Those that are aside have not heard of it.
+                state.freed.push((tenant.clone(), gate.clone()));
+            }
+            if !free {
                 return Passage::Full;
             }
-            count.beginning += 1;
         }
         state.beginning.insert(row.run, gate);
         Passage::Free
+    }
+
+    /// Whether another could pass the gate of a run that has passed.
+    pub(crate) fn has_room(&self, gate: &str) -> bool {
+        let state = self.state();
+        state.gates.get(gate).is_some_and(Count::has_room)
     }
 
     /// A run goes now, or does no more, durably.
@@ -143,9 +175,9 @@ impl Gates {
         self.state().beginning.len()
     }
 
-    /// Whether a run is being begun.
-    pub(crate) fn is_beginning(&self, run: RunId) -> bool {
-        self.state().beginning.contains_key(&run)
+    /// The runs that are being begun.
+    pub(crate) fn all_beginning(&self) -> HashSet<RunId> {
+        self.state().beginning.keys().copied().collect()
     }
 
     /// How many runs of a gate are being begun.

@@ -42,7 +42,9 @@ impl Slot {
             self.closed = true;
             return;
         }
-        let nobody = self.running.len() == 0 && self.ready.is_empty() && self.resuming == 0;
+        // What is ready in a paused run is found again by whoever resumes it.
+        let ready = !self.ready.is_empty() && status != RunStatus::Paused;
+        let nobody = self.running.len() == 0 && !ready && self.resuming == 0;
         let far = context.now.plus(context.options.keep_asleep_ms);
         if self.carried && nobody && self.slept.0 && self.slept.1.is_none_or(|at| at > far) {
             let wake_at = self.slept.1;

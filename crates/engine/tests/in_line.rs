@@ -1,0 +1,95 @@
+//! Runs that wait to begin keep their place in line, whatever is done to them and to
+//! those before them.
+
+mod serve_world;
+
+use serve_world::{Floor, GATED, World};
+use windlass_core::event::Hand;
+use windlass_core::{RunId, RunStatus};
+use windlass_engine::Serving;
+use windlass_orchestrator::Command;
+use windlass_store::Queries as _;
+
+fn serving(max_active_runs: usize) -> Serving {
+    Serving {
+        max_active_runs,
+        ..Serving::default()
+    }
+}
+
+fn status(world: &World, run: RunId) -> RunStatus {
+    let row = world.store.run(run).expect("a store").expect("a row");
+    row.status
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn carrying_on_a_run_that_waits_does_not_begin_it_before_its_turn() {
+    let mut world = World::new(0);
+    world.publish(None, GATED).await;
+    world.engine.serve(serving(8)).await.expect("serves");
+    let first = world.enqueue(None, r#"{"key":"a"}"#).await;
+    assert_eq!(world.next_begun().await, first);
+    let second = world.enqueue(None, r#"{"key":"a"}"#).await;
+    world.engine.recover(second).await.expect("nothing to do");
+    assert!(!world.engine.carries(second).await);
+    assert_eq!(status(&world, second), RunStatus::Pending);
+    world.floor.permits.add_permits(2);
+    assert_eq!(world.next_begun().await, second);
+    assert_eq!(world.next_ended().await.0, first);
+    assert_eq!(world.next_ended().await.0, second);
+    assert_eq!(world.floor.most("a"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn paused_runs_with_something_ready_do_not_hold_up_the_others() {
+    let mut world = World::on(Default::default(), Floor::new(0));
+    let text = r#"{"id":"w","nodes":[
+        {"id":"n","actionType":"test.work","parameters":{"key":"x"}},
+        {"id":"m","dependsOn":["n"],"actionType":"core.echo"}]}"#;
+    world.publish(None, text).await;
+    world.engine.serve(serving(2)).await.expect("serves");
+    let mut paused = Vec::new();
+    for _ in 0..2 {
+        paused.push(world.enqueue(None, "{}").await);
+        world.next_begun().await;
+    }
+    for run in &paused {
+        let pause = Command::Pause(Hand::default());
+        world.engine.command(*run, pause).await.expect("paused");
+    }
+    // Their work ends, and what follows is ready and not handed out.
+    world.floor.permits.add_permits(2);
+    let other = world.enqueue(None, "{}").await;
+    assert_eq!(world.next_begun().await, other);
+    world.floor.permits.add_permits(1);
+    assert_eq!(world.next_ended().await, (other, RunStatus::Succeeded));
+    for run in &paused {
+        let resume = Command::Resume(Hand::default());
+        world.engine.command(*run, resume).await.expect("resumed");
+        assert_eq!(world.next_ended().await, (*run, RunStatus::Succeeded));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wider_gate_lets_those_through_that_were_put_aside_at_the_old_one() {
+    let mut world = World::new(0);
+    world.publish(None, GATED).await;
+    world.engine.serve(serving(64)).await.expect("serves");
+    let mut runs = Vec::new();
+    for _ in 0..8 {
+        runs.push(world.enqueue(None, r#"{"key":"a"}"#).await);
+    }
+    assert_eq!(world.next_begun().await, runs[0]);
+    let wider = GATED.replace(r#""limit":1"#, r#""limit":4"#);
+    world.publish(None, &wider).await;
+    runs.push(world.enqueue(None, r#"{"key":"a"}"#).await);
+    // Three more go beside the first, though nobody has gone.
+    for _ in 0..3 {
+        world.next_begun().await;
+    }
+    world.floor.permits.add_permits(9);
+    for _ in 0..9 {
+        assert_eq!(world.next_ended().await.1, RunStatus::Succeeded);
+    }
+    assert_eq!(world.floor.most("a"), 4);
+}
