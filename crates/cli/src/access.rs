@@ -1,5 +1,5 @@
-//! A data directory to act on: held by this process, or reached through the process
-//! that holds it.
+//! Where to act: on a data directory that this process holds, through the process that
+//! holds it, or by asking a server.
 
 use std::time::{Duration, Instant};
 
@@ -7,22 +7,37 @@ use tokio::runtime::Runtime;
 
 use crate::control::Client;
 use crate::exit::{Exit, Failure};
+use crate::remote::Server;
 use crate::session::{Session, Settings};
 
 /// How long a holder that does not listen may take to go away: commands that only
 /// look around hold the directory for a moment, and one that ends for a little longer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How a data directory can be acted on.
+/// How runs can be acted on.
 pub(crate) enum Access {
     /// This process holds it.
     Held(Session),
     /// Another process holds it and listens.
     Through(Session, Client),
+    /// A server has it.
+    Server(Session, Server),
 }
 
-/// Opens the data directory; it must exist unless it may be made.
+impl Access {
+    /// What looks at it.
+    pub(crate) fn session(&self) -> &Session {
+        let (Self::Held(session) | Self::Through(session, _) | Self::Server(session, _)) = self;
+        session
+    }
+}
+
+/// Opens the data directory, which must exist unless it may be made; or names the server.
 pub(crate) fn open(settings: &Settings, create: bool) -> Result<Access, Failure> {
+    if let Some(server) = settings.server.clone() {
+        let session = Session::at(settings.clone(), server.clone());
+        return Ok(Access::Server(session, server));
+    }
     let began = Instant::now();
     let mut pause = Duration::from_millis(5);
     loop {
@@ -31,12 +46,13 @@ pub(crate) fn open(settings: &Settings, create: bool) -> Result<Access, Failure>
         } else {
             Session::act_on_existing(settings.clone())?
         };
-        if session.directory.is_holder() {
+        let directory = session.directory()?;
+        if directory.is_holder() {
             return Ok(Access::Held(session));
         }
-        if let Some(holder) = session.directory.holder() {
-            let directory = session.directory.directory();
-            let found = runtime()?.block_on(Client::find(directory, holder.clone()));
+        if let Some(holder) = directory.holder() {
+            let place = directory.directory();
+            let found = runtime()?.block_on(Client::find(place, holder.clone()));
             if let Some(client) = found {
                 return Ok(Access::Through(session, client));
             }

@@ -36,7 +36,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) server: Option<String>,
     /// Bearer token for --server
-    #[arg(long, global = true, value_name = "TOKEN", requires = "server")]
+    #[arg(long, global = true, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
 }
 

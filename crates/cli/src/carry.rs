@@ -67,7 +67,7 @@ pub(crate) fn carry(
         let backend: Arc<dyn Backend> = std::sync::Arc::clone(&session.store);
         let engine = Engine::new(backend, registry, options);
         let carrier = Carrier::of(engine, interrupt, hub);
-        let directory = session.directory.directory();
+        let directory = session.directory()?.directory();
         let server = match control::Server::listen(directory, &carrier) {
             Ok(server) => Some(server),
             Err(error) => {

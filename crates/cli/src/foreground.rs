@@ -16,6 +16,7 @@ use crate::ending;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::progress::{Progress, Style};
+use crate::remote;
 use crate::session::{Session, Settings};
 
 /// How to be in the foreground.
@@ -72,6 +73,9 @@ pub(crate) fn follow(settings: &Settings, run: RunId, manner: Manner) -> Result<
                 return carry(&session, None, async |carrier| {
                     local(carrier, &session, run, manner).await
                 });
+            }
+            Access::Server(session, server) => {
+                return remote::follow(&session, &server, run, manner);
             }
             Access::Through(session, client) => match watch(&session, &client, run, manner)? {
                 Watched::Exit(exit) => return Ok(exit),

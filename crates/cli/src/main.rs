@@ -17,6 +17,7 @@ mod output;
 mod paint;
 mod progress;
 mod registry;
+mod remote;
 mod secrets;
 mod session;
 mod source;

@@ -8,11 +8,14 @@ use windlass_store_embedded::{EmbeddedStore, Options};
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
+use crate::remote::{RemoteStore, Server};
 
 /// The settings in force for one command.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) data_dir: std::path::PathBuf,
+    /// The server that is asked instead of the data directory.
+    pub(crate) server: Option<Server>,
     pub(crate) output: Output,
     /// How many nodes of one run go at once, where its definition does not say.
     pub(crate) max_parallel: Option<u32>,
@@ -23,29 +26,65 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    pub(crate) fn new(config: &Config) -> Self {
-        Self {
+    pub(crate) fn new(config: &Config) -> Result<Self, Failure> {
+        let server = config.value("server").map(|url| {
+            let token = config.value("token");
+            Server::new(url, token)
+        });
+        Ok(Self {
             data_dir: config.data_dir(),
+            server: server.transpose()?,
             output: Output::new(config.json()),
             max_parallel: config.number("max_parallel"),
             workers: config.number("workers"),
             http_allowed: config.http_allowed(),
+        })
+    }
+
+    /// The same for a command that is about this machine, whatever server is named.
+    pub(crate) fn here(&self) -> Self {
+        Self {
+            server: None,
+            ..self.clone()
+        }
+    }
+
+    /// Refuses a command that needs the data directory itself.
+    pub(crate) fn refuse_server(&self, command: &str) -> Result<(), Failure> {
+        match &self.server {
+            None => Ok(()),
+            Some(server) => Err(unsupported(command, server)),
         }
     }
 }
 
-/// An open data directory.
+fn unsupported(what: &str, server: &Server) -> Failure {
+    let address = server.address();
+    let message = format!("{what} needs the data directory itself, not the server at {address}");
+    Failure::new(Exit::Usage, "SERVER_UNSUPPORTED", message)
+        .hint("run it where the data directory is, without --server")
+}
+
+/// An open data directory, or a server in its place.
 pub(crate) struct Session {
     pub(crate) settings: Settings,
-    /// The directory itself.
-    pub(crate) directory: EmbeddedStore,
+    place: Place,
     look: Look,
+}
+
+/// Where runs are kept.
+enum Place {
+    Directory(EmbeddedStore),
+    Server(Server),
 }
 
 impl Session {
     /// Opens the data directory for looking; it must exist. The lock stays free for
     /// whoever wants to write meanwhile.
     pub(crate) fn look(settings: Settings) -> Result<Self, Failure> {
+        if let Some(server) = settings.server.clone() {
+            return Ok(Self::at(settings, server));
+        }
         Self::exists(&settings)?;
         let options = Options {
             create: false,
@@ -89,9 +128,41 @@ impl Session {
         };
         Ok(Self {
             settings,
-            directory,
+            place: Place::Directory(directory),
             look,
         })
+    }
+
+    /// Looks at what a server has. It is not asked before something is wanted.
+    pub(crate) fn at(settings: Settings, server: Server) -> Self {
+        let look = Look {
+            holder: Some(format!("the server at {}", server.address())),
+            ..Look::new(Arc::new(RemoteStore::new(server.clone())))
+        };
+        Self {
+            settings,
+            place: Place::Server(server),
+            look,
+        }
+    }
+
+    /// The data directory itself.
+    ///
+    /// # Errors
+    /// It is a server's.
+    pub(crate) fn directory(&self) -> Result<&EmbeddedStore, Failure> {
+        match &self.place {
+            Place::Directory(directory) => Ok(directory),
+            Place::Server(server) => Err(unsupported("this", server)),
+        }
+    }
+
+    /// The server, if it is one.
+    pub(crate) fn server(&self) -> Option<&Server> {
+        match &self.place {
+            Place::Directory(_) => None,
+            Place::Server(server) => Some(server),
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use tokio::sync::{mpsc, oneshot};
+use windlass_core::definition::Json;
 use windlass_core::event::Event;
 use windlass_core::value::Payload;
 use windlass_core::{Millis, RunId};
@@ -49,6 +50,8 @@ pub struct Enqueue {
     pub priority: u8,
     /// Beside the definition's own.
     pub labels: BTreeMap<Box<str>, Box<str>>,
+    /// Instead of the definition's own, which must declare them.
+    pub vars: BTreeMap<Box<str>, Json>,
     /// The trace that it is asked for in, as the W3C header has it.
     pub traceparent: Option<Box<str>>,
 }
@@ -65,6 +68,7 @@ impl Enqueue {
             correlation_id: None,
             priority: 5,
             labels: BTreeMap::new(),
+            vars: BTreeMap::new(),
             traceparent: None,
         }
     }
@@ -172,6 +176,9 @@ impl Engine {
                 workflow: request.workflow,
             });
         }
+        if let Some(name) = request.vars.keys().find(|&it| !known.vars.contains_key(it)) {
+            return Err(StartError::UnknownVariable(name.clone()));
+        }
         let request = check(request, Arc::clone(&known)).await?;
         let run = self.new_run_id();
         let own = known.labels.iter().chain(&request.labels);
@@ -190,6 +197,7 @@ impl Engine {
             vars: known
                 .vars
                 .iter()
+                .chain(&request.vars)
                 .map(|(name, value)| (name.clone(), value))
                 .collect(),
             traceparent: request.traceparent.as_deref(),

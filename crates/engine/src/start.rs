@@ -249,6 +249,8 @@ pub enum StartError {
     SchemaInvalid(String),
     /// The key of the definition's `concurrency` cannot be evaluated, or is no scalar.
     ConcurrencyKey(KeyError),
+    /// A variable was given that the definition does not declare.
+    UnknownVariable(Box<str>),
     /// The catalogue has no such workflow, or not this version of it.
     UnknownWorkflow {
         /// The workflow.
@@ -296,6 +298,9 @@ impl fmt::Display for StartError {
                 write!(f, "the triggerSchema is not a usable JSON Schema: {reason}")
             }
             Self::ConcurrencyKey(error) => write!(f, "the key of the concurrency: {error}"),
+            Self::UnknownVariable(name) => {
+                write!(f, "the definition declares no variable '{name}'")
+            }
             Self::UnknownWorkflow {
                 workflow,
                 version: Some(version),
@@ -323,6 +328,7 @@ impl StartError {
             Self::TriggerTooLarge(_) => "TRIGGER_TOO_LARGE",
             Self::SchemaInvalid(_) => "SCHEMA_INVALID",
             Self::ConcurrencyKey(_) => "CONCURRENCY_KEY_INVALID",
+            Self::UnknownVariable(_) => "VARIABLE_UNKNOWN",
             Self::UnknownWorkflow { .. } => "WORKFLOW_NOT_FOUND",
             Self::Disabled { .. } => "WORKFLOW_DISABLED",
             Self::Definition(_) => "DEFINITION_UNREADABLE",

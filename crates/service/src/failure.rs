@@ -235,6 +235,7 @@ impl From<StartError> for Failure {
             StartError::TriggerTooLarge(_) => (Exit::Invalid, "TRIGGER_TOO_LARGE"),
             StartError::SchemaInvalid(_) => (Exit::Invalid, "SCHEMA_INVALID"),
             StartError::ConcurrencyKey(_) => (Exit::Invalid, "CONCURRENCY_KEY_INVALID"),
+            StartError::UnknownVariable(_) => (Exit::Invalid, "VARIABLE_UNKNOWN"),
             StartError::UnknownWorkflow { .. } => (Exit::NotFound, "WORKFLOW_NOT_FOUND"),
             StartError::Disabled { .. } => (Exit::Conflict, "WORKFLOW_DISABLED"),
             StartError::Definition(_) => (Exit::Storage, "DEFINITION_UNREADABLE"),

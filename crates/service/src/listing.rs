@@ -22,6 +22,18 @@ pub fn run_item(row: &RunRow) -> Value {
     })
 }
 
+/// The whole row, for programs that go on with it: what [`run_item`] has, and what only
+/// the engine looks at.
+pub fn run_row(row: &RunRow) -> Value {
+    let mut item = run_item(row);
+    item["wakeAt"] = json!(row.wake_at.map(|at| at.to_string()));
+    item["asleep"] = json!(row.asleep);
+    item["gate"] = json!(row.gate);
+    item["gateLimit"] = json!(row.limit);
+    item["dead"] = json!(row.dead);
+    item
+}
+
 /// A workflow as lists give it to programs.
 pub fn workflow_item(row: &WorkflowRow) -> Value {
     json!({
@@ -31,6 +43,13 @@ pub fn workflow_item(row: &WorkflowRow) -> Value {
         "enabled": row.enabled,
         "updatedAt": row.updated_at.to_string(),
     })
+}
+
+/// The whole row: what [`workflow_item`] has, and whose it is.
+pub fn workflow_row(row: &WorkflowRow) -> Value {
+    let mut item = workflow_item(row);
+    item["tenantId"] = json!(row.tenant);
+    item
 }
 
 /// A version as lists give it to programs.

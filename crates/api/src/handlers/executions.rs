@@ -75,10 +75,12 @@ pub(super) struct ListQuery {
     from: Option<String>,
     /// Started by this run.
     parent: Option<String>,
-    /// Whose id begins so; other conditions are not looked at.
-    prefix: Option<String>,
+    /// Whose id begins so, or so if it is repeated; other conditions are not looked at.
+    prefix: Vec<String>,
     /// Older than the page before, which has it as `next`.
     cursor: Option<String>,
+    /// Older than this run, by its id.
+    before: Option<String>,
     /// How many at most.
     limit: Option<Between<1, 1000>>,
 }
@@ -89,11 +91,11 @@ async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<RawJson<Page<RunShape>>, ApiError> {
     let page = app
-        .read(&caller, move |look| match &query.prefix {
-            Some(prefix) => with_prefix(look, prefix),
-            None => {
+        .read(&caller, move |look| match query.prefix.as_slice() {
+            prefixes @ [_, ..] => with_prefixes(look, prefixes),
+            [] => {
                 let page = look.store.runs(&filter(look, &query)?)?;
-                let items: Vec<Value> = page.rows.iter().map(listing::run_item).collect();
+                let items: Vec<Value> = page.rows.iter().map(listing::run_row).collect();
                 let next = page.next.map(|next| encode(next.as_bytes()));
                 Ok(json!({ "items": items, "next": next }))
             }
@@ -105,15 +107,20 @@ async fn list(
 /// How many runs of one prefix are told apart.
 const SAME_PREFIX: usize = 100;
 
-fn with_prefix(look: &Look, prefix: &str) -> Result<Value, Failure> {
-    let runs = look
-        .store
-        .runs_with_prefix(&prefix.to_ascii_lowercase(), SAME_PREFIX)?;
+/// How many prefixes can be asked for together.
+const PREFIXES: usize = 100;
+
+fn with_prefixes(look: &Look, prefixes: &[String]) -> Result<Value, Failure> {
+    let mut runs = BTreeSet::new();
+    for prefix in prefixes.iter().take(PREFIXES) {
+        let prefix = prefix.to_ascii_lowercase();
+        runs.extend(look.store.runs_with_prefix(&prefix, SAME_PREFIX)?);
+    }
     let mut items = Vec::new();
     for run in runs {
         let row = look.store.run(run)?;
         let row = row.filter(|row| look.tenants.matches(row.tenant.as_deref()));
-        items.extend(row.as_ref().map(listing::run_item));
+        items.extend(row.as_ref().map(listing::run_row));
     }
     Ok(json!({ "items": items, "next": null }))
 }
@@ -147,6 +154,11 @@ pub(super) fn filter(look: &Look, query: &ListQuery) -> Result<RunFilter, Failur
         None => None,
     };
     let from = query.from.as_deref().map(|text| since(text, now()));
+    let before = match (&query.cursor, &query.before) {
+        (Some(text), _) => Some(cursor(text)?),
+        (None, Some(text)) => Some(text.parse().map_err(|_| foreign())?),
+        (None, None) => None,
+    };
     Ok(RunFilter {
         tenant: look.tenants.clone(),
         workflow: query.workflow.as_deref().map(Into::into),
@@ -154,7 +166,7 @@ pub(super) fn filter(look: &Look, query: &ListQuery) -> Result<RunFilter, Failur
         labels: labels(&query.label)?,
         parent,
         since: from.transpose()?,
-        before: query.cursor.as_deref().map(cursor).transpose()?,
+        before,
         limit: query.limit.map_or(50, Between::get),
     })
 }

@@ -397,7 +397,7 @@ async fn log(
                     "appendId": head.append_id,
                     "chain": hex(&head.chain),
                 },
-                "row": windlass_service::listing::run_item(&row),
+                "row": windlass_service::listing::run_row(&row),
                 "records": items,
                 "next": next,
             }))

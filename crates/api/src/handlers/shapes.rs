@@ -102,6 +102,7 @@ described! {
         version: u32,
         enabled: bool,
         updated_at: String,
+        tenant_id: Option<String>,
     }
     /// A version in a list.
     VersionShape {
@@ -152,6 +153,11 @@ described! {
         created_at: String,
         started_at: Option<String>,
         ended_at: Option<String>,
+        wake_at: Option<String>,
+        asleep: bool,
+        gate: Option<String>,
+        gate_limit: u32,
+        dead: bool,
     }
     /// A run with its nodes.
     ExecutionShape {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use windlass_core::RunId;
-use windlass_engine::{Begin, Clock as _, Enqueue, Started, SystemClock};
+use windlass_engine::{Begin, Clock as _, Enqueue, StartError, Started, SystemClock};
 use windlass_service::forking::{self, ForkAsked};
 use windlass_service::launch::{Launch, launch};
 use windlass_service::{Failure, frozen};
@@ -75,6 +75,9 @@ struct ExecuteBody {
     tenant_id: Option<String>,
     /// The version; the newest, if it is left out.
     version: Option<u32>,
+    /// Variables instead of the definition's own, which must declare them.
+    #[schemars(with = "BTreeMap<String, Any>")]
+    vars: BTreeMap<Box<str>, Box<RawValue>>,
 }
 
 /// The parts of a request that every start has.
@@ -176,6 +179,7 @@ async fn execute(
         correlation_id: common.correlation_id,
         priority: common.priority,
         labels: common.labels,
+        vars: body.vars,
         traceparent: traceparent(&headers),
         ..Enqueue::new(path.id.as_str())
     };
@@ -249,6 +253,10 @@ async fn dynamic(
     if let Some(signed) = signed {
         frozen::check_signature("the graph", Some(signed), &definition)?;
     }
+    let declared = definition.plan.vars();
+    if let Some(name) = body.vars.keys().find(|&it| !declared.contains_key(it)) {
+        return Err(Failure::from(StartError::UnknownVariable(name.clone())).into());
+    }
     let target = definition.plan.workflow().to_owned();
     let tenant = common.tenant.clone();
     let request = Launch {
@@ -257,6 +265,7 @@ async fn dynamic(
             .map_or_else(|| "{}".to_owned(), |it| it.get().to_owned()),
         request_id: common.request_id,
         labels: common.labels,
+        vars: body.vars,
         tenant: common.tenant,
         priority: common.priority,
         correlation_id: common.correlation_id,

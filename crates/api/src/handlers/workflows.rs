@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use windlass_core::definition::{Definition, Severity};
 use windlass_service::definition::{check, to_json};
 use windlass_service::source::{Prepared, prepare_text};
-use windlass_service::{Failure, catalogue, diff, launch, listing, publishing};
+use windlass_service::{Failure, Look, catalogue, diff, launch, listing, publishing};
+use windlass_store::TenantFilter;
 
 use super::shapes::{
     DefinitionShape, DiffShape, EnabledShape, PublishedShape, PublishingShape, ValidatedShape,
@@ -119,6 +120,26 @@ pub(super) struct WorkflowPath {
 struct VersionQuery {
     /// The version; the newest, if it is left out.
     version: Option<u32>,
+    /// Whose, for callers without a tenant of their own.
+    #[serde(rename = "tenantId")]
+    tenant: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct TenantQuery {
+    /// Whose, for callers without a tenant of their own.
+    #[serde(rename = "tenantId")]
+    tenant: Option<String>,
+}
+
+/// Looks at the definitions of the tenant that is named, if the caller may.
+fn of_tenant(look: &Look, tenant: Option<String>) -> Look {
+    let mut look = look.clone();
+    if let (Some(tenant), TenantFilter::Any) = (tenant, &look.tenants) {
+        look.tenants = TenantFilter::Only(Some(tenant.into()));
+    }
+    look
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -167,7 +188,7 @@ async fn list(
             rows.truncate(limit);
             let next = rows.last().filter(|_| more).map(key);
             let next = next.map(|key| super::executions::encode(key.as_bytes()));
-            let items: Vec<Value> = rows.iter().map(listing::workflow_item).collect();
+            let items: Vec<Value> = rows.iter().map(listing::workflow_row).collect();
             Ok(json!({ "items": items, "next": next }))
         })
         .await?;
@@ -182,7 +203,7 @@ async fn show(
 ) -> Result<RawJson<DefinitionShape>, ApiError> {
     let row = app
         .read(&caller, move |look| {
-            look.definition(&path.id, query.version)
+            of_tenant(look, query.tenant).definition(&path.id, query.version)
         })
         .await?;
     Ok(RawJson::new(row.text))
@@ -192,9 +213,11 @@ async fn versions(
     State(app): State<App>,
     caller: Caller,
     Path(path): Path<WorkflowPath>,
+    Query(query): Query<TenantQuery>,
 ) -> Result<RawJson<Page<VersionShape>>, ApiError> {
     let items = app
         .read(&caller, move |look| {
+            let look = of_tenant(look, query.tenant);
             let rows = look.store.versions(look.tenant(), &path.id)?;
             if rows.is_empty() {
                 return Err(catalogue::unknown(&path.id));

@@ -7,12 +7,16 @@ use crate::args::Actions;
 use crate::exit::{Exit, Failure};
 use crate::paint::{BOLD, DIM, paint};
 use crate::registry::registry;
+use crate::remote;
 use crate::session::Settings;
 use crate::table::{Cell, Table};
 
 /// Lists the actions, or describes one.
 pub(crate) fn run(settings: &Settings, arguments: &Actions) -> Result<Exit, Failure> {
-    let mut actions = registry().describe();
+    let mut actions = match &settings.server {
+        Some(server) => remote::actions(server)?,
+        None => registry().describe(),
+    };
     if let Some(name) = &arguments.name {
         actions.retain(|action| action.name == *name);
         if actions.is_empty() {

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::args::Backup;
 use crate::exit::{Exit, Failure};
+use crate::remote;
 use crate::session::{Session, Settings};
 
 /// Makes a backup.
@@ -18,15 +19,18 @@ pub(crate) fn run(settings: &Settings, arguments: &Backup) -> Result<Exit, Failu
     }
     let session = Session::look(settings.clone())?;
     let mut next = Instant::now() + Duration::from_secs(1);
-    session.directory.backup(file, &mut |done, total| {
+    let output = settings.output;
+    let mut progress = move |done: u64, total: u64| {
         if Instant::now() >= next {
             next = Instant::now() + Duration::from_secs(1);
             let percent = done.saturating_mul(100) / total.max(1);
-            settings
-                .output
-                .say(&format!("{percent}% of {}", size(total)));
+            output.say(&format!("{percent}% of {}", size(total)));
         }
-    })?;
+    };
+    match session.server() {
+        Some(server) => remote::backup(server, file, progress)?,
+        None => session.directory()?.backup(file, &mut progress)?,
+    }
     let bytes = file.metadata().map_or(0, |metadata| metadata.len());
     if settings.output.json {
         settings

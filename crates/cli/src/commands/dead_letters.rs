@@ -9,6 +9,7 @@ use crate::access::{self, Access};
 use crate::args::{DeadLetters, DeadLettersCommand, Letters};
 use crate::exit::{Exit, Failure};
 use crate::moment::{ago, now};
+use crate::remote;
 use crate::session::{Session, Settings};
 use crate::table::Table;
 
@@ -56,6 +57,12 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
 fn change(settings: &Settings, which: &Letters, requeue: bool) -> Result<Exit, Failure> {
     let session = match access::open(settings, false)? {
         Access::Held(session) => session,
+        Access::Server(session, server) => {
+            let runs = which.runs.iter().map(|run| session.find_run(run));
+            let runs = runs.collect::<Result<Vec<RunId>, _>>()?;
+            let changed = remote::letters(&server, &runs, which.all, requeue)?;
+            return report(settings, &changed, requeue);
+        }
         Access::Through(_, client) => {
             let message = format!("the data directory is in use by {}", client.holder());
             return Err(Failure::new(Exit::Conflict, "DATA_DIR_IN_USE", message)
@@ -75,6 +82,10 @@ fn change(settings: &Settings, which: &Letters, requeue: bool) -> Result<Exit, F
         .iter()
         .map(|letter| letter.run.to_string())
         .collect();
+    report(settings, &ids, requeue)
+}
+
+fn report(settings: &Settings, ids: &[String], requeue: bool) -> Result<Exit, Failure> {
     if settings.output.json {
         settings.output.json(&json!({ "executionIds": ids }))?;
         return Ok(Exit::Done);
@@ -83,7 +94,7 @@ fn change(settings: &Settings, which: &Letters, requeue: bool) -> Result<Exit, F
         true => "is tried again by whoever next carries runs on",
         false => "is forgotten among the dead letters",
     };
-    for id in &ids {
+    for id in ids {
         settings.output.data(&format!("{id} {what}"))?;
     }
     if ids.is_empty() {

@@ -36,11 +36,12 @@ const NAMED_DAMAGE: usize = 10;
 
 /// Checks the installation.
 pub(crate) fn run(settings: &Settings) -> Result<Exit, Failure> {
+    settings.refuse_server("doctor")?;
     let mut findings = Findings::default();
     let directory = &settings.data_dir;
     if check_directory(directory, &mut findings) {
         match Session::look(settings.clone()) {
-            Ok(session) => check_store(&session.directory, settings, &mut findings),
+            Ok(session) => check_store(session.directory()?, settings, &mut findings),
             Err(failure) => findings.add(
                 "store",
                 Grade::Error,

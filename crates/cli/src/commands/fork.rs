@@ -1,7 +1,7 @@
 //! `windlass fork`: a new run from an old one, in the foreground.
 
 use windlass_engine::fork::Fork as Forked;
-use windlass_engine::{Clock as _, SystemClock};
+use windlass_engine::{Clock as _, Started, SystemClock};
 
 use crate::access::{self, Access};
 use crate::args::Fork;
@@ -11,6 +11,7 @@ use crate::exit::{Exit, Failure};
 use crate::foreground::{self, Manner};
 use crate::forking::{self, ForkAsked};
 use crate::progress::{Progress, Style};
+use crate::remote;
 use crate::session::{Session, Settings};
 
 /// Forks a run.
@@ -21,10 +22,8 @@ pub(crate) fn run(settings: &Settings, arguments: &Fork) -> Result<Exit, Failure
     };
     let new = SystemClock.new_run_id();
     loop {
-        let (session, client) = match access::open(settings, false)? {
-            Access::Held(session) => (session, None),
-            Access::Through(session, client) => (session, Some(client)),
-        };
+        let access = access::open(settings, false)?;
+        let session = access.session();
         let mut asked = ForkAsked {
             origin: session.find_run(&arguments.run)?,
             run: new,
@@ -35,22 +34,33 @@ pub(crate) fn run(settings: &Settings, arguments: &Fork) -> Result<Exit, Failure
             request_id: arguments.request_id.as_deref().map(Into::into),
         };
         if arguments.dry_run {
-            return dry_run(&session, &asked);
+            return dry_run(session, &asked);
         }
-        let Some(client) = client else {
-            return carry(&session, None, async |carrier| {
-                local(carrier, &session, &asked, manner).await
+        if let Access::Held(session) = &access {
+            return carry(session, None, async |carrier| {
+                local(carrier, session, &asked, manner).await
             });
-        };
+        }
         // Asking twice must start once, also if the holder goes away before it answers.
         asked
             .request_id
             .get_or_insert_with(|| new.to_string().into());
+        let client = match &access {
+            Access::Through(_, client) => client,
+            _ => {
+                let Started { run, existing } = match session.server() {
+                    Some(server) => remote::fork(server, &asked)?,
+                    None => continue,
+                };
+                let existing = Some(existing && arguments.request_id.is_some());
+                return foreground::follow(settings, run, Manner { existing, ..manner });
+            }
+        };
         let asking = client.ask(Request::Fork(Box::new(asked)), &[]);
         match access::runtime()?.block_on(asking)? {
             Heard::Answer(Answer::Started { run, existing }) => {
                 let existing = Some(existing && arguments.request_id.is_some());
-                drop(session);
+                drop(access);
                 return foreground::follow(settings, run, Manner { existing, ..manner });
             }
             Heard::Answer(_) => return Err(client.unexpected()),

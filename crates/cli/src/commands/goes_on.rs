@@ -16,6 +16,7 @@ use crate::control::{Answer, Heard, Request};
 use crate::deed::{Deed, Doing};
 use crate::exit::{Exit, Failure};
 use crate::foreground::{self, Manner};
+use crate::remote::{self, Server};
 use crate::session::{Session, Settings};
 use crate::source::read_limited;
 
@@ -57,6 +58,13 @@ fn one(
         let (session, client) = match access::open(settings, false)? {
             Access::Held(session) => (session, None),
             Access::Through(session, client) => (session, Some(client)),
+            Access::Server(session, server) => {
+                let run = session.find_run(reference)?;
+                return match is_dry {
+                    true => dry_run::say_one(&session, doing, run),
+                    false => through_server(&session, &server, run, doing, manner),
+                };
+            }
         };
         let run = session.find_run(reference)?;
         if is_dry {
@@ -92,6 +100,21 @@ fn one(
             Heard::Answer(_) => return Err(client.unexpected()),
             Heard::Gone => {}
         }
+    }
+}
+
+/// Lets a server do it, and follows the run there if that is what is waited for.
+fn through_server(
+    session: &Session,
+    server: &Server,
+    run: RunId,
+    doing: &Doing,
+    manner: Manner,
+) -> Result<Exit, Failure> {
+    remote::act(server, run, doing)?;
+    match doing.deed.is_followed() {
+        true => remote::follow(session, server, run, manner),
+        false => report(session, doing, run),
     }
 }
 

@@ -20,6 +20,7 @@ use crate::deed::{Deed, Doing};
 use crate::exit::{Exit, Failure};
 use crate::filter;
 use crate::output::Output;
+use crate::remote;
 use crate::session::{Session, Settings};
 
 /// How many runs are carried on at once: a bound on memory, not on their number.
@@ -61,9 +62,7 @@ pub(crate) fn run(
     until: Option<Instant>,
 ) -> Result<Exit, Failure> {
     let mut access = access::open(settings, false)?;
-    let session = match &access {
-        Access::Held(session) | Access::Through(session, _) => session,
-    };
+    let session = access.session();
     let rows = match which {
         Which::One(reference) => {
             let run = session.find_run(reference)?;
@@ -86,6 +85,10 @@ pub(crate) fn run(
                 })?;
             }
             Access::Through(_, client) => done.extend(through(client, doing, left)?),
+            Access::Server(_, server) => done.extend(left.iter().map(|row| Done {
+                run: row.run,
+                result: remote::act(server, row.run, doing),
+            })),
         }
         let Some(unanswered) = rows.get(done.len()) else {
             return report(settings.output, &doing.deed, &rows, done, alone);
@@ -98,8 +101,7 @@ pub(crate) fn run(
 
 /// What the holder did before it went away without an answer, if that can be seen.
 fn done_already(access: &Access, deed: &Deed, run: RunId) -> Result<Option<Done>, Failure> {
-    let (Access::Held(session) | Access::Through(session, _)) = access;
-    let status = session.status(run)?;
+    let status = access.session().status(run)?;
     let is_done = matches!(
         (deed, status),
         (Deed::Cancel { .. }, RunStatus::Cancelled) | (Deed::Pause, RunStatus::Paused)

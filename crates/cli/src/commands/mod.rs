@@ -50,49 +50,52 @@ use crate::session::Settings;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit, Failure> {
-    let settings = Settings::new(config);
-    if let Some(url) = config.value("server") {
-        let message = format!("this version cannot act on a server ({url})");
-        return Err(Failure::new(Exit::Usage, "SERVER_UNSUPPORTED", message)
-            .hint("leave --server out to act on a data directory"));
+    let settings = Settings::new(config)?;
+    let done = obey(&arguments.command, config, &settings);
+    match &settings.server {
+        Some(server) => done.map_err(|failure| server.explain(failure)),
+        None => done,
     }
-    match &arguments.command {
-        Command::Run(arguments) => run::run(&settings, arguments),
-        Command::Validate(arguments) => validate::run(&settings, arguments),
-        Command::Simulate(arguments) => simulate::run(&settings, arguments),
-        Command::Graph(arguments) => graph::run(&settings, arguments),
-        Command::Publish(arguments) => publish::run(&settings, arguments),
-        Command::Workflows(arguments) => workflows::run(&settings, arguments),
-        Command::Diff(arguments) => diff::run(&settings, arguments),
-        Command::Runs(arguments) => runs::run(&settings, arguments),
-        Command::Show(arguments) => show::run(&settings, arguments),
-        Command::Watch(arguments) => watch::run(&settings, arguments),
-        Command::Result(arguments) => result::run(&settings, arguments),
-        Command::Events(arguments) => events::run(&settings, arguments),
-        Command::Why(arguments) => why::run(&settings, arguments),
-        Command::Cancel(arguments) => cancel::run(&settings, arguments),
-        Command::Pause(arguments) => pause::run(&settings, arguments),
-        Command::Resume(arguments) => resume::run(&settings, arguments),
-        Command::Reattempt(arguments) => reattempt::run(&settings, arguments),
-        Command::Fork(arguments) => fork::run(&settings, arguments),
-        Command::Signal(arguments) => signal::run(&settings, arguments),
-        Command::SetResult(arguments) => set_result::run(&settings, arguments),
-        Command::Skip(arguments) => skip::run(&settings, arguments),
-        Command::Compensate(arguments) => compensate::run(&settings, arguments),
-        Command::Import(arguments) => import::run(&settings, arguments),
-        Command::Export(arguments) => export::run(&settings, arguments),
-        Command::Verify(arguments) => verify::run(&settings, arguments),
-        Command::Rebuild => rebuild::run(&settings),
-        Command::Backup(arguments) => backup::run(&settings, arguments),
-        Command::Restore(arguments) => restore::run(&settings, arguments),
-        Command::DeadLetters(arguments) => dead_letters::run(&settings, arguments),
-        Command::Serve(arguments) => serve::run(&settings, config, arguments),
-        Command::Token(arguments) => token::run(&settings, arguments),
-        Command::Doctor => doctor::run(&settings),
-        Command::Config => config::run(&settings, config),
-        Command::Schema => schema::run(&settings),
-        Command::Actions(arguments) => actions::run(&settings, arguments),
-        Command::Completions(arguments) => completions::run(&settings, arguments),
-        Command::Bench(arguments) => bench::run(&settings, arguments),
+}
+
+fn obey(command: &Command, config: &Config, settings: &Settings) -> Result<Exit, Failure> {
+    match command {
+        Command::Run(arguments) => run::run(settings, arguments),
+        Command::Validate(arguments) => validate::run(settings, arguments),
+        Command::Simulate(arguments) => simulate::run(settings, arguments),
+        Command::Graph(arguments) => graph::run(settings, arguments),
+        Command::Publish(arguments) => publish::run(settings, arguments),
+        Command::Workflows(arguments) => workflows::run(settings, arguments),
+        Command::Diff(arguments) => diff::run(settings, arguments),
+        Command::Runs(arguments) => runs::run(settings, arguments),
+        Command::Show(arguments) => show::run(settings, arguments),
+        Command::Watch(arguments) => watch::run(settings, arguments),
+        Command::Result(arguments) => result::run(settings, arguments),
+        Command::Events(arguments) => events::run(settings, arguments),
+        Command::Why(arguments) => why::run(settings, arguments),
+        Command::Cancel(arguments) => cancel::run(settings, arguments),
+        Command::Pause(arguments) => pause::run(settings, arguments),
+        Command::Resume(arguments) => resume::run(settings, arguments),
+        Command::Reattempt(arguments) => reattempt::run(settings, arguments),
+        Command::Fork(arguments) => fork::run(settings, arguments),
+        Command::Signal(arguments) => signal::run(settings, arguments),
+        Command::SetResult(arguments) => set_result::run(settings, arguments),
+        Command::Skip(arguments) => skip::run(settings, arguments),
+        Command::Compensate(arguments) => compensate::run(settings, arguments),
+        Command::Import(arguments) => import::run(settings, arguments),
+        Command::Export(arguments) => export::run(settings, arguments),
+        Command::Verify(arguments) => verify::run(settings, arguments),
+        Command::Rebuild => rebuild::run(settings),
+        Command::Backup(arguments) => backup::run(settings, arguments),
+        Command::Restore(arguments) => restore::run(settings, arguments),
+        Command::DeadLetters(arguments) => dead_letters::run(settings, arguments),
+        Command::Serve(arguments) => serve::run(&settings.here(), config, arguments),
+        Command::Token(arguments) => token::run(settings, arguments),
+        Command::Doctor => doctor::run(settings),
+        Command::Config => config::run(settings, config),
+        Command::Schema => schema::run(settings),
+        Command::Actions(arguments) => actions::run(settings, arguments),
+        Command::Completions(arguments) => completions::run(settings, arguments),
+        Command::Bench(arguments) => bench::run(settings, arguments),
     }
 }

@@ -10,6 +10,7 @@ use crate::commands::plan;
 use crate::control::{Answer, Client, Heard, Request};
 use crate::definition_file;
 use crate::exit::{Exit, Failure};
+use crate::remote;
 use crate::session::Settings;
 use crate::source::{Prepared, prepare_named};
 
@@ -44,6 +45,7 @@ fn publish(settings: &Settings, definition: Prepared) -> Result<Published, Failu
         let client = match access::open(settings, true)? {
             Access::Held(session) => return catalogue::publish(&*session.store, None, definition),
             Access::Through(_, client) => client,
+            Access::Server(_, server) => return remote::publish(&server, &definition),
         };
         if let Some(published) = ask(&client, &definition)? {
             return Ok(published);

@@ -8,6 +8,7 @@ use crate::access::{self, Access};
 use crate::catalogue::{self, Rebuilt};
 use crate::control::{Answer, Heard, Request};
 use crate::exit::{Exit, Failure};
+use crate::remote;
 use crate::session::Settings;
 
 /// Rebuilds the rows of every run.
@@ -51,6 +52,10 @@ fn rebuild(settings: &Settings) -> Result<Rebuilt, Failure> {
                 return catalogue::rebuild(&*session.store, &session.plans, report);
             }
             Access::Through(_, client) => client,
+            Access::Server(_, server) => {
+                let mut progress = Progress::new(settings);
+                return remote::rebuild(&server, |rebuilt| progress.report(rebuilt));
+            }
         };
         match access::runtime()?.block_on(client.ask(Request::Rebuild, &[]))? {
             Heard::Answer(Answer::Rebuilt(done)) => return Ok(done),

@@ -12,9 +12,10 @@ use crate::carry::{Carrier, carry};
 use crate::control::{Answer, Client, Heard, Request, StartAsked};
 use crate::exit::{Exit, Failure};
 use crate::foreground::{self, Manner};
-use crate::launch::{Launch, launch};
+use crate::launch::{Launch, launch, refuse_disabled};
 use crate::overrides::Overrides;
 use crate::progress::{Progress, Style};
+use crate::remote::{self, Server};
 use crate::session::{Session, Settings};
 use crate::source::{Source, prepare, read_limited};
 
@@ -55,6 +56,9 @@ pub(crate) fn run(settings: &Settings, arguments: &Run) -> Result<Exit, Failure>
                     }
                 });
             }
+            Access::Server(session, server) => {
+                return on_server(&session, &server, arguments, request, manner);
+            }
             Access::Through(session, client) => match submit(&client, request)? {
                 Submitted::Started(started) if arguments.detach => {
                     return print_queued(&session, started, true);
@@ -71,6 +75,43 @@ pub(crate) fn run(settings: &Settings, arguments: &Run) -> Result<Exit, Failure>
             },
         }
     }
+}
+
+/// Lets a server start the run, and follows it there.
+fn on_server(
+    session: &Session,
+    server: &Server,
+    arguments: &Run,
+    mut request: Launch,
+    manner: Manner,
+) -> Result<Exit, Failure> {
+    if arguments.max_parallel.is_some() {
+        let message = "--max-parallel is for this process; a server has its own setting";
+        return Err(Failure::new(Exit::Usage, "SERVER_UNSUPPORTED", message)
+            .hint("write `maxParallel` into the definition"));
+    }
+    let workflow = request.definition.plan.workflow();
+    refuse_disabled(&*session.store, None, workflow)?;
+    // Asking twice must start once.
+    let made_up = request.request_id.is_none();
+    request
+        .request_id
+        .get_or_insert_with(|| request.run.to_string().into());
+    let newest = match request.frozen {
+        true => None,
+        false => session.store.versions(None, workflow)?.into_iter().next(),
+    };
+    let newest = newest.filter(|row| row.digest == request.definition.digest);
+    let started = remote::start(server, newest.map(|row| row.version), &request)?;
+    let (run, existing) = (started.run, started.existing && !made_up);
+    if arguments.detach {
+        return print_queued(session, Started { run, existing }, true);
+    }
+    if existing {
+        say_existing(session, run);
+    }
+    let existing = Some(existing);
+    remote::follow(session, server, run, Manner { existing, ..manner })
 }
 
 /// Starts the run here and carries it to its end.

@@ -5,6 +5,7 @@ use crate::control::Client;
 use crate::ending;
 use crate::exit::{Exit, Failure};
 use crate::foreground::{self, Manner};
+use crate::remote;
 use crate::session::{Session, Settings};
 
 /// Watches a run until it ends.
@@ -20,11 +21,15 @@ pub(crate) fn run(settings: &Settings, arguments: &Watch) -> Result<Exit, Failur
         ending::print(&session, &session.plans, run, None)?;
         return Ok(status.into());
     }
-    let Some(holder) = session.directory.holder() else {
+    if let Some(server) = session.server() {
+        return remote::follow(&session, server, run, manner);
+    }
+    let directory = session.directory()?;
+    let Some(holder) = directory.holder() else {
         return Err(foreground::nobody(run, status));
     };
-    let directory = session.directory.directory();
-    let found = crate::access::runtime()?.block_on(Client::find(directory, holder));
+    let place = directory.directory();
+    let found = crate::access::runtime()?.block_on(Client::find(place, holder));
     match found {
         Some(client) => foreground::watch_only(&session, &client, run, manner),
         None => Err(foreground::nobody(run, status)),

@@ -15,6 +15,7 @@ use crate::exit::{Exit, Failure};
 use crate::moment::{ago, now, readable};
 use crate::output::closed_pipe;
 use crate::paint::{DIM, YELLOW};
+use crate::remote;
 use crate::session::{Session, Settings};
 use crate::table::{Cell, Table};
 
@@ -127,6 +128,7 @@ fn change_enabled(settings: &Settings, id: &str, enabled: bool) -> Result<(), Fa
                 return catalogue::set_enabled(&*session.store, None, id, enabled);
             }
             Access::Through(_, client) => client,
+            Access::Server(_, server) => return remote::set_enabled(&server, id, enabled),
         };
         let workflow = id.to_owned();
         let asking = client.ask(Request::SetEnabled { workflow, enabled }, &[]);

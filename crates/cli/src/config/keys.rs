@@ -44,6 +44,8 @@ pub(crate) enum Kind {
     Reach,
     /// An address and a port.
     Address,
+    /// Where a server is.
+    Url,
     /// How much is logged.
     Level,
     /// How it is logged.
@@ -73,6 +75,10 @@ impl Kind {
             Self::Address => (
                 value.parse::<SocketAddr>().is_ok(),
                 "an address with a port, such as 127.0.0.1:7400",
+            ),
+            Self::Url => (
+                crate::remote::address(value).is_some(),
+                "an http or https URL, such as http://127.0.0.1:7400",
             ),
             Self::Level => (
                 matches!(value, "off" | "error" | "warn" | "info" | "debug" | "trace"),
@@ -127,7 +133,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("max_parallel", "WINDLASS_MAX_PARALLEL", Some("200"), Kind::Count, "nodes of one run at once"),
     key("workers", "WINDLASS_WORKERS", Some("1024"), Kind::Count, "actions at once"),
     key("http_allow", "WINDLASS_HTTP_ALLOW", None, Kind::Reach, "what http.request may reach besides public addresses"),
-    key("server", "WINDLASS_SERVER", None, Kind::Text, "the server that commands act on"),
+    key("server", "WINDLASS_SERVER", None, Kind::Url, "the server that commands act on"),
     key("token", "WINDLASS_TOKEN", None, Kind::Text, "the token for it"),
     key("listen", "WINDLASS_LISTEN", Some("127.0.0.1:7400"), Kind::Address, "where the server listens"),
     key("insecure", "WINDLASS_INSECURE", Some("false"), Kind::Switch, "whether it may listen beyond loopback without tokens"),

@@ -145,6 +145,11 @@ impl Progress {
         self.update(|model| model.dispatched(node, path, action));
     }
 
+    /// An attempt has been with a worker for so long.
+    pub(crate) fn runs_for(&self, node: Instance, path: &str, action: &str, time: Duration) {
+        self.update(|model| model.runs_for(node, path, action, time));
+    }
+
     /// Nodes changed, and some of them have more to tell.
     pub(crate) fn changed(&self, nodes: &[(Instance, NodeStatus)], standings: &[Standing]) {
         self.update(|model| model.change(nodes, standings));

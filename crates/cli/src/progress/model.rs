@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use windlass_core::plan::{NodeIndex, Plan};
 use windlass_core::run::{Instance, Run, Standing, What};
@@ -152,6 +152,19 @@ impl Model {
             _ => Box::from(path),
         };
         self.runs(node, &path, action, false);
+    }
+
+    /// An attempt has been with a worker for so long, as its log says.
+    pub(super) fn runs_for(&mut self, node: Instance, path: &str, action: &str, time: Duration) {
+        self.put(node, NodeStatus::Running);
+        let now = Instant::now();
+        let running = Running {
+            since: now.checked_sub(time).unwrap_or(now),
+            path: path.into(),
+            action: action.into(),
+            begun_before: false,
+        };
+        self.running.insert(node, running);
     }
 
     fn runs(&mut self, node: Instance, path: &str, action: &str, begun_before: bool) {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Map, Value};
+use windlass_core::run::Run;
 use windlass_core::{Millis, RunId};
 
 use crate::Backend;
@@ -101,14 +102,14 @@ pub fn for_each_event(
 }
 
 /// The events of a run, read as far as its log goes, and further when it has grown.
-pub(crate) struct Follow {
+pub struct Follow {
     walk: Walk,
     position: u64,
 }
 
 impl Follow {
     /// From the beginning: an event's place is known only to who has seen all before it.
-    pub(crate) fn new(run: RunId) -> Self {
+    pub fn new(run: RunId) -> Self {
         Self {
             walk: Walk::new(run),
             position: 0,
@@ -116,12 +117,17 @@ impl Follow {
     }
 
     /// The last event that was read.
-    pub(crate) fn position(&self) -> u64 {
+    pub fn position(&self) -> u64 {
         self.position
     }
 
+    /// The run's state as far as it was read; none before the first page.
+    pub fn run(&self) -> Option<&Run> {
+        self.walk.run()
+    }
+
     /// Whether the run has ended, as far as it was read.
-    pub(crate) fn has_ended(&self) -> bool {
+    pub fn has_ended(&self) -> bool {
         self.walk.run().is_some_and(|run| run.status().is_final())
     }
 
@@ -129,7 +135,7 @@ impl Follow {
     ///
     /// # Errors
     /// The log or a value it names cannot be read.
-    pub(crate) fn step(
+    pub fn step(
         &mut self,
         store: &dyn Backend,
         plans: &Plans,

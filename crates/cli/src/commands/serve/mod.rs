@@ -36,8 +36,9 @@ pub(crate) fn run(
 ) -> Result<Exit, Failure> {
     let options = Options::new(config, arguments)?;
     let session = Session::act(settings.clone())?;
-    if !session.directory.is_holder() {
-        let holder = session.directory.holder();
+    let directory = session.directory()?;
+    if !directory.is_holder() {
+        let holder = directory.holder();
         let holder = holder.map_or("another process".to_owned(), |it| it.to_string());
         let place = settings.data_dir.display();
         let message = format!("the data directory {place} is in use by {holder}");
@@ -56,10 +57,10 @@ pub(crate) fn run(
 async fn serve(session: &Session, mut options: Options) -> Result<Exit, Failure> {
     let interrupt = Interrupt::listen()?;
     let telemetry = Telemetry::start(std::mem::take(&mut options.telemetry));
-    let engine = engine(session, &options, &telemetry);
+    let engine = engine(session, &options, &telemetry)?;
     let carrier = Carrier::of(engine.clone(), interrupt.clone(), Arc::clone(&options.hub));
     // Commands on the same data directory act through this process.
-    let control = control::Server::listen(session.directory.directory(), &carrier).ok();
+    let control = control::Server::listen(session.directory()?.directory(), &carrier).ok();
     let auth = options.auth().await?;
     let server = Server::bind(options.server.clone())
         .await
@@ -70,7 +71,7 @@ async fn serve(session: &Session, mut options: Options) -> Result<Exit, Failure>
         })?;
     let recovery = engine.serve(options.serving.clone()).await?;
     tell_recovery(&recovery);
-    let router = router(session, &engine, &options, auth, &telemetry);
+    let router = router(session, &engine, &options, auth, &telemetry)?;
     announce(session, &options, &server)?;
     let shutdown = CancellationToken::new();
     let address = server.local_addr();
@@ -99,7 +100,7 @@ async fn serve(session: &Session, mut options: Options) -> Result<Exit, Failure>
 }
 
 /// The engine, watched by whoever counts and logs.
-fn engine(session: &Session, options: &Options, telemetry: &Telemetry) -> Engine {
+fn engine(session: &Session, options: &Options, telemetry: &Telemetry) -> Result<Engine, Failure> {
     let hub: Arc<Hub> = Arc::clone(&options.hub);
     let observers = Observers(vec![telemetry.observer(), hub as _]);
     let mut settings = windlass_engine::Options {
@@ -117,7 +118,7 @@ fn engine(session: &Session, options: &Options, telemetry: &Telemetry) -> Engine
     let backend: Arc<dyn Backend> = Arc::clone(&session.store);
     let registry = options.registry(&session.settings);
     let engine = Engine::new(backend, registry, settings);
-    session.directory.on_commit(telemetry.commits());
+    session.directory()?.on_commit(telemetry.commits());
     let counted = engine.clone();
     telemetry.gauge(Gauge::QueueDepth, move || {
         counted.standing().map_or(0, |standing| standing.queued)
@@ -126,7 +127,7 @@ fn engine(session: &Session, options: &Options, telemetry: &Telemetry) -> Engine
     telemetry.gauge(Gauge::ParallelActions, move || {
         counted.running_actions() as u64
     });
-    engine
+    Ok(engine)
 }
 
 fn router(
@@ -135,7 +136,7 @@ fn router(
     options: &Options,
     auth: windlass_api::auth::Auth,
     telemetry: &Telemetry,
-) -> axum::Router {
+) -> Result<axum::Router, Failure> {
     let gate = windlass_api::route::Gate::new(auth, options.gate.clone());
     let counted = telemetry.clone();
     let gate = gate.watched(move |exchange| {
@@ -162,7 +163,7 @@ fn router(
         },
         limits,
     );
-    let directory: EmbeddedStore = session.directory.clone();
+    let directory: EmbeddedStore = session.directory()?.clone();
     let registry = options.registry(&session.settings);
     let app = App::new(
         engine.clone(),
@@ -174,7 +175,7 @@ fn router(
             actions: listing::actions(&registry).into(),
         },
     );
-    routes(gate, options.probing).build(app, head)
+    Ok(routes(gate, options.probing).build(app, head))
 }
 
 /// Whether the store answers, and pending runs are begun.

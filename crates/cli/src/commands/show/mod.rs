@@ -207,7 +207,7 @@ impl Page<'_> {
             }
             RunStatus::Failed | RunStatus::Cancelled => Some(format!("windlass reattempt {short}")),
             RunStatus::Paused => Some(format!("windlass resume {short}")),
-            RunStatus::Pending | RunStatus::Running => match self.session.directory.holder() {
+            RunStatus::Pending | RunStatus::Running => match &self.session.holder {
                 Some(_) => Some(format!("windlass watch {short}")),
                 None => Some(format!("windlass resume {short}  (nobody carries it on)")),
             },

@@ -1,0 +1,264 @@
+//! Acting: each deed is a request, and the server's answer is what became of it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value, json};
+use windlass_core::{RunId, RunStatus};
+use windlass_engine::action::Description;
+use windlass_engine::{CommandError, Started, check_payload};
+use windlass_store::Published;
+
+use super::failures;
+use super::question::Question;
+use super::server::Server;
+use crate::deed::{Deed, Doing};
+use crate::exit::{Exit, Failure};
+use crate::forking::ForkAsked;
+use crate::launch::Launch;
+use crate::source::Prepared;
+
+/// How often a run is asked for while there is no answer, and the pause between.
+const TRIES: usize = 3;
+const PAUSE: Duration = Duration::from_millis(300);
+
+pub(super) fn read<T: DeserializeOwned>(server: &Server, bytes: &[u8]) -> Result<T, Failure> {
+    serde_json::from_slice(bytes).map_err(|error| failures::foreign(server.address(), error))
+}
+
+pub(super) fn written(body: &impl Serialize) -> Result<Vec<u8>, Failure> {
+    serde_json::to_vec(body).map_err(|error| Failure::new(Exit::Invalid, "USAGE", error))
+}
+
+/// Text that was checked to be JSON, or the failure that it is without a server.
+fn raw(
+    text: &str,
+    failure: fn(windlass_engine::PayloadError) -> CommandError,
+) -> Result<Box<RawValue>, Failure> {
+    check_payload(text, []).map_err(failure)?;
+    RawValue::from_string(text.to_owned())
+        .map_err(|error| Failure::new(Exit::Invalid, "RESULT_INVALID", error))
+}
+
+#[derive(Deserialize)]
+struct Acted {
+    status: String,
+}
+
+/// Does something to a run; gives how it stands then.
+pub(crate) fn act(server: &Server, run: RunId, doing: &Doing) -> Result<RunStatus, Failure> {
+    let run = run.to_string();
+    let url = |what: &str| server.url(&["executions", &run, what]);
+    let question = match route(doing)? {
+        Some((what, mut body)) => {
+            if let Some(reason) = &doing.reason {
+                body.insert("reason", to_raw(reason)?);
+            }
+            Question::post(url(what), written(&body)?)
+        }
+        None => {
+            let mut url = url("import");
+            if let Some(reason) = &doing.reason {
+                url.query_pairs_mut().append_pair("reason", reason);
+            }
+            Question::post(url, doing.body.as_bytes().to_vec())
+        }
+    };
+    let acted: Acted = read(server, &server.ask(question).map_err(perhaps)?)?;
+    let status = acted.status.parse();
+    status.map_err(|_| failures::foreign(server.address(), "a status that is none"))
+}
+
+/// A request that was on its way when the connection broke may have been obeyed.
+fn perhaps(failure: Failure) -> Failure {
+    match failure.exit {
+        Exit::Unreachable => {
+            let hint = failure.hint.clone().unwrap_or_default();
+            failure.hint(format!(
+                "it may have been done all the same: `windlass events RUN` tells; {hint}"
+            ))
+        }
+        _ => failure,
+    }
+}
+
+type Body = BTreeMap<&'static str, Box<RawValue>>;
+
+fn to_raw(value: &impl Serialize) -> Result<Box<RawValue>, Failure> {
+    to_raw_value(value).map_err(|error| Failure::new(Exit::Invalid, "USAGE", error))
+}
+
+/// A deed's route and what its body says; none is an import, whose body is the graph.
+fn route(doing: &Doing) -> Result<Option<(&'static str, Body)>, Failure> {
+    let body = |pairs: Vec<(&'static str, Box<RawValue>)>| pairs.into_iter().collect::<Body>();
+    Ok(Some(match &doing.deed {
+        Deed::Cancel { compensate } => ("cancel", body(vec![("compensate", to_raw(compensate)?)])),
+        Deed::Pause => ("pause", Body::new()),
+        Deed::Resume => ("resume", Body::new()),
+        Deed::Reattempt { nodes } => ("reattempt", body(vec![("nodes", to_raw(nodes)?)])),
+        Deed::Signal { name } => {
+            let payload = raw(&doing.body, CommandError::SignalInvalid)?;
+            let name = to_raw(name)?;
+            ("signal", body(vec![("name", name), ("payload", payload)]))
+        }
+        Deed::SetResult { node } => {
+            let output = raw(&doing.body, CommandError::ResultInvalid)?;
+            let node = to_raw(node)?;
+            ("set-result", body(vec![("node", node), ("output", output)]))
+        }
+        Deed::Skip { node } => ("skip", body(vec![("node", to_raw(node)?)])),
+        Deed::Compensate => ("compensate", Body::new()),
+        Deed::RetryCompensation { nodes } => ("compensate", body(vec![("retry", to_raw(nodes)?)])),
+        Deed::SkipCompensation { nodes } => ("compensate", body(vec![("skip", to_raw(nodes)?)])),
+        Deed::Import => return Ok(None),
+    }))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StartedShape {
+    execution_id: RunId,
+    existing: bool,
+}
+
+impl From<StartedShape> for Started {
+    fn from(started: StartedShape) -> Self {
+        Self {
+            run: started.execution_id,
+            existing: started.existing,
+        }
+    }
+}
+
+/// Starts a run: of the version with the definition's content, which is published if it is
+/// new, or of a graph that belongs to the run alone.
+pub(crate) fn start(
+    server: &Server,
+    newest: Option<u32>,
+    request: &Launch,
+) -> Result<Started, Failure> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Execute<'a> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        graph: Option<&'a RawValue>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        version: Option<u32>,
+        trigger: &'a RawValue,
+        request_id: Option<&'a str>,
+        labels: &'a BTreeMap<Box<str>, Box<str>>,
+        vars: &'a BTreeMap<Box<str>, Box<RawValue>>,
+    }
+    let definition = &request.definition;
+    windlass_engine::check_trigger(&definition.plan, &request.trigger)?;
+    let json = |text| {
+        serde_json::from_str::<&RawValue>(text)
+            .map_err(|error| Failure::new(Exit::Invalid, "TRIGGER_NOT_JSON", error))
+    };
+    let text = String::from_utf8_lossy(&definition.text);
+    let (graph, version, url) = if request.frozen {
+        (Some(json(&text)?), None, server.url(&["executions"]))
+    } else {
+        let version = match newest {
+            Some(version) => version,
+            None => publish(server, definition)?.version,
+        };
+        let workflow = definition.plan.workflow();
+        (
+            None,
+            Some(version),
+            server.url(&["workflows", workflow, "execute"]),
+        )
+    };
+    let body = Execute {
+        graph,
+        version,
+        trigger: json(&request.trigger)?,
+        request_id: request.request_id.as_deref(),
+        labels: &request.labels,
+        vars: &request.vars,
+    };
+    begin(server, url, written(&body)?)
+}
+
+/// Asks for a run until there is an answer: the request id lets it start once.
+fn begin(server: &Server, url: url::Url, body: Vec<u8>) -> Result<Started, Failure> {
+    let mut tries = TRIES;
+    loop {
+        tries -= 1;
+        match server.ask(Question::post(url.clone(), body.clone())) {
+            Ok(answer) => return Ok(read::<StartedShape>(server, &answer)?.into()),
+            Err(failure) if failure.code == "SERVER_UNREACHABLE" && tries > 0 => {
+                std::thread::sleep(PAUSE);
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+/// Starts a run from an old one.
+pub(crate) fn fork(server: &Server, asked: &ForkAsked) -> Result<Started, Failure> {
+    let mut set = Map::new();
+    for change in &asked.set {
+        let (key, value) = change.split_once('=').unwrap_or((change, ""));
+        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
+        set.insert(key.to_owned(), value);
+    }
+    let body = json!({
+        "from": asked.from, "set": set, "newest": asked.newest, "version": asked.version,
+        "requestId": asked.request_id,
+    });
+    let url = server.url(&["executions", &asked.origin.to_string(), "fork"]);
+    begin(server, url, written(&body)?)
+}
+
+/// Publishes a definition.
+pub(crate) fn publish(server: &Server, definition: &Prepared) -> Result<Published, Failure> {
+    #[derive(Deserialize)]
+    struct Shape {
+        version: u32,
+        created: bool,
+    }
+    let url = server.url(&["workflows"]);
+    let answer = server.ask(Question::post(url, definition.text.to_vec()))?;
+    let Shape { version, created } = read(server, &answer)?;
+    Ok(Published { version, created })
+}
+
+/// Allows or refuses new runs of a workflow.
+pub(crate) fn set_enabled(server: &Server, workflow: &str, enabled: bool) -> Result<(), Failure> {
+    let question = match enabled {
+        true => Question::post(
+            server.url(&["workflows", workflow, "enable"]),
+            b"{}".to_vec(),
+        ),
+        false => Question {
+            method: reqwest::Method::DELETE,
+            ..Question::get(server.url(&["workflows", workflow]))
+        },
+    };
+    server.ask(question).map(|_| ())
+}
+
+/// The actions that the server's runs can call.
+pub(crate) fn actions(server: &Server) -> Result<Vec<Description>, Failure> {
+    #[derive(Deserialize)]
+    struct Shape {
+        name: String,
+        description: String,
+        parameters: schemars::Schema,
+        output: schemars::Schema,
+    }
+    let answer = server.get(server.url(&["actions"]))?;
+    let actions: Vec<Shape> = read(server, &answer)?;
+    let describe = |shape: Shape| Description {
+        name: shape.name,
+        description: shape.description,
+        parameters: shape.parameters,
+        output: shape.output,
+    };
+    Ok(actions.into_iter().map(describe).collect())
+}

@@ -1,0 +1,285 @@
+//! Following a run that a server carries on: its stream of events rings, what is new in
+//! its log is read and folded into the state in memory, and progress shows that. A stream
+//! that breaks is asked for again from where it was.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use windlass_core::{RunId, RunStatus};
+use windlass_engine::history::Follow;
+use windlass_engine::{Backend, Plans};
+
+use super::question::Question;
+use super::server::Server;
+use super::stream::{Reader, Told};
+use super::telling::show;
+use crate::ending;
+use crate::exit::{Exit, Failure};
+use crate::foreground::Manner;
+use crate::interrupt::Interrupt;
+use crate::progress::{Progress, Style};
+use crate::session::Session;
+
+/// How much of a log is folded at a time.
+const PAGE_BYTES: usize = 512 * 1024;
+
+/// The time between two looks at the log: at first, and after so many.
+const LOOKS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+const QUICK_LOOKS: u32 = 30;
+
+/// A stream says at least this often that it is there.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// The shortest and the longest rest before a stream is asked for again.
+const RESTS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+
+/// A server that is away for longer than this is not waited for.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+enum Ended {
+    Run(RunStatus),
+    Left(Exit),
+}
+
+/// Follows a run to its end, and prints that.
+pub(crate) fn follow(
+    session: &Session,
+    server: &Server,
+    run: RunId,
+    manner: Manner,
+) -> Result<Exit, Failure> {
+    let ended = server.block_on(watch(session, server, run, manner))??;
+    match ended {
+        Ended::Run(status) => {
+            ending::print(session, &session.plans, run, manner.existing)?;
+            Ok(status.into())
+        }
+        Ended::Left(exit) => {
+            let address = server.address();
+            let message = format!("stopped watching; run {run} goes on at {address}");
+            session.settings.output.left(exit, &message)
+        }
+    }
+}
+
+async fn watch(
+    session: &Session,
+    server: &Server,
+    run: RunId,
+    manner: Manner,
+) -> Result<Ended, Failure> {
+    let interrupt = Interrupt::listen()?;
+    let mut follower = Follower {
+        server: server.clone(),
+        store: Arc::clone(&session.store),
+        plans: session.plans.clone(),
+        run,
+        follow: None,
+        position: 0,
+        progress: None,
+        style: Style::of(session.settings.output, manner.quiet),
+        is_new: manner.existing == Some(false),
+        looked: Instant::now(),
+        looks: 0,
+    };
+    let ended = tokio::select! {
+        status = follower.listen(session) => status.map(Ended::Run),
+        () = interrupt.asked() => Ok(Ended::Left(Exit::Interrupted)),
+        () = sleep_until(manner.until) => Ok(Ended::Left(Exit::TimedOut)),
+    };
+    if let Some(progress) = &follower.progress {
+        progress.finish(match &ended {
+            Ok(Ended::Run(status)) => Some(*status),
+            _ => None,
+        });
+    }
+    ended
+}
+
+struct Follower {
+    server: Server,
+    store: Arc<dyn Backend>,
+    plans: Plans,
+    run: RunId,
+    /// Away while a thread reads, and after one could not.
+    follow: Option<Follow>,
+    /// The last event that was shown, or needs not be.
+    position: u64,
+    /// There once the run's state is known.
+    progress: Option<Arc<Progress>>,
+    style: Style,
+    /// Whether it began just now: all of it is told.
+    is_new: bool,
+    looked: Instant,
+    looks: u32,
+}
+
+/// How a stream ended.
+enum Broken {
+    /// It was there, and is to be asked for again.
+    Again,
+    /// It could not be had.
+    Away(Failure),
+}
+
+impl Follower {
+    /// Listens until the run has ended.
+    async fn listen(&mut self, session: &Session) -> Result<RunStatus, Failure> {
+        let mut status = self.catch_up().await?;
+        let (mut rest, mut away, mut said) = (RESTS.0, None::<Instant>, false);
+        while !status.is_final() {
+            let broken = match self.stream().await {
+                Ok(ended) => return Ok(ended),
+                Err(broken) => broken,
+            };
+            if let Broken::Away(failure) = broken {
+                let since = *away.get_or_insert_with(Instant::now);
+                if !is_passing(&failure) || since.elapsed() > PATIENCE {
+                    return Err(failure.hint(format!(
+                        "the run goes on with the server: windlass watch {}",
+                        self.run
+                    )));
+                }
+                if !std::mem::replace(&mut said, true) {
+                    let why = &failure.message;
+                    let output = session.settings.output;
+                    output.say(&format!("{why}; trying again"));
+                }
+                tokio::time::sleep(rest).await;
+                rest = (rest * 2).min(RESTS.1);
+            } else {
+                (rest, away) = (RESTS.0, None);
+                tokio::time::sleep(rest).await;
+            }
+            status = match self.catch_up().await {
+                Ok(status) => status,
+                Err(failure) if is_passing(&failure) => status,
+                Err(failure) => return Err(failure),
+            };
+        }
+        Ok(status)
+    }
+
+    /// Follows one stream; gives the status that the run ended with.
+    async fn stream(&mut self) -> Result<RunStatus, Broken> {
+        let server = self.server.clone();
+        let run = self.run.to_string();
+        let question = Question {
+            accept: "text/event-stream",
+            time: None,
+            last_event: Some(self.position),
+            ..Question::get(server.url(&["executions", &run, "events"]))
+        };
+        let answer = tokio::time::timeout(SILENCE, server.send(question)).await;
+        let mut answer = match answer {
+            Err(_) => return Err(Broken::Again),
+            Ok(answer) => answer.map_err(Broken::Away)?,
+        };
+        if !answer.status().is_success() {
+            let refused = server.whole(answer).await;
+            return Err(refused.map_or_else(Broken::Away, |_| Broken::Again));
+        }
+        let mut reader = Reader::default();
+        let mut due: Option<Instant> = None;
+        loop {
+            let piece = tokio::select! {
+                piece = tokio::time::timeout(SILENCE, answer.chunk()) => Some(piece),
+                () = sleep_until(due) => None,
+            };
+            let told = match piece {
+                Some(Ok(Ok(Some(piece)))) => reader.take(&piece),
+                Some(_) => return Err(Broken::Again),
+                None => Vec::new(),
+            };
+            // What comes at once is looked at together, and the end at once.
+            let is_due = due.is_some_and(|due| due <= Instant::now());
+            if is_due || told.iter().any(|told| *told != Told::Event) {
+                due = None;
+                let status = self.catch_up().await.map_err(Broken::Away)?;
+                if status.is_final() {
+                    return Ok(status);
+                }
+            } else if !told.is_empty() {
+                due.get_or_insert(self.looked + self.rest());
+            }
+            if told.contains(&Told::Again) {
+                return Err(Broken::Again);
+            }
+        }
+    }
+
+    /// The time between two looks: a server counts questions, and who follows for long
+    /// must leave some for others.
+    fn rest(&self) -> Duration {
+        match self.looks {
+            0..QUICK_LOOKS => LOOKS.0,
+            _ => LOOKS.1,
+        }
+    }
+
+    /// Reads what is new in the log, and shows it; gives how the run stands then.
+    async fn catch_up(&mut self) -> Result<RunStatus, Failure> {
+        self.looks = self.looks.saturating_add(1);
+        loop {
+            let follow = self.follow.take();
+            let mut follow = follow.unwrap_or_else(|| Follow::new(self.run));
+            let (store, plans) = (Arc::clone(&self.store), self.plans.clone());
+            let reading = tokio::task::spawn_blocking(move || {
+                let page = follow.step(&*store, &plans, PAGE_BYTES);
+                (follow, page)
+            });
+            let (follow, page) = match reading.await {
+                Ok(read) => read,
+                Err(error) => std::panic::resume_unwind(error.into_panic()),
+            };
+            self.looked = Instant::now();
+            let explain = |error| self.server.explain(Failure::from(error));
+            let (mut events, more) = page.map_err(explain)?;
+            let seen = self.position;
+            events.retain(|event| event.position > seen);
+            self.position = follow.position().max(seen);
+            let follow = self.follow.insert(follow);
+            let Some(run) = follow.run() else {
+                return Err(windlass_engine::LoadError::NotFound(self.run).into());
+            };
+            if self.progress.is_none() && (self.is_new || !more) {
+                let progress = match self.is_new {
+                    true => Progress::of_new(self.run, run.plan(), self.style),
+                    // What happened before is not told.
+                    false => {
+                        events.clear();
+                        Progress::of_run(run, self.style)
+                    }
+                };
+                progress.begin();
+                self.progress = Some(progress);
+            }
+            if let Some(progress) = self.progress.as_ref().filter(|_| !events.is_empty()) {
+                show(progress, run, &events);
+            }
+            if !more {
+                return Ok(run.status());
+            }
+        }
+    }
+}
+
+async fn sleep_until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether asking again may help.
+fn is_passing(failure: &Failure) -> bool {
+    const PASSING: [&str; 6] = [
+        "RATE_LIMITED",
+        "UNAVAILABLE",
+        "TIMED_OUT",
+        "ENGINE_STOPPED",
+        "STORE_UNAVAILABLE",
+        "STORE_TIMEOUT",
+    ];
+    failure.exit == Exit::Unreachable || PASSING.contains(&&*failure.code)
+}

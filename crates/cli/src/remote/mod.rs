@@ -1,0 +1,25 @@
+//! A server instead of a data directory: every command looks through a store that reads
+//! over HTTP, and acts by asking the server.
+
+mod acting;
+mod catalogue;
+mod failures;
+mod following;
+mod letters;
+mod lists;
+mod log;
+mod question;
+mod refusals;
+mod server;
+mod shapes;
+mod store;
+mod stream;
+mod telling;
+mod upkeep;
+
+pub(crate) use acting::{act, actions, fork, publish, set_enabled, start};
+pub(crate) use following::follow;
+pub(crate) use letters::letters;
+pub(crate) use server::{Server, address};
+pub(crate) use store::RemoteStore;
+pub(crate) use upkeep::{backup, rebuild};

@@ -1,0 +1,221 @@
+//! Answers of the server, as far as the store reads them.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use windlass_core::{Digest, Millis, RunId, RunStatus};
+use windlass_store::{DefinitionRow, Head, Record, ResourceRow, RunRow, WorkflowRow, WriterId};
+
+use crate::moment::since;
+
+/// A page of a list.
+#[derive(Deserialize)]
+pub(super) struct Page<T> {
+    pub(super) items: Vec<T>,
+    pub(super) next: Option<String>,
+}
+
+/// A run in a list.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RunShape {
+    execution_id: RunId,
+    workflow_id: Box<str>,
+    version: u32,
+    status: String,
+    error: Option<CodeShape>,
+    request_id: Box<str>,
+    tenant_id: Option<Box<str>>,
+    priority: u8,
+    labels: BTreeMap<Box<str>, Box<str>>,
+    parent: Option<RunId>,
+    created_at: String,
+    started_at: Option<String>,
+    ended_at: Option<String>,
+    wake_at: Option<String>,
+    asleep: bool,
+    gate: Option<Box<str>>,
+    gate_limit: u32,
+    dead: bool,
+}
+
+#[derive(Deserialize)]
+struct CodeShape {
+    code: Box<str>,
+}
+
+impl RunShape {
+    /// The row; none if a part of it cannot be read.
+    pub(super) fn row(self) -> Option<RunRow> {
+        Some(RunRow {
+            run: self.execution_id,
+            tenant: self.tenant_id,
+            workflow: self.workflow_id,
+            version: self.version,
+            request_id: self.request_id,
+            status: self.status.parse::<RunStatus>().ok()?,
+            priority: self.priority,
+            labels: self.labels,
+            created_at: moment(&self.created_at)?,
+            started_at: optional(self.started_at)?,
+            ended_at: optional(self.ended_at)?,
+            wake_at: optional(self.wake_at)?,
+            asleep: self.asleep,
+            error_code: self.error.map(|error| error.code),
+            parent: self.parent,
+            gate: self.gate,
+            limit: self.gate_limit,
+            dead: self.dead,
+        })
+    }
+}
+
+/// A moment as answers write it.
+pub(super) fn moment(text: &str) -> Option<Millis> {
+    since(text, Millis(0)).ok()
+}
+
+/// A moment that need not be there; none only if it is there and cannot be read.
+#[allow(clippy::option_option, reason = "the outer one is the failure")]
+fn optional(text: Option<String>) -> Option<Option<Millis>> {
+    match text {
+        None => Some(None),
+        Some(text) => moment(&text).map(Some),
+    }
+}
+
+/// A workflow in a list.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct WorkflowShape {
+    workflow_id: Box<str>,
+    tenant_id: Option<Box<str>>,
+    display_name: Option<Box<str>>,
+    version: u32,
+    enabled: bool,
+    updated_at: String,
+}
+
+impl WorkflowShape {
+    pub(super) fn row(self) -> Option<WorkflowRow> {
+        Some(WorkflowRow {
+            tenant: self.tenant_id,
+            workflow: self.workflow_id,
+            display_name: self.display_name,
+            version: self.version,
+            enabled: self.enabled,
+            updated_at: moment(&self.updated_at)?,
+        })
+    }
+}
+
+/// A version in a list.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct VersionShape {
+    workflow_id: Box<str>,
+    version: u32,
+    digest: Digest,
+    signature: Digest,
+    published_at: String,
+}
+
+impl VersionShape {
+    pub(super) fn row(self, tenant: Option<&str>) -> Option<DefinitionRow> {
+        Some(DefinitionRow {
+            tenant: tenant.map(Into::into),
+            workflow: self.workflow_id,
+            version: self.version,
+            digest: self.digest,
+            signature: self.signature,
+            at: moment(&self.published_at)?,
+            text: Vec::new(),
+        })
+    }
+}
+
+/// A part of a run's log.
+#[derive(Deserialize)]
+pub(super) struct LogShape {
+    head: HeadShape,
+    records: Vec<RecordShape>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct HeadShape {
+    sequence: u64,
+    append_id: u64,
+    chain: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RecordShape {
+    sequence: u64,
+    writer: String,
+    append_id: u64,
+    chain: String,
+    bytes: String,
+}
+
+impl LogShape {
+    /// Where the log ends, and the records.
+    pub(super) fn parts(self) -> Option<(Head, Vec<Record>)> {
+        let head = Head {
+            sequence: self.head.sequence,
+            chain: chain(&self.head.chain)?,
+            append_id: self.head.append_id,
+        };
+        let records = self.records.into_iter().map(RecordShape::record);
+        Some((head, records.collect::<Option<_>>()?))
+    }
+}
+
+impl RecordShape {
+    fn record(self) -> Option<Record> {
+        Some(Record {
+            sequence: self.sequence,
+            writer: WriterId(u64::from_str_radix(&self.writer, 16).ok()?),
+            append_id: self.append_id,
+            chain: chain(&self.chain)?,
+            bytes: STANDARD.decode(&self.bytes).ok()?,
+        })
+    }
+}
+
+fn chain(text: &str) -> Option<[u8; 16]> {
+    let number = u128::from_str_radix(text, 16).ok()?;
+    (text.len() == 32).then(|| number.to_be_bytes())
+}
+
+/// A run as a whole, of which only the links matter here.
+#[derive(Deserialize)]
+pub(super) struct ExecutionShape {
+    pub(super) resources: Vec<ResourceShape>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ResourceShape {
+    system: Box<str>,
+    r#type: Box<str>,
+    id: Box<str>,
+    url: Option<Box<str>>,
+    node: Box<str>,
+}
+
+impl ResourceShape {
+    pub(super) fn row(self, run: RunId) -> ResourceRow {
+        ResourceRow {
+            tenant: None,
+            system: self.system,
+            kind: self.r#type,
+            id: self.id,
+            url: self.url,
+            run,
+            node: self.node,
+        }
+    }
+}

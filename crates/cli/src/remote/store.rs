@@ -1,0 +1,193 @@
+//! A store that reads over HTTP. It is the same to all code that looks at runs, and writes
+//! nothing: what acts asks the server.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::de::DeserializeOwned;
+use url::Url;
+use windlass_core::{Digest, RunId};
+use windlass_store::{
+    Append, AppendError, Appended, Blob, Checkpoint, Compacted, Damage, DefinitionRow, Error, Head,
+    InboxItem, Pending, Record, Store,
+};
+
+use super::failures;
+use super::log::{Kept, beginning};
+use super::refusals::{refusal, refused};
+use super::server::Server;
+use super::shapes::LogShape;
+use crate::exit::{Exit, Failure};
+
+/// The server's store, for reading.
+pub(crate) struct RemoteStore {
+    pub(super) server: Server,
+    memory: Mutex<Memory>,
+}
+
+/// A workflow, and whose it is.
+pub(super) type WorkflowKey = (Option<Box<str>>, Box<str>);
+
+/// What was read before and cannot be otherwise now, or is good enough for one command.
+#[derive(Default)]
+pub(super) struct Memory {
+    kept: Kept,
+    /// Where a log was seen to end, for the reader who goes on to ask there: once.
+    end: Option<(RunId, u64)>,
+    /// The run whose log was read last: values are asked for in its name.
+    reading: Option<RunId>,
+    pub(super) versions: HashMap<WorkflowKey, Vec<DefinitionRow>>,
+    pub(super) texts: HashMap<(WorkflowKey, u32), Vec<u8>>,
+    /// The runs of the last list, whose short names are likely to be asked for next.
+    pub(super) listed: Vec<RunId>,
+    pub(super) prefixes: HashMap<String, Vec<RunId>>,
+    /// Where the page of dead letters after this one begins.
+    pub(super) letters: HashMap<RunId, String>,
+}
+
+impl RemoteStore {
+    pub(crate) fn new(server: Server) -> Self {
+        Self {
+            server,
+            memory: Mutex::default(),
+        }
+    }
+
+    pub(super) fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks; nothing, if there is no such thing.
+    pub(super) fn bytes(&self, url: Url) -> Result<Option<Vec<u8>>, Error> {
+        match self.server.get(url) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(failure) if failure.exit == Exit::NotFound && failure.code != "ROUTE_NOT_FOUND" => {
+                Ok(None)
+            }
+            Err(failure) => Err(self.failed(failure)),
+        }
+    }
+
+    /// Asks for JSON; nothing, if there is no such thing.
+    pub(super) fn json<T: DeserializeOwned>(&self, url: Url) -> Result<Option<T>, Error> {
+        let Some(bytes) = self.bytes(url)? else {
+            return Ok(None);
+        };
+        match serde_json::from_slice(&bytes) {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => Err(self.foreign(error)),
+        }
+    }
+
+    /// What answers there says something else than a server does.
+    pub(super) fn foreign(&self, what: impl std::fmt::Display) -> Error {
+        self.failed(failures::foreign(self.server.address(), what))
+    }
+
+    /// The store's error for a failure, which is kept for whoever reports it.
+    fn failed(&self, failure: Failure) -> Error {
+        let error = Error::Unavailable(failure.message.clone());
+        self.server.remember(failure);
+        error
+    }
+
+    /// A part of a run's log, and where the log ends.
+    fn log(&self, run: RunId, from: u64) -> Result<Option<(Head, Vec<Record>)>, Error> {
+        let mut url = self.server.url(&["executions", &run.to_string(), "log"]);
+        url.query_pairs_mut().append_pair("from", &from.to_string());
+        let Some(log) = self.json::<LogShape>(url)? else {
+            return Ok(None);
+        };
+        let parts = log.parts();
+        parts
+            .map(Some)
+            .ok_or_else(|| self.foreign("a log that cannot be read"))
+    }
+}
+
+impl Store for RemoteStore {
+    fn append(&self, batch: Vec<Append>) -> Pending<'_, Vec<Result<Appended, AppendError>>> {
+        let answers = batch.iter().map(|_| Err(AppendError::Failed(refusal())));
+        let answers = answers.collect();
+        Box::pin(std::future::ready(answers))
+    }
+
+    fn head(&self, run: RunId) -> Result<Head, Error> {
+        // Past every record: only the head is wanted.
+        let log = self.log(run, u64::from(u32::MAX))?;
+        Ok(log.map_or(Head::NONE, |(head, _)| head))
+    }
+
+    fn read(&self, run: RunId, from: u64, max_bytes: usize) -> Result<Vec<Record>, Error> {
+        {
+            let mut memory = self.memory();
+            memory.reading = Some(run);
+            if let Some(records) = memory.kept.get(run, from, max_bytes) {
+                return Ok(records);
+            }
+            if memory.end.take() == Some((run, from)) {
+                return Ok(Vec::new());
+            }
+        }
+        let Some((head, records)) = self.log(run, from)? else {
+            return Ok(Vec::new());
+        };
+        let first = beginning(&records, max_bytes);
+        let mut memory = self.memory();
+        let last = records.last().map(|record| record.sequence);
+        memory.end = (last == Some(head.sequence)).then_some((run, head.sequence + 1));
+        memory.kept.put(run, records);
+        Ok(first)
+    }
+
+    fn offer(&self, _: RunId, _: &str, _: &[u8]) -> Pending<'_, Result<bool, Error>> {
+        refused()
+    }
+
+    fn inbox(&self, _: RunId) -> Result<Vec<InboxItem>, Error> {
+        Err(refusal())
+    }
+
+    fn offered(&self, _: Option<RunId>, _: usize) -> Result<Vec<RunId>, Error> {
+        Err(refusal())
+    }
+
+    fn claimed(&self, _: &str, _: &str) -> Result<Option<Vec<u8>>, Error> {
+        Err(refusal())
+    }
+
+    fn put_blob(&self, _: Blob) -> Pending<'_, Result<(), Error>> {
+        refused()
+    }
+
+    fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, Error> {
+        let Some(run) = self.memory().reading else {
+            return Ok(None);
+        };
+        let (run, name) = (run.to_string(), digest.to_string());
+        let url = self.server.url(&["executions", &run, "values", &name]);
+        let bytes = self.bytes(url)?;
+        match bytes {
+            Some(bytes) if Digest::of(&bytes) != *digest => Err(Error::Damaged(Box::new(Damage {
+                place: format!("the value {digest}"),
+                run: None,
+                sequence: None,
+                offset: None,
+                reason: "it does not fit its digest".to_owned(),
+            }))),
+            bytes => Ok(bytes),
+        }
+    }
+
+    fn put_checkpoint(&self, _: RunId, _: Checkpoint) -> Pending<'_, Result<(), Error>> {
+        refused()
+    }
+
+    fn checkpoint(&self, _: RunId) -> Result<Option<Checkpoint>, Error> {
+        Ok(None)
+    }
+
+    fn compact(&self, _: RunId, _: u64) -> Pending<'_, Result<Compacted, Error>> {
+        refused()
+    }
+}
