@@ -79,6 +79,8 @@ struct Failure {
     hint: Option<String>,
     details: Vec<Detail>,
     headers: HeaderMap,
+    /// What happened, for the log alone.
+    cause: Option<String>,
 }
 
 impl ApiError {
@@ -104,6 +106,7 @@ impl ApiError {
             hint: None,
             details: Vec::new(),
             headers: HeaderMap::new(),
+            cause: None,
         }))
     }
 
@@ -132,6 +135,13 @@ impl ApiError {
     #[must_use]
     pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.0.headers.insert(name, value);
+        self
+    }
+
+    /// Adds what happened, for the log alone.
+    #[must_use]
+    pub(crate) fn because(mut self, cause: String) -> Self {
+        self.0.cause = Some(cause);
         self
     }
 
@@ -223,6 +233,12 @@ impl ApiError {
     /// Writes the failure into the response that carried it.
     pub(crate) fn write(self, asked: &Asked<'_>, response: &mut Response) {
         let failure = *self.0;
+        if let Some(cause) = &failure.cause {
+            tracing::error!(
+                correlationId = asked.correlation,
+                "a request broke: {cause}"
+            );
+        }
         let object = ErrorObject {
             code: failure.code.into_owned(),
             message: failure.message,

@@ -151,7 +151,12 @@ impl From<Failure> for ApiError {
             Exit::NotAllowed => StatusCode::FORBIDDEN,
             Exit::Conflict => StatusCode::CONFLICT,
             // What is wrong with the store is for the log, not for whoever asks.
-            _ => return code::INTERNAL.error(failure.message),
+            _ => {
+                let cause = format!("{}: {}", failure.code, failure.message);
+                return code::INTERNAL
+                    .error("something broke; the correlation id leads to the log")
+                    .because(cause);
+            }
         };
         Self::with(status, failure.code, failure.message).details(details)
     }

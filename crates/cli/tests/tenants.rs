@@ -333,6 +333,9 @@ fn logs_and_metrics_have_no_values_of_anybody() {
     met.first.ended(&met.run);
     let metrics = met.server.client().get("/metrics").expect(200);
     is_clean("metrics", &metrics);
+    let text = String::from_utf8_lossy(&metrics.body);
+    assert!(text.contains("workflowId=\"(tenants)\""), "{text}");
+    assert!(!text.contains("shared") && !text.contains("only-first"), "{text}");
     let log = met.server.log();
     assert!(log.contains(&met.run), "the log is about the run");
     for line in log.lines() {

@@ -8,21 +8,26 @@ use windlass_core::{Millis, NodeStatus, RunStatus};
 use windlass_engine::{Attempt, Notice, Observer};
 
 use crate::logs::say;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Workflow};
 use crate::traces::{Exporter, Subject};
 
 /// Watches an engine.
 pub(crate) struct Watcher {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) exporter: Option<Exporter>,
+    pub(crate) name_tenants: bool,
 }
+
+/// What workflows of tenants are counted as, where their names are nobody else's business.
+/// No workflow can be called so.
+const TENANTS: &str = "(tenants)";
 
 impl Observer for Watcher {
     fn notice(&self, notice: &Notice<'_>) {
         match notice {
             Notice::Began { about, recovered } => {
                 if !recovered {
-                    self.metrics.workflow(&about.queued.workflow).started.add(1);
+                    self.workflow(about).started.add(1);
                 }
                 say::began(about, *recovered);
             }
@@ -35,6 +40,14 @@ impl Observer for Watcher {
 }
 
 impl Watcher {
+    /// The series that a run is counted in.
+    fn workflow(&self, about: &About) -> Arc<Workflow> {
+        match about.queued.tenant {
+            Some(_) if !self.name_tenants => self.metrics.workflow(TENANTS),
+            _ => self.metrics.workflow(&about.queued.workflow),
+        }
+    }
+
     fn attempt_ended(&self, attempt: &Attempt) {
         let took = between(attempt.started, attempt.ended);
         let failed = matches!(attempt.status, NodeStatus::Failed | NodeStatus::Waiting);
@@ -51,8 +64,7 @@ impl Watcher {
         let began = about.reopened_at.or(about.started_at);
         let (began, ended) = (began.unwrap_or(about.created_at), about.ended_at);
         let took = between(began, ended.unwrap_or(began));
-        let workflow = self.metrics.workflow(&about.queued.workflow);
-        workflow.ended(status, took);
+        self.workflow(about).ended(status, took);
         if about.reopened_at.is_none() {
             self.metrics.levels.add(about.levels.into());
         }

@@ -20,6 +20,8 @@ pub struct TelemetryOptions {
     pub logs: Option<LogOptions>,
     /// Traces; without it no spans are made.
     pub traces: Option<TraceOptions>,
+    /// Whether workflows of tenants are counted by name: only where a tenant cannot read it.
+    pub name_tenants: bool,
     /// How many workflows, actions and routes are counted by name; the others are `other`.
     pub label_limit: usize,
 }
@@ -29,6 +31,7 @@ impl Default for TelemetryOptions {
         Self {
             logs: None,
             traces: None,
+            name_tenants: false,
             label_limit: LABEL_LIMIT,
         }
     }
@@ -43,6 +46,7 @@ pub struct Telemetry {
 struct Inner {
     metrics: Arc<Metrics>,
     exporter: Option<Exporter>,
+    name_tenants: bool,
     lines: Option<Lines>,
     gauges: RwLock<[Option<Read>; 2]>,
 }
@@ -74,6 +78,7 @@ impl Telemetry {
             inner: Arc::new(Inner {
                 metrics,
                 exporter,
+                name_tenants: options.name_tenants,
                 lines,
                 gauges: RwLock::default(),
             }),
@@ -85,6 +90,7 @@ impl Telemetry {
         Arc::new(Watcher {
             metrics: Arc::clone(&self.inner.metrics),
             exporter: self.inner.exporter.clone(),
+            name_tenants: self.inner.name_tenants,
         })
     }
 

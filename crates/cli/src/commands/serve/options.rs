@@ -179,6 +179,8 @@ fn telemetry(config: &Config) -> Result<TelemetryOptions, Failure> {
     Ok(TelemetryOptions {
         logs: Some(logs),
         traces: traces.transpose()?,
+        // What everybody can read must not name what belongs to somebody.
+        name_tenants: config.is_on("private_probes"),
         ..TelemetryOptions::default()
     })
 }
