@@ -141,6 +141,9 @@ async fn a_wider_gate_lets_those_through_that_were_put_aside_at_the_old_one() {
     for _ in 0..3 {
         world.next_begun().await;
     }
+    while world.floor.working() < 4 {
+        tokio::task::yield_now().await;
+    }
     world.floor.permits.add_permits(9);
     for _ in 0..9 {
         assert_eq!(world.next_ended().await.1, RunStatus::Succeeded);
