@@ -143,6 +143,10 @@ impl Queue {
         for tenant in engine.store().waiting_tenants()? {
             self.line(tenant);
         }
+        // Whoever was here before may not have looked at places that came free.
+        for (tenant, gate) in engine.store().aside_gates()? {
+            self.line(tenant).freed.insert(gate, 1);
+        }
         Ok(())
     }
 

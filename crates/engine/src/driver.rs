@@ -522,6 +522,7 @@ impl Driver {
                 status,
                 parent,
                 about,
+                here,
             } => {
                 if let Some(parent) = parent {
                     self.hand(Job::Ended { parent, child: run });
@@ -529,11 +530,13 @@ impl Driver {
                 crash::point("at-finish");
                 self.shared.gates.give_up(run);
                 self.watched.forget(run);
-                self.notice(&Notice::Finished {
-                    run,
-                    status,
-                    about: &about,
-                });
+                if here {
+                    self.notice(&Notice::Finished {
+                        run,
+                        status,
+                        about: &about,
+                    });
+                }
                 self.answer_waits(run, &Ok(Some(status)));
             }
             Effect::Began { about, recovered } => self.notice(&Notice::Began {

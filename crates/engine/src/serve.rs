@@ -69,7 +69,6 @@ impl Engine {
             max_retries: options.max_poison_retries,
             delay_ms: options.poison_delay_ms,
         });
-        self.store().bring_back().await?;
         let recovery = self.recover_begun().await?;
         let engine = Arc::downgrade(self.inner());
         tokio::spawn(retain_always(engine.clone(), options.retention));
@@ -83,14 +82,12 @@ impl Engine {
         let mut later = Vec::new();
         let mut after = None;
         loop {
-            let page = self.store().awake(after, PAGE)?;
+            let page = self.store().begun(after, PAGE)?;
             let Some(last) = page.last() else {
                 break;
             };
             after = Some(last.run);
-            let begun = page.into_iter().filter(|row| {
-                !row.dead && matches!(row.status, RunStatus::Running | RunStatus::Paused)
-            });
+            let begun = page.into_iter().filter(|row| !row.dead);
             let found = stream::iter(begun).map(|row| self.recover_one(row));
             let mut found = found.buffer_unordered(AT_ONCE);
             while let Some(found) = found.next().await {

@@ -8,7 +8,7 @@ use windlass_core::event::Hand;
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::Serving;
 use windlass_orchestrator::Command;
-use windlass_store::Queries as _;
+use windlass_store::{Admission as _, Queries as _};
 
 fn serving(max_active_runs: usize) -> Serving {
     Serving {
@@ -71,6 +71,60 @@ async fn paused_runs_with_something_ready_do_not_hold_up_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_was_put_aside_begins_also_after_a_restart() {
+    let text = GATED.replace(r#""limit":1"#, r#""limit":2"#);
+    let mut world = World::new(0);
+    world.publish(None, &text).await;
+    world.engine.serve(serving(64)).await.expect("serves");
+    for _ in 0..6 {
+        world.enqueue(None, r#"{"key":"a"}"#).await;
+    }
+    let going = [world.next_begun().await, world.next_begun().await];
+    while world.store.aside_gates().expect("a store").is_empty() {
+        tokio::task::yield_now().await;
+    }
+    world.engine.shutdown().await;
+    // Those that went are gone by now, and nobody has looked.
+    let between = World::on(world.store.clone(), world.floor.clone());
+    for run in going {
+        let cancel = Command::Cancel {
+            hand: Hand::default(),
+            compensate: false,
+        };
+        between
+            .engine
+            .command(run, cancel)
+            .await
+            .expect("cancelled");
+        between.engine.wait(run).await.expect("ended");
+    }
+    between.engine.shutdown().await;
+    let mut world = World::on(world.store.clone(), Floor::new(4));
+    world.engine.serve(serving(64)).await.expect("serves");
+    for _ in 0..4 {
+        assert_eq!(world.next_ended().await.1, RunStatus::Succeeded);
+    }
+    assert!(world.floor.most("a") <= 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_ends_once_however_often_it_is_cancelled_after_that() {
+    let mut world = World::new(2);
+    world.publish(None, GATED).await;
+    world.engine.serve(serving(8)).await.expect("serves");
+    let first = world.enqueue(None, r#"{"key":"a"}"#).await;
+    assert_eq!(world.next_ended().await.0, first);
+    let cancel = Command::Cancel {
+        hand: Hand::default(),
+        compensate: false,
+    };
+    let refused = world.engine.command(first, cancel).await;
+    assert!(refused.is_err());
+    let second = world.enqueue(None, r#"{"key":"a"}"#).await;
+    assert_eq!(world.next_ended().await.0, second, "the next to end");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wider_gate_lets_those_through_that_were_put_aside_at_the_old_one() {
     let mut world = World::new(0);
     world.publish(None, GATED).await;
@@ -86,6 +140,9 @@ async fn a_wider_gate_lets_those_through_that_were_put_aside_at_the_old_one() {
     // Three more go beside the first, though nobody has gone.
     for _ in 0..3 {
         world.next_begun().await;
+    }
+    while world.floor.working() < 4 {
+        tokio::task::yield_now().await;
     }
     world.floor.permits.add_permits(9);
     for _ in 0..9 {

@@ -117,6 +117,8 @@ pub async fn publish(
             at: SystemClock.now(),
         })
         .await?;
+    // Whoever is asked for a run from now on gets this version.
+    engine.catalogue_changed(tenant, &workflow);
     if published.created {
         engine.heal_all(tenant, &workflow).await?;
     }

@@ -3,18 +3,15 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 use windlass_core::RunId;
-use windlass_store::{Admission, Error, Pending, RunRow};
+use windlass_store::{Admission, Error, Gate, Pending, RunRow};
 
 use crate::EmbeddedStore;
 use crate::codec::{self, RUN_COLUMNS};
 use crate::error::Fault;
-use crate::query::limit_value;
+use crate::query::{self, limit_value};
 
 /// The condition of the index `run_waiting`, which a statement must repeat to use it.
 const WAITS: &str = "status = 0 AND aside = 0 AND dead = 0";
-
-/// Runs that are brought back in one transaction: others want to write too.
-const BROUGHT_BACK: usize = 1000;
 
 impl Admission for EmbeddedStore {
     fn waiting_tenants(&self) -> Result<Vec<Option<Box<str>>>, Error> {
@@ -47,18 +44,13 @@ impl Admission for EmbeddedStore {
         })
     }
 
-    fn bring_back(&self) -> Pending<'_, Result<(), Error>> {
-        Box::pin(async move {
-            loop {
-                let step = self.task(None, |session| {
-                    let mut statement = session.connection.prepare_cached(BRING_BACK)?;
-                    Ok(statement.execute([limit_value(BROUGHT_BACK)])?)
-                });
-                if step.await? < BROUGHT_BACK {
-                    return Ok(());
-                }
-            }
-        })
+    fn aside_gates(&self) -> Result<Vec<Gate>, Error> {
+        self.readers().query(aside_gates)
+    }
+
+    fn begun(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunRow>, Error> {
+        self.readers()
+            .query(|connection| query::begun(connection, after, limit))
     }
 
     fn gates(&self) -> Result<Vec<(Box<str>, u32)>, Error> {
@@ -89,8 +81,9 @@ impl Admission for EmbeddedStore {
 const PUT_ASIDE: &str = "UPDATE run SET aside = 1 \
      WHERE run = ? AND status = 0 AND dead = 0 AND gate IS NOT NULL";
 
-const BRING_BACK: &str = "UPDATE run SET aside = 0 WHERE number IN \
-     (SELECT number FROM run INDEXED BY run_aside WHERE aside = 1 LIMIT ?)";
+/// The first run that is aside at a gate after a given one.
+const ASIDE_GATE: &str = "SELECT tenant, gate FROM run INDEXED BY run_aside \
+     WHERE aside = 1 AND gate > ? ORDER BY gate LIMIT 1";
 
 const GATES: &str = "SELECT gate, count(*) FROM run INDEXED BY run_at_gate \
      WHERE gate IS NOT NULL AND status > 0 AND status < 3 AND dead = 0 GROUP BY gate";
@@ -145,6 +138,22 @@ fn waiting_tenants(connection: &Connection) -> Result<Vec<Option<Box<str>>>, Fau
     Ok(tenants)
 }
 
+/// See `Admission::aside_gates`: from gate to gate through the index. A gate's name is
+/// never empty.
+fn aside_gates(connection: &Connection) -> Result<Vec<Gate>, Fault> {
+    let transaction = connection.unchecked_transaction()?;
+    let mut statement = transaction.prepare_cached(ASIDE_GATE)?;
+    let mut gates: Vec<Gate> = Vec::new();
+    loop {
+        let last = gates.last().map_or("", |(_, gate)| gate);
+        let next = statement.query_row([last], |row| Ok((row.get(0)?, row.get(1)?)));
+        match next.optional()? {
+            Some(gate) => gates.push(gate),
+            None => return Ok(gates),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use rusqlite::types::Null;
@@ -156,6 +165,7 @@ mod tests {
     fn every_question_walks_an_index() {
         assert_searches(&waiting_sql(), "run_waiting");
         assert_searches(&aside_sql(), "run_aside");
+        assert_searches(ASIDE_GATE, "run_aside");
         for condition in ["IS NULL", ">= ''", "> ?"] {
             assert_searches(&tenant_sql(condition), "INDEX run_waiting");
         }
@@ -202,7 +212,7 @@ mod tests {
             let nobody = cost(&connection, &waiting_sql(), &[&Null, &5]);
             connection.execute("UPDATE run SET aside = 1", []).unwrap();
             let aside = cost(&connection, &aside_sql(), &[&"g", &5]);
-            let back = cost(&connection, BRING_BACK, &[&5]);
+            let back = cost(&connection, ASIDE_GATE, &[&"a"]);
             [next, none, first, nobody, aside, back]
         };
         assert_eq!(costs(10), costs(2000));

@@ -99,6 +99,33 @@ pub(crate) fn unfinished(
     limit: usize,
     sleeping: &[bool],
 ) -> Result<Vec<RunRow>, Fault> {
+    let open = RunStatus::ALL.into_iter().filter(|s| !s.is_final());
+    in_statuses(
+        connection,
+        &open.collect::<Vec<_>>(),
+        after,
+        limit,
+        sleeping,
+    )
+}
+
+/// See `Admission::begun`.
+pub(crate) fn begun(
+    connection: &Connection,
+    after: Option<RunId>,
+    limit: usize,
+) -> Result<Vec<RunRow>, Fault> {
+    let statuses = [RunStatus::Running, RunStatus::Paused];
+    in_statuses(connection, &statuses, after, limit, &[false])
+}
+
+fn in_statuses(
+    connection: &Connection,
+    statuses: &[RunStatus],
+    after: Option<RunId>,
+    limit: usize,
+    sleeping: &[bool],
+) -> Result<Vec<RunRow>, Fault> {
     let sql = format!(
         "SELECT {RUN_COLUMNS} FROM run INDEXED BY run_by_status \
          WHERE status = ? AND asleep = ? AND run.run > ? ORDER BY run.run LIMIT ?"
@@ -107,9 +134,9 @@ pub(crate) fn unfinished(
     let transaction = connection.unchecked_transaction()?;
     let mut statement = transaction.prepare_cached(&sql)?;
     let mut found = Vec::new();
-    for status in RunStatus::ALL.into_iter().filter(|s| !s.is_final()) {
+    for status in statuses {
         for asleep in sleeping {
-            let range = params![status_code(status), asleep, after, limit_value(limit)];
+            let range = params![status_code(*status), asleep, after, limit_value(limit)];
             for row in statement.query_map(range, codec::run_row)? {
                 found.push(row?);
             }

@@ -4,6 +4,9 @@ use windlass_core::RunId;
 
 use crate::{Error, Pending, RunRow};
 
+/// Whose gate, and its name.
+pub type Gate = (Option<Box<str>>, Box<str>);
+
 /// Which pending run is begun next: decided among rows by an index, never by scanning a
 /// queue. The cost of a question does not depend on how many runs wait.
 ///
@@ -26,8 +29,13 @@ pub trait Admission: Send + Sync + 'static {
     /// Runs that were put aside at a gate: highest priority first, then oldest.
     fn aside(&self, gate: &str, limit: usize) -> Result<Vec<RunRow>, Error>;
 
-    /// Nothing is aside any more: what a process begins with.
-    fn bring_back(&self) -> Pending<'_, Result<(), Error>>;
+    /// The gates where runs are aside, each once, with whose it is: what a process begins
+    /// with. A gate with many costs no more than one with one.
+    fn aside_gates(&self) -> Result<Vec<Gate>, Error>;
+
+    /// Runs that have begun, have not ended and do not sleep, oldest first, after the given
+    /// one: what a process that serves carries on. Those that wait to begin cost nothing.
+    fn begun(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunRow>, Error>;
 
     /// How many runs go at each gate, by its name: begun, not ended (`Running` or
     /// `Paused`), and not dead. Gates where none goes are left out.

@@ -28,7 +28,7 @@ use std::pin::Pin;
 
 use windlass_core::{Digest, Millis, RunId};
 
-pub use admission::Admission;
+pub use admission::{Admission, Gate};
 pub use audit::{Audit, AuditEntry};
 pub use block_on::block_on;
 pub use dead::{DeadLetter, DeadLetters};

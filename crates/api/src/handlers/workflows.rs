@@ -261,7 +261,6 @@ async fn publish(
     let workflow = definition.plan.workflow().to_owned();
     let tenant = caller.tenant();
     let published = launch::publish(app.engine(), tenant, definition).await?;
-    app.engine().catalogue_changed(tenant, &workflow);
     let detail = json!({ "version": published.version, "created": published.created });
     app.note(
         &caller,

@@ -190,7 +190,9 @@ async fn obey(request: Request, bodies: Bodies, carrier: &Carrier) -> Result<Ans
         Request::Publish { .. } => publish(bodies.0, carrier).await,
         Request::SetEnabled { workflow, enabled } => {
             on_store(carrier, move |engine| {
-                catalogue::set_enabled(&**engine.store(), None, &workflow, enabled)
+                catalogue::set_enabled(&**engine.store(), None, &workflow, enabled)?;
+                engine.catalogue_changed(None, &workflow);
+                Ok(())
             })
             .await?;
             Ok(Answer::Set)
@@ -284,6 +286,7 @@ async fn publish(definition: Vec<u8>, carrier: &Carrier) -> Result<Answer, Failu
         ))
     });
     let (workflow, published) = published.await?;
+    carrier.engine.catalogue_changed(None, &workflow);
     // Runs that follow the newest version do so now.
     carrier.engine.heal_all(None, &workflow).await?;
     Ok(Answer::Published {

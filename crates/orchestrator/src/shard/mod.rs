@@ -378,6 +378,8 @@ pub enum Effect {
         parent: Option<RunId>,
         /// What it is.
         about: Box<About>,
+        /// Whether it ended here; else it had ended before somebody wanted something of it.
+        here: bool,
     },
     /// Another process owns the run; this one has let it go.
     Fenced {

@@ -3,7 +3,7 @@
 use windlass_core::{Millis, RunId, RunStatus};
 
 use super::{Backend, must_append, must_start, record, row, run_id};
-use crate::{Append, DeadLetter, Head, RunRow, block_on};
+use crate::{Append, DeadLetter, Gate, Head, RunRow, block_on};
 
 /// Runs every check of this file.
 pub fn all<S: Backend>(open: &dyn Fn() -> S) {
@@ -13,7 +13,8 @@ pub fn all<S: Backend>(open: &dyn Fn() -> S) {
     what_is_put_aside_waits_at_its_gate(&open());
     only_who_waits_at_a_gate_is_put_aside(&open());
     who_begins_is_no_longer_aside(&open());
-    everything_is_brought_back(&open());
+    gates_are_named_once(&open());
+    what_has_begun_is_found_without_what_waits(&open());
     gates_count_who_goes(&open());
     the_depth_is_counted_up_to_a_bound(&open());
     a_row_keeps_its_gate(&open());
@@ -231,21 +232,45 @@ fn who_begins_is_no_longer_aside<S: Backend>(store: &S) {
     assert_eq!(waiting(store, None), [run_id(1)]);
 }
 
-fn everything_is_brought_back<S: Backend>(store: &S) {
-    // More than a backend would bring back at once.
-    let count = 2500;
+fn gates_are_named_once<S: Backend>(store: &S) {
+    let count = 50;
     let numbers: Vec<u64> = (0..count).collect();
     for n in &numbers {
         must_start(store, gated(*n, if n % 2 == 0 { "even" } else { "odd" }));
     }
     put_aside(store, &numbers);
     assert!(store.waiting_tenants().unwrap().is_empty());
-    block_on(store.bring_back()).unwrap();
-    assert!(aside(store, "even").is_empty());
-    assert!(aside(store, "odd").is_empty());
-    let all = store.waiting(None, usize::MAX).unwrap();
-    assert_eq!(all.len() as u64, count);
-    block_on(store.bring_back()).unwrap();
+    assert_eq!(store.aside_gates().unwrap(), ["even", "odd"].map(of_nobody));
+    for n in (1..count).step_by(2) {
+        bury(store, run_id(n));
+    }
+    assert_eq!(store.aside_gates().unwrap(), ["even"].map(of_nobody));
+}
+
+fn of_nobody(gate: &str) -> Gate {
+    (None, gate.into())
+}
+
+fn what_has_begun_is_found_without_what_waits<S: Backend>(store: &S) {
+    for n in 0..12u64 {
+        let status = RunStatus::ALL[n as usize % 6];
+        let row = RunRow {
+            status,
+            ..row(run_id(n))
+        };
+        must_start(store, row);
+    }
+    let begun = |after, limit| {
+        let rows = store.begun(after, limit).unwrap();
+        rows.into_iter().map(|row| row.run).collect::<Vec<_>>()
+    };
+    let all = begun(None, usize::MAX);
+    let awake = store.awake(None, usize::MAX).unwrap();
+    let awake = awake.iter().filter(|row| row.status != RunStatus::Pending);
+    assert_eq!(all, awake.map(|row| row.run).collect::<Vec<_>>());
+    assert!(all.len() > 2);
+    assert_eq!(begun(None, 2), all[..2]);
+    assert_eq!(begun(Some(all[0]), 2), all[1..3]);
 }
 
 fn gates_count_who_goes<S: Backend>(store: &S) {

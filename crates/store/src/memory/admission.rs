@@ -7,7 +7,7 @@ use std::future::ready;
 use windlass_core::{RunId, RunStatus};
 
 use super::State;
-use crate::{Admission, Error, MemoryStore, Pending, RunRow};
+use crate::{Admission, Error, Gate, MemoryStore, Pending, Queries as _, RunRow};
 
 impl State {
     fn rows(&self) -> impl Iterator<Item = &RunRow> {
@@ -67,9 +67,19 @@ impl Admission for MemoryStore {
         ))
     }
 
-    fn bring_back(&self) -> Pending<'_, Result<(), Error>> {
-        self.state().aside.clear();
-        Box::pin(ready(Ok(())))
+    fn aside_gates(&self) -> Result<Vec<Gate>, Error> {
+        let state = self.state();
+        let aside = state.pending().filter(|(_, aside)| *aside);
+        let gate = |row: &RunRow| Some((row.tenant.clone(), row.gate.clone()?));
+        let gates: BTreeSet<_> = aside.filter_map(|(row, _)| gate(row)).collect();
+        Ok(gates.into_iter().collect())
+    }
+
+    fn begun(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunRow>, Error> {
+        let mut begun = self.awake(after, usize::MAX)?;
+        begun.retain(|row| row.status != RunStatus::Pending);
+        begun.truncate(limit);
+        Ok(begun)
     }
 
     fn gates(&self) -> Result<Vec<(Box<str>, u32)>, Error> {

@@ -139,6 +139,8 @@ pub(in crate::shard) struct Slot {
     shown: Option<(bool, Option<Millis>)>,
     /// Whether the run goes on here; one adopted for a command only waits for it.
     carried: bool,
+    /// Where the log of a run ended that had ended when it was taken up.
+    found_ended: Option<Head>,
     /// Set when nothing must be appended any more.
     closed: bool,
 }
@@ -177,6 +179,7 @@ impl Slot {
         let mut slot = Self::new(run, head);
         // An ended run has nothing to recover: what opens it again goes on at once.
         slot.carried = slot.run.status().is_final();
+        slot.found_ended = slot.carried.then_some(head);
         slot.carry_on(adoption, context);
         slot
     }
@@ -226,6 +229,7 @@ impl Slot {
             slept: (false, None),
             shown: None,
             carried: true,
+            found_ended: None,
             closed: false,
         }
     }

@@ -37,6 +37,7 @@ impl Slot {
                     status,
                     parent,
                     about,
+                    here: self.found_ended != Some(self.head),
                 });
             }
             self.closed = true;
