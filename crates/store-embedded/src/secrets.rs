@@ -135,7 +135,8 @@ mod tests {
 
     #[test]
     fn secrets_are_found_by_their_key() {
-        assert_searches(&one_sql(), "PRIMARY KEY");
-        assert_searches(&list_sql(&TenantFilter::Only(None)), "PRIMARY KEY");
+        assert_searches(&one_sql(), "sqlite_autoindex_secret_1");
+        let only = list_sql(&TenantFilter::Only(None));
+        assert_searches(&only, "sqlite_autoindex_secret_1");
     }
 }
