@@ -279,9 +279,12 @@ fn commands_set_secrets_of_a_server_and_not_behind_its_back() {
         "{}",
         refused.stderr
     );
-    let at = |rest: &[&str]| [&["--server", &*url, "secrets"][..], rest].concat();
-    told(&world, &at(&["set", "API"]), VALUE.as_bytes()).expect(0);
-    let listed = world.run(&at(&["list", "--json"])).expect(0).json();
+    let told = |rest: &[&str], input: &[u8]| {
+        let arguments = [&["--server", &*url, "secrets"][..], rest].concat();
+        told(&world, &arguments, input)
+    };
+    told(&["set", "API"], VALUE.as_bytes()).expect(0);
+    let listed = told(&["list", "--json"], b"").expect(0).json();
     assert_eq!(names(&listed), ["API"]);
     let here = world.run(&["secrets", "list", "--json"]).expect(0).json();
     assert_eq!(names(&here), ["API"]);
@@ -293,7 +296,7 @@ fn commands_set_secrets_of_a_server_and_not_behind_its_back() {
         shown.contains("no [redacted]"),
         "the secret was used: {shown}"
     );
-    world.run(&at(&["remove", "API"])).expect(0);
-    world.run(&at(&["remove", "API"])).expect(4);
+    told(&["remove", "API"], b"").expect(0);
+    told(&["remove", "API"], b"").expect(4);
     server.stop();
 }
