@@ -8,6 +8,7 @@ use http::request::Parts;
 use windlass_core::RunId;
 use windlass_engine::Engine;
 use windlass_service::moment::now;
+use windlass_service::secrets::SecretKeys;
 use windlass_service::{Failure, Look};
 use windlass_store::{AuditEntry, RunRow};
 
@@ -35,6 +36,7 @@ struct Inner {
     probes: Probes,
     actions: serde_json::Value,
     jobs: Jobs,
+    secrets: Arc<SecretKeys>,
 }
 
 /// What an [`App`] is made of besides its engine.
@@ -45,6 +47,8 @@ pub struct AppOptions {
     pub probes: Probes,
     /// The actions that definitions may name, for programs.
     pub actions: serde_json::Value,
+    /// The key that seals secrets.
+    pub secrets: Arc<SecretKeys>,
 }
 
 impl App {
@@ -57,6 +61,7 @@ impl App {
                 probes: options.probes,
                 actions: options.actions,
                 jobs: Jobs::default(),
+                secrets: options.secrets,
             }),
         }
     }
@@ -75,6 +80,10 @@ impl App {
 
     pub(crate) fn jobs(&self) -> &Jobs {
         &self.inner.jobs
+    }
+
+    pub(crate) fn secrets(&self) -> &SecretKeys {
+        &self.inner.secrets
     }
 
     /// Looks at what the caller may see.

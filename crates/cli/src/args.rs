@@ -1,6 +1,8 @@
 //! The command line, as clap reads it. Settings that a file or a variable can give as
 //! well are resolved in `config`.
 
+pub(crate) mod secrets;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -110,6 +112,8 @@ pub(crate) enum Command {
     Restore(Restore),
     /// List, requeue or purge what nobody could carry on
     DeadLetters(DeadLetters),
+    /// Set, list or remove what templates name as secrets.NAME
+    Secrets(secrets::Secrets),
     /// Serve the HTTP API, and carry runs on until told to stop
     Serve(Serve),
     /// Make a token for development, signed with a key of a file

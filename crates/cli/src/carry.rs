@@ -16,7 +16,7 @@ use crate::hub::Hub;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::registry::registry_for;
-use crate::secrets::EnvironmentSecrets;
+use crate::secrets;
 use crate::session::Session;
 
 /// How many queued runs of others go on at once: a bound on memory, not on their number.
@@ -62,7 +62,7 @@ pub(crate) fn carry(
     let result = runtime.block_on(async {
         let interrupt = Interrupt::listen()?;
         let hub = Arc::new(Hub::default());
-        let options = options(session, max_parallel, &hub);
+        let options = options(session, max_parallel, &hub)?;
         let registry = registry_for(session.settings.http_allowed.clone());
         let backend: Arc<dyn Backend> = std::sync::Arc::clone(&session.store);
         let engine = Engine::new(backend, registry, options);
@@ -90,10 +90,14 @@ pub(crate) fn carry(
     result
 }
 
-fn options(session: &Session, max_parallel: Option<u32>, hub: &Arc<Hub>) -> Options {
+fn options(
+    session: &Session,
+    max_parallel: Option<u32>,
+    hub: &Arc<Hub>,
+) -> Result<Options, Failure> {
     let settings = &session.settings;
     let mut options = Options {
-        secrets: Arc::new(EnvironmentSecrets),
+        secrets: secrets::source(session, &secrets::keys(settings)?),
         observer: Some(Arc::clone(hub) as _),
         ..Options::default()
     };
@@ -104,7 +108,7 @@ fn options(session: &Session, max_parallel: Option<u32>, hub: &Arc<Hub>) -> Opti
         options.max_parallel = bound;
         options.workers = options.workers.min(bound as usize);
     }
-    options
+    Ok(options)
 }
 
 impl Carrier {

@@ -90,6 +90,7 @@ fn a_body_past_its_limit_is_refused_unread() {
         ),
         ("/api/v1/executions", limit(&client, "definitionBodyBytes")),
         ("/api/v1/dead-letters", limit(&client, "wordsBodyBytes")),
+        ("/api/v1/secrets", limit(&client, "wordsBodyBytes")),
         ("/api/v1/backup", limit(&client, "wordsBodyBytes")),
     ] {
         let answer = announce(&client, path, limit + 1);
@@ -174,6 +175,7 @@ fn hostile_bodies_are_the_clients_fault() {
         "/api/v1/executions".to_owned(),
         "/api/v1/bulk".to_owned(),
         "/api/v1/dead-letters".to_owned(),
+        "/api/v1/secrets".to_owned(),
         format!("/api/v1/executions/{run}/signal"),
         format!("/api/v1/executions/{run}/set-result"),
         format!("/api/v1/executions/{run}/fork"),

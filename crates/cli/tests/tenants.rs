@@ -59,6 +59,8 @@ fn met() -> Met {
     let job = json!({ "action": "pause", "filter": { "workflow": "none" } });
     let job = first.post("/api/v1/bulk", &job).expect(202).text("id");
     let digest = digest(&first, &run);
+    let secret = json!({ "name": "mango-secret", "value": "mango-value" });
+    first.post("/api/v1/secrets", &secret).expect(200);
     Met {
         world,
         server,
@@ -153,7 +155,8 @@ impl Operation {
         let path = self
             .path
             .replace("{id}", id)
-            .replace("{digest}", &met.digest);
+            .replace("{digest}", &met.digest)
+            .replace("{name}", "mango-secret");
         let path = path
             .replace("{path}", "mango-say")
             .replace("{*path}", "mango-say");
@@ -163,6 +166,7 @@ impl Operation {
         );
         match (self.method.as_str(), self.path.as_str()) {
             ("GET", "/api/v1/workflows/{id}/diff") => format!("{path}?from=1&to=1"),
+            ("DELETE", "/api/v1/secrets") => format!("{path}?name=mango-secret"),
             ("DELETE", "/api/v1/dead-letters") => format!("{path}?executionId={}", met.run),
             _ => path,
         }
@@ -177,6 +181,7 @@ impl Operation {
             "skip" => json!({ "node": "mango-gate" }),
             "fork" => json!({ "from": ["mango-gate"] }),
             "bulk" => json!({ "action": "cancel", "filter": {} }),
+            "secrets" => json!({ "name": "plum", "value": "plum" }),
             "dead-letters" => json!({ "executionId": [met.run] }),
             "plan" => serde_json::from_str(&definition("only-first", "plum")).expect("JSON"),
             "import" | "workflows" | "validate" | "executions" => {
@@ -204,6 +209,7 @@ impl Operation {
 fn is_clean(what: &str, answer: &Answer) {
     let text = format!("{}{}", answer.head, String::from_utf8_lossy(&answer.body));
     let text = text.replace("mango-say", "").replace("mango-gate", "");
+    let text = text.replace("mango-secret", "");
     assert!(!text.contains(MARK), "{what}: {text}");
 }
 
@@ -225,7 +231,8 @@ fn another_tenants_ids_are_unknown_on_every_route() {
             // What a first version would do: nothing, for the second has no such workflow.
             "/api/v1/workflows/{id}/plan" => &[200],
             "/api/v1/dead-letters" if operation.method != "GET" => &[404],
-            path if path.contains("{id}") => &[404],
+            "/api/v1/secrets" if operation.method == "DELETE" => &[404],
+            path if path.contains("{id}") || path.contains("{name}") => &[404],
             _ => &[200, 201, 202],
         };
         assert!(expected.contains(&answer.status), "{what}: {answer:?}");

@@ -47,7 +47,7 @@ pub use feed::{Fed, Feed};
 pub use heal::{Healing, HealingWarning, would_heal};
 pub use intake::Enqueue;
 pub use load::{LoadError, LoadedRun, Unavailable, load_latest, load_run};
-pub use options::{NoSecrets, Observer, Observers, Options, SecretSource};
+pub use options::{NoSecrets, Observer, Observers, Options, SecretError, SecretSource};
 pub use payload::{PAYLOAD_LIMIT_BYTES, PayloadError, check_payload, check_schema};
 pub use plans::Plans;
 pub use retention::Retain;
@@ -65,6 +65,7 @@ pub trait Backend:
     + windlass_store::Admission
     + windlass_store::DeadLetters
     + windlass_store::Audit
+    + windlass_store::Secrets
     + windlass_store::Retention
 {
 }
@@ -76,6 +77,7 @@ impl<T> Backend for T where
         + windlass_store::Admission
         + windlass_store::DeadLetters
         + windlass_store::Audit
+        + windlass_store::Secrets
         + windlass_store::Retention
 {
 }

@@ -53,8 +53,27 @@ impl Default for Options {
 
 /// Where secrets come from. They exist only while parameters are rendered.
 pub trait SecretSource: Send + Sync + 'static {
-    /// The secret of this name.
+    /// The secret of this name, of runs without a tenant.
     fn secret(&self, name: &str) -> Option<String>;
+
+    /// The secret of this name for a run of this tenant, or of none. Where tenants have
+    /// secrets of their own, this says which; otherwise all share those there are.
+    ///
+    /// # Errors
+    /// There is one, and it cannot be had.
+    fn secret_of(&self, tenant: Option<&str>, name: &str) -> Result<Option<String>, SecretError> {
+        let _ = tenant;
+        Ok(self.secret(name))
+    }
+}
+
+/// Why a secret that there is cannot be had. It says nothing of what the secret is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretError {
+    /// In words.
+    pub message: Box<str>,
+    /// Whether it may be had later.
+    pub retriable: bool,
 }
 
 /// There are none.

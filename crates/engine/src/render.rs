@@ -212,7 +212,12 @@ fn resolve(
             Some(Value::Object(object))
         }
         Source::Secret(name) => {
-            let secret = secrets.secret(name).ok_or_else(|| {
+            let found = secrets.secret_of(dispatch.tenant.as_deref(), name);
+            let found = found.map_err(|error| Failure {
+                retriable: error.retriable,
+                ..Failure::permanent("SECRET_UNREADABLE", &*error.message)
+            })?;
+            let secret = found.ok_or_else(|| {
                 let message = format!("there is no secret '{name}'");
                 Failure::permanent("SECRET_NOT_FOUND", message)
             })?;

@@ -37,7 +37,8 @@ CREATE TABLE checkpoint (
 ";
 
 /// What makes version 3 of version 2: workflows belong to tenants, runs wait at gates, and
-/// there is room for dead letters, for who changed what, and for which values are used.
+/// there is room for dead letters, for who changed what, for sealed secrets, and for which
+/// values are used.
 const FROM_2: &str = "
 ALTER TABLE run ADD COLUMN gate TEXT;
 ALTER TABLE run ADD COLUMN gate_limit INTEGER NOT NULL DEFAULT 0;
@@ -127,6 +128,14 @@ CREATE TABLE audit (
   sum INTEGER NOT NULL
 );
 CREATE INDEX audit_by_tenant ON audit (tenant, number);
+CREATE TABLE secret (
+  name TEXT NOT NULL,
+  tenant TEXT NOT NULL,
+  updated_at INTEGER NOT NULL,
+  sealed BLOB NOT NULL,
+  sum INTEGER NOT NULL,
+  PRIMARY KEY (tenant, name)
+);
 CREATE TABLE blob_use (
   run INTEGER NOT NULL,
   digest BLOB NOT NULL,

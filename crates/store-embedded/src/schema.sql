@@ -192,6 +192,16 @@ CREATE TABLE audit (
 );
 CREATE INDEX audit_by_tenant ON audit (tenant, number);
 
+-- Secrets, sealed: the key is elsewhere. `tenant` is '' for none, as above.
+CREATE TABLE secret (
+  name TEXT NOT NULL,
+  tenant TEXT NOT NULL,
+  updated_at INTEGER NOT NULL,
+  sealed BLOB NOT NULL,
+  sum INTEGER NOT NULL,
+  PRIMARY KEY (tenant, name)
+);
+
 -- Which values a run's log refers to; `run` is the run's number.
 CREATE TABLE blob_use (
   run INTEGER NOT NULL,

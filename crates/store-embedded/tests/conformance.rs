@@ -82,6 +82,11 @@ fn audit() {
 }
 
 #[test]
+fn secrets() {
+    check(|open| conformance::secrets::all(open));
+}
+
+#[test]
 fn retention() {
     check(|open| conformance::retention::all(open));
 }

@@ -12,8 +12,8 @@ use common::{copy_directory, extend, length, open_fast, some_run, try_open};
 use windlass_core::{Digest, Millis};
 use windlass_store::conformance::{append_one, must_append, record, run_id};
 use windlass_store::{
-    Append, Audit, AuditEntry, Blob, Claim, DeadLetter, DeadLetters, Error, Head, Queries, Store,
-    block_on,
+    Append, Audit, AuditEntry, Blob, Claim, DeadLetter, DeadLetters, Error, Head, Queries, Secrets,
+    Store, block_on,
 };
 use windlass_store_embedded::EmbeddedStore;
 
@@ -189,7 +189,7 @@ fn a_flipped_bit_in_the_database_is_found_or_changes_nothing() {
     }
 }
 
-/// A dead run, a letter and an entry of the book of changes, in the database file.
+/// A dead run, a letter, an entry of the book of changes and a secret, in the database file.
 fn buried(directory: &Path) -> EmbeddedStore {
     extend(&open_fast(directory), run_id(1), 1);
     bury(directory)
@@ -217,6 +217,8 @@ fn bury(directory: &Path) -> EmbeddedStore {
         detail: "{}".into(),
     };
     block_on(store.note(vec![entry])).unwrap();
+    let sealed = b"sealed".to_vec();
+    block_on(store.put_secret(None, "KEY", sealed, Millis(1))).unwrap();
     store
 }
 
@@ -233,6 +235,9 @@ fn changed_columns_of_the_newer_tables_are_found() {
         "UPDATE audit SET actor = 'you'",
         "UPDATE audit SET tenant = 'acme'",
         "UPDATE audit SET detail = ''",
+        "UPDATE secret SET tenant = 'acme'",
+        "UPDATE secret SET name = 'KEE'",
+        "UPDATE secret SET sealed = x'00'",
     ];
     for change in changes {
         let root = tempfile::tempdir().unwrap();

@@ -6,6 +6,7 @@ mod admin;
 mod bulk;
 mod executions;
 mod looking;
+mod secrets;
 mod shapes;
 mod starting;
 mod workflows;
@@ -35,6 +36,7 @@ pub fn routes(gate: Gate, probing: Access) -> Routes<App> {
     acting::add(&mut routes);
     bulk::add(&mut routes);
     admin::add(&mut routes);
+    secrets::add(&mut routes);
     actions::add(&mut routes);
     health::add(&mut routes, probing);
     routes
@@ -52,6 +54,8 @@ pub fn engine_limits() -> Map<String, Value> {
         "requestIdBytes": starting::REQUEST_ID_BYTES,
         "labels": starting::LABELS,
         "labelBytes": starting::LABEL_BYTES,
+        "secretNameBytes": windlass_service::secrets::NAME_LIMIT,
+        "secretValueBytes": windlass_service::secrets::VALUE_LIMIT_BYTES,
         "pageItems": 1000,
         "eventPageItems": 10_000,
     });

@@ -77,6 +77,18 @@ shapes! {
         /// Their runs.
         execution_ids: Vec<String>,
     }
+    /// A secret that was set.
+    SetSecretShape {
+        /// Its name.
+        name: String,
+        /// Whether there was none of that name.
+        created: bool,
+    }
+    /// A secret that was forgotten.
+    RemovedSecretShape {
+        /// Its name.
+        name: String,
+    }
 }
 
 /// Shapes that are only described: others write them.
@@ -261,6 +273,12 @@ described! {
         deliveries: u32,
         at: String,
         payload: Any,
+    }
+    /// That there is a secret.
+    SecretShape {
+        name: String,
+        tenant_id: Option<String>,
+        updated_at: String,
     }
     /// Who changed what.
     AuditShape {

@@ -32,6 +32,11 @@ impl Client {
         }
     }
 
+    /// Where the server listens.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).expect("the server listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");

@@ -9,6 +9,7 @@ mod catalogue;
 mod dead;
 mod query;
 mod retention;
+mod secrets;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
@@ -57,6 +58,7 @@ struct State {
     aside: BTreeSet<RunId>,
     /// Entry n stands at n - 1.
     audit: Vec<AuditEntry>,
+    secrets: BTreeMap<secrets::Key, secrets::Sealed>,
 }
 
 #[derive(Debug, Default)]

@@ -21,7 +21,7 @@ use crate::control;
 use crate::exit::{Exit, Failure};
 use crate::hub::Hub;
 use crate::interrupt::Interrupt;
-use crate::secrets::EnvironmentSecrets;
+use crate::secrets;
 use crate::session::{Session, Settings};
 use options::Options;
 
@@ -104,7 +104,7 @@ fn engine(session: &Session, options: &Options, telemetry: &Telemetry) -> Result
     let hub: Arc<Hub> = Arc::clone(&options.hub);
     let observers = Observers(vec![telemetry.observer(), hub as _]);
     let mut settings = windlass_engine::Options {
-        secrets: Arc::new(EnvironmentSecrets),
+        secrets: secrets::source(session, &secrets::keys(&session.settings)?),
         observer: Some(Arc::new(observers)),
         traces: telemetry.traces(),
         ..windlass_engine::Options::default()
@@ -173,6 +173,7 @@ fn router(
             })),
             probes,
             actions: listing::actions(&registry).into(),
+            secrets: secrets::keys(&session.settings)?,
         },
     );
     Ok(routes(gate, options.probing).build(app, head))

@@ -1,0 +1,189 @@
+//! Secrets: they go in, and only their names come out.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use axum::extract::State;
+use http::Method;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass_service::moment::now;
+use windlass_service::secrets;
+
+use super::WORDS_BYTES;
+use super::shapes::{RemovedSecretShape, SecretShape, SetSecretShape};
+use crate::answer::{Page, RawJson};
+use crate::app::{App, Caller};
+use crate::error::ApiError;
+use crate::extract::{Json, Path, Query};
+use crate::failures;
+use crate::route::{Access, Routes};
+
+const PATH: &str = "/api/v1/secrets";
+
+pub(super) fn add(routes: &mut Routes<App>) {
+    let store = failures::STORE_UNAVAILABLE;
+    let removing = [failures::SECRET_NOT_FOUND, failures::SECRET_INVALID, store];
+    routes
+        .add(
+            Method::GET,
+            PATH,
+            Access::admin(),
+            &[store],
+            "Lists the names of secrets, and when each was set",
+            list,
+        )
+        .add(
+            Method::POST,
+            PATH,
+            Access::admin().body(WORDS_BYTES),
+            &[
+                failures::SECRET_INVALID,
+                failures::SECRET_TOO_LARGE,
+                failures::SECRET_KEY_UNUSABLE,
+                store,
+            ],
+            "Sets a secret, in place of the one of that name",
+            set,
+        )
+        .add(
+            Method::DELETE,
+            PATH,
+            Access::admin(),
+            &removing,
+            "Forgets the secret that the query names",
+            remove_named,
+        )
+        .add(
+            Method::DELETE,
+            "/api/v1/secrets/{name}",
+            Access::admin(),
+            &removing,
+            "Forgets a secret",
+            remove,
+        );
+}
+
+async fn list(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<RawJson<Page<SecretShape>>, ApiError> {
+    let page = app
+        .read(&caller, |look| {
+            let rows = look.store.secrets(&look.tenants)?;
+            let items: Vec<Value> = rows.iter().map(secrets::item).collect();
+            Ok(json!({ "items": items, "next": null }))
+        })
+        .await?;
+    Ok(RawJson::new(page.to_string()))
+}
+
+/// A secret to set. What is wrong with one is told without repeating any of it, and it does
+/// not show itself.
+#[derive(Deserialize)]
+#[serde(try_from = "Value")]
+struct NewSecret {
+    name: String,
+    value: String,
+}
+
+/// A secret to set.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[allow(dead_code, reason = "it is only described")]
+struct NewSecretShape {
+    /// What templates call it: `secrets.NAME`.
+    #[schemars(length(min = 1, max = 128), regex(pattern = "^[A-Za-z0-9_-]+$"))]
+    name: String,
+    /// What it is; it never comes out again.
+    #[schemars(length(min = 1))]
+    value: String,
+}
+
+impl fmt::Debug for NewSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a secret")
+    }
+}
+
+impl JsonSchema for NewSecret {
+    fn schema_name() -> Cow<'static, str> {
+        "NewSecret".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        NewSecretShape::json_schema(generator)
+    }
+}
+
+impl TryFrom<Value> for NewSecret {
+    type Error = &'static str;
+
+    fn try_from(value: Value) -> Result<Self, Self::Error> {
+        let Value::Object(mut members) = value else {
+            return Err("it is no object with a name and a value");
+        };
+        match (members.remove("name"), members.remove("value")) {
+            (Some(Value::String(name)), Some(Value::String(value))) if members.is_empty() => {
+                Ok(Self { name, value })
+            }
+            (Some(Value::String(_)), Some(Value::String(_))) => {
+                Err("it has members besides name and value")
+            }
+            _ => Err("name and value are needed, and both are texts"),
+        }
+    }
+}
+
+async fn set(
+    State(app): State<App>,
+    caller: Caller,
+    Json(secret): Json<NewSecret>,
+) -> Result<Json<SetSecretShape>, ApiError> {
+    let store = app.engine().store();
+    let NewSecret { name, value } = secret;
+    let tenant = caller.tenant();
+    let created = secrets::set(&**store, app.secrets(), tenant, &name, &value, now()).await?;
+    let detail = json!({ "created": created });
+    let tenant = caller.principal.tenant.clone();
+    app.note(&caller, tenant, "secrets.set", name.as_str(), &detail)
+        .await?;
+    Ok(Json(SetSecretShape { name, created }))
+}
+
+/// A secret's name, in the path or in the query.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Named {
+    /// The secret's name.
+    name: String,
+}
+
+async fn remove(
+    State(app): State<App>,
+    caller: Caller,
+    Path(named): Path<Named>,
+) -> Result<Json<RemovedSecretShape>, ApiError> {
+    forget(&app, &caller, named.name).await
+}
+
+async fn remove_named(
+    State(app): State<App>,
+    caller: Caller,
+    Query(named): Query<Named>,
+) -> Result<Json<RemovedSecretShape>, ApiError> {
+    forget(&app, &caller, named.name).await
+}
+
+async fn forget(
+    app: &App,
+    caller: &Caller,
+    name: String,
+) -> Result<Json<RemovedSecretShape>, ApiError> {
+    secrets::remove(&**app.engine().store(), caller.tenant(), &name).await?;
+    let tenant = caller.principal.tenant.clone();
+    app.note(caller, tenant, "secrets.remove", name.as_str(), &json!({}))
+        .await?;
+    Ok(Json(RemovedSecretShape { name }))
+}

@@ -1,0 +1,106 @@
+//! Secrets that are kept with the runs: sealed here with a key that is kept elsewhere, so
+//! that a store, a backup and whoever reads either sees bytes that say nothing.
+
+mod key;
+mod seal;
+mod source;
+
+use windlass_core::Millis;
+use windlass_engine::Backend;
+use windlass_store::{SecretRow, TenantFilter};
+
+pub use key::SecretKeys;
+pub use source::StoredSecrets;
+
+use crate::failure::{Exit, Failure};
+
+/// The longest name, in letters.
+pub const NAME_LIMIT: usize = 128;
+
+/// The largest value, in bytes.
+pub const VALUE_LIMIT_BYTES: usize = 64 * 1024;
+
+/// Keeps a secret in place of the one of that name; says whether there was none. Durable on
+/// return.
+///
+/// # Errors
+/// The name or the value is none, or there is no key to seal it with.
+pub async fn set(
+    store: &dyn Backend,
+    keys: &SecretKeys,
+    tenant: Option<&str>,
+    name: &str,
+    value: &str,
+    at: Millis,
+) -> Result<bool, Failure> {
+    check_name(name)?;
+    check_value(value)?;
+    let key = match keys.existing()? {
+        Some(key) => key,
+        // What is stored was sealed with a key that went missing; another one in its place
+        // would make that harder to see.
+        None if !store.secrets(&TenantFilter::Any)?.is_empty() => return Err(keys.missing()),
+        None => keys.make()?,
+    };
+    let sealed = seal::seal(&key, tenant, name, value)?;
+    Ok(store.put_secret(tenant, name, sealed, at).await?)
+}
+
+/// Forgets a secret. Durable on return.
+///
+/// # Errors
+/// There is none of that name.
+pub async fn remove(store: &dyn Backend, tenant: Option<&str>, name: &str) -> Result<(), Failure> {
+    check_name(name)?;
+    match store.remove_secret(tenant, name).await? {
+        true => Ok(()),
+        false => {
+            let message = format!("there is no secret '{name}'");
+            Err(Failure::new(Exit::NotFound, "SECRET_NOT_FOUND", message))
+        }
+    }
+}
+
+/// A secret in a list, which has nothing of its value.
+pub fn item(row: &SecretRow) -> serde_json::Value {
+    serde_json::json!({
+        "name": row.name,
+        "tenantId": row.tenant,
+        "updatedAt": row.updated_at.to_string(),
+    })
+}
+
+/// Refuses what is no name of a secret.
+///
+/// # Errors
+/// It is none.
+pub fn check_name(name: &str) -> Result<(), Failure> {
+    let letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    if (1..=NAME_LIMIT).contains(&name.len()) && name.bytes().all(letter) {
+        return Ok(());
+    }
+    // It is not repeated: somebody may have given the value in its place.
+    let message =
+        format!("a secret's name is 1 to {NAME_LIMIT} letters, digits, underscores and hyphens");
+    Err(Failure::new(Exit::Invalid, "SECRET_INVALID", message))
+}
+
+fn check_value(value: &str) -> Result<(), Failure> {
+    if value.is_empty() {
+        let message = "the secret's value is empty";
+        return Err(Failure::new(Exit::Invalid, "SECRET_INVALID", message));
+    }
+    if value.len() > VALUE_LIMIT_BYTES {
+        return Err(too_large());
+    }
+    Ok(())
+}
+
+/// What is wrong with a value past the limit.
+pub fn too_large() -> Failure {
+    let message = format!("a secret's value is at most {VALUE_LIMIT_BYTES} bytes");
+    Failure::new(Exit::Invalid, "SECRET_TOO_LARGE", message)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+//! Where runs take secrets from: what is stored for their tenant, and for runs without a
+//! tenant then from wherever else.
+
+use std::sync::Arc;
+
+use windlass_engine::{Backend, SecretError, SecretSource};
+use windlass_store::Error;
+
+use super::key::SecretKeys;
+use super::seal;
+
+/// Stored secrets first. What is not stored comes from somewhere else, e.g. the variables of
+/// the process, but only for runs without a tenant: those variables are the operator's.
+pub struct StoredSecrets {
+    store: Arc<dyn Backend>,
+    keys: Arc<SecretKeys>,
+    rest: Arc<dyn SecretSource>,
+}
+
+impl StoredSecrets {
+    /// The secrets of a store, opened with these keys.
+    pub fn new(
+        store: Arc<dyn Backend>,
+        keys: Arc<SecretKeys>,
+        rest: Arc<dyn SecretSource>,
+    ) -> Self {
+        Self { store, keys, rest }
+    }
+
+    fn open(&self, tenant: Option<&str>, name: &str, sealed: &[u8]) -> Result<String, SecretError> {
+        let unreadable = |why: &dyn std::fmt::Display| SecretError {
+            message: format!("the secret '{name}' cannot be read: {why}").into(),
+            retriable: false,
+        };
+        let key = self.keys.existing();
+        let key = key.map_err(|failure| unreadable(&failure.message))?;
+        let key = key.ok_or_else(|| unreadable(&format!("{:?} is missing", self.keys)))?;
+        seal::open(&key, tenant, name, sealed).map_err(|why| unreadable(&why))
+    }
+}
+
+impl SecretSource for StoredSecrets {
+    fn secret(&self, name: &str) -> Option<String> {
+        self.secret_of(None, name).ok().flatten()
+    }
+
+    fn secret_of(&self, tenant: Option<&str>, name: &str) -> Result<Option<String>, SecretError> {
+        let stored = self.store.secret(tenant, name);
+        let stored = stored.map_err(|error| SecretError {
+            message: format!("the secret '{name}' cannot be read: {error}").into(),
+            retriable: !matches!(error, Error::Damaged(_) | Error::TooNew(_)),
+        })?;
+        match stored {
+            Some(sealed) => self.open(tenant, name, &sealed).map(Some),
+            None if tenant.is_none() => self.rest.secret_of(None, name),
+            None => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+use std::sync::Arc;
+
+use windlass_core::Millis;
+use windlass_engine::{Backend, NoSecrets, SecretSource};
+use windlass_store::{MemoryStore, Secrets as _, TenantFilter, block_on};
+
+use super::*;
+
+const VALUE: &str = "correct horse battery staple";
+
+struct World {
+    store: Arc<MemoryStore>,
+    keys: Arc<SecretKeys>,
+    folder: tempfile::TempDir,
+}
+
+/// What the process's variables would be.
+struct Variables;
+
+impl SecretSource for Variables {
+    fn secret(&self, name: &str) -> Option<String> {
+        Some(format!("variable {name}"))
+    }
+}
+
+impl World {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self {
+            store: Arc::new(MemoryStore::new()),
+            keys: Arc::new(SecretKeys::file(folder.path().join("secrets.key"))),
+            folder,
+        }
+    }
+
+    fn set(&self, tenant: Option<&str>, name: &str, value: &str) -> Result<bool, Failure> {
+        block_on(set(
+            &*self.store,
+            &self.keys,
+            tenant,
+            name,
+            value,
+            Millis(1),
+        ))
+    }
+
+    fn source(&self, keys: SecretKeys) -> StoredSecrets {
+        let store = Arc::clone(&self.store) as Arc<dyn Backend>;
+        StoredSecrets::new(store, Arc::new(keys), Arc::new(Variables))
+    }
+
+    fn again(&self) -> SecretKeys {
+        SecretKeys::file(self.folder.path().join("secrets.key"))
+    }
+}
+
+#[test]
+fn a_secret_comes_out_as_it_went_in_and_is_stored_sealed() {
+    let world = World::new();
+    assert!(world.set(None, "API", VALUE).unwrap());
+    let first = world.store.secret(None, "API").unwrap().unwrap();
+    assert!(!world.set(None, "API", VALUE).unwrap());
+    let second = world.store.secret(None, "API").unwrap().unwrap();
+    assert_ne!(first, second, "each has a nonce of its own");
+    for sealed in [first, second] {
+        let words = VALUE.as_bytes();
+        assert!(!sealed.windows(words.len()).any(|part| part == words));
+    }
+    let source = world.source(world.again());
+    assert_eq!(source.secret("API").as_deref(), Some(VALUE));
+}
+
+#[test]
+fn tenants_have_their_own_and_never_the_variables() {
+    let world = World::new();
+    world.set(Some("acme"), "API", "of acme").unwrap();
+    world.set(Some("beta"), "API", "of beta").unwrap();
+    let source = world.source(world.again());
+    let of = |tenant, name| source.secret_of(tenant, name).unwrap();
+    assert_eq!(of(Some("acme"), "API").as_deref(), Some("of acme"));
+    assert_eq!(of(Some("beta"), "API").as_deref(), Some("of beta"));
+    assert_eq!(of(Some("nobody"), "API"), None);
+    assert_eq!(of(Some("acme"), "OTHER"), None);
+    assert_eq!(of(None, "API").as_deref(), Some("variable API"));
+}
+
+#[test]
+fn a_secret_in_anothers_place_does_not_open() {
+    let world = World::new();
+    world.set(Some("acme"), "API", VALUE).unwrap();
+    let sealed = world.store.secret(Some("acme"), "API").unwrap().unwrap();
+    let source = world.source(world.again());
+    for (tenant, name) in [(None, "API"), (Some("beta"), "API"), (Some("acme"), "KEY")] {
+        block_on(
+            world
+                .store
+                .put_secret(tenant, name, sealed.clone(), Millis(1)),
+        )
+        .unwrap();
+        let error = source.secret_of(tenant, name).unwrap_err();
+        assert!(error.message.contains("cannot be read"), "{error:?}");
+        assert!(!error.retriable);
+    }
+}
+
+#[test]
+fn every_damaged_byte_and_length_and_a_wrong_key_are_errors() {
+    let world = World::new();
+    world.set(None, "API", VALUE).unwrap();
+    let sealed = world.store.secret(None, "API").unwrap().unwrap();
+    let put = |sealed: Vec<u8>| {
+        block_on(world.store.put_secret(None, "API", sealed, Millis(1))).unwrap();
+    };
+    let source = world.source(world.again());
+    for at in 0..sealed.len() {
+        let mut changed = sealed.clone();
+        changed[at] ^= 1;
+        put(changed);
+        assert!(source.secret_of(None, "API").is_err(), "byte {at}");
+        put(sealed[..at].to_vec());
+        assert!(source.secret_of(None, "API").is_err(), "length {at}");
+    }
+    put(sealed);
+    assert!(source.secret_of(None, "API").unwrap().is_some());
+    let other = SecretKeys::given("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap();
+    assert!(world.source(other).secret_of(None, "API").is_err());
+    let missing = SecretKeys::file(world.folder.path().join("elsewhere.key"));
+    assert!(world.source(missing).secret_of(None, "API").is_err());
+    let folder = SecretKeys::file(world.folder.path());
+    assert!(world.source(folder).secret_of(None, "API").is_err());
+}
+
+#[test]
+fn the_key_is_made_once_for_its_owner_alone() {
+    let world = World::new();
+    let path = world.folder.path().join("secrets.key");
+    assert!(!path.exists());
+    world.set(None, "A", VALUE).unwrap();
+    let key = std::fs::read(&path).unwrap();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+    world.set(None, "B", VALUE).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), key);
+    let left: Vec<_> = std::fs::read_dir(world.folder.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "nothing unfinished stays: {left:?}");
+    // Another key is not made while there is something that the old one sealed.
+    std::fs::remove_file(&path).unwrap();
+    let store = &*world.store;
+    let failure = block_on(set(store, &world.again(), None, "C", VALUE, Millis(1))).unwrap_err();
+    assert_eq!(failure.code, "SECRET_KEY_UNUSABLE");
+    assert!(!path.exists());
+    assert_eq!(store.secrets(&TenantFilter::Any).unwrap().len(), 2);
+}
+
+#[test]
+fn limits_hold_at_their_edge() {
+    let world = World::new();
+    let name = "n".repeat(NAME_LIMIT);
+    let value = "v".repeat(VALUE_LIMIT_BYTES);
+    world.set(None, &name, &value).unwrap();
+    assert_eq!(world.source(world.again()).secret(&name), Some(value));
+    let code = |name: &str, value: &str| world.set(None, name, value).unwrap_err().code;
+    let longer = "n".repeat(NAME_LIMIT + 1);
+    for bad in [&*longer, "", "a b", "a/b", "ä", "a.b", "a\0"] {
+        assert_eq!(code(bad, "v"), "SECRET_INVALID", "{bad}");
+    }
+    assert_eq!(code("A", ""), "SECRET_INVALID");
+    let larger = "v".repeat(VALUE_LIMIT_BYTES + 1);
+    assert_eq!(code("A", &larger), "SECRET_TOO_LARGE");
+    assert_eq!(world.store.secrets(&TenantFilter::Any).unwrap().len(), 1);
+}
+
+#[test]
+fn keys_that_are_none_are_refused_and_do_not_show_themselves() {
+    for bad in ["", "short", "AAAA", "!!!!"] {
+        let failure = SecretKeys::given(bad).unwrap_err();
+        assert_eq!(failure.code, "SECRET_KEY_UNUSABLE");
+    }
+    let text = "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWY=";
+    let keys = SecretKeys::given(text).unwrap();
+    let shown = format!("{keys:?}");
+    assert!(!shown.contains("QUJD") && !shown.contains("ABCD") && !shown.contains("65"));
+}
+
+#[test]
+fn a_secret_is_removed_once() {
+    let world = World::new();
+    world.set(None, "API", VALUE).unwrap();
+    block_on(remove(&*world.store, None, "API")).unwrap();
+    let failure = block_on(remove(&*world.store, None, "API")).unwrap_err();
+    assert_eq!(failure.code, "SECRET_NOT_FOUND");
+    let store = Arc::clone(&world.store) as Arc<dyn Backend>;
+    let nothing = StoredSecrets::new(store, Arc::clone(&world.keys), Arc::new(NoSecrets));
+    assert_eq!(nothing.secret("API"), None);
+}

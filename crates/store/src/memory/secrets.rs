@@ -1,0 +1,58 @@
+//! Sealed secrets in memory.
+
+use std::future::ready;
+
+use windlass_core::Millis;
+
+use crate::{Error, MemoryStore, Pending, SecretRow, Secrets, TenantFilter};
+
+/// Name and tenant: the order of lists.
+pub(super) type Key = (Box<str>, Option<Box<str>>);
+
+/// A secret as it is kept.
+#[derive(Debug)]
+pub(super) struct Sealed {
+    bytes: Vec<u8>,
+    at: Millis,
+}
+
+fn key(tenant: Option<&str>, name: &str) -> Key {
+    (name.into(), tenant.map(Into::into))
+}
+
+impl Secrets for MemoryStore {
+    fn put_secret(
+        &self,
+        tenant: Option<&str>,
+        name: &str,
+        sealed: Vec<u8>,
+        at: Millis,
+    ) -> Pending<'_, Result<bool, Error>> {
+        let sealed = Sealed { bytes: sealed, at };
+        let before = self.state().secrets.insert(key(tenant, name), sealed);
+        Box::pin(ready(Ok(before.is_none())))
+    }
+
+    fn secret(&self, tenant: Option<&str>, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        let state = self.state();
+        let sealed = state.secrets.get(&key(tenant, name));
+        Ok(sealed.map(|sealed| sealed.bytes.clone()))
+    }
+
+    fn secrets(&self, tenant: &TenantFilter) -> Result<Vec<SecretRow>, Error> {
+        let state = self.state();
+        let all = state.secrets.iter();
+        let meant = all.filter(|((_, owner), _)| tenant.matches(owner.as_deref()));
+        let rows = meant.map(|((name, owner), sealed)| SecretRow {
+            tenant: owner.clone(),
+            name: name.clone(),
+            updated_at: sealed.at,
+        });
+        Ok(rows.collect())
+    }
+
+    fn remove_secret(&self, tenant: Option<&str>, name: &str) -> Pending<'_, Result<bool, Error>> {
+        let removed = self.state().secrets.remove(&key(tenant, name));
+        Box::pin(ready(Ok(removed.is_some())))
+    }
+}

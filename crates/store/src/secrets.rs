@@ -1,0 +1,39 @@
+//! Secrets, sealed: what they say is known to whoever has the key, and never to a store.
+
+use windlass_core::Millis;
+
+use crate::{Error, Pending, TenantFilter};
+
+/// That there is a secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretRow {
+    /// Whose it is.
+    pub tenant: Option<Box<str>>,
+    /// Its name, which no other secret of the tenant has.
+    pub name: Box<str>,
+    /// When it was last set.
+    pub updated_at: Millis,
+}
+
+/// Sealed secrets. Each belongs to a tenant, or to none: the same name in two tenants
+/// names two secrets.
+pub trait Secrets: Send + Sync + 'static {
+    /// Keeps a secret in place of the one of that name; says whether there was none. The
+    /// one before is gone. Durable on return.
+    fn put_secret(
+        &self,
+        tenant: Option<&str>,
+        name: &str,
+        sealed: Vec<u8>,
+        at: Millis,
+    ) -> Pending<'_, Result<bool, Error>>;
+
+    /// A secret as it was sealed.
+    fn secret(&self, tenant: Option<&str>, name: &str) -> Result<Option<Vec<u8>>, Error>;
+
+    /// The secrets of those tenants, by name, then by tenant.
+    fn secrets(&self, tenant: &TenantFilter) -> Result<Vec<SecretRow>, Error>;
+
+    /// Forgets a secret; `false` if there is none of that name. Durable on return.
+    fn remove_secret(&self, tenant: Option<&str>, name: &str) -> Pending<'_, Result<bool, Error>>;
+}
