@@ -10,7 +10,7 @@ use windlass_store::{Damage, Error};
 use crate::error::Fault;
 use crate::{
     EmbeddedStore, audit, blob, catalogue, checkpoint, claim, codec, dead, error, inbox, log,
-    query, read, segment,
+    query, read, schedule, segment,
 };
 
 /// Records read at once while a chain is walked.
@@ -63,7 +63,9 @@ impl Check<'_> {
         let letters = dead::check(self.connection);
         self.note(letters)?;
         let audit = audit::check(self.connection);
-        self.note(audit)
+        self.note(audit)?;
+        let schedules = schedule::check(self.connection);
+        self.note(schedules)
     }
 
     /// Keeps damage and goes on; any other error ends the check.

@@ -47,6 +47,7 @@ mod queue;
 mod read;
 mod reader;
 mod retention;
+mod schedule;
 mod segment;
 mod store;
 mod sweep;

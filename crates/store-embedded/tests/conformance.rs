@@ -91,3 +91,8 @@ fn the_store_is_a_backend() {
     fn backend<S: Backend>() {}
     backend::<EmbeddedStore>();
 }
+
+#[test]
+fn schedule() {
+    check(|open| conformance::schedule::all(open));
+}

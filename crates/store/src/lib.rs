@@ -2,8 +2,8 @@
 //!
 //! Durability is one small trait, [`Store`]; definitions ([`Catalogue`]), lists
 //! ([`Queries`]), what waits to begin ([`Admission`]), what nobody could carry on
-//! ([`DeadLetters`]), who changed what ([`Audit`]) and what is not kept any longer
-//! ([`Retention`]) are others. Records and values are
+//! ([`DeadLetters`]), who changed what ([`Audit`]), what the clock starts ([`Schedules`])
+//! and what is not kept any longer ([`Retention`]) are others. Records and values are
 //! opaque bytes here: what they mean is the core's business, how they are kept is the
 //! backend's.
 
@@ -20,6 +20,7 @@ mod dead;
 mod envelope;
 mod memory;
 mod retention;
+mod schedule;
 mod tenant;
 mod types;
 
@@ -35,6 +36,7 @@ pub use dead::{DeadLetter, DeadLetters};
 pub use envelope::{Envelope, EnvelopeError, Kind};
 pub use memory::MemoryStore;
 pub use retention::{REQUEST_CLAIM, Retention, request_key};
+pub use schedule::{CatchUp, Fired, Overlap, Schedule, Schedules};
 pub use tenant::TenantFilter;
 pub use types::{
     Append, AppendError, Appended, Blob, Checkpoint, Claim, Compacted, Damage, DefinitionRow,

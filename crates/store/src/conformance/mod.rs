@@ -19,6 +19,7 @@ pub mod dead;
 pub mod inbox;
 pub mod query;
 pub mod retention;
+pub mod schedule;
 pub mod sleep;
 
 use std::collections::BTreeMap;
@@ -27,17 +28,17 @@ use windlass_core::{Millis, RunId, RunStatus};
 
 use crate::{
     Admission, Append, AppendError, Appended, Audit, Catalogue, DeadLetters, Head, Queries,
-    Retention, RunRow, Store, WriterId, block_on,
+    Retention, RunRow, Schedules, Store, WriterId, block_on,
 };
 
 /// A complete backend.
 pub trait Backend:
-    Store + Catalogue + Queries + Admission + DeadLetters + Audit + Retention
+    Store + Catalogue + Queries + Admission + DeadLetters + Audit + Retention + Schedules
 {
 }
 
 impl<S> Backend for S where
-    S: Store + Catalogue + Queries + Admission + DeadLetters + Audit + Retention
+    S: Store + Catalogue + Queries + Admission + DeadLetters + Audit + Retention + Schedules
 {
 }
 
@@ -56,6 +57,7 @@ pub fn all<S: Backend>(open: &dyn Fn() -> S) {
     dead::all(open);
     audit::all(open);
     retention::all(open);
+    schedule::all(open);
 }
 
 /// The `n`-th run of a test; runs sort by their number.

@@ -9,6 +9,7 @@ mod catalogue;
 mod dead;
 mod query;
 mod retention;
+mod schedule;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
@@ -19,7 +20,7 @@ use windlass_core::{Digest, RunId, RunStatus};
 
 use crate::{
     Append, AppendError, Appended, AuditEntry, Blob, Checkpoint, Compacted, Damage, DeadLetter,
-    Error, Head, InboxItem, Pending, Record, ResourceRow, RunRow, Store, checksum,
+    Error, Head, InboxItem, Pending, Record, ResourceRow, RunRow, Schedule, Store, checksum,
 };
 
 /// A store in memory. Cloning gives another handle to the same store.
@@ -57,6 +58,7 @@ struct State {
     aside: BTreeSet<RunId>,
     /// Entry n stands at n - 1.
     audit: Vec<AuditEntry>,
+    schedules: BTreeMap<schedule::Key, Schedule>,
 }
 
 #[derive(Debug, Default)]
