@@ -26,6 +26,7 @@ mod poison;
 mod render;
 mod replay;
 mod retention;
+mod schedule;
 mod serve;
 mod shared;
 mod standing;
@@ -51,6 +52,10 @@ pub use options::{NoSecrets, Observer, Observers, Options, SecretSource};
 pub use payload::{PAYLOAD_LIMIT_BYTES, PayloadError, check_payload, check_schema};
 pub use plans::Plans;
 pub use retention::Retain;
+pub use schedule::{
+    CRON_LIMIT_BYTES, EVERY_LIMIT_MS, SCHEDULE_LIMIT, SCHEDULE_TRIGGER_LIMIT_BYTES, ScheduleError,
+    ScheduleProblem, Timing, check_schedule, next_times,
+};
 pub use serve::Serving;
 pub use standing::EngineStanding;
 pub use start::{Begin, FROZEN_AT, StartError, StartRequest, Started, check_trigger};
@@ -66,6 +71,7 @@ pub trait Backend:
     + windlass_store::DeadLetters
     + windlass_store::Audit
     + windlass_store::Retention
+    + windlass_store::Schedules
 {
 }
 
@@ -77,5 +83,6 @@ impl<T> Backend for T where
         + windlass_store::DeadLetters
         + windlass_store::Audit
         + windlass_store::Retention
+        + windlass_store::Schedules
 {
 }
