@@ -6,6 +6,7 @@ mod admin;
 mod bulk;
 mod executions;
 mod looking;
+mod schedules;
 mod shapes;
 mod starting;
 mod workflows;
@@ -34,6 +35,7 @@ pub fn routes(gate: Gate, probing: Access) -> Routes<App> {
     looking::add(&mut routes);
     acting::add(&mut routes);
     bulk::add(&mut routes);
+    schedules::add(&mut routes);
     admin::add(&mut routes);
     actions::add(&mut routes);
     health::add(&mut routes, probing);
@@ -52,6 +54,9 @@ pub fn engine_limits() -> Map<String, Value> {
         "requestIdBytes": starting::REQUEST_ID_BYTES,
         "labels": starting::LABELS,
         "labelBytes": starting::LABEL_BYTES,
+        "schedules": windlass_engine::SCHEDULE_LIMIT,
+        "scheduleTriggerBytes": windlass_engine::SCHEDULE_TRIGGER_LIMIT_BYTES,
+        "cronBytes": windlass_engine::CRON_LIMIT_BYTES,
         "pageItems": 1000,
         "eventPageItems": 10_000,
     });

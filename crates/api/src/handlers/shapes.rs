@@ -72,6 +72,11 @@ shapes! {
         /// Whether they are.
         enabled: bool,
     }
+    /// What was removed.
+    RemovedShape {
+        /// Its id.
+        id: String,
+    }
     /// The dead letters that were meant.
     LettersShape {
         /// Their runs.
@@ -95,6 +100,27 @@ macro_rules! described {
 }
 
 described! {
+    /// A schedule.
+    ScheduleShape {
+        id: String,
+        tenant_id: Option<String>,
+        workflow_id: String,
+        cron: Option<String>,
+        every_ms: Option<u64>,
+        timezone: String,
+        trigger: Any,
+        labels: Object,
+        priority: u8,
+        enabled: bool,
+        catch_up: String,
+        overlap: String,
+        changed_at: String,
+        next_at: Option<String>,
+        last_at: Option<String>,
+        last_execution_id: Option<String>,
+        last_error: Option<String>,
+        times: Option<Vec<String>>,
+    }
     /// A workflow in a list.
     WorkflowShape {
         workflow_id: String,
