@@ -61,7 +61,7 @@ async fn serving(store: &MemoryStore, from: i64) -> Engine {
 }
 
 const PLAIN: &str = r#"{"id":"w","nodes":[{"id":"n","actionType":"core.echo","parameters":{}}]}"#;
-const SLOW: &str = r#"{"id":"w","nodes":[{"id":"n","kind":"signal","signal":"go"}]}"#;
+const SLOW: &str = r#"{"id":"w","nodes":[{"id":"n","waitForSignal":{"name":"go"}}]}"#;
 
 async fn publish(store: &MemoryStore, tenant: Option<&str>, text: &str) {
     let source = Source::new("test.json", text.as_bytes());

@@ -29,6 +29,7 @@ mod result;
 mod resume;
 mod run;
 mod runs;
+mod schedules;
 mod schema;
 mod serve;
 mod set_result;
@@ -89,6 +90,7 @@ fn obey(command: &Command, config: &Config, settings: &Settings) -> Result<Exit,
         Command::Backup(arguments) => backup::run(settings, arguments),
         Command::Restore(arguments) => restore::run(settings, arguments),
         Command::DeadLetters(arguments) => dead_letters::run(settings, arguments),
+        Command::Schedules(arguments) => schedules::run(settings, arguments),
         Command::Serve(arguments) => serve::run(&settings.here(), config, arguments),
         Command::Token(arguments) => token::run(settings, arguments),
         Command::Doctor => doctor::run(settings),
