@@ -59,6 +59,9 @@ fn met() -> Met {
     let job = json!({ "action": "pause", "filter": { "workflow": "none" } });
     let job = first.post("/api/v1/bulk", &job).expect(202).text("id");
     let digest = digest(&first, &run);
+    let schedule = json!({ "id": "only-first", "workflowId": "only-first",
+                           "cron": "0 0 1 1 *", "trigger": { "note": "mango-trigger" } });
+    first.post("/api/v1/schedules", &schedule).expect(200);
     Met {
         world,
         server,
@@ -146,7 +149,7 @@ impl Operation {
     fn filled(&self, met: &Met) -> String {
         let id = match self.path.split('/').nth(3) {
             Some("executions") => met.run.as_str(),
-            Some("workflows") => "only-first",
+            Some("workflows" | "schedules") => "only-first",
             Some("bulk") => met.job.as_str(),
             _ => "none",
         };
@@ -178,6 +181,7 @@ impl Operation {
             "fork" => json!({ "from": ["mango-gate"] }),
             "bulk" => json!({ "action": "cancel", "filter": {} }),
             "dead-letters" => json!({ "executionId": [met.run] }),
+            "schedules" => json!({ "id": "plums", "workflowId": "shared", "cron": "0 0 1 1 *" }),
             "plan" => serde_json::from_str(&definition("only-first", "plum")).expect("JSON"),
             "import" | "workflows" | "validate" | "executions" => {
                 serde_json::from_str(&definition("plums", "plum")).expect("JSON")
@@ -249,6 +253,8 @@ fn another_tenants_ids_are_unknown_on_every_route() {
         .json();
     assert_eq!(after, before);
     met.first.get("/api/v1/workflows/only-first").expect(200);
+    let schedule = met.first.get("/api/v1/schedules/only-first");
+    assert_eq!(schedule.expect(200).json()["enabled"], true);
     met.server.stop();
 }
 

@@ -72,6 +72,7 @@ pub trait Backend:
     + windlass_store::Audit
     + windlass_store::Retention
     + windlass_store::Schedules
+    + windlass_store::Hooks
 {
 }
 
@@ -84,5 +85,6 @@ impl<T> Backend for T where
         + windlass_store::Audit
         + windlass_store::Retention
         + windlass_store::Schedules
+        + windlass_store::Hooks
 {
 }

@@ -9,7 +9,7 @@ use windlass_store::{Damage, Error};
 
 use crate::error::Fault;
 use crate::{
-    EmbeddedStore, audit, blob, catalogue, checkpoint, claim, codec, dead, error, inbox, log,
+    EmbeddedStore, audit, blob, catalogue, checkpoint, claim, codec, dead, error, hook, inbox, log,
     query, read, schedule, segment,
 };
 
@@ -65,7 +65,9 @@ impl Check<'_> {
         let audit = audit::check(self.connection);
         self.note(audit)?;
         let schedules = schedule::check(self.connection);
-        self.note(schedules)
+        self.note(schedules)?;
+        let hooks = hook::check(self.connection);
+        self.note(hooks)
     }
 
     /// Keeps damage and goes on; any other error ends the check.

@@ -35,6 +35,7 @@ mod explain;
 mod files;
 mod forget;
 mod gate;
+mod hook;
 mod inbox;
 mod journal;
 mod lock;

@@ -159,6 +159,18 @@ CREATE TABLE schedule (
 );
 CREATE INDEX schedule_by_tenant ON schedule (tenant, id);
 CREATE INDEX schedule_by_time ON schedule (next_at, id, tenant) WHERE next_at IS NOT NULL;
+CREATE TABLE hook (
+  number INTEGER PRIMARY KEY,
+  id TEXT NOT NULL,
+  tenant TEXT NOT NULL,
+  workflow TEXT NOT NULL,
+  token BLOB NOT NULL UNIQUE,
+  secret TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  sum INTEGER NOT NULL,
+  UNIQUE (id, tenant)
+);
+CREATE INDEX hook_by_tenant ON hook (tenant, id);
 INSERT OR IGNORE INTO blob_use (run, digest)
   SELECT 0, digest FROM definition WHERE digest IN (SELECT digest FROM blob);
 INSERT INTO fact (name, value) SELECT 'old_runs', max(number) FROM run HAVING count(*) > 0;

@@ -227,3 +227,17 @@ CREATE TABLE schedule (
 CREATE INDEX schedule_by_tenant ON schedule (tenant, id);
 -- Only those that are enabled have a next time.
 CREATE INDEX schedule_by_time ON schedule (next_at, id, tenant) WHERE next_at IS NOT NULL;
+
+-- What signed requests start. The token is kept as its digest, the secret as it is.
+CREATE TABLE hook (
+  number INTEGER PRIMARY KEY,
+  id TEXT NOT NULL,
+  tenant TEXT NOT NULL,
+  workflow TEXT NOT NULL,
+  token BLOB NOT NULL UNIQUE,
+  secret TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  sum INTEGER NOT NULL,
+  UNIQUE (id, tenant)
+);
+CREATE INDEX hook_by_tenant ON hook (tenant, id);

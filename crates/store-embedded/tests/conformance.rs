@@ -96,3 +96,8 @@ fn the_store_is_a_backend() {
 fn schedule() {
     check(|open| conformance::schedule::all(open));
 }
+
+#[test]
+fn hook() {
+    check(|open| conformance::hook::all(open));
+}

@@ -5,6 +5,7 @@ mod actions;
 mod admin;
 mod bulk;
 mod executions;
+mod hooks;
 mod looking;
 mod schedules;
 mod shapes;
@@ -36,6 +37,7 @@ pub fn routes(gate: Gate, probing: Access) -> Routes<App> {
     acting::add(&mut routes);
     bulk::add(&mut routes);
     schedules::add(&mut routes);
+    hooks::add(&mut routes);
     admin::add(&mut routes);
     actions::add(&mut routes);
     health::add(&mut routes, probing);
@@ -54,6 +56,7 @@ pub fn engine_limits() -> Map<String, Value> {
         "requestIdBytes": starting::REQUEST_ID_BYTES,
         "labels": starting::LABELS,
         "labelBytes": starting::LABEL_BYTES,
+        "hooks": hooks::HOOKS,
         "schedules": windlass_engine::SCHEDULE_LIMIT,
         "scheduleTriggerBytes": windlass_engine::SCHEDULE_TRIGGER_LIMIT_BYTES,
         "cronBytes": windlass_engine::CRON_LIMIT_BYTES,

@@ -72,6 +72,13 @@ shapes! {
         /// Whether they are.
         enabled: bool,
     }
+    /// A run that a hook started.
+    HookStartedShape {
+        /// The run's id.
+        execution_id: String,
+        /// Whether an earlier delivery had started it.
+        existing: bool,
+    }
     /// What was removed.
     RemovedShape {
         /// Its id.
@@ -100,6 +107,23 @@ macro_rules! described {
 }
 
 described! {
+    /// A hook.
+    HookShape {
+        id: String,
+        tenant_id: Option<String>,
+        workflow_id: String,
+        created_at: String,
+    }
+    /// A hook that was made, with what is told only now.
+    HookMadeShape {
+        id: String,
+        tenant_id: Option<String>,
+        workflow_id: String,
+        created_at: String,
+        path: String,
+        token: String,
+        secret: String,
+    }
     /// A schedule.
     ScheduleShape {
         id: String,

@@ -16,6 +16,7 @@ pub mod checkpoint;
 pub mod claim;
 pub mod compact;
 pub mod dead;
+pub mod hook;
 pub mod inbox;
 pub mod query;
 pub mod retention;
@@ -27,18 +28,26 @@ use std::collections::BTreeMap;
 use windlass_core::{Millis, RunId, RunStatus};
 
 use crate::{
-    Admission, Append, AppendError, Appended, Audit, Catalogue, DeadLetters, Head, Queries,
+    Admission, Append, AppendError, Appended, Audit, Catalogue, DeadLetters, Head, Hooks, Queries,
     Retention, RunRow, Schedules, Store, WriterId, block_on,
 };
 
 /// A complete backend.
 pub trait Backend:
-    Store + Catalogue + Queries + Admission + DeadLetters + Audit + Retention + Schedules
+    Store + Catalogue + Queries + Admission + DeadLetters + Audit + Retention + Schedules + Hooks
 {
 }
 
 impl<S> Backend for S where
-    S: Store + Catalogue + Queries + Admission + DeadLetters + Audit + Retention + Schedules
+    S: Store
+        + Catalogue
+        + Queries
+        + Admission
+        + DeadLetters
+        + Audit
+        + Retention
+        + Schedules
+        + Hooks
 {
 }
 
@@ -58,6 +67,7 @@ pub fn all<S: Backend>(open: &dyn Fn() -> S) {
     audit::all(open);
     retention::all(open);
     schedule::all(open);
+    hook::all(open);
 }
 
 /// The `n`-th run of a test; runs sort by their number.

@@ -7,6 +7,7 @@ mod admission;
 mod audit;
 mod catalogue;
 mod dead;
+mod hook;
 mod query;
 mod retention;
 mod schedule;
@@ -20,7 +21,7 @@ use windlass_core::{Digest, RunId, RunStatus};
 
 use crate::{
     Append, AppendError, Appended, AuditEntry, Blob, Checkpoint, Compacted, Damage, DeadLetter,
-    Error, Head, InboxItem, Pending, Record, ResourceRow, RunRow, Schedule, Store, checksum,
+    Error, Head, Hook, InboxItem, Pending, Record, ResourceRow, RunRow, Schedule, Store, checksum,
 };
 
 /// A store in memory. Cloning gives another handle to the same store.
@@ -59,6 +60,7 @@ struct State {
     /// Entry n stands at n - 1.
     audit: Vec<AuditEntry>,
     schedules: BTreeMap<schedule::Key, Schedule>,
+    hooks: BTreeMap<schedule::Key, Hook>,
 }
 
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use crate::{Error, Fired, MemoryStore, Pending, Schedule, Schedules, TenantFilte
 /// Id and tenant.
 pub(super) type Key = (Box<str>, Option<Box<str>>);
 
-fn key(tenant: Option<&str>, id: &str) -> Key {
+pub(super) fn key(tenant: Option<&str>, id: &str) -> Key {
     (id.into(), tenant.map(Into::into))
 }
 
