@@ -101,6 +101,11 @@ impl Limiter {
         self.tokens.take(*key, Instant::now())
     }
 
+    /// A hook counts as a token of its own.
+    pub(crate) fn hook(&self, token: &str) -> Option<Verdict> {
+        self.token(&key(&[b"hook", token.as_bytes()]))
+    }
+
     pub(crate) fn workflow(&self, tenant: Option<&str>, id: &str) -> Option<Verdict> {
         if self.workflows.budget == Budget::OFF {
             return None;

@@ -114,6 +114,8 @@ pub(crate) enum Command {
     DeadLetters(DeadLetters),
     /// Set, list or remove what templates name as secrets.NAME
     Secrets(secrets::Secrets),
+    /// List, set, pause or remove what the clock starts while a server runs
+    Schedules(Schedules),
     /// Serve the HTTP API, and carry runs on until told to stop
     Serve(Serve),
     /// Make a token for development, signed with a key of a file
@@ -682,4 +684,71 @@ pub(crate) struct Letters {
     /// All of them
     #[arg(long, conflicts_with = "runs")]
     pub(crate) all: bool,
+}
+
+/// `windlass schedules`
+#[derive(Debug, Args)]
+pub(crate) struct Schedules {
+    #[command(subcommand)]
+    pub(crate) command: Option<SchedulesCommand>,
+}
+
+/// What to do with schedules.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SchedulesCommand {
+    /// List them
+    List,
+    /// Make one, or replace the one of that id
+    Set(Box<ScheduleSet>),
+    /// Remove one; the runs that it started stay
+    Remove {
+        /// The schedule
+        id: String,
+    },
+    /// Let one start nothing until it is resumed
+    Pause {
+        /// The schedule
+        id: String,
+    },
+    /// Let one start runs again, from its next time on
+    Resume {
+        /// The schedule
+        id: String,
+    },
+    /// Print the next five times of one
+    Next {
+        /// The schedule
+        id: String,
+    },
+}
+
+/// When runs are started, and with what.
+#[derive(Debug, Args)]
+pub(crate) struct ScheduleSet {
+    /// The schedule
+    pub(crate) id: String,
+    /// The workflow whose newest version is run
+    #[arg(long, value_name = "WORKFLOW")]
+    pub(crate) workflow: String,
+    /// When: five fields of cron, or six with seconds first
+    #[arg(long, value_name = "CRON", required_unless_present = "every_ms")]
+    pub(crate) cron: Option<String>,
+    /// Or how far apart, in milliseconds
+    #[arg(long, value_name = "MS", conflicts_with = "cron")]
+    pub(crate) every_ms: Option<u64>,
+    /// The time zone that the times are meant in
+    #[arg(long, value_name = "ZONE", default_value = "UTC")]
+    pub(crate) timezone: String,
+    /// What the runs begin with: JSON, or @ and a file that has it
+    #[arg(long, value_name = "JSON|@FILE")]
+    pub(crate) trigger: Option<String>,
+    /// The runs' priority, from 0 to 9
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) priority: u8,
+    /// What becomes of times that nobody was there for: none, one or all
+    #[arg(long, value_name = "WHICH", default_value = "one")]
+    pub(crate) catch_up: String,
+    /// Whether a run starts while the one before has not ended: allow or skip
+    #[arg(long, value_name = "HOW", default_value = "allow")]
+    pub(crate) overlap: String,
 }

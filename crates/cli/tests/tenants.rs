@@ -61,6 +61,9 @@ fn met() -> Met {
     let digest = digest(&first, &run);
     let secret = json!({ "name": "mango-secret", "value": "mango-value" });
     first.post("/api/v1/secrets", &secret).expect(200);
+    let schedule = json!({ "id": "only-first", "workflowId": "only-first",
+                           "cron": "0 0 1 1 *", "trigger": { "note": "mango-trigger" } });
+    first.post("/api/v1/schedules", &schedule).expect(200);
     Met {
         world,
         server,
@@ -148,7 +151,7 @@ impl Operation {
     fn filled(&self, met: &Met) -> String {
         let id = match self.path.split('/').nth(3) {
             Some("executions") => met.run.as_str(),
-            Some("workflows") => "only-first",
+            Some("workflows" | "schedules") => "only-first",
             Some("bulk") => met.job.as_str(),
             _ => "none",
         };
@@ -183,6 +186,7 @@ impl Operation {
             "bulk" => json!({ "action": "cancel", "filter": {} }),
             "secrets" => json!({ "name": "plum", "value": "plum" }),
             "dead-letters" => json!({ "executionId": [met.run] }),
+            "schedules" => json!({ "id": "plums", "workflowId": "shared", "cron": "0 0 1 1 *" }),
             "plan" => serde_json::from_str(&definition("only-first", "plum")).expect("JSON"),
             "import" | "workflows" | "validate" | "executions" => {
                 serde_json::from_str(&definition("plums", "plum")).expect("JSON")
@@ -256,6 +260,8 @@ fn another_tenants_ids_are_unknown_on_every_route() {
         .json();
     assert_eq!(after, before);
     met.first.get("/api/v1/workflows/only-first").expect(200);
+    let schedule = met.first.get("/api/v1/schedules/only-first");
+    assert_eq!(schedule.expect(200).json()["enabled"], true);
     met.server.stop();
 }
 
@@ -342,7 +348,10 @@ fn logs_and_metrics_have_no_values_of_anybody() {
     is_clean("metrics", &metrics);
     let text = String::from_utf8_lossy(&metrics.body);
     assert!(text.contains("workflowId=\"(tenants)\""), "{text}");
-    assert!(!text.contains("shared") && !text.contains("only-first"), "{text}");
+    assert!(
+        !text.contains("shared") && !text.contains("only-first"),
+        "{text}"
+    );
     let log = met.server.log();
     assert!(log.contains(&met.run), "the log is about the run");
     for line in log.lines() {

@@ -26,6 +26,7 @@ mod poison;
 mod render;
 mod replay;
 mod retention;
+mod schedule;
 mod serve;
 mod shared;
 mod standing;
@@ -51,6 +52,10 @@ pub use options::{NoSecrets, Observer, Observers, Options, SecretError, SecretSo
 pub use payload::{PAYLOAD_LIMIT_BYTES, PayloadError, check_payload, check_schema};
 pub use plans::Plans;
 pub use retention::Retain;
+pub use schedule::{
+    CRON_LIMIT_BYTES, EVERY_LIMIT_MS, SCHEDULE_LIMIT, SCHEDULE_TRIGGER_LIMIT_BYTES, ScheduleError,
+    ScheduleProblem, Timing, check_schedule, next_times,
+};
 pub use serve::Serving;
 pub use standing::EngineStanding;
 pub use start::{Begin, FROZEN_AT, StartError, StartRequest, Started, check_trigger};
@@ -67,6 +72,8 @@ pub trait Backend:
     + windlass_store::Audit
     + windlass_store::Secrets
     + windlass_store::Retention
+    + windlass_store::Schedules
+    + windlass_store::Hooks
 {
 }
 
@@ -79,5 +86,7 @@ impl<T> Backend for T where
         + windlass_store::Audit
         + windlass_store::Secrets
         + windlass_store::Retention
+        + windlass_store::Schedules
+        + windlass_store::Hooks
 {
 }

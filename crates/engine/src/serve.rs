@@ -12,6 +12,7 @@ use crate::engine::{Engine, Recovery};
 use crate::load::{LoadError, Unavailable};
 use crate::poison::Limits;
 use crate::retention::{Retain, retain_always};
+use crate::schedule::fire_always;
 
 /// How many runs recovery reads from the list together.
 const PAGE: usize = 256;
@@ -72,6 +73,7 @@ impl Engine {
         let recovery = self.recover_begun().await?;
         let engine = Arc::downgrade(self.inner());
         tokio::spawn(retain_always(engine.clone(), options.retention));
+        tokio::spawn(fire_always(engine.clone(), self.now()));
         tokio::spawn(admit(engine, options.max_active_runs));
         Ok(recovery)
     }

@@ -35,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) serving: AtomicBool,
     /// Rings for admission: something came, or there is room.
     pub(crate) bell: Notify,
+    /// Rings when schedules have changed.
+    pub(crate) schedules: Notify,
     /// Tenants that have something new that waits, with its highest priority.
     arrivals: Mutex<HashMap<Tenant, u8>>,
     /// How many records became durable; whoever shows lists looks again when it moves.
@@ -55,6 +57,7 @@ impl Shared {
             ended: AtomicU64::new(0),
             serving: AtomicBool::new(false),
             bell: Notify::new(),
+            schedules: Notify::new(),
             arrivals: Mutex::default(),
             changes: watch::Sender::new(0),
         }

@@ -24,6 +24,7 @@ mod look;
 pub mod moment;
 pub mod overrides;
 pub mod publishing;
+pub mod schedules;
 pub mod secrets;
 pub mod source;
 pub mod standing;

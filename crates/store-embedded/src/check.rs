@@ -9,8 +9,8 @@ use windlass_store::{Damage, Error};
 
 use crate::error::Fault;
 use crate::{
-    EmbeddedStore, audit, blob, catalogue, checkpoint, claim, codec, dead, error, inbox, log,
-    query, read, secrets, segment,
+    EmbeddedStore, audit, blob, catalogue, checkpoint, claim, codec, dead, error, hook, inbox, log,
+    query, read, schedule, secrets, segment,
 };
 
 /// Records read at once while a chain is walked.
@@ -65,7 +65,11 @@ impl Check<'_> {
         let audit = audit::check(self.connection);
         self.note(audit)?;
         let secrets = secrets::check(self.connection);
-        self.note(secrets)
+        self.note(secrets)?;
+        let schedules = schedule::check(self.connection);
+        self.note(schedules)?;
+        let hooks = hook::check(self.connection);
+        self.note(hooks)
     }
 
     /// Keeps damage and goes on; any other error ends the check.

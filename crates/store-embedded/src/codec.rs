@@ -91,7 +91,7 @@ pub(crate) fn millis(row: &Row<'_>, at: usize) -> rusqlite::Result<Millis> {
     row.get(at).map(Millis)
 }
 
-fn optional_millis(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<Millis>> {
+pub(crate) fn optional_millis(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<Millis>> {
     Ok(row.get::<_, Option<i64>>(at)?.map(Millis))
 }
 
@@ -132,7 +132,7 @@ impl Sum {
         }
     }
 
-    fn optional_number(self, number: Option<i64>) -> Self {
+    pub(crate) fn optional_number(self, number: Option<i64>) -> Self {
         match number {
             None => self.number(0),
             Some(number) => self.number(1).number(number),

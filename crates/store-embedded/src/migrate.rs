@@ -37,8 +37,8 @@ CREATE TABLE checkpoint (
 ";
 
 /// What makes version 3 of version 2: workflows belong to tenants, runs wait at gates, and
-/// there is room for dead letters, for who changed what, for sealed secrets, and for which
-/// values are used.
+/// there is room for dead letters, for who changed what, for what the clock starts, for sealed
+/// secrets, and for which values are used.
 const FROM_2: &str = "
 ALTER TABLE run ADD COLUMN gate TEXT;
 ALTER TABLE run ADD COLUMN gate_limit INTEGER NOT NULL DEFAULT 0;
@@ -142,6 +142,43 @@ CREATE TABLE blob_use (
   PRIMARY KEY (run, digest)
 ) WITHOUT ROWID;
 CREATE INDEX blob_use_by_digest ON blob_use (digest);
+CREATE TABLE schedule (
+  number INTEGER PRIMARY KEY,
+  id TEXT NOT NULL,
+  tenant TEXT NOT NULL,
+  workflow TEXT NOT NULL,
+  cron TEXT,
+  every_ms INTEGER,
+  timezone TEXT NOT NULL,
+  labels TEXT,
+  priority INTEGER NOT NULL,
+  enabled INTEGER NOT NULL,
+  catch_up TEXT NOT NULL,
+  overlap TEXT NOT NULL,
+  changed_at INTEGER NOT NULL,
+  next_at INTEGER,
+  last_at INTEGER,
+  last_run BLOB,
+  last_error TEXT,
+  revision INTEGER NOT NULL,
+  sum INTEGER NOT NULL,
+  payload TEXT NOT NULL,
+  UNIQUE (id, tenant)
+);
+CREATE INDEX schedule_by_tenant ON schedule (tenant, id);
+CREATE INDEX schedule_by_time ON schedule (next_at, id, tenant) WHERE next_at IS NOT NULL;
+CREATE TABLE hook (
+  number INTEGER PRIMARY KEY,
+  id TEXT NOT NULL,
+  tenant TEXT NOT NULL,
+  workflow TEXT NOT NULL,
+  token BLOB NOT NULL UNIQUE,
+  secret TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  sum INTEGER NOT NULL,
+  UNIQUE (id, tenant)
+);
+CREATE INDEX hook_by_tenant ON hook (tenant, id);
 INSERT OR IGNORE INTO blob_use (run, digest)
   SELECT 0, digest FROM definition WHERE digest IN (SELECT digest FROM blob);
 INSERT INTO fact (name, value) SELECT 'old_runs', max(number) FROM run HAVING count(*) > 0;

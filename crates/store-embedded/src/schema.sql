@@ -209,3 +209,45 @@ CREATE TABLE blob_use (
   PRIMARY KEY (run, digest)
 ) WITHOUT ROWID;
 CREATE INDEX blob_use_by_digest ON blob_use (digest);
+
+-- When runs are started; `tenant` is '' for none, as above.
+CREATE TABLE schedule (
+  number INTEGER PRIMARY KEY,
+  id TEXT NOT NULL,
+  tenant TEXT NOT NULL,
+  workflow TEXT NOT NULL,
+  cron TEXT,
+  every_ms INTEGER,
+  timezone TEXT NOT NULL,
+  labels TEXT,
+  priority INTEGER NOT NULL,
+  enabled INTEGER NOT NULL,
+  catch_up TEXT NOT NULL,
+  overlap TEXT NOT NULL,
+  changed_at INTEGER NOT NULL,
+  next_at INTEGER,
+  last_at INTEGER,
+  last_run BLOB,
+  last_error TEXT,
+  revision INTEGER NOT NULL,
+  sum INTEGER NOT NULL,
+  payload TEXT NOT NULL,
+  UNIQUE (id, tenant)
+);
+CREATE INDEX schedule_by_tenant ON schedule (tenant, id);
+-- Only those that are enabled have a next time.
+CREATE INDEX schedule_by_time ON schedule (next_at, id, tenant) WHERE next_at IS NOT NULL;
+
+-- What signed requests start. The token is kept as its digest, the secret as it is.
+CREATE TABLE hook (
+  number INTEGER PRIMARY KEY,
+  id TEXT NOT NULL,
+  tenant TEXT NOT NULL,
+  workflow TEXT NOT NULL,
+  token BLOB NOT NULL UNIQUE,
+  secret TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  sum INTEGER NOT NULL,
+  UNIQUE (id, tenant)
+);
+CREATE INDEX hook_by_tenant ON hook (tenant, id);

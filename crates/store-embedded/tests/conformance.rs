@@ -96,3 +96,13 @@ fn the_store_is_a_backend() {
     fn backend<S: Backend>() {}
     backend::<EmbeddedStore>();
 }
+
+#[test]
+fn schedule() {
+    check(|open| conformance::schedule::all(open));
+}
+
+#[test]
+fn hook() {
+    check(|open| conformance::hook::all(open));
+}

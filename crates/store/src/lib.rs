@@ -2,8 +2,9 @@
 //!
 //! Durability is one small trait, [`Store`]; definitions ([`Catalogue`]), lists
 //! ([`Queries`]), what waits to begin ([`Admission`]), what nobody could carry on
-//! ([`DeadLetters`]), who changed what ([`Audit`]), sealed secrets ([`Secrets`]) and what is
-//! not kept any longer ([`Retention`]) are others. Records and values are
+//! ([`DeadLetters`]), who changed what ([`Audit`]), what the clock starts ([`Schedules`]),
+//! what signed requests start ([`Hooks`]), sealed secrets ([`Secrets`])
+//! and what is not kept any longer ([`Retention`]) are others. Records and values are
 //! opaque bytes here: what they mean is the core's business, how they are kept is the
 //! backend's.
 
@@ -18,8 +19,10 @@ mod audit;
 mod block_on;
 mod dead;
 mod envelope;
+mod hook;
 mod memory;
 mod retention;
+mod schedule;
 mod secrets;
 mod tenant;
 mod types;
@@ -34,8 +37,10 @@ pub use audit::{Audit, AuditEntry};
 pub use block_on::block_on;
 pub use dead::{DeadLetter, DeadLetters};
 pub use envelope::{Envelope, EnvelopeError, Kind};
+pub use hook::{Hook, Hooks};
 pub use memory::MemoryStore;
 pub use retention::{REQUEST_CLAIM, Retention, request_key};
+pub use schedule::{CatchUp, Fired, Overlap, Schedule, Schedules};
 pub use secrets::{SecretRow, Secrets};
 pub use tenant::TenantFilter;
 pub use types::{

@@ -5,7 +5,9 @@ mod actions;
 mod admin;
 mod bulk;
 mod executions;
+mod hooks;
 mod looking;
+mod schedules;
 mod secrets;
 mod shapes;
 mod starting;
@@ -35,6 +37,8 @@ pub fn routes(gate: Gate, probing: Access) -> Routes<App> {
     looking::add(&mut routes);
     acting::add(&mut routes);
     bulk::add(&mut routes);
+    schedules::add(&mut routes);
+    hooks::add(&mut routes);
     admin::add(&mut routes);
     secrets::add(&mut routes);
     actions::add(&mut routes);
@@ -56,6 +60,10 @@ pub fn engine_limits() -> Map<String, Value> {
         "labelBytes": starting::LABEL_BYTES,
         "secretNameBytes": windlass_service::secrets::NAME_LIMIT,
         "secretValueBytes": windlass_service::secrets::VALUE_LIMIT_BYTES,
+        "hooks": hooks::HOOKS,
+        "schedules": windlass_engine::SCHEDULE_LIMIT,
+        "scheduleTriggerBytes": windlass_engine::SCHEDULE_TRIGGER_LIMIT_BYTES,
+        "cronBytes": windlass_engine::CRON_LIMIT_BYTES,
         "pageItems": 1000,
         "eventPageItems": 10_000,
     });

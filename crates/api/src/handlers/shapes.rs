@@ -72,6 +72,18 @@ shapes! {
         /// Whether they are.
         enabled: bool,
     }
+    /// A run that a hook started.
+    HookStartedShape {
+        /// The run's id.
+        execution_id: String,
+        /// Whether an earlier delivery had started it.
+        existing: bool,
+    }
+    /// What was removed.
+    RemovedShape {
+        /// Its id.
+        id: String,
+    }
     /// The dead letters that were meant.
     LettersShape {
         /// Their runs.
@@ -107,6 +119,44 @@ macro_rules! described {
 }
 
 described! {
+    /// A hook.
+    HookShape {
+        id: String,
+        tenant_id: Option<String>,
+        workflow_id: String,
+        created_at: String,
+    }
+    /// A hook that was made, with what is told only now.
+    HookMadeShape {
+        id: String,
+        tenant_id: Option<String>,
+        workflow_id: String,
+        created_at: String,
+        path: String,
+        token: String,
+        secret: String,
+    }
+    /// A schedule.
+    ScheduleShape {
+        id: String,
+        tenant_id: Option<String>,
+        workflow_id: String,
+        cron: Option<String>,
+        every_ms: Option<u64>,
+        timezone: String,
+        trigger: Any,
+        labels: Object,
+        priority: u8,
+        enabled: bool,
+        catch_up: String,
+        overlap: String,
+        changed_at: String,
+        next_at: Option<String>,
+        last_at: Option<String>,
+        last_execution_id: Option<String>,
+        last_error: Option<String>,
+        times: Option<Vec<String>>,
+    }
     /// A workflow in a list.
     WorkflowShape {
         workflow_id: String,

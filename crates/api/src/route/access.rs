@@ -55,6 +55,8 @@ pub enum Rate {
     Free,
     /// The token's.
     Token,
+    /// That of the hook which the path names by `{token}`.
+    Hook,
     /// The token's, and that of the workflow which the path names by `{id}`.
     Workflow,
 }

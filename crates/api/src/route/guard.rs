@@ -120,6 +120,9 @@ impl Gate {
         if access.rate_class() == Rate::Free || !counted {
             return None;
         }
+        if access.rate_class() == Rate::Hook {
+            return self.hook(request).await;
+        }
         let token = self.limiter.token(&principal.token_key);
         if access.rate_class() == Rate::Token || token.as_ref().is_some_and(Verdict::is_refused) {
             return token;
@@ -129,6 +132,12 @@ impl Gate {
             .into_iter()
             .flatten()
             .min_by_key(|verdict| (!verdict.is_refused(), verdict.remaining))
+    }
+
+    async fn hook(&self, request: &mut Request) -> Option<Verdict> {
+        let parameters = request.extract_parts::<RawPathParams>().await.ok()?;
+        let (_, token) = parameters.iter().find(|(name, _)| *name == "token")?;
+        self.limiter.hook(token)
     }
 
     async fn workflow(&self, principal: &Principal, request: &mut Request) -> Option<Verdict> {

@@ -29,6 +29,7 @@ mod result;
 mod resume;
 mod run;
 mod runs;
+mod schedules;
 mod schema;
 mod secrets;
 mod serve;
@@ -91,6 +92,7 @@ fn obey(command: &Command, config: &Config, settings: &Settings) -> Result<Exit,
         Command::Restore(arguments) => restore::run(settings, arguments),
         Command::DeadLetters(arguments) => dead_letters::run(settings, arguments),
         Command::Secrets(arguments) => secrets::run(settings, arguments),
+        Command::Schedules(arguments) => schedules::run(settings, arguments),
         Command::Serve(arguments) => serve::run(&settings.here(), config, arguments),
         Command::Token(arguments) => token::run(settings, arguments),
         Command::Doctor => doctor::run(settings),

@@ -2,7 +2,7 @@
 
 use windlass_core::{Digest, Millis, RunId};
 use windlass_store::{
-    Admission, Audit, AuditEntry, Error, Pending, Retention, RunRow, TenantFilter,
+    Admission, Audit, AuditEntry, Error, Hook, Hooks, Pending, Retention, RunRow, TenantFilter,
 };
 
 use super::store::RemoteStore;
@@ -34,8 +34,12 @@ impl Admission for RemoteStore {
         Err(refusal())
     }
 
-    fn bring_back(&self) -> Pending<'_, Result<(), Error>> {
-        refused()
+    fn aside_gates(&self) -> Result<Vec<(Option<Box<str>>, Box<str>)>, Error> {
+        Err(refusal())
+    }
+
+    fn begun(&self, _: Option<RunId>, _: usize) -> Result<Vec<RunRow>, Error> {
+        Err(refusal())
     }
 
     fn gates(&self) -> Result<Vec<(Box<str>, u32)>, Error> {
@@ -59,6 +63,29 @@ impl Audit for RemoteStore {
         _: usize,
     ) -> Result<Vec<(u64, AuditEntry)>, Error> {
         Err(refusal())
+    }
+}
+
+impl Hooks for RemoteStore {
+    fn put_hook(&self, _: Hook, _: usize) -> Pending<'_, Result<bool, Error>> {
+        refused()
+    }
+
+    fn hook_of(&self, _: &Digest) -> Result<Option<Hook>, Error> {
+        Err(refusal())
+    }
+
+    fn hooks(
+        &self,
+        _: &TenantFilter,
+        _: Option<(&str, Option<&str>)>,
+        _: usize,
+    ) -> Result<Vec<Hook>, Error> {
+        Err(refusal())
+    }
+
+    fn remove_hook(&self, _: Option<&str>, _: &str) -> Pending<'_, Result<bool, Error>> {
+        refused()
     }
 }
 

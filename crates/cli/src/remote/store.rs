@@ -43,6 +43,8 @@ pub(super) struct Memory {
     pub(super) prefixes: HashMap<String, Vec<RunId>>,
     /// Where the page of dead letters after this one begins.
     pub(super) letters: HashMap<RunId, String>,
+    /// Where the page of schedules after this one, by id and tenant, begins.
+    pub(super) schedules: HashMap<(Box<str>, Option<Box<str>>), String>,
 }
 
 impl RemoteStore {

@@ -16,9 +16,11 @@ pub mod checkpoint;
 pub mod claim;
 pub mod compact;
 pub mod dead;
+pub mod hook;
 pub mod inbox;
 pub mod query;
 pub mod retention;
+pub mod schedule;
 pub mod secrets;
 pub mod sleep;
 
@@ -27,18 +29,36 @@ use std::collections::BTreeMap;
 use windlass_core::{Millis, RunId, RunStatus};
 
 use crate::{
-    Admission, Append, AppendError, Appended, Audit, Catalogue, DeadLetters, Head, Queries,
-    Retention, RunRow, Secrets, Store, WriterId, block_on,
+    Admission, Append, AppendError, Appended, Audit, Catalogue, DeadLetters, Head, Hooks, Queries,
+    Retention, RunRow, Schedules, Secrets, Store, WriterId, block_on,
 };
 
 /// A complete backend.
 pub trait Backend:
-    Store + Catalogue + Queries + Admission + DeadLetters + Audit + Secrets + Retention
+    Store
+    + Catalogue
+    + Queries
+    + Admission
+    + DeadLetters
+    + Audit
+    + Retention
+    + Schedules
+    + Hooks
+    + Secrets
 {
 }
 
 impl<S> Backend for S where
-    S: Store + Catalogue + Queries + Admission + DeadLetters + Audit + Secrets + Retention
+    S: Store
+        + Catalogue
+        + Queries
+        + Admission
+        + DeadLetters
+        + Audit
+        + Retention
+        + Schedules
+        + Hooks
+        + Secrets
 {
 }
 
@@ -58,6 +78,8 @@ pub fn all<S: Backend>(open: &dyn Fn() -> S) {
     audit::all(open);
     secrets::all(open);
     retention::all(open);
+    schedule::all(open);
+    hook::all(open);
 }
 
 /// The `n`-th run of a test; runs sort by their number.

@@ -7,8 +7,10 @@ mod admission;
 mod audit;
 mod catalogue;
 mod dead;
+mod hook;
 mod query;
 mod retention;
+mod schedule;
 mod secrets;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +22,7 @@ use windlass_core::{Digest, RunId, RunStatus};
 
 use crate::{
     Append, AppendError, Appended, AuditEntry, Blob, Checkpoint, Compacted, Damage, DeadLetter,
-    Error, Head, InboxItem, Pending, Record, ResourceRow, RunRow, Store, checksum,
+    Error, Head, Hook, InboxItem, Pending, Record, ResourceRow, RunRow, Schedule, Store, checksum,
 };
 
 /// A store in memory. Cloning gives another handle to the same store.
@@ -59,6 +61,8 @@ struct State {
     /// Entry n stands at n - 1.
     audit: Vec<AuditEntry>,
     secrets: BTreeMap<secrets::Key, secrets::Sealed>,
+    schedules: BTreeMap<schedule::Key, Schedule>,
+    hooks: BTreeMap<schedule::Key, Hook>,
 }
 
 #[derive(Debug, Default)]

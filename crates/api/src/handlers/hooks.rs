@@ -1,0 +1,420 @@
+//! Runs that signed requests from outside start.
+
+use axum::extract::State;
+use http::{HeaderMap, Method};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use windlass_core::{Digest, Millis};
+use windlass_engine::{Enqueue, StartError, Started};
+use windlass_service::moment::now;
+use windlass_service::{Exit, Failure};
+use windlass_store::Hook;
+
+use super::executions::{decode, encode, foreign};
+use super::shapes::{Any, HookMadeShape, HookShape, HookStartedShape, RemovedShape};
+use super::{VALUE_BYTES, WORDS_BYTES};
+use crate::answer::{Page, RawJson};
+use crate::app::{App, Caller};
+use crate::error::ApiError;
+use crate::extract::{Document, IdempotencyKey, Json, Path, Query};
+use crate::failures::{
+    BODY_NOT_JSON, CURSOR_INVALID, HOOK_INVALID, HOOK_NOT_FOUND, HOOK_SIGNATURE_INVALID, STARTING,
+    STORE_TIMEOUT, STORE_UNAVAILABLE, TOO_MANY_HOOKS, together,
+};
+use crate::route::{Access, Rate, Routes, Scope};
+
+/// How many hooks a tenant may have.
+pub(super) const HOOKS: usize = 1000;
+
+/// How far a signature's time may be from now.
+const PATIENCE_SECONDS: i64 = 300;
+
+/// How many headers reach the run, and how long each may be.
+const HEADERS: (usize, usize) = (64, 1024);
+
+pub(super) fn add(routes: &mut Routes<App>) {
+    let list = "/api/v1/hooks";
+    let store = [STORE_UNAVAILABLE, STORE_TIMEOUT];
+    routes
+        .add(
+            Method::GET,
+            list,
+            Access::manage(),
+            &together(&[&[CURSOR_INVALID], &store]),
+            "Lists hooks, by id, without what they are called and signed with",
+            list_hooks,
+        )
+        .add(
+            Method::POST,
+            list,
+            Access::manage().body(WORDS_BYTES),
+            &together(&[&[HOOK_INVALID, TOO_MANY_HOOKS], &store]),
+            "Makes a hook, or replaces the one of that id; its secret is told only here",
+            put_hook,
+        )
+        .add(
+            Method::DELETE,
+            "/api/v1/hooks/{id}",
+            Access::manage(),
+            &together(&[&[HOOK_NOT_FOUND], &store]),
+            "Removes a hook; the runs that it started stay",
+            remove_hook,
+        )
+        .add(
+            Method::POST,
+            "/hooks/{token}",
+            Access::new(Scope::Public)
+                .rate(Rate::Hook)
+                .body(VALUE_BYTES),
+            &together(&[
+                &[HOOK_NOT_FOUND, HOOK_SIGNATURE_INVALID, BODY_NOT_JSON],
+                STARTING,
+            ]),
+            "Starts a run, if the request is signed as the hook wants it",
+            call_hook,
+        );
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct ListQuery {
+    /// What comes after the page before, which has it as `next`.
+    cursor: Option<String>,
+    /// How many at most.
+    #[schemars(range(min = 1, max = 1000))]
+    limit: Option<u16>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct HookPath {
+    /// The hook's id.
+    id: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct TokenPath {
+    /// What the hook's address ends with.
+    token: String,
+}
+
+/// What a hook starts.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct HookBody {
+    /// Its id.
+    #[schemars(length(min = 1, max = 128))]
+    id: String,
+    /// The workflow whose newest version is run.
+    #[schemars(length(min = 1, max = 128))]
+    workflow_id: String,
+}
+
+fn unknown() -> Failure {
+    Failure::new(Exit::NotFound, "HOOK_NOT_FOUND", "there is no such hook")
+}
+
+fn is_id(id: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+    !id.is_empty() && id.len() <= 128 && id.bytes().all(plain)
+}
+
+/// Thirty-two random bytes as text.
+fn random() -> Result<String, ApiError> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes)
+        .map_err(|_| crate::code::INTERNAL.error("there is no randomness"))?;
+    Ok(encode(&bytes))
+}
+
+fn item(hook: &Hook) -> Value {
+    json!({
+        "id": hook.id,
+        "tenantId": hook.tenant,
+        "workflowId": hook.workflow,
+        "createdAt": hook.created_at.to_string(),
+    })
+}
+
+async fn list_hooks(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<ListQuery>,
+) -> Result<RawJson<Page<HookShape>>, ApiError> {
+    let page = app
+        .read(&caller, move |look| {
+            let text = query.cursor.as_deref().map(decode).transpose()?;
+            let text = text.map(String::from_utf8).transpose();
+            let text = text.map_err(|_| foreign())?;
+            let after = match &text {
+                None => None,
+                Some(text) => {
+                    let (id, tenant) = text.split_once('/').ok_or_else(foreign)?;
+                    Some((id, (!tenant.is_empty()).then_some(tenant)))
+                }
+            };
+            let limit = usize::from(query.limit.unwrap_or(100).clamp(1, 1000));
+            let mut rows = look.store.hooks(&look.tenants, after, limit + 1)?;
+            let more = rows.len() > limit;
+            rows.truncate(limit);
+            let next = rows.last().filter(|_| more).map(|last| {
+                let tenant = last.tenant.as_deref().unwrap_or_default();
+                encode(format!("{}/{tenant}", last.id).as_bytes())
+            });
+            let items: Vec<Value> = rows.iter().map(item).collect();
+            Ok(json!({ "items": items, "next": next }))
+        })
+        .await?;
+    Ok(RawJson::new(page.to_string()))
+}
+
+async fn put_hook(
+    State(app): State<App>,
+    caller: Caller,
+    Json(body): Json<HookBody>,
+) -> Result<RawJson<HookMadeShape>, ApiError> {
+    if !is_id(&body.id) || !is_id(&body.workflow_id) {
+        let message = "ids have from 1 to 128 letters, digits, '-' and '_'";
+        return Err(HOOK_INVALID.error(message));
+    }
+    let (token, secret) = (random()?, random()?);
+    let hook = Hook {
+        id: body.id.into(),
+        tenant: caller.principal.tenant.clone(),
+        workflow: body.workflow_id.into(),
+        token: Digest::of(token.as_bytes()),
+        secret: secret.as_str().into(),
+        created_at: now(),
+    };
+    let mut answer = item(&hook);
+    let (tenant, id, workflow) = (hook.tenant.clone(), hook.id.clone(), hook.workflow.clone());
+    let put = app.engine().store().put_hook(hook, HOOKS).await;
+    if !put.map_err(Failure::from)? {
+        return Err(TOO_MANY_HOOKS.error(format!("there are {HOOKS} hooks already")));
+    }
+    let detail = json!({ "workflowId": workflow });
+    app.note(&caller, tenant, "hooks.put", id, &detail).await?;
+    answer["path"] = json!(format!("/hooks/{token}"));
+    answer["token"] = json!(token);
+    answer["secret"] = json!(secret);
+    Ok(RawJson::new(answer.to_string()))
+}
+
+async fn remove_hook(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<HookPath>,
+) -> Result<Json<RemovedShape>, ApiError> {
+    let tenant = caller.tenant();
+    let removed = app.engine().store().remove_hook(tenant, &path.id).await;
+    if !removed.map_err(Failure::from)? {
+        return Err(unknown().into());
+    }
+    let (tenant, id) = (tenant.map(Into::into), path.id.as_str());
+    app.note(&caller, tenant, "hooks.remove", id, &json!({}))
+        .await?;
+    Ok(Json(RemovedShape { id: path.id }))
+}
+
+async fn call_hook(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<TokenPath>,
+    key: IdempotencyKey,
+    headers: HeaderMap,
+    body: Document<Any>,
+) -> Result<Json<HookStartedShape>, ApiError> {
+    let token = Digest::of(path.token.as_bytes());
+    let find = move |look: &windlass_service::Look| Ok(look.store.hook_of(&token)?);
+    let found: Option<Hook> = app.read(&caller, find).await?;
+    let hook = found.ok_or_else(unknown)?;
+    let signature = headers.get("x-windlass-signature");
+    let signature = signature.and_then(|value| value.to_str().ok());
+    let signed = signature.filter(|text| is_signed(text, &hook.secret, &body.bytes, now()));
+    let Some(signature) = signed else {
+        let message = "the header X-Windlass-Signature is missing, wrong, or not of these minutes";
+        return Err(HOOK_SIGNATURE_INVALID.error(message));
+    };
+    let own_key = key.0.is_some();
+    let request = match key.0 {
+        Some(key) if key.len() > 256 => {
+            let message = "an Idempotency-Key has at most 256 bytes here";
+            return Err(crate::code::HEADER_INVALID.error(message));
+        }
+        Some(key) => format!("hook:{}:key:{key}", hook.id),
+        None => {
+            let signed = [signature.as_bytes(), b"\n", &body.bytes].concat();
+            format!("hook:{}:{}", hook.id, Digest::of(&signed))
+        }
+    };
+    let enqueue = Enqueue {
+        tenant: hook.tenant,
+        trigger: trigger(&headers, &body.bytes)?,
+        request_id: Some(request.into()),
+        correlation_id: Some(caller.correlation.as_str().into()),
+        ..Enqueue::new(hook.workflow)
+    };
+    let started = match app.engine().enqueue(enqueue).await {
+        // The same delivery, with other headers: it has its run.
+        Err(StartError::RequestIdReused { run }) if !own_key => Started {
+            run,
+            existing: true,
+        },
+        other => other.map_err(Failure::from)?,
+    };
+    Ok(Json(HookStartedShape {
+        execution_id: started.run.to_string(),
+        existing: started.existing,
+    }))
+}
+
+/// Whether `t=SECONDS,v1=HEX` is the code of the time, a dot and the body, and the time is
+/// near.
+fn is_signed(signature: &str, secret: &str, body: &[u8], now: Millis) -> bool {
+    let parts = signature.split_once(',');
+    let Some((time, code)) =
+        parts.and_then(|(time, code)| Some((time.strip_prefix("t=")?, code.strip_prefix("v1=")?)))
+    else {
+        return false;
+    };
+    let Ok(seconds) = time.parse::<i64>() else {
+        return false;
+    };
+    let near = (now.0 / 1000)
+        .checked_sub(seconds)
+        .is_some_and(|apart| apart.abs() <= PATIENCE_SECONDS);
+    let Some(code) = hex(code) else {
+        return false;
+    };
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());
+    let message = [time.as_bytes(), b".", body].concat();
+    near && ring::hmac::verify(&key, &message, &code).is_ok()
+}
+
+fn hex(text: &str) -> Option<Vec<u8>> {
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    let pair = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).ok();
+    (0..64).step_by(2).map(pair).collect()
+}
+
+/// What the run begins with: the headers that are safe to keep, and the body.
+fn trigger(headers: &HeaderMap, body: &[u8]) -> Result<String, ApiError> {
+    let text = std::str::from_utf8(body).ok();
+    let body: Option<&RawValue> = text.and_then(|text| serde_json::from_str(text).ok());
+    let body = body.ok_or_else(|| BODY_NOT_JSON.error("the body is not JSON"))?;
+    let mut kept = Map::new();
+    for (name, value) in headers {
+        let name = name.as_str();
+        let (most, bytes) = HEADERS;
+        if !is_safe(name) || kept.len() >= most || value.len() > bytes {
+            continue;
+        }
+        if let Ok(value) = value.to_str() {
+            kept.insert(name.to_owned(), json!(value));
+        }
+    }
+    let headers = Value::Object(kept);
+    Ok(format!("{{\"headers\":{headers},\"body\":{}}}", body.get()))
+}
+
+/// What says something of the event, and nothing of who may do what or the way here.
+fn is_safe(name: &str) -> bool {
+    const SECRET: [&str; 7] = [
+        "auth",
+        "cookie",
+        "key",
+        "secret",
+        "signature",
+        "token",
+        "forwarded",
+    ];
+    let plain = matches!(name, "content-type" | "user-agent");
+    plain || name.starts_with("x-") && !SECRET.iter().any(|word| name.contains(word))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "all of it is for tests")]
+mod tests {
+    use super::*;
+
+    fn sign(secret: &str, time: i64, body: &[u8]) -> String {
+        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());
+        let message = [format!("{time}.").as_bytes(), body].concat();
+        let code = ring::hmac::sign(&key, &message);
+        let hex: String = code.as_ref().iter().map(|it| format!("{it:02x}")).collect();
+        format!("t={time},v1={hex}")
+    }
+
+    #[test]
+    fn only_a_right_and_recent_signature_is_good() {
+        let now = Millis(1_800_000_000_000);
+        let body = b"{\"n\":1}";
+        let good = sign("secret", 1_800_000_000, body);
+        assert!(is_signed(&good, "secret", body, now));
+        assert!(is_signed(
+            &sign("secret", 1_800_000_300, body),
+            "secret",
+            body,
+            now
+        ));
+        assert!(is_signed(
+            &sign("secret", 1_799_999_700, body),
+            "secret",
+            body,
+            now
+        ));
+        assert!(!is_signed(
+            &sign("secret", 1_800_000_301, body),
+            "secret",
+            body,
+            now
+        ));
+        assert!(!is_signed(
+            &sign("secret", 1_799_999_699, body),
+            "secret",
+            body,
+            now
+        ));
+        assert!(!is_signed(&good, "other", body, now));
+        assert!(!is_signed(&good, "secret", b"{\"n\":2}", now));
+        let moved = good.replace("t=1800000000", "t=1800000001");
+        assert!(!is_signed(&moved, "secret", body, now));
+        let (time, code) = good.split_once(',').unwrap();
+        for wrong in [
+            "",
+            "t=,v1=",
+            time,
+            code,
+            &format!("{code},{time}"),
+            &good[..good.len() - 2],
+            &format!("{time},v1={}", "é".repeat(32)),
+            &format!("t={},v1={}", i64::MIN, &code[3..]),
+        ] {
+            assert!(!is_signed(wrong, "secret", body, now), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_lets_somebody_in_does_not_reach_the_run() {
+        for name in ["x-github-event", "content-type", "user-agent"] {
+            assert!(is_safe(name), "{name}");
+        }
+        for name in [
+            "authorization",
+            "cookie",
+            "x-api-key",
+            "x-windlass-signature",
+            "x-hub-signature-256",
+            "x-forwarded-for",
+            "x-csrf-token",
+            "host",
+        ] {
+            assert!(!is_safe(name), "{name}");
+        }
+    }
+}

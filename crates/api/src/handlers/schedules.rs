@@ -1,0 +1,291 @@
+//! Runs that the clock starts.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use http::Method;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use windlass_engine::next_times;
+use windlass_service::{Failure, schedules};
+use windlass_store::Schedule;
+
+use super::WORDS_BYTES;
+use super::executions::{decode, encode, foreign};
+use super::shapes::{Any, RemovedShape, ScheduleShape};
+use crate::answer::{Page, RawJson};
+use crate::app::{App, Caller};
+use crate::error::ApiError;
+use crate::extract::{Json, Path, Query};
+use crate::failures::{
+    CURSOR_INVALID, SCHEDULE_INVALID, SCHEDULE_NOT_FOUND, STORE_TIMEOUT, STORE_UNAVAILABLE,
+    TOO_MANY_SCHEDULES,
+};
+use crate::route::{Access, Routes};
+
+pub(super) fn add(routes: &mut Routes<App>) {
+    let (list, one) = ("/api/v1/schedules", "/api/v1/schedules/{id}");
+    let looking = &[SCHEDULE_NOT_FOUND, STORE_UNAVAILABLE, STORE_TIMEOUT];
+    let changing = &[
+        SCHEDULE_NOT_FOUND,
+        SCHEDULE_INVALID,
+        TOO_MANY_SCHEDULES,
+        STORE_UNAVAILABLE,
+        STORE_TIMEOUT,
+    ];
+    routes
+        .add(
+            Method::GET,
+            list,
+            Access::manage(),
+            &[CURSOR_INVALID, STORE_UNAVAILABLE, STORE_TIMEOUT],
+            "Lists schedules, by id",
+            list_schedules,
+        )
+        .add(
+            Method::POST,
+            list,
+            Access::manage().body(WORDS_BYTES),
+            changing,
+            "Makes a schedule, or replaces the one of that id",
+            put_schedule,
+        )
+        .add(
+            Method::GET,
+            one,
+            Access::manage(),
+            looking,
+            "Shows a schedule",
+            show_schedule,
+        )
+        .add(
+            Method::DELETE,
+            one,
+            Access::manage(),
+            looking,
+            "Removes a schedule; the runs that it started stay",
+            remove_schedule,
+        )
+        .add(
+            Method::POST,
+            "/api/v1/schedules/{id}/pause",
+            Access::manage().body(WORDS_BYTES),
+            changing,
+            "Lets a schedule start nothing until it is resumed",
+            pause_schedule,
+        )
+        .add(
+            Method::POST,
+            "/api/v1/schedules/{id}/resume",
+            Access::manage().body(WORDS_BYTES),
+            changing,
+            "Lets a schedule start runs again, from its next time on",
+            resume_schedule,
+        );
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct ListQuery {
+    /// What comes after the page before, which has it as `next`.
+    cursor: Option<String>,
+    /// How many at most.
+    #[schemars(range(min = 1, max = 1000))]
+    limit: Option<u16>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SchedulePath {
+    /// The schedule's id.
+    id: String,
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct ShowQuery {
+    /// Whether to tell its next times, too.
+    times: bool,
+}
+
+/// When runs are started, and with what.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ScheduleBody {
+    /// Its id.
+    #[schemars(length(min = 1, max = 128))]
+    id: String,
+    /// The workflow whose newest version is run.
+    #[schemars(length(min = 1, max = 128))]
+    workflow_id: String,
+    /// When: five fields of cron, or six with seconds first.
+    #[schemars(length(max = 256))]
+    cron: Option<String>,
+    /// Or how far apart, in milliseconds.
+    #[schemars(range(min = 1000))]
+    every_ms: Option<u64>,
+    /// The time zone that `cron` is meant in, by its IANA name; UTC, if it is left out.
+    #[schemars(length(max = 64))]
+    timezone: Option<String>,
+    /// What the runs begin with, up to 256 KiB.
+    #[schemars(with = "Option<Any>")]
+    trigger: Option<Box<RawValue>>,
+    /// For people to find the runs by.
+    #[serde(default)]
+    labels: BTreeMap<Box<str>, Box<str>>,
+    /// From 0 to 9; higher begins first.
+    #[schemars(range(max = 9))]
+    priority: Option<u8>,
+    /// Whether it starts runs; it does, if this is left out.
+    enabled: Option<bool>,
+    /// What becomes of times that nobody was there for: `none`, `one` (the default) or `all`.
+    catch_up: Option<String>,
+    /// Whether a run starts while the one before has not ended: `allow` (the default), `skip`.
+    overlap: Option<String>,
+}
+
+impl ScheduleBody {
+    fn schedule(self, caller: &Caller) -> Result<Schedule, Failure> {
+        let tenant = caller.principal.tenant.clone();
+        let mut schedule = schedules::plain(tenant, &self.id, &self.workflow_id);
+        schedule.cron = self.cron.map(Into::into);
+        schedule.every_ms = self.every_ms;
+        if let Some(timezone) = self.timezone {
+            schedule.timezone = timezone.into();
+        }
+        if let Some(trigger) = self.trigger {
+            schedule.trigger = trigger.get().into();
+        }
+        schedule.labels = self.labels;
+        schedule.priority = self.priority.unwrap_or(schedule.priority);
+        schedule.enabled = self.enabled.unwrap_or(true);
+        if let Some(name) = self.catch_up {
+            schedule.catch_up = schedules::catch_up(&name)?;
+        }
+        if let Some(name) = self.overlap {
+            schedule.overlap = schedules::overlap(&name)?;
+        }
+        Ok(schedule)
+    }
+}
+
+async fn list_schedules(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<ListQuery>,
+) -> Result<RawJson<Page<ScheduleShape>>, ApiError> {
+    let page = app
+        .read(&caller, move |look| {
+            let after = query.cursor.as_deref().map(after).transpose()?;
+            let after = after
+                .as_ref()
+                .map(|(id, tenant)| (&**id, tenant.as_deref()));
+            let limit = usize::from(query.limit.unwrap_or(100).clamp(1, 1000));
+            let mut rows = look.store.schedules(&look.tenants, after, limit + 1)?;
+            let more = rows.len() > limit;
+            rows.truncate(limit);
+            let next = rows.last().filter(|_| more).map(cursor);
+            let items = rows.iter().map(|row| schedules::item(row, None));
+            Ok(json!({ "items": items.collect::<Vec<Value>>(), "next": next }))
+        })
+        .await?;
+    Ok(RawJson::new(page.to_string()))
+}
+
+/// Where the next page begins: after this one.
+fn cursor(schedule: &Schedule) -> String {
+    let tenant = schedule.tenant.as_deref().unwrap_or_default();
+    encode(format!("{}/{tenant}", schedule.id).as_bytes())
+}
+
+fn after(cursor: &str) -> Result<(String, Option<String>), Failure> {
+    let text = String::from_utf8(decode(cursor)?).map_err(|_| foreign())?;
+    let (id, tenant) = text.split_once('/').ok_or_else(foreign)?;
+    let tenant = (!tenant.is_empty()).then(|| tenant.to_owned());
+    Ok((id.to_owned(), tenant))
+}
+
+async fn found(app: &App, caller: &Caller, id: String) -> Result<Schedule, ApiError> {
+    let tenant = caller.principal.tenant.clone();
+    app.read(caller, move |look| {
+        let found = look.store.schedule(tenant.as_deref(), &id)?;
+        found.ok_or_else(|| schedules::unknown(&id))
+    })
+    .await
+}
+
+async fn show_schedule(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<SchedulePath>,
+    Query(query): Query<ShowQuery>,
+) -> Result<RawJson<ScheduleShape>, ApiError> {
+    let schedule = found(&app, &caller, path.id).await?;
+    let times = query
+        .times
+        .then(|| next_times(&schedule, schedules::TIMES_TOLD));
+    let item = schedules::item(&schedule, times.as_deref());
+    Ok(RawJson::new(item.to_string()))
+}
+
+async fn put_schedule(
+    State(app): State<App>,
+    caller: Caller,
+    Json(body): Json<ScheduleBody>,
+) -> Result<RawJson<ScheduleShape>, ApiError> {
+    let schedule = body.schedule(&caller)?;
+    keep(&app, &caller, schedule, "schedules.put").await
+}
+
+async fn keep(
+    app: &App,
+    caller: &Caller,
+    schedule: Schedule,
+    what: &str,
+) -> Result<RawJson<ScheduleShape>, ApiError> {
+    let put = app.engine().put_schedule(schedule).await;
+    let schedule = put.map_err(Failure::from)?;
+    let detail = json!({ "workflowId": schedule.workflow, "cron": schedule.cron,
+        "everyMs": schedule.every_ms });
+    let (tenant, id) = (schedule.tenant.clone(), schedule.id.clone());
+    app.note(caller, tenant, what, id, &detail).await?;
+    Ok(RawJson::new(schedules::item(&schedule, None).to_string()))
+}
+
+async fn remove_schedule(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<SchedulePath>,
+) -> Result<Json<RemovedShape>, ApiError> {
+    let tenant = caller.tenant();
+    let removed = app.engine().remove_schedule(tenant, &path.id).await;
+    if !removed.map_err(Failure::from)? {
+        return Err(schedules::unknown(&path.id).into());
+    }
+    let (tenant, id) = (tenant.map(Into::into), path.id.as_str());
+    app.note(&caller, tenant, "schedules.remove", id, &json!({}))
+        .await?;
+    Ok(Json(RemovedShape { id: path.id }))
+}
+
+async fn pause_schedule(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<SchedulePath>,
+) -> Result<RawJson<ScheduleShape>, ApiError> {
+    let mut schedule = found(&app, &caller, path.id).await?;
+    schedule.enabled = false;
+    keep(&app, &caller, schedule, "schedules.pause").await
+}
+
+async fn resume_schedule(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<SchedulePath>,
+) -> Result<RawJson<ScheduleShape>, ApiError> {
+    let mut schedule = found(&app, &caller, path.id).await?;
+    schedule.enabled = true;
+    keep(&app, &caller, schedule, "schedules.resume").await
+}

@@ -1,0 +1,190 @@
+//! `windlass schedules`: runs that the clock starts, while a server runs.
+
+use serde_json::{Value, json};
+use windlass_engine::{SCHEDULE_LIMIT, ScheduleError, check_schedule, next_times};
+use windlass_service::schedules::{self, TIMES_TOLD, item, plain, unknown};
+use windlass_store::{Schedule, block_on};
+
+use super::run::trigger;
+use crate::access::{self, Access};
+use crate::args::{ScheduleSet, Schedules, SchedulesCommand};
+use crate::exit::{Exit, Failure};
+use crate::moment::{now, readable};
+use crate::paint::{DIM, YELLOW};
+use crate::remote;
+use crate::session::{Session, Settings};
+use crate::table::{Cell, Table};
+
+/// How many are read together.
+const PAGE: usize = 1000;
+
+/// Lists schedules, or does something with one.
+pub(crate) fn run(settings: &Settings, arguments: &Schedules) -> Result<Exit, Failure> {
+    match &arguments.command {
+        None | Some(SchedulesCommand::List) => list(settings),
+        Some(SchedulesCommand::Set(asked)) => set(settings, asked),
+        Some(SchedulesCommand::Remove { id }) => remove(settings, id),
+        Some(SchedulesCommand::Pause { id }) => enable(settings, id, false),
+        Some(SchedulesCommand::Resume { id }) => enable(settings, id, true),
+        Some(SchedulesCommand::Next { id }) => next(settings, id),
+    }
+}
+
+fn list(settings: &Settings) -> Result<Exit, Failure> {
+    let session = Session::look(settings.clone())?;
+    let mut rows: Vec<Schedule> = Vec::new();
+    loop {
+        let last = rows.last();
+        let after = last.map(|last| (&*last.id, last.tenant.as_deref()));
+        let page = session.store.schedules(&session.tenants, after, PAGE)?;
+        if page.is_empty() {
+            break;
+        }
+        rows.extend(page);
+    }
+    let output = settings.output;
+    if output.json {
+        let items: Vec<Value> = rows.iter().map(|row| item(row, None)).collect();
+        output.json(&json!({ "items": items, "next": null }))?;
+        return Ok(Exit::Done);
+    }
+    if rows.is_empty() {
+        output.say(
+            "No schedules. `windlass schedules set ID --workflow W --cron '0 9 * * *'` makes one.",
+        );
+        return Ok(Exit::Done);
+    }
+    let mut table = Table::new(&[
+        "SCHEDULE",
+        "WORKFLOW",
+        "WHEN",
+        "NEXT",
+        "STATE",
+        "LAST ERROR",
+    ]);
+    for row in &rows {
+        let state = match row.enabled {
+            true => Cell::styled("enabled", DIM),
+            false => Cell::styled("paused", YELLOW),
+        };
+        let error = row.last_error.as_deref().unwrap_or("-");
+        table.row([
+            row.id.to_string().into(),
+            row.workflow.to_string().into(),
+            when(row).into(),
+            row.next_at.map_or("-".to_owned(), readable).into(),
+            state,
+            windlass_service::text::one_line(error).into(),
+        ]);
+    }
+    output.data(&table.render(&output))?;
+    Ok(Exit::Done)
+}
+
+fn when(schedule: &Schedule) -> String {
+    match (&schedule.cron, schedule.every_ms) {
+        (Some(cron), _) if &*schedule.timezone == "UTC" => cron.to_string(),
+        (Some(cron), _) => format!("{cron} ({})", schedule.timezone),
+        (None, every) => {
+            let every = windlass_service::moment::duration(every.unwrap_or_default());
+            format!("every {every}")
+        }
+    }
+}
+
+fn set(settings: &Settings, asked: &ScheduleSet) -> Result<Exit, Failure> {
+    let mut schedule = plain(None, &asked.id, &asked.workflow);
+    schedule.cron = asked.cron.as_deref().map(Into::into);
+    schedule.every_ms = asked.every_ms;
+    schedule.timezone = asked.timezone.as_str().into();
+    schedule.trigger = trigger(asked.trigger.as_deref())?.into();
+    schedule.priority = asked.priority;
+    schedule.catch_up = schedules::catch_up(&asked.catch_up)?;
+    schedule.overlap = schedules::overlap(&asked.overlap)?;
+    let kept = match access::open(settings, false)? {
+        Access::Held(session) => keep(&session, schedule)?,
+        Access::Server(_, server) => remote::put_schedule(&server, &schedule)?,
+        Access::Through(_, client) => return Err(in_use(client.holder())),
+    };
+    report(settings, &kept)
+}
+
+fn in_use(holder: impl std::fmt::Display) -> Failure {
+    let message = format!("the data directory is in use by {holder}");
+    Failure::new(Exit::Conflict, "DATA_DIR_IN_USE", message)
+        .hint("a server does it itself: add --server URL")
+}
+
+fn keep(session: &Session, schedule: Schedule) -> Result<Schedule, Failure> {
+    let schedule = check_schedule(schedule, now()).map_err(ScheduleError::Invalid)?;
+    let id = schedule.id.clone();
+    let store = &session.store;
+    if !block_on(store.put_schedule(schedule, SCHEDULE_LIMIT))? {
+        return Err(ScheduleError::TooMany.into());
+    }
+    store.schedule(None, &id)?.ok_or_else(|| unknown(&id))
+}
+
+fn enable(settings: &Settings, id: &str, enabled: bool) -> Result<Exit, Failure> {
+    let kept = match access::open(settings, false)? {
+        Access::Held(session) => {
+            let found = session.store.schedule(None, id)?;
+            let mut schedule = found.ok_or_else(|| unknown(id))?;
+            schedule.enabled = enabled;
+            keep(&session, schedule)?
+        }
+        Access::Server(_, server) => remote::enable_schedule(&server, id, enabled)?,
+        Access::Through(_, client) => return Err(in_use(client.holder())),
+    };
+    report(settings, &kept)
+}
+
+fn report(settings: &Settings, schedule: &Schedule) -> Result<Exit, Failure> {
+    let output = settings.output;
+    if output.json {
+        output.json(&item(schedule, None))?;
+        return Ok(Exit::Done);
+    }
+    let id = &schedule.id;
+    output.data(&match schedule.next_at {
+        Some(at) => format!("{id} starts {} next at {}", schedule.workflow, readable(at)),
+        None => format!("{id} is paused"),
+    })?;
+    Ok(Exit::Done)
+}
+
+fn remove(settings: &Settings, id: &str) -> Result<Exit, Failure> {
+    match access::open(settings, false)? {
+        Access::Held(session) => {
+            if !block_on(session.store.remove_schedule(None, id))? {
+                return Err(unknown(id));
+            }
+        }
+        Access::Server(_, server) => remote::remove_schedule(&server, id)?,
+        Access::Through(_, client) => return Err(in_use(client.holder())),
+    }
+    match settings.output.json {
+        true => settings.output.json(&json!({ "id": id }))?,
+        false => settings.output.data(&format!("{id} is removed"))?,
+    }
+    Ok(Exit::Done)
+}
+
+fn next(settings: &Settings, id: &str) -> Result<Exit, Failure> {
+    let session = Session::look(settings.clone())?;
+    let found = session.store.schedule(None, id)?;
+    let schedule = found.ok_or_else(|| unknown(id))?;
+    let times = next_times(&schedule, TIMES_TOLD);
+    let output = settings.output;
+    if output.json {
+        output.json(&item(&schedule, Some(&times)))?;
+        return Ok(Exit::Done);
+    }
+    for at in &times {
+        output.data(&readable(*at))?;
+    }
+    if times.is_empty() {
+        output.say(&format!("{id} is paused."));
+    }
+    Ok(Exit::Done)
+}

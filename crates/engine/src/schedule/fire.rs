@@ -1,0 +1,197 @@
+//! What happens when a schedule's time comes.
+
+use std::sync::Weak;
+use std::time::Duration;
+
+use windlass_core::Millis;
+use windlass_store::{CatchUp, Error, Fired, Overlap, Schedule};
+
+use super::timing::Timing;
+use crate::engine::{Engine, Inner};
+use crate::intake::Enqueue;
+use crate::start::StartError;
+
+/// How many schedules are read together.
+const PAGE: usize = 64;
+
+/// How many times that nobody was there for start runs, at most: the last ones.
+const MOST_CAUGHT_UP: usize = 1000;
+
+/// How soon to look again when the store could not answer.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Starts what is due until the engine is gone. Times before this began are those that
+/// nobody was there for.
+pub(crate) async fn fire_always(engine: Weak<Inner>, began: Millis) {
+    loop {
+        let Some(inner) = engine.upgrade() else {
+            return;
+        };
+        let engine = Engine::of(inner);
+        let wait = match engine.fire_due(began).await {
+            Ok(Some(next)) => Some(until(next, engine.now())),
+            Ok(None) => None,
+            Err(_) => Some(AGAIN),
+        };
+        let (shared, stop) = (engine.shared().clone(), engine.stop_token());
+        drop(engine);
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = shared.schedules.notified() => {}
+            () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {}
+        }
+    }
+}
+
+fn until(at: Millis, now: Millis) -> Duration {
+    Duration::from_millis(u64::try_from(at.0.saturating_sub(now.0)).unwrap_or(0))
+}
+
+impl Engine {
+    /// Starts everything that is due, and says when to look again.
+    async fn fire_due(&self, began: Millis) -> Result<Option<Millis>, Error> {
+        loop {
+            let (engine, now) = (self.clone(), self.now());
+            let looking = tokio::task::spawn_blocking(move || {
+                let store = engine.store();
+                Ok((store.due_schedules(now, PAGE)?, store.next_schedule()?))
+            });
+            let stopped = |_| Error::Unavailable("the engine has stopped".to_owned());
+            let (due, next) = looking.await.map_err(stopped)??;
+            if due.is_empty() {
+                return Ok(next);
+            }
+            for schedule in due {
+                if self.stop_token().is_cancelled() {
+                    return Ok(None);
+                }
+                self.fire(schedule, began, now).await?;
+            }
+        }
+    }
+
+    /// Starts the runs of a schedule that is due, and moves it on.
+    async fn fire(&self, schedule: Schedule, began: Millis, now: Millis) -> Result<(), Error> {
+        let Some(from) = schedule.next_at else {
+            return Ok(());
+        };
+        let cron = schedule.cron.as_deref();
+        let timing = match Timing::new(cron, schedule.every_ms, &schedule.timezone) {
+            Ok(timing) => timing,
+            // Such as a time zone that is gone: whoever puts it again sees what is wrong.
+            Err(problem) => {
+                let fired = Fired {
+                    error: Some(problem.message.into()),
+                    next_at: None,
+                    ..fired(&schedule, from)
+                };
+                self.store().mark_fired(fired).await?;
+                return Ok(());
+            }
+        };
+        let (times, next_at) = due_times(&schedule, &timing, began, now);
+        if times.is_empty() {
+            let passed = Fired {
+                error: Some("nobody was there at its time".into()),
+                next_at,
+                ..fired(&schedule, from)
+            };
+            self.store().mark_fired(passed).await?;
+            return Ok(());
+        }
+        self.fire_times(schedule, &times, next_at).await
+    }
+
+    async fn fire_times(
+        &self,
+        mut schedule: Schedule,
+        times: &[Millis],
+        next_at: Option<Millis>,
+    ) -> Result<(), Error> {
+        for (index, &at) in times.iter().enumerate() {
+            let result = self.fire_once(&schedule, at).await?;
+            let fired = Fired {
+                run: result.as_ref().ok().copied(),
+                error: result.err().map(Into::into),
+                next_at: times.get(index + 1).copied().or(next_at),
+                ..fired(&schedule, at)
+            };
+            schedule.last_run = fired.run.or(schedule.last_run);
+            // One that was changed meanwhile goes its own way.
+            if !self.store().mark_fired(fired).await? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the run of one time, or says why not. The request id is the time's, so that
+    /// a time whose run was started before a crash does not start another.
+    async fn fire_once(
+        &self,
+        schedule: &Schedule,
+        at: Millis,
+    ) -> Result<Result<windlass_core::RunId, String>, Error> {
+        let last = schedule
+            .last_run
+            .filter(|_| schedule.overlap == Overlap::Skip);
+        if let Some(run) = last
+            && let Some(row) = self.store().run(run)?
+            && !row.status.is_final()
+            && !row.dead
+        {
+            return Ok(Err(format!("the run {run} of before has not ended")));
+        }
+        let id = &schedule.id;
+        let request = Enqueue {
+            tenant: schedule.tenant.clone(),
+            trigger: schedule.trigger.to_string(),
+            request_id: Some(format!("schedule:{id}:{at}").into()),
+            correlation_id: Some(format!("schedule:{id}").into()),
+            priority: schedule.priority,
+            labels: schedule.labels.clone(),
+            ..Enqueue::new(schedule.workflow.clone())
+        };
+        match self.enqueue(request).await {
+            Ok(started) => Ok(Ok(started.run)),
+            Err(StartError::Store(error)) => Err(error),
+            Err(StartError::Stopped) => {
+                Err(Error::Unavailable("the engine has stopped".to_owned()))
+            }
+            Err(error) => Ok(Err(error.to_string())),
+        }
+    }
+}
+
+fn fired(schedule: &Schedule, at: Millis) -> Fired {
+    Fired {
+        id: schedule.id.clone(),
+        tenant: schedule.tenant.clone(),
+        revision: schedule.revision,
+        at,
+        run: None,
+        error: None,
+        next_at: None,
+    }
+}
+
+/// The times that start runs now, and the one after.
+fn due_times(
+    schedule: &Schedule,
+    timing: &Timing,
+    began: Millis,
+    now: Millis,
+) -> (Vec<Millis>, Option<Millis>) {
+    let Some(from) = schedule.next_at else {
+        return (Vec::new(), None);
+    };
+    let most = match schedule.catch_up {
+        CatchUp::None | CatchUp::One => 1,
+        CatchUp::All => MOST_CAUGHT_UP,
+    };
+    let mut times = timing.between(from, now, most);
+    if schedule.catch_up == CatchUp::None {
+        times.retain(|&at| at >= began);
+    }
+    (times, timing.after(now, from))
+}

@@ -1,0 +1,114 @@
+//! Schedules as people and programs see them.
+
+use serde_json::{Value, json};
+use windlass_core::Millis;
+use windlass_engine::{SCHEDULE_LIMIT, ScheduleError};
+use windlass_store::{CatchUp, Overlap, Schedule};
+
+use crate::failure::{Exit, Failure};
+
+/// How many of a schedule's next times are told to whoever asks for them.
+pub const TIMES_TOLD: usize = 5;
+
+/// A schedule with nothing but its id, its workflow and how it usually goes.
+pub fn plain(tenant: Option<Box<str>>, id: &str, workflow: &str) -> Schedule {
+    Schedule {
+        id: id.into(),
+        tenant,
+        workflow: workflow.into(),
+        cron: None,
+        every_ms: None,
+        timezone: "UTC".into(),
+        trigger: "{}".into(),
+        labels: Default::default(),
+        priority: 5,
+        enabled: true,
+        catch_up: CatchUp::default(),
+        overlap: Overlap::default(),
+        changed_at: Millis(0),
+        next_at: None,
+        last_at: None,
+        last_run: None,
+        last_error: None,
+        revision: 0,
+    }
+}
+
+/// A schedule for programs; its next times, where they were asked for.
+pub fn item(schedule: &Schedule, times: Option<&[Millis]>) -> Value {
+    let trigger: Value = serde_json::from_str(&schedule.trigger).unwrap_or_default();
+    let text = |at: Option<Millis>| at.map(|at| at.to_string());
+    let mut item = json!({
+        "id": schedule.id,
+        "tenantId": schedule.tenant,
+        "workflowId": schedule.workflow,
+        "cron": schedule.cron,
+        "everyMs": schedule.every_ms,
+        "timezone": schedule.timezone,
+        "trigger": trigger,
+        "labels": schedule.labels,
+        "priority": schedule.priority,
+        "enabled": schedule.enabled,
+        "catchUp": schedule.catch_up.as_str(),
+        "overlap": schedule.overlap.as_str(),
+        "changedAt": schedule.changed_at.to_string(),
+        "nextAt": text(schedule.next_at),
+        "lastAt": text(schedule.last_at),
+        "lastExecutionId": schedule.last_run.map(|run| run.to_string()),
+        "lastError": schedule.last_error,
+    });
+    if let Some(times) = times {
+        let times: Vec<String> = times.iter().map(Millis::to_string).collect();
+        item["times"] = json!(times);
+    }
+    item
+}
+
+/// There is no such schedule.
+pub fn unknown(id: &str) -> Failure {
+    let message = format!("there is no schedule '{id}'");
+    Failure::new(Exit::NotFound, "SCHEDULE_NOT_FOUND", message)
+        .hint("`windlass schedules` lists them")
+}
+
+fn invalid(pointer: &str, message: &str) -> Failure {
+    let name = pointer.trim_start_matches('/');
+    Failure::new(
+        Exit::Invalid,
+        "SCHEDULE_INVALID",
+        format!("the schedule's {name}: {message}"),
+    )
+    .details(vec![json!({ "pointer": pointer, "message": message })])
+}
+
+/// What becomes of missed times, by its name.
+///
+/// # Errors
+/// There is no such name.
+pub fn catch_up(name: &str) -> Result<CatchUp, Failure> {
+    let found = CatchUp::ALL.into_iter().find(|it| it.as_str() == name);
+    found.ok_or_else(|| invalid("/catchUp", "it is none, one or all"))
+}
+
+/// Whether runs may overlap, by its name.
+///
+/// # Errors
+/// There is no such name.
+pub fn overlap(name: &str) -> Result<Overlap, Failure> {
+    let found = Overlap::ALL.into_iter().find(|it| it.as_str() == name);
+    found.ok_or_else(|| invalid("/overlap", "it is allow or skip"))
+}
+
+impl From<ScheduleError> for Failure {
+    fn from(error: ScheduleError) -> Self {
+        match error {
+            ScheduleError::Invalid(problem) => invalid(problem.pointer, &problem.message),
+            ScheduleError::TooMany => {
+                let message = format!("there are {SCHEDULE_LIMIT} schedules already");
+                Self::new(Exit::Conflict, "TOO_MANY_SCHEDULES", message)
+                    .hint("remove those that are not needed")
+            }
+            ScheduleError::Store(error) => error.into(),
+        }
+    }
+}
