@@ -379,7 +379,9 @@ fn every_route_needs_the_scope_that_it_names() {
             |client: &Client| client.send(&operation.method, &operation.filled(&met), &[], None);
         let answer = ask(&stranger);
         if operation.scope == "public" {
-            assert_eq!(answer.status, 200, "{what}");
+            // A hook has a signature of its own, and wants a body.
+            let expected = if operation.has_body { 415 } else { 200 };
+            assert_eq!(answer.status, expected, "{what}");
             public.insert(operation.path);
             continue;
         }
@@ -402,6 +404,7 @@ fn every_route_needs_the_scope_that_it_names() {
         "/health/live",
         "/health/ready",
         "/metrics",
+        "/hooks/{token}",
     ];
     assert_eq!(public, expected.map(str::to_owned).into());
     met.server.stop();
