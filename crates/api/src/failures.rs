@@ -52,7 +52,6 @@ codes! {
     RESULT_INVALID 422 "The result is not a value",
     SCHEMA_INVALID 422 "The definition's schema is not usable",
     GRAPH_TOO_LARGE 422 "The graph is too large for this format",
-    BODY_NOT_JSON 400 "The body is not JSON",
     HOOK_INVALID 422 "The hook cannot be used",
     SCHEDULE_INVALID 422 "The schedule cannot be used",
     USAGE 400 "The request makes no sense",

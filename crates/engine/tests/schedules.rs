@@ -1,6 +1,8 @@
 //! Runs that the clock starts: at their time and not before, once for each, also after a
 //! crash, and over the changes of the clocks. Time is tokio's, which stands still and jumps.
 
+#![allow(clippy::unwrap_used, reason = "all of it is for tests")]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -181,6 +181,23 @@ impl Deed {
         }
     }
 
+    /// Its name in routes and in the audit.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Cancel { .. } => "cancel",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Reattempt { .. } => "reattempt",
+            Self::Signal { .. } => "signal",
+            Self::SetResult { .. } => "set-result",
+            Self::Skip { .. } => "skip",
+            Self::Compensate | Self::RetryCompensation { .. } | Self::SkipCompensation { .. } => {
+                "compensate"
+            }
+            Self::Import => "import",
+        }
+    }
+
     /// What it does, as a verb.
     pub fn verb(&self) -> &'static str {
         match self {

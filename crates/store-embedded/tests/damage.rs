@@ -12,8 +12,8 @@ use common::{copy_directory, extend, length, open_fast, some_run, try_open};
 use windlass_core::{Digest, Millis};
 use windlass_store::conformance::{append_one, must_append, record, run_id};
 use windlass_store::{
-    Append, Audit, AuditEntry, Blob, Claim, DeadLetter, DeadLetters, Error, Head, Queries, Secrets,
-    Store, block_on,
+    Append, Audit, AuditEntry, Blob, Claim, DeadLetter, DeadLetters, Error, Head, Hook, Hooks,
+    Queries, Schedule, Schedules, Secrets, Store, block_on,
 };
 use windlass_store_embedded::EmbeddedStore;
 
@@ -219,6 +219,36 @@ fn bury(directory: &Path) -> EmbeddedStore {
     block_on(store.note(vec![entry])).unwrap();
     let sealed = b"sealed".to_vec();
     block_on(store.put_secret(None, "KEY", sealed, Millis(1))).unwrap();
+    let schedule = Schedule {
+        id: "nightly".into(),
+        tenant: None,
+        workflow: "w".into(),
+        cron: Some("0 2 * * *".into()),
+        every_ms: None,
+        timezone: "UTC".into(),
+        trigger: "{}".into(),
+        labels: Default::default(),
+        priority: 5,
+        enabled: true,
+        catch_up: Default::default(),
+        overlap: Default::default(),
+        changed_at: Millis(1),
+        next_at: Some(Millis(2)),
+        last_at: None,
+        last_run: None,
+        last_error: None,
+        revision: 0,
+    };
+    assert!(block_on(store.put_schedule(schedule, 9)).unwrap());
+    let hook = Hook {
+        id: "orders".into(),
+        tenant: None,
+        workflow: "w".into(),
+        token: Digest::of(b"token"),
+        secret: "secret".into(),
+        created_at: Millis(1),
+    };
+    assert!(block_on(store.put_hook(hook, 9)).unwrap());
     store
 }
 
@@ -238,6 +268,12 @@ fn changed_columns_of_the_newer_tables_are_found() {
         "UPDATE secret SET tenant = 'acme'",
         "UPDATE secret SET name = 'KEE'",
         "UPDATE secret SET sealed = x'00'",
+        "UPDATE schedule SET next_at = 3",
+        "UPDATE schedule SET payload = '[]'",
+        "UPDATE schedule SET tenant = 'acme'",
+        "UPDATE schedule SET enabled = 0",
+        "UPDATE hook SET tenant = 'acme'",
+        "UPDATE hook SET secret = 'other'",
     ];
     for change in changes {
         let root = tempfile::tempdir().unwrap();

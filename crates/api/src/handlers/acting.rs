@@ -250,7 +250,7 @@ async fn act_on(
     }
     act::act(app.engine(), run, &doing).await?;
     let detail = json!({ "deed": doing.deed, "reason": doing.reason });
-    let what = format!("executions.{}", name(&doing.deed));
+    let what = format!("executions.{}", doing.deed.name());
     app.note(caller, row.tenant, &what, run.to_string(), &detail)
         .await?;
     let status = app.read(caller, move |look| look.status(run)).await?;
@@ -258,23 +258,6 @@ async fn act_on(
         status: status.as_str().to_owned(),
         ..acted
     }))
-}
-
-/// A deed's name in routes and in the audit.
-pub(super) fn name(deed: &Deed) -> &'static str {
-    match deed {
-        Deed::Cancel { .. } => "cancel",
-        Deed::Pause => "pause",
-        Deed::Resume => "resume",
-        Deed::Reattempt { .. } => "reattempt",
-        Deed::Signal { .. } => "signal",
-        Deed::SetResult { .. } => "set-result",
-        Deed::Skip { .. } => "skip",
-        Deed::Compensate | Deed::RetryCompensation { .. } | Deed::SkipCompensation { .. } => {
-            "compensate"
-        }
-        Deed::Import => "import",
-    }
 }
 
 async fn simply(

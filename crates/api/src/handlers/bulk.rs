@@ -15,7 +15,6 @@ use windlass_service::{Failure, act, dry_run};
 use windlass_store::{RunFilter, RunRow};
 
 use super::VALUE_BYTES;
-use super::acting::name;
 use super::executions::{ListQuery, filter};
 use super::shapes::Any;
 use crate::answer::Accepted;
@@ -163,7 +162,7 @@ async fn begin(
     filter.before = None;
     filter.limit = PAGE;
     let tenants = caller.principal.tenants();
-    let job = app.jobs().begin(tenants, name(&doing.deed), body.dry_run)?;
+    let job = app.jobs().begin(tenants, doing.deed.name(), body.dry_run)?;
     let state = job.state();
     let detail = json!({ "deed": doing.deed, "reason": doing.reason, "dryRun": body.dry_run });
     let tenant = caller.principal.tenant.clone();

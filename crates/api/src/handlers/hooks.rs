@@ -17,11 +17,12 @@ use super::shapes::{Any, HookMadeShape, HookShape, HookStartedShape, RemovedShap
 use super::{VALUE_BYTES, WORDS_BYTES};
 use crate::answer::{Page, RawJson};
 use crate::app::{App, Caller};
+use crate::code::BODY_MALFORMED;
 use crate::error::ApiError;
 use crate::extract::{Document, IdempotencyKey, Json, Path, Query};
 use crate::failures::{
-    BODY_NOT_JSON, CURSOR_INVALID, HOOK_INVALID, HOOK_NOT_FOUND, HOOK_SIGNATURE_INVALID, STARTING,
-    STORE_TIMEOUT, STORE_UNAVAILABLE, TOO_MANY_HOOKS, together,
+    CURSOR_INVALID, HOOK_INVALID, HOOK_NOT_FOUND, HOOK_SIGNATURE_INVALID, STARTING, STORE_TIMEOUT,
+    STORE_UNAVAILABLE, TOO_MANY_HOOKS, together,
 };
 use crate::route::{Access, Rate, Routes, Scope};
 
@@ -69,7 +70,7 @@ pub(super) fn add(routes: &mut Routes<App>) {
                 .rate(Rate::Hook)
                 .body(VALUE_BYTES),
             &together(&[
-                &[HOOK_NOT_FOUND, HOOK_SIGNATURE_INVALID, BODY_NOT_JSON],
+                &[HOOK_NOT_FOUND, HOOK_SIGNATURE_INVALID, BODY_MALFORMED],
                 STARTING,
             ]),
             "Starts a run, if the request is signed as the hook wants it",
@@ -250,6 +251,7 @@ async fn call_hook(
             format!("hook:{}:{}", hook.id, Digest::of(&signed))
         }
     };
+    let tenant = hook.tenant.clone();
     let enqueue = Enqueue {
         tenant: hook.tenant,
         trigger: trigger(&headers, &body.bytes)?,
@@ -265,6 +267,11 @@ async fn call_hook(
         },
         other => other.map_err(Failure::from)?,
     };
+    if !started.existing {
+        let detail = json!({ "executionId": started.run.to_string() });
+        app.note(&caller, tenant, "hooks.call", hook.id, &detail)
+            .await?;
+    }
     Ok(Json(HookStartedShape {
         execution_id: started.run.to_string(),
         existing: started.existing,
@@ -306,7 +313,7 @@ fn hex(text: &str) -> Option<Vec<u8>> {
 fn trigger(headers: &HeaderMap, body: &[u8]) -> Result<String, ApiError> {
     let text = std::str::from_utf8(body).ok();
     let body: Option<&RawValue> = text.and_then(|text| serde_json::from_str(text).ok());
-    let body = body.ok_or_else(|| BODY_NOT_JSON.error("the body is not JSON"))?;
+    let body = body.ok_or_else(|| BODY_MALFORMED.error("the body is not JSON"))?;
     let mut kept = Map::new();
     for (name, value) in headers {
         let name = name.as_str();

@@ -4,6 +4,7 @@
 //! A small protocol of JSON lines, versioned, one request a connection. Nothing is
 //! polled and nothing runs while nobody asks.
 
+mod audit;
 mod client;
 mod gate;
 mod place;

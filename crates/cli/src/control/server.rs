@@ -16,6 +16,7 @@ use windlass_core::{RunId, RunStatus};
 use windlass_engine::{Clock as _, Engine, Started, SystemClock};
 use windlass_store::crash;
 
+use super::audit;
 use super::gate::Gate;
 use super::place;
 use super::protocol::{Answer, Asked, Request, StartAsked, VERSION, read_line, write_line};
@@ -184,7 +185,18 @@ async fn request(
     Ok(Some((asked, bodies)))
 }
 
+/// Does what is asked, and keeps who changed what.
 async fn obey(request: Request, bodies: Bodies, carrier: &Carrier) -> Result<Answer, Failure> {
+    let entry = audit::entry(&request);
+    let answer = change(request, bodies, carrier).await?;
+    if let Some(entry) = entry {
+        let entry = audit::named(entry, &answer);
+        carrier.engine.store().note(vec![entry]).await?;
+    }
+    Ok(answer)
+}
+
+async fn change(request: Request, bodies: Bodies, carrier: &Carrier) -> Result<Answer, Failure> {
     match request {
         Request::Start(start) => begin(*start, bodies, carrier).await,
         Request::Publish { .. } => publish(bodies.0, carrier).await,

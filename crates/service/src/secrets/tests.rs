@@ -1,3 +1,5 @@
+//! Sealing, and who may open what.
+
 use std::sync::Arc;
 
 use windlass_core::Millis;
