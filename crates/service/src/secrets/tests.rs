@@ -1,3 +1,5 @@
+//! Sealing, keys and the source of secrets, on a store in memory.
+
 use std::sync::Arc;
 
 use windlass_core::Millis;
