@@ -1,4 +1,4 @@
-//! Sealing, and who may open what.
+//! Sealing, keys and the source of secrets, on a store in memory.
 
 use std::sync::Arc;
 
