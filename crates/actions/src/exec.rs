@@ -12,6 +12,9 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 use windlass_engine::{Action, ActionError, Context, Reply};
 
+/// Variables of ours that no program gets.
+const OURS: [&str; 2] = ["WINDLASS_TOKEN", "WINDLASS_SEALING_KEY"];
+
 /// How much a program may write, on both streams together.
 const MAX_OUTPUT_BYTES: usize = 8 * 1024 * 1024;
 
@@ -149,7 +152,7 @@ fn spawn(context: &Context, parameters: &Parameters) -> Result<Child, ActionErro
     // Whoever runs us may hold secrets in its environment; a program gets those it is given.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
-        if text.starts_with("WINDLASS_SECRET_") || text == "WINDLASS_TOKEN" {
+        if text.starts_with("WINDLASS_SECRET_") || OURS.contains(&&*text) {
             command.env_remove(&name);
         }
     }

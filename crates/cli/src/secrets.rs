@@ -13,13 +13,10 @@ use crate::session::{Session, Settings};
 const PREFIX: &str = "WINDLASS_SECRET_";
 
 /// The variable with the key that seals stored secrets.
-const KEY: &str = "WINDLASS_SECRET_KEY";
+const KEY: &str = "WINDLASS_SEALING_KEY";
 
 /// The file with it, in the data directory, unless a setting names another.
 const KEY_FILE: &str = "secrets.key";
-
-/// The names of variables with that prefix that are no secrets of runs.
-const OURS: [&str; 2] = ["KEY", "KEY_FILE"];
 
 /// Secrets are variables of this process.
 #[derive(Clone, Copy, Debug)]
@@ -31,10 +28,6 @@ impl SecretSource for EnvironmentSecrets {
         if name.is_empty() || name.contains(['=', '\0']) {
             return None;
         }
-        // Not every system tells small letters of variables from large ones.
-        if OURS.iter().any(|ours| name.eq_ignore_ascii_case(ours)) {
-            return None;
-        }
         std::env::var(format!("{PREFIX}{name}")).ok()
     }
 }
@@ -42,7 +35,7 @@ impl SecretSource for EnvironmentSecrets {
 /// The key that seals the secrets of the data directory.
 pub(crate) fn keys(settings: &Settings) -> Result<Arc<SecretKeys>, Failure> {
     let given = std::env::var_os(KEY).filter(|text| !text.is_empty());
-    let keys = match (given, &settings.secret_key_file) {
+    let keys = match (given, &settings.sealing_key_file) {
         (Some(text), _) => {
             SecretKeys::given(&text.to_string_lossy()).map_err(|failure| Failure {
                 message: format!("{KEY}: {}", failure.message),

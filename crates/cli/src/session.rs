@@ -24,7 +24,7 @@ pub(crate) struct Settings {
     /// What `http.request` may reach besides public addresses.
     pub(crate) http_allowed: windlass_actions::Allowed,
     /// The key that seals secrets, if it is not in the data directory.
-    pub(crate) secret_key_file: Option<std::path::PathBuf>,
+    pub(crate) sealing_key_file: Option<std::path::PathBuf>,
 }
 
 impl Settings {
@@ -40,7 +40,7 @@ impl Settings {
             max_parallel: config.number("max_parallel"),
             workers: config.number("workers"),
             http_allowed: config.http_allowed(),
-            secret_key_file: config.value("secret_key_file").map(Into::into),
+            sealing_key_file: config.value("sealing_key_file").map(Into::into),
         })
     }
 

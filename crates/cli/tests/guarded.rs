@@ -14,6 +14,10 @@ fn run(definition: &str, arguments: &[&str]) -> Output {
         .args(["run", "flow.json", "--json", "--quiet"])
         .args(arguments)
         .env("WINDLASS_SECRET_KEY", "never-to-be-seen")
+        .env(
+            "WINDLASS_SEALING_KEY",
+            "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWY=",
+        )
         .current_dir(folder.path())
         .output()
         .expect("the binary runs")
@@ -37,6 +41,7 @@ fn a_program_does_not_inherit_secrets() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.contains("WINDLASS_NODE=a"), "{text}");
+    assert!(!text.contains("WINDLASS_SEALING_KEY"), "{text}");
     assert!(!text.contains("never-to-be-seen"), "{text}");
 }
 

@@ -168,7 +168,7 @@ fn the_sealing_key_is_no_secret_of_runs_and_a_wrong_one_is_told() {
     let run = |file: &str, key: &str| {
         let output = world
             .command(&["run", file, "--json"])
-            .env("WINDLASS_SECRET_KEY", key)
+            .env("WINDLASS_SEALING_KEY", key)
             .output()
             .expect("the binary runs");
         String::from_utf8(output.stdout).expect("text")

@@ -20,7 +20,9 @@ const A_THEN_B: &str = r#"{"id":"a","actionType":"act"},
 
 #[test]
 fn a_resume_hands_nothing_out_before_it_is_durable() {
-    let mut bench = started(A_THEN_B);
+    // Something is still with a worker, so that the paused run stays in memory.
+    let beside = format!(r#"{A_THEN_B}, {{"id":"c","actionType":"act"}}"#);
+    let mut bench = started(&beside);
     bench.command(Command::Pause);
     bench.end("a", 1, success());
     bench.settle();

@@ -133,7 +133,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("max_parallel", "WINDLASS_MAX_PARALLEL", Some("200"), Kind::Count, "nodes of one run at once"),
     key("workers", "WINDLASS_WORKERS", Some("1024"), Kind::Count, "actions at once"),
     key("http_allow", "WINDLASS_HTTP_ALLOW", None, Kind::Reach, "what http.request may reach besides public addresses"),
-    key("secret_key_file", "WINDLASS_SECRET_KEY_FILE", None, Kind::Path, "the key that seals secrets; else secrets.key in the data directory"),
+    key("sealing_key_file", "WINDLASS_SEALING_KEY_FILE", None, Kind::Path, "the key that seals secrets; else secrets.key in the data directory"),
     key("server", "WINDLASS_SERVER", None, Kind::Url, "the server that commands act on"),
     key("token", "WINDLASS_TOKEN", None, Kind::Text, "the token for it"),
     key("listen", "WINDLASS_LISTEN", Some("127.0.0.1:7400"), Kind::Address, "where the server listens"),

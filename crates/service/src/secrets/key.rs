@@ -113,7 +113,7 @@ impl SecretKeys {
 fn unusable(path: &Path, error: &io::Error) -> Failure {
     let message = format!("the key file {}: {error}", path.display());
     Failure::new(Exit::Storage, "SECRET_KEY_UNUSABLE", message)
-        .hint("`secret_key_file` names another")
+        .hint("`sealing_key_file` names another")
 }
 
 fn read(path: &Path) -> io::Result<String> {
