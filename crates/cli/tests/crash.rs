@@ -167,9 +167,17 @@ fn killed_with_several_runs_each_ends_as_if_nothing_had_happened() {
         }
         Ok(died)
     };
-    let died = play().unwrap();
-    assert!(died >= 6, "only {died} of {} kills struck", kills.len());
-    println!("several runs: {died} kills");
+    // A kill that misses lets all runs end, and those after it have nothing to strike: it
+    // depends on how the runs take turns. Whatever struck was checked; enough must strike.
+    let mut died = 0;
+    for played in 1..=5 {
+        died += play().unwrap();
+        println!("several runs: {died} kills in {played} plays");
+        if died >= 6 {
+            return;
+        }
+    }
+    panic!("only {died} of {} kills struck in five plays", kills.len());
 }
 
 #[test]
