@@ -27,6 +27,9 @@ use crate::row::row;
 /// Values that decisions may need later are kept in memory up to this size.
 const KEPT_VALUE_BYTES: usize = 1024 * 1024;
 
+/// What a kept value costs besides its text: its parsed form, and its places in the maps.
+const KEPT_ENTRY_BYTES: usize = 320;
+
 /// One record tells of this many waits and loops; who looks cannot read more.
 const MAX_STANDINGS: usize = 100;
 

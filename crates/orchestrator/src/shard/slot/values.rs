@@ -9,7 +9,7 @@ use windlass_core::run::Loaded;
 use windlass_core::value::{Payload, Stored};
 use windlass_store::Blob;
 
-use super::{Consequence, KEPT_VALUE_BYTES, Slot};
+use super::{Consequence, KEPT_ENTRY_BYTES, KEPT_VALUE_BYTES, Slot};
 
 impl Slot {
     /// Until its record is durable a value can be found nowhere else.
@@ -121,9 +121,11 @@ impl Slot {
         }
     }
 
+    /// What a held value costs. A loop's values are small, and there are many of them: what
+    /// an entry costs besides its text is most of it.
     pub(super) fn size_of(&self, digest: &Digest) -> usize {
         self.values
             .get(digest)
-            .map_or(0, |value| value.text().len())
+            .map_or(0, |value| value.text().len() + KEPT_ENTRY_BYTES)
     }
 }
