@@ -521,6 +521,9 @@ pub(crate) struct Fork {
     /// Say what would run again and what is reused, and start nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Why; it is recorded
+    #[arg(long)]
+    pub(crate) reason: Option<String>,
     #[command(flatten)]
     pub(crate) foreground: Foreground,
 }

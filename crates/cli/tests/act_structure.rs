@@ -290,9 +290,14 @@ fn a_fork_reuses_what_came_before() {
         "each[2]/y",
         "--set",
         "vars.who=you",
+        "--reason",
+        "the third was wrong",
         "--json",
     ];
     let ended = world.run(&fork).expect(0).json();
+    assert_eq!(ended["origin"]["reason"], "the third was wrong");
+    let shown = world.run(&["show", "@last"]).expect(0).stdout;
+    assert!(shown.contains("the third was wrong"), "{shown}");
     assert_eq!(
         ended["output"],
         json!({"who": "you", "all": [{"attempt": 1}, 7, {"attempt": 1}]})

@@ -154,11 +154,14 @@ fn runs_are_acted_on() {
         "other",
         "--set",
         "nodes.other.parameters.n=3",
+        "--reason",
+        "another number",
         "--json",
     ];
     let forked = serving.run(&world, &fork).expect(0).json();
     assert_eq!(forked["nodes"]["other"]["output"]["n"], 3);
     assert_eq!(forked["origin"]["executionId"], run.as_str());
+    assert_eq!(forked["origin"]["reason"], "another number");
 
     let compensated = serving
         .run(&world, &["run", "fail.json", "--json"])

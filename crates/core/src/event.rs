@@ -306,6 +306,9 @@ pub struct Origin {
     pub execution_id: RunId,
     /// The nodes that run again, with everything after them.
     pub nodes: Vec<Box<str>>,
+    /// Who forked it, and why.
+    #[serde(flatten)]
+    pub hand: Hand,
 }
 
 /// How an iteration ended, where that had to be evaluated.

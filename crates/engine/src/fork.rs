@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use windlass_core::definition::Json;
-use windlass_core::event::{Origin, ReusedNode};
+use windlass_core::event::{Hand, Origin, ReusedNode};
 use windlass_core::plan::Plan;
 use windlass_core::run::Run;
 use windlass_core::value::Stored;
@@ -39,6 +39,8 @@ pub struct Ask {
     pub trigger: Option<String>,
     /// Variables that differ from what the reused nodes left.
     pub vars: BTreeMap<Box<str>, Json>,
+    /// Who forks, and why.
+    pub hand: Hand,
 }
 
 /// The graph that a fork walks.
@@ -235,6 +237,7 @@ fn request(store: &dyn Backend, run: &Run, ask: &Ask) -> Result<StartRequest, Fo
     request.origin = Some(Origin {
         execution_id: run.id(),
         nodes: ask.from.iter().map(|node| node.as_str().into()).collect(),
+        hand: ask.hand.clone(),
     });
     Ok(request)
 }

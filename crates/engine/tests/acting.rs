@@ -111,6 +111,7 @@ fn ask(origin: RunId, from: &[&str]) -> Ask {
         graph: Graph::Same,
         trigger: None,
         vars: BTreeMap::new(),
+        hand: Default::default(),
     }
 }
 

@@ -118,6 +118,7 @@ async fn a_fork_keeps_what_it_took_from_a_run_that_is_forgotten() {
         graph: Graph::Same,
         trigger: None,
         vars: BTreeMap::new(),
+        hand: Default::default(),
     };
     let engine = &world.engine;
     let forked = fork(&**engine.store(), engine.plans(), engine.values(), &ask).expect("a fork");

@@ -420,6 +420,10 @@ async fn results_by_hand_and_reused_ones_are_marked() {
     request.origin = Some(Origin {
         execution_id: run,
         nodes: vec!["c".into()],
+        hand: Hand {
+            by: Some("ada".into()),
+            reason: Some("c was wrong".into()),
+        },
     });
     let fork = world.engine.start(&request).await.expect("started").run;
     assert_eq!(
@@ -429,7 +433,7 @@ async fn results_by_hand_and_reused_ones_are_marked() {
     let shown = world.json(fork, &all());
     assert_eq!(
         shown["origin"],
-        json!({ "executionId": run.to_string(), "nodes": ["c"] })
+        json!({ "executionId": run.to_string(), "nodes": ["c"], "by": "ada", "reason": "c was wrong" })
     );
     assert_eq!(shown["nodes"]["a"]["reused"], true);
     assert_eq!(shown["nodes"]["a"]["output"], json!({ "n": 1 }));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass_core::definition::Definition;
+use windlass_core::event::Hand;
 use windlass_core::plan::Plan;
 use windlass_core::{Digest, RunId};
 use windlass_engine::fork::{Ask, Fork, Graph, definition_text, fork};
@@ -36,6 +37,9 @@ pub struct ForkAsked {
     pub version: Option<u32>,
     /// Unique per tenant and workflow.
     pub request_id: Option<Box<str>>,
+    /// Who forks, and why.
+    #[serde(flatten)]
+    pub hand: Hand,
 }
 
 /// Makes the request that starts the fork; nothing is written.
@@ -56,6 +60,7 @@ pub fn prepare(
         graph,
         trigger: None,
         vars: Default::default(),
+        hand: asked.hand.clone(),
     };
     if overrides.changes_trigger() {
         let trigger = values.resolve(&origin.queued().trigger)?;

@@ -25,6 +25,8 @@ pub struct Version {
 #[derive(Clone, Debug, Default)]
 pub struct Catalogue {
     workflows: BTreeMap<Box<str>, Vec<Version>>,
+    /// Graphs that are no version, and that somebody may import.
+    imports: BTreeMap<Box<str>, Vec<Version>>,
     graphs: BTreeMap<Digest, Arc<Plan>>,
 }
 
@@ -39,15 +41,34 @@ impl Catalogue {
 
     /// Adds a version whose graph is at hand; its number, from 1.
     pub fn insert(&mut self, text: &str, plan: Arc<Plan>) -> u32 {
+        let version = self.graph_of(text, plan);
+        let workflow = version.plan.workflow().into();
+        let versions = self.workflows.entry(workflow).or_default();
+        versions.push(version);
+        versions.len() as u32
+    }
+
+    /// Adds a graph of the workflow that the text is of, to be imported.
+    ///
+    /// # Panics
+    /// The text is not a definition that the engine runs.
+    pub fn add_import(&mut self, text: &str) {
+        let version = self.graph_of(text, workload::plan(text));
+        let workflow = version.plan.workflow().into();
+        self.imports.entry(workflow).or_default().push(version);
+    }
+
+    fn graph_of(&mut self, text: &str, plan: Arc<Plan>) -> Version {
         let digest = Digest::of(text.as_bytes());
         self.graphs.insert(digest, Arc::clone(&plan));
-        let versions = self.workflows.entry(plan.workflow().into()).or_default();
-        versions.push(Version {
-            digest,
-            plan,
-            text: text.into(),
-        });
-        versions.len() as u32
+        let text = text.into();
+        Version { digest, plan, text }
+    }
+
+    /// A graph of a workflow that somebody may import: the number picks it.
+    pub fn import(&self, workflow: &str, number: u32) -> Option<&Version> {
+        let imports = self.imports.get(workflow)?;
+        imports.get(number as usize % imports.len().max(1))
     }
 
     /// A version of a workflow.

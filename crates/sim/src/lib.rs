@@ -13,6 +13,7 @@ pub mod compare;
 mod effects;
 mod families;
 pub mod faults;
+mod forks;
 pub mod history;
 mod ledger;
 mod nudge;

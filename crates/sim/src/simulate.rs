@@ -82,6 +82,7 @@ impl Simulation {
             begin: Begin::Now,
             trigger: self.trigger.clone(),
             wishes: Vec::new(),
+            fork: None,
         };
         Workload {
             catalogue,

@@ -56,6 +56,7 @@ fn publish(
 ) {
     let mut definition = definition(random, name, children);
     catalogue.add(&definition.to_string());
+    imports(random, catalogue, &definition);
     if definition["inFlight"] != "healing" && random.chance(80) {
         return;
     }
@@ -67,6 +68,22 @@ fn publish(
         }
         catalogue.add(&definition.to_string());
         publications.push((random.below(horizon), name.into()));
+    }
+}
+
+/// Draws graphs that are imported into runs of a workflow: some changes further.
+fn imports(random: &mut Random, catalogue: &mut Catalogue, definition: &Value) {
+    for number in 0..random.below(3) {
+        let mut graph = definition.clone();
+        for step in 0..random.between(1, 4) {
+            change(random, &mut graph, 10 + 4 * number + step);
+        }
+        if random.chance(15) {
+            // The next one is what there was: nodes that were removed come back.
+            graph = definition.clone();
+            graph["description"] = json!("as before");
+        }
+        catalogue.add_import(&graph.to_string());
     }
 }
 

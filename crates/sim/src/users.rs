@@ -162,23 +162,32 @@ impl World {
         let stored = trigger.stored();
         let is_blob = matches!(stored, Stored::Blob { .. });
         let number = self.published.get(&request.workflow).copied().unwrap_or(1);
-        let catalogue = Arc::clone(&self.catalogue);
-        let version = catalogue
-            .version(&request.workflow, number)
-            .expect("what is asked for is in the catalogue");
+        let newest = self.catalogue.version(&request.workflow, number);
+        let newest = newest.map(|newest| newest.digest);
+        let (number, definition) = match (&request.fork, newest) {
+            (Some(fork), _) => (fork.version, fork.definition),
+            (None, newest) => (number, newest.expect("what is asked for is there")),
+        };
+        let plan = self.catalogue.graph(&definition);
         let claim = Claim {
             namespace: "request",
             key: format!("r{index}").into(),
             value: run.as_bytes().to_vec(),
         };
+        let mut queued = queued(index, &request.workflow, (number, definition), stored);
+        if let Some(fork) = &request.fork {
+            queued.origin = Some(fork.origin.clone());
+            queued.frozen = fork.frozen;
+        }
+        let reused = request.fork.as_ref().map(|fork| fork.reused.clone());
         let start = Start {
             run,
-            plan: Arc::clone(&version.plan),
-            queued: queued(index, &request.workflow, (number, version.digest), stored),
+            plan: plan.expect("every graph is in the catalogue"),
+            queued,
             blobs: if is_blob { vec![trigger] } else { Vec::new() },
             claims: vec![claim],
             begin: request.begin,
-            reused: Vec::new(),
+            reused: reused.unwrap_or_default(),
         };
         self.oracle.held(self.current, run, 0);
         self.handle(self.current, Input::Start(Box::new(start)));
@@ -202,6 +211,7 @@ impl World {
                     self.command(child, of_child(wish));
                 }
             }
+            Wish::Fork(number) => self.fork(run, number),
             wish => self.command(run, wish),
         }
     }
@@ -251,7 +261,19 @@ impl World {
             Wish::Compensate => Command::Compensate(hand),
             Wish::RetryCompensation(number) => Command::RetryCompensation(step(number), hand),
             Wish::SkipCompensation(number) => Command::SkipCompensation(step(number), hand),
-            Wish::OfChild(..) => return,
+            Wish::Import(number) => {
+                let workflow = &state.queued().workflow;
+                let Some(graph) = self.catalogue.import(workflow, number) else {
+                    return;
+                };
+                Command::Import {
+                    definition: graph.digest,
+                    plan: Arc::clone(&graph.plan),
+                    text: Payload::new(Arc::clone(&graph.text)),
+                    hand,
+                }
+            }
+            Wish::Fork(_) | Wish::OfChild(..) => return,
         };
         self.trace
             .say(self.now, || format!("command {number} to {run}: {wish:?}"));

@@ -44,7 +44,9 @@ pub(crate) fn structured(random: &mut Random, from: u64, horizon: u64) -> Vec<(u
         let span = if random.chance(50) { 2_000 } else { horizon };
         let at = from + random.below(span);
         let number = random.below(MAX_NODES * 2) as u32;
-        let wish = match random.below(20) {
+        let wish = match random.below(23) {
+            20..=21 => Wish::Import(number),
+            22 => Wish::Fork(number),
             0 => Wish::CancelAndUndo,
             1 => Wish::SetResult(number),
             2 => Wish::Skip(number),
@@ -54,6 +56,15 @@ pub(crate) fn structured(random: &mut Random, from: u64, horizon: u64) -> Vec<(u
             7..=9 => Wish::OfChild(number, of_child(random)),
             _ => Wish::Signal(random.below(7) as u32),
         };
+        // Only a paused run takes another graph, and somebody mostly lets it go on.
+        if matches!(wish, Wish::Import(_)) {
+            if random.chance(80) {
+                wishes.push((at.saturating_sub(random.below(50)), Wish::Pause));
+            }
+            if random.chance(70) {
+                wishes.push((at + random.below(3_000), Wish::Resume));
+            }
+        }
         wishes.push((at, wish));
     }
     wishes

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use windlass_core::Digest;
+use windlass_core::event::{Origin, ReusedNode};
 use windlass_core::plan::Plan;
 use windlass_orchestrator::Begin;
 
@@ -58,6 +60,23 @@ pub struct Request {
     pub trigger: String,
     /// What people want of it, and when.
     pub wishes: Vec<(u64, Wish)>,
+    /// The run that it is forked from, and what it reuses of that.
+    pub fork: Option<Arc<Fork>>,
+}
+
+/// What a run takes over from the one that it is forked from.
+#[derive(Clone, Debug)]
+pub struct Fork {
+    /// The old run, and what runs again.
+    pub origin: Origin,
+    /// The graph's version, or the one that a frozen graph was of.
+    pub version: u32,
+    /// The graph.
+    pub definition: Digest,
+    /// Whether the graph belongs to the run alone.
+    pub frozen: bool,
+    /// Results of the rest.
+    pub reused: Vec<ReusedNode>,
 }
 
 /// What somebody wants of a run. Numbers pick a node.
@@ -79,6 +98,10 @@ pub enum Wish {
     RetryCompensation(u32),
     /// Leave a node as it is.
     SkipCompensation(u32),
+    /// Exchange its graph: the number picks the new one.
+    Import(u32),
+    /// Start a new run from it: the number picks the node that runs again.
+    Fork(u32),
     /// Want something of one of its children instead: the number picks which.
     OfChild(u32, ChildWish),
     /// Start nothing more.
@@ -152,6 +175,7 @@ pub(crate) fn request(
         } else {
             wishes::plain(random, first, horizon)
         },
+        fork: None,
     }
 }
 

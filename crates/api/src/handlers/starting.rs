@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use windlass_core::RunId;
+use windlass_core::event::Hand;
 use windlass_engine::{Begin, Clock as _, Enqueue, StartError, Started, SystemClock};
 use windlass_service::forking::{self, ForkAsked};
 use windlass_service::launch::{Launch, launch};
@@ -20,6 +21,7 @@ use super::workflows::{WorkflowPath, prepared};
 use super::{DEFINITION_BYTES, VALUE_BYTES};
 use crate::answer::{Accepted, Either, RawJson};
 use crate::app::{App, Caller};
+use crate::bounds::Reason;
 use crate::error::ApiError;
 use crate::extract::{Document, IdempotencyKey, Json, Path, Query, decode};
 use crate::failures::{self, ACTING, DEFINING, STARTING, together};
@@ -312,6 +314,8 @@ struct ForkBody {
     /// Unique per tenant and workflow.
     #[schemars(length(min = 1, max = 512))]
     request_id: Option<String>,
+    /// Why; it is recorded.
+    reason: Option<Reason>,
     /// Whether to say only what would happen.
     #[serde(default)]
     dry_run: bool,
@@ -338,7 +342,12 @@ async fn fork(
         newest: body.newest,
         version: body.version,
         request_id: request_id.map(Into::into),
+        hand: Hand {
+            by: caller.by(),
+            reason: body.reason.map(Into::into),
+        },
     };
+    let reason = asked.hand.reason.clone();
     let origin: RunId = row.run;
     let forked = app
         .read(&caller, move |look| {
@@ -354,7 +363,7 @@ async fn fork(
         .start(&forked.request)
         .await
         .map_err(Failure::from)?;
-    let detail = json!({ "executionId": started.run.to_string() });
+    let detail = json!({ "executionId": started.run.to_string(), "reason": reason });
     app.note(&caller, row.tenant, "executions.fork", path.id, &detail)
         .await?;
     Ok(Either::Left(accepted(&app, &caller, started).await?))

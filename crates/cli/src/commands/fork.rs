@@ -4,6 +4,7 @@ use windlass_engine::fork::Fork as Forked;
 use windlass_engine::{Clock as _, Started, SystemClock};
 
 use crate::access::{self, Access};
+use crate::act;
 use crate::args::Fork;
 use crate::carry::{Carrier, carry};
 use crate::control::{Answer, Heard, Request};
@@ -32,6 +33,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Fork) -> Result<Exit, Failure
             newest: arguments.newest,
             version: arguments.version,
             request_id: arguments.request_id.as_deref().map(Into::into),
+            hand: act::hand(arguments.reason.as_deref()),
         };
         if arguments.dry_run {
             return dry_run(session, &asked);

@@ -1,6 +1,6 @@
 //! Who changed what through the process that holds the data directory.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use windlass_service::moment::now;
 use windlass_store::AuditEntry;
 
@@ -19,7 +19,7 @@ pub(super) fn entry(request: &Request) -> Option<AuditEntry> {
         Request::Fork(asked) => (
             "executions.fork".to_owned(),
             asked.origin.to_string(),
-            json!({ "from": asked.from }),
+            json!({ "from": asked.from, "reason": asked.hand.reason }),
         ),
         Request::Act {
             run, deed, reason, ..
@@ -56,7 +56,9 @@ pub(super) fn named(mut entry: AuditEntry, answer: &Answer) -> AuditEntry {
             entry.target = run.to_string().into();
         }
         Answer::Started { run, .. } => {
-            entry.detail = json!({ "executionId": run }).to_string().into();
+            let mut detail: Value = serde_json::from_str(&entry.detail).unwrap_or_default();
+            detail["executionId"] = json!(run);
+            entry.detail = detail.to_string().into();
         }
         Answer::Published { version, created } => {
             entry.detail = json!({ "version": version, "created": created })

@@ -209,7 +209,7 @@ pub(crate) fn fork(server: &Server, asked: &ForkAsked) -> Result<Started, Failur
     }
     let body = json!({
         "from": asked.from, "set": set, "newest": asked.newest, "version": asked.version,
-        "requestId": asked.request_id,
+        "requestId": asked.request_id, "reason": asked.hand.reason,
     });
     let url = server.url(&["executions", &asked.origin.to_string(), "fork"]);
     begin(server, url, written(&body)?)

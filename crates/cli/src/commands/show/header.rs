@@ -64,7 +64,13 @@ impl Page<'_> {
         }
         if let Some(origin) = &queued.origin {
             let nodes = origin.nodes.join(", ");
-            let value = format!("forked from {} at {nodes}", origin.execution_id);
+            let mut value = format!("forked from {} at {nodes}", origin.execution_id);
+            if let Some(by) = &origin.hand.by {
+                value.push_str(&format!(" by {by}"));
+            }
+            if let Some(reason) = &origin.hand.reason {
+                value.push_str(&format!(": {reason}"));
+            }
             lines.push(("origin", value));
         }
         if let Some(graph) = graph(run) {
