@@ -13,8 +13,9 @@ use crate::id::{Digest, Millis, RunId};
 use crate::status::RunStatus;
 use crate::value::Stored;
 
-/// The version of the routing rules that this code applies.
-pub const RULES: u32 = 1;
+/// The version of the rules that this code applies. By those of version 1, what had
+/// succeeded and was taken back for another attempt was not undone any more.
+pub const RULES: u32 = 2;
 
 /// A transition of a run: what was decided together, and when.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -207,7 +207,8 @@ impl Engine {
         }
         let loaded = self.load_beside(run).await?;
         let resolve = |node: &String| {
-            let found = loaded.run.resolve(node);
+            let (run, undone) = (&loaded.run, || loaded.run.resolve_undone(node));
+            let found = run.resolve(node).or_else(undone);
             found.ok_or_else(|| CommandError::UnknownNode(node.clone()))
         };
         nodes.iter().map(resolve).collect()

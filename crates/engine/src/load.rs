@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use windlass_core::event::{Event, Queued, Transition};
-use windlass_core::run::Run;
+use windlass_core::plan::Plan;
+use windlass_core::run::{GraphName, Run, Snapshot};
 use windlass_core::{Digest, RunId};
 use windlass_orchestrator::codec;
 use windlass_store::{Damage, Error, Head};
@@ -131,9 +132,15 @@ fn from_checkpoint(
     };
     let first = codec::decode(&first.bytes)
         .map_err(|error| unreadable(id, first.sequence, error.to_string()))?;
-    let fresh = begin(store, plans, id, &first)?;
-    let plan = Arc::clone(fresh.plan());
-    let restored = Run::restore(id, plan, fresh.queued().clone(), first.at, state);
+    let (Some(Event::Queued(queued)), Some(snapshot)) =
+        (first.events.first(), Snapshot::read(state))
+    else {
+        return Ok(None);
+    };
+    let graphs = snapshot.graphs().iter();
+    let graphs = graphs.map(|name| graph(store, plans, queued, name));
+    let graphs = graphs.collect::<Result<Vec<_>, _>>()?;
+    let restored = Run::restore(id, graphs, (**queued).clone(), first.at, snapshot);
     let head = checkpoint.head;
     Ok(restored
         .filter(|run| run.records() == head.sequence)
@@ -193,14 +200,28 @@ pub(crate) fn begin(
             "it does not begin with the request".to_owned(),
         ));
     };
-    let plan = if queued.frozen {
-        frozen_plan(store, plans, queued.definition)?
-    } else {
-        let (definition, version) = (queued.definition, queued.version);
-        plan_of(store, plans, definition, queued, version)?
+    let name = GraphName {
+        definition: queued.definition,
+        version: queued.version,
+        frozen: queued.frozen,
     };
+    let plan = graph(store, plans, queued, &name)?;
     Run::new(id, plan, (**queued).clone(), first.at)
         .map_err(|corrupt| LoadError::Store(Error::TooNew(corrupt.reason)))
+}
+
+/// The graph with this name.
+fn graph(
+    store: &dyn Backend,
+    plans: &Plans,
+    queued: &Queued,
+    name: &GraphName,
+) -> Result<Arc<Plan>, LoadError> {
+    if name.frozen {
+        frozen_plan(store, plans, name.definition)
+    } else {
+        plan_of(store, plans, name.definition, queued, name.version)
+    }
 }
 
 /// Brings the graph that an event goes on with.
@@ -232,7 +253,7 @@ fn frozen_plan(
     store: &dyn Backend,
     plans: &Plans,
     digest: Digest,
-) -> Result<Arc<windlass_core::plan::Plan>, LoadError> {
+) -> Result<Arc<Plan>, LoadError> {
     if let Some(plan) = plans.get(&digest) {
         return Ok(plan);
     }
@@ -248,7 +269,7 @@ fn plan_of(
     digest: Digest,
     queued: &Queued,
     version: u32,
-) -> Result<Arc<windlass_core::plan::Plan>, LoadError> {
+) -> Result<Arc<Plan>, LoadError> {
     if let Some(plan) = plans.get(&digest) {
         return Ok(plan);
     }

@@ -264,8 +264,9 @@ impl Deed {
 }
 
 fn instance(run: &Run, node: &str) -> Result<Instance, Failure> {
-    run.resolve(node)
-        .ok_or_else(|| act::unknown_node(run, node))
+    // What ran again, or is in the graph no more, may still be undone.
+    let found = run.resolve(node).or_else(|| run.resolve_undone(node));
+    found.ok_or_else(|| act::unknown_node(run, node))
 }
 
 fn instances(run: &Run, nodes: &[String]) -> Result<Vec<Instance>, Failure> {

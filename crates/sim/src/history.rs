@@ -1,7 +1,7 @@
 //! One run's durable log as the oracle sees it: the state after each record, and rules
 //! that hold for every log, checked on the events themselves as they become durable.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use windlass_core::event::{AttemptEnded, ChildStarted, Event, Hand, StopCause, Transition};
@@ -61,6 +61,8 @@ pub struct History {
     last_at: Millis,
     reattempts: u32,
     changed: bool,
+    /// What the run reuses of the one that it was forked from, with the attempts.
+    reused: BTreeMap<Box<str>, u32>,
 }
 
 impl History {
@@ -79,6 +81,7 @@ impl History {
             last_at: Millis(i64::MIN),
             reattempts: 0,
             changed: false,
+            reused: BTreeMap::new(),
         }
     }
 
@@ -151,10 +154,15 @@ impl History {
                 claimed.extend(self.before(&run, event, submitted)?);
             }
             changes.clear();
+            let exchanged = matches!(event, Event::Healed { .. } | Event::Imported { .. });
+            let before = (self.strict && exchanged).then(|| run.clone());
             run.apply(event, transition.at, &mut changes)
                 .map_err(|corrupt| format!("the durable log does not replay: {corrupt}"))?;
             if self.strict {
                 self.after(&run, event, &changes)?;
+            }
+            if let Some(before) = before {
+                rules::kept_what_began(&before, &run)?;
             }
         }
         run.seal();
@@ -244,6 +252,10 @@ impl History {
             Event::Healed { version, .. } => {
                 self.hands.insert(format!("v{version}").into());
             }
+            Event::Reused(nodes) => {
+                let reused = nodes.iter().map(|node| (node.node.clone(), node.attempt));
+                self.reused.extend(reused);
+            }
             _ => {}
         }
         Ok(None)
@@ -312,6 +324,9 @@ impl History {
         let node = run.resolve(&ended.node);
         let node = node.ok_or_else(|| format!("{name}: there is no such node"))?;
         self.one_outcome(&ended.node, false, ended.attempt)?;
+        if self.reused.get(&ended.node).is_some_and(|&reused| ended.attempt <= reused) {
+            return Err(format!("{name}: its result was to be reused"));
+        }
         match run.kind_of(node) {
             NodeKind::Action => {}
             NodeKind::Signal => self.signals.ended(run, node, ended, submitted)?,

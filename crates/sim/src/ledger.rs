@@ -70,16 +70,20 @@ impl Signals {
     }
 }
 
-/// What succeeded and says how it is undone, and how far the undoing is.
+/// A success: the node instance's path, and the attempt that had it.
+type Success = (Box<str>, u32);
+
+/// What succeeded and says how it is undone, and how far the undoing is. Whatever becomes
+/// of the node later, a success is undone once.
 #[derive(Debug, Default)]
 pub(crate) struct Undoing {
     /// In the order of their ends.
-    completed: Vec<Instance>,
+    completed: Vec<Success>,
     /// What is undone, in this order, each with whether that is over.
-    steps: Vec<(Instance, bool)>,
+    steps: Vec<(Success, bool)>,
     begun: bool,
-    /// Steps that somebody wants done again.
-    again: BTreeSet<Instance>,
+    /// Paths of which somebody wants something undone again.
+    again: BTreeSet<Box<str>>,
 }
 
 impl Undoing {
@@ -87,36 +91,29 @@ impl Undoing {
     pub(crate) fn follow(&mut self, run: &Run, event: &Event) -> Verdict {
         match event {
             Event::AttemptEnded(ended) if rules::succeeded(ended) => {
-                self.ended_well(run, &ended.node)
+                self.ended_well(run, &ended.node, ended.attempt)
             }
-            Event::SetByHand(set) => self.ended_well(run, &set.node),
+            Event::SetByHand(set) => self.ended_well(run, &set.node, set.attempt),
             Event::Compensating { .. } => {
                 self.begun = true;
                 let steps = self.completed.iter().rev();
-                self.steps = steps.map(|&node| (node, false)).collect();
+                self.steps = steps.map(|success| (success.clone(), false)).collect();
             }
-            Event::CompensationRetried { nodes, .. } => {
-                self.again
-                    .extend(nodes.iter().filter_map(|node| run.resolve(node)));
-            }
+            Event::CompensationRetried { nodes, .. } => self.again.extend(nodes.iter().cloned()),
             Event::CompensationSkipped { nodes, .. } => {
-                for node in nodes.iter().filter_map(|node| run.resolve(node)) {
-                    self.close(node);
+                for step in &mut self.steps {
+                    step.1 |= nodes.contains(&step.0.0);
                 }
             }
             _ => {}
         }
-        if !self.begun {
-            self.completed.retain(|&node| is_done(run, node));
-            let expected: Vec<Instance> = self.completed.iter().rev().copied().collect();
-            let planned: Vec<Instance> = run.would_undo().collect();
-            if planned != expected {
-                return Err(format!("{planned:?} would be undone, not {expected:?}"));
-            }
-            return Ok(());
-        }
         let steps = run.undo().map(|undo| undo.steps().collect::<Vec<_>>());
         let steps = steps.unwrap_or_default();
+        let planned: Vec<Instance> = match self.begun {
+            true => steps.iter().map(|&(node, _)| node).collect(),
+            false => run.would_undo().collect(),
+        };
+        self.agree(run, &planned)?;
         let is_open = |status: NodeStatus| {
             matches!(
                 status,
@@ -130,47 +127,47 @@ impl Undoing {
         Ok(())
     }
 
-    fn ended_well(&mut self, run: &Run, path: &str) {
+    /// What the run undoes, or would, is what succeeded, in reverse order.
+    fn agree(&self, run: &Run, planned: &[Instance]) -> Verdict {
+        let expected = self.completed.iter().rev().map(|(path, _)| path);
+        let same = planned.len() == self.completed.len()
+            && planned
+                .iter()
+                .zip(expected)
+                .all(|(&node, path)| *run.path(node) == **path);
+        if same {
+            return Ok(());
+        }
+        let planned: Vec<_> = planned.iter().map(|&node| run.path(node)).collect();
+        let completed = &self.completed;
+        Err(format!("{planned:?} is undone, {completed:?} succeeded"))
+    }
+
+    fn ended_well(&mut self, run: &Run, path: &str, attempt: u32) {
         let Some(node) = run.resolve(path) else {
             return;
         };
         let is_transactional = run.would_undo().any(|undone| undone == node);
         if run.is_compensated(node) || is_transactional {
-            self.completed.retain(|&other| other != node);
-            self.completed.push(node);
+            self.completed.push((path.into(), attempt));
         }
     }
 
     /// An attempt to undo a node ended: it was its turn. The instance that undid it.
     pub(crate) fn ended(&mut self, run: &Run, ended: &AttemptEnded) -> Result<Instance, String> {
         let path = &ended.node;
-        let node = run.resolve(path);
-        let node = node.ok_or_else(|| format!("{path} is undone, but there is no such node"))?;
-        let first = self.steps.iter().find(|(_, over)| !over);
-        let is_first = first.is_some_and(|&(first, _)| first == node);
-        if !is_first && !self.again.contains(&node) {
-            let first = first.map(|&(first, _)| run.path(first));
-            return Err(format!("{path} is undone before {first:?}"));
-        }
-        if !matches!(ended.result, AttemptResult::Retrying { .. }) {
-            self.close(node);
+        let is_over = !matches!(ended.result, AttemptResult::Retrying { .. });
+        let first = self.steps.iter_mut().find(|(_, over)| !over);
+        match first {
+            Some((success, over)) if success.0 == *path => *over = is_over,
+            _ if self.again.contains(path) => {}
+            first => {
+                return Err(format!("{path} is undone before {first:?}"));
+            }
         }
         let undoing = run.open_instances().into_iter();
-        let mut undoing = undoing.filter(|&instance| run.undone(instance) == Some(node));
-        undoing
-            .next()
-            .ok_or_else(|| format!("the undoing of {path} ended, but it was not open"))
+        let mut undoing = undoing.filter(|&node| run.undone(node).is_some());
+        let node = undoing.find(|&node| *run.path(node) == **path);
+        node.ok_or_else(|| format!("the undoing of {path} ended, but it was not open"))
     }
-
-    fn close(&mut self, node: Instance) {
-        self.again.remove(&node);
-        for step in &mut self.steps {
-            step.1 |= step.0 == node;
-        }
-    }
-}
-
-/// A node that was taken back, or is there no more, is not undone.
-fn is_done(run: &Run, node: Instance) -> bool {
-    run.find_status(node) == Some(NodeStatus::Succeeded)
 }

@@ -109,3 +109,33 @@ fn is_handled(run: &Run, node: Instance, changed: bool) -> bool {
             && !matches!(target, NodeStatus::Blocked | NodeStatus::Cancelled)
     })
 }
+
+/// The graph was exchanged (semantics §9): what has begun and is in the new one stands as
+/// it did, and what is not there any more is not open.
+pub fn kept_what_began(before: &Run, after: &Run) -> Verdict {
+    for node in before.top_instances() {
+        let path = before.path(node);
+        let status = before.node_status(node);
+        let Some(now) = after.resolve(&path) else {
+            let open = after.find_status(node).is_some_and(|status| !status.is_final());
+            if open {
+                return Err(format!("{path} is removed and still open"));
+            }
+            continue;
+        };
+        let has_begun = match status {
+            NodeStatus::Pending | NodeStatus::Blocked | NodeStatus::Queued => false,
+            NodeStatus::Skipped => before.attempt(node) > 0,
+            _ => true,
+        };
+        let facts = |run: &Run, node: Instance| {
+            let (status, attempt) = (run.node_status(node), run.attempt(node));
+            (status, attempt, run.value(node), run.ancestry(node))
+        };
+        if has_begun && (now != node || facts(before, node) != facts(after, now)) {
+            let (was, is) = (facts(before, node), facts(after, now));
+            return Err(format!("{path} was {was:?} and is {is:?} on the new graph"));
+        }
+    }
+    Ok(())
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass_core::event::Event;
 use windlass_core::plan::Plan;
-use windlass_core::run::Run;
+use windlass_core::run::{Run, Snapshot};
 use windlass_core::value::{Stored, ValueRef};
 use windlass_core::{Digest, Millis, RunId};
 use windlass_orchestrator::codec;
@@ -87,6 +87,19 @@ impl SimStore {
         id: RunId,
         graph: impl Fn(&Digest) -> Option<Arc<Plan>>,
     ) -> Result<(Run, Head), String> {
+        self.replay_from(id, 0, graph)
+    }
+
+    /// Folds a run's log where a checkpoint stands for its first records.
+    ///
+    /// # Errors
+    /// The log cannot be read or does not replay, or the checkpoint cannot be used.
+    pub fn replay_from(
+        &self,
+        id: RunId,
+        checkpoint: u64,
+        graph: impl Fn(&Digest) -> Option<Arc<Plan>>,
+    ) -> Result<(Run, Head), String> {
         let records = self.records(id);
         let mut state: Option<Run> = None;
         for record in &records {
@@ -112,6 +125,9 @@ impl SimStore {
                     .map_err(|corrupt| corrupt.to_string())?;
             }
             run.seal();
+            if run.records() == checkpoint {
+                *run = through_checkpoint(run, &graph)?;
+            }
         }
         let head = records.last().map_or(Head::NONE, Record::head);
         let state = state.ok_or("the run has no log")?;
@@ -146,4 +162,19 @@ impl SimStore {
             }
         }
     }
+}
+
+/// The state that a snapshot of this one gives back.
+fn through_checkpoint(
+    run: &mut Run,
+    graph: impl Fn(&Digest) -> Option<Arc<Plan>>,
+) -> Result<Run, String> {
+    let bytes = run.snapshot().ok_or("a state has no snapshot")?;
+    let snapshot = Snapshot::read(&bytes).ok_or("a snapshot cannot be read")?;
+    let graphs = snapshot.graphs().iter();
+    let graphs: Option<Vec<_>> = graphs.map(|name| graph(&name.definition)).collect();
+    let graphs = graphs.ok_or("a snapshot needs a graph that is unknown")?;
+    let (queued, created) = (run.queued().clone(), run.created_at());
+    Run::restore(run.id(), graphs, queued, created, snapshot)
+        .ok_or_else(|| "a snapshot does not fit its run".to_owned())
 }

@@ -73,7 +73,12 @@ impl World {
             return;
         };
         let graph = |digest: &Digest| self.catalogue.graph(digest);
-        let (state, head) = match self.store.replay(run, graph) {
+        let records = self.store.head(run).sequence;
+        let checkpoint = match self.exact {
+            false => self.random.below(2 * records + 1),
+            true => 0,
+        };
+        let (state, head) = match self.store.replay_from(run, checkpoint, graph) {
             Ok(loaded) => loaded,
             Err(reason) => return self.oracle.judge(run, Err(reason)),
         };
@@ -228,6 +233,7 @@ impl World {
         };
         let nodes: Vec<Instance> = state.instances().collect();
         let pick = |number: u32| nodes[number as usize % nodes.len()];
+        let workflow = state.queued().workflow.clone();
         let steps: Vec<Instance> = match state.undo() {
             Some(undo) => undo.steps().map(|(node, _)| node).collect(),
             None => Vec::new(),
@@ -262,8 +268,7 @@ impl World {
             Wish::RetryCompensation(number) => Command::RetryCompensation(step(number), hand),
             Wish::SkipCompensation(number) => Command::SkipCompensation(step(number), hand),
             Wish::Import(number) => {
-                let workflow = &state.queued().workflow;
-                let Some(graph) = self.catalogue.import(workflow, number) else {
+                let Some(graph) = self.catalogue.import(&workflow, number) else {
                     return;
                 };
                 Command::Import {

@@ -178,7 +178,8 @@ pub(crate) fn start_writer(
     gate: Arc<Gate>,
     durable: bool,
 ) -> Result<Handle, Error> {
-    let (connection, journal) = open_writer(layout, gate, durable).map_err(Fault::into_error)?;
+    let opened = open_writer(layout, scan, gate, durable);
+    let (connection, journal) = opened.map_err(Fault::into_error)?;
     let checkpoint = scan.committed > CHECKPOINT_FRAMES_AT_OPEN;
     Handle::start(connection, journal, checkpoint)
 }
@@ -188,13 +189,14 @@ pub(crate) fn start_writer(
 pub(crate) fn migrate_only(layout: &Layout) -> Result<(), Error> {
     let scan = wal::scan(&layout.log)?;
     check_header(layout, scan)?;
-    let opened = open_writer(layout, Arc::default(), true).map_err(Fault::into_error)?;
+    let opened = open_writer(layout, scan, Arc::default(), true).map_err(Fault::into_error)?;
     drop(opened);
     Ok(())
 }
 
 fn open_writer(
     layout: &Layout,
+    scan: Scan,
     gate: Arc<Gate>,
     durable: bool,
 ) -> Result<(Connection, Journal), Fault> {
@@ -215,7 +217,7 @@ fn open_writer(
     }
     check_versions(&connection)?;
     migrate::migrate(&connection)?;
-    let journal = Journal::watch(&mut connection, &layout.log, gate, durable)?;
+    let journal = Journal::watch(&mut connection, &layout.log, scan.committed, gate, durable)?;
     Ok((connection, journal))
 }
 

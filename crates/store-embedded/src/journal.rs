@@ -17,6 +17,8 @@ use windlass_store::{Error, crash};
 use crate::error::{Fault, from_io};
 use crate::files::sync_failed;
 use crate::gate::{Gate, Wish};
+use crate::mark::Mark;
+use crate::wal;
 
 /// Bytes of a frame in the log: a header and a page.
 const FRAME: u64 = 24 + 4096;
@@ -50,6 +52,8 @@ pub(crate) struct Journal {
     /// Frames in the log after the last commit, as SQLite reports them.
     frames: Arc<AtomicU64>,
     commits: u64,
+    /// Frames that were whole when it was opened.
+    found: u64,
     /// The file's length as far as we know.
     length: u64,
     checkpoint_at: u64,
@@ -64,6 +68,7 @@ impl Journal {
     pub(crate) fn watch(
         connection: &mut Connection,
         path: &Path,
+        found: u64,
         gate: Arc<Gate>,
         durable: bool,
     ) -> rusqlite::Result<Self> {
@@ -79,12 +84,26 @@ impl Journal {
             path: path.to_owned(),
             frames,
             commits: 0,
+            found,
             length: path.metadata().map_or(0, |metadata| metadata.len()),
             checkpoint_at: checkpoint_bytes(),
             seen: 0,
             gate,
             durable,
         })
+    }
+
+    /// Leaves word of how much of the log is acknowledged, for whoever opens it next.
+    pub(crate) fn leave_mark(&self) {
+        let frames = match self.frames.load(Ordering::Relaxed) {
+            0 => self.found,
+            frames => frames,
+        };
+        let is_there = |metadata: &std::fs::Metadata| metadata.len() >= wal::length(frames);
+        let metadata = self.path.metadata().ok().filter(is_there);
+        if let (Some(_), Some(salts)) = (metadata, wal::salts(&self.path)) {
+            Mark { salts, frames }.leave(self.directory());
+        }
     }
 
     /// The directory that it is in.

@@ -1,7 +1,8 @@
 //! The embedded store: SQLite in WAL mode, one writer thread, group commit.
 //!
 //! A data directory holds `windlass.db` with its write-ahead log, `blobs/` with the values
-//! and `checkpoints/` with the checkpoints too large for it, and `lock`. One process holds the lock and writes; others read.
+//! and `checkpoints/` with the checkpoints too large for it, `lock`, and `windlass.tail`, which
+//! says how far the log was whole when it was closed. One process holds the lock and writes; others read.
 //!
 //! ```no_run
 //! use windlass_store::Store;
@@ -40,6 +41,7 @@ mod inbox;
 mod journal;
 mod lock;
 mod log;
+mod mark;
 mod migrate;
 mod pack;
 mod page;
@@ -59,4 +61,5 @@ mod writer;
 pub use backup::{Progress, restore};
 pub use lock::Holder;
 pub use store::{EmbeddedStore, Opened, Options};
+pub use wal::TornTail;
 pub use windlass_store::Error as OpenError;

@@ -19,6 +19,7 @@ use crate::log::AppendJob;
 use crate::pack::Packer;
 use crate::read::Leftovers;
 use crate::reader::Readers;
+use crate::wal::TornTail;
 use crate::writer::{Handle, Job, Session, Task, stopped};
 use crate::{blob, checkpoint, claim, inbox, log, migrate, page, query, queue, read, wal};
 
@@ -80,6 +81,7 @@ struct Shared {
     /// How many backups need the files that there are.
     backups: AtomicUsize,
     holder: Option<Holder>,
+    torn: Option<TornTail>,
     _lock: Option<Lock>,
 }
 
@@ -96,6 +98,7 @@ impl Shared {
             leftovers: Leftovers::default(),
             backups: AtomicUsize::new(0),
             holder: None,
+            torn: None,
             _lock: None,
         }
     }
@@ -134,6 +137,7 @@ impl EmbeddedStore {
         let shared = Shared {
             durable: options.durable,
             writer: Some(writer),
+            torn: scan.torn_tail(),
             _lock: Some(lock),
             ..Shared::reading(layout, readers)
         };
@@ -162,11 +166,13 @@ impl EmbeddedStore {
             });
         }
         // While somebody writes, the log's end is in motion; then the holder has looked.
-        if holder.is_none()
-            && let Err(error) = wal::scan(&layout.log)
-            && Lock::holder(&layout.directory).is_none()
-        {
-            return Err(error);
+        let mut torn = None;
+        if holder.is_none() {
+            match wal::scan(&layout.log) {
+                _ if Lock::holder(&layout.directory).is_some() => {}
+                Ok(scan) => torn = scan.torn_tail(),
+                Err(error) => return Err(error),
+            }
         }
         let readers = Readers::new(&layout.database, options.query_timeout);
         readers
@@ -175,6 +181,7 @@ impl EmbeddedStore {
         modernise(layout, &readers)?;
         let shared = Shared {
             holder,
+            torn,
             ..Shared::reading(layout, readers)
         };
         Ok(Opened {
@@ -194,6 +201,12 @@ impl EmbeddedStore {
     /// The other process that held the lock when this store was opened.
     pub fn holder(&self) -> Option<Holder> {
         self.shared.holder.clone()
+    }
+
+    /// The unfinished end of the write-ahead log that was passed over when this store was
+    /// opened, if there was one.
+    pub fn torn_tail(&self) -> Option<TornTail> {
+        self.shared.torn
     }
 
     /// The data directory.

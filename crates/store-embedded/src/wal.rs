@@ -11,6 +11,9 @@
 //!   because the next transaction is written only after that one was synced;
 //! - two or more commits with the current salts: those were acknowledged, and the frame
 //!   before them is damaged.
+//!
+//! Where the store was closed in good order, its mark says how much was acknowledged, so
+//! that the last commit counts as well; see `mark`.
 
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read};
@@ -19,6 +22,7 @@ use std::path::Path;
 use windlass_store::Error;
 
 use crate::error::{damaged_file, from_io};
+use crate::mark::Mark;
 
 const HEADER: u64 = 32;
 const FRAME_HEADER: usize = 24;
@@ -37,10 +41,46 @@ pub(crate) struct Scan {
     pub(crate) committed: u64,
     /// The number of commits in them.
     pub(crate) commits: u64,
+    /// Frames after them that were written since the log was last reset: the tail of a
+    /// transaction that was never acknowledged, as far as can be told.
+    pub(crate) torn: u64,
+}
+
+impl Scan {
+    /// What is dropped, if something is.
+    pub(crate) fn torn_tail(self) -> Option<TornTail> {
+        (self.torn > 0).then_some(TornTail {
+            offset: HEADER + self.committed * FRAME,
+            bytes: self.torn * FRAME,
+        })
+    }
+}
+
+/// The unfinished end of the write-ahead log, which is passed over: a crash came before the
+/// transaction was acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TornTail {
+    /// Where it begins in the log.
+    pub offset: u64,
+    /// How much of it there is.
+    pub bytes: u64,
+}
+
+impl std::fmt::Display for TornTail {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { offset, bytes } = self;
+        write!(
+            f,
+            "the write-ahead log ends in an unfinished transaction, {bytes} bytes at offset \
+             {offset}, which is passed over: it was never acknowledged"
+        )
+    }
 }
 
 /// Reads a log to its end, or says where it is damaged. A file that is not there is empty.
 pub(crate) fn scan(path: &Path) -> Result<Scan, Error> {
+    let directory = path.parent().unwrap_or(Path::new(""));
+    let mark = Mark::read(directory);
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Scan::default()),
@@ -48,7 +88,7 @@ pub(crate) fn scan(path: &Path) -> Result<Scan, Error> {
     };
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut reader = BufReader::with_capacity(256 << 10, file);
-    scan_reader(&mut reader, &name).map_err(|problem| match problem {
+    scan_reader(&mut reader, &name, mark).map_err(|problem| match problem {
         Problem::Io(error) => from_io(path, &error),
         Problem::Damage(error) => error,
     })
@@ -65,7 +105,23 @@ impl From<std::io::Error> for Problem {
     }
 }
 
-fn scan_reader(reader: &mut impl Read, name: &str) -> Result<Scan, Problem> {
+/// The salts of a log: those of its header.
+pub(crate) fn salts(path: &Path) -> Option<(u32, u32)> {
+    let mut header = [0; HEADER as usize];
+    File::open(path).ok()?.read_exact(&mut header).ok()?;
+    Some((word(&header, 16), word(&header, 20)))
+}
+
+/// Bytes of a log with so many frames.
+pub(crate) fn length(frames: u64) -> u64 {
+    HEADER + frames * FRAME
+}
+
+fn scan_reader(
+    reader: &mut impl Read,
+    name: &str,
+    mark: Option<Mark>,
+) -> Result<Scan, Problem> {
     let mut header = [0; HEADER as usize];
     if !fill(reader, &mut header)? {
         return Ok(Scan::default());
@@ -103,6 +159,9 @@ fn scan_reader(reader: &mut impl Read, name: &str) -> Result<Scan, Problem> {
         if valid && commit {
             scan.committed = number;
             scan.commits += 1;
+            scan.torn = 0;
+        } else if alike(of_frame, current) {
+            scan.torn += 1;
         }
         if !valid && commit && alike(of_frame, current) {
             lost += 1;
@@ -112,6 +171,24 @@ fn scan_reader(reader: &mut impl Read, name: &str) -> Result<Scan, Problem> {
         Some(offset) if lost >= 2 => {
             let reason = format!("{lost} commits follow a frame that does not fit its checksum");
             Err(Problem::Damage(damaged_file(name, offset, reason)))
+        }
+        _ => acknowledged(scan, name, bad.unwrap_or(length(number)), (mark, salts)),
+    }
+}
+
+/// What was acknowledged when the store was closed is still there.
+fn acknowledged(
+    scan: Scan,
+    name: &str,
+    bad: u64,
+    (mark, salts): (Option<Mark>, Option<(u32, u32)>),
+) -> Result<Scan, Problem> {
+    let mark = mark.filter(|mark| Some(mark.salts) == salts);
+    match mark {
+        Some(mark) if scan.committed < mark.frames => {
+            let (whole, all) = (scan.committed, mark.frames);
+            let reason = format!("{all} frames were acknowledged, only {whole} are whole");
+            Err(Problem::Damage(damaged_file(name, bad, reason)))
         }
         _ => Ok(scan),
     }

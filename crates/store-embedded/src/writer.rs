@@ -194,6 +194,12 @@ impl Drop for Handle {
                 let _ = thread.join();
             }
         }
+        // Not after a failed sync: what is durable is not known then.
+        if let Ok(writer) = self.writer.try_lock()
+            && writer.fatal.is_none()
+        {
+            writer.journal.leave_mark();
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use std::thread;
 use common::{extend, length, open_fast};
 use windlass_core::Digest;
 use windlass_store::conformance::run_id;
-use windlass_store::{Blob, Error, Queries, Store, block_on};
+use windlass_store::{Blob, Checkpoint, Error, Queries, Store, block_on};
 use windlass_store_embedded::restore;
 
 fn large(n: u8) -> Blob {
@@ -123,4 +123,36 @@ fn a_cut_or_changed_backup_is_refused_and_leaves_nothing() {
     assert_eq!(fs::read_dir(root.path()).unwrap().count(), 2);
     fs::write(&file, &bytes).unwrap();
     restore(&file, &target).unwrap();
+}
+
+/// A large checkpoint is a file that a backup does not hold: it derives from the log, which
+/// is read instead.
+#[test]
+fn a_restored_run_has_its_log_and_does_without_a_large_checkpoint() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open_fast(&root.path().join("data"));
+    let checkpoint = |n: u64, size: usize| {
+        let head = extend(&store, run_id(n), 5);
+        let bytes = vec![7; size];
+        let checkpoint = Checkpoint { head, bytes };
+        block_on(store.put_checkpoint(run_id(n), checkpoint.clone())).unwrap();
+        assert_eq!(store.checkpoint(run_id(n)).unwrap(), Some(checkpoint.clone()));
+        checkpoint
+    };
+    let small = checkpoint(1, 1_000);
+    checkpoint(2, 600_000);
+    let file = root.path().join("backup");
+    store.backup(&file, &mut |_, _| {}).unwrap();
+    restore(&file, &root.path().join("restored")).unwrap();
+    let restored = open_fast(&root.path().join("restored"));
+    assert_eq!(restored.check(None).unwrap(), []);
+    assert_eq!(restored.checkpoint(run_id(1)).unwrap(), Some(small));
+    assert_eq!(restored.checkpoint(run_id(2)).unwrap(), None);
+    assert_eq!(length(&restored, run_id(2)).unwrap(), 5);
+    // It goes on, and its next checkpoint is one again.
+    let head = extend(&restored, run_id(2), 1);
+    let bytes = vec![8; 600_000];
+    let next = Checkpoint { head, bytes };
+    block_on(restored.put_checkpoint(run_id(2), next.clone())).unwrap();
+    assert_eq!(restored.checkpoint(run_id(2)).unwrap(), Some(next));
 }

@@ -8,14 +8,14 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::{copy_directory, extend, length, open_fast, some_run, try_open};
+use common::{copy_closed, copy_directory, extend, length, open_fast, some_run, try_open};
 use windlass_core::{Digest, Millis};
 use windlass_store::conformance::{append_one, must_append, record, run_id};
 use windlass_store::{
     Append, Audit, AuditEntry, Blob, Claim, DeadLetter, DeadLetters, Error, Head, Hook, Hooks,
     Queries, Schedule, Schedules, Secrets, Store, block_on,
 };
-use windlass_store_embedded::EmbeddedStore;
+use windlass_store_embedded::{EmbeddedStore, Options};
 
 const HEADER: usize = 32;
 const FRAME: usize = 24 + 4096;
@@ -30,10 +30,15 @@ fn logged(directory: &Path, commits: u64) -> Vec<u8> {
     log_of(directory)
 }
 
-/// Opens a copy with this log; the records that are left, or where it is damaged.
+/// Opens a copy with this log as a crash leaves it; the records that are left, or where it
+/// is damaged.
 fn outcome(from: &Path, log: &[u8]) -> Result<u64, Option<u64>> {
+    outcome_of(from, log, copy_directory)
+}
+
+fn outcome_of(from: &Path, log: &[u8], copied: fn(&Path, &Path)) -> Result<u64, Option<u64>> {
     let copy = tempfile::tempdir().unwrap();
-    copy_directory(from, copy.path());
+    copied(from, copy.path());
     let path = copy.path().join("windlass.db-wal");
     fs::write(&path, log).unwrap();
     match try_open(copy.path()) {
@@ -90,6 +95,68 @@ fn a_flipped_bit_loses_only_the_last_commit_or_is_located() {
             }
         }
     }
+}
+
+/// A store that was closed in good order knows how much was acknowledged.
+#[test]
+fn a_flipped_bit_in_a_closed_log_is_located_or_harmless() {
+    let root = tempfile::tempdir().unwrap();
+    let log = logged(root.path(), 6);
+    let bytes =
+        (0..log.len()).filter(|at| *at < HEADER || (*at - HEADER) % FRAME < 24 || at % 509 == 0);
+    let mut located = 0;
+    for at in bytes {
+        let mut flipped = log.clone();
+        flipped[at] ^= 1 << (at % 8);
+        let frame = at.saturating_sub(HEADER) / FRAME;
+        match outcome_of(root.path(), &flipped, copy_closed) {
+            Ok(left) => assert_eq!(left, 6, "byte {at}"),
+            Err(offset) if at < HEADER => assert!(offset.unwrap() < HEADER as u64),
+            Err(offset) => {
+                assert_eq!(offset, Some((HEADER + frame * FRAME) as u64), "byte {at}");
+                located += 1;
+            }
+        }
+    }
+    assert!(located > 100);
+}
+
+#[test]
+fn a_closed_log_that_was_cut_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let log = logged(root.path(), 6);
+    assert_eq!(outcome_of(root.path(), &log, copy_closed), Ok(6));
+    // Without its header nobody can tell which log it was.
+    for cut in (HEADER + FRAME..log.len()).step_by(1013) {
+        assert!(outcome_of(root.path(), &log[..cut], copy_closed).is_err(), "{cut}");
+    }
+}
+
+#[test]
+fn a_torn_tail_is_reported() {
+    let root = tempfile::tempdir().unwrap();
+    let log = logged(root.path(), 6);
+    let store = try_open(root.path()).unwrap();
+    assert_eq!(store.torn_tail(), None);
+    drop(store);
+    let copy = tempfile::tempdir().unwrap();
+    copy_directory(root.path(), copy.path());
+    let last = commits(&log)[4] + 1;
+    let mut torn = log.clone();
+    torn[HEADER + last * FRAME + 1000] ^= 0xff;
+    fs::write(copy.path().join("windlass.db-wal"), torn).unwrap();
+    let options = Options {
+        exclusive: false,
+        ..Options::default()
+    };
+    let reader = EmbeddedStore::open(copy.path(), options).unwrap().store;
+    let tail = reader.torn_tail().expect("a torn tail");
+    assert_eq!(tail.offset, (HEADER + last * FRAME) as u64);
+    assert!(tail.bytes >= FRAME as u64);
+    drop(reader);
+    let store = try_open(copy.path()).unwrap();
+    assert_eq!(store.torn_tail(), Some(tail));
+    assert_eq!(length(&store, some_run()).unwrap(), 5);
 }
 
 /// The frames that end a commit.

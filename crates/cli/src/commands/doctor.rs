@@ -113,6 +113,14 @@ fn check_store(store: &EmbeddedStore, settings: &Settings, findings: &mut Findin
             findings.add("store", Grade::Error, error.to_string(), what);
         }
     }
+    match store.torn_tail() {
+        Some(tail) => {
+            let what = "nothing, if the machine or the process was stopped hard; what was \
+                        acknowledged is there";
+            findings.add("journal's end", Grade::Warn, tail.to_string(), what);
+        }
+        None => findings.add("journal's end", Grade::Ok, "whole".to_owned(), ""),
+    }
     check_unfinished(store, findings);
     settings.output.say("reading everything that is stored …");
     match store.check(None) {

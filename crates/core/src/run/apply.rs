@@ -86,7 +86,7 @@ impl Run {
             return Err(Corrupt { record: 1, reason });
         }
         let top = Frame::new(Arc::clone(&plan), plan::TOP, TOP, None);
-        Ok(Self {
+        let mut run = Self {
             id,
             version: queued.version,
             definition: queued.definition,
@@ -107,6 +107,9 @@ impl Run {
             shapes: Default::default(),
             removed: Default::default(),
             past: Default::default(),
+            kept: Default::default(),
+            kept_frames: Default::default(),
+            graphs: Vec::new(),
             active: 0,
             trigger: Held::new(&queued.trigger),
             vars: queued
@@ -141,7 +144,9 @@ impl Run {
             correlation_id: Arc::from(&*queued.correlation_id),
             queued: Arc::new(queued),
             plan,
-        })
+        };
+        run.note_graph();
+        Ok(run)
     }
 
     /// Folds a whole record, as recovery does.
@@ -379,22 +384,16 @@ impl Run {
         attempt: u32,
         undo: bool,
     ) -> Result<Instance, Corrupt> {
-        let node = if undo {
-            self.undoing(path)?
+        let nodes = if undo {
+            self.undoing(path)
         } else {
-            self.node(path)?
+            vec![self.node(path)?]
         };
-        if self.is_open(node, attempt) {
-            return Ok(node);
-        }
-        self.corrupt(&format!("attempt {attempt} of '{path}' is not open"))
-    }
-
-    /// The instance that undoes a node.
-    pub(super) fn undoing(&self, path: &str) -> Result<Instance, Corrupt> {
-        let node = self.node(path)?;
-        let undoing = self.undo.as_ref().and_then(|undo| undo.of(node));
-        undoing.map_or_else(|| self.corrupt(&format!("'{path}' is not undone")), Ok)
+        let open = nodes.into_iter().find(|&node| self.is_open(node, attempt));
+        open.map_or_else(
+            || self.corrupt(&format!("attempt {attempt} of '{path}' is not open")),
+            Ok,
+        )
     }
 
     pub(super) fn scope(&self, path: &str) -> Result<FrameKey, Corrupt> {

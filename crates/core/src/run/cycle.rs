@@ -129,7 +129,7 @@ impl Run {
             return;
         };
         let deepest_attempt = self.deepest_inside(&cycle);
-        self.garbage.extend(cycle.frames.values());
+        self.leave_iterations(node, &cycle);
         for key in self.scopes_around(node) {
             let owner = self.frame(key).owner;
             let Some(outer) = owner.and_then(|owner| self.loops.get_mut(&owner.node)) else {
@@ -450,15 +450,15 @@ impl Run {
         }
     }
 
-    /// Whether an instance is in a frame that nobody needs any more, and that is freed
-    /// before the next event is applied.
+    /// Whether an instance is in a frame that is freed before the next event is applied,
+    /// or kept only for what is undone.
     pub(crate) fn is_leaving(&self, node: Instance) -> bool {
         if self.find_state(node).is_none() || self.undone(node).is_some() {
             return false;
         }
         let mut key = self.key_of(node);
         loop {
-            if self.garbage.contains(&key) {
+            if self.garbage.contains(&key) || self.kept_frames.contains_key(&key) {
                 return true;
             }
             match self.frame(key).owner {

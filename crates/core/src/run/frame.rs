@@ -252,6 +252,7 @@ impl Run {
         }
         self.frames
             .get(&key)
+            .or_else(|| self.kept_frames.get(&key))
             .expect("a frame that is named is open")
     }
 
@@ -264,12 +265,15 @@ impl Run {
             .expect("a frame that is named is open")
     }
 
-    pub(crate) fn find_frame(&self, node: Instance) -> Option<&Frame> {
+    pub(crate) fn find_frame<'a>(&'a self, node: Instance) -> Option<&'a Frame> {
         if self.top.owns(node) {
             return Some(&self.top);
         }
-        let (_, frame) = self.frames.range(..=node).next_back()?;
-        frame.owns(node).then_some(frame)
+        let find = |frames: &'a BTreeMap<FrameKey, Frame>| {
+            let (_, frame) = frames.range(..=node).next_back()?;
+            frame.owns(node).then_some(frame)
+        };
+        find(&self.frames).or_else(|| find(&self.kept_frames))
     }
 
     /// The frame of an instance.
@@ -277,8 +281,20 @@ impl Run {
         self.find_frame(node).expect("an instance has a frame")
     }
 
+    /// The scope that an instance stands in, or stood in when it was taken back.
     pub(crate) fn key_of(&self, node: Instance) -> FrameKey {
-        self.frame_of(node).base
+        match self.kept.get(&node) {
+            Some(kept) => kept.frame,
+            None => self.frame_of(node).base,
+        }
+    }
+
+    /// The place of an instance in the graph of its scope.
+    pub(crate) fn node_index(&self, node: Instance) -> NodeIndex {
+        match self.kept.get(&node) {
+            Some(kept) => kept.node,
+            None => self.frame_of(node).node(node),
+        }
     }
 
     fn frame_of_mut(&mut self, node: Instance) -> &mut Frame {
@@ -311,6 +327,9 @@ impl Run {
         let node = self.undone(node).unwrap_or(node);
         if let Some((plan, index)) = self.shapes.get(&node) {
             return (plan, *index);
+        }
+        if let Some(kept) = self.kept.get(&node) {
+            return (&kept.plan, kept.node);
         }
         let frame = self.frame_of(node);
         (&frame.plan, frame.node(node))
@@ -360,6 +379,9 @@ impl Run {
         let node = self.undone(node).unwrap_or(node);
         if let Some(path) = self.removed.get(&node) {
             return path.clone();
+        }
+        if let Some(kept) = self.kept.get(&node) {
+            return kept.path.clone();
         }
         let frame = self.frame_of(node);
         let id = frame.plan.id(frame.node(node));
@@ -417,7 +439,7 @@ impl Run {
         let mut frame = self.frame_of(node);
         let mut scopes = vec![frame.base];
         while let Some(owner) = frame.owner {
-            frame = self.frame_of(owner.node);
+            frame = self.frame(self.key_of(owner.node));
             scopes.push(frame.base);
         }
         scopes
@@ -457,8 +479,7 @@ impl Run {
     /// The run has no such instance now.
     pub fn order(&self, node: Instance) -> Vec<u32> {
         let node = self.undone(node).unwrap_or(node);
-        let frame = self.frame_of(node);
-        let mut order = match frame.owner {
+        let mut order = match self.frame(self.key_of(node)).owner {
             Some(owner) => {
                 let mut order = self.order(owner.node);
                 order.push(owner.iteration);
@@ -466,7 +487,7 @@ impl Run {
             }
             None => Vec::new(),
         };
-        order.push(frame.node(node));
+        order.push(self.node_index(node));
         order
     }
 }

@@ -46,6 +46,7 @@ impl Run {
         self.keep_states(&old);
         self.keep_edges(&old);
         self.top.stop = old.stop.clone();
+        self.note_graph();
         self.count_again();
         self.adapt_queued(changes);
         // One that has not begun has nothing to go on with.
@@ -100,6 +101,7 @@ impl Run {
                 self.removed.insert(node, self.path(node));
             }
             self.removed.insert(node, self.path(node));
+            self.keep_success(node);
             self.reset_loop(node);
             self.collect_garbage();
             let inside = self.loops.remove(&node);
@@ -109,8 +111,6 @@ impl Run {
             self.blocked_by.remove(&node);
             self.recovered.remove(&node);
             self.taken.remove(&node);
-            self.completed.retain(|undone| undone.node != node);
-            self.transactional.remove(&node);
         }
         self.quiet.clear();
     }

@@ -81,7 +81,7 @@ impl Run {
 
     /// The loop and the iteration that an instance is in; none at the top level.
     pub fn owner(&self, node: Instance) -> Option<(Instance, u32)> {
-        let owner = self.frame_of(node).owner?;
+        let owner = self.frame(self.key_of(node)).owner?;
         Some((owner.node, owner.iteration))
     }
 

@@ -17,6 +17,7 @@ mod frame;
 mod hand;
 mod heal;
 mod join;
+mod kept;
 mod let_go;
 mod levels;
 mod look;
@@ -53,11 +54,13 @@ pub use dispatch::{Dispatch, Source};
 pub use environment::{Held, Loaded, Values};
 pub use frame::{FrameKey, Instance};
 pub use looking::{Standing, What};
-pub use snapshot::SNAPSHOT_VERSION;
+pub use snapshot::{GraphName, SNAPSHOT_VERSION, Snapshot};
 pub use undo::{Undo, Undone};
 
 use frame::{Frame, TOP};
+use kept::Kept;
 use reuse::Reuse;
+use snapshot::Graph;
 
 /// A run's state.
 #[derive(Clone, Debug)]
@@ -99,6 +102,12 @@ pub struct Run {
     /// The last attempts of nodes that a new graph does not have, their own and the
     /// highest inside them: they may come back.
     past: BTreeMap<Box<str>, (u32, u32)>,
+    /// What succeeded, was taken back, and is still undone.
+    kept: BTreeMap<Instance, Kept>,
+    /// Iterations that were taken back and in which something is still undone.
+    kept_frames: BTreeMap<FrameKey, Frame>,
+    /// The graphs that anything in the state is of, the present one last.
+    graphs: Vec<Graph>,
     next_instance: Instance,
     /// Instances with a worker, or that would be if one were free.
     active: u32,
@@ -260,7 +269,10 @@ impl Run {
 
     /// Where a node's output or error is kept.
     pub fn value(&self, node: Instance) -> Option<ValueRef> {
-        self.find_state(node)?.value
+        match self.find_state(node) {
+            Some(state) => state.value,
+            None => self.kept.get(&node)?.value,
+        }
     }
 
     /// A node's ancestry.
@@ -500,10 +512,9 @@ impl Run {
     /// The run has no such instance now.
     pub fn top_node(&self, node: Instance) -> NodeIndex {
         let node = self.undone(node).unwrap_or(node);
-        let frame = self.frame_of(node);
-        match frame.owner {
+        match self.frame(self.key_of(node)).owner {
             Some(owner) => self.top_node(owner.node),
-            None => frame.node(node),
+            None => self.node_index(node),
         }
     }
 }

@@ -178,7 +178,8 @@ impl Run {
             let frame = self.frame(key);
             let first = frame.instances().next();
             let around = first.map(|node| self.scopes_around(node));
-            !around.iter().flatten().any(|key| gone.contains(key))
+            let is_gone = |key: &FrameKey| gone.contains(key) || self.kept_frames.contains_key(key);
+            !around.iter().flatten().any(is_gone)
         });
         // What was forgotten is asked again before anything is taken to have ended.
         self.quiet.clear();
@@ -310,8 +311,7 @@ impl Run {
         };
         self.set_status(node, status);
         self.due.remove(&node);
-        self.completed.retain(|undone| undone.node != node);
-        self.transactional.remove(&node);
+        self.keep_success(node);
         self.frame_mut(key).failed.remove(&node);
         self.blocked_by.remove(&node);
         if !goes_on {

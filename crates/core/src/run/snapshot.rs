@@ -1,8 +1,9 @@
 //! A run's state as bytes: what stands for a prefix of its log. Derived, and never the
 //! only copy of anything: whoever cannot read one replays the log instead.
 //!
-//! The graph and the request are not in it: both are found by what the log's first
-//! record says. A run whose graph changed under it is not snapshotted.
+//! The request is not in it: it is found in the log's first record. Graphs are not in it
+//! either, but named: the present one, and those by which something began that keeps the
+//! shape it had.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -12,24 +13,45 @@ use serde::{Deserialize, Serialize};
 use super::child::Child;
 use super::deaths::Deaths;
 use super::environment::Held;
-use super::frame::{Frame, FrameKey, Instance, NodeState, Owner};
+use super::frame::{Frame, FrameKey, Ids, Instance, NodeState, Owner};
+use super::kept::Kept;
 use super::levels::Levels;
 use super::reuse::Reuse;
 use super::{Loop, Run, Stop, Undo, Undone};
 use crate::event::{Finished, Queued};
 use crate::id::{Digest, Millis, RunId};
-use crate::plan::{GraphIndex, Plan};
+use crate::plan::{GraphIndex, NodeIndex, Plan};
 use crate::routing::EdgeState;
 use crate::status::{NodeStatus, RunStatus};
 use crate::value::{Stored, ValueRef};
 
 /// The version of snapshots that this code writes, and the only one that it reads.
-pub const SNAPSHOT_VERSION: u16 = 1;
+pub const SNAPSHOT_VERSION: u16 = 2;
 
+/// A graph that a state needs: a version of the run's workflow, or, where it is frozen, a
+/// value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GraphName {
+    /// Digest of its definition.
+    pub definition: Digest,
+    /// The workflow's version.
+    pub version: u32,
+    /// Whether the definition is a value, and not a version.
+    pub frozen: bool,
+}
+
+/// A graph in use, with its name.
+#[derive(Clone, Debug)]
+pub(crate) struct Graph {
+    name: GraphName,
+    plan: Arc<Plan>,
+}
+
+/// A state that was read from bytes, before its graphs are brought.
 #[derive(Serialize, Deserialize)]
-struct Snapshot {
-    definition: Digest,
-    version: u32,
+pub struct Snapshot {
+    /// The graphs that it needs, the present one first.
+    graphs: Vec<GraphName>,
     frozen: bool,
     heals: bool,
     status: RunStatus,
@@ -42,6 +64,16 @@ struct Snapshot {
     records: u64,
     frames: Vec<FrameState>,
     loops: BTreeMap<Instance, Loop>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    shapes: Vec<(Instance, u32, NodeIndex)>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    removed: BTreeMap<Instance, Box<str>>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    past: BTreeMap<Box<str>, (u32, u32)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    kept: Vec<KeptState>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    kept_frames: Vec<FrameState>,
     next_instance: Instance,
     active: u32,
     vars: BTreeMap<Box<str>, HeldState>,
@@ -71,8 +103,13 @@ struct Snapshot {
 
 #[derive(Serialize, Deserialize)]
 struct FrameState {
+    /// Which of the named graphs it is of.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    plan: u32,
     graph: GraphIndex,
     base: FrameKey,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ids: Option<Box<Ids>>,
     owner: Option<Owner>,
     nodes: Vec<NodeState>,
     /// One digit for each edge.
@@ -83,6 +120,16 @@ struct FrameState {
     stop: Option<Stop>,
     levels: Option<Levels>,
     done: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct KeptState {
+    number: Instance,
+    frame: FrameKey,
+    path: Box<str>,
+    plan: u32,
+    node: NodeIndex,
+    value: Option<ValueRef>,
 }
 
 /// A variable: its text, or where it is.
@@ -98,7 +145,21 @@ struct UndoState {
     targets: Vec<Undone>,
     states: Vec<NodeState>,
     skipped: Vec<bool>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    twins: Vec<(u32, Vec<u32>)>,
     ending: Box<Finished>,
+}
+
+impl Snapshot {
+    /// Reads a snapshot; none if it cannot be.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        serde_json::from_slice(bytes).ok()
+    }
+
+    /// The graphs that it needs.
+    pub fn graphs(&self) -> &[GraphName] {
+        &self.graphs
+    }
 }
 
 /// What an instance takes in a snapshot, about.
@@ -115,18 +176,21 @@ impl Run {
         (self.top.nodes.len() + self.frames.len() * inside) * INSTANCE_BYTES
     }
 
-    /// The state as bytes, if it can be: its graph is the one it began with.
+    /// The state as bytes, if it can be.
     pub fn snapshot(&mut self) -> Option<Vec<u8>> {
         self.collect_garbage();
+        self.graphs_in_use();
         let frames = std::iter::once(&self.top).chain(self.frames.values());
-        let is_plain = |frame: &Frame| frame.ids.is_none() && Arc::ptr_eq(&frame.plan, &self.plan);
-        let changed = self.definition != self.queued.definition;
-        if changed || !self.shapes.is_empty() || !frames.clone().all(is_plain) {
-            return None;
-        }
+        let frames = frames.map(|frame| self.frame_state(frame));
+        let kept_frames = self.kept_frames.values();
+        let kept_frames = kept_frames.map(|frame| self.frame_state(frame));
+        let shapes = self.shapes.iter();
+        let shapes =
+            shapes.map(|(&node, (plan, index))| Some((node, self.graph_number(plan)?, *index)));
+        let kept = self.kept.iter();
+        let kept = kept.map(|(&number, kept)| self.kept_state(number, kept));
         let snapshot = Snapshot {
-            definition: self.definition,
-            version: self.version,
+            graphs: self.graphs.iter().rev().map(|graph| graph.name).collect(),
             frozen: self.frozen,
             heals: self.heals,
             status: self.status,
@@ -136,8 +200,13 @@ impl Run {
             reopened_at: self.reopened_at,
             clock_from: self.clock_from,
             records: self.records,
-            frames: frames.map(frame_state).collect(),
+            frames: frames.collect::<Option<_>>()?,
             loops: self.loops.clone(),
+            shapes: shapes.collect::<Option<_>>()?,
+            removed: self.removed.clone(),
+            past: self.past.clone(),
+            kept: kept.collect::<Option<_>>()?,
+            kept_frames: kept_frames.collect::<Option<_>>()?,
             next_instance: self.next_instance,
             active: self.active,
             vars: self.vars_state()?,
@@ -166,30 +235,52 @@ impl Run {
         serde_json::to_vec(&snapshot).ok()
     }
 
-    /// The state that a snapshot stands for; none if it is not one of this run.
+    /// The state that a snapshot stands for, with the graphs that it names in their order;
+    /// none if it is not one of this run.
     pub fn restore(
         id: RunId,
-        plan: Arc<Plan>,
+        plans: Vec<Arc<Plan>>,
         queued: Queued,
         created_at: Millis,
-        bytes: &[u8],
+        snapshot: Snapshot,
     ) -> Option<Self> {
-        let snapshot: Snapshot = serde_json::from_slice(bytes).ok()?;
-        if snapshot.definition != queued.definition {
+        let present = *snapshot.graphs.first()?;
+        if plans.len() != snapshot.graphs.len() {
             return None;
         }
-        let mut run = Self::new(id, plan, queued, created_at).ok()?;
+        let mut run = Self::new(id, Arc::clone(&plans[0]), queued, created_at).ok()?;
+        let graphs = snapshot.graphs.iter().zip(&plans);
+        let graphs = graphs.map(|(&name, plan)| Graph {
+            name,
+            plan: Arc::clone(plan),
+        });
+        run.graphs = graphs.rev().collect();
+        run.definition = present.definition;
         let mut frames = snapshot.frames.into_iter();
-        let top = frames.next().and_then(|state| run.frame_from(state))?;
+        let top = frames.next().and_then(|state| frame_from(state, &plans))?;
         for state in frames {
-            let frame = run.frame_from(state)?;
+            let frame = frame_from(state, &plans)?;
             run.frames.insert(frame.base, frame);
         }
-        if top.nodes.len() != run.plan.len() {
+        for state in snapshot.kept_frames {
+            let frame = frame_from(state, &plans)?;
+            run.kept_frames.insert(frame.base, frame);
+        }
+        for (node, plan, index) in snapshot.shapes {
+            let plan = plans.get(plan as usize)?;
+            run.shapes.insert(node, (Arc::clone(plan), index));
+        }
+        for state in snapshot.kept {
+            let plan = plans.get(state.plan as usize)?;
+            run.kept.insert(state.number, kept_from(state, plan));
+        }
+        if top.nodes.len() != run.plan.len() || !Arc::ptr_eq(&top.plan, &run.plan) {
             return None;
         }
+        run.removed = snapshot.removed;
+        run.past = snapshot.past;
         run.top = top;
-        run.version = snapshot.version;
+        run.version = present.version;
         run.frozen = snapshot.frozen;
         run.heals = snapshot.heals;
         run.status = snapshot.status;
@@ -243,43 +334,106 @@ impl Run {
             .collect()
     }
 
-    fn frame_from(&self, state: FrameState) -> Option<Frame> {
-        let graph = self.plan.graphs().get(state.graph as usize)?;
-        let edges: Vec<EdgeState> = state.edges.bytes().map(edge_from).collect::<Option<_>>()?;
-        if graph.len() != state.nodes.len() || graph.edges().len() != edges.len() {
-            return None;
-        }
-        Some(Frame {
-            plan: Arc::clone(&self.plan),
-            graph: state.graph,
-            base: state.base,
-            ids: None,
-            owner: state.owner,
-            nodes: state.nodes,
-            edges,
-            counts: state.counts,
-            routing: state.routing,
-            failed: state.failed,
-            stop: state.stop,
-            levels: state.levels,
-            done: state.done,
+    /// The graph that the run goes on with is in use from now on.
+    pub(crate) fn note_graph(&mut self) {
+        let name = GraphName {
+            definition: self.definition,
+            version: self.version,
+            frozen: self.frozen,
+        };
+        let plan = Arc::clone(&self.plan);
+        self.graphs.retain(|graph| !Arc::ptr_eq(&graph.plan, &plan));
+        self.graphs.push(Graph { name, plan });
+        self.graphs_in_use();
+    }
+
+    /// Forgets graphs that nothing is of any more.
+    fn graphs_in_use(&mut self) {
+        let frames = self.frames.values().chain(self.kept_frames.values());
+        let frames = frames.map(|frame| &frame.plan);
+        let shapes = self.shapes.values().map(|(plan, _)| plan);
+        let kept = self.kept.values().map(|kept| &kept.plan);
+        let all = frames.chain(shapes).chain(kept);
+        let used: BTreeSet<*const Plan> = all
+            .chain([&self.plan, &self.top.plan])
+            .map(Arc::as_ptr)
+            .collect();
+        self.graphs
+            .retain(|graph| used.contains(&Arc::as_ptr(&graph.plan)));
+    }
+
+    /// The place of a graph among those that a snapshot names, the present one first.
+    fn graph_number(&self, plan: &Arc<Plan>) -> Option<u32> {
+        let mut graphs = self.graphs.iter().rev();
+        let number = graphs.position(|graph| Arc::ptr_eq(&graph.plan, plan))?;
+        Some(number as u32)
+    }
+
+    fn kept_state(&self, number: Instance, kept: &Kept) -> Option<KeptState> {
+        Some(KeptState {
+            number,
+            frame: kept.frame,
+            path: kept.path.clone(),
+            plan: self.graph_number(&kept.plan)?,
+            node: kept.node,
+            value: kept.value,
+        })
+    }
+
+    fn frame_state(&self, frame: &Frame) -> Option<FrameState> {
+        Some(FrameState {
+            plan: self.graph_number(&frame.plan)?,
+            graph: frame.graph,
+            base: frame.base,
+            ids: frame.ids.clone(),
+            owner: frame.owner,
+            nodes: frame.nodes.clone(),
+            edges: frame.edges.iter().map(|edge| edge_digit(*edge)).collect(),
+            counts: frame.counts,
+            routing: frame.routing,
+            failed: frame.failed.clone(),
+            stop: frame.stop.clone(),
+            levels: frame.levels.clone(),
+            done: frame.done,
         })
     }
 }
 
-fn frame_state(frame: &Frame) -> FrameState {
-    FrameState {
-        graph: frame.graph,
-        base: frame.base,
-        owner: frame.owner,
-        nodes: frame.nodes.clone(),
-        edges: frame.edges.iter().map(|edge| edge_digit(*edge)).collect(),
-        counts: frame.counts,
-        routing: frame.routing,
-        failed: frame.failed.clone(),
-        stop: frame.stop.clone(),
-        levels: frame.levels.clone(),
-        done: frame.done,
+fn frame_from(state: FrameState, plans: &[Arc<Plan>]) -> Option<Frame> {
+    let plan = plans.get(state.plan as usize)?;
+    let graph = plan.graphs().get(state.graph as usize)?;
+    let edges: Vec<EdgeState> = state.edges.bytes().map(edge_from).collect::<Option<_>>()?;
+    if graph.len() != state.nodes.len() || graph.edges().len() != edges.len() {
+        return None;
+    }
+    let numbered = state.ids.as_ref().map(|ids| ids.instances.len());
+    if numbered.is_some_and(|count| count != state.nodes.len()) {
+        return None;
+    }
+    Some(Frame {
+        plan: Arc::clone(plan),
+        graph: state.graph,
+        base: state.base,
+        ids: state.ids,
+        owner: state.owner,
+        nodes: state.nodes,
+        edges,
+        counts: state.counts,
+        routing: state.routing,
+        failed: state.failed,
+        stop: state.stop,
+        levels: state.levels,
+        done: state.done,
+    })
+}
+
+fn kept_from(state: KeptState, plan: &Arc<Plan>) -> Kept {
+    Kept {
+        frame: state.frame,
+        path: state.path,
+        plan: Arc::clone(plan),
+        node: state.node,
+        value: state.value,
     }
 }
 
@@ -308,6 +462,11 @@ fn undo_state(undo: &Undo) -> UndoState {
         targets: undo.targets.clone(),
         states: undo.states.clone(),
         skipped: undo.skipped.clone(),
+        twins: undo
+            .twins
+            .iter()
+            .map(|(&local, twins)| (local, twins.to_vec()))
+            .collect(),
         ending: undo.ending.clone(),
     }
 }
@@ -318,6 +477,11 @@ fn undo_from(state: UndoState) -> Undo {
         targets: state.targets,
         states: state.states,
         skipped: state.skipped,
+        twins: state
+            .twins
+            .into_iter()
+            .map(|(local, twins)| (local, twins.into()))
+            .collect(),
         ending: state.ending,
     }
 }

@@ -1,6 +1,9 @@
 //! Undoing (semantics §11): after a run has failed, what succeeded and says how it is
 //! undone is, strictly in reverse order of completion, one after the other.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::Run;
@@ -31,6 +34,9 @@ pub struct Undo {
     pub(crate) states: Vec<NodeState>,
     /// Left as it is, by hand.
     pub(crate) skipped: Vec<bool>,
+    /// Steps with the path of another: what ran again is undone as often as it succeeded.
+    /// They share the numbers of their attempts, so that each has one outcome.
+    pub(crate) twins: BTreeMap<u32, Arc<[u32]>>,
     /// How the run ends then.
     pub(crate) ending: Box<Finished>,
 }
@@ -81,6 +87,16 @@ impl Undo {
         } else {
             Compensation::Incomplete
         }
+    }
+
+    /// The number of the next attempt to undo a node.
+    fn next_attempt(&self, node: Instance) -> u32 {
+        let local = self.local(node).unwrap_or_default();
+        let own = self.states[local].attempt;
+        let twins = self.twins.get(&(local as u32));
+        let twins = twins.into_iter().flat_map(|twins| twins.iter());
+        let used = twins.map(|&twin| self.states[twin as usize].attempt);
+        used.max().unwrap_or(0).max(own) + 1
     }
 
     /// The instance that undoes a node.
@@ -155,8 +171,10 @@ impl Run {
         let targets: Vec<Undone> = self.completed.iter().rev().copied().collect();
         let base = self.next_instance;
         self.next_instance += targets.len() as Instance;
+        let twins = self.twins(&targets);
         self.undo = Some(Undo {
             base,
+            twins,
             states: vec![NodeState::new(0); targets.len()],
             skipped: vec![false; targets.len()],
             targets,
@@ -166,6 +184,57 @@ impl Run {
         self.finished = None;
         self.ended_at = None;
         self.undo_next(changes);
+    }
+
+    /// The steps that share a path, each with all of them.
+    fn twins(&self, targets: &[Undone]) -> BTreeMap<u32, Arc<[u32]>> {
+        let mut twins = BTreeMap::new();
+        if !targets.iter().any(|target| self.is_kept(target.node)) {
+            return twins;
+        }
+        let mut by_path: BTreeMap<Box<str>, Vec<u32>> = BTreeMap::new();
+        for (local, target) in targets.iter().enumerate() {
+            let path = self.path(target.node);
+            by_path.entry(path).or_default().push(local as u32);
+        }
+        for group in by_path.into_values().filter(|group| group.len() > 1) {
+            let group: Arc<[u32]> = group.into();
+            twins.extend(group.iter().map(|&local| (local, Arc::clone(&group))));
+        }
+        twins
+    }
+
+    /// The instances that undo what has this path.
+    pub(crate) fn undoing(&self, path: &str) -> Vec<Instance> {
+        let Some(undo) = &self.undo else {
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        found.extend(self.resolve(path).and_then(|node| undo.of(node)));
+        if self.kept.is_empty() {
+            return found;
+        }
+        for (node, target) in undo.instances().zip(&undo.targets) {
+            if self.is_kept(target.node) && *self.path(target.node) == *path {
+                found.push(node);
+            }
+        }
+        found
+    }
+
+    /// The instance whose attempt, of this number, undoes or undid what has this path.
+    pub fn undoing_at(&self, path: &str, attempt: u32) -> Option<Instance> {
+        let undoing = self.undoing(path);
+        let is_open = |&&node: &&Instance| self.is_open(node, attempt);
+        let open = undoing.iter().find(is_open).copied();
+        let begun = || undoing.iter().filter(|&&node| self.attempt(node) >= attempt);
+        open.or_else(|| begun().min_by_key(|&&node| self.attempt(node)).copied())
+    }
+
+    /// What is undone, or was, of what has this path: the newest success, if any.
+    pub fn resolve_undone(&self, path: &str) -> Option<Instance> {
+        let first = self.undoing(path).into_iter().min()?;
+        self.undone(first)
     }
 
     /// Opens the next step, if nothing is being undone.
@@ -185,11 +254,12 @@ impl Run {
 
     /// Opens an attempt to undo a node.
     pub(crate) fn open_undo(&mut self, node: Instance, changes: &mut Vec<Change>) {
+        let next = self.undo.as_ref().map(|undo| undo.next_attempt(node));
+        let attempt = next.unwrap_or(1);
         let state = self.state_mut(node);
-        state.attempt += 1;
-        state.first_attempt = state.attempt;
+        state.attempt = attempt;
+        state.first_attempt = attempt;
         state.deliveries = 0;
-        let attempt = state.attempt;
         self.set_status(node, NodeStatus::Queued);
         match self
             .undone(node)
@@ -267,22 +337,45 @@ impl Run {
             }
             Event::CompensationRetried { nodes, .. } => {
                 self.resume_undo();
-                for node in nodes {
-                    let node = self.undoing(node)?;
-                    self.set_status(node, NodeStatus::Pending);
+                for path in nodes {
+                    for node in self.undoing_in(path, can_be_retried)? {
+                        self.set_status(node, NodeStatus::Pending);
+                    }
                 }
                 self.undo_next(changes);
             }
             Event::CompensationSkipped { nodes, .. } => {
                 self.resume_undo();
-                for node in nodes {
-                    let node = self.undoing(node)?;
-                    self.skip_undo(node, changes);
+                for path in nodes {
+                    for node in self.undoing_in(path, can_be_skipped)? {
+                        self.skip_undo(node, changes);
+                    }
                 }
             }
             _ => {}
         }
         Ok(())
+    }
+
+    /// The instances that undo what has this path and stand so.
+    fn undoing_in(
+        &self,
+        path: &str,
+        stands: impl Fn(NodeStatus) -> bool,
+    ) -> Result<Vec<Instance>, Corrupt> {
+        let mut nodes = self.undoing(path);
+        nodes.retain(|&node| self.undo_status(node).is_some_and(&stands));
+        if nodes.is_empty() {
+            return self.corrupt(&format!("'{path}' is not undone"));
+        }
+        Ok(nodes)
+    }
+
+    /// How far the undoing of something is, one that was left out by hand being Skipped.
+    pub(crate) fn undo_status(&self, node: Instance) -> Option<NodeStatus> {
+        let undo = self.undo.as_ref()?;
+        let (_, status) = undo.steps().nth(undo.local(node)?)?;
+        Some(status)
     }
 
     /// A run whose undoing is taken up again goes on until that has ended.
@@ -293,4 +386,14 @@ impl Run {
             self.ended_at = None;
         }
     }
+}
+
+/// Whether a step that stands so may be tried again.
+pub(crate) fn can_be_retried(status: NodeStatus) -> bool {
+    status == NodeStatus::Failed
+}
+
+/// Whether a step that stands so may be left out.
+pub(crate) fn can_be_skipped(status: NodeStatus) -> bool {
+    !matches!(status, NodeStatus::Succeeded | NodeStatus::Skipped)
 }

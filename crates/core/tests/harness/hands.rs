@@ -40,8 +40,7 @@ impl Script {
             },
             "child" => self.child(first, more),
             "undone" => {
-                let target = self.harness.index(first);
-                let node = self.harness.run.undoing_of(target).expect("it is undone");
+                let node = self.undoes(first).expect("it is undone");
                 let (verb, rest) = more.split_once(' ').unwrap_or((more, ""));
                 let attempt = self.harness.run.attempt(node);
                 self.harness.ended(node, attempt, outcome(verb, rest))
@@ -70,9 +69,26 @@ impl Script {
         Some(self.harness.give(&input))
     }
 
+    /// The instance that undoes what has this path; the open one, where one is.
+    fn undoes(&self, path: &str) -> Option<Instance> {
+        let run = &self.harness.run;
+        let steps = run.undo().into_iter().flat_map(|undo| undo.steps());
+        let steps = steps.filter_map(|(target, _)| run.undoing_of(target));
+        let mut undoing: Vec<Instance> = steps.filter(|&node| *run.path(node) == *path).collect();
+        let open = run.open_instances();
+        undoing.sort_by_key(|node| !open.contains(node));
+        undoing.first().copied()
+    }
+
     fn nodes_of(&self, paths: &str) -> Vec<Instance> {
         let paths = paths.split_whitespace();
-        paths.map(|path| self.harness.index(path)).collect()
+        paths
+            .map(|path| {
+                let run = &self.harness.run;
+                let undone = run.resolve(path).or_else(|| run.resolve_undone(path));
+                undone.expect("the run has, or had, the node")
+            })
+            .collect()
     }
 
     /// A graph in one line: the lines of the notation, with ` ; ` between them.
@@ -85,8 +101,9 @@ impl Script {
     /// `gone CODE` where it could not be started.
     fn child(&self, path: &str, how: &str) -> Input {
         let run = &self.harness.run;
-        let target = self.harness.index(path);
-        let node = run.undoing_of(target).unwrap_or(target);
+        let node = self
+            .undoes(path)
+            .unwrap_or_else(|| self.harness.index(path));
         let attempt = run.attempt(node);
         let (word, rest) = how.split_once(' ').unwrap_or((how, ""));
         if word == "gone" {

@@ -15,7 +15,8 @@ use std::sync::Arc;
 use windlass_core::event::{Event, Queued, RULES, Transition};
 use windlass_core::plan::{NodeIndex, Plan};
 use windlass_core::run::{
-    Change, Facts, Failure, Input, Loaded, Outcome, Refusal, Report, Run, Values, decide, wants,
+    Change, Facts, Failure, Input, Loaded, Outcome, Refusal, Report, Run, Snapshot, Values, decide,
+    wants,
 };
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{Digest, Millis, NodeStatus, RunId};
@@ -220,9 +221,13 @@ impl Harness {
         let Some(bytes) = run.snapshot() else {
             return run;
         };
-        let plan = Arc::clone(&self.first_plan);
-        let at = self.log[0].at;
-        let restored = Run::restore(run.id(), plan, queued.clone(), at, &bytes);
+        let snapshot = Snapshot::read(&bytes).expect("a snapshot");
+        let graphs = snapshot.graphs().iter().map(|name| {
+            let brought = self.plans.get(&name.definition);
+            Arc::clone(brought.unwrap_or(&self.first_plan))
+        });
+        let (graphs, at) = (graphs.collect(), self.log[0].at);
+        let restored = Run::restore(run.id(), graphs, queued.clone(), at, snapshot);
         let mut restored = restored.expect("a snapshot of this run");
         assert_eq!(
             restored.snapshot(),

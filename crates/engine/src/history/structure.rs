@@ -19,7 +19,7 @@ pub(super) fn started(run: &Run, node: Instance, ended: &AttemptEnded) -> Draft 
 
 /// The start of an attempt to undo a node, where nobody has told it yet.
 pub(super) fn undo_started(run: &Run, ended: &AttemptEnded) -> Option<Draft> {
-    let undoing = run.undoing_of(run.resolve(&ended.node)?)?;
+    let undoing = run.undoing_at(&ended.node, ended.attempt)?;
     // A child that is undone was told of when it was asked to.
     let told =
         run.node_status(undoing) == NodeStatus::Running || run.undone_child(undoing).is_some();
@@ -194,7 +194,8 @@ pub(super) fn drafts(run: &Run, event: &Event, at: Millis) -> Vec<Draft> {
 fn undoing(run: &Run, event: &Event, at: Millis) -> Vec<Draft> {
     let by_hand = |kind: &'static str, nodes: &[Box<str>], hand| {
         let drafts = nodes.iter().map(|node| {
-            let undoing = run.resolve(node).and_then(|node| run.undoing_of(node));
+            let target = run.resolve_undone(node);
+            let undoing = target.and_then(|target| run.undoing_of(target));
             let attempt = undoing.map(|undoing| run.attempt(undoing));
             let draft = Draft::new(kind, at).node(node);
             draft

@@ -135,12 +135,11 @@ fn close(undoes: bool, out: &mut dyn Write) -> Result<(), Error> {
 }
 
 /// The instance that an attempt is of: the node's, or that which undoes it.
-fn instance(run: &Run, path: &str, undoes: bool) -> Option<Instance> {
-    let node = run.resolve(path)?;
+fn instance(run: &Run, path: &str, (attempt, undoes): (u32, bool)) -> Option<Instance> {
     if undoes {
-        run.undoing_of(node)
+        run.undoing_at(path, attempt)
     } else {
-        Some(node)
+        run.resolve(path)
     }
 }
 
@@ -150,7 +149,7 @@ impl Visitor for Attempts<'_, '_> {
     fn before(&mut self, run: &Run, event: &Event, _place: Place) -> Result<(), Error> {
         let (ended, undoes) = match event {
             Event::AttemptStarted(started) => {
-                if let Some(node) = instance(run, &started.node, started.undo) {
+                if let Some(node) = instance(run, &started.node, (started.attempt, started.undo)) {
                     let open = Open {
                         path: started.node.clone(),
                         key: run.idempotency_key(node),
@@ -167,7 +166,7 @@ impl Visitor for Attempts<'_, '_> {
             Event::CompensationEnded(ended) => (ended, true),
             _ => return Ok(()),
         };
-        if let Some(node) = instance(run, &ended.node, undoes) {
+        if let Some(node) = instance(run, &ended.node, (ended.attempt, undoes)) {
             self.open.remove(&node);
             self.write_ended(run, node, ended)?;
         }

@@ -137,9 +137,18 @@ fn undoing(run: &Run) -> BTreeMap<Instance, (Instance, NodeStatus)> {
     let first = undo.steps().next();
     let first = first.and_then(|(node, _)| run.undoing_of(node));
     let numbered = undo.steps().zip(first.unwrap_or_default()..);
-    numbered
+    let mut steps: BTreeMap<_, _> = numbered
         .map(|((node, status), undoing)| (node, (undoing, status)))
-        .collect()
+        .collect();
+    // What was taken back is shown where it stood, unless that is undone itself.
+    let taken_back = undo.steps().map(|(node, _)| node);
+    for node in taken_back.filter(|&node| run.is_taken_back(node)) {
+        if let Some(present) = run.resolve(&run.path(node)) {
+            let step = steps[&node];
+            steps.entry(present).or_insert(step);
+        }
+    }
+    steps
 }
 
 /// A run and where its values are.

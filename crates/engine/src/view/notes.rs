@@ -112,8 +112,7 @@ impl Visitor for Notes {
                 }
             }
             Event::CompensationEnded(ended) => {
-                let target = run.resolve(&ended.node);
-                if let Some(undoing) = target.and_then(|target| run.undoing_of(target)) {
+                if let Some(undoing) = run.undoing_at(&ended.node, ended.attempt) {
                     match &ended.result {
                         AttemptResult::Failed(error) | AttemptResult::Retrying { error, .. } => {
                             self.undo_errors.insert(undoing, error.clone());

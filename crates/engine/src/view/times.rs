@@ -103,21 +103,24 @@ fn moment(moment: i64) -> Option<Millis> {
 /// The instance that an event about the end or the start of something is about, and
 /// when that started.
 fn started_by(run: &Run, event: &Event, at: Millis) -> Option<(Instance, Millis)> {
-    let (path, started, undoes) = match event {
-        Event::AttemptStarted(event) => (&event.node, event.started, event.undo),
-        Event::AttemptEnded(event) => (&event.node, event.started, false),
-        Event::CompensationEnded(event) => (&event.node, event.started, true),
-        Event::Expanded { node, .. } | Event::Looped { node, .. } | Event::Waiting { node, .. } => {
-            (node, at, false)
+    let (path, started) = match event {
+        Event::AttemptStarted(event) if event.undo => {
+            let undoing = run.undoing_at(&event.node, event.attempt)?;
+            return Some((undoing, event.started));
         }
-        Event::ChildStarted(event) => (&event.node, at, false),
+        Event::CompensationEnded(event) => {
+            let undoing = run.undoing_at(&event.node, event.attempt)?;
+            return Some((undoing, event.started));
+        }
+        Event::AttemptStarted(event) => (&event.node, event.started),
+        Event::AttemptEnded(event) => (&event.node, event.started),
+        Event::Expanded { node, .. } | Event::Looped { node, .. } | Event::Waiting { node, .. } => {
+            (node, at)
+        }
+        Event::ChildStarted(event) => (&event.node, at),
         _ => return None,
     };
-    let node = run.resolve(path)?;
-    if undoes {
-        return Some((run.undoing_of(node)?, started));
-    }
-    Some((node, started))
+    Some((run.resolve(path)?, started))
 }
 
 impl Visitor for Times {

@@ -60,6 +60,12 @@ pub(crate) fn copy_directory(from: &Path, to: &Path) {
     }
 }
 
+/// The same with word of how far the log was whole when it was closed.
+pub(crate) fn copy_closed(from: &Path, to: &Path) {
+    copy_directory(from, to);
+    std::fs::copy(from.join("windlass.tail"), to.join("windlass.tail")).unwrap();
+}
+
 pub(crate) fn some_run() -> RunId {
     run_id(1)
 }

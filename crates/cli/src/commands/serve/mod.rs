@@ -56,6 +56,9 @@ pub(crate) fn run(
 
 async fn serve(session: &Session, mut options: Options) -> Result<Exit, Failure> {
     let interrupt = Interrupt::listen()?;
+    if let Some(tail) = session.directory()?.torn_tail() {
+        session.settings.output.say(&tail.to_string());
+    }
     let telemetry = Telemetry::start(std::mem::take(&mut options.telemetry));
     let engine = engine(session, &options, &telemetry)?;
     let carrier = Carrier::of(engine.clone(), interrupt.clone(), Arc::clone(&options.hub));

@@ -2,6 +2,7 @@
 
 use super::{Decision, Refusal};
 use crate::event::{Event, Hand};
+use crate::run::undo::{can_be_retried, can_be_skipped};
 use crate::run::{Instance, Run};
 use crate::status::NodeStatus;
 
@@ -29,8 +30,8 @@ impl Run {
         nodes: &[Instance],
         hand: &Hand,
     ) -> Result<Decision, Refusal> {
-        let can = |status| status == NodeStatus::Failed;
-        let nodes = self.undo_paths(nodes, can, "its compensation has not failed")?;
+        let otherwise = "its compensation has not failed";
+        let nodes = self.undo_paths(nodes, can_be_retried, otherwise)?;
         let hand = hand.clone();
         Ok(Decision::of(Event::CompensationRetried { nodes, hand }))
     }
@@ -40,8 +41,7 @@ impl Run {
         nodes: &[Instance],
         hand: &Hand,
     ) -> Result<Decision, Refusal> {
-        let can = |status| !matches!(status, NodeStatus::Succeeded | NodeStatus::Skipped);
-        let nodes = self.undo_paths(nodes, can, "its compensation has ended")?;
+        let nodes = self.undo_paths(nodes, can_be_skipped, "its compensation has ended")?;
         let hand = hand.clone();
         Ok(Decision::of(Event::CompensationSkipped { nodes, hand }))
     }
@@ -61,12 +61,17 @@ impl Run {
         }
         let mut paths = Vec::new();
         for &node in nodes {
-            let step = undo.steps().find(|(target, _)| *target == node);
-            match step {
-                Some((_, status)) if can(status) => paths.push(self.path(node)),
-                Some(_) => return Err(Refusal::NotNow(otherwise)),
-                None => return Err(Refusal::NotNow("the node is not compensated")),
+            let is_known = self.find_state(node).is_some() || self.is_kept(node);
+            let path = is_known.then(|| self.path(node)).unwrap_or_default();
+            // What ran again is undone more than once; its path names every step.
+            let steps = self.undoing(&path);
+            if steps.is_empty() {
+                return Err(Refusal::NotNow("the node is not compensated"));
             }
+            if !steps.iter().filter_map(|&step| self.undo_status(step)).any(&can) {
+                return Err(Refusal::NotNow(otherwise));
+            }
+            paths.push(path);
         }
         Ok(paths)
     }
