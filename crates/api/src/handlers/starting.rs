@@ -344,7 +344,7 @@ async fn fork(
         request_id: request_id.map(Into::into),
         hand: Hand {
             by: caller.by(),
-            reason: body.reason.map(Into::into),
+            reason: body.reason.map(|words| String::from(words).into()),
         },
     };
     let reason = asked.hand.reason.clone();

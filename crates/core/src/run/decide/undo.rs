@@ -62,7 +62,10 @@ impl Run {
         let mut paths = Vec::new();
         for &node in nodes {
             let is_known = self.find_state(node).is_some() || self.is_kept(node);
-            let path = is_known.then(|| self.path(node)).unwrap_or_default();
+            let path = match is_known {
+                true => self.path(node),
+                false => "".into(),
+            };
             // What ran again is undone more than once; its path names every step.
             let steps = self.undoing(&path);
             if steps.is_empty() {
