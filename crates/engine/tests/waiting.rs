@@ -113,6 +113,20 @@ impl World {
         rows.iter().map(|row| row.run).collect()
     }
 
+    /// The state from the run's checkpoint is the state from its whole log.
+    #[track_caller]
+    fn assert_checkpoint_fits(&self, run: RunId) {
+        let checkpoint = self.store.checkpoint(run).expect("readable");
+        let covered = checkpoint.expect("a checkpoint").head.sequence;
+        let (store, plans) = (&**self.engine.store(), self.engine.plans());
+        let mut latest = load_latest(store, plans, run).expect("readable");
+        let mut whole = load_run(store, plans, run, |_, _| {}).expect("readable");
+        assert!(covered > 100 && covered < whole.head.sequence, "{covered}");
+        assert_eq!(latest.head, whole.head);
+        let [latest, whole] = [&mut latest.run, &mut whole.run].map(|run| run.snapshot());
+        assert_eq!(latest.map(text_of), whole.map(text_of));
+    }
+
     async fn signal(&self, run: RunId, name: &str, json: &str) {
         let command = Command::Signal {
             name: name.into(),
@@ -380,16 +394,57 @@ async fn a_state_from_a_checkpoint_equals_the_state_from_the_whole_log() {
         { "id": "ask", "dependsOn": ["w"], "waitForSignal": { "name": "end" } } ] }"#;
     let run = world.start(text).await;
     world.until_idle().await;
-    let checkpoint = world.store.checkpoint(run).expect("readable");
-    let covered = checkpoint.expect("a checkpoint").head.sequence;
-    let (store, plans) = (&**world.engine.store(), world.engine.plans());
-    let mut latest = load_latest(store, plans, run).expect("readable");
-    let mut whole = load_run(store, plans, run, |_, _| {}).expect("readable");
-    assert!(covered > 100 && covered < whole.head.sequence, "{covered}");
-    assert_eq!(latest.head, whole.head);
-    let [latest, whole] = [&mut latest.run, &mut whole.run].map(|run| run.snapshot());
-    assert_eq!(latest.map(text_of), whole.map(text_of));
+    world.assert_checkpoint_fits(run);
     world.signal(run, "end", "null").await;
+    assert_eq!(world.end(run).await, RunStatus::Succeeded);
+}
+
+/// What began before the graph changed keeps its shape, also through a checkpoint.
+#[tokio::test]
+async fn a_run_whose_graph_changed_has_a_checkpoint_that_fits() {
+    let options = Options {
+        checkpoint_bytes: 16 * 1024,
+        ..options()
+    };
+    let world = World::on(MemoryStore::new(), options);
+    let text = |body: &str, more: &str| {
+        format!(
+            r#"{{ "id": "round", "inFlight": "healing", "nodes": [
+            {{ "id": "held", "forEach": {{ "items": [1, 2], "body": {{ "nodes": [
+                {{ "id": "{body}", "waitForSignal": {{ "name": "end" }} }} ] }} }} }},
+            {{ "id": "go", "waitForSignal": {{ "name": "go" }} }},
+            {{ "id": "w", "dependsOn": ["go"], "while": {{ "condition": "iteration < 700",
+                "body": {{ "nodes": [ {{ "id": "x", "actionType": "core.echo",
+                    "parameters": {{ "n": "{{{{ iteration }}}}" }} }} ] }} }} }}{more} ] }}"#
+        )
+    };
+    let run = world.start(&text("ask", "")).await;
+    world.until_idle().await;
+    let second = text("wait", r#", { "id": "new", "actionType": "core.echo", "dependsOn": ["go"] }"#);
+    world.publish(&second).await;
+    let healed = world.engine.heal_all(None, "round").await;
+    assert_eq!(healed.expect("healed"), 1);
+    let hand = Hand::default();
+    let pause = world.engine.command(run, Command::Pause(hand.clone())).await;
+    pause.expect("paused");
+    let third = text("other", r#", { "id": "newer", "actionType": "core.echo", "dependsOn": ["w"] }"#);
+    let import = Command::Import {
+        definition: Digest::of(third.as_bytes()),
+        plan: Arc::new(Plan::build(serde_json::from_str(&third).expect("JSON")).expect("a plan")),
+        text: Payload::new(third.as_str()),
+        hand: hand.clone(),
+    };
+    world.engine.command(run, import).await.expect("imported");
+    let resumed = world.engine.command(run, Command::Resume(hand)).await;
+    resumed.expect("resumed");
+    world.signal(run, "go", "null").await;
+    world.until_idle().await;
+    world.assert_checkpoint_fits(run);
+    assert_eq!(world.node(run, "held[1]/ask"), NodeStatus::Waiting);
+    assert_eq!(world.node(run, "newer"), NodeStatus::Succeeded);
+    for _ in 0..2 {
+        world.signal(run, "end", "null").await;
+    }
     assert_eq!(world.end(run).await, RunStatus::Succeeded);
 }
 

@@ -1,6 +1,7 @@
 //! Whether two states of a run are the same, as far as anybody can see: every public
 //! accessor is asked of both.
 
+use std::borrow::Cow;
 use std::fmt::Debug;
 
 use windlass_core::NodeStatus;
@@ -8,6 +9,7 @@ use windlass_core::run::{Held, Instance, Run};
 
 /// The first difference between a live state and the replay of its log, in words.
 pub fn difference(live: &Run, replayed: &Run) -> Option<String> {
+    let (live, replayed) = (&*settled(live), &*settled(replayed));
     run_difference(live, replayed).or_else(|| {
         let nodes = |run: &Run| run.instances().collect::<Vec<_>>();
         same("nodes", nodes(live), nodes(replayed)).or_else(|| {
@@ -15,6 +17,17 @@ pub fn difference(live: &Run, replayed: &Run) -> Option<String> {
             nodes.find_map(|node| node_difference(live, replayed, node))
         })
     })
+}
+
+/// A state without what the next event makes it forget: one that comes from a checkpoint
+/// has forgotten it already.
+fn settled(run: &Run) -> Cow<'_, Run> {
+    if run.leaving().is_empty() {
+        return Cow::Borrowed(run);
+    }
+    let mut run = run.clone();
+    run.snapshot();
+    Cow::Owned(run)
 }
 
 fn run_difference(live: &Run, replayed: &Run) -> Option<String> {

@@ -102,7 +102,7 @@ impl Run {
 
     fn by_frame(&self, nodes: &[Instance]) -> BTreeMap<FrameKey, BTreeSet<Instance>> {
         let mut frames: BTreeMap<FrameKey, BTreeSet<Instance>> = BTreeMap::new();
-        for &node in nodes {
+        for &node in nodes.iter().filter(|&&node| !self.is_kept(node)) {
             if let Some(frame) = self.find_frame(node) {
                 frames.entry(frame.base).or_default().insert(node);
             }
@@ -136,7 +136,7 @@ impl Run {
     pub fn after_all(&self, node: Instance) -> Vec<Instance> {
         let mut found = Vec::new();
         let mut node = node;
-        if self.find_frame(node).is_none() {
+        if self.find_frame(node).is_none() || self.is_kept(node) {
             return found;
         }
         loop {

@@ -189,7 +189,7 @@ impl Run {
                 return true;
             }
             match frame.owner {
-                Some(owner) => frame = self.frame_of(owner.node),
+                Some(owner) => frame = self.frame(self.key_of(owner.node)),
                 None => return false,
             }
         }
