@@ -249,11 +249,7 @@ pub(crate) fn bring_graph(
 }
 
 /// The graph of a definition that belongs to one run alone.
-fn frozen_plan(
-    store: &dyn Backend,
-    plans: &Plans,
-    digest: Digest,
-) -> Result<Arc<Plan>, LoadError> {
+fn frozen_plan(store: &dyn Backend, plans: &Plans, digest: Digest) -> Result<Arc<Plan>, LoadError> {
     if let Some(plan) = plans.get(&digest) {
         return Ok(plan);
     }

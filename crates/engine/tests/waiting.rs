@@ -420,14 +420,23 @@ async fn a_run_whose_graph_changed_has_a_checkpoint_that_fits() {
     };
     let run = world.start(&text("ask", "")).await;
     world.until_idle().await;
-    let second = text("wait", r#", { "id": "new", "actionType": "core.echo", "dependsOn": ["go"] }"#);
+    let second = text(
+        "wait",
+        r#", { "id": "new", "actionType": "core.echo", "dependsOn": ["go"] }"#,
+    );
     world.publish(&second).await;
     let healed = world.engine.heal_all(None, "round").await;
     assert_eq!(healed.expect("healed"), 1);
     let hand = Hand::default();
-    let pause = world.engine.command(run, Command::Pause(hand.clone())).await;
+    let pause = world
+        .engine
+        .command(run, Command::Pause(hand.clone()))
+        .await;
     pause.expect("paused");
-    let third = text("other", r#", { "id": "newer", "actionType": "core.echo", "dependsOn": ["w"] }"#);
+    let third = text(
+        "other",
+        r#", { "id": "newer", "actionType": "core.echo", "dependsOn": ["w"] }"#,
+    );
     let import = Command::Import {
         definition: Digest::of(third.as_bytes()),
         plan: Arc::new(Plan::build(serde_json::from_str(&third).expect("JSON")).expect("a plan")),

@@ -324,7 +324,11 @@ impl History {
         let node = run.resolve(&ended.node);
         let node = node.ok_or_else(|| format!("{name}: there is no such node"))?;
         self.one_outcome(&ended.node, false, ended.attempt)?;
-        if self.reused.get(&ended.node).is_some_and(|&reused| ended.attempt <= reused) {
+        if self
+            .reused
+            .get(&ended.node)
+            .is_some_and(|&reused| ended.attempt <= reused)
+        {
             return Err(format!("{name}: its result was to be reused"));
         }
         match run.kind_of(node) {

@@ -117,7 +117,9 @@ pub fn kept_what_began(before: &Run, after: &Run) -> Verdict {
         let path = before.path(node);
         let status = before.node_status(node);
         let Some(now) = after.resolve(&path) else {
-            let open = after.find_status(node).is_some_and(|status| !status.is_final());
+            let open = after
+                .find_status(node)
+                .is_some_and(|status| !status.is_final());
             if open {
                 return Err(format!("{path} is removed and still open"));
             }

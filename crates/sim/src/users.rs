@@ -75,7 +75,7 @@ impl World {
         let graph = |digest: &Digest| self.catalogue.graph(digest);
         let records = self.store.head(run).sequence;
         let checkpoint = match self.exact {
-            false => self.random.below(2 * records + 1),
+            false => self.random.below(4 * records + 1),
             true => 0,
         };
         let (state, head) = match self.store.replay_from(run, checkpoint, graph) {

@@ -67,6 +67,19 @@ pub(crate) fn structured(random: &mut Random, from: u64, horizon: u64) -> Vec<(u
         }
         wishes.push((at, wish));
     }
+    for _ in 0..random.below(6) {
+        // What has failed, and what is undone, is mostly there late.
+        let at = horizon / 2 + random.below(horizon / 2);
+        let number = random.below(MAX_NODES * 2) as u32;
+        let wish = match random.below(8) {
+            0..=2 => Wish::ReattemptOne(number),
+            3 => Wish::ReattemptAll,
+            4 => Wish::Compensate,
+            5..=6 => Wish::RetryCompensation(number),
+            _ => Wish::SkipCompensation(number),
+        };
+        wishes.push((at, wish));
+    }
     wishes
 }
 

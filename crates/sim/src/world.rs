@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use windlass_core::event::Event as RunEvent;
 use windlass_core::run::{self, ChildEnd, Instance as NodeIndex, Report};
 use windlass_core::value::Payload;
 use windlass_core::{Digest, Millis, RunId};
@@ -77,8 +78,27 @@ pub struct Counts {
     pub nudges: u64,
     /// How often a process died or lost a run.
     pub losses: u64,
+    /// Graphs that were imported.
+    pub imports: u64,
+    /// Runs that reuse results of another.
+    pub forks: u64,
+    /// How often a hand was laid on an undoing.
+    pub undo_hands: u64,
     /// Children that went on after their parent had ended, because it could not say so.
     pub forgotten: u64,
+}
+
+impl Counts {
+    fn note(&mut self, event: &RunEvent) {
+        match event {
+            RunEvent::Imported { .. } => self.imports += 1,
+            RunEvent::Reused(_) => self.forks += 1,
+            RunEvent::CompensationRetried { .. } | RunEvent::CompensationSkipped { .. } => {
+                self.undo_hands += 1;
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Runs the world of a seed.
@@ -508,6 +528,7 @@ impl World {
                 let row = self.store.row(run);
                 match transition {
                     Ok(transition) => {
+                        transition.events.iter().for_each(|it| self.counts.note(it));
                         let submitted = write.submitted;
                         self.oracle
                             .durable(run, &transition, submitted, row.as_ref());

@@ -282,6 +282,38 @@ fn a_newer_version_does_not_add_to_a_run_that_is_being_stopped() {
 }
 
 #[test]
+fn what_is_ready_goes_in_the_order_of_a_newer_version() {
+    let sequential = |nodes: &str| {
+        format!(
+            "{{\"id\":\"w\",\"inFlight\":\"healing\",\"executionMode\":\"sequential\",\"nodes\":[{nodes}]}}"
+        )
+    };
+    let node = |id: &str| format!(r#"{{"id":"{id}","actionType":"act"}}"#);
+    let first = format!(
+        r#"{{"id":"l","actionType":"act","edges":[{{"targetNode":"b","when":"always"}}]}},{},{}"#,
+        node("a"),
+        node("b")
+    );
+    let mut bench = Bench::new(&sequential(&first));
+    bench.start(Begin::Now);
+    bench.settle();
+    assert_eq!(bench.effects(), ["accepted", "dispatch l#1"]);
+    // `l` is let go, `b` is ready as well and stands where `a` stood.
+    let text = sequential(&format!("{},{}", node("a"), node("b")));
+    let plan = windlass_sim::workload::plan(&text);
+    let definition = windlass_core::Digest::of(text.as_bytes());
+    bench.command(|_| Command::Heal {
+        version: 2,
+        definition,
+        plan,
+    });
+    bench.settle();
+    let effects = bench.effects();
+    assert!(effects.contains(&"dispatch a#1".to_owned()), "{effects:?}");
+    assert!(!effects.contains(&"dispatch b#1".to_owned()), "{effects:?}");
+}
+
+#[test]
 fn compensations_that_are_tried_again_go_one_at_a_time() {
     let undone = |id: &str| {
         format!(r#"{{"id":"{id}","actionType":"act","compensate":{{"actionType":"undo"}}}}"#)

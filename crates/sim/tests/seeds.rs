@@ -126,16 +126,22 @@ fn worlds_have_faults() {
 #[test]
 fn structured_worlds_have_everything() {
     let (mut children, mut sleeps, mut nudges, mut crashes) = (0, 0, 0, 0);
+    let (mut imports, mut forks, mut undo_hands) = (0, 0, 0);
     for seed in 0..200 {
         let counts = run_seed(seed, of(Kind::Structured)).counts;
         children += counts.children;
         sleeps += counts.sleeps;
         nudges += counts.nudges;
         crashes += counts.crashes;
+        imports += counts.imports;
+        forks += counts.forks;
+        undo_hands += counts.undo_hands;
     }
     let all = (children, sleeps, nudges, crashes);
     assert!(
         children > 50 && sleeps > 100 && nudges > 20 && crashes > 100,
         "{all:?}"
     );
+    let rare = (imports, forks, undo_hands);
+    assert!(imports > 5 && forks > 5 && undo_hands > 0, "{rare:?}");
 }

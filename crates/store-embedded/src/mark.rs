@@ -33,7 +33,8 @@ impl Mark {
         if *sum != checksum(fields) {
             return None;
         }
-        let word = |at: usize| u32::from_le_bytes(fields[at..at + 4].try_into().unwrap_or_default());
+        let word =
+            |at: usize| u32::from_le_bytes(fields[at..at + 4].try_into().unwrap_or_default());
         let frames = u64::from_le_bytes(fields[8..].try_into().ok()?);
         Some(Self {
             salts: (word(0), word(4)),

@@ -117,11 +117,7 @@ pub(crate) fn length(frames: u64) -> u64 {
     HEADER + frames * FRAME
 }
 
-fn scan_reader(
-    reader: &mut impl Read,
-    name: &str,
-    mark: Option<Mark>,
-) -> Result<Scan, Problem> {
+fn scan_reader(reader: &mut impl Read, name: &str, mark: Option<Mark>) -> Result<Scan, Problem> {
     let mut header = [0; HEADER as usize];
     if !fill(reader, &mut header)? {
         return Ok(Scan::default());

@@ -136,7 +136,10 @@ fn a_restored_run_has_its_log_and_does_without_a_large_checkpoint() {
         let bytes = vec![7; size];
         let checkpoint = Checkpoint { head, bytes };
         block_on(store.put_checkpoint(run_id(n), checkpoint.clone())).unwrap();
-        assert_eq!(store.checkpoint(run_id(n)).unwrap(), Some(checkpoint.clone()));
+        assert_eq!(
+            store.checkpoint(run_id(n)).unwrap(),
+            Some(checkpoint.clone())
+        );
         checkpoint
     };
     let small = checkpoint(1, 1_000);

@@ -128,7 +128,10 @@ fn a_closed_log_that_was_cut_is_refused() {
     assert_eq!(outcome_of(root.path(), &log, copy_closed), Ok(6));
     // Without its header nobody can tell which log it was.
     for cut in (HEADER + FRAME..log.len()).step_by(1013) {
-        assert!(outcome_of(root.path(), &log[..cut], copy_closed).is_err(), "{cut}");
+        assert!(
+            outcome_of(root.path(), &log[..cut], copy_closed).is_err(),
+            "{cut}"
+        );
     }
 }
 

@@ -112,8 +112,9 @@ impl Run {
                 continue;
             };
             let inside = std::mem::take(&mut cycle.frames);
-            let (kept, gone): (Vec<_>, Vec<_>) =
-                inside.into_iter().partition(|(_, key)| needed.contains(key));
+            let (kept, gone): (Vec<_>, Vec<_>) = inside
+                .into_iter()
+                .partition(|(_, key)| needed.contains(key));
             cycle.frames.extend(kept.iter().copied());
             self.garbage.extend(gone.into_iter().map(|(_, key)| key));
             for (_, key) in kept {

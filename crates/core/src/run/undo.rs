@@ -227,7 +227,11 @@ impl Run {
         let undoing = self.undoing(path);
         let is_open = |&&node: &&Instance| self.is_open(node, attempt);
         let open = undoing.iter().find(is_open).copied();
-        let begun = || undoing.iter().filter(|&&node| self.attempt(node) >= attempt);
+        let begun = || {
+            undoing
+                .iter()
+                .filter(|&&node| self.attempt(node) >= attempt)
+        };
         open.or_else(|| begun().min_by_key(|&&node| self.attempt(node)).copied())
     }
 

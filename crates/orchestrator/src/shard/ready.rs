@@ -25,6 +25,14 @@ impl Ready {
         }
     }
 
+    /// The graph has changed, and with it the order of definition.
+    pub(super) fn reorder(&mut self, run: Option<&Run>) {
+        self.ordered.clear();
+        for (node, attempt) in std::mem::take(&mut self.attempts) {
+            self.insert(node, attempt, run);
+        }
+    }
+
     pub(super) fn remove(&mut self, node: Instance) {
         self.attempts.remove(&node);
     }

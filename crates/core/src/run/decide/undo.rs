@@ -71,7 +71,11 @@ impl Run {
             if steps.is_empty() {
                 return Err(Refusal::NotNow("the node is not compensated"));
             }
-            if !steps.iter().filter_map(|&step| self.undo_status(step)).any(&can) {
+            if !steps
+                .iter()
+                .filter_map(|&step| self.undo_status(step))
+                .any(&can)
+            {
                 return Err(Refusal::NotNow(otherwise));
             }
             paths.push(path);

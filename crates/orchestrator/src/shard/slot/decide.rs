@@ -123,9 +123,12 @@ impl Slot {
                 self.tell_children(&ChildCommand::Resume);
                 self.go_on();
             }
-            Event::Finished(_) | Event::Healed { .. } | Event::Imported { .. } => {
+            Event::Healed { .. } | Event::Imported { .. } => {
                 self.row_changed = true;
+                let ordered = self.is_sequential().then_some(&self.run);
+                self.ready.reorder(ordered);
             }
+            Event::Finished(_) => self.row_changed = true,
             Event::Compensating { .. }
             | Event::CompensationRetried { .. }
             | Event::CompensationSkipped { .. } => self.row_changed = true,

@@ -389,7 +389,7 @@ impl Slot {
         }
     }
 
-    fn is_sequential(&self) -> bool {
+    pub(super) fn is_sequential(&self) -> bool {
         self.run.plan().execution_mode() == ExecutionMode::Sequential
     }
 
