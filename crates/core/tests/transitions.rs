@@ -304,3 +304,26 @@ fn check(harness: &mut Harness, input: &Input, legal: bool, what: impl Fn() -> S
     let replayed = digest(&harness.replayed());
     assert_eq!(replayed, digest(&harness.run), "replay after {}", what());
 }
+
+/// A log from before what was taken back was undone replays as it was written.
+#[test]
+fn by_the_first_rules_what_was_taken_back_is_forgotten() {
+    let mut harness = new(&[
+        "a -always-> b",
+        r#"b {"compensate": {"actionType": "undo"}}"#,
+        r#"compensation "manual""#,
+    ]);
+    give(&mut harness, &[Input::Begin]);
+    harness.end("a", failure("BOOM")).expect("an open attempt");
+    harness.end("b", output("1")).expect("an open attempt");
+    let a = harness.index("a");
+    give(&mut harness, &[Input::Reattempt(vec![a], nobody())]);
+    harness.end("a", failure("BOOM")).expect("an open attempt");
+    harness.end("b", output("2")).expect("an open attempt");
+    assert_eq!(harness.run.would_undo().count(), 2);
+    let Event::Queued(queued) = &mut harness.log[0].events[0] else {
+        panic!("a log begins with the request");
+    };
+    queued.rules = 1;
+    assert_eq!(harness.replayed().would_undo().count(), 1);
+}
