@@ -107,6 +107,7 @@ fn engine(session: &Session, options: &Options, telemetry: &Telemetry) -> Result
         secrets: secrets::source(session, &secrets::keys(&session.settings)?),
         observer: Some(Arc::new(observers)),
         traces: telemetry.traces(),
+        labels: session.settings.worker_labels.clone(),
         ..windlass_engine::Options::default()
     };
     if let Some(workers) = session.settings.workers {
