@@ -28,6 +28,7 @@ pub(crate) enum Kill {
     After(Duration),
     /// From outside, when a thread makes a system call for the nth time, before the call
     /// does anything. Needs `strace`, which `cargo xtask test` installs.
+    #[allow(dead_code, reason = "not every test has it traced")]
     Call(&'static str, u64),
 }
 
