@@ -134,6 +134,7 @@ impl App {
             what: what.into(),
             target: target.into(),
             detail: detail.to_string().into(),
+            damage: None,
         };
         let noted = self.inner.engine.store().note(vec![entry]).await;
         noted.map_err(|error| Failure::from(error).into())

@@ -250,6 +250,7 @@ impl Queue {
             }
             line.freed.pop_first();
         }
+        engine.mend_beside();
         Ok(())
     }
 
@@ -272,6 +273,7 @@ impl Queue {
             }
         }
         line.stale = false;
+        engine.mend_beside();
         Ok(())
     }
 

@@ -137,6 +137,13 @@ pub enum Notice<'a> {
         /// Why.
         reason: &'a str,
     },
+    /// Something stored is damaged; everything else goes on.
+    Damaged {
+        /// What, in words.
+        what: &'a str,
+        /// What is wrong with it, and what became of it.
+        reason: &'a str,
+    },
     /// A run ended.
     Finished {
         /// The run.

@@ -162,6 +162,7 @@ impl Engine {
             payload: self.contents(row, run).to_string().into_bytes(),
             deliveries,
             at: self.now(),
+            damage: None,
         };
         self.store().bury(letter).await?;
         self.shared().gates.bury(row);

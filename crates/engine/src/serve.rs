@@ -53,6 +53,23 @@ enum Found {
     Unread(RunRow, String),
 }
 
+impl Recovery {
+    fn note(&mut self, found: Found, later: &mut Vec<RunRow>) {
+        match found {
+            Found::Recovered(row) if row.status == RunStatus::Paused => {
+                self.paused.push(row.run);
+            }
+            Found::Recovered(row) => self.recovered.push(row.run),
+            Found::Buried(row, reason) => self.buried.push((row.run, reason)),
+            Found::Unread(row, reason) => self.quarantined.push((row.run, reason)),
+            Found::Waits(row) => {
+                self.waiting.push(row.run);
+                later.push(row);
+            }
+        }
+    }
+}
+
 impl Engine {
     /// Carries on what had begun, and begins pending runs from now on, fairly: tenants take
     /// turns, within a tenant the highest priority goes first, then the oldest, and a run
@@ -93,18 +110,14 @@ impl Engine {
             let found = stream::iter(begun).map(|row| self.recover_one(row));
             let mut found = found.buffer_unordered(AT_ONCE);
             while let Some(found) = found.next().await {
-                match found? {
-                    Found::Recovered(row) if row.status == RunStatus::Paused => {
-                        recovery.paused.push(row.run);
-                    }
-                    Found::Recovered(row) => recovery.recovered.push(row.run),
-                    Found::Buried(row, reason) => recovery.buried.push((row.run, reason)),
-                    Found::Unread(row, reason) => recovery.quarantined.push((row.run, reason)),
-                    Found::Waits(row) => {
-                        recovery.waiting.push(row.run);
-                        later.push(row);
-                    }
-                }
+                recovery.note(found?, &mut later);
+            }
+        }
+        // Those that the list left out.
+        for row in self.mend_left_out().await {
+            if row.status != RunStatus::Pending {
+                let row = self.recover_one(row).await?;
+                recovery.note(row, &mut later);
             }
         }
         if let Some(limits) = self.poison_limits() {

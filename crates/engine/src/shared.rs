@@ -11,6 +11,7 @@ use windlass_core::RunId;
 use crate::driver::Notice;
 use crate::feed::Feeds;
 use crate::gates::Gates;
+use crate::mend::Told;
 use crate::options::Observer;
 
 /// A tenant, by its name, if it has one.
@@ -20,6 +21,8 @@ pub(crate) type Tenant = Option<Box<str>>;
 pub(crate) struct Shared {
     pub(crate) gates: Gates,
     pub(crate) feeds: Feeds,
+    /// What was told to be damaged.
+    pub(crate) told: Told,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     /// Runs in memory.
     pub(crate) held: AtomicUsize,
@@ -48,6 +51,7 @@ impl Shared {
         Self {
             gates,
             feeds: Feeds::default(),
+            told: Told::default(),
             observer,
             held: AtomicUsize::new(0),
             actions: AtomicUsize::new(0),

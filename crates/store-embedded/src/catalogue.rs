@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use windlass_core::Millis;
 use windlass_store::{
     Blob, Catalogue, DefinitionRow, Error, NewDefinition, Pending, Published, TenantFilter,
     WorkflowRow,
@@ -14,7 +15,8 @@ use windlass_store::{
 use crate::EmbeddedStore;
 use crate::blob;
 use crate::codec::{self, Sum};
-use crate::error::Fault;
+use crate::damaged;
+use crate::error::{self, Fault};
 use crate::store::write_large;
 
 impl Catalogue for EmbeddedStore {
@@ -123,6 +125,7 @@ fn publish(
         version,
         enabled: true,
         updated_at: definition.at,
+        damage: None,
     };
     put_workflow(connection, &workflow)?;
     Ok(Published {
@@ -238,11 +241,11 @@ fn workflows(connection: &Connection, of: &TenantFilter) -> Result<Vec<WorkflowR
     let rows = match of {
         TenantFilter::Any => connection
             .prepare_cached(&format!("{WORKFLOWS} ORDER BY workflow, tenant"))?
-            .query_map([], workflow_row)?
+            .query_map([], listed)?
             .collect::<Result<_, _>>(),
         TenantFilter::Only(tenant) => connection
             .prepare_cached(&format!("{WORKFLOWS} WHERE tenant = ? ORDER BY workflow"))?
-            .query_map([tenant.as_deref().unwrap_or_default()], workflow_row)?
+            .query_map([tenant.as_deref().unwrap_or_default()], listed)?
             .collect::<Result<_, _>>(),
     };
     Ok(rows?)
@@ -262,9 +265,25 @@ fn workflow_row(row: &Row<'_>) -> rusqlite::Result<WorkflowRow> {
         version: row.get(3)?,
         enabled: row.get(4)?,
         updated_at: codec::millis(row, 5)?,
+        damage: None,
     };
     workflow_sum(&found).check(row, 6)?;
     Ok(found)
+}
+
+/// One of many: a damaged one is named, and nothing else of it is told.
+fn listed(row: &Row<'_>) -> rusqlite::Result<WorkflowRow> {
+    workflow_row(row).or_else(|error| {
+        Ok(WorkflowRow {
+            tenant: damaged::tenant(row, 0),
+            workflow: damaged::text(row, 1),
+            display_name: None,
+            version: 0,
+            enabled: false,
+            updated_at: Millis(0),
+            damage: Some(damaged::reason(error)?),
+        })
+    })
 }
 
 fn definition_sum(row: &DefinitionRow) -> Sum {
@@ -339,6 +358,9 @@ fn give(connection: &Connection, tenant: &str, id: &str) -> Result<(), Fault> {
 /// Reads every workflow and definition, checking it.
 pub(crate) fn check(connection: &Connection, directory: &Path) -> Result<(), Fault> {
     for workflow in workflows(connection, &TenantFilter::Any)? {
+        if let Some(reason) = workflow.damage {
+            return Err(error::damage(format!("'{}': {reason}", workflow.workflow)).into());
+        }
         let tenant = workflow.tenant.as_deref().unwrap_or_default();
         let id = (tenant, &*workflow.workflow);
         for version in versions(connection, tenant, &workflow.workflow)? {

@@ -28,6 +28,7 @@ mod claim;
 mod clock;
 mod codec;
 mod connect;
+mod damaged;
 mod dead;
 mod error;
 #[cfg(test)]

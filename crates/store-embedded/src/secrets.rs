@@ -7,6 +7,7 @@ use windlass_store::{Error, Pending, SecretRow, Secrets, TenantFilter};
 
 use crate::EmbeddedStore;
 use crate::codec::{self, Sum};
+use crate::damaged;
 use crate::error::Fault;
 
 impl Secrets for EmbeddedStore {
@@ -21,6 +22,7 @@ impl Secrets for EmbeddedStore {
             tenant: tenant.map(Into::into),
             name: name.into(),
             updated_at: at,
+            damage: None,
         };
         self.task(None, move |session| put(session.connection, &row, &sealed))
     }
@@ -43,10 +45,8 @@ impl Secrets for EmbeddedStore {
         }
         self.readers().query(|connection| {
             let mut statement = connection.prepare_cached(&sql)?;
-            let rows = statement.query_map(params_from_iter(&values), secret_row)?;
-            Ok(rows
-                .map(|row| row.map(|(row, _)| row))
-                .collect::<Result<_, _>>()?)
+            let rows = statement.query_map(params_from_iter(&values), listed)?;
+            Ok(rows.collect::<Result<_, _>>()?)
         })
     }
 
@@ -104,10 +104,24 @@ fn secret_row(row: &Row<'_>) -> rusqlite::Result<(SecretRow, Vec<u8>)> {
         name: row.get(0)?,
         tenant: (!tenant.is_empty()).then_some(tenant),
         updated_at: codec::millis(row, 2)?,
+        damage: None,
     };
     let sealed: Vec<u8> = row.get(3)?;
     sum(&secret, &sealed).check(row, 4)?;
     Ok((secret, sealed))
+}
+
+/// One of many: a damaged one is named, and nothing else of it is told.
+fn listed(row: &Row<'_>) -> rusqlite::Result<SecretRow> {
+    match secret_row(row) {
+        Ok((secret, _)) => Ok(secret),
+        Err(error) => Ok(SecretRow {
+            tenant: damaged::tenant(row, 1),
+            name: damaged::text(row, 0),
+            updated_at: Millis(0),
+            damage: Some(damaged::reason(error)?),
+        }),
+    }
 }
 
 fn sum(row: &SecretRow, sealed: &[u8]) -> Sum {

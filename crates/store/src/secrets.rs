@@ -13,6 +13,9 @@ pub struct SecretRow {
     pub name: Box<str>,
     /// When it was last set.
     pub updated_at: Millis,
+    /// Why it cannot be relied on, if the stored row is damaged: then the rest is what could
+    /// still be read of it, or left out. Only lists give such.
+    pub damage: Option<Box<str>>,
 }
 
 /// Sealed secrets. Each belongs to a tenant, or to none: the same name in two tenants

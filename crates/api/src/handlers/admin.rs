@@ -225,7 +225,7 @@ async fn audit(
                 .iter()
                 .map(|(number, entry)| {
                     let detail: Value = serde_json::from_str(&entry.detail).unwrap_or_default();
-                    json!({
+                    let mut item = json!({
                         "number": number,
                         "at": entry.at.to_string(),
                         "tenantId": entry.tenant,
@@ -234,7 +234,9 @@ async fn audit(
                         "what": entry.what,
                         "target": entry.target,
                         "detail": detail,
-                    })
+                    });
+                    listing::tell_damage(&mut item, entry.damage.as_deref());
+                    item
                 })
                 .collect();
             Ok(json!({ "items": items, "next": next }))

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use windlass_core::{Digest, Millis};
 use windlass_engine::{Enqueue, StartError, Started};
 use windlass_service::moment::now;
-use windlass_service::{Exit, Failure};
+use windlass_service::{Exit, Failure, listing};
 use windlass_store::Hook;
 
 use super::executions::{decode, encode, foreign};
@@ -132,12 +132,14 @@ fn random() -> Result<String, ApiError> {
 }
 
 fn item(hook: &Hook) -> Value {
-    json!({
+    let mut item = json!({
         "id": hook.id,
         "tenantId": hook.tenant,
         "workflowId": hook.workflow,
         "createdAt": hook.created_at.to_string(),
-    })
+    });
+    listing::tell_damage(&mut item, hook.damage.as_deref());
+    item
 }
 
 async fn list_hooks(
@@ -189,6 +191,7 @@ async fn put_hook(
         token: Digest::of(token.as_bytes()),
         secret: secret.as_str().into(),
         created_at: now(),
+        damage: None,
     };
     let mut answer = item(&hook);
     let (tenant, id, workflow) = (hook.tenant.clone(), hook.id.clone(), hook.workflow.clone());

@@ -45,7 +45,10 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
         table.row([
             row.name.to_string().into(),
             row.tenant.as_deref().unwrap_or("-").into(),
-            ago(row.updated_at, now).into(),
+            match &row.damage {
+                Some(damage) => windlass_service::text::one_line(damage).into(),
+                None => ago(row.updated_at, now).into(),
+            },
         ]);
     }
     output.data(&table.render(&output))?;

@@ -19,6 +19,7 @@ struct Shape {
     name: Box<str>,
     tenant_id: Option<Box<str>>,
     updated_at: String,
+    damage: Option<Box<str>>,
 }
 
 impl Secrets for RemoteStore {
@@ -46,6 +47,7 @@ impl Secrets for RemoteStore {
                 tenant: shape.tenant_id,
                 name: shape.name,
                 updated_at: moment(&shape.updated_at)?,
+                damage: shape.damage,
             })
         });
         let rows: Option<Vec<SecretRow>> = rows.collect();

@@ -63,11 +63,13 @@ pub async fn remove(store: &dyn Backend, tenant: Option<&str>, name: &str) -> Re
 
 /// A secret in a list, which has nothing of its value.
 pub fn item(row: &SecretRow) -> serde_json::Value {
-    serde_json::json!({
+    let mut item = serde_json::json!({
         "name": row.name,
         "tenantId": row.tenant,
         "updatedAt": row.updated_at.to_string(),
-    })
+    });
+    crate::listing::tell_damage(&mut item, row.damage.as_deref());
+    item
 }
 
 /// Refuses what is no name of a secret.

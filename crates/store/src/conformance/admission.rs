@@ -79,6 +79,7 @@ fn bury<S: Backend>(store: &S, run: RunId) {
         payload: b"{}".to_vec(),
         deliveries: 3,
         at: Millis(1),
+        damage: None,
     };
     block_on(store.bury(letter)).unwrap();
 }

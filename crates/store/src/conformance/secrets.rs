@@ -20,6 +20,7 @@ fn row(tenant: Option<&str>, name: &str, at: i64) -> SecretRow {
         tenant: tenant.map(Into::into),
         name: name.into(),
         updated_at: Millis(at),
+        damage: None,
     }
 }
 

@@ -47,6 +47,7 @@ impl Secrets for MemoryStore {
             tenant: owner.clone(),
             name: name.clone(),
             updated_at: sealed.at,
+            damage: None,
         });
         Ok(rows.collect())
     }
