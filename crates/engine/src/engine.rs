@@ -478,8 +478,11 @@ impl Engine {
         self.inner.shutdown.cancel();
         if let Some(driver) = self.inner.driver.lock().await.take() {
             // A driver that panicked has nothing left to wait for, and did not stop well.
-            if driver.await.is_ok_and(|left| left > 0) {
-                self.leave_word().await;
+            if let Ok(left) = driver.await {
+                if left > 0 {
+                    self.leave_word().await;
+                }
+                self.forget_serving().await;
             }
         }
     }

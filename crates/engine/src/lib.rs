@@ -18,6 +18,7 @@ mod heal;
 pub mod history;
 mod intake;
 mod known;
+mod line;
 mod load;
 mod mend;
 mod options;
@@ -32,6 +33,7 @@ mod serve;
 mod shared;
 mod standing;
 mod start;
+mod trial;
 mod values;
 pub mod verify;
 pub mod view;
@@ -48,6 +50,7 @@ pub use engine::{Engine, Recovery};
 pub use feed::{Fed, Feed};
 pub use heal::{Healing, HealingWarning, would_heal};
 pub use intake::Enqueue;
+pub use line::{InLine, held_gate};
 pub use load::{LoadError, LoadedRun, Unavailable, load_latest, load_run};
 pub use mend::{Derived, derive};
 pub use options::{NoSecrets, Observer, Observers, Options, SecretError, SecretSource};
@@ -61,6 +64,7 @@ pub use schedule::{
 pub use serve::Serving;
 pub use standing::EngineStanding;
 pub use start::{Begin, FROZEN_AT, StartError, StartRequest, Started, check_trigger};
+pub use trial::Suspended;
 pub use values::ValueReader;
 pub use watched::Attempt;
 
@@ -76,6 +80,7 @@ pub trait Backend:
     + windlass_store::Retention
     + windlass_store::Schedules
     + windlass_store::Hooks
+    + windlass_store::Notes
 {
 }
 
@@ -90,5 +95,6 @@ impl<T> Backend for T where
         + windlass_store::Retention
         + windlass_store::Schedules
         + windlass_store::Hooks
+        + windlass_store::Notes
 {
 }

@@ -13,6 +13,7 @@ use crate::load::{LoadError, Unavailable};
 use crate::poison::Limits;
 use crate::retention::{Retain, retain_always};
 use crate::schedule::fire_always;
+use crate::trial::Suspect;
 
 /// How many runs recovery reads from the list together.
 const PAGE: usize = 256;
@@ -28,8 +29,11 @@ pub struct Serving {
     pub max_active_runs: usize,
     /// A run with whose work in hand a process died this many times is not tried again.
     pub max_poison_retries: u32,
-    /// How long such a run waits before it is tried again, after the second death.
+    /// How long a run waits before it is tried again, after the second death that it may have
+    /// caused.
     pub poison_delay_ms: u64,
+    /// How long nobody else begins while it is tried, at first.
+    pub poison_trial_ms: u64,
     /// What is kept of runs that have ended; looked after at the start and every hour.
     pub retention: Retain,
 }
@@ -40,6 +44,7 @@ impl Default for Serving {
             max_active_runs: 1024,
             max_poison_retries: 3,
             poison_delay_ms: 300_000,
+            poison_trial_ms: 10_000,
             retention: Retain::default(),
         }
     }
@@ -49,12 +54,12 @@ impl Default for Serving {
 enum Found {
     Recovered(RunRow),
     Buried(RunRow, String),
-    Waits(RunRow),
+    Waits(Suspect),
     Unread(RunRow, String),
 }
 
 impl Recovery {
-    fn note(&mut self, found: Found, later: &mut Vec<RunRow>) {
+    fn note(&mut self, found: Found, later: &mut Vec<Suspect>) {
         match found {
             Found::Recovered(row) if row.status == RunStatus::Paused => {
                 self.paused.push(row.run);
@@ -62,9 +67,9 @@ impl Recovery {
             Found::Recovered(row) => self.recovered.push(row.run),
             Found::Buried(row, reason) => self.buried.push((row.run, reason)),
             Found::Unread(row, reason) => self.quarantined.push((row.run, reason)),
-            Found::Waits(row) => {
-                self.waiting.push(row.run);
-                later.push(row);
+            Found::Waits(suspect) => {
+                self.waiting.push(suspect.row.run);
+                later.push(suspect);
             }
         }
     }
@@ -83,11 +88,16 @@ impl Engine {
             return Err(Error::Unavailable(message));
         }
         self.gates_known()?;
-        self.set_poison_limits(Limits {
+        let limits = Limits {
             max_retries: options.max_poison_retries,
             delay_ms: options.poison_delay_ms,
-        });
-        let recovery = self.recover_begun().await?;
+            trial_ms: options.poison_trial_ms,
+        };
+        self.set_poison_limits(limits);
+        let most = options.max_active_runs.max(1);
+        self.shared().max_active.store(most, Ordering::Release);
+        let suspects = self.weigh_deaths(limits).await?;
+        let recovery = self.recover_begun(limits, suspects).await?;
         let engine = Arc::downgrade(self.inner());
         tokio::spawn(retain_always(engine.clone(), options.retention));
         tokio::spawn(fire_always(engine.clone(), self.now()));
@@ -96,9 +106,12 @@ impl Engine {
     }
 
     /// Carries on what had begun; what has not waits for admission.
-    async fn recover_begun(&self) -> Result<Recovery, Error> {
+    async fn recover_begun(
+        &self,
+        limits: Limits,
+        mut later: Vec<Suspect>,
+    ) -> Result<Recovery, Error> {
         let mut recovery = Recovery::default();
-        let mut later = Vec::new();
         let mut after = None;
         loop {
             let page = self.store().begun(after, PAGE)?;
@@ -120,9 +133,7 @@ impl Engine {
                 recovery.note(row, &mut later);
             }
         }
-        if let Some(limits) = self.poison_limits() {
-            self.recover_later(later, limits.delay_ms);
-        }
+        self.try_later(later, limits);
         Ok(recovery)
     }
 
@@ -136,7 +147,9 @@ impl Engine {
                 self.bury_poison(&row, deaths).await?;
                 Ok(Found::Buried(row, reason))
             }
-            LoadError::Unavailable(Unavailable::Later { .. }) => Ok(Found::Waits(row)),
+            LoadError::Unavailable(Unavailable::Later { deaths }) => {
+                Ok(Found::Waits(Suspect { row, deaths }))
+            }
             error if self.is_lost(&error) => {
                 self.bury_unreadable(&row, &error).await?;
                 Ok(Found::Buried(row, reason))

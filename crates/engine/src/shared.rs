@@ -13,6 +13,7 @@ use crate::feed::Feeds;
 use crate::gates::Gates;
 use crate::mend::Told;
 use crate::options::Observer;
+use crate::trial::Trials;
 
 /// A tenant, by its name, if it has one.
 pub(crate) type Tenant = Option<Box<str>>;
@@ -21,6 +22,8 @@ pub(crate) type Tenant = Option<Box<str>>;
 pub(crate) struct Shared {
     pub(crate) gates: Gates,
     pub(crate) feeds: Feeds,
+    /// Who may have killed a process.
+    pub(crate) trials: Trials,
     /// What was told to be damaged.
     pub(crate) told: Told,
     pub(crate) observer: Option<Arc<dyn Observer>>,
@@ -28,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) held: AtomicUsize,
     /// Actions that run.
     pub(crate) actions: AtomicUsize,
+    /// How many runs may be in memory before no further one is begun.
+    pub(crate) max_active: AtomicUsize,
     /// Runs that are being read so that they can begin.
     pub(crate) loading: AtomicUsize,
     /// How often admission has asked the store.
@@ -51,10 +56,12 @@ impl Shared {
         Self {
             gates,
             feeds: Feeds::default(),
+            trials: Trials::default(),
             told: Told::default(),
             observer,
             held: AtomicUsize::new(0),
             actions: AtomicUsize::new(0),
+            max_active: AtomicUsize::new(usize::MAX),
             loading: AtomicUsize::new(0),
             looks: AtomicU64::new(0),
             begun: AtomicU64::new(0),

@@ -67,6 +67,13 @@ impl Admission for EmbeddedStore {
         })
     }
 
+    fn at_gate(&self, gate: &str, limit: usize) -> Result<Vec<RunRow>, Error> {
+        self.readers().query(|connection| {
+            let mut statement = connection.prepare_cached(&at_gate_sql())?;
+            self.met().sound(statement.query([gate])?, limit)
+        })
+    }
+
     fn depth(&self, most: u64) -> Result<u64, Error> {
         self.readers().query(|connection| {
             let transaction = connection.unchecked_transaction()?;
@@ -93,6 +100,13 @@ const ASIDE_GATE: &str = "SELECT tenant, gate FROM run INDEXED BY run_aside \
 
 const GATES: &str = "SELECT gate, count(*) FROM run INDEXED BY run_at_gate \
      WHERE gate IS NOT NULL AND status > 0 AND status < 3 AND dead = 0 GROUP BY gate";
+
+fn at_gate_sql() -> String {
+    format!(
+        "SELECT {RUN_COLUMNS} FROM run INDEXED BY run_at_gate \
+         WHERE gate = ? AND status > 0 AND status < 3 AND dead = 0"
+    )
+}
 
 const COUNT_ASIDE: &str = "SELECT count(*) FROM \
      (SELECT 1 FROM run INDEXED BY run_aside WHERE aside = 1 LIMIT ?)";
@@ -182,6 +196,7 @@ mod tests {
     fn every_question_walks_an_index() {
         assert_searches(&waiting_sql(), "run_waiting");
         assert_searches(&aside_sql(), "run_aside");
+        assert_searches(&at_gate_sql(), "run_at_gate");
         assert_searches(ASIDE_GATE, "run_aside");
         for condition in ["IS NULL", ">= ''", "> ?"] {
             assert_searches(&tenant_sql(condition), "INDEX run_waiting");

@@ -42,6 +42,7 @@ mod journal;
 mod lock;
 mod log;
 mod migrate;
+mod notes;
 mod pack;
 mod page;
 mod query;

@@ -72,7 +72,10 @@ fn a_damaged_schedule_is_named_and_the_others_are_due() {
         assert!(all[1..].iter().all(|it| it.damage.is_none()));
         assert_eq!(ids(all), ["a".into(), "b".into(), "c".into()]);
         // It takes nobody's place, and nobody waits for it.
-        assert_eq!(ids(store.due_schedules(Millis(99), 1).unwrap()), ["b".into()]);
+        assert_eq!(
+            ids(store.due_schedules(Millis(99), 1).unwrap()),
+            ["b".into()]
+        );
         assert_eq!(store.next_schedule().unwrap(), Some(Millis(20)));
         assert!(store.schedule(None, "a").is_err());
         // It can be replaced, or removed.
@@ -132,20 +135,65 @@ fn damaged_hooks_secrets_letters_workflows_and_entries_are_named_among_the_other
         block_on(store.publish(definition)).unwrap();
     }
     drop(store);
-    change(root.path(), "UPDATE hook SET secret = 'other' WHERE id = 'a'");
-    change(root.path(), "UPDATE secret SET sealed = x'00' WHERE name = 'a'");
-    let first = run_id(1).as_bytes().map(|byte| format!("{byte:02x}")).concat();
-    change(root.path(), &format!("UPDATE dead_letter SET reason = 7 WHERE run = x'{first}'"));
-    change(root.path(), "UPDATE audit SET actor = 'you' WHERE number = 1");
-    change(root.path(), "UPDATE workflow SET version = 9 WHERE workflow = 'a'");
+    change(
+        root.path(),
+        "UPDATE hook SET secret = 'other' WHERE id = 'a'",
+    );
+    change(
+        root.path(),
+        "UPDATE secret SET sealed = x'00' WHERE name = 'a'",
+    );
+    let first = run_id(1)
+        .as_bytes()
+        .map(|byte| format!("{byte:02x}"))
+        .concat();
+    change(
+        root.path(),
+        &format!("UPDATE dead_letter SET reason = 7 WHERE run = x'{first}'"),
+    );
+    change(
+        root.path(),
+        "UPDATE audit SET actor = 'you' WHERE number = 1",
+    );
+    change(
+        root.path(),
+        "UPDATE workflow SET version = 9 WHERE workflow = 'a'",
+    );
     let store = open_fast(root.path());
     let damaged: Vec<Vec<bool>> = vec![
-        store.hooks(&ANY, None, 9).unwrap().iter().map(|it| it.damage.is_some()).collect(),
-        store.secrets(&ANY).unwrap().iter().map(|it| it.damage.is_some()).collect(),
+        store
+            .hooks(&ANY, None, 9)
+            .unwrap()
+            .iter()
+            .map(|it| it.damage.is_some())
+            .collect(),
+        store
+            .secrets(&ANY)
+            .unwrap()
+            .iter()
+            .map(|it| it.damage.is_some())
+            .collect(),
         // These two come with the newest first.
-        store.dead_letters(&ANY, None, 9).unwrap().iter().rev().map(|it| it.damage.is_some()).collect(),
-        store.audit(&ANY, None, 9).unwrap().iter().rev().map(|(_, it)| it.damage.is_some()).collect(),
-        store.workflows(&ANY).unwrap().iter().map(|it| it.damage.is_some()).collect(),
+        store
+            .dead_letters(&ANY, None, 9)
+            .unwrap()
+            .iter()
+            .rev()
+            .map(|it| it.damage.is_some())
+            .collect(),
+        store
+            .audit(&ANY, None, 9)
+            .unwrap()
+            .iter()
+            .rev()
+            .map(|(_, it)| it.damage.is_some())
+            .collect(),
+        store
+            .workflows(&ANY)
+            .unwrap()
+            .iter()
+            .map(|it| it.damage.is_some())
+            .collect(),
     ];
     for (at, list) in damaged.iter().enumerate() {
         assert_eq!(list, &[true, false], "list {at}");
@@ -167,8 +215,14 @@ fn runs(directory: &Path, change_row: &dyn Fn(RunRow) -> RunRow, sql: &str) {
         must_append(&store, append);
     }
     drop(store);
-    let middle = run_id(2).as_bytes().map(|byte| format!("{byte:02x}")).concat();
-    change(directory, &format!("UPDATE run SET {sql} WHERE run = x'{middle}'"));
+    let middle = run_id(2)
+        .as_bytes()
+        .map(|byte| format!("{byte:02x}"))
+        .concat();
+    change(
+        directory,
+        &format!("UPDATE run SET {sql} WHERE run = x'{middle}'"),
+    );
 }
 
 fn ids(rows: Vec<RunRow>) -> Vec<RunId> {
@@ -184,12 +238,23 @@ fn a_damaged_row_of_a_run_is_left_out_once_named_and_can_be_made_anew() {
         (RunStatus::Pending, |store| store.waiting(None, 2).unwrap()),
         (RunStatus::Running, |store| store.begun(None, 2).unwrap()),
         (RunStatus::Running, |store| store.awake(None, 2).unwrap()),
-        (RunStatus::Running, |store| store.unfinished(None, 2).unwrap()),
-        (RunStatus::Succeeded, |store| store.ended(Millis(i64::MAX), 2).unwrap()),
-        (RunStatus::Failed, |store| store.runs(&RunFilter::default()).unwrap().rows),
+        (RunStatus::Running, |store| {
+            store.unfinished(None, 2).unwrap()
+        }),
+        (RunStatus::Succeeded, |store| {
+            store.ended(Millis(i64::MAX), 2).unwrap()
+        }),
+        (RunStatus::Failed, |store| {
+            store.runs(&RunFilter::default()).unwrap().rows
+        }),
     ];
     for (status, list) in lists {
-        for sql in ["version = 77", "workflow = x'ff'", "labels = '{'", "priority = 'high'"] {
+        for sql in [
+            "version = 77",
+            "workflow = x'ff'",
+            "labels = '{'",
+            "priority = 'high'",
+        ] {
             let root = tempfile::tempdir().unwrap();
             let with = |row: RunRow| RunRow {
                 status,
