@@ -92,6 +92,7 @@ impl App {
             plans: self.inner.engine.plans().clone(),
             tenants: caller.principal.tenants(),
             holder: Some("this server".to_owned()),
+            engine: Some(self.inner.engine.clone()),
             ..Look::new(Arc::clone(self.inner.engine.store()))
         }
     }
