@@ -226,6 +226,11 @@ impl Engine {
         &self.inner.stops
     }
 
+    /// Whether the engine stops, or has.
+    pub fn is_stopping(&self) -> bool {
+        self.inner.shutdown.is_cancelled()
+    }
+
     pub(crate) fn stop_token(&self) -> CancellationToken {
         self.inner.shutdown.clone()
     }

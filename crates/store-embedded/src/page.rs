@@ -473,7 +473,7 @@ mod tests {
         connection.progress_handler(10, Some(counting)).unwrap();
         for filter in filters() {
             let before = steps.load(Ordering::Relaxed);
-            let page = runs(&connection, &filter).unwrap();
+            let page = runs(&connection, &Met::default(), &filter).unwrap();
             let cost = 10 * (steps.load(Ordering::Relaxed) - before);
             let matching = rows.iter().rev().filter(|row| filter.matches(row));
             let expected: Vec<RunId> = matching.map(|row| row.run).take(51).collect();

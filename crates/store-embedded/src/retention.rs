@@ -10,7 +10,6 @@ use crate::codec::{self, RUN_COLUMNS};
 use crate::error::Fault;
 use crate::files::Errand;
 use crate::gate::Wish;
-use crate::query::limit_value;
 use crate::writer::Session;
 use crate::{EmbeddedStore, checkpoint, forget, read, sweep};
 

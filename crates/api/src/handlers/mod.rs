@@ -7,6 +7,7 @@ mod bulk;
 mod executions;
 mod hooks;
 mod looking;
+mod resuming;
 mod schedules;
 mod secrets;
 mod shapes;
@@ -14,6 +15,8 @@ mod starting;
 mod workflows;
 
 use serde_json::{Map, Value, json};
+
+pub(crate) use resuming::resume;
 
 use crate::app::App;
 use crate::health;

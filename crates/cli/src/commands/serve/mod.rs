@@ -176,6 +176,7 @@ fn router(
             secrets: secrets::keys(&session.settings)?,
         },
     );
+    app.resume_jobs()?;
     Ok(routes(gate, options.probing).build(app, head))
 }
 
