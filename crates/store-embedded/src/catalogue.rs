@@ -238,17 +238,18 @@ const WORKFLOWS: &str = "SELECT tenant, workflow, display_name, version, enabled
      FROM workflow";
 
 fn workflows(connection: &Connection, of: &TenantFilter) -> Result<Vec<WorkflowRow>, Fault> {
-    let rows = match of {
-        TenantFilter::Any => connection
-            .prepare_cached(&format!("{WORKFLOWS} ORDER BY workflow, tenant"))?
-            .query_map([], listed)?
-            .collect::<Result<_, _>>(),
-        TenantFilter::Only(tenant) => connection
-            .prepare_cached(&format!("{WORKFLOWS} WHERE tenant = ? ORDER BY workflow"))?
-            .query_map([tenant.as_deref().unwrap_or_default()], listed)?
-            .collect::<Result<_, _>>(),
-    };
-    Ok(rows?)
+    Ok(match of {
+        TenantFilter::Any => damaged::given(
+            connection
+                .prepare_cached(&format!("{WORKFLOWS} ORDER BY workflow, tenant"))?
+                .query_map([], listed)?,
+        ),
+        TenantFilter::Only(tenant) => damaged::given(
+            connection
+                .prepare_cached(&format!("{WORKFLOWS} WHERE tenant = ? ORDER BY workflow"))?
+                .query_map([tenant.as_deref().unwrap_or_default()], listed)?,
+        ),
+    }?)
 }
 
 fn workflow(connection: &Connection, tenant: &str, id: &str) -> Result<Option<WorkflowRow>, Fault> {
@@ -272,18 +273,21 @@ fn workflow_row(row: &Row<'_>) -> rusqlite::Result<WorkflowRow> {
 }
 
 /// One of many: a damaged one is named, and nothing else of it is told.
-fn listed(row: &Row<'_>) -> rusqlite::Result<WorkflowRow> {
-    workflow_row(row).or_else(|error| {
-        Ok(WorkflowRow {
-            tenant: damaged::tenant(row, 0),
-            workflow: damaged::text(row, 1),
-            display_name: None,
-            version: 0,
-            enabled: false,
-            updated_at: Millis(0),
-            damage: Some(damaged::reason(error)?),
-        })
-    })
+fn listed(row: &Row<'_>) -> rusqlite::Result<Option<WorkflowRow>> {
+    let error = match workflow_row(row) {
+        Ok(workflow) => return Ok(Some(workflow)),
+        Err(error) => error,
+    };
+    let damage = Some(damaged::reason(error)?);
+    Ok(damaged::name(row, (1, 0)).map(|(workflow, tenant)| WorkflowRow {
+        tenant,
+        workflow,
+        display_name: None,
+        version: 0,
+        enabled: false,
+        updated_at: Millis(0),
+        damage,
+    }))
 }
 
 fn definition_sum(row: &DefinitionRow) -> Sum {
@@ -357,6 +361,11 @@ fn give(connection: &Connection, tenant: &str, id: &str) -> Result<(), Fault> {
 
 /// Reads every workflow and definition, checking it.
 pub(crate) fn check(connection: &Connection, directory: &Path) -> Result<(), Fault> {
+    let mut statement = connection.prepare(WORKFLOWS)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        workflow_row(row)?;
+    }
     for workflow in workflows(connection, &TenantFilter::Any)? {
         if let Some(reason) = workflow.damage {
             return Err(error::damage(format!("'{}': {reason}", workflow.workflow)).into());

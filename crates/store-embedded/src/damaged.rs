@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use rusqlite::types::ValueRef;
 use rusqlite::{Row, Rows};
 use windlass_core::RunId;
 use windlass_store::{Damage, RunRow};
@@ -24,18 +23,22 @@ pub(crate) fn reason(error: rusqlite::Error) -> rusqlite::Result<Box<str>> {
     }
 }
 
-/// The text of a column as far as it can be read: what a damaged row is called by.
-pub(crate) fn text(row: &Row<'_>, at: usize) -> Box<str> {
-    match row.get_ref(at) {
-        Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => String::from_utf8_lossy(bytes).into(),
-        Ok(ValueRef::Integer(number)) => number.to_string().into(),
-        _ => "?".into(),
-    }
+/// What a damaged row is called, and whose it is: the columns of both. Nothing if that cannot
+/// be read either; then nobody could ask for it, and the check of everything alone tells it.
+pub(crate) fn name(row: &Row<'_>, (key, owner): (usize, usize)) -> Option<Name> {
+    let key: Box<str> = row.get(key).ok()?;
+    let owner: Option<Box<str>> = row.get(owner).ok()?;
+    Some((key, owner.filter(|owner| !owner.is_empty())))
 }
 
-/// A tenant as far as it can be read; empty is none.
-pub(crate) fn tenant(row: &Row<'_>, at: usize) -> Option<Box<str>> {
-    Some(text(row, at)).filter(|tenant| !tenant.is_empty())
+/// See [`name`].
+pub(crate) type Name = (Box<str>, Option<Box<str>>);
+
+/// What a list gives of its rows: `None` is left out.
+pub(crate) fn given<T>(
+    rows: impl Iterator<Item = rusqlite::Result<Option<T>>>,
+) -> rusqlite::Result<Vec<T>> {
+    rows.filter_map(Result::transpose).collect()
 }
 
 /// Runs whose damaged rows lists came upon.

@@ -144,7 +144,7 @@ fn listed(row: &Row<'_>) -> rusqlite::Result<Option<DeadLetter>> {
     let damage = damaged::reason(error)?;
     Ok(codec::run_id(row, 0).ok().map(|run| DeadLetter {
         run,
-        tenant: damaged::tenant(row, 1).filter(|tenant| &**tenant != "?"),
+        tenant: row.get(1).unwrap_or_default(),
         workflow: "".into(),
         reason: "".into(),
         payload: b"null".to_vec(),

@@ -41,7 +41,7 @@ impl Hooks for EmbeddedStore {
         self.readers().query(|connection| {
             let mut statement = connection.prepare_cached(&sql)?;
             let rows = statement.query_map(params_from_iter(&values), listed)?;
-            Ok(rows.collect::<Result<_, _>>()?)
+            Ok(damaged::given(rows)?)
         })
     }
 
@@ -116,18 +116,21 @@ fn hook_row(row: &Row<'_>) -> rusqlite::Result<Hook> {
 }
 
 /// One of many: a damaged one is named, and nothing else of it is told.
-fn listed(row: &Row<'_>) -> rusqlite::Result<Hook> {
-    hook_row(row).or_else(|error| {
-        Ok(Hook {
-            id: damaged::text(row, 0),
-            tenant: damaged::tenant(row, 1),
-            workflow: "".into(),
-            token: Digest::of(b""),
-            secret: "".into(),
-            created_at: Millis(0),
-            damage: Some(damaged::reason(error)?),
-        })
-    })
+fn listed(row: &Row<'_>) -> rusqlite::Result<Option<Hook>> {
+    let error = match hook_row(row) {
+        Ok(hook) => return Ok(Some(hook)),
+        Err(error) => error,
+    };
+    let damage = Some(damaged::reason(error)?);
+    Ok(damaged::name(row, (0, 1)).map(|(id, tenant)| Hook {
+        id,
+        tenant,
+        workflow: "".into(),
+        token: Digest::of(b""),
+        secret: "".into(),
+        created_at: Millis(0),
+        damage,
+    }))
 }
 
 fn sum(hook: &Hook) -> Sum {

@@ -40,7 +40,7 @@ impl Schedules for EmbeddedStore {
         self.readers().query(|connection| {
             let mut statement = connection.prepare_cached(&sql)?;
             let rows = statement.query_map(params_from_iter(&values), listed)?;
-            Ok(rows.collect::<Result<_, _>>()?)
+            Ok(damaged::given(rows)?)
         })
     }
 
@@ -102,38 +102,39 @@ fn sound(mut rows: Rows<'_>, limit: usize) -> Result<Vec<Schedule>, Fault> {
         && let Some(row) = rows.next()?
     {
         let schedule = listed(row)?;
-        if schedule.damage.is_none() {
-            found.push(schedule);
-        }
+        found.extend(schedule.filter(|schedule| schedule.damage.is_none()));
     }
     Ok(found)
 }
 
 /// One of many: a damaged one is named, and nothing else of it is told.
-fn listed(row: &Row<'_>) -> rusqlite::Result<Schedule> {
-    schedule_row(row).or_else(|error| {
-        Ok(Schedule {
-            id: damaged::text(row, 0),
-            tenant: damaged::tenant(row, 1),
-            workflow: "".into(),
-            cron: None,
-            every_ms: None,
-            timezone: "".into(),
-            trigger: "null".into(),
-            labels: Default::default(),
-            priority: 0,
-            enabled: false,
-            catch_up: CatchUp::None,
-            overlap: Overlap::Allow,
-            changed_at: Millis(0),
-            next_at: None,
-            last_at: None,
-            last_run: None,
-            last_error: None,
-            revision: 0,
-            damage: Some(damaged::reason(error)?),
-        })
-    })
+fn listed(row: &Row<'_>) -> rusqlite::Result<Option<Schedule>> {
+    let error = match schedule_row(row) {
+        Ok(schedule) => return Ok(Some(schedule)),
+        Err(error) => error,
+    };
+    let damage = Some(damaged::reason(error)?);
+    Ok(damaged::name(row, (0, 1)).map(|(id, tenant)| Schedule {
+        id,
+        tenant,
+        workflow: "".into(),
+        cron: None,
+        every_ms: None,
+        timezone: "".into(),
+        trigger: "null".into(),
+        labels: Default::default(),
+        priority: 0,
+        enabled: false,
+        catch_up: CatchUp::None,
+        overlap: Overlap::Allow,
+        changed_at: Millis(0),
+        next_at: None,
+        last_at: None,
+        last_run: None,
+        last_error: None,
+        revision: 0,
+        damage,
+    }))
 }
 
 fn find(

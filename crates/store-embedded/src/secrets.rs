@@ -9,6 +9,7 @@ use crate::EmbeddedStore;
 use crate::codec::{self, Sum};
 use crate::damaged;
 use crate::error::Fault;
+use crate::query::limit_value;
 
 impl Secrets for EmbeddedStore {
     fn put_secret(
@@ -37,16 +38,24 @@ impl Secrets for EmbeddedStore {
         })
     }
 
-    fn secrets(&self, tenant: &TenantFilter) -> Result<Vec<SecretRow>, Error> {
+    fn secrets(
+        &self,
+        tenant: &TenantFilter,
+        after: Option<(&str, Option<&str>)>,
+        limit: usize,
+    ) -> Result<Vec<SecretRow>, Error> {
         let sql = list_sql(tenant);
-        let mut values: Vec<Value> = Vec::new();
-        if let TenantFilter::Only(tenant) = tenant {
-            values.push(stored(tenant.as_deref()).to_owned().into());
-        }
+        // Nothing comes before the empty name.
+        let (name, owner) = after.unwrap_or_default();
+        let mut values: Vec<Value> = vec![name.to_owned().into(), limit_value(limit).into()];
+        values.push(match tenant {
+            TenantFilter::Any => stored(owner).to_owned().into(),
+            TenantFilter::Only(tenant) => stored(tenant.as_deref()).to_owned().into(),
+        });
         self.readers().query(|connection| {
             let mut statement = connection.prepare_cached(&sql)?;
             let rows = statement.query_map(params_from_iter(&values), listed)?;
-            Ok(rows.collect::<Result<_, _>>()?)
+            Ok(damaged::given(rows)?)
         })
     }
 
@@ -69,10 +78,10 @@ fn one_sql() -> String {
 
 fn list_sql(tenant: &TenantFilter) -> String {
     let condition = match tenant {
-        TenantFilter::Any => "",
-        TenantFilter::Only(_) => "WHERE tenant = ?",
+        TenantFilter::Any => "WHERE (name, tenant) > (?1, ?3)",
+        TenantFilter::Only(_) => "WHERE tenant = ?3 AND name > ?1",
     };
-    format!("SELECT {COLUMNS} FROM secret {condition} ORDER BY name, tenant")
+    format!("SELECT {COLUMNS} FROM secret {condition} ORDER BY name, tenant LIMIT ?2")
 }
 
 /// A tenant as it is stored: '' is none.
@@ -112,16 +121,18 @@ fn secret_row(row: &Row<'_>) -> rusqlite::Result<(SecretRow, Vec<u8>)> {
 }
 
 /// One of many: a damaged one is named, and nothing else of it is told.
-fn listed(row: &Row<'_>) -> rusqlite::Result<SecretRow> {
-    match secret_row(row) {
-        Ok((secret, _)) => Ok(secret),
-        Err(error) => Ok(SecretRow {
-            tenant: damaged::tenant(row, 1),
-            name: damaged::text(row, 0),
-            updated_at: Millis(0),
-            damage: Some(damaged::reason(error)?),
-        }),
-    }
+fn listed(row: &Row<'_>) -> rusqlite::Result<Option<SecretRow>> {
+    let error = match secret_row(row) {
+        Ok((secret, _)) => return Ok(Some(secret)),
+        Err(error) => error,
+    };
+    let damage = Some(damaged::reason(error)?);
+    Ok(damaged::name(row, (0, 1)).map(|(name, tenant)| SecretRow {
+        tenant,
+        name,
+        updated_at: Millis(0),
+        damage,
+    }))
 }
 
 fn sum(row: &SecretRow, sealed: &[u8]) -> Sum {

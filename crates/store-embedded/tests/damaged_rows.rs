@@ -168,7 +168,7 @@ fn damaged_hooks_secrets_letters_workflows_and_entries_are_named_among_the_other
             .map(|it| it.damage.is_some())
             .collect(),
         store
-            .secrets(&ANY)
+            .secrets(&ANY, None, 99)
             .unwrap()
             .iter()
             .map(|it| it.damage.is_some())

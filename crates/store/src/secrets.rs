@@ -34,8 +34,13 @@ pub trait Secrets: Send + Sync + 'static {
     /// A secret as it was sealed.
     fn secret(&self, tenant: Option<&str>, name: &str) -> Result<Option<Vec<u8>>, Error>;
 
-    /// The secrets of those tenants, by name, then by tenant.
-    fn secrets(&self, tenant: &TenantFilter) -> Result<Vec<SecretRow>, Error>;
+    /// The secrets of those tenants, by name, then by tenant, those after the given one.
+    fn secrets(
+        &self,
+        tenant: &TenantFilter,
+        after: Option<(&str, Option<&str>)>,
+        limit: usize,
+    ) -> Result<Vec<SecretRow>, Error>;
 
     /// Forgets a secret; `false` if there is none of that name. Durable on return.
     fn remove_secret(&self, tenant: Option<&str>, name: &str) -> Pending<'_, Result<bool, Error>>;

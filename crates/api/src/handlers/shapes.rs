@@ -96,6 +96,13 @@ shapes! {
         /// Whether there was none of that name.
         created: bool,
     }
+    /// What was sealed with a new key.
+    RotatedShape {
+        /// So many secrets.
+        secrets: usize,
+        /// The secrets of so many hooks.
+        hooks: usize,
+    }
     /// A secret that was forgotten.
     RemovedSecretShape {
         /// Its name.

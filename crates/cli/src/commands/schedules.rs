@@ -5,7 +5,7 @@ use windlass_engine::{SCHEDULE_LIMIT, ScheduleError, check_schedule, next_times}
 use windlass_service::schedules::{self, TIMES_TOLD, item, plain, unknown};
 use windlass_store::{Schedule, block_on};
 
-use super::run::trigger;
+use super::run::{labels, trigger};
 use crate::access::{self, Access};
 use crate::args::{ScheduleSet, Schedules, SchedulesCommand};
 use crate::exit::{Exit, Failure};
@@ -104,6 +104,7 @@ fn set(settings: &Settings, asked: &ScheduleSet) -> Result<Exit, Failure> {
     schedule.every_ms = asked.every_ms;
     schedule.timezone = asked.timezone.as_str().into();
     schedule.trigger = trigger(asked.trigger.as_deref())?.into();
+    schedule.labels = labels(&asked.labels)?;
     schedule.priority = asked.priority;
     schedule.catch_up = schedules::catch_up(&asked.catch_up)?;
     schedule.overlap = schedules::overlap(&asked.overlap)?;

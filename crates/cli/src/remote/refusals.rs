@@ -2,7 +2,7 @@
 
 use windlass_core::{Digest, Millis, RunId};
 use windlass_store::{
-    Admission, Audit, AuditEntry, Error, Hook, Hooks, Note, Notes, Pending, Retention, RunRow,
+    Admission, Audit, AuditEntry, Error, Note, Notes, Pending, Retention, RunRow,
     TenantFilter,
 };
 
@@ -68,29 +68,6 @@ impl Audit for RemoteStore {
         _: usize,
     ) -> Result<Vec<(u64, AuditEntry)>, Error> {
         Err(refusal())
-    }
-}
-
-impl Hooks for RemoteStore {
-    fn put_hook(&self, _: Hook, _: usize) -> Pending<'_, Result<bool, Error>> {
-        refused()
-    }
-
-    fn hook_of(&self, _: &Digest) -> Result<Option<Hook>, Error> {
-        Err(refusal())
-    }
-
-    fn hooks(
-        &self,
-        _: &TenantFilter,
-        _: Option<(&str, Option<&str>)>,
-        _: usize,
-    ) -> Result<Vec<Hook>, Error> {
-        Err(refusal())
-    }
-
-    fn remove_hook(&self, _: Option<&str>, _: &str) -> Pending<'_, Result<bool, Error>> {
-        refused()
     }
 }
 
