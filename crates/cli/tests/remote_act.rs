@@ -270,7 +270,7 @@ fn the_catalogue_and_the_store_are_kept() {
             .expect(0)
             .json()
     );
-    for command in [vec!["restore", "copy.bak"], vec!["doctor"]] {
+    for command in [vec!["restore", "copy.bak"]] {
         let refused = run(&command, 2);
         assert!(
             refused.stderr.contains("SERVER_UNSUPPORTED"),
