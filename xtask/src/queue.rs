@@ -49,11 +49,17 @@ fn measure(binary: &Path, runs: usize, scratch: &Path) -> Result<()> {
     println!("taken in: {runs} runs at {rate:.0}/s (at least 10,000/s)");
     println!("resident: {} (less than 2 GiB)", server.resident());
     pages(&server, "/api/v1/executions?limit=100")?;
-    pages(&server, "/api/v1/executions?limit=100&status=pending&workflow=waits")?;
+    pages(
+        &server,
+        "/api/v1/executions?limit=100&status=pending&workflow=waits",
+    )?;
     let memory = server.resident();
     server.kill()?;
     let (server, took) = Server::start(&binary, scratch)?;
-    println!("restart: {:.2} s until it listens (less than 10 s)", took.as_secs_f64());
+    println!(
+        "restart: {:.2} s until it listens (less than 10 s)",
+        took.as_secs_f64()
+    );
     println!("resident after it: {}, before: {memory}", server.resident());
     pages(&server, "/api/v1/executions?limit=100")?;
     server.kill()
@@ -135,7 +141,9 @@ impl Server {
         let stdout = child.stdout.take().context("the server has no output")?;
         BufReader::new(stdout).read_line(&mut line)?;
         let said: Value = serde_json::from_str(&line).context("the server did not start")?;
-        let url = said["url"].as_str().context("the server names no address")?;
+        let url = said["url"]
+            .as_str()
+            .context("the server names no address")?;
         let address = url.trim_start_matches("http://").to_owned();
         Ok((Self { child, address }, begun.elapsed()))
     }
@@ -185,7 +193,9 @@ impl Connection {
              Content-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        self.stream.get_mut().write_all(request.repeat(times).as_bytes())?;
+        self.stream
+            .get_mut()
+            .write_all(request.repeat(times).as_bytes())?;
         for _ in 0..times {
             let (status, body) = self.answer()?;
             if status != expected {
@@ -217,7 +227,10 @@ impl Connection {
                 break;
             }
             if let Some(rest) = text.strip_prefix("HTTP/1.1 ") {
-                status = rest.get(..3).and_then(|code| code.parse().ok()).unwrap_or(0);
+                status = rest
+                    .get(..3)
+                    .and_then(|code| code.parse().ok())
+                    .unwrap_or(0);
             }
             if let Some((name, value)) = text.split_once(": ")
                 && name.eq_ignore_ascii_case("content-length")

@@ -236,7 +236,9 @@ impl Note {
         self.state.done = step.done;
         self.state.failed = step.failed;
         let room = NAMED.saturating_sub(self.state.failures.len());
-        self.state.failures.extend(step.failures.into_iter().take(room));
+        self.state
+            .failures
+            .extend(step.failures.into_iter().take(room));
     }
 }
 

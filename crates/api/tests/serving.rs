@@ -189,13 +189,16 @@ async fn five_thousand_half_open_connections_are_closed_and_others_served() {
         eprintln!("the system allows too few open files: {many} connections instead of {MANY}");
     }
     let patience = Duration::from_secs(5);
-    let setup = Setup::default().server(|options| options.header_timeout = patience);
+    let setup = Setup::default().server(move |options| options.header_timeout = patience);
     let server = setup.start().await;
     let before = slowest(&server).await;
     let mut half_open = Vec::with_capacity(many);
     for _ in 0..many {
         let mut stream = server.connect().await;
-        stream.write_all(b"GET /api/v1/things HTTP/1.1\r\nX: ").await.unwrap();
+        stream
+            .write_all(b"GET /api/v1/things HTTP/1.1\r\nX: ")
+            .await
+            .unwrap();
         half_open.push(stream);
     }
     let during = slowest(&server).await;

@@ -32,10 +32,21 @@ fn a_damaged_schedule_is_named_and_the_others_fire() {
     std::fs::write(world.path().join("echo.json"), ECHO).expect("a file");
     world.run(&["publish", "echo.json"]).expect(0);
     for id in ["bad", "good"] {
-        let set = ["schedules", "set", id, "--workflow", "echo", "--every-ms", "1000"];
+        let set = [
+            "schedules",
+            "set",
+            id,
+            "--workflow",
+            "echo",
+            "--every-ms",
+            "1000",
+        ];
         world.run(&set).expect(0);
     }
-    change(&world, "UPDATE schedule SET payload = '[1]' WHERE id = 'bad'");
+    change(
+        &world,
+        "UPDATE schedule SET payload = '[1]' WHERE id = 'bad'",
+    );
     let server = world.serve();
     let client = server.client();
     let fired = |answer: &Value| answer["items"].as_array().is_some_and(|it| it.len() >= 2);
@@ -46,21 +57,32 @@ fn a_damaged_schedule_is_named_and_the_others_fire() {
     }
     let listed = client.get("/api/v1/schedules").expect(200).json();
     let items = listed["items"].as_array().expect("a list");
-    assert_eq!((&items[0]["id"], &items[1]["id"]), (&json!("bad"), &json!("good")));
+    assert_eq!(
+        (&items[0]["id"], &items[1]["id"]),
+        (&json!("bad"), &json!("good"))
+    );
     let damage = items[0]["damage"].as_str().expect("it is told");
     assert!(damage.contains("damaged"), "{damage}");
     assert!(items[1].get("damage").is_none());
     let table = world.run(&["schedules", "list"]).expect(0).stdout;
     assert!(table.contains("damaged"), "{table}");
     let told = server.log();
-    let told = told.lines().filter(|line| line.contains("stored data is damaged"));
+    let told = told
+        .lines()
+        .filter(|line| line.contains("stored data is damaged"));
     assert_eq!(told.filter(|line| line.contains("'bad'")).count(), 1);
     // It can be set anew, and fires then.
     let body = json!({ "id": "bad", "workflowId": "echo", "everyMs": 1000 });
     client.post("/api/v1/schedules", &body).expect(200);
-    let is_bad = |run: &Value| run["requestId"].as_str().is_some_and(|id| id.contains(":bad:"));
+    let is_bad = |run: &Value| {
+        run["requestId"]
+            .as_str()
+            .is_some_and(|id| id.contains(":bad:"))
+    };
     until(&client, "/api/v1/executions?workflow=echo", |answer| {
-        answer["items"].as_array().is_some_and(|runs| runs.iter().any(is_bad))
+        answer["items"]
+            .as_array()
+            .is_some_and(|runs| runs.iter().any(is_bad))
     });
 }
 
@@ -78,7 +100,10 @@ fn a_damaged_row_of_a_run_is_made_anew_and_the_run_goes_on() {
     server.kill();
     // As a row that is awake, so that the next to serve carries it on at once.
     let id = run.replace('-', "");
-    change(&world, &format!("UPDATE run SET priority = 'high', asleep = 0 WHERE run = x'{id}'"));
+    change(
+        &world,
+        &format!("UPDATE run SET priority = 'high', asleep = 0 WHERE run = x'{id}'"),
+    );
     let server = world.serve();
     let client = server.client();
     for run in [&run, &other] {

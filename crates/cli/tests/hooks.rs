@@ -176,7 +176,10 @@ fn the_command_makes_lists_and_removes_hooks() {
     }
     for listed in [remote(&["hooks"]), world.run(&["hooks", "list"])] {
         let table = listed.expect(0).stdout;
-        assert!(table.contains("beside") && table.contains("remote"), "{table}");
+        assert!(
+            table.contains("beside") && table.contains("remote"),
+            "{table}"
+        );
     }
     remote(&["hooks", "remove", "remote"]).expect(0);
     remote(&["hooks", "remove", "remote"]).expect(4);

@@ -10,7 +10,10 @@ use server_world::{Client, WAIT, World};
 const RUNS: usize = 250;
 
 fn state(client: &Client, job: &str) -> Value {
-    client.get(&format!("/api/v1/bulk/{job}")).expect(200).json()
+    client
+        .get(&format!("/api/v1/bulk/{job}"))
+        .expect(200)
+        .json()
 }
 
 fn finished(client: &Client, job: &str) -> Value {
@@ -30,7 +33,9 @@ fn a_job_goes_on_after_its_server_was_killed_and_is_still_known_after_that() {
     let mut server = world.serve_with(&[], &unlimited);
     let mut client = server.client();
     client.publish(WAIT);
-    let runs: Vec<String> = (0..RUNS).map(|_| client.execute("wait", &json!({}))).collect();
+    let runs: Vec<String> = (0..RUNS)
+        .map(|_| client.execute("wait", &json!({})))
+        .collect();
     for run in &runs {
         client.wait_for(run, "NodeWaiting");
     }
@@ -44,7 +49,11 @@ fn a_job_goes_on_after_its_server_was_killed_and_is_still_known_after_that() {
         assert!(state(&client, &job)["seen"].as_u64() <= Some(RUNS as u64));
     }
     let ended = finished(&client, &job);
-    assert_eq!((&ended["done"], &ended["failed"]), (&json!(RUNS), &json!(0)), "{ended}");
+    assert_eq!(
+        (&ended["done"], &ended["failed"]),
+        (&json!(RUNS), &json!(0)),
+        "{ended}"
+    );
     for run in &runs {
         assert_eq!(client.ended(run)["status"], "Cancelled");
     }
@@ -52,5 +61,8 @@ fn a_job_goes_on_after_its_server_was_killed_and_is_still_known_after_that() {
     let server = world.serve();
     assert_eq!(state(&server.client(), &job), ended);
     // Others do not see it, whatever its id.
-    server.client().get("/api/v1/bulk/none").refused(404, "JOB_NOT_FOUND");
+    server
+        .client()
+        .get("/api/v1/bulk/none")
+        .refused(404, "JOB_NOT_FOUND");
 }

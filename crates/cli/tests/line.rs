@@ -23,15 +23,23 @@ fn a_queued_run_names_its_gate_and_who_holds_it() {
     client.wait_for(&first, "NodeWaiting");
     let second = client.execute("gated", &body);
     let why = |run: &str| -> String {
-        let answer = client.get(&format!("/api/v1/executions/{run}/why")).expect(200);
+        let answer = client
+            .get(&format!("/api/v1/executions/{run}/why"))
+            .expect(200);
         answer.text("reason")
     };
     let reason = why(&second);
-    assert!(reason.contains("its concurrency key 'acme' lets 1 run go"), "{reason}");
+    assert!(
+        reason.contains("its concurrency key 'acme' lets 1 run go"),
+        "{reason}"
+    );
     assert!(reason.contains(&first[..13]), "{reason}");
     // The same over the command, asked of the server and beside it.
     let url = format!("http://{}", server.address());
-    for arguments in [vec!["--server", &*url, "why", &*second], vec!["why", &*second]] {
+    for arguments in [
+        vec!["--server", &*url, "why", &*second],
+        vec!["why", &*second],
+    ] {
         let said = world.run(&arguments).expect(0).stdout;
         assert_eq!(said.trim(), reason, "{arguments:?}");
     }
@@ -42,7 +50,10 @@ fn a_queued_run_names_its_gate_and_who_holds_it() {
         client.wait_for(run, "NodeWaiting");
     }
     let reason = why(&wide[2]);
-    assert!(reason.contains("the workflow 'narrow' lets 2 runs go"), "{reason}");
+    assert!(
+        reason.contains("the workflow 'narrow' lets 2 runs go"),
+        "{reason}"
+    );
     for run in &wide[..2] {
         assert!(reason.contains(&run[..13]), "{reason}");
     }

@@ -197,7 +197,11 @@ async fn whoever_comes_back_soon_goes_on_where_it_was() {
         assert_eq!(followed(&world), 1, "and nobody reads the log again");
     }
     drop(feed);
-    world.engine.serve(Serving::default()).await.expect("serves");
+    world
+        .engine
+        .serve(Serving::default())
+        .await
+        .expect("serves");
     world.floor.permits.add_permits(1);
     assert_eq!(world.next_ended().await, (run, RunStatus::Succeeded));
     let expected = all(&world, run);
@@ -205,5 +209,8 @@ async fn whoever_comes_back_soon_goes_on_where_it_was() {
     assert_eq!(rest(&mut again).await, expected[1..]);
     // What has ended has no more to tell, until it is opened again.
     let last = expected.len() as u64;
-    assert!(matches!(world.engine.feed(run, last).next().await, Fed::Ended));
+    assert!(matches!(
+        world.engine.feed(run, last).next().await,
+        Fed::Ended
+    ));
 }

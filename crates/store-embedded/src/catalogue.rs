@@ -279,15 +279,17 @@ fn listed(row: &Row<'_>) -> rusqlite::Result<Option<WorkflowRow>> {
         Err(error) => error,
     };
     let damage = Some(damaged::reason(error)?);
-    Ok(damaged::name(row, (1, 0)).map(|(workflow, tenant)| WorkflowRow {
-        tenant,
-        workflow,
-        display_name: None,
-        version: 0,
-        enabled: false,
-        updated_at: Millis(0),
-        damage,
-    }))
+    Ok(
+        damaged::name(row, (1, 0)).map(|(workflow, tenant)| WorkflowRow {
+            tenant,
+            workflow,
+            display_name: None,
+            version: 0,
+            enabled: false,
+            updated_at: Millis(0),
+            damage,
+        }),
+    )
 }
 
 fn definition_sum(row: &DefinitionRow) -> Sum {

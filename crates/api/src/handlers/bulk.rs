@@ -211,8 +211,8 @@ async fn begin(
     let plan = Plan::new(&doing, &filter, body.dry_run);
     let what = (doing.deed.name(), body.dry_run);
     let (store, tenants) = (app.engine().store(), caller.principal.tenants());
-    let job = app.jobs().begin(store, tenants, what, &Written::Bulk(&plan));
-    let job = job.await?;
+    let written = Written::Bulk(&plan);
+    let job = app.jobs().begin(store, tenants, what, &written).await?;
     let state = job.state();
     let detail = json!({ "deed": doing.deed, "reason": doing.reason, "dryRun": body.dry_run });
     let tenant = caller.principal.tenant.clone();

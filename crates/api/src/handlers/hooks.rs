@@ -22,9 +22,8 @@ use crate::code::BODY_MALFORMED;
 use crate::error::ApiError;
 use crate::extract::{Document, IdempotencyKey, Json, Path, Query};
 use crate::failures::{
-    CURSOR_INVALID, HOOK_INVALID, HOOK_NOT_FOUND, HOOK_SIGNATURE_INVALID, SECRET_KEY_UNUSABLE, STARTING,
-    STORE_TIMEOUT,
-    STORE_UNAVAILABLE, TOO_MANY_HOOKS, together,
+    CURSOR_INVALID, HOOK_INVALID, HOOK_NOT_FOUND, HOOK_SIGNATURE_INVALID, SECRET_KEY_UNUSABLE,
+    STARTING, STORE_TIMEOUT, STORE_UNAVAILABLE, TOO_MANY_HOOKS, together,
 };
 use crate::route::{Access, Rate, Routes, Scope};
 

@@ -112,10 +112,7 @@ async fn list(
 }
 
 /// Seals everything with a new key.
-async fn rotate(
-    State(app): State<App>,
-    caller: Caller,
-) -> Result<Json<RotatedShape>, ApiError> {
+async fn rotate(State(app): State<App>, caller: Caller) -> Result<Json<RotatedShape>, ApiError> {
     // The key is that of all tenants.
     if caller.principal.tenants() != windlass_store::TenantFilter::Any {
         return Err(crate::code::FORBIDDEN.error("the key is for an admin without a tenant"));

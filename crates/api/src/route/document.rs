@@ -257,4 +257,3 @@ fn not_empty(schema: &mut Value) {
         not_empty(items);
     }
 }
-

@@ -98,7 +98,11 @@ fn set(settings: &Settings, asked: &HookSet) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let text = |key: &str| made[key].as_str().unwrap_or_default().to_owned();
-    output.data(&format!("path    {}\nsecret  {}", text("path"), text("secret")))?;
+    output.data(&format!(
+        "path    {}\nsecret  {}",
+        text("path"),
+        text("secret")
+    ))?;
     output.say("both are told only now; requests are signed with the secret");
     Ok(Exit::Done)
 }

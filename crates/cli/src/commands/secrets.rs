@@ -128,7 +128,9 @@ fn rotate(settings: &Settings) -> Result<Exit, Failure> {
         output.json(&json!({ "secrets": secrets, "hooks": hooks }))?;
         return Ok(Exit::Done);
     }
-    output.data(&format!("sealed anew: {secrets} secrets, and those of {hooks} hooks"))?;
+    output.data(&format!(
+        "sealed anew: {secrets} secrets, and those of {hooks} hooks"
+    ))?;
     output.say("backups from before need the old key");
     Ok(Exit::Done)
 }

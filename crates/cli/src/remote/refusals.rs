@@ -2,8 +2,7 @@
 
 use windlass_core::{Digest, Millis, RunId};
 use windlass_store::{
-    Admission, Audit, AuditEntry, Error, Note, Notes, Pending, Retention, RunRow,
-    TenantFilter,
+    Admission, Audit, AuditEntry, Error, Note, Notes, Pending, Retention, RunRow, TenantFilter,
 };
 
 use super::store::RemoteStore;

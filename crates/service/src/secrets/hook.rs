@@ -175,12 +175,7 @@ async fn put(store: &dyn Backend, ring: &Ring, hook: &Hook, secret: &str) -> Res
     Ok(())
 }
 
-fn sealed(
-    ring: &Ring,
-    tenant: Option<&str>,
-    id: &str,
-    secret: &str,
-) -> Result<Box<str>, Failure> {
+fn sealed(ring: &Ring, tenant: Option<&str>, id: &str, secret: &str) -> Result<Box<str>, Failure> {
     let bytes = seal::seal(ring, tenant, &place(id), secret)?;
     Ok(format!("{SEALED}{}", STANDARD.encode(bytes)).into())
 }

@@ -53,7 +53,10 @@ impl Ring {
 
     fn text(&self) -> String {
         let line = |key: &Key| format!("{}\n", STANDARD.encode(key.0));
-        std::iter::once(&self.first).chain(&self.old).map(line).collect()
+        std::iter::once(&self.first)
+            .chain(&self.old)
+            .map(line)
+            .collect()
     }
 }
 

@@ -40,7 +40,10 @@ pub async fn rotate(store: &dyn Backend, keys: &SecretKeys) -> Result<Rotated, F
     rotated.hooks = hooks;
     lost.extend(lost_hooks);
     if !lost.is_empty() {
-        let message = format!("the old key is kept, since this cannot be opened: {}", lost.join(", "));
+        let message = format!(
+            "the old key is kept, since this cannot be opened: {}",
+            lost.join(", ")
+        );
         return Err(Failure::new(Exit::Storage, "SECRET_KEY_UNUSABLE", message)
             .hint("set or remove what is named, and rotate again"));
     }

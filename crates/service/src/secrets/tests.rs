@@ -155,7 +155,10 @@ fn the_key_is_made_once_for_its_owner_alone() {
     let failure = block_on(set(store, &world.again(), None, "C", VALUE, Millis(1))).unwrap_err();
     assert_eq!(failure.code, "SECRET_KEY_UNUSABLE");
     assert!(!path.exists());
-    assert_eq!(store.secrets(&TenantFilter::Any, None, 99).unwrap().len(), 2);
+    assert_eq!(
+        store.secrets(&TenantFilter::Any, None, 99).unwrap().len(),
+        2
+    );
 }
 
 #[test]
@@ -173,7 +176,14 @@ fn limits_hold_at_their_edge() {
     assert_eq!(code("A", ""), "SECRET_INVALID");
     let larger = "v".repeat(VALUE_LIMIT_BYTES + 1);
     assert_eq!(code("A", &larger), "SECRET_TOO_LARGE");
-    assert_eq!(world.store.secrets(&TenantFilter::Any, None, 99).unwrap().len(), 1);
+    assert_eq!(
+        world
+            .store
+            .secrets(&TenantFilter::Any, None, 99)
+            .unwrap()
+            .len(),
+        1
+    );
 }
 
 #[test]
@@ -208,7 +218,11 @@ fn stored(world: &World) -> Vec<Vec<u8>> {
         all.extend(store.secret(row.tenant.as_deref(), &row.name).unwrap());
     }
     let hooks = store.hooks(&TenantFilter::Any, None, 99).unwrap();
-    all.extend(hooks.into_iter().map(|hook| hook.secret.to_string().into_bytes()));
+    all.extend(
+        hooks
+            .into_iter()
+            .map(|hook| hook.secret.to_string().into_bytes()),
+    );
     all
 }
 
@@ -306,7 +320,12 @@ fn a_change_of_keys_that_broke_off_is_ended_by_the_next() {
     assert_eq!((rotated.secrets, rotated.hooks), (1, 1));
     opens();
     // What nobody can open keeps the old key alive.
-    block_on(world.store.put_secret(None, "C", b"nonsense".to_vec(), Millis(1))).unwrap();
+    block_on(
+        world
+            .store
+            .put_secret(None, "C", b"nonsense".to_vec(), Millis(1)),
+    )
+    .unwrap();
     let failure = block_on(rotate(&*world.store, &world.again())).unwrap_err();
     assert!(failure.message.contains("'C'"), "{}", failure.message);
     opens();

@@ -26,7 +26,12 @@ fn row(tenant: Option<&str>, name: &str, at: i64) -> SecretRow {
 
 fn a_secret_is_kept_replaced_and_forgotten<S: Backend>(store: &S) {
     assert_eq!(store.secret(None, "KEY").unwrap(), None);
-    assert!(store.secrets(&TenantFilter::Any, None, 99).unwrap().is_empty());
+    assert!(
+        store
+            .secrets(&TenantFilter::Any, None, 99)
+            .unwrap()
+            .is_empty()
+    );
     assert!(!block_on(store.remove_secret(None, "KEY")).unwrap());
     let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
     assert!(put(store, None, "KEY", &bytes, 7), "it is new");
@@ -39,7 +44,12 @@ fn a_secret_is_kept_replaced_and_forgotten<S: Backend>(store: &S) {
     assert!(block_on(store.remove_secret(None, "KEY")).unwrap());
     assert_eq!(store.secret(None, "KEY").unwrap(), None);
     assert!(!block_on(store.remove_secret(None, "KEY")).unwrap());
-    assert!(store.secrets(&TenantFilter::Any, None, 99).unwrap().is_empty());
+    assert!(
+        store
+            .secrets(&TenantFilter::Any, None, 99)
+            .unwrap()
+            .is_empty()
+    );
 }
 
 fn tenants_do_not_meet<S: Backend>(store: &S) {

@@ -40,10 +40,19 @@ pub(super) fn check(server: &Server, findings: &mut Findings) {
 }
 
 fn check_live(server: &Server, live: &Probed, findings: &mut Findings) {
-    let text = format!("{} answers in {} ms", server.address(), live.took.as_millis());
+    let text = format!(
+        "{} answers in {} ms",
+        server.address(),
+        live.took.as_millis()
+    );
     match live.status {
         200 if live.took.as_millis() > SLOW_MS => {
-            findings.add("server", Grade::Warn, text, "look at its load, and at the way there");
+            findings.add(
+                "server",
+                Grade::Warn,
+                text,
+                "look at its load, and at the way there",
+            );
         }
         200 => findings.add("server", Grade::Ok, text, ""),
         // Probes may be for those alone who have a token.
@@ -85,7 +94,12 @@ fn check_ready(server: &Server, findings: &mut Findings) {
         }
     };
     match ready.status {
-        200 => findings.add("ready", Grade::Ok, "it takes and begins runs".to_owned(), ""),
+        200 => findings.add(
+            "ready",
+            Grade::Ok,
+            "it takes and begins runs".to_owned(),
+            "",
+        ),
         401 | 403 => {
             let text = "it tells that only with a token".to_owned();
             findings.add("ready", Grade::Warn, text, "give a token with --token");
@@ -101,9 +115,12 @@ fn check_ready(server: &Server, findings: &mut Findings) {
 fn refusal(answer: &Probed) -> String {
     let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     let message = body["error"]["message"].as_str();
-    let mut text = message.unwrap_or("it answers with nothing that is known").to_owned();
+    let mut text = message
+        .unwrap_or("it answers with nothing that is known")
+        .to_owned();
     for detail in body["error"]["details"].as_array().into_iter().flatten() {
-        if let (Some(place), Some(what)) = (detail["pointer"].as_str(), detail["message"].as_str()) {
+        if let (Some(place), Some(what)) = (detail["pointer"].as_str(), detail["message"].as_str())
+        {
             text.push_str(&format!("; {}: {what}", place.trim_start_matches('/')));
         }
     }
@@ -115,7 +132,9 @@ fn check_version(server: &Server, findings: &mut Findings) {
     let answer = remote::probe(server, &["api", "openapi.json"]);
     let document = answer.ok().filter(|answer| answer.status == 200);
     let document = document.and_then(|answer| serde_json::from_slice::<Value>(&answer.body).ok());
-    let version = document.as_ref().and_then(|it| it["info"]["version"].as_str());
+    let version = document
+        .as_ref()
+        .and_then(|it| it["info"]["version"].as_str());
     match version {
         Some(version) if version == own => {
             let text = format!("version {version}, as this command");
