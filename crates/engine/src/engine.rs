@@ -227,6 +227,11 @@ impl Engine {
         &self.inner.stops
     }
 
+    /// Whether the engine stops, or has.
+    pub fn is_stopping(&self) -> bool {
+        self.inner.shutdown.is_cancelled()
+    }
+
     pub(crate) fn stop_token(&self) -> CancellationToken {
         self.inner.shutdown.clone()
     }
@@ -479,8 +484,11 @@ impl Engine {
         self.inner.shutdown.cancel();
         if let Some(driver) = self.inner.driver.lock().await.take() {
             // A driver that panicked has nothing left to wait for, and did not stop well.
-            if driver.await.is_ok_and(|left| left > 0) {
-                self.leave_word().await;
+            if let Ok(left) = driver.await {
+                if left > 0 {
+                    self.leave_word().await;
+                }
+                self.forget_serving().await;
             }
         }
     }

@@ -256,7 +256,8 @@ pub(super) fn trigger(argument: Option<&str>) -> Result<String, Failure> {
     })
 }
 
-fn labels(arguments: &[String]) -> Result<BTreeMap<Box<str>, Box<str>>, Failure> {
+/// Labels as KEY=VALUE.
+pub(super) fn labels(arguments: &[String]) -> Result<BTreeMap<Box<str>, Box<str>>, Failure> {
     let label = |text: &String| match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
         _ => {

@@ -159,6 +159,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("max_active_runs", "WINDLASS_MAX_ACTIVE_RUNS", Some("1024"), Kind::Count, "runs in memory before no other begins"),
     key("max_poison_retries", "WINDLASS_MAX_POISON_RETRIES", Some("3"), Kind::Count, "deaths with a run's work before it is put among the dead letters"),
     key("poison_delay", "WINDLASS_POISON_DELAY", Some("5m"), Kind::Span, "how long such a run waits before it is tried again"),
+    key("poison_trial", "WINDLASS_POISON_TRIAL", Some("10s"), Kind::Span, "how long nothing else begins while it is tried, at first"),
     key("retention_age", "WINDLASS_RETENTION_AGE", Some("off"), Kind::Span, "how long ended runs are kept"),
     key("retention_count", "WINDLASS_RETENTION_COUNT", Some("0"), Kind::Number, "how many ended runs are kept; 0 is all"),
     key("retention_bytes", "WINDLASS_RETENTION_BYTES", Some("0"), Kind::Number, "how much may be stored before ended runs go; 0 is all"),

@@ -493,6 +493,11 @@ impl Shard {
         self.slots.get(&run).is_some_and(Slot::is_carried)
     }
 
+    /// The runs that the shard holds.
+    pub fn runs(&self) -> impl Iterator<Item = RunId> + '_ {
+        self.slots.keys().copied()
+    }
+
     /// How many runs the shard holds.
     pub fn len(&self) -> usize {
         self.slots.len()
