@@ -10,12 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Durable DAG workflows: describe a process as a graph, and it runs to its end.
 #[derive(Debug, Parser)]
-#[command(
-    name = "windlass",
-    version,
-    max_term_width = 100,
-    disable_help_subcommand = true
-)]
+#[command(name = "windlass", version, max_term_width = 100)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) global: Global,

@@ -74,6 +74,11 @@ fn a_signed_request_starts_a_run_once() {
     let again = call(&client, &path, &good, &[], body).expect(200).json();
     assert_eq!(again["existing"], true);
     assert_eq!(again["executionId"], started.json()["executionId"]);
+    // However its signature is written.
+    let (time, code) = good.split_once("v1=").expect("a code");
+    let other = format!("{time}v1={}", code.to_uppercase());
+    let again = call(&client, &path, &other, &[], body).expect(200).json();
+    assert_eq!(again["executionId"], started.json()["executionId"]);
     // Signed anew, but with the same key.
     let key = [("Idempotency-Key", "k1")];
     let first = call(&client, &path, &good, &key, body).expect(200).json();
@@ -81,6 +86,12 @@ fn a_signed_request_starts_a_run_once() {
     let second = call(&client, &path, &later, &key, body).expect(200).json();
     assert_eq!(second["executionId"], first["executionId"]);
     assert_eq!(second["existing"], true);
+    let key = [("Idempotency-Key", "k1"), ("X-Delivery", "3")];
+    let third = call(&client, &path, &later, &key, body).expect(200).json();
+    assert_eq!(third["executionId"], first["executionId"]);
+    let spaced = r#"{ "n": 8 }"#;
+    let later = signature(&secret, now(), spaced);
+    call(&client, &path, &later, &key, spaced).refused(409, "REQUEST_ID_REUSED");
     assert_eq!(count(&client), 2);
 
     // Nothing else is let in.

@@ -148,6 +148,7 @@ impl Engine {
             max_parallel: options.max_parallel,
             keep_asleep_ms: options.keep_asleep_ms,
             checkpoint_bytes: options.checkpoint_bytes,
+            labels: options.labels.clone(),
             seed: options.clock.random_u64(),
             still_running_ms: crash::setting("WINDLASS_STILL_RUNNING_MS")
                 .unwrap_or(defaults.still_running_ms),

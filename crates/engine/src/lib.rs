@@ -29,6 +29,7 @@ mod render;
 mod replay;
 mod retention;
 mod schedule;
+mod scrub;
 mod serve;
 mod shared;
 mod standing;

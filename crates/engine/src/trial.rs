@@ -138,6 +138,9 @@ fn guilty(
     trials.iter().find(convicts).map(|(run, _)| *run)
 }
 
+/// Notes by their keys; none where the text cannot be read.
+type Notes<T> = Vec<(Box<str>, Option<T>)>;
+
 impl Engine {
     fn trials(&self) -> &Trials {
         &self.shared().trials
@@ -149,11 +152,8 @@ impl Engine {
     }
 
     /// All notes of a kind whose key and text can be read.
-    fn all_notes<T: for<'a> Deserialize<'a>>(
-        &self,
-        kind: &str,
-    ) -> Result<Vec<(Box<str>, Option<T>)>, Error> {
-        let mut found: Vec<(Box<str>, Option<T>)> = Vec::new();
+    fn all_notes<T: for<'a> Deserialize<'a>>(&self, kind: &str) -> Result<Notes<T>, Error> {
+        let mut found = Notes::new();
         loop {
             let after = found.last().map(|(key, _)| &**key);
             let page = self.store().notes(kind, after, PAGE)?;

@@ -109,7 +109,13 @@ struct BulkBody {
 
 /// An object: a filter that is an empty list would mean all runs.
 fn object<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ListQuery, D::Error> {
-    let members = Map::<String, Value>::deserialize(deserializer)?;
+    let mut members = Map::<String, Value>::deserialize(deserializer)?;
+    // In a query one of a list is written as several are; so it may be here.
+    for key in ["status", "label"] {
+        if let Some(one @ Value::String(_)) = members.get_mut(key) {
+            *one = Value::Array(vec![one.take()]);
+        }
+    }
     serde_json::from_value(Value::Object(members)).map_err(D::Error::custom)
 }
 

@@ -1,13 +1,15 @@
 //! Runs that signed requests from outside start.
 
+use std::collections::BTreeMap;
+
 use axum::extract::State;
 use http::{HeaderMap, Method};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use windlass_core::{Digest, Millis};
-use windlass_engine::{Enqueue, StartError, Started};
+use windlass_core::{Digest, Millis, RunId};
+use windlass_engine::{Enqueue, StartError, Started, canonical, load_latest};
 use windlass_service::moment::now;
 use windlass_service::{Failure, listing, secrets};
 use windlass_store::Hook;
@@ -28,7 +30,7 @@ use crate::failures::{
 use crate::route::{Access, Rate, Routes, Scope};
 
 /// How far a signature's time may be from now.
-const PATIENCE_SECONDS: i64 = 300;
+const PATIENCE_SECONDS: u64 = 300;
 
 /// How many headers reach the run, and how long each may be.
 const HEADERS: (usize, usize) = (64, 1024);
@@ -207,8 +209,8 @@ async fn call_hook(
     let secret = secrets::open_hook(app.secrets(), &hook)?;
     let signature = headers.get("x-windlass-signature");
     let signature = signature.and_then(|value| value.to_str().ok());
-    let signed = signature.filter(|text| is_signed(text, &secret, &body.bytes, now()));
-    let Some(signature) = signed else {
+    let time = signature.and_then(|text| signed_at(text, &secret, &body.bytes, now()));
+    let Some(time) = time else {
         let message = "the header X-Windlass-Signature is missing, wrong, or not of these minutes";
         return Err(HOOK_SIGNATURE_INVALID.error(message));
     };
@@ -219,25 +221,31 @@ async fn call_hook(
             return Err(crate::code::HEADER_INVALID.error(message));
         }
         Some(key) => format!("hook:{}:key:{key}", hook.id),
+        // What was signed, and not how the signature is written: that has several ways.
         None => {
-            let signed = [signature.as_bytes(), b"\n", &body.bytes].concat();
+            let signed = [time.as_bytes(), b".", &body.bytes].concat();
             format!("hook:{}:{}", hook.id, Digest::of(&signed))
         }
     };
     let tenant = hook.tenant.clone();
+    let trigger = trigger(&headers, &body.bytes)?;
     let enqueue = Enqueue {
         tenant: hook.tenant,
-        trigger: trigger(&headers, &body.bytes)?,
+        trigger: trigger.clone(),
         request_id: Some(request.into()),
         correlation_id: Some(caller.correlation.as_str().into()),
         ..Enqueue::new(hook.workflow)
     };
     let started = match app.engine().enqueue(enqueue).await {
         // The same delivery, with other headers: it has its run.
-        Err(StartError::RequestIdReused { run }) if !own_key => Started {
-            run,
-            existing: true,
-        },
+        Err(StartError::RequestIdReused { run })
+            if !own_key || has_body(&app, &caller, run, trigger).await? =>
+        {
+            Started {
+                run,
+                existing: true,
+            }
+        }
         other => other.map_err(Failure::from)?,
     };
     if !started.existing {
@@ -251,27 +259,37 @@ async fn call_hook(
     }))
 }
 
-/// Whether `t=SECONDS,v1=HEX` is the code of the time, a dot and the body, and the time is
-/// near.
-fn is_signed(signature: &str, secret: &str, body: &[u8], now: Millis) -> bool {
-    let parts = signature.split_once(',');
-    let Some((time, code)) =
-        parts.and_then(|(time, code)| Some((time.strip_prefix("t=")?, code.strip_prefix("v1=")?)))
-    else {
-        return false;
+/// Whether the run was started with the same body as this trigger has.
+async fn has_body(
+    app: &App,
+    caller: &Caller,
+    run: RunId,
+    trigger: String,
+) -> Result<bool, ApiError> {
+    let body = |trigger: &str| {
+        let parts: BTreeMap<String, &RawValue> = serde_json::from_str(trigger).ok()?;
+        canonical(parts.get("body")?.get()).ok()
     };
-    let Ok(seconds) = time.parse::<i64>() else {
-        return false;
+    let same = move |look: &windlass_service::Look| {
+        let loaded = load_latest(&*look.store, &look.plans, run)?;
+        let first = look.values().resolve(&loaded.run.queued().trigger)?;
+        Ok(body(&trigger).is_some() && body(&trigger) == body(&first))
     };
-    let near = (now.0 / 1000)
-        .checked_sub(seconds)
-        .is_some_and(|apart| apart.abs() <= PATIENCE_SECONDS);
-    let Some(code) = hex(code) else {
-        return false;
-    };
+    app.read(caller, same).await
+}
+
+/// The time of `t=SECONDS,v1=HEX`, if that is the code of the time, a dot and the body, and
+/// the time is near.
+fn signed_at<'a>(signature: &'a str, secret: &str, body: &[u8], now: Millis) -> Option<&'a str> {
+    let (time, code) = signature.split_once(',')?;
+    let (time, code) = (time.strip_prefix("t=")?, code.strip_prefix("v1=")?);
+    let seconds: i64 = time.parse().ok()?;
+    let apart = (now.0 / 1000).checked_sub(seconds)?;
+    let code = hex(code)?;
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());
     let message = [time.as_bytes(), b".", body].concat();
-    near && ring::hmac::verify(&key, &message, &code).is_ok()
+    let is_good = ring::hmac::verify(&key, &message, &code).is_ok();
+    (is_good && apart.unsigned_abs() <= PATIENCE_SECONDS).then_some(time)
 }
 
 fn hex(text: &str) -> Option<Vec<u8>> {
@@ -321,6 +339,10 @@ fn is_safe(name: &str) -> bool {
 #[allow(clippy::unwrap_used, reason = "all of it is for tests")]
 mod tests {
     use super::*;
+
+    fn is_signed(signature: &str, secret: &str, body: &[u8], now: Millis) -> bool {
+        signed_at(signature, secret, body, now).is_some()
+    }
 
     fn sign(secret: &str, time: i64, body: &[u8]) -> String {
         let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());

@@ -1,7 +1,8 @@
 //! `windlass schedules`: runs that the clock starts, while a server runs.
 
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use windlass_engine::{SCHEDULE_LIMIT, ScheduleError, check_schedule, next_times};
+use windlass_engine::{SCHEDULE_LIMIT, ScheduleError, StartError, check_schedule, next_times};
 use windlass_service::schedules::{self, TIMES_TOLD, item, plain, unknown};
 use windlass_store::{Schedule, block_on};
 
@@ -103,7 +104,11 @@ fn set(settings: &Settings, asked: &ScheduleSet) -> Result<Exit, Failure> {
     schedule.cron = asked.cron.as_deref().map(Into::into);
     schedule.every_ms = asked.every_ms;
     schedule.timezone = asked.timezone.as_str().into();
-    schedule.trigger = trigger(asked.trigger.as_deref())?.into();
+    let trigger = trigger(asked.trigger.as_deref())?;
+    // Here, so that it is refused alike wherever the schedule is kept.
+    serde_json::from_str::<IgnoredAny>(&trigger)
+        .map_err(|error| StartError::TriggerNotJson(error.to_string()))?;
+    schedule.trigger = trigger.into();
     schedule.labels = labels(&asked.labels)?;
     schedule.priority = asked.priority;
     schedule.catch_up = schedules::catch_up(&asked.catch_up)?;

@@ -132,6 +132,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("output", "WINDLASS_OUTPUT", Some("table"), Kind::Output, "how results are written"),
     key("max_parallel", "WINDLASS_MAX_PARALLEL", Some("200"), Kind::Count, "nodes of one run at once"),
     key("workers", "WINDLASS_WORKERS", Some("1024"), Kind::Count, "actions at once"),
+    key("worker_labels", "WINDLASS_WORKER_LABELS", None, Kind::List, "what the workers here have, for nodes that require it"),
     key("http_allow", "WINDLASS_HTTP_ALLOW", None, Kind::Reach, "what http.request may reach besides public addresses"),
     key("sealing_key_file", "WINDLASS_SEALING_KEY_FILE", None, Kind::Path, "the key that seals secrets; else secrets.key in the data directory"),
     key("server", "WINDLASS_SERVER", None, Kind::Url, "the server that commands act on"),

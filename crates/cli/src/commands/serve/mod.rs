@@ -116,6 +116,7 @@ fn engine(
         secrets: secrets::source(session, keys),
         observer: Some(Arc::new(observers)),
         traces: telemetry.traces(),
+        labels: session.settings.worker_labels.clone(),
         ..windlass_engine::Options::default()
     };
     if let Some(workers) = session.settings.workers {
