@@ -11,9 +11,9 @@ use windlass_orchestrator::{resource_rows, row, sleep};
 use windlass_store::{Damage, Error, ResourceRow, RunRow, TenantFilter};
 
 use crate::Backend;
-use crate::driver::Notice;
 use crate::engine::Engine;
 use crate::load::{LoadError, load_run};
+use crate::notice::Notice;
 use crate::plans::Plans;
 
 /// How often a run that goes on meanwhile is looked at again.

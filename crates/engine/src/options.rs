@@ -5,7 +5,7 @@ use std::sync::Arc;
 use windlass_orchestrator::Labels;
 
 use crate::clock::{Clock, SystemClock};
-use crate::driver::Notice;
+use crate::notice::Notice;
 
 /// How an engine behaves.
 #[derive(Clone)]

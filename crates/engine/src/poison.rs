@@ -200,7 +200,7 @@ impl Engine {
         self.shared().gates.bury(row);
         self.shared().gates.give_up(row.run);
         self.shared().bell.notify_one();
-        self.shared().notice(&crate::driver::Notice::Buried {
+        self.shared().notice(&crate::notice::Notice::Buried {
             run: row.run,
             reason: &reason,
         });

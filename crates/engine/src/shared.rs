@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 use windlass_core::RunId;
 
-use crate::driver::Notice;
 use crate::feed::Feeds;
 use crate::gates::Gates;
 use crate::mend::Told;
+use crate::notice::Notice;
 use crate::options::Observer;
 use crate::trial::Trials;
 
