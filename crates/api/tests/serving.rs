@@ -210,6 +210,7 @@ async fn five_thousand_half_open_connections_are_closed_and_others_served() {
         ended += 1;
     }
     assert_eq!(ended, many);
+    println!("figure half-open {ended}");
     assert_eq!(server.get("/api/v1/things").await.status, 200);
     drop(half_open);
     assert_eq!(server.stop().await, Drained::Finished);

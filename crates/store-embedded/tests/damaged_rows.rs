@@ -15,6 +15,7 @@ use windlass_store::{
     NewDefinition, Queries, Retention, RunFilter, RunRow, Schedule, Schedules, Secrets,
     TenantFilter, block_on,
 };
+use windlass_store_embedded::EmbeddedStore;
 
 const ANY: TenantFilter = TenantFilter::Any;
 
@@ -85,10 +86,8 @@ fn a_damaged_schedule_is_named_and_the_others_are_due() {
     }
 }
 
-#[test]
-fn damaged_hooks_secrets_letters_workflows_and_entries_are_named_among_the_others() {
-    let root = tempfile::tempdir().unwrap();
-    let store = open_fast(root.path());
+/// Two hooks, secrets, letters, entries and workflows.
+fn fill(store: &EmbeddedStore) {
     for (n, id) in (1..).zip(["a", "b"]) {
         let hook = Hook {
             id: id.into(),
@@ -134,6 +133,13 @@ fn damaged_hooks_secrets_letters_workflows_and_entries_are_named_among_the_other
         };
         block_on(store.publish(definition)).unwrap();
     }
+}
+
+#[test]
+fn damaged_hooks_secrets_letters_workflows_and_entries_are_named_among_the_others() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open_fast(root.path());
+    fill(&store);
     drop(store);
     change(
         root.path(),
@@ -233,7 +239,7 @@ fn ids(rows: Vec<RunRow>) -> Vec<RunId> {
 
 #[test]
 fn a_damaged_row_of_a_run_is_left_out_once_named_and_can_be_made_anew() {
-    type List = fn(&windlass_store_embedded::EmbeddedStore) -> Vec<RunRow>;
+    type List = fn(&EmbeddedStore) -> Vec<RunRow>;
     let lists: [(RunStatus, List); 6] = [
         (RunStatus::Pending, |store| store.waiting(None, 2).unwrap()),
         (RunStatus::Running, |store| store.begun(None, 2).unwrap()),

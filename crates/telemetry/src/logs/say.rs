@@ -174,7 +174,7 @@ pub(crate) fn buried(run: RunId, reason: &str) {
         target: TARGET,
         executionId = %run,
         error = reason,
-        "run went to the dead letters",
+        "run became a dead letter",
     );
 }
 

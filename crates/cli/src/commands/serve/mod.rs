@@ -209,7 +209,8 @@ async fn ready(engine: Engine) -> Result<(), Vec<windlass_api::Detail>> {
 fn tell_recovery(recovery: &Recovery) {
     let lost = recovery.quarantined.len() + recovery.buried.len();
     say::recovered(recovery.recovered.len(), recovery.paused.len(), lost);
-    for (run, reason) in recovery.quarantined.iter().chain(&recovery.buried) {
+    // Those that became dead letters were told as they did.
+    for (run, reason) in &recovery.quarantined {
         say::quarantined(*run, reason);
     }
 }
