@@ -19,6 +19,7 @@ use super::shapes::{Any, HookMadeShape, HookShape, HookStartedShape, RemovedShap
 use super::{VALUE_BYTES, WORDS_BYTES};
 use crate::answer::{Page, RawJson};
 use crate::app::{App, Caller};
+use crate::bounds::Between;
 use crate::code::BODY_MALFORMED;
 use crate::error::ApiError;
 use crate::extract::{Document, IdempotencyKey, Json, Path, Query};
@@ -86,8 +87,7 @@ struct ListQuery {
     /// What comes after the page before, which has it as `next`.
     cursor: Option<String>,
     /// How many at most.
-    #[schemars(range(min = 1, max = 1000))]
-    limit: Option<u16>,
+    limit: Option<Between<1, 1000>>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -159,7 +159,7 @@ async fn list_hooks(
                     Some((id, (!tenant.is_empty()).then_some(tenant)))
                 }
             };
-            let limit = usize::from(query.limit.unwrap_or(100).clamp(1, 1000));
+            let limit = query.limit.map_or(100, Between::get);
             let mut rows = look.store.hooks(&look.tenants, after, limit + 1)?;
             let more = rows.len() > limit;
             rows.truncate(limit);
