@@ -55,6 +55,13 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         let query = parts.uri.query().unwrap_or_default();
         let pairs = form_urlencoded::parse(query.as_bytes());
+        // What reads the fields would take it as if it were not there.
+        if let Some((name, _)) = pairs.clone().find(|(_, value)| value.is_empty()) {
+            let message = "it has no value";
+            return Err(code::QUERY_INVALID
+                .error(format!("the query parameter {name}: {message}"))
+                .detail(Detail::new(format!("/{name}"), message)));
+        }
         let deserializer = serde_html_form::Deserializer::new(pairs);
         serde_path_to_error::deserialize(deserializer)
             .map(Self)

@@ -144,3 +144,61 @@ fn a_hook_starts_its_own_tenants_workflow() {
     open.get("/api/v1/hooks").expect(401);
     server.stop();
 }
+
+/// Made and removed by the command, beside the data directory and over HTTP; a new key for
+/// what is sealed does not change what a hook is signed with.
+#[test]
+fn the_command_makes_lists_and_removes_hooks() {
+    let world = World::new();
+    std::fs::write(world.path().join("echo.json"), ECHO).expect("a file");
+    world.run(&["publish", "echo.json"]).expect(0);
+    let set = ["hooks", "set", "beside", "--workflow", "echo", "--json"];
+    let beside = world.run(&set).expect(0).json();
+    let server = world.serve();
+    let client = server.client();
+    let url = format!("http://{}", server.address());
+    let remote = |arguments: &[&str]| {
+        let mut all = vec!["--server", &*url];
+        all.extend(arguments);
+        world.run(&all)
+    };
+    let set = ["hooks", "set", "remote", "--workflow", "echo", "--json"];
+    let over_http = remote(&set).expect(0).json();
+    let signed = |made: &Value, body: &str| {
+        let text = |key: &str| made[key].as_str().expect("text").to_owned();
+        let good = signature(&text("secret"), now(), body);
+        call(&client, &text("path"), &good, &[], body)
+    };
+    for made in [&beside, &over_http] {
+        signed(made, r#"{"n":1}"#).expect(200);
+    }
+    let database = std::fs::read(world.path().join(".windlass/windlass.db")).expect("a file");
+    let log = std::fs::read(world.path().join(".windlass/windlass.db-wal")).expect("a file");
+    for made in [&beside, &over_http] {
+        let secret = made["secret"].as_str().expect("text").as_bytes();
+        for bytes in [&database, &log] {
+            assert!(!bytes.windows(secret.len()).any(|part| part == secret));
+        }
+    }
+    let rotated = remote(&["secrets", "rotate", "--json"]).expect(0).json();
+    assert_eq!(rotated, json!({ "secrets": 0, "hooks": 2 }));
+    for made in [&beside, &over_http] {
+        signed(made, r#"{"n":2}"#).expect(200);
+    }
+    for listed in [remote(&["hooks"]), world.run(&["hooks", "list"])] {
+        let table = listed.expect(0).stdout;
+        assert!(
+            table.contains("beside") && table.contains("remote"),
+            "{table}"
+        );
+    }
+    remote(&["hooks", "remove", "remote"]).expect(0);
+    remote(&["hooks", "remove", "remote"]).expect(4);
+    signed(&over_http, r#"{"n":3}"#).refused(404, "HOOK_NOT_FOUND");
+    server.stop();
+    let rotated = world.run(&["secrets", "rotate", "--json"]).expect(0).json();
+    assert_eq!(rotated["hooks"], 1);
+    world.run(&["hooks", "remove", "beside"]).expect(0);
+    let listed = world.run(&["hooks", "--json"]).expect(0).json();
+    assert_eq!(listed["items"], json!([]));
+}

@@ -1,7 +1,7 @@
 //! The loop that drives a shard: inputs in, appends and effects out. One task, no
 //! lock, nothing awaited while state changes.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::pin::{Pin, pin};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -50,6 +50,8 @@ pub(crate) enum Message {
     },
     /// How many runs the shard holds.
     Count(oneshot::Sender<usize>),
+    /// Which runs the shard holds.
+    List(oneshot::Sender<BTreeSet<RunId>>),
 }
 
 /// How a start went.
@@ -135,6 +137,13 @@ pub enum Notice<'a> {
         /// The run.
         run: RunId,
         /// Why.
+        reason: &'a str,
+    },
+    /// Something stored is damaged; everything else goes on.
+    Damaged {
+        /// What, in words.
+        what: &'a str,
+        /// What is wrong with it, and what became of it.
         reason: &'a str,
     },
     /// A run ended.
@@ -383,6 +392,9 @@ impl Driver {
             } => {
                 let run = self.shard.run(parent);
                 let _ = reply.send(run.and_then(|run| run.node_of_child(child)));
+            }
+            Message::List(reply) => {
+                let _ = reply.send(self.shard.runs().collect());
             }
             Message::Count(reply) => {
                 let _ = reply.send(self.shard.len());

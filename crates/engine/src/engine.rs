@@ -148,6 +148,7 @@ impl Engine {
             max_parallel: options.max_parallel,
             keep_asleep_ms: options.keep_asleep_ms,
             checkpoint_bytes: options.checkpoint_bytes,
+            labels: options.labels.clone(),
             seed: options.clock.random_u64(),
             still_running_ms: crash::setting("WINDLASS_STILL_RUNNING_MS")
                 .unwrap_or(defaults.still_running_ms),
@@ -224,6 +225,11 @@ impl Engine {
 
     pub(crate) fn stops(&self) -> &Stops {
         &self.inner.stops
+    }
+
+    /// Whether the engine stops, or has.
+    pub fn is_stopping(&self) -> bool {
+        self.inner.shutdown.is_cancelled()
     }
 
     pub(crate) fn stop_token(&self) -> CancellationToken {
@@ -478,8 +484,11 @@ impl Engine {
         self.inner.shutdown.cancel();
         if let Some(driver) = self.inner.driver.lock().await.take() {
             // A driver that panicked has nothing left to wait for, and did not stop well.
-            if driver.await.is_ok_and(|left| left > 0) {
-                self.leave_word().await;
+            if let Ok(left) = driver.await {
+                if left > 0 {
+                    self.leave_word().await;
+                }
+                self.forget_serving().await;
             }
         }
     }

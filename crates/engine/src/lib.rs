@@ -18,7 +18,9 @@ mod heal;
 pub mod history;
 mod intake;
 mod known;
+mod line;
 mod load;
+mod mend;
 mod options;
 mod payload;
 mod plans;
@@ -32,6 +34,7 @@ mod serve;
 mod shared;
 mod standing;
 mod start;
+mod trial;
 mod values;
 pub mod verify;
 pub mod view;
@@ -48,7 +51,9 @@ pub use engine::{Engine, Recovery};
 pub use feed::{Fed, Feed};
 pub use heal::{Healing, HealingWarning, would_heal};
 pub use intake::Enqueue;
+pub use line::{InLine, held_gate};
 pub use load::{LoadError, LoadedRun, Unavailable, load_latest, load_run};
+pub use mend::{Derived, derive};
 pub use options::{NoSecrets, Observer, Observers, Options, SecretError, SecretSource};
 pub use payload::{PAYLOAD_LIMIT_BYTES, PayloadError, check_payload, check_schema};
 pub use plans::Plans;
@@ -60,6 +65,7 @@ pub use schedule::{
 pub use serve::Serving;
 pub use standing::EngineStanding;
 pub use start::{Begin, FROZEN_AT, StartError, StartRequest, Started, check_trigger};
+pub use trial::Suspended;
 pub use values::ValueReader;
 pub use watched::Attempt;
 
@@ -75,6 +81,7 @@ pub trait Backend:
     + windlass_store::Retention
     + windlass_store::Schedules
     + windlass_store::Hooks
+    + windlass_store::Notes
 {
 }
 
@@ -89,5 +96,6 @@ impl<T> Backend for T where
         + windlass_store::Retention
         + windlass_store::Schedules
         + windlass_store::Hooks
+        + windlass_store::Notes
 {
 }

@@ -102,7 +102,8 @@ impl Cleaner {
 
     fn scalar(&mut self, token: &str) {
         let value: Value = serde_json::from_str(token).unwrap_or_default();
-        let says = |needle: &String| needle == token || *needle == value.to_string();
+        let plain = value.to_string();
+        let says = |needle: &String| needle == token || *needle == plain;
         match self.needles.0.iter().any(says) {
             true => self.clean.push_str(&quoted(REDACTED)),
             false => self.clean.push_str(token),

@@ -7,6 +7,7 @@ use windlass_engine::{SCHEDULE_LIMIT, ScheduleError};
 use windlass_store::{CatchUp, Overlap, Schedule};
 
 use crate::failure::{Exit, Failure};
+use crate::listing::tell_damage;
 use crate::members::Members;
 
 /// How many of a schedule's next times are told to whoever asks for them.
@@ -33,6 +34,7 @@ pub fn plain(tenant: Option<Box<str>>, id: &str, workflow: &str) -> Schedule {
         last_run: None,
         last_error: None,
         revision: 0,
+        damage: None,
     }
 }
 
@@ -58,6 +60,7 @@ pub fn item(schedule: &Schedule, times: Option<&[Millis]>) -> Members {
         "lastExecutionId": schedule.last_run.map(|run| run.to_string()),
         "lastError": schedule.last_error,
     });
+    tell_damage(&mut item, schedule.damage.as_deref());
     if let Some(times) = times {
         let times: Vec<String> = times.iter().map(Millis::to_string).collect();
         item["times"] = json!(times);

@@ -1,7 +1,7 @@
 //! Killed at random moments, the store keeps everything that it acknowledged.
 
 // The helpers of a test stop it like the test itself.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod common;
 
@@ -17,7 +17,12 @@ use windlass_store::{Append, Blob, Checkpoint, Head, Store, block_on};
 use windlass_store_embedded::EmbeddedStore;
 
 const WRITERS: u64 = 4;
-const KILLS: u64 = 50;
+
+/// How often it is killed; `WINDLASS_KILLS` says otherwise.
+fn kills() -> u64 {
+    let given = std::env::var("WINDLASS_KILLS").ok();
+    given.map_or(50, |text| text.parse().expect("WINDLASS_KILLS is a number"))
+}
 
 /// The child: writers that report each append after its `Ok`.
 fn write_until_killed(directory: &std::path::Path) {
@@ -86,7 +91,7 @@ fn nothing_acknowledged_is_lost_by_a_kill() {
     let mut acknowledged = [0u64; WRITERS as usize];
     let mut checkpoints = 0;
     let mut random = 0x2545_f491_4f6c_dd1du64;
-    for kill in 0..KILLS {
+    for kill in 0..kills() {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args([
                 "nothing_acknowledged_is_lost_by_a_kill",
@@ -141,4 +146,5 @@ fn nothing_acknowledged_is_lost_by_a_kill() {
     }
     assert!(acknowledged.iter().sum::<u64>() > 100, "{acknowledged:?}");
     assert!(checkpoints > 0);
+    println!("figure kills {}", kills());
 }

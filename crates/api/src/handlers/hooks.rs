@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use windlass_core::{Digest, Millis, RunId};
 use windlass_engine::{Enqueue, StartError, Started, canonical, load_latest};
 use windlass_service::moment::now;
-use windlass_service::{Exit, Failure};
+use windlass_service::{Failure, listing, secrets};
 use windlass_store::Hook;
 
 use super::executions::{decode, encode, foreign};
@@ -24,13 +24,10 @@ use crate::code::BODY_MALFORMED;
 use crate::error::ApiError;
 use crate::extract::{Document, IdempotencyKey, Json, Path, Query};
 use crate::failures::{
-    CURSOR_INVALID, HOOK_INVALID, HOOK_NOT_FOUND, HOOK_SIGNATURE_INVALID, STARTING, STORE_TIMEOUT,
-    STORE_UNAVAILABLE, TOO_MANY_HOOKS, together,
+    CURSOR_INVALID, HOOK_INVALID, HOOK_NOT_FOUND, HOOK_SIGNATURE_INVALID, SECRET_KEY_UNUSABLE,
+    STARTING, STORE_TIMEOUT, STORE_UNAVAILABLE, TOO_MANY_HOOKS, together,
 };
 use crate::route::{Access, Rate, Routes, Scope};
-
-/// How many hooks a tenant may have.
-pub(super) const HOOKS: usize = 1000;
 
 /// How far a signature's time may be from now.
 const PATIENCE_SECONDS: u64 = 300;
@@ -54,7 +51,7 @@ pub(super) fn add(routes: &mut Routes<App>) {
             Method::POST,
             list,
             Access::manage().body(WORDS_BYTES),
-            &together(&[&[HOOK_INVALID, TOO_MANY_HOOKS], &store]),
+            &together(&[&[HOOK_INVALID, TOO_MANY_HOOKS, SECRET_KEY_UNUSABLE], &store]),
             "Makes a hook, or replaces the one of that id; its secret is told only here",
             put_hook,
         )
@@ -73,7 +70,12 @@ pub(super) fn add(routes: &mut Routes<App>) {
                 .rate(Rate::Hook)
                 .body(VALUE_BYTES),
             &together(&[
-                &[HOOK_NOT_FOUND, HOOK_SIGNATURE_INVALID, BODY_MALFORMED],
+                &[
+                    HOOK_NOT_FOUND,
+                    HOOK_SIGNATURE_INVALID,
+                    BODY_MALFORMED,
+                    SECRET_KEY_UNUSABLE,
+                ],
                 STARTING,
             ]),
             "Starts a run, if the request is signed as the hook wants it",
@@ -116,30 +118,15 @@ struct HookBody {
     workflow_id: String,
 }
 
-fn unknown() -> Failure {
-    Failure::new(Exit::NotFound, "HOOK_NOT_FOUND", "there is no such hook")
-}
-
-fn is_id(id: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
-    !id.is_empty() && id.len() <= 128 && id.bytes().all(plain)
-}
-
-/// Thirty-two random bytes as text.
-fn random() -> Result<String, ApiError> {
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes)
-        .map_err(|_| crate::code::INTERNAL.error("there is no randomness"))?;
-    Ok(encode(&bytes))
-}
-
 fn item(hook: &Hook) -> Value {
-    json!({
+    let mut item = json!({
         "id": hook.id,
         "tenantId": hook.tenant,
         "workflowId": hook.workflow,
         "createdAt": hook.created_at.to_string(),
-    })
+    });
+    listing::tell_damage(&mut item, hook.damage.as_deref());
+    item
 }
 
 async fn list_hooks(
@@ -179,30 +166,17 @@ async fn put_hook(
     caller: Caller,
     Json(body): Json<HookBody>,
 ) -> Result<RawJson<HookMadeShape>, ApiError> {
-    if !is_id(&body.id) || !is_id(&body.workflow_id) {
-        let message = "ids have from 1 to 128 letters, digits, '-' and '_'";
-        return Err(HOOK_INVALID.error(message));
-    }
-    let (token, secret) = (random()?, random()?);
-    let hook = Hook {
-        id: body.id.into(),
-        tenant: caller.principal.tenant.clone(),
-        workflow: body.workflow_id.into(),
-        token: Digest::of(token.as_bytes()),
-        secret: secret.as_str().into(),
-        created_at: now(),
-    };
-    let mut answer = item(&hook);
-    let (tenant, id, workflow) = (hook.tenant.clone(), hook.id.clone(), hook.workflow.clone());
-    let put = app.engine().store().put_hook(hook, HOOKS).await;
-    if !put.map_err(Failure::from)? {
-        return Err(TOO_MANY_HOOKS.error(format!("there are {HOOKS} hooks already")));
-    }
-    let detail = json!({ "workflowId": workflow });
-    app.note(&caller, tenant, "hooks.put", id, &detail).await?;
-    answer["path"] = json!(format!("/hooks/{token}"));
-    answer["token"] = json!(token);
-    answer["secret"] = json!(secret);
+    let tenant = caller.principal.tenant.clone();
+    let what = (&*body.id, &*body.workflow_id);
+    let (store, keys) = (app.engine().store(), app.secrets());
+    let made = secrets::make_hook(&**store, keys, tenant.clone(), what, now()).await?;
+    let mut answer = item(&made.hook);
+    let detail = json!({ "workflowId": body.workflow_id });
+    app.note(&caller, tenant, "hooks.put", body.id, &detail)
+        .await?;
+    answer["path"] = json!(format!("/hooks/{}", made.token));
+    answer["token"] = json!(made.token);
+    answer["secret"] = json!(made.secret);
     Ok(RawJson::new(answer.to_string()))
 }
 
@@ -212,10 +186,8 @@ async fn remove_hook(
     Path(path): Path<HookPath>,
 ) -> Result<Json<RemovedShape>, ApiError> {
     let tenant = caller.tenant();
-    let removed = app.engine().store().remove_hook(tenant, &path.id).await;
-    if !removed.map_err(Failure::from)? {
-        return Err(unknown().into());
-    }
+    let (store, keys) = (app.engine().store(), app.secrets());
+    secrets::remove_hook(&**store, keys, tenant, &path.id).await?;
     let (tenant, id) = (tenant.map(Into::into), path.id.as_str());
     app.note(&caller, tenant, "hooks.remove", id, &json!({}))
         .await?;
@@ -233,10 +205,11 @@ async fn call_hook(
     let token = Digest::of(path.token.as_bytes());
     let find = move |look: &windlass_service::Look| Ok(look.store.hook_of(&token)?);
     let found: Option<Hook> = app.read(&caller, find).await?;
-    let hook = found.ok_or_else(unknown)?;
+    let hook = found.ok_or_else(secrets::unknown_hook)?;
+    let secret = secrets::open_hook(app.secrets(), &hook)?;
     let signature = headers.get("x-windlass-signature");
     let signature = signature.and_then(|value| value.to_str().ok());
-    let time = signature.and_then(|text| signed_at(text, &hook.secret, &body.bytes, now()));
+    let time = signature.and_then(|text| signed_at(text, &secret, &body.bytes, now()));
     let Some(time) = time else {
         let message = "the header X-Windlass-Signature is missing, wrong, or not of these minutes";
         return Err(HOOK_SIGNATURE_INVALID.error(message));

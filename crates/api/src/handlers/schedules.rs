@@ -203,7 +203,8 @@ fn cursor(schedule: &Schedule) -> String {
     encode(format!("{}/{tenant}", schedule.id).as_bytes())
 }
 
-fn after(cursor: &str) -> Result<(String, Option<String>), Failure> {
+/// What a page comes after: an id, and whose it is.
+pub(super) fn after(cursor: &str) -> Result<(String, Option<String>), Failure> {
     let text = String::from_utf8(decode(cursor)?).map_err(|_| foreign())?;
     let (id, tenant) = text.split_once('/').ok_or_else(foreign)?;
     let tenant = (!tenant.is_empty()).then(|| tenant.to_owned());
