@@ -14,16 +14,15 @@ pub fn check<'a>(name: &str, text: &'a [u8]) -> Result<Parsed<'a>, Vec<Problem>>
     let known = known_actions();
     let options = Options {
         known_actions: Some(&known),
+        check_schema: Some(windlass_engine::check_schema),
         ..Options::default()
     };
     let parsed = definition::parse(&Source::new(name, text), &options)?;
     let unsupported = Plan::check_support(&parsed.definition).err();
-    let unsupported = unsupported.map(|error| unbuilt(name, text, &parsed, &error));
-    let schema = unusable_schema(name, text, &parsed);
-    let mut problems: Vec<Problem> = schema.into_iter().chain(unsupported).collect();
-    if problems.is_empty() {
+    let Some(error) = unsupported else {
         return Ok(parsed);
-    }
+    };
+    let mut problems = vec![unbuilt(name, text, &parsed, &error)];
     problems.extend(parsed.warnings);
     Err(problems)
 }
@@ -36,24 +35,6 @@ fn known_actions() -> BTreeSet<String> {
     };
     let registry = windlass_actions::registry_with(options);
     registry.names().map(str::to_owned).collect()
-}
-
-/// A schema that no trigger could be checked against is found before there is one.
-fn unusable_schema(name: &str, text: &[u8], parsed: &Parsed<'_>) -> Option<Problem> {
-    let schema = parsed.definition.trigger_schema.as_ref()?;
-    let reason = windlass_engine::check_schema(schema.get()).err()?;
-    let (line, column, length) = locate(text, None, Some("triggerSchema"));
-    Some(Problem {
-        code: "INVALID_SCHEMA",
-        severity: Severity::Error,
-        message: format!("the triggerSchema is not a usable JSON Schema: {reason}"),
-        pointer: "/triggerSchema".to_owned(),
-        line,
-        column,
-        length,
-        suggestion: None,
-        file: name.to_owned(),
-    })
 }
 
 /// The failure that a definition with problems is.

@@ -8,7 +8,7 @@
 mod agreement;
 pub mod codes;
 mod cycle;
-mod expressions;
+pub(crate) mod expressions;
 pub mod graph;
 mod locate;
 mod parse;

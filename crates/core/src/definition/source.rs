@@ -95,6 +95,8 @@ pub struct Options<'a> {
     pub limits: Limits,
     /// The known actions; an action that is not among them is a warning.
     pub known_actions: Option<&'a BTreeSet<String>>,
+    /// Says what is wrong with a JSON Schema, if anything is.
+    pub check_schema: Option<fn(&str) -> Result<(), String>>,
 }
 
 #[cfg(test)]
