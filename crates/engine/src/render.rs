@@ -102,8 +102,9 @@ pub(crate) fn scrub_text(text: &str, secrets: &[String]) -> String {
     Needles::new(secrets).remove(text)
 }
 
-/// What to look for: each secret as it is, and as programs print it inside JSON, once
-/// and twice escaped, with letters beyond ASCII as they are or as `\u` escapes.
+/// What to look for: each secret as it is, as programs print it inside JSON, once and
+/// twice escaped, with letters beyond ASCII as they are or as `\u` escapes, and as it
+/// stands in addresses and forms.
 struct Needles(Vec<String>);
 
 impl Needles {
@@ -119,6 +120,11 @@ impl Needles {
                 once,
             ];
             needles.extend(forms);
+            for kept in [IN_COMPONENTS, IN_ADDRESSES, IN_FORMS] {
+                let form = percent_encoded(secret, kept);
+                needles.push(form.replace("%20", "+"));
+                needles.push(form);
+            }
         }
         // The longest first: a part of one form must not hide the rest of another.
         needles.sort_by_key(|needle| std::cmp::Reverse(needle.len()));
@@ -145,6 +151,12 @@ fn scrub_value(value: &mut Value, needles: &Needles) {
             entries
                 .iter_mut()
                 .for_each(|(_, entry)| scrub_value(entry, needles));
+            if entries.keys().any(|key| needles.remove(key) != *key) {
+                let named = std::mem::take(entries).into_iter();
+                *entries = named
+                    .map(|(key, entry)| (needles.remove(&key), entry))
+                    .collect();
+            }
         }
         Value::Number(_) | Value::Bool(_) => {
             if needles.0.contains(&value.to_string()) {
@@ -153,6 +165,25 @@ fn scrub_value(value: &mut Value, needles: &Needles) {
         }
         Value::Null => {}
     }
+}
+
+/// What stands for itself in a part of an address, in a whole one, and in a form, besides
+/// letters and digits: `encodeURIComponent`, `encodeURI`, and what browsers send.
+const IN_COMPONENTS: &str = "-_.!~*'()";
+const IN_ADDRESSES: &str = "-_.!~*'();/?:@&=+$,#";
+const IN_FORMS: &str = "-_.*";
+
+fn percent_encoded(text: &str, kept: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        let letter = char::from(byte);
+        if byte.is_ascii_alphanumeric() || (byte.is_ascii() && kept.contains(letter)) {
+            encoded.push(letter);
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
 }
 
 /// The inside of a text's JSON form.

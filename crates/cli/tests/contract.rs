@@ -1,0 +1,262 @@
+//! Sentences of the contract with the real binary, where two parts of it meet: children and
+//! time, variables of two runs at once, forks and what is shown, limits on both sides.
+
+mod act_world;
+
+use act_world::World;
+use serde_json::{Value, json};
+
+fn world(files: &[(&str, &str)]) -> World {
+    let world = World::new();
+    for (name, text) in files {
+        world.definition(name, text);
+    }
+    world
+}
+
+fn statuses(run: &Value) -> Vec<(&str, &str)> {
+    let nodes = run["nodes"].as_object().expect("nodes");
+    let mut all: Vec<_> = nodes
+        .iter()
+        .map(|(path, node)| (path.as_str(), node["status"].as_str().expect("a status")))
+        .collect();
+    all.sort_unstable();
+    all
+}
+
+/// The hash of a node that ran first, from what it gave.
+fn first_hash(node: &str, attempt: u32, output: &str) -> String {
+    let digest = sha256(output);
+    sha256(&format!("{node}:{attempt}:{digest}"))
+}
+
+fn sha256(text: &str) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
+    let bytes = digest.as_ref().iter();
+    bytes.map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn the_time_of_a_subworkflow_node_bounds_its_child() {
+    let world = world(&[
+        (
+            "slow.json",
+            r#"{"id":"slow","nodes":[{"id":"x","waitForSignal":{"name":"never"}}]}"#,
+        ),
+        (
+            "parent.json",
+            r#"{"id":"parent","nodes":[
+              {"id":"child","subworkflow":{"workflowId":"slow","input":{}},
+               "policies":{"timeoutMs":100}}]}"#,
+        ),
+    ]);
+    world.run(&["publish", "slow.json"]).expect(0);
+    let run = world.run(&["run", "parent.json", "--json", "-q"]).expect(1);
+    let run = run.json();
+    assert_eq!(run["nodes"]["child"]["error"]["code"], "TIMEOUT");
+    let child = world.run(&["show", "@last:slow", "--json"]).expect(0);
+    assert_eq!(child.json()["status"], "Cancelled");
+}
+
+#[test]
+fn children_that_a_join_lets_go_are_not_left_running() {
+    let world = world(&[
+        (
+            "slow.json",
+            r#"{"id":"slow","nodes":[{"id":"x","actionType":"core.sleep","parameters":{"ms":60000}}]}"#,
+        ),
+        (
+            "waits.json",
+            r#"{"id":"waits","nodes":[{"id":"x","waitForSignal":{"name":"never"}}]}"#,
+        ),
+        (
+            "parent.json",
+            r#"{"id":"parent","nodes":[
+              {"id":"slow","subworkflow":{"workflowId":"slow","input":{}},"edges":[{"targetNode":"join"}]},
+              {"id":"waits","subworkflow":{"workflowId":"waits","input":{}},"edges":[{"targetNode":"join"}]},
+              {"id":"quick","actionType":"core.sleep","parameters":{"ms":300},"edges":[{"targetNode":"join"}]},
+              {"id":"join","actionType":"core.echo","join":"any"}]}"#,
+        ),
+    ]);
+    world.run(&["publish", "slow.json"]).expect(0);
+    world.run(&["publish", "waits.json"]).expect(0);
+    let run = world.run(&["run", "parent.json", "--json", "-q"]).expect(0);
+    let run = run.json();
+    let expected = [
+        ("join", "Succeeded"),
+        ("quick", "Succeeded"),
+        ("slow", "Cancelled"),
+        ("waits", "Cancelled"),
+    ];
+    assert_eq!(statuses(&run), expected);
+    for child in ["@last:slow", "@last:waits"] {
+        let child = world.run(&["show", child, "--json"]).expect(0);
+        assert_eq!(child.json()["status"], "Cancelled");
+    }
+}
+
+#[test]
+fn a_shared_child_gives_back_what_it_wrote_and_nothing_that_it_only_read() {
+    let world = world(&[
+        (
+            "kid.json",
+            r#"{"id":"kid","vars":{"own":1},"nodes":[
+              {"id":"wait","waitForSignal":{"name":"go"},"edges":[{"targetNode":"set"}]},
+              {"id":"set","actionType":"core.echo","parameters":{"seen":"{{ vars.read }}"},
+               "setVars":{"written":"by the child"}}]}"#,
+        ),
+        (
+            "parent.json",
+            r#"{"id":"parent","vars":{"read":"old","written":"by the parent"},"nodes":[
+              {"id":"child","subworkflow":{"workflowId":"kid","input":{},"isolation":"shared"}},
+              {"id":"change","actionType":"core.echo","setVars":{"read":"new"}}]}"#,
+        ),
+    ]);
+    world.run(&["publish", "kid.json"]).expect(0);
+    world
+        .run(&["run", "parent.json", "--wait", "0.5", "-q"])
+        .expect(7);
+    world
+        .run(&["signal", "@last:kid", "go", "--wait", "20", "-q"])
+        .expect(0);
+    world.run(&["resume", "@last:parent", "-q"]);
+    let run = world.run(&["show", "@last:parent", "--json"]).expect(0);
+    let run = run.json();
+    assert_eq!(run["status"], "Succeeded");
+    let expected = json!({"own": 1, "read": "new", "written": "by the child"});
+    assert_eq!(run["vars"], expected);
+    assert_eq!(run["nodes"]["child"]["output"], json!({"seen": "old"}));
+}
+
+#[test]
+fn a_fork_from_inside_a_loop_lists_every_instance() {
+    let world = world(&[(
+        "flow.json",
+        r#"{"id":"flow","nodes":[
+          {"id":"each","forEach":{"items":[1,2,3],"body":{"nodes":[
+            {"id":"x","actionType":"core.echo","parameters":{"n":"{{ item }}"}},
+            {"id":"y","actionType":"core.echo","parameters":{"n":"{{ item }}"},"dependsOn":["x"]}]}}}]}"#,
+    )]);
+    world.run(&["run", "flow.json", "-q"]).expect(0);
+    let fork = world.run(&["fork", "@last", "--from", "each[1]/y", "--json", "-q"]);
+    let fork = fork.expect(0).json();
+    let paths = [
+        "each",
+        "each[0]/x",
+        "each[0]/y",
+        "each[1]/x",
+        "each[1]/y",
+        "each[2]/x",
+        "each[2]/y",
+    ];
+    let expected: Vec<_> = paths.map(|path| (path, "Succeeded")).into();
+    assert_eq!(statuses(&fork), expected);
+    let reused = |path: &str| fork["nodes"][path]["reused"] == json!(true);
+    let again: Vec<_> = paths.into_iter().filter(|path| !reused(path)).collect();
+    assert_eq!(again, ["each", "each[1]/y"]);
+    for (at, path) in ["each[0]/y", "each[1]/y", "each[2]/y"].iter().enumerate() {
+        assert_eq!(fork["nodes"][path]["output"], json!({"n": at + 1}));
+    }
+}
+
+#[test]
+fn what_an_expression_may_build_is_not_less_than_what_a_node_may_give() {
+    let script = |length: usize| {
+        format!(
+            r#"{{"id":"big","nodes":[{{"id":"a","actionType":"core.script",
+              "parameters":{{"expression":"'x'.repeat({length})"}}}}]}}"#
+        )
+    };
+    let limit = 10 * 1024 * 1024;
+    let world = World::new();
+    let run = |length: usize| {
+        world.definition("big.json", &script(length));
+        world.run(&["run", "big.json", "--json", "-q"])
+    };
+    // Two bytes are the quotes.
+    let fits = run(limit - 2).expect(0).json();
+    assert_eq!(fits["output"].as_str().map(str::len), Some(limit - 2));
+    for longer in [limit - 1, 16 * 1024 * 1024] {
+        let failed = run(longer).expect(1).json();
+        let code = &failed["nodes"]["a"]["error"]["code"];
+        assert_eq!(code, "OUTPUT_LIMIT", "{longer}");
+    }
+    let built = run(16 * 1024 * 1024 + 1).expect(1).json();
+    assert_eq!(built["nodes"]["a"]["error"]["code"], "EXPRESSION_LIMIT");
+}
+
+#[test]
+fn how_a_value_was_typed_does_not_change_its_ancestry() {
+    let world = world(&[(
+        "flow.json",
+        r#"{"id":"flow","nodes":[
+          {"id":"constant","actionType":"core.echo","parameters":{ "\u00e9" : "\u00fc\/" , "n": 1.50 }},
+          {"id":"signal","waitForSignal":{"name":"go"}},
+          {"id":"hand","waitForSignal":{"name":"never"}}]}"#,
+    )]);
+    world
+        .run(&["run", "flow.json", "--wait", "0.5", "-q"])
+        .expect(7);
+    let typed = r#"{ "a" :  [1, 2.50], "\u00e9": "\u00fc" }"#;
+    world
+        .run(&["signal", "@last", "go", typed, "--wait", "0.5", "-q"])
+        .expect(7);
+    world
+        .run(&["set-result", "@last", "hand", typed, "-q"])
+        .expect(0);
+    let run = world.run(&["show", "@last", "--json"]).expect(0).json();
+    let hash = |node: &str| run["nodes"][node]["ancestryHash"].clone();
+    let compact = "{\"a\":[1,2.50],\"\u{e9}\":\"\u{fc}\"}";
+    assert_eq!(hash("signal"), first_hash("signal", 1, compact));
+    assert_eq!(hash("hand"), first_hash("hand", 1, compact));
+    let constant = "{\"\u{e9}\":\"\u{fc}/\",\"n\":1.50}";
+    assert_eq!(hash("constant"), first_hash("constant", 1, constant));
+    world.run(&["verify", "@last"]).expect(0);
+}
+
+#[test]
+fn a_run_that_is_opened_again_follows_the_newest_version() {
+    let first = r#"{"id":"flow","inFlight":"healing","nodes":[
+      {"id":"a","actionType":"core.fail","parameters":{"untilAttempt":2},"edges":[{"targetNode":"b"}]},
+      {"id":"b","actionType":"core.echo"}]}"#;
+    let second = first.replace(
+        r#"{"id":"b","actionType":"core.echo"}"#,
+        r#"{"id":"b","actionType":"core.echo","edges":[{"targetNode":"c"}]},
+           {"id":"c","actionType":"core.echo"}"#,
+    );
+    let world = world(&[("first.json", first), ("second.json", &second)]);
+    world.run(&["run", "first.json", "-q"]).expect(1);
+    world.run(&["publish", "second.json"]).expect(0);
+    let run = world.run(&["reattempt", "@last", "--json", "-q"]).expect(0);
+    let run = run.json();
+    assert_eq!(run["version"], 2);
+    let expected = [("a", "Succeeded"), ("b", "Succeeded"), ("c", "Succeeded")];
+    assert_eq!(statuses(&run), expected);
+}
+
+#[test]
+fn what_ends_or_holds_a_parent_does_the_same_to_its_children() {
+    let world = world(&[
+        (
+            "kid.json",
+            r#"{"id":"kid","nodes":[
+              {"id":"book","actionType":"core.echo","compensate":{"actionType":"core.echo"},
+               "edges":[{"targetNode":"slow"}]},
+              {"id":"slow","actionType":"core.sleep","parameters":{"ms":60000}}]}"#,
+        ),
+        (
+            "parent.json",
+            r#"{"id":"parent","timeoutMs":500,"nodes":[
+              {"id":"child","subworkflow":{"workflowId":"kid","input":{}}}]}"#,
+        ),
+    ]);
+    world.run(&["publish", "kid.json"]).expect(0);
+    let parent = world.run(&["run", "parent.json", "--json", "-q"]).expect(1);
+    let parent = parent.json();
+    assert_eq!(parent["error"]["code"], "RUN_TIMEOUT");
+    assert_eq!(parent["nodes"]["child"]["status"], "Cancelled");
+    let child = world.run(&["show", "@last:kid", "--json"]).expect(0).json();
+    assert_eq!(child["status"], "Failed");
+    assert_eq!(child["error"]["code"], "RUN_TIMEOUT");
+    assert_eq!(child["compensation"], "complete");
+}
