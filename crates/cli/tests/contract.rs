@@ -260,3 +260,109 @@ fn what_ends_or_holds_a_parent_does_the_same_to_its_children() {
     assert_eq!(child["error"]["code"], "RUN_TIMEOUT");
     assert_eq!(child["compensation"], "complete");
 }
+
+#[test]
+fn a_secret_is_recorded_neither_in_a_key_nor_as_addresses_and_forms_have_it() {
+    let world = world(&[(
+        "flow.json",
+        r#"{"id":"flow","nodes":[{"id":"a","actionType":"core.echo","parameters":{
+          "key":"{{ ({ [secrets.TOKEN]: 1, [`x-${secrets.TOKEN}`]: 2 }) }}",
+          "part":"https://example.com/?token={{ encodeURIComponent(secrets.TOKEN) }}",
+          "whole":"{{ encodeURI('https://example.com/' + secrets.TOKEN) }}",
+          "form":"{{ encodeURIComponent(secrets.TOKEN).replaceAll('%20', '+') }}"}}]}"#,
+    )]);
+    let mut command = world.command(&["run", "flow.json", "--json", "-q"]);
+    command.env("WINDLASS_SECRET_TOKEN", "hush/hush & 'é'");
+    let run = act_world::ended(command).expect(0).json();
+    let expected = json!({
+        "key": {"[redacted]": 1, "x-[redacted]": 2},
+        "part": "https://example.com/?token=[redacted]",
+        "whole": "https://example.com/[redacted]",
+        "form": "[redacted]",
+    });
+    assert_eq!(run["nodes"]["a"]["output"], expected);
+    for shown in [
+        &["show", "@last", "--json", "--include", "actions"][..],
+        &["events", "@last", "--json"],
+    ] {
+        let shown = world.run(shown).expect(0);
+        assert!(!shown.stdout.contains("hush"), "{}", shown.stdout);
+    }
+}
+
+#[test]
+fn a_node_of_a_closed_iteration_is_refused_by_the_name_of_its_loop() {
+    let world = world(&[(
+        "flow.json",
+        r#"{"id":"flow","nodes":[
+          {"id":"each","forEach":{"items":[1,2],"onItemFailure":"collect","body":{"nodes":[
+            {"id":"x","actionType":"core.fail","parameters":{"untilAttempt":"{{ item }}"}}]}}}]}"#,
+    )]);
+    let run = world.run(&["run", "flow.json", "--json", "-q"]).expect(0);
+    assert_eq!(run.json()["nodes"]["each[1]/x"]["status"], "Failed");
+    for command in [
+        &["reattempt", "@last", "each[1]/x"][..],
+        &["reattempt", "@last", "each[1]/x", "--dry-run"],
+        &["skip", "@last", "each[1]/x"],
+    ] {
+        let refused = world.run(command).expect(6);
+        assert!(
+            refused.stderr.contains("REATTEMPT_REFUSED") && refused.stderr.contains(": each"),
+            "{}",
+            refused.stderr
+        );
+    }
+    for unknown in ["each[2]/x", "each[1]/y", "each[x]/x", "other[0]/x"] {
+        let refused = world.run(&["reattempt", "@last", unknown]).expect(4);
+        assert!(
+            refused.stderr.contains("NODE_NOT_FOUND"),
+            "{}",
+            refused.stderr
+        );
+    }
+}
+
+#[test]
+fn a_graph_that_was_changed_by_hand_needs_no_signature() {
+    let world = world(&[(
+        "flow.json",
+        r#"{"id":"flow","nodes":[{"id":"a","waitForSignal":{"name":"go"}}]}"#,
+    )]);
+    world
+        .run(&["run", "flow.json", "--wait", "0.5", "-q"])
+        .expect(7);
+    world.run(&["pause", "@last"]).expect(0);
+    let mut graph = world.run(&["export", "@last"]).expect(0).json();
+    let changed = graph.as_object_mut().expect("an object");
+    changed.remove("signature");
+    changed["nodes"]["b"] = json!({"actionType": "core.echo", "dependsOn": ["a"]});
+    world.definition("graph.json", &graph.to_string());
+    world.run(&["import", "@last", "graph.json"]).expect(0);
+    let paused = world.run(&["show", "@last", "--json"]).expect(0).json();
+    assert_eq!(paused["graph"], "frozen");
+    assert_eq!(statuses(&paused), [("a", "Waiting"), ("b", "Pending")]);
+    let run = world.run(&["run", "graph.json", "--wait", "0.5", "-q"]);
+    run.expect(7);
+}
+
+#[test]
+fn schemas_that_cannot_be_used_are_told_beside_all_other_problems() {
+    let world = world(&[(
+        "flow.json",
+        r#"{"id":"flow","triggerSchema":{"type":"nothing"},"nodes":[
+          {"id":"a","waitForSignal":{"name":"go","schema":{"type":"nothing"}},
+           "edges":[{"targetNode":"missing"}]},
+          {"actionType":"core.echo","parameters":"{{ none }}"}]}"#,
+    )]);
+    let found = world.run(&["validate", "flow.json", "--json"]).expect(3);
+    let text = found.stdout;
+    for (code, pointer) in [
+        ("INVALID_SCHEMA", "/triggerSchema"),
+        ("INVALID_SCHEMA", "/nodes/0/waitForSignal/schema"),
+        ("UNKNOWN_NODE", "/nodes/0/edges/0/targetNode"),
+        ("MISSING_KEY", "/nodes/1"),
+        ("EXPRESSION_UNKNOWN_NAME", "/nodes/1/parameters"),
+    ] {
+        assert!(text.contains(code) && text.contains(pointer), "{code}\n{text}");
+    }
+}
