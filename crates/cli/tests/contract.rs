@@ -366,3 +366,61 @@ fn schemas_that_cannot_be_used_are_told_beside_all_other_problems() {
         assert!(text.contains(code) && text.contains(pointer), "{code}\n{text}");
     }
 }
+
+#[test]
+fn what_undoes_an_iteration_sees_the_names_of_that_iteration() {
+    let world = world(&[(
+        "flow.json",
+        r#"{"id":"flow","nodes":[
+          {"id":"loop","while":{"condition":"iteration < 3","body":{
+            "nodes":[{"id":"x","actionType":"core.echo","parameters":{"round":"{{ iteration }}"},
+              "compensate":{"actionType":"core.echo","parameters":{
+                "round":"{{ output.round }}","iteration":"{{ iteration }}","last":"{{ last }}"}}}],
+            "output":"round {{ iteration }}"}},"edges":[{"targetNode":"fails"}]},
+          {"id":"fails","actionType":"core.fail"}]}"#,
+    )]);
+    world.run(&["run", "flow.json", "-q"]).expect(1);
+    let run = world.run(&["show", "@last", "--json", "--include", "actions"]);
+    let run = run.expect(0).json();
+    let actions = run["actions"].as_array().expect("actions").iter();
+    let undone: Vec<_> = actions
+        .filter(|action| action["compensation"] == json!(true))
+        .map(|action| (action["node"].clone(), action["parameters"].clone()))
+        .collect();
+    let expected = [
+        (2, json!("round 1")),
+        (1, json!("round 0")),
+        (0, Value::Null),
+    ];
+    let expected = expected.map(|(round, last)| {
+        let parameters = json!({"round": round, "iteration": round, "last": last});
+        (json!(format!("loop[{round}]/x")), parameters)
+    });
+    assert_eq!(undone, expected);
+}
+
+#[test]
+fn the_time_that_a_new_graph_gives_a_run_counts() {
+    let first = r#"{"id":"flow","inFlight":"healing","nodes":[
+      {"id":"wait","waitForSignal":{"name":"never"}}]}"#;
+    let second = first.replacen("{", r#"{"timeoutMs":1500,"#, 1);
+    let world = world(&[("first.json", first), ("second.json", &second)]);
+    let mut holder = world.start(&["run", "first.json", "--json"]);
+    holder.run_id();
+    world.run(&["publish", "second.json"]).expect(0);
+    let healed = holder.end().expect(1).json();
+    assert_eq!(healed["version"], 2);
+    assert_eq!(healed["error"]["code"], "RUN_TIMEOUT");
+
+    let pinned = first.replace("healing", "pinned").replace("flow", "own");
+    world.definition("own.json", &pinned);
+    let mut holder = world.start(&["run", "own.json", "--json"]);
+    let run = holder.run_id();
+    world.run(&["pause", &run]).expect(0);
+    let mut graph = world.run(&["export", &run]).expect(0).json();
+    graph["timeoutMs"] = json!(1500);
+    world.definition("graph.json", &graph.to_string());
+    world.run(&["import", &run, "graph.json"]).expect(0);
+    let imported = holder.end().expect(1).json();
+    assert_eq!(imported["error"]["code"], "RUN_TIMEOUT");
+}

@@ -123,8 +123,11 @@ impl Slot {
                 self.tell_children(&ChildCommand::Resume);
                 self.go_on();
             }
-            Event::Finished(_) | Event::Healed { .. } | Event::Imported { .. } => {
+            Event::Finished(_) => self.row_changed = true,
+            Event::Healed { .. } | Event::Imported { .. } => {
                 self.row_changed = true;
+                // The new graph may give the run another time.
+                self.arm_timeout();
             }
             Event::Compensating { .. }
             | Event::CompensationRetried { .. }
