@@ -71,6 +71,9 @@ impl<'d> Validator<'d, '_> {
         let mut checked = self.checker.template(level.names, site, json);
         let mut nodes = checked.nodes.iter();
         let known = nodes.all(|named| self.readable(level, moment, &named.node) == Readable::Yes);
+        if known && checked.problems.is_empty() {
+            return;
+        }
         if !known {
             // Only now does it matter where each name stands.
             checked = self.checker.placed(level.names, site, json);
