@@ -1,6 +1,7 @@
 //! The command line, as clap reads it. Settings that a file or a variable can give as
 //! well are resolved in `config`.
 
+pub(crate) mod hooks;
 pub(crate) mod secrets;
 
 use std::path::PathBuf;
@@ -9,12 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Durable DAG workflows: describe a process as a graph, and it runs to its end.
 #[derive(Debug, Parser)]
-#[command(
-    name = "windlass",
-    version,
-    max_term_width = 100,
-    disable_help_subcommand = true
-)]
+#[command(name = "windlass", version, max_term_width = 100)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -114,6 +110,8 @@ pub(crate) enum Command {
     DeadLetters(DeadLetters),
     /// Set, list or remove what templates name as secrets.NAME
     Secrets(secrets::Secrets),
+    /// List, set or remove what signed requests start while a server runs
+    Hooks(hooks::Hooks),
     /// List, set, pause or remove what the clock starts while a server runs
     Schedules(Schedules),
     /// Serve the HTTP API, and carry runs on until told to stop
@@ -742,6 +740,9 @@ pub(crate) struct ScheduleSet {
     /// What the runs begin with: JSON, or @ and a file that has it
     #[arg(long, value_name = "JSON|@FILE")]
     pub(crate) trigger: Option<String>,
+    /// Add a label to the runs
+    #[arg(long = "label", value_name = "KEY=VALUE")]
+    pub(crate) labels: Vec<String>,
     /// The runs' priority, from 0 to 9
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) priority: u8,

@@ -106,6 +106,7 @@ fn options(
     let mut options = Options {
         secrets: secrets::source(session, &secrets::keys(settings)?),
         observer: Some(Arc::clone(hub) as _),
+        labels: settings.worker_labels.clone(),
         ..Options::default()
     };
     if let Some(workers) = settings.workers {

@@ -25,6 +25,8 @@ pub struct FrozenGraph {
     name: String,
     keys: Map<String, Value>,
     nodes: Vec<Value>,
+    /// Whether it has a signature, of whatever kind.
+    is_signed: bool,
     /// What was signed, if anything that could be.
     pub signature: Option<Digest>,
 }
@@ -50,6 +52,7 @@ fn from_entries(name: &str, entries: Vec<(String, Box<RawValue>)>) -> Result<Fro
     };
     let mut graph = FrozenGraph {
         name: name.to_owned(),
+        is_signed: false,
         keys: Map::new(),
         nodes: Vec::new(),
         signature: None,
@@ -60,7 +63,10 @@ fn from_entries(name: &str, entries: Vec<(String, Box<RawValue>)>) -> Result<Fro
         match key.as_str() {
             "nodes" => graph.nodes = nodes(&value).map_err(invalid)?,
             "version" => check_version(&parse()?, name)?,
-            "signature" => graph.signature = serde_json::from_str(value.get()).ok(),
+            "signature" => {
+                graph.is_signed = true;
+                graph.signature = serde_json::from_str(value.get()).ok();
+            }
             _ => {
                 graph.keys.insert(key, parse()?);
             }
@@ -106,6 +112,11 @@ pub fn definition_of(text: &[u8]) -> Result<(Vec<u8>, Option<Digest>), Failure> 
         None => unsigned(text)?,
     };
     Ok(match graph {
+        // What cannot have been signed was not: it is no reason to look away.
+        Some(graph) if graph.is_signed && graph.signature.is_none() => {
+            let message = "the graph has a signature that is none";
+            return Err(mismatch(message.to_owned()));
+        }
         Some(graph) => {
             let signature = graph.signature;
             (graph.into_definition(None)?, signature)
@@ -130,14 +141,17 @@ pub fn definition_for(text: &[u8], workflow: &str) -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// A graph whose nodes are an object by id, without a signature.
+/// A graph without a signature: its nodes are an object by id, it names no workflow, or it
+/// has what a definition does not.
 fn unsigned(text: &[u8]) -> Result<Option<FrozenGraph>, Failure> {
     let Ok(Entries(entries)) = serde_json::from_slice(text) else {
         return Ok(None);
     };
+    let has = |wanted: &str| entries.iter().any(|(key, _)| key == wanted);
     let mut nodes = entries.iter().filter(|(key, _)| key == "nodes");
     let by_id = nodes.any(|(_, nodes)| nodes.get().trim_start().starts_with('{'));
-    match by_id {
+    let is_graph = has("nodes") && (!has("id") || has("version") || has(FROZEN_AT));
+    match by_id || is_graph {
         true => from_entries("the graph", entries).map(Some),
         false => Ok(None),
     }
@@ -178,8 +192,12 @@ pub fn check_signature(
     let signed = signed.map_or("nothing".to_owned(), |signed| signed.to_string());
     let message =
         format!("{name} was changed after it was frozen: it is signed {signed}, its nodes {found}");
-    Err(Failure::new(Exit::Invalid, "SIGNATURE_MISMATCH", message)
-        .hint("sign the changed graph anew, or write it as a definition, without `signature`"))
+    Err(mismatch(message))
+}
+
+fn mismatch(message: String) -> Failure {
+    Failure::new(Exit::Invalid, "SIGNATURE_MISMATCH", message)
+        .hint("sign the changed graph anew, or write it as a definition, without `signature`")
 }
 
 /// An object's keys and values in the order of the text.
@@ -233,6 +251,27 @@ mod tests {
         assert_eq!(read["nodes"][0], json!({"id": "z", "actionType": "a"}));
         assert_eq!(read["nodes"][1], json!({"id": "b", "dependsOn": ["z"]}));
         assert!(read.get("signature").is_none() && read.get("version").is_none());
+    }
+
+    #[test]
+    fn a_graph_needs_neither_a_name_nor_a_signature() {
+        let node = r#"{"id":"n_00000001","actionType":"core.echo"}"#;
+        for text in [
+            format!(r#"{{"nodes":[{node}]}}"#),
+            format!(r#"{{"version":1,"nodes":[{node}]}}"#),
+            r#"{"nodes":{"n_00000001":{"actionType":"core.echo"}}}"#.to_owned(),
+        ] {
+            let (definition, signed) = definition_of(text.as_bytes()).expect("a graph");
+            let definition: Value = serde_json::from_slice(&definition).expect("JSON");
+            assert_eq!(definition["id"], WORKFLOW, "{text}");
+            assert_eq!(definition["nodes"][0]["id"], "n_00000001");
+            assert!(signed.is_none());
+        }
+        for signature in ["\"00\"", "null", "7"] {
+            let text = format!(r#"{{"version":1,"signature":{signature},"nodes":[{node}]}}"#);
+            let failure = definition_of(text.as_bytes()).expect_err("refused");
+            assert_eq!(failure.code, "SIGNATURE_MISMATCH", "{signature}");
+        }
     }
 
     #[test]

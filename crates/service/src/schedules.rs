@@ -6,6 +6,7 @@ use windlass_engine::{SCHEDULE_LIMIT, ScheduleError};
 use windlass_store::{CatchUp, Overlap, Schedule};
 
 use crate::failure::{Exit, Failure};
+use crate::listing::tell_damage;
 
 /// How many of a schedule's next times are told to whoever asks for them.
 pub const TIMES_TOLD: usize = 5;
@@ -31,6 +32,7 @@ pub fn plain(tenant: Option<Box<str>>, id: &str, workflow: &str) -> Schedule {
         last_run: None,
         last_error: None,
         revision: 0,
+        damage: None,
     }
 }
 
@@ -57,6 +59,7 @@ pub fn item(schedule: &Schedule, times: Option<&[Millis]>) -> Value {
         "lastExecutionId": schedule.last_run.map(|run| run.to_string()),
         "lastError": schedule.last_error,
     });
+    tell_damage(&mut item, schedule.damage.as_deref());
     if let Some(times) = times {
         let times: Vec<String> = times.iter().map(Millis::to_string).collect();
         item["times"] = json!(times);

@@ -17,8 +17,9 @@ use super::executions::{decode, encode, foreign};
 use super::shapes::{Any, RemovedShape, ScheduleShape};
 use crate::answer::{Page, RawJson};
 use crate::app::{App, Caller};
+use crate::bounds::Between;
 use crate::error::ApiError;
-use crate::extract::{Json, Path, Query};
+use crate::extract::{Json, Path, Query, given};
 use crate::failures::{
     CURSOR_INVALID, SCHEDULE_INVALID, SCHEDULE_NOT_FOUND, STORE_TIMEOUT, STORE_UNAVAILABLE,
     TOO_MANY_SCHEDULES,
@@ -92,8 +93,7 @@ struct ListQuery {
     /// What comes after the page before, which has it as `next`.
     cursor: Option<String>,
     /// How many at most.
-    #[schemars(range(min = 1, max = 1000))]
-    limit: Option<u16>,
+    limit: Option<Between<1, 1000>>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -130,6 +130,7 @@ struct ScheduleBody {
     #[schemars(length(max = 64))]
     timezone: Option<String>,
     /// What the runs begin with, up to 256 KiB.
+    #[serde(default, deserialize_with = "given")]
     #[schemars(with = "Option<Any>")]
     trigger: Option<Box<RawValue>>,
     /// For people to find the runs by.
@@ -182,7 +183,7 @@ async fn list_schedules(
             let after = after
                 .as_ref()
                 .map(|(id, tenant)| (&**id, tenant.as_deref()));
-            let limit = usize::from(query.limit.unwrap_or(100).clamp(1, 1000));
+            let limit = query.limit.map_or(100, Between::get);
             let mut rows = look.store.schedules(&look.tenants, after, limit + 1)?;
             let more = rows.len() > limit;
             rows.truncate(limit);
@@ -200,7 +201,8 @@ fn cursor(schedule: &Schedule) -> String {
     encode(format!("{}/{tenant}", schedule.id).as_bytes())
 }
 
-fn after(cursor: &str) -> Result<(String, Option<String>), Failure> {
+/// What a page comes after: an id, and whose it is.
+pub(super) fn after(cursor: &str) -> Result<(String, Option<String>), Failure> {
     let text = String::from_utf8(decode(cursor)?).map_err(|_| foreign())?;
     let (id, tenant) = text.split_once('/').ok_or_else(foreign)?;
     let tenant = (!tenant.is_empty()).then(|| tenant.to_owned());

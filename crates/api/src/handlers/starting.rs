@@ -21,7 +21,7 @@ use super::{DEFINITION_BYTES, VALUE_BYTES};
 use crate::answer::{Accepted, Either, RawJson};
 use crate::app::{App, Caller};
 use crate::error::ApiError;
-use crate::extract::{Document, IdempotencyKey, Json, Path, Query, decode};
+use crate::extract::{Document, IdempotencyKey, Json, Path, Query, decode, given};
 use crate::failures::{self, ACTING, DEFINING, STARTING, together};
 use crate::route::{Access, Rate, Routes};
 
@@ -61,6 +61,7 @@ struct ExecuteBody {
     #[schemars(length(min = 1, max = 512))]
     request_id: Option<String>,
     /// What the run begins with.
+    #[serde(deserialize_with = "given")]
     #[schemars(with = "Option<Any>")]
     trigger: Option<Box<RawValue>>,
     /// From 0 to 9; higher begins first.

@@ -116,9 +116,11 @@ impl Gate {
         principal: &Principal,
         request: &mut Request,
     ) -> Option<Verdict> {
-        let counted = self.auth.is_on() || self.options.limit_without_auth;
-        if access.rate_class() == Rate::Free || !counted {
+        if access.rate_class() == Rate::Free {
             return None;
+        }
+        if !self.auth.is_on() && !self.options.limit_without_auth {
+            return self.limiter.untouched();
         }
         if access.rate_class() == Rate::Hook {
             return self.hook(request).await;

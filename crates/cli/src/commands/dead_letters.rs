@@ -46,7 +46,8 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
             letter.workflow.to_string().into(),
             ago(letter.at, now).into(),
             letter.deliveries.to_string().into(),
-            windlass_service::text::one_line(&letter.reason).into(),
+            windlass_service::text::one_line(letter.damage.as_deref().unwrap_or(&letter.reason))
+                .into(),
         ]);
     }
     output.data(&table.render(&output))?;

@@ -14,7 +14,7 @@ use crate::control::{Answer, Heard, Request};
 use crate::exit::{Exit, Failure};
 use crate::moment::{ago, now, readable};
 use crate::output::closed_pipe;
-use crate::paint::{DIM, YELLOW};
+use crate::paint::{DIM, RED, YELLOW};
 use crate::remote;
 use crate::session::{Session, Settings};
 use crate::table::{Cell, Table};
@@ -49,9 +49,10 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
     let now = now();
     let mut table = Table::new(&["WORKFLOW", ">VERSION", "UPDATED", "STATE", "NAME"]);
     for row in &rows {
-        let state = match row.enabled {
-            true => Cell::styled("enabled", DIM),
-            false => Cell::styled("disabled", YELLOW),
+        let state = match (&row.damage, row.enabled) {
+            (Some(_), _) => Cell::styled("damaged", RED),
+            (None, true) => Cell::styled("enabled", DIM),
+            (None, false) => Cell::styled("disabled", YELLOW),
         };
         table.row([
             row.workflow.to_string().into(),
