@@ -29,6 +29,7 @@ mod claim;
 mod clock;
 mod codec;
 mod connect;
+mod damaged;
 mod dead;
 mod error;
 #[cfg(test)]
@@ -43,6 +44,7 @@ mod lock;
 mod log;
 mod mark;
 mod migrate;
+mod notes;
 mod pack;
 mod page;
 mod query;

@@ -120,6 +120,8 @@ struct FrameState {
     stop: Option<Stop>,
     levels: Option<Levels>,
     done: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    previous: Option<ValueRef>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -395,6 +397,7 @@ impl Run {
             stop: frame.stop.clone(),
             levels: frame.levels.clone(),
             done: frame.done,
+            previous: frame.previous,
         })
     }
 }
@@ -424,6 +427,7 @@ fn frame_from(state: FrameState, plans: &[Arc<Plan>]) -> Option<Frame> {
         stop: state.stop,
         levels: state.levels,
         done: state.done,
+        previous: state.previous,
     })
 }
 
