@@ -543,7 +543,7 @@ pub(crate) struct Fork {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Why; it is recorded
-    #[arg(long)]
+    #[arg(long, value_parser = reason)]
     pub(crate) reason: Option<String>,
     #[command(flatten)]
     pub(crate) foreground: Foreground,
