@@ -104,6 +104,9 @@ struct UndoState {
 /// What an instance takes in a snapshot, about.
 const INSTANCE_BYTES: usize = 200;
 
+/// What the result of an iteration takes, about.
+const RESULT_BYTES: usize = 120;
+
 impl Run {
     /// About how many bytes a snapshot has.
     pub fn size_hint(&self) -> usize {
@@ -112,7 +115,9 @@ impl Run {
             .values()
             .next()
             .map_or(0, |frame| frame.nodes.len());
+        let results: usize = self.loops.values().map(|cycle| cycle.results.len()).sum();
         (self.top.nodes.len() + self.frames.len() * inside) * INSTANCE_BYTES
+            + results * RESULT_BYTES
     }
 
     /// The state as bytes, if it can be: its graph is the one it began with.
@@ -183,7 +188,7 @@ impl Run {
         let top = frames.next().and_then(|state| run.frame_from(state))?;
         for state in frames {
             let frame = run.frame_from(state)?;
-            run.frames.insert(frame.base, frame);
+            run.frames.insert(frame);
         }
         if top.nodes.len() != run.plan.len() {
             return None;
