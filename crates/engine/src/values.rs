@@ -227,8 +227,9 @@ pub(crate) fn blob_text(store: &dyn Backend, digest: &Digest) -> Result<String, 
     String::from_utf8(bytes).map_err(|_| fault(format!("the value {digest} is not text")))
 }
 
-/// What an entry costs besides its text.
-const CACHE_ENTRY_BYTES: usize = 120;
+/// What an entry costs besides its text: its place in the map, of which up to half are
+/// free, its place in the order, the same, and the head of its allocation.
+const CACHE_ENTRY_BYTES: usize = 200;
 
 /// What an attempt came to, if it stands in the record.
 fn result_of(event: &Event) -> Option<(Digest, &str)> {
@@ -251,4 +252,26 @@ fn damage(run: Option<RunId>, sequence: Option<u64>, reason: String) -> Error {
         offset: None,
         reason,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_store::MemoryStore;
+
+    use super::*;
+
+    #[test]
+    fn however_many_values_are_remembered_few_are_kept() {
+        let limit = 64 * 1024;
+        let values = ValueReader::new(Arc::new(MemoryStore::new()), limit);
+        for number in 0..50_000 {
+            let text: Arc<str> = format!("{{\"n\":{number}}}").into();
+            values.remember(Digest::of(text.as_bytes()), &text);
+        }
+        let cache = values.cache.lock().expect("nobody panicked");
+        assert_eq!(cache.order.len(), cache.texts.len());
+        assert!(cache.texts.len() <= limit / CACHE_ENTRY_BYTES);
+        assert!(cache.bytes <= limit);
+        assert!(cache.texts.capacity() * size_of::<(Digest, Arc<str>)>() <= limit);
+    }
 }
