@@ -198,8 +198,8 @@ fn a_loop_is_as_large_after_many_rounds_as_after_few() {
 #[test]
 fn a_loop_gets_a_checkpoint_every_mebibyte_of_its_log() {
     let (_, most) = go_round(&[20_000]);
-    // And at most one record more.
-    let bound = windlass_orchestrator::Options::default().checkpoint_bytes + 4096;
+    // And some records more, which were decided before it was stored.
+    let bound = windlass_orchestrator::Options::default().checkpoint_bytes + 64 * 1024;
     assert!(most <= bound, "{most} bytes without a checkpoint");
 }
 
@@ -233,5 +233,6 @@ fn checkpoints_of_a_long_list_are_a_small_part_of_its_log() {
         }
     }
     assert!(log > 4 * 1024 * 1024, "{log} bytes of log");
+    println!("{checkpoints} bytes of checkpoints, {log} of log");
     assert!(checkpoints * 3 <= log, "{checkpoints} of {log} bytes");
 }
