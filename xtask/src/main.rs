@@ -4,6 +4,8 @@
 //! Nothing here is part of the product.
 
 mod api;
+mod chaos;
+mod queue;
 mod test;
 mod tidy;
 
@@ -20,6 +22,11 @@ usage: cargo xtask <task>
                    tests, the release build and the check of the API
   api [BINARY]     schemathesis against the real server alone: a release build,
                    or the binary that is named
+  chaos [FAULT...] the fault tests at their full figures, all or those named, for
+                   an hour or so; writes RELIABILITY.md
+  reliability      writes RELIABILITY.md of what was measured last
+  queue BINARY [N] a million runs, or N, that wait: how fast they are taken in, and
+                   what they cost
   tidy             the rules of the repository alone
 ";
 
@@ -31,6 +38,13 @@ fn main() -> ExitCode {
         ["test", "--quick"] => root().and_then(|root| test::run(&root, true)),
         ["api"] => root().and_then(|root| api::run(&root, None)),
         ["api", binary] => root().and_then(|root| api::run(&root, Some(binary.as_ref()))),
+        ["chaos", ref faults @ ..] => root().and_then(|root| chaos::run(&root, faults)),
+        ["reliability"] => root().and_then(|root| chaos::write(&root)),
+        ["queue", binary] => queue::run(binary.as_ref(), 1_000_000),
+        ["queue", binary, runs] => match runs.parse() {
+            Ok(runs) => queue::run(binary.as_ref(), runs),
+            Err(_) => Err(anyhow::anyhow!("{runs} is no number of runs")),
+        },
         ["tidy"] => root().and_then(|root| tidy::run(&root)),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

@@ -10,7 +10,7 @@ use windlass_engine::Engine;
 use windlass_service::moment::now;
 use windlass_service::secrets::SecretKeys;
 use windlass_service::{Failure, Look};
-use windlass_store::{AuditEntry, RunRow};
+use windlass_store::{AuditEntry, RunRow, TenantFilter};
 
 use crate::auth::Principal;
 use crate::correlation::Correlation;
@@ -88,12 +88,27 @@ impl App {
 
     /// Looks at what the caller may see.
     pub(crate) fn look(&self, caller: &Caller) -> Look {
+        self.look_as(caller.principal.tenants())
+    }
+
+    /// Looks at what these tenants have.
+    pub(crate) fn look_as(&self, tenants: TenantFilter) -> Look {
         Look {
             plans: self.inner.engine.plans().clone(),
-            tenants: caller.principal.tenants(),
+            tenants,
             holder: Some("this server".to_owned()),
+            engine: Some(self.inner.engine.clone()),
             ..Look::new(Arc::clone(self.inner.engine.store()))
         }
+    }
+
+    /// Takes up jobs over many runs that were acknowledged before and have not ended; says
+    /// how many. It must be called inside a tokio runtime, once.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn resume_jobs(&self) -> Result<usize, windlass_store::Error> {
+        crate::handlers::resume(self)
     }
 
     /// Looks, off the runtime's threads: the store's reads block.
@@ -134,6 +149,7 @@ impl App {
             what: what.into(),
             target: target.into(),
             detail: detail.to_string().into(),
+            damage: None,
         };
         let noted = self.inner.engine.store().note(vec![entry]).await;
         noted.map_err(|error| Failure::from(error).into())

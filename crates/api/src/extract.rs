@@ -11,6 +11,8 @@ use http::{HeaderMap, header};
 use http_body::Body as _;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 
 use crate::auth::Principal;
 use crate::body;
@@ -53,6 +55,13 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         let query = parts.uri.query().unwrap_or_default();
         let pairs = form_urlencoded::parse(query.as_bytes());
+        // What reads the fields would take it as if it were not there.
+        if let Some((name, _)) = pairs.clone().find(|(_, value)| value.is_empty()) {
+            let message = "it has no value";
+            return Err(code::QUERY_INVALID
+                .error(format!("the query parameter {name}: {message}"))
+                .detail(Detail::new(format!("/{name}"), message)));
+        }
         let deserializer = serde_html_form::Deserializer::new(pairs);
         serde_path_to_error::deserialize(deserializer)
             .map(Self)
@@ -84,19 +93,24 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+        is_plain(request.headers())?;
         if !media(request.headers()).is_some_and(is_json) {
             return Err(unsupported(request.headers(), "application/json"));
         }
-        let bytes = body::read(request.into_body()).await?;
-        // A struct could be read from a list of its fields, which no schema here allows.
-        if bytes.trim_ascii_start().starts_with(b"[") {
-            let message = "the body is a list, not an object";
-            return Err(code::BODY_INVALID
-                .error(message)
-                .detail(Detail::new("", message)));
-        }
-        decode(&bytes).map(Self)
+        object(&body::read(request.into_body()).await?).map(Self)
     }
+}
+
+/// Reads an object. A struct could be read from a list of its fields as well, which no
+/// schema here allows.
+fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    if bytes.trim_ascii_start().starts_with(b"[") {
+        let message = "the body is a list, not an object";
+        return Err(code::BODY_INVALID
+            .error(message)
+            .detail(Detail::new("", message)));
+    }
+    decode(bytes)
 }
 
 impl<T: JsonSchema> Input for Json<T> {
@@ -111,13 +125,26 @@ impl<T: JsonSchema> Input for Json<T> {
 impl<S: Send + Sync, T: DeserializeOwned> OptionalFromRequest<S> for Json<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Option<Self>, ApiError> {
+    async fn from_request(request: Request, _: &S) -> Result<Option<Self>, ApiError> {
         if request.body().is_end_stream() {
             return Ok(None);
         }
-        <Self as FromRequest<S>>::from_request(request, state)
-            .await
-            .map(Some)
+        is_plain(request.headers())?;
+        let (parts, body) = request.into_parts();
+        let refused = || unsupported(&parts.headers, "application/json");
+        let media = media(&parts.headers);
+        if media.is_some_and(|media| !is_json(media)) {
+            return Err(refused());
+        }
+        // Whether a body without a length is empty is known when it has been read.
+        let bytes = body::read(body).await?;
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        if media.is_none() {
+            return Err(refused());
+        }
+        object(&bytes).map(|value| Some(Self(value)))
     }
 }
 
@@ -146,6 +173,7 @@ impl<S: Send + Sync, T> FromRequest<S> for Document<T> {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
         let headers = request.headers();
+        is_plain(headers)?;
         let yaml = media(headers).is_some_and(is_yaml);
         if !yaml && !media(headers).is_some_and(is_json) {
             return Err(unsupported(headers, "application/json or application/yaml"));
@@ -250,6 +278,20 @@ fn media(headers: &HeaderMap) -> Option<&str> {
     Some(value.split(';').next().unwrap_or_default().trim())
 }
 
+/// Bodies are not unpacked: what is small on the way could be of any size.
+fn is_plain(headers: &HeaderMap) -> Result<(), ApiError> {
+    let codings = headers.get_all(header::CONTENT_ENCODING).iter();
+    let packed = codings
+        .map(|value| value.to_str().unwrap_or("?"))
+        .find(|coding| !coding.trim().eq_ignore_ascii_case("identity"));
+    match packed {
+        None => Ok(()),
+        Some(coding) => Err(code::MEDIA_TYPE_UNSUPPORTED
+            .error(format!("the body has the Content-Encoding {coding:?}"))
+            .hint("send it as it is, without Content-Encoding")),
+    }
+}
+
 fn is_json(media: &str) -> bool {
     let media = media.to_ascii_lowercase();
     media == "application/json" || media.starts_with("application/") && media.ends_with("+json")
@@ -271,6 +313,17 @@ fn unsupported(headers: &HeaderMap, expected: &str) -> ApiError {
         .hint(format!("send the header Content-Type: {expected}"))
 }
 
+/// A value that was given: null is one, and not the same as none.
+///
+/// # Errors
+///
+/// If it is no JSON.
+pub fn given<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(deserializer).map(Some)
+}
+
 /// Reads JSON, and says where it is wrong.
 ///
 /// # Errors
@@ -289,9 +342,10 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
 
 fn invalid(pointer: &str, error: &serde_json::Error) -> ApiError {
     if error.is_data() {
+        let message = worded(&error.to_string());
         return code::BODY_INVALID
-            .error(format!("the body does not fit: {error}"))
-            .detail(Detail::new(pointer, error.to_string()));
+            .error(format!("the body does not fit: {message}"))
+            .detail(Detail::new(pointer, message));
     }
     let mut detail = Detail::new("", error.to_string());
     detail.more.insert("line".into(), error.line().into());
@@ -299,6 +353,24 @@ fn invalid(pointer: &str, error: &serde_json::Error) -> ApiError {
     code::BODY_MALFORMED
         .error(format!("the body is not JSON: {error}"))
         .detail(detail)
+}
+
+/// The message with the types of JSON in place of those of the program.
+fn worded(message: &str) -> String {
+    let mut words = Vec::new();
+    let mut parts = message.split(' ');
+    while let Some(word) = parts.next() {
+        words.push(match word.trim_end_matches(',') {
+            "struct" => {
+                parts.next();
+                "an object"
+            }
+            "u8" | "u16" | "u32" | "u64" | "usize" | "i32" | "i64" => "a whole number",
+            "f32" | "f64" => "a number",
+            _ => word,
+        });
+    }
+    words.join(" ")
 }
 
 /// RFC 6901, section 3.
@@ -320,8 +392,6 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde::Deserialize;
-
     use super::*;
 
     #[derive(Debug, Deserialize)]
@@ -335,6 +405,16 @@ mod tests {
         let error = decode::<Sample>(b"{\"items\": [1, 300]}").unwrap_err();
         assert_eq!(error.code(), "BODY_INVALID");
         assert!(format!("{error:?}").contains("/items/1"), "{error:?}");
+        let error = decode::<Sample>(b"{\"items\": [\"1\"]}").unwrap_err();
+        assert!(
+            error.message().contains("expected a whole number at"),
+            "{error:?}"
+        );
+        let error = decode::<Sample>(b"null").unwrap_err();
+        assert!(
+            error.message().contains("expected an object at"),
+            "{error:?}"
+        );
         let error = decode::<Sample>(b"{\n  \"items\": [1,]}").unwrap_err();
         assert_eq!(error.code(), "BODY_MALFORMED");
         assert!(error.message().contains("line 2 column"), "{error:?}");

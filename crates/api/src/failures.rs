@@ -37,7 +37,6 @@ codes! {
     SECRET_TOO_LARGE 413 "The secret's value is too large",
     SECRET_KEY_UNUSABLE 503 "The key that seals secrets cannot be used",
     DEFINITION_INVALID 422 "The definition is invalid",
-    UNSUPPORTED 422 "This version does not run it",
     GRAPH_VERSION 422 "The graph is of another version",
     SIGNATURE_MISMATCH 422 "The graph was changed after it was signed",
     IMPORT_INVALID 422 "The graph cannot be imported",
@@ -126,7 +125,6 @@ pub const STARTING: &[Code] = &[
 /// What a definition in the body may fail with.
 pub const DEFINING: &[Code] = &[
     DEFINITION_INVALID,
-    UNSUPPORTED,
     GRAPH_VERSION,
     SIGNATURE_MISMATCH,
     ID_MISMATCH,

@@ -1,13 +1,17 @@
 //! Work that goes on after its answer: acting on many runs, rebuilding. A job can be asked
-//! for how far it is. Jobs are in memory; what they did is in the logs of the runs.
+//! for how far it is, and outlives the server: it is written down before it is acknowledged,
+//! and after each run, and goes on where it was.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use windlass_core::RunId;
+use windlass_engine::Backend;
+use windlass_service::Failure;
 use windlass_service::moment::now;
-use windlass_store::TenantFilter;
+use windlass_store::{Error, TenantFilter};
 
 use crate::correlation::Correlation;
 use crate::error::ApiError;
@@ -22,8 +26,15 @@ const AT_ONCE: usize = 16;
 /// How many failures are named.
 const NAMED: usize = 1000;
 
+/// The notes of jobs, and of how far each is since its own was written.
+const NOTES: &str = "job";
+const STEPS: &str = "job-step";
+
+/// How many notes are read together.
+const PAGE: usize = 100;
+
 /// How far a job is.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct JobState {
     /// Its id.
@@ -33,7 +44,7 @@ pub(crate) struct JobState {
     /// Whether it only says what it would do.
     pub dry_run: bool,
     /// `running` or `done`.
-    pub status: &'static str,
+    pub status: String,
     /// How many runs it looked at.
     pub seen: u64,
     /// With how many it did what was asked.
@@ -49,7 +60,7 @@ pub(crate) struct JobState {
 }
 
 /// Why a job could not do its work with one run.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct JobFailure {
     /// The run.
@@ -60,14 +71,49 @@ pub(crate) struct JobFailure {
     pub message: String,
 }
 
-/// A job under way. Dropping it ends it.
+/// A job as it is written down, each time it has done a page of runs.
+#[derive(Clone, Serialize, Deserialize)]
+struct Note {
+    /// Whose runs it sees; none means all.
+    only: Option<Owner>,
+    /// What it does, in its own words.
+    plan: Box<serde_json::value::RawValue>,
+    state: JobState,
+    /// The last run that it is done with.
+    at: Option<RunId>,
+    /// How often this was written.
+    page: u64,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Owner {
+    tenant: Option<Box<str>>,
+}
+
+/// How far it is since then.
+#[derive(Serialize, Deserialize)]
+struct Step {
+    page: u64,
+    at: RunId,
+    seen: u64,
+    done: u64,
+    failed: u64,
+    failures: Vec<JobFailure>,
+}
+
+/// A job under way. Dropping it leaves it to whoever serves next, unless it was finished.
 pub(crate) struct Job {
     shared: Arc<Shared>,
+    store: Arc<dyn Backend>,
+    /// Failures since it was last written as a whole.
+    fresh: Mutex<Vec<JobFailure>>,
+    /// Whether nothing was done since it was taken up again.
+    again: bool,
 }
 
 struct Shared {
     tenants: TenantFilter,
-    state: Mutex<JobState>,
+    note: Mutex<Note>,
 }
 
 /// The jobs of a server.
@@ -77,89 +123,239 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    /// Begins a job.
-    pub(crate) fn begin(
+    /// Begins a job; it is durable on return.
+    pub(crate) async fn begin(
         &self,
+        store: &Arc<dyn Backend>,
         tenants: TenantFilter,
-        action: &str,
-        dry_run: bool,
+        (action, dry_run): (&str, bool),
+        plan: &impl Serialize,
     ) -> Result<Job, ApiError> {
-        let mut known = lock(&self.known);
-        let is_over = |job: &Arc<Shared>| lock(&job.state).status == "done";
-        if known.iter().filter(|job| !is_over(job)).count() >= AT_ONCE {
-            return Err(failures::TOO_MANY_JOBS.error(format!(
-                "{AT_ONCE} jobs are under way; try again when one has ended"
-            )));
-        }
-        if known.len() >= REMEMBERED
-            && let Some(oldest) = known.iter().position(is_over)
-        {
-            known.remove(oldest);
-        }
-        let shared = Arc::new(Shared {
-            tenants,
-            state: Mutex::new(JobState {
+        let plan = serde_json::value::to_raw_value(plan)
+            .map_err(|error| crate::code::INTERNAL.error(error.to_string()))?;
+        let note = Note {
+            only: match &tenants {
+                TenantFilter::Any => None,
+                TenantFilter::Only(tenant) => Some(Owner {
+                    tenant: tenant.clone(),
+                }),
+            },
+            plan,
+            state: JobState {
                 id: Correlation::fresh().as_str().to_owned(),
                 action: action.to_owned(),
                 dry_run,
-                status: "running",
+                status: "running".to_owned(),
                 seen: 0,
                 done: 0,
                 failed: 0,
                 failures: Vec::new(),
                 created_at: now().to_string(),
                 ended_at: None,
-            }),
-        });
-        known.push_back(Arc::clone(&shared));
-        Ok(Job { shared })
+            },
+            at: None,
+            page: 0,
+        };
+        let job = Job::new(note, tenants, store, false);
+        let forgotten = self.remember(&job.shared)?;
+        if let Some(id) = forgotten {
+            forget(store, &id).await.map_err(Failure::from)?;
+        }
+        if let Err(error) = job.save().await {
+            lock(&self.known).retain(|known| !Arc::ptr_eq(known, &job.shared));
+            return Err(Failure::from(error).into());
+        }
+        Ok(job)
+    }
+
+    /// Makes a job known; gives one that is forgotten for it.
+    fn remember(&self, job: &Arc<Shared>) -> Result<Option<String>, ApiError> {
+        let mut known = lock(&self.known);
+        let is_over = |job: &Arc<Shared>| lock(&job.note).state.status == "done";
+        if known.iter().filter(|job| !is_over(job)).count() >= AT_ONCE {
+            return Err(failures::TOO_MANY_JOBS.error(format!(
+                "{AT_ONCE} jobs are under way; try again when one has ended"
+            )));
+        }
+        let oldest = known.iter().position(is_over);
+        let forgotten = oldest.filter(|_| known.len() >= REMEMBERED);
+        let forgotten = forgotten.and_then(|oldest| known.remove(oldest));
+        known.push_back(Arc::clone(job));
+        Ok(forgotten.map(|job| lock(&job.note).state.id.clone()))
+    }
+
+    /// Learns of the jobs of those who served before; gives those that have not ended, each
+    /// with what it does.
+    pub(crate) fn restore(&self, store: &Arc<dyn Backend>) -> Result<Vec<(Job, String)>, Error> {
+        let mut unfinished = Vec::new();
+        let mut after: Option<Box<str>> = None;
+        loop {
+            let page = store.notes(NOTES, after.as_deref(), PAGE)?;
+            let Some((last, _)) = page.last() else { break };
+            after = Some(last.clone());
+            for (id, text) in page {
+                let Ok(mut note) = serde_json::from_slice::<Note>(&text) else {
+                    // Of a newer version, perhaps: it is left for that.
+                    continue;
+                };
+                let step = store.note_at(STEPS, &id).ok().flatten();
+                let step = step.and_then(|text| serde_json::from_slice::<Step>(&text).ok());
+                if let Some(step) = step.filter(|step| step.page == note.page) {
+                    note.walk(step);
+                }
+                let tenants = match &note.only {
+                    None => TenantFilter::Any,
+                    Some(owner) => TenantFilter::Only(owner.tenant.clone()),
+                };
+                let (plan, over) = (note.plan.get().to_owned(), note.state.status == "done");
+                let job = Job::new(note, tenants, store, true);
+                lock(&self.known).push_back(Arc::clone(&job.shared));
+                if !over {
+                    unfinished.push((job, plan));
+                }
+            }
+        }
+        let begun = |job: &Arc<Shared>| lock(&job.note).state.created_at.clone();
+        lock(&self.known).make_contiguous().sort_by_key(begun);
+        Ok(unfinished)
     }
 
     /// A job of these tenants.
     pub(crate) fn find(&self, tenants: &TenantFilter, id: &str) -> Option<JobState> {
         let known = lock(&self.known);
-        let job = known.iter().find(|job| lock(&job.state).id == id)?;
-        (job.tenants == *tenants || *tenants == TenantFilter::Any).then(|| lock(&job.state).clone())
+        let job = known.iter().find(|job| lock(&job.note).state.id == id)?;
+        (job.tenants == *tenants || *tenants == TenantFilter::Any)
+            .then(|| lock(&job.note).state.clone())
+    }
+}
+
+impl Note {
+    fn walk(&mut self, step: Step) {
+        self.at = Some(step.at);
+        self.state.seen = step.seen;
+        self.state.done = step.done;
+        self.state.failed = step.failed;
+        let room = NAMED.saturating_sub(self.state.failures.len());
+        self.state
+            .failures
+            .extend(step.failures.into_iter().take(room));
     }
 }
 
 impl Job {
+    fn new(note: Note, tenants: TenantFilter, store: &Arc<dyn Backend>, again: bool) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                tenants,
+                note: Mutex::new(note),
+            }),
+            store: Arc::clone(store),
+            fresh: Mutex::default(),
+            again,
+        }
+    }
+
     /// How far it is.
     pub(crate) fn state(&self) -> JobState {
-        lock(&self.shared.state).clone()
+        lock(&self.shared.note).state.clone()
     }
 
-    /// One run was done.
-    pub(crate) fn done(&self) {
-        let mut state = lock(&self.shared.state);
-        state.seen += 1;
-        state.done += 1;
+    /// Whose runs it sees.
+    pub(crate) fn tenants(&self) -> TenantFilter {
+        self.shared.tenants.clone()
     }
 
-    /// One run was not.
+    /// The last run that it is done with.
+    pub(crate) fn at(&self) -> Option<RunId> {
+        lock(&self.shared.note).at
+    }
+
+    /// Whether the next run may have been done before the server ended: asked once.
+    pub(crate) fn is_again(&mut self) -> bool {
+        std::mem::take(&mut self.again)
+    }
+
+    /// It is done with a run, which failed or did not; durable on return.
+    pub(crate) async fn step(&self, run: RunId, failure: Option<JobFailure>) -> Result<(), Error> {
+        let step = {
+            let mut note = lock(&self.shared.note);
+            note.at = Some(run);
+            note.count(failure.as_ref());
+            let mut fresh = lock(&self.fresh);
+            fresh.extend(failure);
+            Step {
+                page: note.page,
+                at: run,
+                seen: note.state.seen,
+                done: note.state.done,
+                failed: note.state.failed,
+                failures: fresh.clone(),
+            }
+        };
+        let id = self.state().id;
+        self.store.keep_note(STEPS, &id, text(&step)).await
+    }
+
+    /// Something failed that is about no run, or about one that it only looked at.
     pub(crate) fn failed(&self, failure: JobFailure) {
-        let mut state = lock(&self.shared.state);
-        state.seen += 1;
-        state.failed += 1;
-        if state.failures.len() < NAMED {
-            state.failures.push(failure);
-        }
+        lock(&self.shared.note).count(Some(&failure));
     }
 
     /// So many were done by now.
     pub(crate) fn count(&self, done: u64) {
-        let mut state = lock(&self.shared.state);
+        let state = &mut lock(&self.shared.note).state;
         state.seen = done + state.failed;
         state.done = done;
     }
+
+    /// Writes the whole of it down; durable on return.
+    pub(crate) async fn save(&self) -> Result<(), Error> {
+        let (id, note) = {
+            let mut note = lock(&self.shared.note);
+            note.page += 1;
+            lock(&self.fresh).clear();
+            (note.state.id.clone(), text(&*note))
+        };
+        self.store.keep_note(NOTES, &id, note).await
+    }
+
+    /// It has ended.
+    pub(crate) async fn finish(self) {
+        {
+            let state = &mut lock(&self.shared.note).state;
+            state.status = "done".to_owned();
+            state.ended_at = Some(now().to_string());
+        }
+        // If that cannot be written, it ends once more after the next start.
+        if self.save().await.is_ok() {
+            let _ = self.store.forget_note(STEPS, &self.state().id).await;
+        }
+    }
 }
 
-impl Drop for Job {
-    fn drop(&mut self) {
-        let mut state = lock(&self.shared.state);
-        state.status = "done";
-        state.ended_at = Some(now().to_string());
+impl Note {
+    fn count(&mut self, failure: Option<&JobFailure>) {
+        let state = &mut self.state;
+        state.seen += 1;
+        match failure {
+            None => state.done += 1,
+            Some(failure) => {
+                state.failed += 1;
+                if state.failures.len() < NAMED {
+                    state.failures.push(failure.clone());
+                }
+            }
+        }
     }
+}
+
+async fn forget(store: &Arc<dyn Backend>, id: &str) -> Result<(), Error> {
+    store.forget_note(STEPS, id).await?;
+    store.forget_note(NOTES, id).await.map(drop)
+}
+
+fn text(note: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(note).unwrap_or_default()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -101,6 +101,17 @@ impl Limiter {
         self.tokens.take(*key, Instant::now())
     }
 
+    /// What a token that has asked for nothing is told; so is whoever is not counted, since
+    /// every answer says what may be asked for.
+    pub(crate) fn untouched(&self) -> Option<Verdict> {
+        let budget = self.tokens.budget;
+        (budget.per_minute > 0).then(|| Verdict {
+            limit: budget.burst.max(1),
+            remaining: budget.burst.max(1),
+            retry_after: 0,
+        })
+    }
+
     /// A hook counts as a token of its own.
     pub(crate) fn hook(&self, token: &str) -> Option<Verdict> {
         self.token(&key(&[b"hook", token.as_bytes()]))

@@ -260,6 +260,10 @@ async fn bad_tokens_are_refused() {
             with(json!({"iss": "https://other.example"})),
         ),
         ("no issuer", with(json!({"iss": null}))),
+        (
+            "several issuers",
+            with(json!({"iss": ["https://other.example", "https://issuer.example"]})),
+        ),
         ("other audience", with(json!({"aud": "other"}))),
         ("no audience", with(json!({"aud": null}))),
         ("empty tenant", with(json!({"tenant_id": ""}))),

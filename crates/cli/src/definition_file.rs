@@ -4,20 +4,13 @@ use std::path::Path;
 
 use windlass_core::definition::{Limits, Parsed};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::source::read_limited;
 pub(crate) use windlass_service::definition::{check, invalid, to_json};
 
 /// Reads a definition's file; one past the limit is refused unread.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    read_limited(path, Limits::default().bytes).map_err(|failure| match &*failure.code {
-        // The definition is not what is wrong.
-        "FILE_UNREADABLE" => Failure {
-            exit: Exit::Storage,
-            ..failure
-        },
-        _ => failure,
-    })
+    read_limited(path, Limits::default().bytes)
 }
 
 /// Checks a definition's text. Problems are the failure's; mere warnings go to stderr.

@@ -21,6 +21,8 @@ pub(crate) struct Settings {
     pub(crate) max_parallel: Option<u32>,
     /// How many actions run at once.
     pub(crate) workers: Option<u32>,
+    /// What the workers here have, for nodes that require it.
+    pub(crate) worker_labels: windlass_orchestrator::Labels,
     /// What `http.request` may reach besides public addresses.
     pub(crate) http_allowed: windlass_actions::Allowed,
     /// The key that seals secrets, if it is not in the data directory.
@@ -39,6 +41,7 @@ impl Settings {
             output: Output::new(config.json()),
             max_parallel: config.number("max_parallel"),
             workers: config.number("workers"),
+            worker_labels: config.list("worker_labels").into_iter().collect(),
             http_allowed: config.http_allowed(),
             sealing_key_file: config.value("sealing_key_file").map(Into::into),
         })

@@ -6,7 +6,9 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use windlass_core::definition::{Limits, Parsed};
+use windlass_engine::FROZEN_AT;
 use windlass_service::frozen;
+use windlass_service::moment::now;
 pub(crate) use windlass_service::source::{Prepared, build, prepare_text};
 
 use crate::definition_file::accept;
@@ -21,6 +23,9 @@ pub(crate) struct Source {
 
 /// Reads a definition from a file, or from stdin if it is called `-`, changes what
 /// was asked to be changed, and checks it. Problems are printed; warnings as well.
+///
+/// What was changed for one run is no version of the workflow, which other runs would
+/// follow: it belongs to that run alone.
 pub(crate) fn prepare(path: &Path, overrides: &Overrides) -> Result<Source, Failure> {
     let text = read(path)?;
     let name = path.display().to_string();
@@ -50,12 +55,15 @@ pub(crate) fn prepare(path: &Path, overrides: &Overrides) -> Result<Source, Fail
         return Ok(Source { definition, frozen });
     }
     overrides.apply_to_nodes(&mut definition)?;
+    let labels = &mut definition.labels;
+    labels.insert(FROZEN_AT.into(), now().to_string().into());
     let changed = serde_json::to_vec(&definition)
         .map_err(|error| Failure::new(Exit::Invalid, "DEFINITION_INVALID", error))?;
     drop(definition);
     let parsed = accept(&format!("{name} with --set"), &changed)?;
     let definition = build(parsed.definition, parsed.json)?;
     check(&definition)?;
+    let frozen = true;
     Ok(Source { definition, frozen })
 }
 

@@ -130,11 +130,16 @@ fn set_changes_what_runs() {
     let run = world.run(&arguments).expect(0).json();
     assert_eq!(run["output"], "bye 7");
     assert_eq!(run["vars"]["greeting"], "bye");
-    let again = world.run(&arguments).expect(0).json();
-    assert_eq!(again["version"], run["version"]);
+    // Nobody else follows what was changed for one run.
+    assert_eq!(run["graph"], "frozen");
     let original = world.run(&["run", "steps.json", "--json"]).expect(0).json();
     assert_eq!(original["output"], "hello 3");
-    assert_ne!(original["version"], run["version"]);
+    assert_eq!(original["version"], 1);
+    world.run(&arguments).expect(0);
+    let versions = world.run(&["workflows", "versions", "steps", "--json"]);
+    let versions = versions.expect(0).json();
+    let versions = versions["items"].as_array().expect("a list");
+    assert_eq!(versions.len(), 1, "{versions:?}");
 }
 
 #[test]
@@ -438,10 +443,15 @@ fn filters_act_on_many() {
         .run(&["reattempt", "--filter", "label.team=y"])
         .expect(0);
     assert!(none.stderr.contains("no run fits"), "{}", none.stderr);
-    let all = world
-        .run(&["reattempt", "--filter", "label.team=x", "--json"])
-        .expect(0);
-    let all = all.json();
+    let reattempt = |more: &[&str]| {
+        let arguments = [&["reattempt", "--json", "--filter"], more].concat();
+        world.run(&arguments).expect(0).json()
+    };
+    assert_eq!(reattempt(&["label.team=y", "--dry-run"]), json!([]));
+    let foreseen = reattempt(&["label.team=x", "--dry-run"]);
+    assert_eq!(foreseen.as_array().map(Vec::len), Some(3));
+    assert_eq!(foreseen[2]["would"], "reattempt");
+    let all = reattempt(&["label.team=x"]);
     assert_eq!(all.as_array().map(Vec::len), Some(3));
     assert_eq!(all[0]["status"], "Succeeded");
     world.run(&["cancel", "--filter", "stat=Failed"]).expect(2);

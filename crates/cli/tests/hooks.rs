@@ -74,6 +74,11 @@ fn a_signed_request_starts_a_run_once() {
     let again = call(&client, &path, &good, &[], body).expect(200).json();
     assert_eq!(again["existing"], true);
     assert_eq!(again["executionId"], started.json()["executionId"]);
+    // However its signature is written.
+    let (time, code) = good.split_once("v1=").expect("a code");
+    let other = format!("{time}v1={}", code.to_uppercase());
+    let again = call(&client, &path, &other, &[], body).expect(200).json();
+    assert_eq!(again["executionId"], started.json()["executionId"]);
     // Signed anew, but with the same key.
     let key = [("Idempotency-Key", "k1")];
     let first = call(&client, &path, &good, &key, body).expect(200).json();
@@ -81,6 +86,12 @@ fn a_signed_request_starts_a_run_once() {
     let second = call(&client, &path, &later, &key, body).expect(200).json();
     assert_eq!(second["executionId"], first["executionId"]);
     assert_eq!(second["existing"], true);
+    let key = [("Idempotency-Key", "k1"), ("X-Delivery", "3")];
+    let third = call(&client, &path, &later, &key, body).expect(200).json();
+    assert_eq!(third["executionId"], first["executionId"]);
+    let spaced = r#"{ "n": 8 }"#;
+    let later = signature(&secret, now(), spaced);
+    call(&client, &path, &later, &key, spaced).refused(409, "REQUEST_ID_REUSED");
     assert_eq!(count(&client), 2);
 
     // Nothing else is let in.
@@ -132,4 +143,62 @@ fn a_hook_starts_its_own_tenants_workflow() {
     assert_eq!(hooks["items"].as_array().expect("items").len(), 1);
     open.get("/api/v1/hooks").expect(401);
     server.stop();
+}
+
+/// Made and removed by the command, beside the data directory and over HTTP; a new key for
+/// what is sealed does not change what a hook is signed with.
+#[test]
+fn the_command_makes_lists_and_removes_hooks() {
+    let world = World::new();
+    std::fs::write(world.path().join("echo.json"), ECHO).expect("a file");
+    world.run(&["publish", "echo.json"]).expect(0);
+    let set = ["hooks", "set", "beside", "--workflow", "echo", "--json"];
+    let beside = world.run(&set).expect(0).json();
+    let server = world.serve();
+    let client = server.client();
+    let url = format!("http://{}", server.address());
+    let remote = |arguments: &[&str]| {
+        let mut all = vec!["--server", &*url];
+        all.extend(arguments);
+        world.run(&all)
+    };
+    let set = ["hooks", "set", "remote", "--workflow", "echo", "--json"];
+    let over_http = remote(&set).expect(0).json();
+    let signed = |made: &Value, body: &str| {
+        let text = |key: &str| made[key].as_str().expect("text").to_owned();
+        let good = signature(&text("secret"), now(), body);
+        call(&client, &text("path"), &good, &[], body)
+    };
+    for made in [&beside, &over_http] {
+        signed(made, r#"{"n":1}"#).expect(200);
+    }
+    let database = std::fs::read(world.path().join(".windlass/windlass.db")).expect("a file");
+    let log = std::fs::read(world.path().join(".windlass/windlass.db-wal")).expect("a file");
+    for made in [&beside, &over_http] {
+        let secret = made["secret"].as_str().expect("text").as_bytes();
+        for bytes in [&database, &log] {
+            assert!(!bytes.windows(secret.len()).any(|part| part == secret));
+        }
+    }
+    let rotated = remote(&["secrets", "rotate", "--json"]).expect(0).json();
+    assert_eq!(rotated, json!({ "secrets": 0, "hooks": 2 }));
+    for made in [&beside, &over_http] {
+        signed(made, r#"{"n":2}"#).expect(200);
+    }
+    for listed in [remote(&["hooks"]), world.run(&["hooks", "list"])] {
+        let table = listed.expect(0).stdout;
+        assert!(
+            table.contains("beside") && table.contains("remote"),
+            "{table}"
+        );
+    }
+    remote(&["hooks", "remove", "remote"]).expect(0);
+    remote(&["hooks", "remove", "remote"]).expect(4);
+    signed(&over_http, r#"{"n":3}"#).refused(404, "HOOK_NOT_FOUND");
+    server.stop();
+    let rotated = world.run(&["secrets", "rotate", "--json"]).expect(0).json();
+    assert_eq!(rotated["hooks"], 1);
+    world.run(&["hooks", "remove", "beside"]).expect(0);
+    let listed = world.run(&["hooks", "--json"]).expect(0).json();
+    assert_eq!(listed["items"], json!([]));
 }

@@ -43,13 +43,16 @@ fn failures_are_json_where_json_is_asked_for() {
         "broken.json",
         r#"{"id":"b","nodes":[{"id":"a","actionTyp":"x"}]}"#,
     );
-    let cases: [(&[&str], i32, &str); 8] = [
+    let cases: [(&[&str], i32, &str); 11] = [
         (&["show", "0123"], 4, "NO_DATA_DIR"),
         (&["run"], 2, "USAGE"),
         (&["nonsense"], 2, "USAGE"),
         (&["run", "echo.json", "--set", "x=1"], 2, "USAGE"),
         (&["run", "broken.json"], 3, "DEFINITION_INVALID"),
         (&["run", "absent.json"], 4, "FILE_NOT_FOUND"),
+        (&["run", "."], 3, "FILE_UNREADABLE"),
+        (&["validate", "."], 3, "FILE_UNREADABLE"),
+        (&["publish", "."], 3, "FILE_UNREADABLE"),
         (
             &["run", "echo.json", "--trigger", "{"],
             3,

@@ -43,6 +43,14 @@ fn walk(run: &dyn Fn(&[&str]) -> Ended) -> Vec<String> {
     let mut wrong = SET.to_vec();
     wrong.push("Mars/Olympus");
     say(&wrong, 3);
+    let mut wrong = SET.to_vec();
+    wrong.extend(["UTC", "--trigger", "{n: 3}", "--json"]);
+    let refused = run(&wrong).expect(3).stderr;
+    assert!(
+        refused.contains(r#""code":"TRIGGER_NOT_JSON""#),
+        "{refused}"
+    );
+    said.push(refused);
     said
 }
 

@@ -296,6 +296,12 @@ fn commands_set_secrets_of_a_server_and_not_behind_its_back() {
         shown.contains("no [redacted]"),
         "the secret was used: {shown}"
     );
+    // A new key, while the server runs: it goes on with it, and the old one opens nothing.
+    let rotated = told(&["rotate", "--json"], b"").expect(0).json();
+    assert_eq!(rotated["secrets"], 1);
+    let run = client.execute("spy", &json!({}));
+    let shown = client.ended(&run).to_string();
+    assert!(shown.contains("no [redacted]"), "{shown}");
     told(&["remove", "API"], b"").expect(0);
     told(&["remove", "API"], b"").expect(4);
     server.stop();

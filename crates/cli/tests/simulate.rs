@@ -47,6 +47,16 @@ impl Drop for File {
     }
 }
 
+/// A rehearsal does not wait for hardware.
+#[test]
+fn what_requires_labels_runs() {
+    let file = File::new(
+        r#"{"id":"draws","nodes":[{"id":"draw","actionType":"core.echo","requires":["gpu"]}]}"#,
+    );
+    let report = file.json(&["--seeds", "20"]).to_string();
+    assert!(report.contains("Succeeded"), "{report}");
+}
+
 const ORDER: &str = r#"{ "id": "order", "nodes": [
   { "id": "check", "actionType": "core.echo", "parameters": { "amount": "{{ trigger.amount ?? 1 }}" },
     "edges": [ { "targetNode": "approve", "condition": "output.amount > 100" },

@@ -25,6 +25,9 @@ const PAGE: usize = 128;
 /// How many runs may be about to begin at once: reading them takes place beside the driver.
 const MOST_BEGINNING: usize = 128;
 
+/// How soon to look whether a run that was noted has begun.
+const NOTED: Duration = Duration::from_millis(1);
+
 /// How soon to look again when the store could not answer.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -177,6 +180,7 @@ impl Queue {
                 break;
             }
             let Some(tenant) = self.turns.pop_front() else {
+                engine.line_is_empty();
                 break;
             };
             let mut line = self.lines.remove(&tenant).unwrap_or_default();
@@ -195,6 +199,9 @@ impl Queue {
 
     fn has_room(&self, engine: &Engine) -> bool {
         let shared = engine.shared();
+        if shared.trials.closed.load(Ordering::Acquire) {
+            return false;
+        }
         let loading = shared.loading.load(Ordering::Acquire);
         let active = shared.held.load(Ordering::Acquire) + loading;
         active < self.max_active && shared.gates.beginning() < MOST_BEGINNING
@@ -241,15 +248,18 @@ impl Queue {
         while let Some((gate, places)) = line.freed.first_key_value() {
             // Asked before the store is: one that has begun meanwhile still stands there.
             let beginning = gates.all_beginning();
-            let limit = places + gates.beginning_at(gate);
+            let trials = &engine.shared().trials;
+            let limit = places + gates.beginning_at(gate) + trials.count();
             engine.looked();
             for row in engine.store().aside(gate, limit)? {
-                if !beginning.contains(&row.run) {
+                // Who waits for its trial is in line again after it.
+                if !beginning.contains(&row.run) && trials.suspended(row.run).is_none() {
                     line.add(row, true);
                 }
             }
             line.freed.pop_first();
         }
+        engine.mend_beside();
         Ok(())
     }
 
@@ -264,14 +274,16 @@ impl Queue {
         // store is: one that has begun meanwhile may still stand there, and would take
         // another place.
         let beginning = engine.shared().gates.all_beginning();
-        let limit = PAGE + beginning.len();
+        let trials = &engine.shared().trials;
+        let limit = PAGE + beginning.len() + trials.count();
         engine.looked();
         for row in engine.store().waiting(tenant.as_deref(), limit)? {
-            if !beginning.contains(&row.run) {
+            if !beginning.contains(&row.run) && trials.suspended(row.run).is_none() {
                 line.add(row, false);
             }
         }
         line.stale = false;
+        engine.mend_beside();
         Ok(())
     }
 
@@ -317,8 +329,31 @@ impl Engine {
         });
     }
 
+    /// Begins a run that is tried, and waits until the driver has it.
+    pub(crate) async fn begin_tried(&self, row: &RunRow) -> bool {
+        let carried = self.begin_in_turn(row).await && self.carries(row.run).await;
+        if !carried {
+            self.shared().gates.give_up(row.run);
+        }
+        carried
+    }
+
     /// Whether the driver was given a run to begin.
     async fn begin_in_turn(&self, row: &RunRow) -> bool {
+        let noted = self.about_to_begin(row.run).await;
+        let begun = self.begin_or_bury(row).await;
+        if noted {
+            // Its first record says from then on that it has begun.
+            while begun && self.shared().gates.is_beginning(row.run) && self.carries(row.run).await
+            {
+                tokio::time::sleep(NOTED).await;
+            }
+            self.has_begun(row.run).await;
+        }
+        begun
+    }
+
+    async fn begin_or_bury(&self, row: &RunRow) -> bool {
         match self.begin(row.run).await {
             Ok(()) => true,
             Err(error) if self.is_lost(&error) => {

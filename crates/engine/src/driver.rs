@@ -1,8 +1,8 @@
 //! The loop that drives a shard: inputs in, appends and effects out. One task, no
 //! lock, nothing awaited while state changes.
 
-use std::collections::{HashMap, HashSet};
-use std::pin::{Pin, pin};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -11,17 +11,18 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
-use windlass_core::run::{About, Dispatch, Failure, Instance, Outcome, Refusal, Report, Standing};
+use windlass_core::run::{Dispatch, Instance, Outcome, Refusal, Report};
 use windlass_core::value::ValueRef;
 use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
 use windlass_orchestrator::{Adoption, Command, CommandId, Effect, Input, Shard};
 use windlass_store::{AppendError, Appended, Checkpoint, Error, Head, crash};
 
+use crate::alarm::Alarm;
 use crate::clerk::{Clerk, Job, Place};
+use crate::notice::Notice;
 use crate::shared::Shared;
-use crate::watched::{AppendWatch, Attempt, Watched};
+use crate::watched::{AppendWatch, Watched};
 use crate::worker::Workers;
 
 /// What an engine's handle or worker sends to its driver.
@@ -50,6 +51,8 @@ pub(crate) enum Message {
     },
     /// How many runs the shard holds.
     Count(oneshot::Sender<usize>),
+    /// Which runs the shard holds.
+    List(oneshot::Sender<BTreeSet<RunId>>),
 }
 
 /// How a start went.
@@ -61,111 +64,6 @@ pub(crate) enum StartAnswer {
 
 /// How a wait ended; nothing if the shard does not hold the run.
 pub(crate) type WaitAnswer = Result<Option<RunStatus>, Error>;
-
-/// Something an observer may want to know. All of it rests on durable records.
-#[derive(Debug)]
-pub enum Notice<'a> {
-    /// An attempt was handed to a worker.
-    Dispatched {
-        /// The attempt.
-        dispatch: &'a Dispatch,
-    },
-    /// Nodes changed their status.
-    Progress {
-        /// The run.
-        run: RunId,
-        /// The nodes, with what they are now.
-        nodes: &'a [(Instance, NodeStatus)],
-        /// How loops of the top level and waits stand, where that changed: for people to
-        /// look at, and perhaps ahead of what is durable.
-        standings: &'a [Standing],
-    },
-    /// An attempt failed: the node has failed, or waits for its next attempt.
-    Failed {
-        /// The run.
-        run: RunId,
-        /// The node.
-        node: Instance,
-        /// What the action said.
-        failure: &'a Failure,
-        /// Whether another attempt follows.
-        again: bool,
-    },
-    /// Somebody's command was carried out.
-    Commanded {
-        /// The run.
-        run: RunId,
-        /// What they wanted.
-        command: &'a Command,
-    },
-    /// A run waits for a time, a signal or a child, and is in memory no more.
-    Asleep {
-        /// The run.
-        run: RunId,
-        /// When it wakes, if that is known.
-        wake_at: Option<Millis>,
-    },
-    /// A run was asked for, and waits to begin.
-    Queued {
-        /// The run.
-        run: RunId,
-        /// Whose it is.
-        tenant: Option<&'a str>,
-        /// Its workflow.
-        workflow: &'a str,
-    },
-    /// A run goes: it began, or was opened again.
-    Started {
-        /// The run.
-        run: RunId,
-        /// Whose it is.
-        tenant: Option<&'a str>,
-        /// Its workflow.
-        workflow: &'a str,
-    },
-    /// A record of a run is durable.
-    Recorded {
-        /// The run.
-        run: RunId,
-        /// The record's place in the run's log, from 1.
-        sequence: u64,
-    },
-    /// A run went to the dead letters.
-    Buried {
-        /// The run.
-        run: RunId,
-        /// Why.
-        reason: &'a str,
-    },
-    /// A run ended.
-    Finished {
-        /// The run.
-        run: RunId,
-        /// How.
-        status: RunStatus,
-        /// What it is.
-        about: &'a About,
-    },
-    /// A run began, or was taken over from a process that is gone.
-    Began {
-        /// What it is.
-        about: &'a About,
-        /// Whether it was taken over.
-        recovered: bool,
-    },
-    /// An attempt ended.
-    Ended {
-        /// The attempt, and how it ended.
-        attempt: &'a Attempt,
-    },
-    /// The store answered an append of these many records.
-    Appended {
-        /// How many.
-        records: usize,
-        /// How long it took, from being handed over to the answer.
-        took: Duration,
-    },
-}
 
 type AppendAnswer = (Vec<(RunId, u64)>, Vec<Result<Appended, AppendError>>);
 
@@ -383,6 +281,9 @@ impl Driver {
             } => {
                 let run = self.shard.run(parent);
                 let _ = reply.send(run.and_then(|run| run.node_of_child(child)));
+            }
+            Message::List(reply) => {
+                let _ = reply.send(self.shard.runs().collect());
             }
             Message::Count(reply) => {
                 let _ = reply.send(self.shard.len());
@@ -763,35 +664,4 @@ fn lock(packing: &Mutex<HashSet<RunId>>) -> MutexGuard<'_, HashSet<RunId>> {
     packing
         .lock()
         .expect("nothing panics while it holds the list")
-}
-
-/// A timer that is set again only to ring earlier. Setting tokio's timer wakes another
-/// thread, which at every turn of the loop would cost more than the turn.
-#[derive(Default)]
-struct Alarm {
-    at: Option<Instant>,
-    sleep: Option<Pin<Box<Sleep>>>,
-}
-
-impl Alarm {
-    fn ring_within(mut self: Pin<&mut Self>, wait: Duration) {
-        let at = Instant::now() + wait;
-        if self.at.is_some_and(|set| set <= at) {
-            return;
-        }
-        self.at = Some(at);
-        match &mut self.sleep {
-            Some(sleep) => sleep.as_mut().reset(at),
-            None => self.sleep = Some(Box::pin(tokio::time::sleep_until(at))),
-        }
-    }
-
-    /// Ends when the alarm rings, which may be too early; never, if it is not set.
-    async fn rung(mut self: Pin<&mut Self>) {
-        match (self.at, &mut self.sleep) {
-            (Some(_), Some(sleep)) => sleep.as_mut().await,
-            _ => std::future::pending().await,
-        }
-        self.at = None;
-    }
 }

@@ -16,10 +16,11 @@ use crate::action::Registry;
 use crate::clerk::{Busy, Clerk};
 use crate::clock::Clock;
 use crate::command::CommandError;
-use crate::driver::{Driver, Message, Notice, StartAnswer};
+use crate::driver::{Driver, Message, StartAnswer};
 use crate::gates::Gates;
 use crate::intake::Intake;
 use crate::load::{LoadError, LoadedRun, load_latest};
+use crate::notice::Notice;
 use crate::options::Options;
 use crate::plans::Plans;
 use crate::poison::{Limits, Stops};
@@ -148,6 +149,7 @@ impl Engine {
             max_parallel: options.max_parallel,
             keep_asleep_ms: options.keep_asleep_ms,
             checkpoint_bytes: options.checkpoint_bytes,
+            labels: options.labels.clone(),
             seed: options.clock.random_u64(),
             still_running_ms: crash::setting("WINDLASS_STILL_RUNNING_MS")
                 .unwrap_or(defaults.still_running_ms),
@@ -224,6 +226,11 @@ impl Engine {
 
     pub(crate) fn stops(&self) -> &Stops {
         &self.inner.stops
+    }
+
+    /// Whether the engine stops, or has.
+    pub fn is_stopping(&self) -> bool {
+        self.inner.shutdown.is_cancelled()
     }
 
     pub(crate) fn stop_token(&self) -> CancellationToken {
@@ -379,6 +386,7 @@ impl Engine {
         let holds = matches!(
             command,
             Command::Cancel { .. }
+                | Command::TimeOut(_)
                 | Command::Pause(_)
                 | Command::Heal { .. }
                 | Command::Import { .. }
@@ -388,17 +396,29 @@ impl Engine {
         } else {
             Adoption::RECOVER
         };
+        let reopens = matches!(command, Command::Reattempt(..) | Command::SetResult { .. })
+            && self.has_ended(run);
         loop {
             let holding = self.hold(run, Taking::for_command(adoption));
             holding.await.map_err(CommandError::Load)?;
             let question = |reply| Message::Command(run, command.clone(), reply);
             match self.ask(question).await.ok_or(CommandError::Stopped)? {
+                Some(Ok(())) if reopens => {
+                    // It had ended and could not follow: now it is picked up.
+                    self.follow_newest(run).await;
+                    return Ok(());
+                }
                 Some(Ok(())) => return Ok(()),
                 Some(Err(refusal)) => return Err(self.refused(run, refusal).await),
                 // It went to sleep, or ended, in between: it is taken up again.
                 None => {}
             }
         }
+    }
+
+    fn has_ended(&self, run: RunId) -> bool {
+        let row = self.store().run(run).ok().flatten();
+        row.is_some_and(|row| row.status.is_final())
     }
 
     /// Whether this engine carries a run on.
@@ -478,8 +498,11 @@ impl Engine {
         self.inner.shutdown.cancel();
         if let Some(driver) = self.inner.driver.lock().await.take() {
             // A driver that panicked has nothing left to wait for, and did not stop well.
-            if driver.await.is_ok_and(|left| left > 0) {
-                self.leave_word().await;
+            if let Ok(left) = driver.await {
+                if left > 0 {
+                    self.leave_word().await;
+                }
+                self.forget_serving().await;
             }
         }
     }

@@ -8,6 +8,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -22,6 +23,17 @@ const KEPT: usize = 1024;
 
 /// How many events a reader takes at once.
 const TAKEN: usize = 64;
+
+/// How long a follower waits for a reader to come back after the last has gone: whoever lost
+/// the connection asks again soon, and is not made to pay for the whole log.
+const LINGER: Duration = Duration::from_secs(60);
+
+/// How many node instances the runs of those who wait so may have together; each is about a
+/// kibibyte.
+const MOST_LINGERING: usize = 200_000;
+
+/// Of how many runs that have ended it is remembered where their events end.
+const ENDS: usize = 1024;
 
 /// How much of a log is read at once.
 const PAGE_BYTES: usize = 64 * 1024;
@@ -46,6 +58,17 @@ pub(crate) struct Feeds {
     followers: Mutex<HashMap<RunId, Arc<Follower>>>,
     /// How many there are, so that nobody looks where there is none.
     count: AtomicUsize,
+    /// How many node instances are kept by followers without readers.
+    lingering: AtomicUsize,
+    /// The last events of runs that have ended.
+    ends: Mutex<HashMap<RunId, End>>,
+}
+
+/// Where the events of a run end, and the log that they are in.
+#[derive(Clone, Copy)]
+struct End {
+    position: u64,
+    records: u64,
 }
 
 impl Feeds {
@@ -57,6 +80,17 @@ impl Feeds {
         if let Some(follower) = self.followers().get(&run) {
             follower.recorded.notify_one();
         }
+    }
+
+    fn ends(&self) -> MutexGuard<'_, HashMap<RunId, End>> {
+        self.ends
+            .lock()
+            .expect("nothing panics while it holds the ends")
+    }
+
+    /// How many runs are followed for readers, or have been until a moment ago.
+    pub(crate) fn count(&self) -> usize {
+        self.followers().len()
     }
 
     fn followers(&self) -> MutexGuard<'_, HashMap<RunId, Arc<Follower>>> {
@@ -74,6 +108,8 @@ struct Follower {
     told: watch::Sender<u64>,
     /// Rings when the fastest reader has gone on.
     taken: Notify,
+    /// Rings when a reader has come.
+    joined: Notify,
 }
 
 /// The last events of a run.
@@ -147,6 +183,7 @@ impl Follower {
             }),
             told: watch::Sender::new(position),
             taken: Notify::new(),
+            joined: Notify::new(),
         }
     }
 
@@ -214,9 +251,12 @@ async fn follow(engine: Weak<Inner>, run: RunId, follower: Arc<Follower>, mut fo
         tokio::select! {
             () = wake => {}
             () = follower.told.closed() => {
-                let Some(inner) = engine.upgrade() else { return };
-                if Engine::of(inner).shared().feeds.leave_if_alone(run, &follower) {
-                    return;
+                let weight = follow.run().map_or(0, |run| run.plan().total());
+                if !linger(&engine, &follower, weight).await {
+                    let Some(inner) = engine.upgrade() else { return };
+                    if Engine::of(inner).shared().feeds.leave_if_alone(run, &follower) {
+                        return;
+                    }
                 }
             }
             () = stop.cancelled() => {
@@ -225,6 +265,26 @@ async fn follow(engine: Weak<Inner>, run: RunId, follower: Arc<Follower>, mut fo
             }
         }
     }
+}
+
+/// Waits a while for a reader to come back; `false` if none did, or there is no room to wait.
+async fn linger(engine: &Weak<Inner>, follower: &Follower, weight: usize) -> bool {
+    let Some(inner) = engine.upgrade() else {
+        return false;
+    };
+    let engine = Engine::of(inner);
+    let (shared, stop) = (Arc::clone(engine.shared()), engine.stop_token());
+    drop(engine);
+    let feeds = &shared.feeds;
+    let before = feeds.lingering.fetch_add(weight, Ordering::AcqRel);
+    let came = before.saturating_add(weight) <= MOST_LINGERING
+        && tokio::select! {
+            () = follower.joined.notified() => true,
+            () = tokio::time::sleep(LINGER) => false,
+            () = stop.cancelled() => false,
+        };
+    feeds.lingering.fetch_sub(weight, Ordering::AcqRel);
+    came
 }
 
 fn read_page(engine: &Engine, follow: &mut Follow, follower: &Follower) -> Step {
@@ -310,6 +370,7 @@ struct Watching {
 impl Watching {
     fn new(follower: Arc<Follower>) -> Self {
         let told = follower.told.subscribe();
+        follower.joined.notify_one();
         Self { follower, told }
     }
 }
@@ -398,6 +459,10 @@ impl Feed {
                     self.reader = Reader::Watching(watching);
                     return Next::Again;
                 }
+                None if self.has_all() => {
+                    self.reader = Reader::Done(Fed::Ended);
+                    return Next::Again;
+                }
                 None => Box::new(Follow::new(self.run)),
             },
         };
@@ -407,6 +472,29 @@ impl Feed {
             (follow, page)
         }));
         Next::Again
+    }
+
+    /// Remembers where the events of a run end that has ended.
+    fn remember_end(&self, follow: &Follow) {
+        let mut ends = self.engine.shared().feeds.ends();
+        if ends.len() >= ENDS {
+            ends.clear();
+        }
+        let end = End {
+            position: follow.position(),
+            records: follow.run().map_or(0, |run| run.records()),
+        };
+        ends.insert(self.run, end);
+    }
+
+    /// Whether the run has ended, was not opened again, and this reader has everything.
+    fn has_all(&self) -> bool {
+        let end = self.engine.shared().feeds.ends().get(&self.run).copied();
+        let Some(end) = end.filter(|end| self.position >= end.position) else {
+            return false;
+        };
+        let head = self.engine.store().head(self.run);
+        head.is_ok_and(|head| head.sequence == end.records)
     }
 
     /// Takes in a page that was read.
@@ -428,6 +516,7 @@ impl Feed {
         self.reader = if more {
             Reader::Own(follow)
         } else if follow.has_ended() {
+            self.remember_end(&follow);
             Reader::Done(Fed::Ended)
         } else if follow.position() == 0 {
             let error = LoadError::NotFound(self.run);

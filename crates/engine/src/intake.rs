@@ -15,9 +15,9 @@ use windlass_orchestrator::codec::RecordBuilder;
 use windlass_orchestrator::queued_row;
 use windlass_store::{Append, AppendError, Appended, Blob, Error, Head, WriterId};
 
-use crate::driver::Notice;
 use crate::engine::{Engine, Inner};
 use crate::known::{Cache, Known};
+use crate::notice::Notice;
 use crate::payload::check_compiled;
 use crate::start::{Asking, Prepared, StartError, Started, existing};
 use crate::watched::AppendWatch;

@@ -5,6 +5,7 @@
 
 pub mod action;
 mod admission;
+mod alarm;
 mod canonical;
 mod clerk;
 mod clock;
@@ -18,7 +19,10 @@ mod heal;
 pub mod history;
 mod intake;
 mod known;
+mod line;
 mod load;
+mod mend;
+mod notice;
 mod options;
 mod payload;
 mod plans;
@@ -27,10 +31,12 @@ mod render;
 mod replay;
 mod retention;
 mod schedule;
+mod scrub;
 mod serve;
 mod shared;
 mod standing;
 mod start;
+mod trial;
 mod values;
 pub mod verify;
 pub mod view;
@@ -42,12 +48,14 @@ pub use action::{Action, ActionError, Context, Registry, Reply};
 pub use canonical::{RepeatedKey, canonical};
 pub use clock::{Clock, SystemClock};
 pub use command::{CommandError, check_signal};
-pub use driver::Notice;
 pub use engine::{Engine, Recovery};
 pub use feed::{Fed, Feed};
 pub use heal::{Healing, HealingWarning, would_heal};
 pub use intake::Enqueue;
+pub use line::{InLine, held_gate};
 pub use load::{LoadError, LoadedRun, Unavailable, load_latest, load_run};
+pub use mend::{Derived, derive};
+pub use notice::Notice;
 pub use options::{NoSecrets, Observer, Observers, Options, SecretError, SecretSource};
 pub use payload::{PAYLOAD_LIMIT_BYTES, PayloadError, check_payload, check_schema};
 pub use plans::Plans;
@@ -59,6 +67,7 @@ pub use schedule::{
 pub use serve::Serving;
 pub use standing::EngineStanding;
 pub use start::{Begin, FROZEN_AT, StartError, StartRequest, Started, check_trigger};
+pub use trial::Suspended;
 pub use values::ValueReader;
 pub use watched::Attempt;
 
@@ -74,6 +83,7 @@ pub trait Backend:
     + windlass_store::Retention
     + windlass_store::Schedules
     + windlass_store::Hooks
+    + windlass_store::Notes
 {
 }
 
@@ -88,5 +98,6 @@ impl<T> Backend for T where
         + windlass_store::Retention
         + windlass_store::Schedules
         + windlass_store::Hooks
+        + windlass_store::Notes
 {
 }

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use windlass_orchestrator::Labels;
+
 use crate::clock::{Clock, SystemClock};
-use crate::driver::Notice;
+use crate::notice::Notice;
 
 /// How an engine behaves.
 #[derive(Clone)]
@@ -12,6 +14,8 @@ pub struct Options {
     pub workers: usize,
     /// How many nodes of one run are with workers when its definition does not say.
     pub max_parallel: u32,
+    /// What the workers here have: a node that requires another label waits.
+    pub labels: Labels,
     /// This process, as attempts name it.
     pub worker_name: Arc<str>,
     /// Where secrets come from.
@@ -38,6 +42,7 @@ impl Default for Options {
         Self {
             workers: 1024,
             max_parallel: 200,
+            labels: Labels::default(),
             worker_name: format!("local-{}", std::process::id()).into(),
             secrets: Arc::new(NoSecrets),
             observer: None,

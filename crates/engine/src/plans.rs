@@ -45,7 +45,7 @@ impl Plans {
             return Ok(plan);
         }
         let definition: Definition =
-            serde_json::from_slice(text).map_err(|error| BuildError::Invalid(error.to_string()))?;
+            serde_json::from_slice(text).map_err(|error| BuildError(error.to_string()))?;
         let plan = Arc::new(Plan::build(definition)?);
         self.insert(digest, &plan, text.len());
         Ok(plan)

@@ -32,6 +32,22 @@ const LETTER_NODES: usize = 100;
 pub(crate) struct Limits {
     pub(crate) max_retries: u32,
     pub(crate) delay_ms: u64,
+    pub(crate) trial_ms: u64,
+}
+
+impl Limits {
+    /// With how many deaths a run is tried alone.
+    pub(crate) fn suspicious(&self) -> u32 {
+        self.max_retries.clamp(1, 2)
+    }
+
+    /// How long a trial takes: the longer, the more often its process died without its guilt
+    /// being clear, up to the time between two tries.
+    pub(crate) fn window(&self, deaths: u32) -> Duration {
+        let doubled = deaths.saturating_sub(2).min(16);
+        let grown = self.trial_ms.saturating_mul(1 << doubled);
+        Duration::from_millis(grown.min(self.delay_ms.max(self.trial_ms)))
+    }
 }
 
 /// Which writers stopped in good order, as far as somebody asked.
@@ -63,7 +79,7 @@ impl Engine {
     /// What became of whoever carried a run before.
     ///
     /// # Errors
-    /// It died once too often with this run in hand, or so recently that it must wait.
+    /// It died once too often of this run, or so recently that the run must wait.
     pub(crate) fn judge(
         &self,
         row: Option<&RunRow>,
@@ -78,27 +94,43 @@ impl Engine {
         if !begun || !run.has_attempts_out() {
             return Ok(After::Death);
         }
-        if self.stopped_well(run.id(), loaded.head.sequence)? {
+        let Some(writer) = self.writer_at(run.id(), loaded.head.sequence)? else {
+            return Ok(After::Death);
+        };
+        if self.writer_stopped_well(writer)? {
+            return Ok(After::Stop);
+        }
+        let Some(limits) = self.poison_limits() else {
+            return Ok(After::Death);
+        };
+        let culprit = self.shared().trials.culprit(writer.0);
+        if culprit.is_some_and(|culprit| culprit != run.id()) {
+            // It was another's doing.
             return Ok(After::Stop);
         }
         let deaths = run.deaths() + 1;
-        match self.poison_limits() {
-            Some(limits) if deaths >= limits.max_retries.max(1) => {
-                Err(LoadError::Unavailable(Unavailable::Poison { deaths }))
-            }
-            Some(_) if deaths >= 2 && !patient => {
-                Err(LoadError::Unavailable(Unavailable::Later { deaths }))
-            }
-            _ => Ok(After::Death),
+        if culprit.is_some() && deaths >= limits.max_retries.max(1) {
+            return Err(LoadError::Unavailable(Unavailable::Poison { deaths }));
         }
+        if deaths >= limits.suspicious() && !patient {
+            return Err(LoadError::Unavailable(Unavailable::Later { deaths }));
+        }
+        Ok(After::Death)
     }
 
-    /// Whether the last who wrote to a run stopped in good order.
-    fn stopped_well(&self, run: RunId, last: u64) -> Result<bool, Error> {
-        let record = self.store().read(run, last, 1)?.into_iter().next();
-        let Some(writer) = record.map(|record| record.writer) else {
-            return Ok(false);
-        };
+    /// Who wrote to a run last.
+    pub(crate) fn last_writer(&self, run: RunId) -> Result<Option<WriterId>, Error> {
+        let last = self.store().head(run)?.sequence;
+        self.writer_at(run, last)
+    }
+
+    fn writer_at(&self, run: RunId, sequence: u64) -> Result<Option<WriterId>, Error> {
+        let record = self.store().read(run, sequence, 1)?.into_iter().next();
+        Ok(record.map(|record| record.writer))
+    }
+
+    /// Whether a writer stopped in good order.
+    pub(crate) fn writer_stopped_well(&self, writer: WriterId) -> Result<bool, Error> {
         // This process has not stopped at all: somebody let the run go in good order.
         if writer == self.writer() {
             return Ok(true);
@@ -162,12 +194,13 @@ impl Engine {
             payload: self.contents(row, run).to_string().into_bytes(),
             deliveries,
             at: self.now(),
+            damage: None,
         };
         self.store().bury(letter).await?;
         self.shared().gates.bury(row);
         self.shared().gates.give_up(row.run);
         self.shared().bell.notify_one();
-        self.shared().notice(&crate::driver::Notice::Buried {
+        self.shared().notice(&crate::notice::Notice::Buried {
             run: row.run,
             reason: &reason,
         });
@@ -224,24 +257,5 @@ impl Engine {
             _ => {}
         }
         Ok(true)
-    }
-
-    /// Recovers runs that must wait, once they have.
-    pub(crate) fn recover_later(&self, rows: Vec<RunRow>, delay_ms: u64) {
-        if rows.is_empty() {
-            return;
-        }
-        let (engine, stop) = (self.clone(), self.stop_token());
-        tokio::spawn(async move {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(Duration::from_millis(delay_ms)) => {}
-            }
-            for row in rows {
-                let taking = Taking::recover(Adoption::RECOVER).patiently();
-                // What cannot be read then is found at the next start.
-                let _ = engine.hold(row.run, taking).await;
-            }
-        });
     }
 }

@@ -9,10 +9,8 @@ use windlass_core::value::{Payload, ValueRef};
 use windlass_expr::Limits;
 
 use crate::options::SecretSource;
+use crate::scrub::{REDACTED, scrub, scrub_text};
 use crate::values::ValueReader;
-
-/// What stands where a secret was.
-pub(crate) const REDACTED: &str = "[redacted]";
 
 /// An attempt's parameters.
 pub(crate) struct Rendered {
@@ -82,99 +80,6 @@ pub(crate) fn render(
         recorded: Some(Payload::new(recorded)),
         secrets: used,
     })
-}
-
-/// Removes every secret from the values of a JSON text. Keys stay, and it stays JSON:
-/// a number or truth value that says a secret becomes the text that stands for it.
-pub(crate) fn scrub(text: &str, secrets: &[String]) -> String {
-    match serde_json::from_str::<Value>(text) {
-        Ok(mut value) => {
-            scrub_value(&mut value, &Needles::new(secrets));
-            value.to_string()
-        }
-        // Not JSON: nothing of it can be trusted to be clean.
-        Err(_) => format!("\"{REDACTED}\""),
-    }
-}
-
-/// Removes every secret from plain text.
-pub(crate) fn scrub_text(text: &str, secrets: &[String]) -> String {
-    Needles::new(secrets).remove(text)
-}
-
-/// What to look for: each secret as it is, and as programs print it inside JSON, once
-/// and twice escaped, with letters beyond ASCII as they are or as `\u` escapes.
-struct Needles(Vec<String>);
-
-impl Needles {
-    fn new(secrets: &[String]) -> Self {
-        let mut needles = Vec::new();
-        for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
-            let once = escaped(secret);
-            let forms = [
-                secret.clone(),
-                ascii(&once),
-                ascii(&escaped(&once)),
-                escaped(&once),
-                once,
-            ];
-            needles.extend(forms);
-        }
-        // The longest first: a part of one form must not hide the rest of another.
-        needles.sort_by_key(|needle| std::cmp::Reverse(needle.len()));
-        needles.dedup();
-        Self(needles)
-    }
-
-    fn remove(&self, text: &str) -> String {
-        let mut clean = text.to_owned();
-        for needle in &self.0 {
-            if clean.contains(needle.as_str()) {
-                clean = clean.replace(needle.as_str(), REDACTED);
-            }
-        }
-        clean
-    }
-}
-
-fn scrub_value(value: &mut Value, needles: &Needles) {
-    match value {
-        Value::String(text) => *text = needles.remove(text),
-        Value::Array(items) => items.iter_mut().for_each(|item| scrub_value(item, needles)),
-        Value::Object(entries) => {
-            entries
-                .iter_mut()
-                .for_each(|(_, entry)| scrub_value(entry, needles));
-        }
-        Value::Number(_) | Value::Bool(_) => {
-            if needles.0.contains(&value.to_string()) {
-                *value = Value::String(REDACTED.to_owned());
-            }
-        }
-        Value::Null => {}
-    }
-}
-
-/// The inside of a text's JSON form.
-fn escaped(text: &str) -> String {
-    let quoted = Value::String(text.to_owned()).to_string();
-    quoted[1..quoted.len() - 1].to_owned()
-}
-
-/// Letters beyond ASCII as `\u` escapes, as some programs write them.
-fn ascii(text: &str) -> String {
-    let mut written = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if letter.is_ascii() {
-            written.push(letter);
-        } else {
-            let mut units = [0; 2];
-            for unit in letter.encode_utf16(&mut units) {
-                written.push_str(&format!("\\u{unit:04x}"));
-            }
-        }
-    }
-    written
 }
 
 fn resolve(

@@ -13,6 +13,7 @@ use crate::load::{LoadError, Unavailable};
 use crate::poison::Limits;
 use crate::retention::{Retain, retain_always};
 use crate::schedule::fire_always;
+use crate::trial::Suspect;
 
 /// How many runs recovery reads from the list together.
 const PAGE: usize = 256;
@@ -28,8 +29,11 @@ pub struct Serving {
     pub max_active_runs: usize,
     /// A run with whose work in hand a process died this many times is not tried again.
     pub max_poison_retries: u32,
-    /// How long such a run waits before it is tried again, after the second death.
+    /// How long a run waits before it is tried again, after the second death that it may have
+    /// caused.
     pub poison_delay_ms: u64,
+    /// How long nobody else begins while it is tried, at first.
+    pub poison_trial_ms: u64,
     /// What is kept of runs that have ended; looked after at the start and every hour.
     pub retention: Retain,
 }
@@ -40,6 +44,7 @@ impl Default for Serving {
             max_active_runs: 1024,
             max_poison_retries: 3,
             poison_delay_ms: 300_000,
+            poison_trial_ms: 10_000,
             retention: Retain::default(),
         }
     }
@@ -49,8 +54,25 @@ impl Default for Serving {
 enum Found {
     Recovered(RunRow),
     Buried(RunRow, String),
-    Waits(RunRow),
+    Waits(Suspect),
     Unread(RunRow, String),
+}
+
+impl Recovery {
+    fn note(&mut self, found: Found, later: &mut Vec<Suspect>) {
+        match found {
+            Found::Recovered(row) if row.status == RunStatus::Paused => {
+                self.paused.push(row.run);
+            }
+            Found::Recovered(row) => self.recovered.push(row.run),
+            Found::Buried(row, reason) => self.buried.push((row.run, reason)),
+            Found::Unread(row, reason) => self.quarantined.push((row.run, reason)),
+            Found::Waits(suspect) => {
+                self.waiting.push(suspect.row.run);
+                later.push(suspect);
+            }
+        }
+    }
 }
 
 impl Engine {
@@ -66,11 +88,16 @@ impl Engine {
             return Err(Error::Unavailable(message));
         }
         self.gates_known()?;
-        self.set_poison_limits(Limits {
+        let limits = Limits {
             max_retries: options.max_poison_retries,
             delay_ms: options.poison_delay_ms,
-        });
-        let recovery = self.recover_begun().await?;
+            trial_ms: options.poison_trial_ms,
+        };
+        self.set_poison_limits(limits);
+        let most = options.max_active_runs.max(1);
+        self.shared().max_active.store(most, Ordering::Release);
+        let suspects = self.weigh_deaths(limits).await?;
+        let recovery = self.recover_begun(limits, suspects).await?;
         let engine = Arc::downgrade(self.inner());
         tokio::spawn(retain_always(engine.clone(), options.retention));
         tokio::spawn(fire_always(engine.clone(), self.now()));
@@ -79,9 +106,12 @@ impl Engine {
     }
 
     /// Carries on what had begun; what has not waits for admission.
-    async fn recover_begun(&self) -> Result<Recovery, Error> {
+    async fn recover_begun(
+        &self,
+        limits: Limits,
+        mut later: Vec<Suspect>,
+    ) -> Result<Recovery, Error> {
         let mut recovery = Recovery::default();
-        let mut later = Vec::new();
         let mut after = None;
         loop {
             let page = self.store().begun(after, PAGE)?;
@@ -93,23 +123,17 @@ impl Engine {
             let found = stream::iter(begun).map(|row| self.recover_one(row));
             let mut found = found.buffer_unordered(AT_ONCE);
             while let Some(found) = found.next().await {
-                match found? {
-                    Found::Recovered(row) if row.status == RunStatus::Paused => {
-                        recovery.paused.push(row.run);
-                    }
-                    Found::Recovered(row) => recovery.recovered.push(row.run),
-                    Found::Buried(row, reason) => recovery.buried.push((row.run, reason)),
-                    Found::Unread(row, reason) => recovery.quarantined.push((row.run, reason)),
-                    Found::Waits(row) => {
-                        recovery.waiting.push(row.run);
-                        later.push(row);
-                    }
-                }
+                recovery.note(found?, &mut later);
             }
         }
-        if let Some(limits) = self.poison_limits() {
-            self.recover_later(later, limits.delay_ms);
+        // Those that the list left out.
+        for row in self.mend_left_out().await {
+            if row.status != RunStatus::Pending {
+                let row = self.recover_one(row).await?;
+                recovery.note(row, &mut later);
+            }
         }
+        self.try_later(later, limits);
         Ok(recovery)
     }
 
@@ -123,7 +147,9 @@ impl Engine {
                 self.bury_poison(&row, deaths).await?;
                 Ok(Found::Buried(row, reason))
             }
-            LoadError::Unavailable(Unavailable::Later { .. }) => Ok(Found::Waits(row)),
+            LoadError::Unavailable(Unavailable::Later { deaths }) => {
+                Ok(Found::Waits(Suspect { row, deaths }))
+            }
             error if self.is_lost(&error) => {
                 self.bury_unreadable(&row, &error).await?;
                 Ok(Found::Buried(row, reason))

@@ -8,10 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 use windlass_core::RunId;
 
-use crate::driver::Notice;
 use crate::feed::Feeds;
 use crate::gates::Gates;
+use crate::mend::Told;
+use crate::notice::Notice;
 use crate::options::Observer;
+use crate::trial::Trials;
 
 /// A tenant, by its name, if it has one.
 pub(crate) type Tenant = Option<Box<str>>;
@@ -20,11 +22,17 @@ pub(crate) type Tenant = Option<Box<str>>;
 pub(crate) struct Shared {
     pub(crate) gates: Gates,
     pub(crate) feeds: Feeds,
+    /// Who may have killed a process.
+    pub(crate) trials: Trials,
+    /// What was told to be damaged.
+    pub(crate) told: Told,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     /// Runs in memory.
     pub(crate) held: AtomicUsize,
     /// Actions that run.
     pub(crate) actions: AtomicUsize,
+    /// How many runs may be in memory before no further one is begun.
+    pub(crate) max_active: AtomicUsize,
     /// Runs that are being read so that they can begin.
     pub(crate) loading: AtomicUsize,
     /// How often admission has asked the store.
@@ -48,9 +56,12 @@ impl Shared {
         Self {
             gates,
             feeds: Feeds::default(),
+            trials: Trials::default(),
+            told: Told::default(),
             observer,
             held: AtomicUsize::new(0),
             actions: AtomicUsize::new(0),
+            max_active: AtomicUsize::new(usize::MAX),
             loading: AtomicUsize::new(0),
             looks: AtomicU64::new(0),
             begun: AtomicU64::new(0),

@@ -27,6 +27,8 @@ pub struct EngineStanding {
     pub ended: u64,
     /// How often admission has asked the store what waits.
     pub looks: u64,
+    /// Runs whose events are followed for readers, or were until a moment ago.
+    pub followed: usize,
     /// Whether pending runs are begun.
     pub serving: bool,
 }
@@ -46,6 +48,7 @@ impl Engine {
             begun: shared.begun.load(Ordering::Relaxed),
             ended: shared.ended.load(Ordering::Relaxed),
             looks: shared.looks.load(Ordering::Relaxed),
+            followed: shared.feeds.count(),
             serving: shared.is_serving(),
         })
     }

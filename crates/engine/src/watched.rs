@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use windlass_core::run::{Dispatch, Failure, Instance, Outcome, Report};
 use windlass_core::{Millis, NodeStatus, RunId};
 
-use crate::driver::Notice;
+use crate::notice::Notice;
 use crate::options::Observer;
 
 /// An attempt that has ended, durably.

@@ -16,7 +16,8 @@ use windlass_store::{Blob, crash};
 use crate::Backend;
 use crate::action::{ActionError, Called, Context, Registry};
 use crate::options::Options;
-use crate::render::{Rendered, render, scrub, scrub_text};
+use crate::render::{Rendered, render};
+use crate::scrub::{scrub, scrub_text};
 use crate::start::FROZEN_AT;
 use crate::values::ValueReader;
 
@@ -154,9 +155,13 @@ impl Workers {
                     None => Outcome::Skipped,
                 };
                 let meta = called.meta.and_then(clean_raw);
+                let mut resources = called.resources;
+                for resource in &mut resources {
+                    resource.url = resource.url.take().map(clean_text);
+                }
                 Report {
                     meta,
-                    resources: called.resources,
+                    resources,
                     ..self.report(outcome)
                 }
             }

@@ -355,6 +355,7 @@ async fn a_dead_run_still_fits_its_log() {
         payload: b"{}".to_vec(),
         deliveries: 3,
         at: Millis(0),
+        damage: None,
     };
     world.store.bury(letter).await.expect("buried");
     assert!(world.store.run(run).expect("a row").expect("there").dead);

@@ -174,3 +174,43 @@ async fn whoever_shows_lists_hears_that_something_changed() {
     changes.changed().await.expect("the engine lives");
     assert_eq!(world.next_ended().await.0, run);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_comes_back_soon_goes_on_where_it_was() {
+    let mut world = World::new(0);
+    world.publish(None, PLAIN).await;
+    let run = world.enqueue(None, "{}").await;
+    let followed = |world: &World| world.engine.standing().expect("numbers").followed;
+    let mut feed = world.engine.feed(run, 0);
+    assert!(matches!(feed.next().await, Fed::Event(_)));
+    // It waits for the second, which makes somebody follow the run.
+    let waiting = tokio::time::timeout(std::time::Duration::from_millis(50), feed.next()).await;
+    assert!(waiting.is_err());
+    assert_eq!(followed(&world), 1);
+    for _ in 0..3 {
+        drop(feed);
+        tokio::task::yield_now().await;
+        assert_eq!(followed(&world), 1, "it is kept for who comes back");
+        feed = world.engine.feed(run, 1);
+        let waiting = tokio::time::timeout(std::time::Duration::from_millis(20), feed.next());
+        assert!(waiting.await.is_err());
+        assert_eq!(followed(&world), 1, "and nobody reads the log again");
+    }
+    drop(feed);
+    world
+        .engine
+        .serve(Serving::default())
+        .await
+        .expect("serves");
+    world.floor.permits.add_permits(1);
+    assert_eq!(world.next_ended().await, (run, RunStatus::Succeeded));
+    let expected = all(&world, run);
+    let mut again = world.engine.feed(run, 1);
+    assert_eq!(rest(&mut again).await, expected[1..]);
+    // What has ended has no more to tell, until it is opened again.
+    let last = expected.len() as u64;
+    assert!(matches!(
+        world.engine.feed(run, last).next().await,
+        Fed::Ended
+    ));
+}

@@ -10,8 +10,8 @@ use windlass_core::{Millis, RunId, RunStatus};
 use windlass_engine::{Recovery, Serving};
 use windlass_orchestrator::codec;
 use windlass_store::{
-    Admission as _, Append, DeadLetters as _, Head, MemoryStore, Queries as _, RunRow, Store as _,
-    TenantFilter, WriterId,
+    Admission as _, Append, DeadLetters as _, Head, MemoryStore, Notes as _, Queries as _, RunRow,
+    Store as _, TenantFilter, WriterId,
 };
 
 fn runtime() -> Runtime {
@@ -26,6 +26,7 @@ fn serving() -> Serving {
     Serving {
         // Whoever must wait waits in the test's own time.
         poison_delay_ms: 0,
+        poison_trial_ms: 200,
         ..Serving::default()
     }
 }
@@ -154,6 +155,129 @@ fn progress_forgives_deaths() {
     runtime.shutdown_background();
     let fourth = process(&store, run, false);
     assert_eq!(fourth.recovered, [run], "{fourth:?}");
+}
+
+/// A process that serves until a run works that kills it.
+fn killed_by(store: &MemoryStore, killer: RunId) {
+    let runtime = runtime();
+    runtime.block_on(async {
+        let world = World::on(store.clone(), Floor::new(0));
+        world.engine.serve(serving()).await.expect("serves");
+        while world.floor.most("killer") == 0 && !row(store, killer).dead {
+            tokio::task::yield_now().await;
+        }
+    });
+    runtime.shutdown_background();
+}
+
+#[test]
+fn whoever_only_happens_to_be_there_is_not_buried() {
+    let store = MemoryStore::new();
+    let (killer, others) = {
+        let runtime = runtime();
+        runtime.block_on(async {
+            let world = World::on(store.clone(), Floor::new(0));
+            world.publish(None, PLAIN).await;
+            let first = world.enqueue(None, r#"{"key":"long"}"#).await;
+            let killer = world.enqueue(None, r#"{"key":"killer"}"#).await;
+            let last = world.enqueue(None, r#"{"key":"long"}"#).await;
+            (killer, [first, last])
+        })
+    };
+    // How often it takes depends on who is tried first, and on how soon the killer strikes in
+    // its trial; without trials everybody would be dead after three.
+    let deaths = (1..20).find(|_| {
+        killed_by(&store, killer);
+        row(&store, killer).dead
+    });
+    assert!(deaths.is_some_and(|deaths| deaths > 3), "{deaths:?}");
+    let letter = store
+        .dead_letter(killer)
+        .expect("a store")
+        .expect("a letter");
+    assert!(letter.deliveries >= 3, "{letter:?}");
+    for other in others {
+        assert!(!row(&store, other).dead);
+    }
+    // And they go on to their end.
+    runtime().block_on(async {
+        let mut world = World::on(store.clone(), Floor::new(100));
+        world.engine.serve(serving()).await.expect("serves");
+        let ended = [world.next_ended().await, world.next_ended().await];
+        for (run, status) in ended {
+            assert!(others.contains(&run) && status == RunStatus::Succeeded);
+        }
+    });
+}
+
+/// A process that died while it began these runs, as it had twice before.
+async fn died_beginning(store: &MemoryStore, runs: &[RunId]) {
+    let dead = "00000000000000aa";
+    store
+        .keep_note("process", dead, b"null".to_vec())
+        .await
+        .expect("a store");
+    for run in runs {
+        let note = br#"{"writer":170,"deaths":2}"#.to_vec();
+        store
+            .keep_note("begin", &run.to_string(), note)
+            .await
+            .expect("a store");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_kills_before_it_has_begun_is_buried() {
+    let mut world = World::new(100);
+    world.publish(None, PLAIN).await;
+    let killer = world.enqueue(None, "{}").await;
+    let other = world.enqueue(None, "{}").await;
+    died_beginning(&world.store, &[killer]).await;
+    world.engine.serve(serving()).await.expect("serves");
+    assert_eq!(world.next_ended().await, (other, RunStatus::Succeeded));
+    assert!(row(&world.store, killer).dead);
+    let letter = world
+        .store
+        .dead_letter(killer)
+        .expect("a store")
+        .expect("a letter");
+    assert_eq!(letter.deliveries, 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_that_were_about_to_begin_neither_is_buried_untried() {
+    let mut world = World::new(100);
+    world.publish(None, GATED).await;
+    let runs = [
+        world.enqueue(None, r#"{"key":"a"}"#).await,
+        world.enqueue(None, r#"{"key":"a"}"#).await,
+    ];
+    died_beginning(&world.store, &runs).await;
+    let slow = Serving {
+        poison_delay_ms: 600_000,
+        ..serving()
+    };
+    world.engine.serve(slow.clone()).await.expect("serves");
+    let free = world.enqueue(None, r#"{"key":"b"}"#).await;
+    assert_eq!(world.next_ended().await, (free, RunStatus::Succeeded));
+    for run in runs {
+        let suspended = world.engine.suspended(run).expect("it waits");
+        assert_eq!(suspended.deaths, 3);
+        assert_eq!(row(&world.store, run).status, RunStatus::Pending);
+    }
+    // A clean stop is no death, and makes nobody less suspicious.
+    world.engine.shutdown().await;
+    let mut world = World::on(world.store.clone(), Floor::new(100));
+    world.engine.serve(serving()).await.expect("serves");
+    for _ in runs {
+        let (run, status) = world.next_ended().await;
+        assert!(runs.contains(&run) && status == RunStatus::Succeeded);
+    }
+    // What was written down about them is gone once they have begun.
+    let noted = || world.store.notes("begin", None, 9).expect("a store");
+    while !noted().is_empty() {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// A run that waits to begin, with a log of these bytes.

@@ -100,6 +100,7 @@ fn every(ms: u64) -> Schedule {
         last_run: None,
         last_error: None,
         revision: 0,
+        damage: None,
     }
 }
 

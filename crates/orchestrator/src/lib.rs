@@ -12,5 +12,5 @@ mod shard;
 
 pub use row::{gate_name, queued_row, resource_rows, row, sleep};
 pub use shard::{
-    Adoption, Begin, ChildCommand, Command, CommandId, Effect, Input, Options, Shard, Start,
+    Adoption, Begin, ChildCommand, Command, CommandId, Effect, Input, Labels, Options, Shard, Start,
 };

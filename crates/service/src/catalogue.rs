@@ -3,10 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 use windlass_core::RunId;
-use windlass_core::event::Event;
-use windlass_engine::{Backend, LoadError, Plans, load_run};
-use windlass_orchestrator::{resource_rows, row, sleep};
-use windlass_store::{NewDefinition, Published, ResourceRow, RunRow, block_on};
+use windlass_engine::{Backend, Plans, derive};
+use windlass_store::{NewDefinition, Published, block_on};
 
 use crate::failure::{Exit, Failure};
 use crate::moment::now;
@@ -136,23 +134,4 @@ impl Rebuilt {
             self.quarantined.push((run, reason));
         }
     }
-}
-
-type Derived = (RunRow, Vec<ResourceRow>);
-
-/// The row of a run and those of its links, from its log alone, and where that ended.
-fn derive(store: &dyn Backend, plans: &Plans, run: RunId) -> Result<(u64, Derived), LoadError> {
-    let mut resources = Vec::new();
-    let loaded = load_run(store, plans, run, |state, transition| {
-        let Some(state) = state else { return };
-        for event in &transition.events {
-            if let Event::AttemptEnded(ended) = event {
-                resources.extend(resource_rows(state, ended));
-            }
-        }
-    })?;
-    Ok((
-        loaded.head.sequence,
-        (row(&loaded.run, sleep(&loaded.run)), resources),
-    ))
 }

@@ -3,6 +3,13 @@
 use serde_json::{Value, json};
 use windlass_store::{DeadLetter, DefinitionRow, RunRow, WorkflowRow};
 
+/// Says of a row in a list that it is damaged, if it is.
+pub fn tell_damage(item: &mut Value, damage: Option<&str>) {
+    if let Some(damage) = damage {
+        item["damage"] = json!(damage);
+    }
+}
+
 /// A run as lists give it to programs.
 pub fn run_item(row: &RunRow) -> Value {
     json!({
@@ -36,13 +43,15 @@ pub fn run_row(row: &RunRow) -> Value {
 
 /// A workflow as lists give it to programs.
 pub fn workflow_item(row: &WorkflowRow) -> Value {
-    json!({
+    let mut item = json!({
         "workflowId": row.workflow,
         "displayName": row.display_name,
         "version": row.version,
         "enabled": row.enabled,
         "updatedAt": row.updated_at.to_string(),
-    })
+    });
+    tell_damage(&mut item, row.damage.as_deref());
+    item
 }
 
 /// The whole row: what [`workflow_item`] has, and whose it is.
@@ -80,7 +89,7 @@ pub fn actions(registry: &windlass_engine::Registry) -> Vec<Value> {
 pub fn letter_item(letter: &DeadLetter) -> Value {
     let payload: Value = serde_json::from_slice(&letter.payload)
         .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&letter.payload).into_owned()));
-    json!({
+    let mut item = json!({
         "executionId": letter.run.to_string(),
         "workflowId": letter.workflow,
         "tenantId": letter.tenant,
@@ -88,5 +97,7 @@ pub fn letter_item(letter: &DeadLetter) -> Value {
         "deliveries": letter.deliveries,
         "at": letter.at.to_string(),
         "payload": payload,
-    })
+    });
+    tell_damage(&mut item, letter.damage.as_deref());
+    item
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::{RunId, RunStatus};
-use windlass_engine::{Backend, Plans, ValueReader};
+use windlass_engine::{Backend, Engine, Plans, ValueReader};
 use windlass_store::{DefinitionRow, RunFilter, RunRow, TenantFilter};
 
 use crate::catalogue::unknown;
@@ -23,6 +23,8 @@ pub struct Look {
     pub tenants: TenantFilter,
     /// Who carries runs on, in words; nobody, perhaps.
     pub holder: Option<String>,
+    /// The engine that does, if it is in this process.
+    pub engine: Option<Engine>,
 }
 
 impl Look {
@@ -33,6 +35,7 @@ impl Look {
             plans: Plans::new(CACHE_BYTES),
             tenants: TenantFilter::Any,
             holder: None,
+            engine: None,
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass_core::Digest;
 use windlass_core::definition::Definition;
-use windlass_core::plan::{BuildError, Plan};
+use windlass_core::plan::Plan;
 
 use crate::definition::{check, to_json};
 use crate::failure::{Exit, Failure};
@@ -38,16 +38,11 @@ pub fn prepare_text(text: &[u8]) -> Result<Prepared, Failure> {
 /// Builds what may be run of a definition and its text as JSON.
 ///
 /// # Errors
-/// This version does not run it.
+/// It was not checked, and something is wrong.
 pub fn build(definition: Definition, text: Cow<'_, [u8]>) -> Result<Prepared, Failure> {
     let display_name = definition.display_name.clone();
-    let plan = Plan::build(definition).map_err(|error| {
-        let code = match error {
-            BuildError::Unsupported(_) => "UNSUPPORTED",
-            BuildError::Invalid(_) => "DEFINITION_INVALID",
-        };
-        Failure::new(Exit::Invalid, code, error)
-    })?;
+    let plan = Plan::build(definition)
+        .map_err(|error| Failure::new(Exit::Invalid, "DEFINITION_INVALID", error))?;
     Ok(Prepared {
         signature: plan.signature(),
         plan: Arc::new(plan),

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::RunId;
-use windlass_orchestrator::{Input, Shard};
+use windlass_orchestrator::{Input, Labels, Shard};
 use windlass_store::{Append, AppendError, Appended, Error, WriterId, checksum};
 
 use crate::faults::{Defect, Faults};
@@ -32,6 +32,7 @@ impl World {
             writer: WriterId(self.random.number()),
             max_parallel: MAX_PARALLEL,
             record_bytes,
+            labels: Labels::All,
             seed: self.random.number(),
             ..Default::default()
         };

@@ -3,7 +3,13 @@
 
 use windlass_sim::{Kind, Options, Outcome, run_seed};
 
-const SEEDS: u64 = 2_500;
+/// How many seeds; `WINDLASS_SEEDS` says otherwise.
+fn seeds(usual: u64) -> u64 {
+    let given = std::env::var("WINDLASS_SEEDS").ok();
+    given.map_or(usual, |text| {
+        text.parse().expect("WINDLASS_SEEDS is a number")
+    })
+}
 
 fn threads() -> u64 {
     std::thread::available_parallelism().map_or(1, |count| count.get() as u64)
@@ -64,15 +70,17 @@ fn every_structured_seed_holds() {
 }
 
 fn every_seed_holds(kind: Kind) {
-    let mut failures = failures(kind, 0..SEEDS);
+    let seeds = seeds(2_500);
+    let mut failures = failures(kind, 0..seeds);
     failures.sort_by_key(|outcome| outcome.seed);
     for outcome in &failures {
         println!("seed {}: {:?}", outcome.seed, outcome.violation);
     }
     if let Some(first) = failures.first() {
         tell(kind, first.seed);
-        panic!("{} of {SEEDS} seeds break a rule", failures.len());
+        panic!("{} of {seeds} seeds break a rule", failures.len());
     }
+    println!("figure seeds {seeds}");
 }
 
 /// Repeats the seed named by `WINDLASS_SEED`, of `WINDLASS_KIND`, and tells its story.
@@ -93,9 +101,10 @@ fn one_seed() {
 
 #[test]
 fn the_same_seed_gives_the_same_logs() {
+    let seeds = seeds(60);
     for (kind, seed) in [Kind::Plain, Kind::Structured]
         .into_iter()
-        .flat_map(|kind| (0..60).map(move |seed| (kind, seed)))
+        .flat_map(|kind| (0..seeds).map(move |seed| (kind, seed)))
     {
         let options = Options {
             trace: true,
@@ -107,6 +116,7 @@ fn the_same_seed_gives_the_same_logs() {
         assert!(!first.logs.is_empty(), "seed {seed}: nothing happened");
         assert_eq!(first.trace, second.trace, "seed {seed}");
     }
+    println!("figure repeated {}", 2 * seeds);
 }
 
 /// The worlds are not all calm: faults of every kind do happen.

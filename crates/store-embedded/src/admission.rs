@@ -1,14 +1,15 @@
 //! Which pending run is begun next: walks over indexes that hold only runs that wait, in
 //! the order in which they begin, and only runs that were put aside.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension as _};
 use windlass_core::RunId;
 use windlass_store::{Admission, Error, Gate, Pending, RunRow};
 
 use crate::EmbeddedStore;
-use crate::codec::{self, RUN_COLUMNS};
+use crate::codec::RUN_COLUMNS;
+use crate::damaged;
 use crate::error::Fault;
-use crate::query::{self, limit_value};
+use crate::query;
 
 /// The condition of the index `run_waiting`, which a statement must repeat to use it.
 const WAITS: &str = "status = 0 AND aside = 0 AND dead = 0";
@@ -21,8 +22,7 @@ impl Admission for EmbeddedStore {
     fn waiting(&self, tenant: Option<&str>, limit: usize) -> Result<Vec<RunRow>, Error> {
         self.readers().query(|connection| {
             let mut statement = connection.prepare_cached(&waiting_sql())?;
-            let rows = statement.query_map(params![tenant, limit_value(limit)], codec::run_row)?;
-            Ok(rows.collect::<Result<_, _>>()?)
+            self.met().sound(statement.query([tenant])?, limit)
         })
     }
 
@@ -39,8 +39,7 @@ impl Admission for EmbeddedStore {
     fn aside(&self, gate: &str, limit: usize) -> Result<Vec<RunRow>, Error> {
         self.readers().query(|connection| {
             let mut statement = connection.prepare_cached(&aside_sql())?;
-            let rows = statement.query_map(params![gate, limit_value(limit)], codec::run_row)?;
-            Ok(rows.collect::<Result<_, _>>()?)
+            self.met().sound(statement.query([gate])?, limit)
         })
     }
 
@@ -50,14 +49,28 @@ impl Admission for EmbeddedStore {
 
     fn begun(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunRow>, Error> {
         self.readers()
-            .query(|connection| query::begun(connection, after, limit))
+            .query(|connection| query::begun(connection, self.met(), after, limit))
     }
 
     fn gates(&self) -> Result<Vec<(Box<str>, u32)>, Error> {
         self.readers().query(|connection| {
             let mut statement = connection.prepare_cached(GATES)?;
-            let gates = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            Ok(gates.collect::<Result<_, _>>()?)
+            let mut rows = statement.query([])?;
+            let mut gates = Vec::new();
+            while let Some(row) = rows.next()? {
+                // A gate whose name is damaged is nobody's: the check of everything finds it.
+                if let Ok(gate) = row.get(0) {
+                    gates.push((gate, row.get(1)?));
+                }
+            }
+            Ok(gates)
+        })
+    }
+
+    fn at_gate(&self, gate: &str, limit: usize) -> Result<Vec<RunRow>, Error> {
+        self.readers().query(|connection| {
+            let mut statement = connection.prepare_cached(&at_gate_sql())?;
+            self.met().sound(statement.query([gate])?, limit)
         })
     }
 
@@ -88,6 +101,13 @@ const ASIDE_GATE: &str = "SELECT tenant, gate FROM run INDEXED BY run_aside \
 const GATES: &str = "SELECT gate, count(*) FROM run INDEXED BY run_at_gate \
      WHERE gate IS NOT NULL AND status > 0 AND status < 3 AND dead = 0 GROUP BY gate";
 
+fn at_gate_sql() -> String {
+    format!(
+        "SELECT {RUN_COLUMNS} FROM run INDEXED BY run_at_gate \
+         WHERE gate = ? AND status > 0 AND status < 3 AND dead = 0"
+    )
+}
+
 const COUNT_ASIDE: &str = "SELECT count(*) FROM \
      (SELECT 1 FROM run INDEXED BY run_aside WHERE aside = 1 LIMIT ?)";
 
@@ -101,14 +121,14 @@ fn count_waiting_sql() -> String {
 fn waiting_sql() -> String {
     format!(
         "SELECT {RUN_COLUMNS} FROM run INDEXED BY run_waiting \
-         WHERE {WAITS} AND tenant IS ? ORDER BY priority DESC, run.run LIMIT ?"
+         WHERE {WAITS} AND tenant IS ? ORDER BY priority DESC, run.run"
     )
 }
 
 fn aside_sql() -> String {
     format!(
         "SELECT {RUN_COLUMNS} FROM run INDEXED BY run_aside \
-         WHERE aside = 1 AND gate = ? ORDER BY priority DESC, run.run LIMIT ?"
+         WHERE aside = 1 AND gate = ? ORDER BY priority DESC, run.run"
     )
 }
 
@@ -127,15 +147,25 @@ fn waiting_tenants(connection: &Connection) -> Result<Vec<Option<Box<str>>>, Fau
     let mut tenants: Vec<Option<Box<str>>> = Vec::new();
     for first in ["IS NULL", ">= ''"] {
         let mut statement = transaction.prepare_cached(&tenant_sql(first))?;
-        tenants.extend(statement.query_row([], |row| row.get(0)).optional()?);
+        tenants.extend(readable(statement.query_row([], |row| row.get(0)))?);
     }
     let mut statement = transaction.prepare_cached(&tenant_sql("> ?"))?;
     while let Some(Some(last)) = tenants.last() {
-        let next = statement.query_row([last], |row| row.get(0));
-        let Some(next) = next.optional()? else { break };
+        let Some(next) = readable(statement.query_row([last], |row| row.get(0)))? else {
+            break;
+        };
         tenants.push(next);
     }
     Ok(tenants)
+}
+
+/// The next name in an index, if there is one. One that is no text is damaged, and comes after
+/// all that are: there is nothing behind it.
+fn readable<T>(name: rusqlite::Result<T>) -> Result<Option<T>, Fault> {
+    match name.optional() {
+        Ok(name) => Ok(name),
+        Err(error) => damaged::reason(error).map(|_| None).map_err(Fault::from),
+    }
 }
 
 /// See `Admission::aside_gates`: from gate to gate through the index. A gate's name is
@@ -147,7 +177,7 @@ fn aside_gates(connection: &Connection) -> Result<Vec<Gate>, Fault> {
     loop {
         let last = gates.last().map_or("", |(_, gate)| gate);
         let next = statement.query_row([last], |row| Ok((row.get(0)?, row.get(1)?)));
-        match next.optional()? {
+        match readable(next)? {
             Some(gate) => gates.push(gate),
             None => return Ok(gates),
         }
@@ -156,15 +186,17 @@ fn aside_gates(connection: &Connection) -> Result<Vec<Gate>, Fault> {
 
 #[cfg(test)]
 mod tests {
+    use rusqlite::params;
     use rusqlite::types::Null;
 
     use super::*;
-    use crate::explain::{assert_searches, cost, empty, plan};
+    use crate::explain::{assert_searches, cost, cost_of, empty, plan};
 
     #[test]
     fn every_question_walks_an_index() {
         assert_searches(&waiting_sql(), "run_waiting");
         assert_searches(&aside_sql(), "run_aside");
+        assert_searches(&at_gate_sql(), "run_at_gate");
         assert_searches(ASIDE_GATE, "run_aside");
         for condition in ["IS NULL", ">= ''", "> ?"] {
             assert_searches(&tenant_sql(condition), "INDEX run_waiting");
@@ -208,10 +240,10 @@ mod tests {
             assert_eq!(waiting_tenants(&connection).unwrap().len(), 3);
             let next = cost(&connection, &tenant_sql("> ?"), &[&"a"]);
             let none = cost(&connection, &tenant_sql("IS NULL"), &[]);
-            let first = cost(&connection, &waiting_sql(), &[&"b", &5]);
-            let nobody = cost(&connection, &waiting_sql(), &[&Null, &5]);
+            let first = cost_of(&connection, &waiting_sql(), &[&"b"], 5);
+            let nobody = cost_of(&connection, &waiting_sql(), &[&Null], 5);
             connection.execute("UPDATE run SET aside = 1", []).unwrap();
-            let aside = cost(&connection, &aside_sql(), &[&"g", &5]);
+            let aside = cost_of(&connection, &aside_sql(), &[&"g"], 5);
             let back = cost(&connection, ASIDE_GATE, &[&"a"]);
             [next, none, first, nobody, aside, back]
         };

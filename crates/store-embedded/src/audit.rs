@@ -2,10 +2,12 @@
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
+use windlass_core::Millis;
 use windlass_store::{Audit, AuditEntry, Error, Pending, TenantFilter};
 
 use crate::EmbeddedStore;
 use crate::codec::{self, Sum, unsigned};
+use crate::damaged;
 use crate::error::Fault;
 use crate::query::limit_value;
 
@@ -28,7 +30,7 @@ impl Audit for EmbeddedStore {
         }
         self.readers().query(|connection| {
             let mut statement = connection.prepare_cached(&sql)?;
-            let rows = statement.query_map(params_from_iter(&values), entry_row)?;
+            let rows = statement.query_map(params_from_iter(&values), listed)?;
             Ok(rows.collect::<Result<_, _>>()?)
         })
     }
@@ -72,9 +74,27 @@ fn entry_row(row: &Row<'_>) -> rusqlite::Result<(u64, AuditEntry)> {
         what: row.get(5)?,
         target: row.get(6)?,
         detail: row.get(7)?,
+        damage: None,
     };
     sum(&entry).check(row, 8)?;
     Ok((unsigned(row.get(0)?), entry))
+}
+
+/// One of many: a damaged one is told by its number alone.
+fn listed(row: &Row<'_>) -> rusqlite::Result<(u64, AuditEntry)> {
+    entry_row(row).or_else(|error| {
+        let entry = AuditEntry {
+            at: Millis(0),
+            tenant: None,
+            by: "".into(),
+            from: "".into(),
+            what: "".into(),
+            target: "".into(),
+            detail: "null".into(),
+            damage: Some(damaged::reason(error)?),
+        };
+        Ok((unsigned(row.get(0)?), entry))
+    })
 }
 
 fn sum(entry: &AuditEntry) -> Sum {

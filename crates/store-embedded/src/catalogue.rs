@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use windlass_core::Millis;
 use windlass_store::{
     Blob, Catalogue, DefinitionRow, Error, NewDefinition, Pending, Published, TenantFilter,
     WorkflowRow,
@@ -14,7 +15,8 @@ use windlass_store::{
 use crate::EmbeddedStore;
 use crate::blob;
 use crate::codec::{self, Sum};
-use crate::error::Fault;
+use crate::damaged;
+use crate::error::{self, Fault};
 use crate::store::write_large;
 
 impl Catalogue for EmbeddedStore {
@@ -123,6 +125,7 @@ fn publish(
         version,
         enabled: true,
         updated_at: definition.at,
+        damage: None,
     };
     put_workflow(connection, &workflow)?;
     Ok(Published {
@@ -235,17 +238,18 @@ const WORKFLOWS: &str = "SELECT tenant, workflow, display_name, version, enabled
      FROM workflow";
 
 fn workflows(connection: &Connection, of: &TenantFilter) -> Result<Vec<WorkflowRow>, Fault> {
-    let rows = match of {
-        TenantFilter::Any => connection
-            .prepare_cached(&format!("{WORKFLOWS} ORDER BY workflow, tenant"))?
-            .query_map([], workflow_row)?
-            .collect::<Result<_, _>>(),
-        TenantFilter::Only(tenant) => connection
-            .prepare_cached(&format!("{WORKFLOWS} WHERE tenant = ? ORDER BY workflow"))?
-            .query_map([tenant.as_deref().unwrap_or_default()], workflow_row)?
-            .collect::<Result<_, _>>(),
-    };
-    Ok(rows?)
+    Ok(match of {
+        TenantFilter::Any => damaged::given(
+            connection
+                .prepare_cached(&format!("{WORKFLOWS} ORDER BY workflow, tenant"))?
+                .query_map([], listed)?,
+        ),
+        TenantFilter::Only(tenant) => damaged::given(
+            connection
+                .prepare_cached(&format!("{WORKFLOWS} WHERE tenant = ? ORDER BY workflow"))?
+                .query_map([tenant.as_deref().unwrap_or_default()], listed)?,
+        ),
+    }?)
 }
 
 fn workflow(connection: &Connection, tenant: &str, id: &str) -> Result<Option<WorkflowRow>, Fault> {
@@ -262,9 +266,30 @@ fn workflow_row(row: &Row<'_>) -> rusqlite::Result<WorkflowRow> {
         version: row.get(3)?,
         enabled: row.get(4)?,
         updated_at: codec::millis(row, 5)?,
+        damage: None,
     };
     workflow_sum(&found).check(row, 6)?;
     Ok(found)
+}
+
+/// One of many: a damaged one is named, and nothing else of it is told.
+fn listed(row: &Row<'_>) -> rusqlite::Result<Option<WorkflowRow>> {
+    let error = match workflow_row(row) {
+        Ok(workflow) => return Ok(Some(workflow)),
+        Err(error) => error,
+    };
+    let damage = Some(damaged::reason(error)?);
+    Ok(
+        damaged::name(row, (1, 0)).map(|(workflow, tenant)| WorkflowRow {
+            tenant,
+            workflow,
+            display_name: None,
+            version: 0,
+            enabled: false,
+            updated_at: Millis(0),
+            damage,
+        }),
+    )
 }
 
 fn definition_sum(row: &DefinitionRow) -> Sum {
@@ -338,7 +363,15 @@ fn give(connection: &Connection, tenant: &str, id: &str) -> Result<(), Fault> {
 
 /// Reads every workflow and definition, checking it.
 pub(crate) fn check(connection: &Connection, directory: &Path) -> Result<(), Fault> {
+    let mut statement = connection.prepare(WORKFLOWS)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        workflow_row(row)?;
+    }
     for workflow in workflows(connection, &TenantFilter::Any)? {
+        if let Some(reason) = workflow.damage {
+            return Err(error::damage(format!("'{}': {reason}", workflow.workflow)).into());
+        }
         let tenant = workflow.tenant.as_deref().unwrap_or_default();
         let id = (tenant, &*workflow.workflow);
         for version in versions(connection, tenant, &workflow.workflow)? {

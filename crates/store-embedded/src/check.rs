@@ -10,7 +10,7 @@ use windlass_store::{Damage, Error};
 use crate::error::Fault;
 use crate::{
     EmbeddedStore, audit, blob, catalogue, checkpoint, claim, codec, dead, error, hook, inbox, log,
-    query, read, schedule, secrets, segment,
+    notes, query, read, schedule, secrets, segment,
 };
 
 /// Records read at once while a chain is walked.
@@ -69,7 +69,9 @@ impl Check<'_> {
         let schedules = schedule::check(self.connection);
         self.note(schedules)?;
         let hooks = hook::check(self.connection);
-        self.note(hooks)
+        self.note(hooks)?;
+        let notes = notes::check(self.connection);
+        self.note(notes)
     }
 
     /// Keeps damage and goes on; any other error ends the check.

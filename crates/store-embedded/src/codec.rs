@@ -198,6 +198,9 @@ pub(crate) const RUN_COLUMNS: &str = "run.run, status, version, priority, create
      ended_at, wake_at, tenant, workflow, request_id, error_code, parent, labels, sum, asleep, \
      gate, gate_limit, dead";
 
+/// Where `dead` stands among them.
+pub(crate) const DEAD_COLUMN: usize = 18;
+
 pub(crate) fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
     let decoded = RunRow {
         run: run_id(row, 0)?,
@@ -217,7 +220,7 @@ pub(crate) fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         asleep: row.get(15)?,
         gate: row.get(16)?,
         limit: row.get(17)?,
-        dead: row.get(18)?,
+        dead: row.get(DEAD_COLUMN)?,
     };
     run_sum(&decoded, decoded.dead).check(row, 14)?;
     Ok(decoded)

@@ -2,11 +2,12 @@
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
-use windlass_core::RunId;
+use windlass_core::{Millis, RunId};
 use windlass_store::{DeadLetter, DeadLetters, Error, Pending, TenantFilter};
 
 use crate::EmbeddedStore;
 use crate::codec::{self, Sum};
+use crate::damaged;
 use crate::error::Fault;
 use crate::log;
 use crate::query::limit_value;
@@ -32,8 +33,12 @@ impl DeadLetters for EmbeddedStore {
         }
         self.readers().query(|connection| {
             let mut statement = connection.prepare_cached(&sql)?;
-            let rows = statement.query_map(params_from_iter(&values), letter_row)?;
-            Ok(rows.collect::<Result<_, _>>()?)
+            let mut rows = statement.query(params_from_iter(&values))?;
+            let mut letters = Vec::new();
+            while let Some(row) = rows.next()? {
+                letters.extend(listed(row)?);
+            }
+            Ok(letters)
         })
     }
 
@@ -123,9 +128,30 @@ fn letter_row(row: &Row<'_>) -> rusqlite::Result<DeadLetter> {
         payload: row.get(4)?,
         deliveries: row.get(5)?,
         at: codec::millis(row, 6)?,
+        damage: None,
     };
     sum(&letter).check(row, 7)?;
     Ok(letter)
+}
+
+/// One of many: a damaged one is named, and nothing else of it is told. One without an id
+/// is found by the check of everything alone.
+fn listed(row: &Row<'_>) -> rusqlite::Result<Option<DeadLetter>> {
+    let error = match letter_row(row) {
+        Ok(letter) => return Ok(Some(letter)),
+        Err(error) => error,
+    };
+    let damage = damaged::reason(error)?;
+    Ok(codec::run_id(row, 0).ok().map(|run| DeadLetter {
+        run,
+        tenant: row.get(1).unwrap_or_default(),
+        workflow: "".into(),
+        reason: "".into(),
+        payload: b"null".to_vec(),
+        deliveries: 0,
+        at: Millis(0),
+        damage: Some(damage),
+    }))
 }
 
 fn sum(letter: &DeadLetter) -> Sum {

@@ -38,9 +38,22 @@ pub(crate) fn assert_searches(sql: &str, index: &str) {
 
 /// Steps of SQLite's machine that a statement takes to its end.
 pub(crate) fn cost(connection: &Connection, sql: &str, values: &[&dyn ToSql]) -> i32 {
+    cost_of(connection, sql, values, usize::MAX)
+}
+
+/// Steps of SQLite's machine that the first rows of a statement take.
+pub(crate) fn cost_of(
+    connection: &Connection,
+    sql: &str,
+    values: &[&dyn ToSql],
+    count: usize,
+) -> i32 {
     let mut statement = connection.prepare(sql).unwrap();
     let mut rows = statement.query(values).unwrap();
-    while rows.next().unwrap().is_some() {}
+    let mut read = 0;
+    while read < count && rows.next().unwrap().is_some() {
+        read += 1;
+    }
     drop(rows);
     statement.get_status(StatementStatus::VmStep)
 }

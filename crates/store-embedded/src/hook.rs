@@ -2,11 +2,12 @@
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
-use windlass_core::Digest;
+use windlass_core::{Digest, Millis};
 use windlass_store::{Error, Hook, Hooks, Pending, TenantFilter};
 
 use crate::EmbeddedStore;
 use crate::codec::{self, Sum};
+use crate::damaged;
 use crate::error::Fault;
 use crate::query::limit_value;
 
@@ -39,8 +40,8 @@ impl Hooks for EmbeddedStore {
         });
         self.readers().query(|connection| {
             let mut statement = connection.prepare_cached(&sql)?;
-            let rows = statement.query_map(params_from_iter(&values), hook_row)?;
-            Ok(rows.collect::<Result<_, _>>()?)
+            let rows = statement.query_map(params_from_iter(&values), listed)?;
+            Ok(damaged::given(rows)?)
         })
     }
 
@@ -108,9 +109,28 @@ fn hook_row(row: &Row<'_>) -> rusqlite::Result<Hook> {
         token: codec::digest(row, 3)?,
         secret: row.get(4)?,
         created_at: codec::millis(row, 5)?,
+        damage: None,
     };
     sum(&hook).check(row, 6)?;
     Ok(hook)
+}
+
+/// One of many: a damaged one is named, and nothing else of it is told.
+fn listed(row: &Row<'_>) -> rusqlite::Result<Option<Hook>> {
+    let error = match hook_row(row) {
+        Ok(hook) => return Ok(Some(hook)),
+        Err(error) => error,
+    };
+    let damage = Some(damaged::reason(error)?);
+    Ok(damaged::name(row, (0, 1)).map(|(id, tenant)| Hook {
+        id,
+        tenant,
+        workflow: "".into(),
+        token: Digest::of(b""),
+        secret: "".into(),
+        created_at: Millis(0),
+        damage,
+    }))
 }
 
 fn sum(hook: &Hook) -> Sum {

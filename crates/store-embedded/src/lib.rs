@@ -28,6 +28,7 @@ mod claim;
 mod clock;
 mod codec;
 mod connect;
+mod damaged;
 mod dead;
 mod error;
 #[cfg(test)]
@@ -41,6 +42,7 @@ mod journal;
 mod lock;
 mod log;
 mod migrate;
+mod notes;
 mod pack;
 mod page;
 mod query;

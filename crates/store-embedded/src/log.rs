@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use windlass_core::RunId;
 use windlass_store::{Append, AppendError, Appended, Error, Head, RunRow, checksum};
 
@@ -71,23 +71,9 @@ pub(crate) fn find(connection: &Connection, run: RunId) -> Result<Option<Entry>,
          FROM run WHERE run = ?",
     )?;
     let entry = statement.query_row([run.as_bytes()], |row| {
-        let status: Option<i64> = row.get(4)?;
-        let indexed = match status {
-            None => None,
-            Some(status) => Some(Indexed {
-                status,
-                tenant: row.get(5)?,
-                workflow: row.get(6)?,
-                labels: codec::labels(row, 7)?,
-                asleep: row.get(8)?,
-                parent: codec::optional_run(row, 9)?,
-                priority: row.get(10)?,
-                created_at: row.get(11)?,
-                ended_at: row.get(12)?,
-                gate: row.get(13)?,
-                limit: row.get(14)?,
-            }),
-        };
+        // What cannot be read of a row is as if it were not there: the log goes on, and the
+        // next row that comes with it is whole.
+        let indexed = indexed(row).unwrap_or(None);
         Ok(Entry {
             number: row.get(3)?,
             head: codec::head(row, 0)?,
@@ -96,6 +82,25 @@ pub(crate) fn find(connection: &Connection, run: RunId) -> Result<Option<Entry>,
         })
     });
     Ok(entry.optional()?)
+}
+
+fn indexed(row: &Row<'_>) -> rusqlite::Result<Option<Indexed>> {
+    let Some(status) = row.get(4)? else {
+        return Ok(None);
+    };
+    Ok(Some(Indexed {
+        status,
+        tenant: row.get(5)?,
+        workflow: row.get(6)?,
+        labels: codec::labels(row, 7)?,
+        asleep: row.get(8)?,
+        parent: codec::optional_run(row, 9)?,
+        priority: row.get(10)?,
+        created_at: row.get(11)?,
+        ended_at: row.get(12)?,
+        gate: row.get(13)?,
+        limit: row.get(14)?,
+    }))
 }
 
 /// One call of `append`.

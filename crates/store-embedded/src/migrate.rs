@@ -185,8 +185,19 @@ INSERT INTO fact (name, value) SELECT 'old_runs', max(number) FROM run HAVING co
 INSERT INTO fact (name, value) SELECT 'old_values', max(number) FROM blob HAVING count(*) > 0;
 ";
 
+/// What makes version 4 of version 3: room for what processes write down.
+const FROM_3: &str = "
+CREATE TABLE note (
+  kind TEXT NOT NULL,
+  key TEXT NOT NULL,
+  sum INTEGER NOT NULL,
+  bytes BLOB NOT NULL,
+  PRIMARY KEY (kind, key)
+) WITHOUT ROWID;
+";
+
 /// The steps from each version to the next, from version 1 on.
-const STEPS: [&str; 2] = [FROM_1, FROM_2];
+const STEPS: [&str; 3] = [FROM_1, FROM_2, FROM_3];
 
 /// Which version a database has.
 pub(crate) fn version(connection: &Connection) -> rusqlite::Result<u32> {
@@ -226,9 +237,10 @@ mod tests {
     use super::*;
 
     /// The schemas of the versions before, from version 1 on.
-    const OLD: [&str; 2] = [
+    const OLD: [&str; 3] = [
         include_str!("../tests/common/schema-1.sql"),
         include_str!("../tests/common/schema-2.sql"),
+        include_str!("../tests/common/schema-3.sql"),
     ];
 
     /// Every table and index with its text, less its spaces.
@@ -263,7 +275,11 @@ mod tests {
 
     #[test]
     fn a_step_that_fails_changes_nothing() {
-        for (number, schema, obstacle) in [(1, OLD[0], "checkpoint"), (2, OLD[1], "audit")] {
+        for (number, schema, obstacle) in [
+            (1, OLD[0], "checkpoint"),
+            (2, OLD[1], "audit"),
+            (3, OLD[2], "note"),
+        ] {
             let old = Connection::open_in_memory().unwrap();
             old.execute_batch(schema).unwrap();
             old.execute_batch(&format!(

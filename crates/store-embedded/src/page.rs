@@ -15,6 +15,7 @@ use windlass_core::{RunId, RunStatus};
 use windlass_store::{RunFilter, RunPage, RunRow, TenantFilter};
 
 use crate::codec::status_code;
+use crate::damaged::{self, Met};
 use crate::error::Fault;
 use crate::{clock, log};
 
@@ -22,10 +23,14 @@ use crate::{clock, log};
 const CHUNK: usize = 64;
 
 /// See `Queries::runs`.
-pub(crate) fn runs(connection: &Connection, filter: &RunFilter) -> Result<RunPage, Fault> {
+pub(crate) fn runs(
+    connection: &Connection,
+    met: &Met,
+    filter: &RunFilter,
+) -> Result<RunPage, Fault> {
     let transaction = connection.unchecked_transaction()?;
     let wanted = filter.page().saturating_add(1);
-    let mut rows = first(&transaction, filter, wanted)?;
+    let mut rows = first(&transaction, met, filter, wanted)?;
     let more = rows.len() >= wanted;
     rows.truncate(filter.page());
     let next = rows.last().filter(|_| more).map(|row| row.run);
@@ -33,7 +38,12 @@ pub(crate) fn runs(connection: &Connection, filter: &RunFilter) -> Result<RunPag
 }
 
 /// The first rows that match, newest first.
-fn first(connection: &Connection, filter: &RunFilter, wanted: usize) -> Result<Vec<RunRow>, Fault> {
+fn first(
+    connection: &Connection,
+    met: &Met,
+    filter: &RunFilter,
+    wanted: usize,
+) -> Result<Vec<RunRow>, Fault> {
     let mut rows = Vec::new();
     let Some(mut most) = last_before(filter.before) else {
         return Ok(rows);
@@ -44,8 +54,19 @@ fn first(connection: &Connection, filter: &RunFilter, wanted: usize) -> Result<V
     };
     let mut streams = streams(connection, filter)?;
     while let Some(id) = agreed(connection, &mut streams, least, most)? {
-        let row = log::row(connection, RunId::from_bytes(id.to_be_bytes()))?;
-        rows.extend(row.filter(|row| filter.matches(row)));
+        let run = RunId::from_bytes(id.to_be_bytes());
+        match log::row(connection, run) {
+            Ok(row) => rows.extend(row.filter(|row| filter.matches(row))),
+            Err(Fault::Sqlite(error)) => {
+                const DEAD: &str = "SELECT 1 FROM run WHERE run = ? AND dead <> 0";
+                let mut dead = connection.prepare_cached(DEAD)?;
+                match dead.exists([run.as_bytes()])? {
+                    true => drop(damaged::reason(error)?),
+                    false => met.note(run, error)?,
+                }
+            }
+            Err(other) => return Err(other),
+        }
         if rows.len() >= wanted || id == 0 {
             break;
         }
@@ -452,7 +473,7 @@ mod tests {
         connection.progress_handler(10, Some(counting)).unwrap();
         for filter in filters() {
             let before = steps.load(Ordering::Relaxed);
-            let page = runs(&connection, &filter).unwrap();
+            let page = runs(&connection, &Met::default(), &filter).unwrap();
             let cost = 10 * (steps.load(Ordering::Relaxed) - before);
             let matching = rows.iter().rev().filter(|row| filter.matches(row));
             let expected: Vec<RunId> = matching.map(|row| row.run).take(51).collect();

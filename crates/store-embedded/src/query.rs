@@ -5,6 +5,7 @@ use windlass_core::{Millis, RunId, RunStatus};
 use windlass_store::{Head, ResourceRow, RunRow};
 
 use crate::codec::{self, Indexed, RUN_COLUMNS, Sum, status_code};
+use crate::damaged::{self, Met};
 use crate::error::{self, Fault};
 use crate::log;
 use crate::writer::Session;
@@ -95,6 +96,7 @@ fn range(prefix: &str) -> Option<([u8; 16], [u8; 16])> {
 /// those that do.
 pub(crate) fn unfinished(
     connection: &Connection,
+    met: &Met,
     after: Option<RunId>,
     limit: usize,
     sleeping: &[bool],
@@ -102,6 +104,7 @@ pub(crate) fn unfinished(
     let open = RunStatus::ALL.into_iter().filter(|s| !s.is_final());
     in_statuses(
         connection,
+        met,
         &open.collect::<Vec<_>>(),
         after,
         limit,
@@ -112,15 +115,17 @@ pub(crate) fn unfinished(
 /// See `Admission::begun`.
 pub(crate) fn begun(
     connection: &Connection,
+    met: &Met,
     after: Option<RunId>,
     limit: usize,
 ) -> Result<Vec<RunRow>, Fault> {
     let statuses = [RunStatus::Running, RunStatus::Paused];
-    in_statuses(connection, &statuses, after, limit, &[false])
+    in_statuses(connection, met, &statuses, after, limit, &[false])
 }
 
 fn in_statuses(
     connection: &Connection,
+    met: &Met,
     statuses: &[RunStatus],
     after: Option<RunId>,
     limit: usize,
@@ -128,7 +133,7 @@ fn in_statuses(
 ) -> Result<Vec<RunRow>, Fault> {
     let sql = format!(
         "SELECT {RUN_COLUMNS} FROM run INDEXED BY run_by_status \
-         WHERE status = ? AND asleep = ? AND run.run > ? ORDER BY run.run LIMIT ?"
+         WHERE status = ? AND asleep = ? AND run.run > ? ORDER BY run.run"
     );
     let after = after.map_or_else(Vec::new, |run| run.as_bytes().to_vec());
     let transaction = connection.unchecked_transaction()?;
@@ -136,10 +141,8 @@ fn in_statuses(
     let mut found = Vec::new();
     for status in statuses {
         for asleep in sleeping {
-            let range = params![status_code(*status), asleep, after, limit_value(limit)];
-            for row in statement.query_map(range, codec::run_row)? {
-                found.push(row?);
-            }
+            let range = params![status_code(*status), asleep, after];
+            found.extend(met.sound(statement.query(range)?, limit)?);
         }
     }
     found.sort_by_key(|row| row.run);
@@ -164,10 +167,16 @@ pub(crate) fn due(
          ORDER BY wake_at, run LIMIT ?",
     )?;
     let limits = (until.0, from, last, limit_value(limit));
-    let due = statement.query_map(limits, |row| {
-        Ok((codec::run_id(row, 0)?, codec::millis(row, 1)?))
-    })?;
-    Ok(due.collect::<Result<_, _>>()?)
+    let mut rows = statement.query(limits)?;
+    let mut due = Vec::new();
+    while let Some(row) = rows.next()? {
+        match codec::run_id(row, 0) {
+            Ok(run) => due.push((run, codec::millis(row, 1)?)),
+            // One without an id can be woken by nobody.
+            Err(error) => drop(damaged::reason(error)?),
+        }
+    }
+    Ok(due)
 }
 
 /// See `Queries::next_wake`.
@@ -181,14 +190,17 @@ pub(crate) fn next_wake(connection: &Connection) -> Result<Option<Millis>, Fault
 }
 
 /// See `Queries::children`.
-pub(crate) fn children(connection: &Connection, parent: RunId) -> Result<Vec<RunRow>, Fault> {
+pub(crate) fn children(
+    connection: &Connection,
+    met: &Met,
+    parent: RunId,
+) -> Result<Vec<RunRow>, Fault> {
     let sql = format!(
         "SELECT {RUN_COLUMNS} FROM run INDEXED BY run_by_parent \
          WHERE parent = ? AND status IS NOT NULL ORDER BY run.run"
     );
     let mut statement = connection.prepare_cached(&sql)?;
-    let rows = statement.query_map([parent.as_bytes()], codec::run_row)?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    met.sound(statement.query([parent.as_bytes()])?, usize::MAX)
 }
 
 /// See `Queries::logged_runs`.
@@ -292,6 +304,12 @@ pub(crate) fn replace(
 ) -> Result<(), Fault> {
     let connection = session.connection;
     for (row, resources) in rows {
+        if log::row(connection, row.run).is_err() {
+            // Nobody can tell which labels the damaged row had.
+            connection
+                .prepare_cached("DELETE FROM label WHERE run = ?")?
+                .execute([row.run.as_bytes()])?;
+        }
         match log::find(connection, row.run)? {
             Some(entry) => {
                 log::update_row(connection, &entry, entry.head, row)?;

@@ -10,7 +10,6 @@ use crate::codec::{self, RUN_COLUMNS};
 use crate::error::Fault;
 use crate::files::Errand;
 use crate::gate::Wish;
-use crate::query::limit_value;
 use crate::writer::Session;
 use crate::{EmbeddedStore, checkpoint, forget, read, sweep};
 
@@ -29,13 +28,11 @@ impl Retention for EmbeddedStore {
             "SELECT {RUN_COLUMNS} FROM run INDEXED BY run_by_end \
              WHERE status >= 3 AND ended_at < ? AND NOT EXISTS (SELECT 1 FROM run AS parent \
              WHERE parent.run = run.parent AND parent.status < 3 AND parent.dead = 0) \
-             ORDER BY ended_at, run.run LIMIT ?"
+             ORDER BY ended_at, run.run"
         );
         self.readers().query(|connection| {
             let mut statement = connection.prepare_cached(&sql)?;
-            let rows =
-                statement.query_map(params![before.0, limit_value(limit)], codec::run_row)?;
-            Ok(rows.collect::<Result<_, _>>()?)
+            self.met().sound(statement.query([before.0])?, limit)
         })
     }
 

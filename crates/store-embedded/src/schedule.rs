@@ -1,12 +1,13 @@
 //! Schedules: a table with an index over the times to come.
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Row, Rows, params, params_from_iter};
 use windlass_core::Millis;
 use windlass_store::{CatchUp, Error, Fired, Overlap, Pending, Schedule, Schedules, TenantFilter};
 
 use crate::EmbeddedStore;
 use crate::codec::{self, Sum, signed, unsigned};
+use crate::damaged;
 use crate::error::Fault;
 use crate::query::limit_value;
 
@@ -38,8 +39,8 @@ impl Schedules for EmbeddedStore {
         });
         self.readers().query(|connection| {
             let mut statement = connection.prepare_cached(&sql)?;
-            let rows = statement.query_map(params_from_iter(&values), schedule_row)?;
-            Ok(rows.collect::<Result<_, _>>()?)
+            let rows = statement.query_map(params_from_iter(&values), listed)?;
+            Ok(damaged::given(rows)?)
         })
     }
 
@@ -58,16 +59,16 @@ impl Schedules for EmbeddedStore {
         let sql = due_sql();
         self.readers().query(|connection| {
             let mut statement = connection.prepare_cached(&sql)?;
-            let rows = statement.query_map(params![until.0, limit_value(limit)], schedule_row)?;
-            Ok(rows.collect::<Result<_, _>>()?)
+            sound(statement.query([until.0])?, limit)
         })
     }
 
     fn next_schedule(&self) -> Result<Option<Millis>, Error> {
+        let sql = due_sql();
         self.readers().query(|connection| {
-            let mut statement = connection.prepare_cached(NEXT)?;
-            let next: Option<i64> = statement.query_row([], |row| row.get(0)).optional()?;
-            Ok(next.map(Millis))
+            let mut statement = connection.prepare_cached(&sql)?;
+            let first = sound(statement.query([i64::MAX])?, 1)?;
+            Ok(first.first().and_then(|schedule| schedule.next_at))
         })
     }
 
@@ -78,9 +79,6 @@ impl Schedules for EmbeddedStore {
 
 const COLUMNS: &str = "id, tenant, workflow, cron, every_ms, timezone, payload, labels, priority, \
      enabled, catch_up, overlap, changed_at, next_at, last_at, last_run, last_error, revision, sum";
-
-const NEXT: &str = "SELECT next_at FROM schedule INDEXED BY schedule_by_time \
-     WHERE next_at IS NOT NULL ORDER BY next_at LIMIT 1";
 
 fn list_sql(tenant: &TenantFilter) -> String {
     let condition = match tenant {
@@ -93,8 +91,50 @@ fn list_sql(tenant: &TenantFilter) -> String {
 fn due_sql() -> String {
     format!(
         "SELECT {COLUMNS} FROM schedule INDEXED BY schedule_by_time \
-         WHERE next_at <= ?1 ORDER BY next_at, id, tenant LIMIT ?2"
+         WHERE next_at <= ?1 ORDER BY next_at, id, tenant"
     )
+}
+
+/// The first that are not damaged.
+fn sound(mut rows: Rows<'_>, limit: usize) -> Result<Vec<Schedule>, Fault> {
+    let mut found = Vec::new();
+    while found.len() < limit
+        && let Some(row) = rows.next()?
+    {
+        let schedule = listed(row)?;
+        found.extend(schedule.filter(|schedule| schedule.damage.is_none()));
+    }
+    Ok(found)
+}
+
+/// One of many: a damaged one is named, and nothing else of it is told.
+fn listed(row: &Row<'_>) -> rusqlite::Result<Option<Schedule>> {
+    let error = match schedule_row(row) {
+        Ok(schedule) => return Ok(Some(schedule)),
+        Err(error) => error,
+    };
+    let damage = Some(damaged::reason(error)?);
+    Ok(damaged::name(row, (0, 1)).map(|(id, tenant)| Schedule {
+        id,
+        tenant,
+        workflow: "".into(),
+        cron: None,
+        every_ms: None,
+        timezone: "".into(),
+        trigger: "null".into(),
+        labels: Default::default(),
+        priority: 0,
+        enabled: false,
+        catch_up: CatchUp::None,
+        overlap: Overlap::Allow,
+        changed_at: Millis(0),
+        next_at: None,
+        last_at: None,
+        last_run: None,
+        last_error: None,
+        revision: 0,
+        damage,
+    }))
 }
 
 fn find(
@@ -110,8 +150,16 @@ fn find(
 
 fn put(connection: &Connection, schedule: Schedule, most: usize) -> Result<bool, Fault> {
     let tenant = schedule.tenant.as_deref();
-    let old = find(connection, tenant, &schedule.id)?;
-    if old.is_none() {
+    let there = connection
+        .prepare_cached("SELECT 1 FROM schedule WHERE id = ? AND tenant = ?")?
+        .exists([&*schedule.id, tenant.unwrap_or_default()])?;
+    // One that is damaged makes way for the new one.
+    let old = match find(connection, tenant, &schedule.id) {
+        Ok(old) => old,
+        Err(Fault::Sqlite(error)) => damaged::reason(error).map(|_| None)?,
+        Err(other) => return Err(other),
+    };
+    if !there {
         const COUNT: &str = "SELECT count(*) FROM \
              (SELECT 1 FROM schedule INDEXED BY schedule_by_tenant WHERE tenant = ?1 LIMIT ?2)";
         let owner = tenant.unwrap_or_default();
@@ -128,6 +176,7 @@ fn put(connection: &Connection, schedule: Schedule, most: usize) -> Result<bool,
         last_run: last.and_then(|old| old.last_run),
         last_error: last.and_then(|old| old.last_error.clone()),
         revision: last.map_or(0, |old| old.revision) + 1,
+        damage: None,
         ..schedule
     };
     write(connection, &kept)?;
@@ -206,6 +255,7 @@ fn schedule_row(row: &Row<'_>) -> rusqlite::Result<Schedule> {
         last_run: codec::optional_run(row, 15)?,
         last_error: row.get(16)?,
         revision: unsigned(row.get(17)?),
+        damage: None,
     };
     sum(&schedule).check(row, 18)?;
     Ok(schedule)
@@ -261,7 +311,6 @@ mod tests {
     #[test]
     fn what_is_asked_often_walks_an_index() {
         assert_searches(&due_sql(), "schedule_by_time");
-        assert_searches(NEXT, "schedule_by_time");
         let only = list_sql(&TenantFilter::Only(None));
         assert_searches(&only, "schedule_by_tenant");
         let any = list_sql(&TenantFilter::Any);

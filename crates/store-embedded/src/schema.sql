@@ -1,4 +1,4 @@
--- The tables of the embedded store, version 3. `user_version` counts changes of this file;
+-- The tables of the embedded store, version 4. `user_version` counts changes of this file;
 -- `migrate.rs` makes it of the versions before.
 -- `sum` is a checksum over a row's other columns, because pages of the database have none;
 -- records have their chain and values their digest instead.
@@ -251,3 +251,12 @@ CREATE TABLE hook (
   UNIQUE (id, tenant)
 );
 CREATE INDEX hook_by_tenant ON hook (tenant, id);
+
+-- What processes write down for whoever comes after them; see `notes.rs`.
+CREATE TABLE note (
+  kind TEXT NOT NULL,
+  key TEXT NOT NULL,
+  sum INTEGER NOT NULL,
+  bytes BLOB NOT NULL,
+  PRIMARY KEY (kind, key)
+) WITHOUT ROWID;

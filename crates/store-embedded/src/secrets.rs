@@ -7,7 +7,9 @@ use windlass_store::{Error, Pending, SecretRow, Secrets, TenantFilter};
 
 use crate::EmbeddedStore;
 use crate::codec::{self, Sum};
+use crate::damaged;
 use crate::error::Fault;
+use crate::query::limit_value;
 
 impl Secrets for EmbeddedStore {
     fn put_secret(
@@ -21,6 +23,7 @@ impl Secrets for EmbeddedStore {
             tenant: tenant.map(Into::into),
             name: name.into(),
             updated_at: at,
+            damage: None,
         };
         self.task(None, move |session| put(session.connection, &row, &sealed))
     }
@@ -35,18 +38,24 @@ impl Secrets for EmbeddedStore {
         })
     }
 
-    fn secrets(&self, tenant: &TenantFilter) -> Result<Vec<SecretRow>, Error> {
+    fn secrets(
+        &self,
+        tenant: &TenantFilter,
+        after: Option<(&str, Option<&str>)>,
+        limit: usize,
+    ) -> Result<Vec<SecretRow>, Error> {
         let sql = list_sql(tenant);
-        let mut values: Vec<Value> = Vec::new();
-        if let TenantFilter::Only(tenant) = tenant {
-            values.push(stored(tenant.as_deref()).to_owned().into());
-        }
+        // Nothing comes before the empty name.
+        let (name, owner) = after.unwrap_or_default();
+        let mut values: Vec<Value> = vec![name.to_owned().into(), limit_value(limit).into()];
+        values.push(match tenant {
+            TenantFilter::Any => stored(owner).to_owned().into(),
+            TenantFilter::Only(tenant) => stored(tenant.as_deref()).to_owned().into(),
+        });
         self.readers().query(|connection| {
             let mut statement = connection.prepare_cached(&sql)?;
-            let rows = statement.query_map(params_from_iter(&values), secret_row)?;
-            Ok(rows
-                .map(|row| row.map(|(row, _)| row))
-                .collect::<Result<_, _>>()?)
+            let rows = statement.query_map(params_from_iter(&values), listed)?;
+            Ok(damaged::given(rows)?)
         })
     }
 
@@ -69,10 +78,10 @@ fn one_sql() -> String {
 
 fn list_sql(tenant: &TenantFilter) -> String {
     let condition = match tenant {
-        TenantFilter::Any => "",
-        TenantFilter::Only(_) => "WHERE tenant = ?",
+        TenantFilter::Any => "WHERE (name, tenant) > (?1, ?3)",
+        TenantFilter::Only(_) => "WHERE tenant = ?3 AND name > ?1",
     };
-    format!("SELECT {COLUMNS} FROM secret {condition} ORDER BY name, tenant")
+    format!("SELECT {COLUMNS} FROM secret {condition} ORDER BY name, tenant LIMIT ?2")
 }
 
 /// A tenant as it is stored: '' is none.
@@ -104,10 +113,26 @@ fn secret_row(row: &Row<'_>) -> rusqlite::Result<(SecretRow, Vec<u8>)> {
         name: row.get(0)?,
         tenant: (!tenant.is_empty()).then_some(tenant),
         updated_at: codec::millis(row, 2)?,
+        damage: None,
     };
     let sealed: Vec<u8> = row.get(3)?;
     sum(&secret, &sealed).check(row, 4)?;
     Ok((secret, sealed))
+}
+
+/// One of many: a damaged one is named, and nothing else of it is told.
+fn listed(row: &Row<'_>) -> rusqlite::Result<Option<SecretRow>> {
+    let error = match secret_row(row) {
+        Ok((secret, _)) => return Ok(Some(secret)),
+        Err(error) => error,
+    };
+    let damage = Some(damaged::reason(error)?);
+    Ok(damaged::name(row, (0, 1)).map(|(name, tenant)| SecretRow {
+        tenant,
+        name,
+        updated_at: Millis(0),
+        damage,
+    }))
 }
 
 fn sum(row: &SecretRow, sealed: &[u8]) -> Sum {

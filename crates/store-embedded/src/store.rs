@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use windlass_core::{Digest, Millis, RunId};
 use windlass_store::{
-    Append, AppendError, Appended, Blob, Checkpoint, Compacted, Error, Head, Health, InboxItem,
-    Pending, Queries, Record, ResourceRow, RunFilter, RunPage, RunRow, Store,
+    Append, AppendError, Appended, Blob, Checkpoint, Compacted, Damage, Error, Head, Health,
+    InboxItem, Pending, Queries, Record, ResourceRow, RunFilter, RunPage, RunRow, Store,
 };
 
 use crate::connect::{self, Layout};
+use crate::damaged::Met;
 use crate::error::Fault;
 use crate::files::{Errand, Files};
 use crate::lock::{Holder, Lock, Taken};
@@ -77,6 +78,7 @@ struct Shared {
     writer: Option<Handle>,
     readers: Arc<Readers>,
     leftovers: Leftovers,
+    met: Met,
     /// How many backups need the files that there are.
     backups: AtomicUsize,
     holder: Option<Holder>,
@@ -94,6 +96,7 @@ impl Shared {
             writer: None,
             readers: Arc::new(readers),
             leftovers: Leftovers::default(),
+            met: Met::default(),
             backups: AtomicUsize::new(0),
             holder: None,
             _lock: None,
@@ -236,6 +239,10 @@ impl EmbeddedStore {
 
     pub(crate) fn leftovers(&self) -> &Leftovers {
         &self.shared.leftovers
+    }
+
+    pub(crate) fn met(&self) -> &Met {
+        &self.shared.met
     }
 
     fn writer(&self) -> Result<&Handle, Error> {
@@ -467,6 +474,10 @@ impl Store for EmbeddedStore {
 }
 
 impl Queries for EmbeddedStore {
+    fn left_out(&self) -> Vec<Damage> {
+        self.met().take()
+    }
+
     fn run(&self, run: RunId) -> Result<Option<RunRow>, Error> {
         self.readers()
             .read(|connection| log::row(connection, run))
@@ -475,7 +486,7 @@ impl Queries for EmbeddedStore {
 
     fn runs(&self, filter: &RunFilter) -> Result<RunPage, Error> {
         self.readers()
-            .query(|connection| page::runs(connection, filter))
+            .query(|connection| page::runs(connection, self.met(), filter))
     }
 
     fn runs_with_prefix(&self, prefix: &str, limit: usize) -> Result<Vec<RunId>, Error> {
@@ -484,13 +495,15 @@ impl Queries for EmbeddedStore {
     }
 
     fn unfinished(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunRow>, Error> {
-        self.readers()
-            .query(|connection| query::unfinished(connection, after, limit, &[false, true]))
+        self.readers().query(|connection| {
+            let sleeping = [false, true];
+            query::unfinished(connection, self.met(), after, limit, &sleeping)
+        })
     }
 
     fn awake(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunRow>, Error> {
         self.readers()
-            .query(|connection| query::unfinished(connection, after, limit, &[false]))
+            .query(|connection| query::unfinished(connection, self.met(), after, limit, &[false]))
     }
 
     fn due(
@@ -509,7 +522,7 @@ impl Queries for EmbeddedStore {
 
     fn children(&self, parent: RunId) -> Result<Vec<RunRow>, Error> {
         self.readers()
-            .query(|connection| query::children(connection, parent))
+            .query(|connection| query::children(connection, self.met(), parent))
     }
 
     fn resources(&self, run: RunId) -> Result<Vec<ResourceRow>, Error> {

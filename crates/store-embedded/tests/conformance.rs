@@ -106,3 +106,8 @@ fn schedule() {
 fn hook() {
     check(|open| conformance::hook::all(open));
 }
+
+#[test]
+fn notes() {
+    check(|open| conformance::notes::all(open));
+}

@@ -1,7 +1,7 @@
 //! Killed at random moments, the store keeps everything that it acknowledged.
 
 // The helpers of a test stop it like the test itself.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod common;
 
@@ -17,7 +17,16 @@ use windlass_store::{Append, Blob, Checkpoint, Head, Store, block_on};
 use windlass_store_embedded::EmbeddedStore;
 
 const WRITERS: u64 = 4;
-const KILLS: u64 = 50;
+
+/// After so many kills a new store begins: reading all of one that only grows takes longer
+/// every time.
+const FRESH_AFTER: u64 = 100;
+
+/// How often it is killed; `WINDLASS_KILLS` says otherwise.
+fn kills() -> u64 {
+    let given = std::env::var("WINDLASS_KILLS").ok();
+    given.map_or(50, |text| text.parse().expect("WINDLASS_KILLS is a number"))
+}
 
 /// The child: writers that report each append after its `Ok`.
 fn write_until_killed(directory: &std::path::Path) {
@@ -82,11 +91,16 @@ fn nothing_acknowledged_is_lost_by_a_kill() {
     if let Some(directory) = std::env::var_os("WINDLASS_TEST_WRITE") {
         return write_until_killed(directory.as_ref());
     }
-    let root = tempfile::tempdir().unwrap();
+    let mut root = tempfile::tempdir().unwrap();
     let mut acknowledged = [0u64; WRITERS as usize];
     let mut checkpoints = 0;
     let mut random = 0x2545_f491_4f6c_dd1du64;
-    for kill in 0..KILLS {
+    for kill in 0..kills() {
+        if kill > 0 && kill.is_multiple_of(FRESH_AFTER) {
+            assert!(acknowledged.iter().sum::<u64>() > 100, "{acknowledged:?}");
+            acknowledged = [0; WRITERS as usize];
+            root = tempfile::tempdir().unwrap();
+        }
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args([
                 "nothing_acknowledged_is_lost_by_a_kill",
@@ -141,4 +155,5 @@ fn nothing_acknowledged_is_lost_by_a_kill() {
     }
     assert!(acknowledged.iter().sum::<u64>() > 100, "{acknowledged:?}");
     assert!(checkpoints > 0);
+    println!("figure kills {}", kills());
 }

@@ -205,6 +205,7 @@ fn bury(directory: &Path) -> EmbeddedStore {
         payload: b"{\"trigger\":1}".to_vec(),
         deliveries: 3,
         at: Millis(1),
+        damage: None,
     };
     block_on(store.bury(letter)).unwrap();
     let entry = AuditEntry {
@@ -215,6 +216,7 @@ fn bury(directory: &Path) -> EmbeddedStore {
         what: "runs.bury".into(),
         target: "run".into(),
         detail: "{}".into(),
+        damage: None,
     };
     block_on(store.note(vec![entry])).unwrap();
     let sealed = b"sealed".to_vec();
@@ -238,6 +240,7 @@ fn bury(directory: &Path) -> EmbeddedStore {
         last_run: None,
         last_error: None,
         revision: 0,
+        damage: None,
     };
     assert!(block_on(store.put_schedule(schedule, 9)).unwrap());
     let hook = Hook {
@@ -247,6 +250,7 @@ fn bury(directory: &Path) -> EmbeddedStore {
         token: Digest::of(b"token"),
         secret: "secret".into(),
         created_at: Millis(1),
+        damage: None,
     };
     assert!(block_on(store.put_hook(hook, 9)).unwrap());
     store

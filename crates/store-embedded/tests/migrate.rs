@@ -255,6 +255,7 @@ fn newest_things_work(store: &EmbeddedStore) {
         payload: b"{}".to_vec(),
         deliveries: 3,
         at: Millis(1),
+        damage: None,
     };
     block_on(store.bury(letter)).unwrap();
     assert!(store.run(run_id(5)).unwrap().unwrap().dead);
@@ -266,6 +267,7 @@ fn newest_things_work(store: &EmbeddedStore) {
         what: "runs.bury".into(),
         target: "run".into(),
         detail: "{}".into(),
+        damage: None,
     };
     block_on(store.note(vec![entry])).unwrap();
     assert_eq!(store.audit(&TenantFilter::Any, None, 9).unwrap().len(), 1);
@@ -313,7 +315,7 @@ fn an_old_directory_opens_and_works() {
         let store = open(directory);
         works(&store);
         drop(store);
-        assert_eq!(version(directory), 3);
+        assert_eq!(version(directory), 4);
         let store = open(directory);
         works(&store);
         new_things_work(&store);

@@ -398,7 +398,7 @@ fn a_flipped_bit_is_found_or_changes_nothing() {
     let (_copy, store) = with_database(&database);
     let expected = content(&store.unwrap());
     let mut noticed = 0;
-    for at in (0..database.len()).step_by(database.len() / 300) {
+    for at in (0..database.len()).step_by(database.len() / 600) {
         let mut flipped = database.clone();
         flipped[at] ^= 1 << (at % 8);
         let (_copy, store) = with_database(&flipped);

@@ -41,6 +41,9 @@ pub trait Admission: Send + Sync + 'static {
     /// `Paused`), and not dead. Gates where none goes are left out.
     fn gates(&self) -> Result<Vec<(Box<str>, u32)>, Error>;
 
+    /// Runs that go at a gate, at most `limit`: those that [`Self::gates`] counts.
+    fn at_gate(&self, gate: &str, limit: usize) -> Result<Vec<RunRow>, Error>;
+
     /// How many runs wait to begin, aside or not, counted up to `most`.
     fn depth(&self, most: u64) -> Result<u64, Error>;
 }

@@ -21,6 +21,9 @@ pub struct AuditEntry {
     pub target: Box<str>,
     /// More about it, as JSON.
     pub detail: Box<str>,
+    /// Why it cannot be relied on, if the stored row is damaged: then the rest is what could
+    /// still be read of it, or left out. Only lists give such.
+    pub damage: Option<Box<str>>,
 }
 
 /// The book of changes: entries are added and never changed.

@@ -21,6 +21,9 @@ pub struct DeadLetter {
     pub deliveries: u32,
     /// When it was given up.
     pub at: Millis,
+    /// Why it cannot be relied on, if the stored row is damaged: then the rest is what could
+    /// still be read of it, or left out. Only lists give such.
+    pub damage: Option<Box<str>>,
 }
 
 /// Runs that nobody could carry on. While one is dead, nobody begins, wakes or recovers it:

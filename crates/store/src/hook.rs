@@ -19,6 +19,9 @@ pub struct Hook {
     pub secret: Box<str>,
     /// When it was made.
     pub created_at: Millis,
+    /// Why it cannot be relied on, if the stored row is damaged: then the rest is what could
+    /// still be read of it, or left out. Only lists give such.
+    pub damage: Option<Box<str>>,
 }
 
 /// Without its secret.

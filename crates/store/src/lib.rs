@@ -21,6 +21,7 @@ mod dead;
 mod envelope;
 mod hook;
 mod memory;
+mod notes;
 mod retention;
 mod schedule;
 mod secrets;
@@ -39,6 +40,7 @@ pub use dead::{DeadLetter, DeadLetters};
 pub use envelope::{Envelope, EnvelopeError, Kind};
 pub use hook::{Hook, Hooks};
 pub use memory::MemoryStore;
+pub use notes::{Note, Notes};
 pub use retention::{REQUEST_CLAIM, Retention, request_key};
 pub use schedule::{CatchUp, Fired, Overlap, Schedule, Schedules};
 pub use secrets::{SecretRow, Secrets};
@@ -146,8 +148,15 @@ pub trait Catalogue: Send + Sync + 'static {
     ) -> Pending<'_, Result<bool, Error>>;
 }
 
-/// Lists over rows that derive from the log, read on connections of their own.
+/// Lists over rows that derive from the log, read on connections of their own. A damaged row
+/// is left out of every list, and does not keep the others from it.
 pub trait Queries: Send + Sync + 'static {
+    /// Runs that lists left out since this was asked last, because their rows are damaged; those
+    /// that are dead are not named.
+    fn left_out(&self) -> Vec<Damage> {
+        Vec::new()
+    }
+
     /// One run's row.
     fn run(&self, run: RunId) -> Result<Option<RunRow>, Error>;
 

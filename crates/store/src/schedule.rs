@@ -95,6 +95,9 @@ pub struct Schedule {
     pub last_error: Option<Box<str>>,
     /// Counts how often it was put; given by the store.
     pub revision: u64,
+    /// Why it cannot be relied on, if the stored row is damaged: then the rest is what could
+    /// still be read of it, or left out. Only lists give such.
+    pub damage: Option<Box<str>>,
 }
 
 /// What came of a schedule's time.
@@ -119,7 +122,8 @@ pub struct Fired {
 /// Schedules: rows that say when runs are started.
 pub trait Schedules: Send + Sync + 'static {
     /// Keeps a schedule, in place of the one of the same tenant and id. What the old one had
-    /// last, and how often it was put, stays known: the new one's own is not looked at.
+    /// last, and how often it was put, stays known, unless it is damaged: the new one's own is
+    /// not looked at.
     /// `false` if it would be a new one and its tenant has `most` already. Durable on return.
     fn put_schedule(&self, schedule: Schedule, most: usize) -> Pending<'_, Result<bool, Error>>;
 
@@ -138,9 +142,10 @@ pub trait Schedules: Send + Sync + 'static {
     fn remove_schedule(&self, tenant: Option<&str>, id: &str) -> Pending<'_, Result<bool, Error>>;
 
     /// Schedules whose next time is at or before `until`, earliest first, at most `limit`.
+    /// Damaged ones are left out.
     fn due_schedules(&self, until: Millis, limit: usize) -> Result<Vec<Schedule>, Error>;
 
-    /// The earliest next time of all schedules.
+    /// The earliest next time of all schedules but the damaged ones.
     fn next_schedule(&self) -> Result<Option<Millis>, Error>;
 
     /// Keeps what came of a time and moves the schedule on. `false`, and nothing is changed,

@@ -13,6 +13,9 @@ pub struct SecretRow {
     pub name: Box<str>,
     /// When it was last set.
     pub updated_at: Millis,
+    /// Why it cannot be relied on, if the stored row is damaged: then the rest is what could
+    /// still be read of it, or left out. Only lists give such.
+    pub damage: Option<Box<str>>,
 }
 
 /// Sealed secrets. Each belongs to a tenant, or to none: the same name in two tenants
@@ -31,8 +34,13 @@ pub trait Secrets: Send + Sync + 'static {
     /// A secret as it was sealed.
     fn secret(&self, tenant: Option<&str>, name: &str) -> Result<Option<Vec<u8>>, Error>;
 
-    /// The secrets of those tenants, by name, then by tenant.
-    fn secrets(&self, tenant: &TenantFilter) -> Result<Vec<SecretRow>, Error>;
+    /// The secrets of those tenants, by name, then by tenant, those after the given one.
+    fn secrets(
+        &self,
+        tenant: &TenantFilter,
+        after: Option<(&str, Option<&str>)>,
+        limit: usize,
+    ) -> Result<Vec<SecretRow>, Error>;
 
     /// Forgets a secret; `false` if there is none of that name. Durable on return.
     fn remove_secret(&self, tenant: Option<&str>, name: &str) -> Pending<'_, Result<bool, Error>>;

@@ -361,6 +361,9 @@ pub struct WorkflowRow {
     pub enabled: bool,
     /// When its newest version was published.
     pub updated_at: Millis,
+    /// Why it cannot be relied on, if the stored row is damaged: then the rest is what could
+    /// still be read of it, or left out. Only lists give such.
+    pub damage: Option<Box<str>>,
 }
 
 /// What a store says of itself.

@@ -48,6 +48,18 @@ fn retries_take_virtual_hours() {
     );
 }
 
+/// A rehearsal does not wait for hardware.
+#[test]
+fn workers_of_a_test_have_every_label() {
+    let workflow = Workflow::builder("draws")
+        .step("draw", "core.echo")
+        .requires(["gpu"])
+        .build()
+        .expect("built");
+    let engine = TestEngine::builder().workflow(&workflow).open();
+    engine.run(&workflow, ()).assert_succeeded();
+}
+
 #[test]
 fn a_failure_for_good_is_not_repeated() {
     let workflow = retrying();

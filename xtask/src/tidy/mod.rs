@@ -67,6 +67,9 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     for file in &files {
         check_file(root, file, &files, &mut findings)?;
     }
+    for message in crate::chaos::differs(root)? {
+        findings.push(Finding::whole("RELIABILITY.md", message));
+    }
     findings.sort();
     for finding in &findings {
         eprintln!("{finding}");

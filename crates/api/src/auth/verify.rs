@@ -78,6 +78,9 @@ struct Claims {
     scope: Option<String>,
     #[serde(default)]
     scp: Option<Listed>,
+    /// One text, RFC 7519 section 4.1.1; the library would look for ours in a list.
+    #[serde(default, rename = "iss")]
+    _issuer: Option<String>,
 }
 
 /// `scp` is a list; some issuers write it like `scope`.

@@ -434,7 +434,7 @@ async fn import(
         frozen::definition_for(&document.bytes, &row.workflow).map_err(act::not_importable)?;
     let preparing = prepared(text.into()).await;
     let definition = preparing.map_err(|error| match error.code() {
-        "DEFINITION_INVALID" | "UNSUPPORTED" => error.renamed(crate::failures::IMPORT_INVALID),
+        "DEFINITION_INVALID" => error.renamed(crate::failures::IMPORT_INVALID),
         _ => error,
     })?;
     let text = String::from_utf8_lossy(&definition.text).into_owned();

@@ -2,9 +2,10 @@
 
 use axum::extract::State;
 use http::Method;
+use serde_json::json;
 
 use super::shapes::ActionShape;
-use crate::answer::RawJson;
+use crate::answer::{Page, RawJson};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::route::{Access, Routes};
@@ -20,6 +21,7 @@ pub(super) fn add(routes: &mut Routes<App>) {
     );
 }
 
-async fn list(State(app): State<App>) -> Result<RawJson<Vec<ActionShape>>, ApiError> {
-    Ok(RawJson::new(app.actions().to_string()))
+async fn list(State(app): State<App>) -> Result<RawJson<Page<ActionShape>>, ApiError> {
+    let page = json!({ "items": app.actions(), "next": null });
+    Ok(RawJson::new(page.to_string()))
 }

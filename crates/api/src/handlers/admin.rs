@@ -1,5 +1,7 @@
 //! The server's own affairs: dead letters, the audit, backup, rebuilding.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use http::Method;
 use schemars::JsonSchema;
@@ -10,6 +12,7 @@ use windlass_service::{Failure, catalogue, listing};
 
 use super::WORDS_BYTES;
 use super::executions::{decode, encode, foreign};
+use super::resuming::Written;
 use super::shapes::{AuditShape, LetterShape, LettersShape};
 use crate::answer::{Accepted, Download, Page, RawJson};
 use crate::app::{App, Caller};
@@ -17,7 +20,7 @@ use crate::bounds::Between;
 use crate::error::ApiError;
 use crate::extract::{Json, Query};
 use crate::failures;
-use crate::jobs::{JobFailure, JobState};
+use crate::jobs::{Job, JobFailure, JobState};
 use crate::route::{Access, Routes};
 
 pub(super) fn add(routes: &mut Routes<App>) {
@@ -225,7 +228,7 @@ async fn audit(
                 .iter()
                 .map(|(number, entry)| {
                     let detail: Value = serde_json::from_str(&entry.detail).unwrap_or_default();
-                    json!({
+                    let mut item = json!({
                         "number": number,
                         "at": entry.at.to_string(),
                         "tenantId": entry.tenant,
@@ -234,7 +237,9 @@ async fn audit(
                         "what": entry.what,
                         "target": entry.target,
                         "detail": detail,
-                    })
+                    });
+                    listing::tell_damage(&mut item, entry.damage.as_deref());
+                    item
                 })
                 .collect();
             Ok(json!({ "items": items, "next": next }))
@@ -270,34 +275,50 @@ async fn rebuild(State(app): State<App>, caller: Caller) -> Result<Accepted<JobS
     if caller.principal.tenants() != windlass_store::TenantFilter::Any {
         return Err(crate::code::FORBIDDEN.error("rebuilding is for an admin without a tenant"));
     }
-    let job = app
-        .jobs()
-        .begin(caller.principal.tenants(), "rebuild", false)?;
+    let (store, tenants) = (app.engine().store(), caller.principal.tenants());
+    let plan = Written::<()>::Rebuild;
+    let job = app.jobs().begin(store, tenants, ("rebuild", false), &plan);
+    let job = job.await?;
     let state = job.state();
     app.note(&caller, None, "rebuild", state.id.as_str(), &json!({}))
         .await?;
-    let engine = app.engine().clone();
-    tokio::task::spawn_blocking(move || {
-        let progress = |done: usize| job.count(done as u64);
-        match catalogue::rebuild(&**engine.store(), engine.plans(), progress) {
-            Ok(rebuilt) => {
-                for (run, reason) in rebuilt.quarantined {
-                    job.failed(JobFailure {
-                        execution_id: run.to_string(),
-                        code: "RUN_UNREADABLE".to_owned(),
-                        message: reason,
-                    });
-                }
-            }
-            Err(failure) => job.failed(JobFailure {
-                execution_id: String::new(),
-                code: failure.code.into_owned(),
-                message: failure.message,
-            }),
-        }
-    });
+    tokio::spawn(rebuilding(app, job));
     Ok(Accepted {
         location: format!("/api/v1/bulk/{}", state.id),
         body: state,
     })
+}
+
+/// Makes anew what derives from the logs; doing it twice is harmless.
+pub(super) async fn rebuilding(app: App, job: Job) {
+    let engine = app.engine().clone();
+    let job = Arc::new(job);
+    let told = Arc::clone(&job);
+    let rebuilding = tokio::task::spawn_blocking(move || {
+        let progress = |done: usize| told.count(done as u64);
+        catalogue::rebuild(&**engine.store(), engine.plans(), progress)
+    });
+    let rebuilt = rebuilding.await;
+    if app.engine().is_stopping() {
+        return;
+    }
+    let failed = |run: String, code: &str, message: String| {
+        job.failed(JobFailure {
+            execution_id: run,
+            code: code.to_owned(),
+            message,
+        });
+    };
+    match rebuilt {
+        Ok(Ok(rebuilt)) => {
+            for (run, reason) in rebuilt.quarantined {
+                failed(run.to_string(), "RUN_UNREADABLE", reason);
+            }
+        }
+        Ok(Err(failure)) => failed(String::new(), &failure.code, failure.message),
+        Err(error) => failed(String::new(), "INTERNAL", error.to_string()),
+    }
+    if let Some(job) = Arc::into_inner(job) {
+        job.finish().await;
+    }
 }

@@ -1,21 +1,24 @@
 //! Acting on many runs, as a job.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::State;
 use http::Method;
 use schemars::JsonSchema;
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use windlass_core::{Millis, RunId};
 use windlass_engine::load_latest;
 use windlass_service::deed::{Deed, Doing};
-use windlass_service::{Failure, act, dry_run};
+use windlass_service::{Exit, Failure, act, dry_run};
 use windlass_store::{RunFilter, RunRow};
 
 use super::VALUE_BYTES;
 use super::executions::{ListQuery, filter};
+use super::resuming::Written;
 use super::shapes::Any;
 use crate::answer::Accepted;
 use crate::app::{App, Caller};
@@ -77,7 +80,7 @@ enum Action {
 struct BulkBody {
     /// What is done.
     action: Action,
-    /// With which runs; `cursor`, `limit` and `prefix` have no meaning here.
+    /// With which runs; `prefix`, `cursor`, `before` and `limit` are refused here.
     #[serde(deserialize_with = "object")]
     filter: ListQuery,
     /// Why; it is recorded.
@@ -106,7 +109,13 @@ struct BulkBody {
 
 /// An object: a filter that is an empty list would mean all runs.
 fn object<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ListQuery, D::Error> {
-    let members = Map::<String, Value>::deserialize(deserializer)?;
+    let mut members = Map::<String, Value>::deserialize(deserializer)?;
+    // In a query one of a list is written as several are; so it may be here.
+    for key in ["status", "label"] {
+        if let Some(one @ Value::String(_)) = members.get_mut(key) {
+            *one = Value::Array(vec![one.take()]);
+        }
+    }
     serde_json::from_value(Value::Object(members)).map_err(D::Error::custom)
 }
 
@@ -141,12 +150,64 @@ impl BulkBody {
     }
 }
 
+/// What a job does with which runs, as it is written down.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Plan {
+    deed: Deed,
+    body: String,
+    by: Option<Box<str>>,
+    reason: Option<String>,
+    dry_run: bool,
+    workflow: Option<Box<str>>,
+    statuses: Vec<String>,
+    labels: BTreeMap<Box<str>, Box<str>>,
+    parent: Option<RunId>,
+    since: Option<i64>,
+}
+
+impl Plan {
+    fn new(doing: &Doing, filter: &RunFilter, dry_run: bool) -> Self {
+        Self {
+            deed: doing.deed.clone(),
+            body: doing.body.to_string(),
+            by: doing.by.clone(),
+            reason: doing.reason.clone(),
+            dry_run,
+            workflow: filter.workflow.clone(),
+            statuses: filter.statuses.iter().map(ToString::to_string).collect(),
+            labels: filter.labels.clone(),
+            parent: filter.parent,
+            since: filter.since.map(|since| since.0),
+        }
+    }
+
+    fn filter(&self, job: &Job) -> RunFilter {
+        let statuses = self.statuses.iter();
+        RunFilter {
+            tenant: job.tenants(),
+            workflow: self.workflow.clone(),
+            statuses: statuses.filter_map(|name| name.parse().ok()).collect(),
+            labels: self.labels.clone(),
+            parent: self.parent,
+            since: self.since.map(Millis),
+            before: job.at(),
+            limit: PAGE,
+        }
+    }
+}
+
 async fn begin(
     State(app): State<App>,
     caller: Caller,
     Json(mut body): Json<BulkBody>,
 ) -> Result<Accepted<JobState>, ApiError> {
     let deed = body.deed()?;
+    // What is left out of account would mean more runs than were meant.
+    if let Some(name) = body.filter.of_a_page() {
+        let message = format!("`{name}` does not choose runs here");
+        let detail = crate::error::Detail::new(format!("/filter/{name}"), message.as_str());
+        return Err(crate::code::BODY_INVALID.error(message).detail(detail));
+    }
     let value = body.value.as_ref().map_or("null", |value| value.get());
     let doing = Doing {
         body: Arc::from(value),
@@ -159,16 +220,17 @@ async fn begin(
     if filter.statuses.is_empty() {
         filter.statuses = doing.deed.statuses();
     }
-    filter.before = None;
-    filter.limit = PAGE;
-    let tenants = caller.principal.tenants();
-    let job = app.jobs().begin(tenants, doing.deed.name(), body.dry_run)?;
+    let plan = Plan::new(&doing, &filter, body.dry_run);
+    let what = (doing.deed.name(), body.dry_run);
+    let (store, tenants) = (app.engine().store(), caller.principal.tenants());
+    let written = Written::Bulk(&plan);
+    let job = app.jobs().begin(store, tenants, what, &written).await?;
     let state = job.state();
     let detail = json!({ "deed": doing.deed, "reason": doing.reason, "dryRun": body.dry_run });
     let tenant = caller.principal.tenant.clone();
     app.note(&caller, tenant, "bulk", state.id.as_str(), &detail)
         .await?;
-    tokio::spawn(work(app, caller, doing, filter, job, body.dry_run));
+    tokio::spawn(work(app, plan, job));
     Ok(Accepted {
         location: format!("/api/v1/bulk/{}", state.id),
         body: state,
@@ -176,47 +238,61 @@ async fn begin(
 }
 
 /// Goes from page to page. The runs are those there were when the job began: what begins
-/// meanwhile is newer than the first page.
-async fn work(
-    app: App,
-    caller: Caller,
-    doing: Doing,
-    mut filter: RunFilter,
-    job: Job,
-    is_dry: bool,
-) {
-    let doing = Arc::new(doing);
+/// meanwhile is newer than the first page. When the engine stops, the rest is left for the
+/// next to serve.
+pub(super) async fn work(app: App, plan: Plan, mut job: Job) {
+    let mut filter = plan.filter(&job);
+    let doing = Arc::new(Doing {
+        deed: plan.deed,
+        body: plan.body.into(),
+        by: plan.by,
+        reason: plan.reason,
+    });
     loop {
         let (asked, store) = (filter.clone(), Arc::clone(app.engine().store()));
         let page = tokio::task::spawn_blocking(move || store.runs(&asked)).await;
         let Ok(Ok(page)) = page else {
-            job.failed(JobFailure {
-                execution_id: String::new(),
-                code: "STORE_UNAVAILABLE".to_owned(),
-                message: "the list of runs cannot be read".to_owned(),
-            });
+            if !app.engine().is_stopping() {
+                job.failed(JobFailure {
+                    execution_id: String::new(),
+                    code: "STORE_UNAVAILABLE".to_owned(),
+                    message: "the list of runs cannot be read".to_owned(),
+                });
+                job.finish().await;
+            }
             return;
         };
         for row in &page.rows {
-            match one(&app, &caller, &doing, row, is_dry).await {
-                Ok(()) => job.done(),
-                Err(failure) => job.failed(JobFailure {
-                    execution_id: row.run.to_string(),
-                    code: failure.code.into_owned(),
-                    message: failure.message,
-                }),
+            let mut done = one(&app, &job, &doing, row, plan.dry_run).await;
+            if app.engine().is_stopping() {
+                return;
+            }
+            if job.is_again() && matches!(&done, Err(failure) if failure.exit == Exit::Conflict) {
+                // It is as was asked already: the server ended before it could say so.
+                done = Ok(());
+            }
+            let failure = done.err().map(|failure| JobFailure {
+                execution_id: row.run.to_string(),
+                code: failure.code.into_owned(),
+                message: failure.message,
+            });
+            if job.step(row.run, failure).await.is_err() {
+                return;
             }
         }
         match page.next {
             Some(next) => filter.before = Some(next),
-            None => return,
+            None => return job.finish().await,
+        }
+        if job.save().await.is_err() {
+            return;
         }
     }
 }
 
 async fn one(
     app: &App,
-    caller: &Caller,
+    job: &Job,
     doing: &Arc<Doing>,
     row: &RunRow,
     is_dry: bool,
@@ -225,7 +301,7 @@ async fn one(
     if !is_dry {
         return act::act(app.engine(), run, doing).await;
     }
-    let (look, doing) = (app.look(caller), Arc::clone(doing));
+    let (look, doing) = (app.look_as(job.tenants()), Arc::clone(doing));
     let looking = tokio::task::spawn_blocking(move || {
         let loaded = load_latest(&*look.store, &look.plans, run)?;
         dry_run::effect(&look, &loaded.run, &doing).map(|_| ())

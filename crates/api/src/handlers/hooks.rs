@@ -1,15 +1,17 @@
 //! Runs that signed requests from outside start.
 
+use std::collections::BTreeMap;
+
 use axum::extract::State;
 use http::{HeaderMap, Method};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use windlass_core::{Digest, Millis};
-use windlass_engine::{Enqueue, StartError, Started};
+use windlass_core::{Digest, Millis, RunId};
+use windlass_engine::{Enqueue, StartError, Started, canonical, load_latest};
 use windlass_service::moment::now;
-use windlass_service::{Exit, Failure};
+use windlass_service::{Failure, listing, secrets};
 use windlass_store::Hook;
 
 use super::executions::{decode, encode, foreign};
@@ -17,20 +19,18 @@ use super::shapes::{Any, HookMadeShape, HookShape, HookStartedShape, RemovedShap
 use super::{VALUE_BYTES, WORDS_BYTES};
 use crate::answer::{Page, RawJson};
 use crate::app::{App, Caller};
+use crate::bounds::Between;
 use crate::code::BODY_MALFORMED;
 use crate::error::ApiError;
 use crate::extract::{Document, IdempotencyKey, Json, Path, Query};
 use crate::failures::{
-    CURSOR_INVALID, HOOK_INVALID, HOOK_NOT_FOUND, HOOK_SIGNATURE_INVALID, STARTING, STORE_TIMEOUT,
-    STORE_UNAVAILABLE, TOO_MANY_HOOKS, together,
+    CURSOR_INVALID, HOOK_INVALID, HOOK_NOT_FOUND, HOOK_SIGNATURE_INVALID, SECRET_KEY_UNUSABLE,
+    STARTING, STORE_TIMEOUT, STORE_UNAVAILABLE, TOO_MANY_HOOKS, together,
 };
 use crate::route::{Access, Rate, Routes, Scope};
 
-/// How many hooks a tenant may have.
-pub(super) const HOOKS: usize = 1000;
-
 /// How far a signature's time may be from now.
-const PATIENCE_SECONDS: i64 = 300;
+const PATIENCE_SECONDS: u64 = 300;
 
 /// How many headers reach the run, and how long each may be.
 const HEADERS: (usize, usize) = (64, 1024);
@@ -51,7 +51,7 @@ pub(super) fn add(routes: &mut Routes<App>) {
             Method::POST,
             list,
             Access::manage().body(WORDS_BYTES),
-            &together(&[&[HOOK_INVALID, TOO_MANY_HOOKS], &store]),
+            &together(&[&[HOOK_INVALID, TOO_MANY_HOOKS, SECRET_KEY_UNUSABLE], &store]),
             "Makes a hook, or replaces the one of that id; its secret is told only here",
             put_hook,
         )
@@ -70,7 +70,12 @@ pub(super) fn add(routes: &mut Routes<App>) {
                 .rate(Rate::Hook)
                 .body(VALUE_BYTES),
             &together(&[
-                &[HOOK_NOT_FOUND, HOOK_SIGNATURE_INVALID, BODY_MALFORMED],
+                &[
+                    HOOK_NOT_FOUND,
+                    HOOK_SIGNATURE_INVALID,
+                    BODY_MALFORMED,
+                    SECRET_KEY_UNUSABLE,
+                ],
                 STARTING,
             ]),
             "Starts a run, if the request is signed as the hook wants it",
@@ -84,8 +89,7 @@ struct ListQuery {
     /// What comes after the page before, which has it as `next`.
     cursor: Option<String>,
     /// How many at most.
-    #[schemars(range(min = 1, max = 1000))]
-    limit: Option<u16>,
+    limit: Option<Between<1, 1000>>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -114,30 +118,15 @@ struct HookBody {
     workflow_id: String,
 }
 
-fn unknown() -> Failure {
-    Failure::new(Exit::NotFound, "HOOK_NOT_FOUND", "there is no such hook")
-}
-
-fn is_id(id: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
-    !id.is_empty() && id.len() <= 128 && id.bytes().all(plain)
-}
-
-/// Thirty-two random bytes as text.
-fn random() -> Result<String, ApiError> {
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes)
-        .map_err(|_| crate::code::INTERNAL.error("there is no randomness"))?;
-    Ok(encode(&bytes))
-}
-
 fn item(hook: &Hook) -> Value {
-    json!({
+    let mut item = json!({
         "id": hook.id,
         "tenantId": hook.tenant,
         "workflowId": hook.workflow,
         "createdAt": hook.created_at.to_string(),
-    })
+    });
+    listing::tell_damage(&mut item, hook.damage.as_deref());
+    item
 }
 
 async fn list_hooks(
@@ -157,7 +146,7 @@ async fn list_hooks(
                     Some((id, (!tenant.is_empty()).then_some(tenant)))
                 }
             };
-            let limit = usize::from(query.limit.unwrap_or(100).clamp(1, 1000));
+            let limit = query.limit.map_or(100, Between::get);
             let mut rows = look.store.hooks(&look.tenants, after, limit + 1)?;
             let more = rows.len() > limit;
             rows.truncate(limit);
@@ -177,30 +166,17 @@ async fn put_hook(
     caller: Caller,
     Json(body): Json<HookBody>,
 ) -> Result<RawJson<HookMadeShape>, ApiError> {
-    if !is_id(&body.id) || !is_id(&body.workflow_id) {
-        let message = "ids have from 1 to 128 letters, digits, '-' and '_'";
-        return Err(HOOK_INVALID.error(message));
-    }
-    let (token, secret) = (random()?, random()?);
-    let hook = Hook {
-        id: body.id.into(),
-        tenant: caller.principal.tenant.clone(),
-        workflow: body.workflow_id.into(),
-        token: Digest::of(token.as_bytes()),
-        secret: secret.as_str().into(),
-        created_at: now(),
-    };
-    let mut answer = item(&hook);
-    let (tenant, id, workflow) = (hook.tenant.clone(), hook.id.clone(), hook.workflow.clone());
-    let put = app.engine().store().put_hook(hook, HOOKS).await;
-    if !put.map_err(Failure::from)? {
-        return Err(TOO_MANY_HOOKS.error(format!("there are {HOOKS} hooks already")));
-    }
-    let detail = json!({ "workflowId": workflow });
-    app.note(&caller, tenant, "hooks.put", id, &detail).await?;
-    answer["path"] = json!(format!("/hooks/{token}"));
-    answer["token"] = json!(token);
-    answer["secret"] = json!(secret);
+    let tenant = caller.principal.tenant.clone();
+    let what = (&*body.id, &*body.workflow_id);
+    let (store, keys) = (app.engine().store(), app.secrets());
+    let made = secrets::make_hook(&**store, keys, tenant.clone(), what, now()).await?;
+    let mut answer = item(&made.hook);
+    let detail = json!({ "workflowId": body.workflow_id });
+    app.note(&caller, tenant, "hooks.put", body.id, &detail)
+        .await?;
+    answer["path"] = json!(format!("/hooks/{}", made.token));
+    answer["token"] = json!(made.token);
+    answer["secret"] = json!(made.secret);
     Ok(RawJson::new(answer.to_string()))
 }
 
@@ -210,10 +186,8 @@ async fn remove_hook(
     Path(path): Path<HookPath>,
 ) -> Result<Json<RemovedShape>, ApiError> {
     let tenant = caller.tenant();
-    let removed = app.engine().store().remove_hook(tenant, &path.id).await;
-    if !removed.map_err(Failure::from)? {
-        return Err(unknown().into());
-    }
+    let (store, keys) = (app.engine().store(), app.secrets());
+    secrets::remove_hook(&**store, keys, tenant, &path.id).await?;
     let (tenant, id) = (tenant.map(Into::into), path.id.as_str());
     app.note(&caller, tenant, "hooks.remove", id, &json!({}))
         .await?;
@@ -231,11 +205,12 @@ async fn call_hook(
     let token = Digest::of(path.token.as_bytes());
     let find = move |look: &windlass_service::Look| Ok(look.store.hook_of(&token)?);
     let found: Option<Hook> = app.read(&caller, find).await?;
-    let hook = found.ok_or_else(unknown)?;
+    let hook = found.ok_or_else(secrets::unknown_hook)?;
+    let secret = secrets::open_hook(app.secrets(), &hook)?;
     let signature = headers.get("x-windlass-signature");
     let signature = signature.and_then(|value| value.to_str().ok());
-    let signed = signature.filter(|text| is_signed(text, &hook.secret, &body.bytes, now()));
-    let Some(signature) = signed else {
+    let time = signature.and_then(|text| signed_at(text, &secret, &body.bytes, now()));
+    let Some(time) = time else {
         let message = "the header X-Windlass-Signature is missing, wrong, or not of these minutes";
         return Err(HOOK_SIGNATURE_INVALID.error(message));
     };
@@ -246,25 +221,31 @@ async fn call_hook(
             return Err(crate::code::HEADER_INVALID.error(message));
         }
         Some(key) => format!("hook:{}:key:{key}", hook.id),
+        // What was signed, and not how the signature is written: that has several ways.
         None => {
-            let signed = [signature.as_bytes(), b"\n", &body.bytes].concat();
+            let signed = [time.as_bytes(), b".", &body.bytes].concat();
             format!("hook:{}:{}", hook.id, Digest::of(&signed))
         }
     };
     let tenant = hook.tenant.clone();
+    let trigger = trigger(&headers, &body.bytes)?;
     let enqueue = Enqueue {
         tenant: hook.tenant,
-        trigger: trigger(&headers, &body.bytes)?,
+        trigger: trigger.clone(),
         request_id: Some(request.into()),
         correlation_id: Some(caller.correlation.as_str().into()),
         ..Enqueue::new(hook.workflow)
     };
     let started = match app.engine().enqueue(enqueue).await {
         // The same delivery, with other headers: it has its run.
-        Err(StartError::RequestIdReused { run }) if !own_key => Started {
-            run,
-            existing: true,
-        },
+        Err(StartError::RequestIdReused { run })
+            if !own_key || has_body(&app, &caller, run, trigger).await? =>
+        {
+            Started {
+                run,
+                existing: true,
+            }
+        }
         other => other.map_err(Failure::from)?,
     };
     if !started.existing {
@@ -278,27 +259,37 @@ async fn call_hook(
     }))
 }
 
-/// Whether `t=SECONDS,v1=HEX` is the code of the time, a dot and the body, and the time is
-/// near.
-fn is_signed(signature: &str, secret: &str, body: &[u8], now: Millis) -> bool {
-    let parts = signature.split_once(',');
-    let Some((time, code)) =
-        parts.and_then(|(time, code)| Some((time.strip_prefix("t=")?, code.strip_prefix("v1=")?)))
-    else {
-        return false;
+/// Whether the run was started with the same body as this trigger has.
+async fn has_body(
+    app: &App,
+    caller: &Caller,
+    run: RunId,
+    trigger: String,
+) -> Result<bool, ApiError> {
+    let body = |trigger: &str| {
+        let parts: BTreeMap<String, &RawValue> = serde_json::from_str(trigger).ok()?;
+        canonical(parts.get("body")?.get()).ok()
     };
-    let Ok(seconds) = time.parse::<i64>() else {
-        return false;
+    let same = move |look: &windlass_service::Look| {
+        let loaded = load_latest(&*look.store, &look.plans, run)?;
+        let first = look.values().resolve(&loaded.run.queued().trigger)?;
+        Ok(body(&trigger).is_some() && body(&trigger) == body(&first))
     };
-    let near = (now.0 / 1000)
-        .checked_sub(seconds)
-        .is_some_and(|apart| apart.abs() <= PATIENCE_SECONDS);
-    let Some(code) = hex(code) else {
-        return false;
-    };
+    app.read(caller, same).await
+}
+
+/// The time of `t=SECONDS,v1=HEX`, if that is the code of the time, a dot and the body, and
+/// the time is near.
+fn signed_at<'a>(signature: &'a str, secret: &str, body: &[u8], now: Millis) -> Option<&'a str> {
+    let (time, code) = signature.split_once(',')?;
+    let (time, code) = (time.strip_prefix("t=")?, code.strip_prefix("v1=")?);
+    let seconds: i64 = time.parse().ok()?;
+    let apart = (now.0 / 1000).checked_sub(seconds)?;
+    let code = hex(code)?;
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());
     let message = [time.as_bytes(), b".", body].concat();
-    near && ring::hmac::verify(&key, &message, &code).is_ok()
+    let is_good = ring::hmac::verify(&key, &message, &code).is_ok();
+    (is_good && apart.unsigned_abs() <= PATIENCE_SECONDS).then_some(time)
 }
 
 fn hex(text: &str) -> Option<Vec<u8>> {
@@ -348,6 +339,10 @@ fn is_safe(name: &str) -> bool {
 #[allow(clippy::unwrap_used, reason = "all of it is for tests")]
 mod tests {
     use super::*;
+
+    fn is_signed(signature: &str, secret: &str, body: &[u8], now: Millis) -> bool {
+        signed_at(signature, secret, body, now).is_some()
+    }
 
     fn sign(secret: &str, time: i64, body: &[u8]) -> String {
         let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());

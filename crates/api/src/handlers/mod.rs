@@ -7,6 +7,7 @@ mod bulk;
 mod executions;
 mod hooks;
 mod looking;
+mod resuming;
 mod schedules;
 mod secrets;
 mod shapes;
@@ -14,6 +15,8 @@ mod starting;
 mod workflows;
 
 use serde_json::{Map, Value, json};
+
+pub(crate) use resuming::resume;
 
 use crate::app::App;
 use crate::health;
@@ -55,12 +58,12 @@ pub fn engine_limits() -> Map<String, Value> {
         "valueBodyBytes": VALUE_BYTES,
         "definitionBodyBytes": DEFINITION_BYTES,
         "wordsBodyBytes": WORDS_BYTES,
-        "requestIdBytes": starting::REQUEST_ID_BYTES,
-        "labels": starting::LABELS,
-        "labelBytes": starting::LABEL_BYTES,
+        "requestIdBytes": windlass_service::launch::REQUEST_ID_BYTES,
+        "labels": windlass_service::launch::LABELS,
+        "labelBytes": windlass_service::launch::LABEL_BYTES,
         "secretNameBytes": windlass_service::secrets::NAME_LIMIT,
         "secretValueBytes": windlass_service::secrets::VALUE_LIMIT_BYTES,
-        "hooks": hooks::HOOKS,
+        "hooks": windlass_service::secrets::HOOKS,
         "schedules": windlass_engine::SCHEDULE_LIMIT,
         "scheduleTriggerBytes": windlass_engine::SCHEDULE_TRIGGER_LIMIT_BYTES,
         "cronBytes": windlass_engine::CRON_LIMIT_BYTES,

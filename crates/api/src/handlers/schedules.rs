@@ -6,10 +6,11 @@ use axum::extract::State;
 use http::Method;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use windlass_engine::next_times;
-use windlass_service::{Failure, schedules};
+use windlass_service::members::Members;
+use windlass_service::{Exit, Failure, schedules};
 use windlass_store::Schedule;
 
 use super::WORDS_BYTES;
@@ -17,8 +18,9 @@ use super::executions::{decode, encode, foreign};
 use super::shapes::{Any, RemovedShape, ScheduleShape};
 use crate::answer::{Page, RawJson};
 use crate::app::{App, Caller};
+use crate::bounds::Between;
 use crate::error::ApiError;
-use crate::extract::{Json, Path, Query};
+use crate::extract::{Json, Path, Query, given};
 use crate::failures::{
     CURSOR_INVALID, SCHEDULE_INVALID, SCHEDULE_NOT_FOUND, STORE_TIMEOUT, STORE_UNAVAILABLE,
     TOO_MANY_SCHEDULES,
@@ -92,8 +94,7 @@ struct ListQuery {
     /// What comes after the page before, which has it as `next`.
     cursor: Option<String>,
     /// How many at most.
-    #[schemars(range(min = 1, max = 1000))]
-    limit: Option<u16>,
+    limit: Option<Between<1, 1000>>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -130,6 +131,7 @@ struct ScheduleBody {
     #[schemars(length(max = 64))]
     timezone: Option<String>,
     /// What the runs begin with, up to 256 KiB.
+    #[serde(default, deserialize_with = "given")]
     #[schemars(with = "Option<Any>")]
     trigger: Option<Box<RawValue>>,
     /// For people to find the runs by.
@@ -182,16 +184,17 @@ async fn list_schedules(
             let after = after
                 .as_ref()
                 .map(|(id, tenant)| (&**id, tenant.as_deref()));
-            let limit = usize::from(query.limit.unwrap_or(100).clamp(1, 1000));
+            let limit = query.limit.map_or(100, Between::get);
             let mut rows = look.store.schedules(&look.tenants, after, limit + 1)?;
             let more = rows.len() > limit;
             rows.truncate(limit);
             let next = rows.last().filter(|_| more).map(cursor);
-            let items = rows.iter().map(|row| schedules::item(row, None));
-            Ok(json!({ "items": items.collect::<Vec<Value>>(), "next": next }))
+            let items: Vec<Members> = rows.iter().map(|row| schedules::item(row, None)).collect();
+            serde_json::to_string(&Page { items, next })
+                .map_err(|error| Failure::new(Exit::Storage, "OUTPUT_FAILED", error))
         })
         .await?;
-    Ok(RawJson::new(page.to_string()))
+    Ok(RawJson::new(page))
 }
 
 /// Where the next page begins: after this one.
@@ -200,7 +203,8 @@ fn cursor(schedule: &Schedule) -> String {
     encode(format!("{}/{tenant}", schedule.id).as_bytes())
 }
 
-fn after(cursor: &str) -> Result<(String, Option<String>), Failure> {
+/// What a page comes after: an id, and whose it is.
+pub(super) fn after(cursor: &str) -> Result<(String, Option<String>), Failure> {
     let text = String::from_utf8(decode(cursor)?).map_err(|_| foreign())?;
     let (id, tenant) = text.split_once('/').ok_or_else(foreign)?;
     let tenant = (!tenant.is_empty()).then(|| tenant.to_owned());

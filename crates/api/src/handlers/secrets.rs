@@ -12,9 +12,12 @@ use windlass_service::moment::now;
 use windlass_service::secrets;
 
 use super::WORDS_BYTES;
-use super::shapes::{RemovedSecretShape, SecretShape, SetSecretShape};
+use super::executions::encode;
+use super::schedules::after;
+use super::shapes::{RemovedSecretShape, RotatedShape, SecretShape, SetSecretShape};
 use crate::answer::{Page, RawJson};
 use crate::app::{App, Caller};
+use crate::bounds::Between;
 use crate::error::ApiError;
 use crate::extract::{Json, Path, Query};
 use crate::failures;
@@ -30,9 +33,17 @@ pub(super) fn add(routes: &mut Routes<App>) {
             Method::GET,
             PATH,
             Access::admin(),
-            &[store],
+            &[failures::CURSOR_INVALID, store],
             "Lists the names of secrets, and when each was set",
             list,
+        )
+        .add(
+            Method::POST,
+            "/api/v1/secret-key/rotate",
+            Access::admin(),
+            &[failures::SECRET_KEY_UNUSABLE, store],
+            "Seals all secrets with a new key, and forgets the old one",
+            rotate,
         )
         .add(
             Method::POST,
@@ -65,18 +76,55 @@ pub(super) fn add(routes: &mut Routes<App>) {
         );
 }
 
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct ListQuery {
+    /// What comes after the page before, which has it as `next`.
+    cursor: Option<String>,
+    /// How many at most.
+    limit: Option<Between<1, 1000>>,
+}
+
 async fn list(
     State(app): State<App>,
     caller: Caller,
+    Query(query): Query<ListQuery>,
 ) -> Result<RawJson<Page<SecretShape>>, ApiError> {
     let page = app
-        .read(&caller, |look| {
-            let rows = look.store.secrets(&look.tenants)?;
+        .read(&caller, move |look| {
+            let after = query.cursor.as_deref().map(after).transpose()?;
+            let after = after
+                .as_ref()
+                .map(|(name, tenant)| (&**name, tenant.as_deref()));
+            let limit = query.limit.map_or(100, Between::get);
+            let mut rows = look.store.secrets(&look.tenants, after, limit + 1)?;
+            let more = rows.len() > limit;
+            rows.truncate(limit);
+            let next = rows.last().filter(|_| more).map(|last| {
+                let tenant = last.tenant.as_deref().unwrap_or_default();
+                encode(format!("{}/{tenant}", last.name).as_bytes())
+            });
             let items: Vec<Value> = rows.iter().map(secrets::item).collect();
-            Ok(json!({ "items": items, "next": null }))
+            Ok(json!({ "items": items, "next": next }))
         })
         .await?;
     Ok(RawJson::new(page.to_string()))
+}
+
+/// Seals everything with a new key.
+async fn rotate(State(app): State<App>, caller: Caller) -> Result<Json<RotatedShape>, ApiError> {
+    // The key is that of all tenants.
+    if caller.principal.tenants() != windlass_store::TenantFilter::Any {
+        return Err(crate::code::FORBIDDEN.error("the key is for an admin without a tenant"));
+    }
+    let rotated = secrets::rotate(&**app.engine().store(), app.secrets()).await?;
+    let shape = RotatedShape {
+        secrets: rotated.secrets,
+        hooks: rotated.hooks,
+    };
+    app.note(&caller, None, "secrets.rotate", "", &json!(shape))
+        .await?;
+    Ok(Json(shape))
 }
 
 /// A secret to set. What is wrong with one is told without repeating any of it, and it does
@@ -181,7 +229,13 @@ async fn forget(
     caller: &Caller,
     name: String,
 ) -> Result<Json<RemovedSecretShape>, ApiError> {
-    secrets::remove(&**app.engine().store(), caller.tenant(), &name).await?;
+    secrets::remove(
+        &**app.engine().store(),
+        app.secrets(),
+        caller.tenant(),
+        &name,
+    )
+    .await?;
     let tenant = caller.principal.tenant.clone();
     app.note(caller, tenant, "secrets.remove", name.as_str(), &json!({}))
         .await?;

@@ -96,6 +96,13 @@ shapes! {
         /// Whether there was none of that name.
         created: bool,
     }
+    /// What was sealed with a new key.
+    RotatedShape {
+        /// So many secrets.
+        secrets: usize,
+        /// The secrets of so many hooks.
+        hooks: usize,
+    }
     /// A secret that was forgotten.
     RemovedSecretShape {
         /// Its name.
@@ -125,6 +132,7 @@ described! {
         tenant_id: Option<String>,
         workflow_id: String,
         created_at: String,
+        damage: Option<String>,
     }
     /// A hook that was made, with what is told only now.
     HookMadeShape {
@@ -155,6 +163,7 @@ described! {
         last_at: Option<String>,
         last_execution_id: Option<String>,
         last_error: Option<String>,
+        damage: Option<String>,
         times: Option<Vec<String>>,
     }
     /// A workflow in a list.
@@ -165,6 +174,7 @@ described! {
         enabled: bool,
         updated_at: String,
         tenant_id: Option<String>,
+        damage: Option<String>,
     }
     /// A version in a list.
     VersionShape {
@@ -323,12 +333,14 @@ described! {
         deliveries: u32,
         at: String,
         payload: Any,
+        damage: Option<String>,
     }
     /// That there is a secret.
     SecretShape {
         name: String,
         tenant_id: Option<String>,
         updated_at: String,
+        damage: Option<String>,
     }
     /// Who changed what.
     AuditShape {
@@ -340,6 +352,7 @@ described! {
         what: String,
         target: String,
         detail: Any,
+        damage: Option<String>,
     }
     /// What a node can call.
     ActionShape {

@@ -51,8 +51,12 @@ impl<'g> Operation<'g> {
             location == "path" || listed.is_some_and(|names| names.iter().any(|n| n == name))
         };
         for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            let mut shape = property.clone();
+            if location == "query" {
+                not_empty(&mut shape);
+            }
             let mut parameter = json!({
-                "name": name, "in": location, "required": required(name), "schema": property,
+                "name": name, "in": location, "required": required(name), "schema": shape,
             });
             if let Some(about) = property.get("description") {
                 parameter["description"] = about.clone();
@@ -238,4 +242,18 @@ fn failure(codes: &[&Code], schema: &Value) -> Value {
 fn headers() -> Value {
     json!({"X-Correlation-Id": {"schema": {"type": "string"}, "description":
         "The request's own, or a new one"}})
+}
+/// A text in a query is never empty: that would be a parameter without a value.
+fn not_empty(schema: &mut Value) {
+    let is_text = match &schema["type"] {
+        Value::String(kind) => kind == "string",
+        Value::Array(kinds) => kinds.iter().any(|kind| kind == "string"),
+        _ => false,
+    };
+    if is_text && schema.get("enum").is_none() && schema.get("minLength").is_none() {
+        schema["minLength"] = json!(1);
+    }
+    if let Some(items) = schema.get_mut("items") {
+        not_empty(items);
+    }
 }

@@ -8,8 +8,10 @@
 //! | head | the first byte after that, HTTP/1 only | the header timeout |
 //!
 //! A client that does not read what is written to it may go on so for the write timeout,
-//! in any phase.
+//! in any phase. On HTTP/2 that is true of each answer by itself: the connection may be quick
+//! while the client gives one of its streams no room.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -68,6 +70,10 @@ struct State {
     http2: bool,
     /// Since when the client has not read what it was sent.
     stalled: Option<Instant>,
+    /// Answers that wait for the client to take a piece of them, and since when.
+    unsent: BTreeMap<u64, Instant>,
+    /// Counts requests.
+    last: u64,
 }
 
 impl Activity {
@@ -79,6 +85,8 @@ impl Activity {
                 requests: 0,
                 http2: false,
                 stalled: None,
+                unsent: BTreeMap::new(),
+                last: 0,
             }),
             opened: Notify::new(),
         }))
@@ -95,11 +103,16 @@ impl Activity {
         state.phase = Phase::Serving;
         state.requests += 1;
         state.http2 = http2;
+        state.last += 1;
+        let number = state.last;
         drop(state);
         if opening {
             self.0.opened.notify_one();
         }
-        UnderWay(self.clone())
+        UnderWay {
+            activity: self.clone(),
+            number,
+        }
     }
 
     /// Bytes came from the client.
@@ -149,7 +162,9 @@ impl Activity {
             Phase::Idle(since) => Some(since + patience.idle),
             Phase::Serving => None,
         };
-        let stall = state.stalled.map(|since| since + patience.write);
+        let unsent = state.unsent.values().min().copied();
+        let stalled = [state.stalled, unsent].into_iter().flatten().min();
+        let stall = stalled.map(|since| since + patience.write);
         [phase, stall].into_iter().flatten().min()
     }
 
@@ -169,11 +184,26 @@ impl Activity {
 
 /// A request under way.
 #[derive(Debug)]
-pub(super) struct UnderWay(Activity);
+pub(super) struct UnderWay {
+    activity: Activity,
+    number: u64,
+}
+
+impl UnderWay {
+    /// A piece of the answer waits to be taken, or the next is asked for.
+    pub(super) fn waits(&self, waits: bool) {
+        let mut state = self.activity.state();
+        match waits {
+            true => drop(state.unsent.insert(self.number, Instant::now())),
+            false => drop(state.unsent.remove(&self.number)),
+        }
+    }
+}
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        let mut state = self.0.state();
+        let mut state = self.activity.state();
+        state.unsent.remove(&self.number);
         state.requests -= 1;
         if state.requests == 0 {
             state.phase = Phase::Idle(Instant::now());
@@ -216,6 +246,26 @@ mod tests {
         assert!(endless.await.is_err());
         drop(request);
         assert_eq!(after(&activity).await, 60);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_is_not_taken_ends_the_connection() {
+        let activity = activity();
+        let (slow, quick) = (activity.request(true), activity.request(true));
+        for _ in 0..10 {
+            slow.waits(true);
+            quick.waits(true);
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            slow.waits(false);
+            quick.waits(false);
+        }
+        let endless = tokio::time::timeout(Duration::from_secs(9999), activity.expired());
+        assert!(endless.await.is_err(), "each piece was taken in time");
+        slow.waits(true);
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        quick.waits(true);
+        quick.waits(false);
+        assert_eq!(after(&activity).await, 20);
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
@@ -12,7 +12,7 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderValue, Request, Version, header};
-use http_body::{Frame, SizeHint};
+use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -157,17 +157,50 @@ fn answer(
             let close = HeaderValue::from_static("close");
             response.headers_mut().insert(header::CONNECTION, close);
         }
+        if http2 {
+            under_way.waits(true);
+        }
         Ok(response.map(|inner| Counted {
             inner,
-            _under_way: under_way,
+            under_way,
+            http2,
+            rest: Bytes::new(),
         }))
     }
 }
 
+/// How much of an answer is handed to an HTTP/2 stream at once: the client must take this much
+/// in the write timeout.
+const PIECE: usize = 16 * 1024;
+
 /// A body whose request is under way until it is dropped.
 struct Counted {
     inner: Body,
-    _under_way: UnderWay,
+    under_way: UnderWay,
+    http2: bool,
+    /// What is left of a part.
+    rest: Bytes,
+}
+
+impl Counted {
+    /// The next piece of an answer over HTTP/2. It is asked for when the client has room.
+    fn poll_piece(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.rest.is_empty() {
+            let frame = match ready!(Pin::new(&mut self.inner).poll_frame(context)) {
+                Some(Ok(frame)) => frame,
+                other => return Poll::Ready(other),
+            };
+            match frame.into_data() {
+                Ok(data) => self.rest = data,
+                Err(frame) => return Poll::Ready(Some(Ok(frame))),
+            }
+        }
+        let piece = self.rest.split_to(self.rest.len().min(PIECE));
+        Poll::Ready(Some(Ok(Frame::data(piece))))
+    }
 }
 
 impl http_body::Body for Counted {
@@ -178,14 +211,27 @@ impl http_body::Body for Counted {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.inner).poll_frame(context)
+        if !self.http2 {
+            return Pin::new(&mut self.inner).poll_frame(context);
+        }
+        self.under_way.waits(false);
+        let polled = self.poll_piece(context);
+        self.under_way.waits(polled.is_ready());
+        polled
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        self.rest.is_empty() && self.inner.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        let rest = self.rest.len() as u64;
+        let inner = self.inner.size_hint();
+        let mut hint = SizeHint::new();
+        if let Some(upper) = inner.upper() {
+            hint.set_upper(upper.saturating_add(rest));
+        }
+        hint.set_lower(inner.lower().saturating_add(rest));
+        hint
     }
 }

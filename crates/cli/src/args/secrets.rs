@@ -20,6 +20,8 @@ pub(crate) enum SecretsCommand {
     List,
     /// Forget a secret
     Remove(SecretName),
+    /// Seal all secrets with a new key, and forget the old one
+    Rotate,
 }
 
 /// Names a secret.

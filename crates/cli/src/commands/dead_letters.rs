@@ -19,7 +19,7 @@ const SHOWN: usize = 1000;
 /// Lists dead letters, or does something with them.
 pub(crate) fn run(settings: &Settings, arguments: &DeadLetters) -> Result<Exit, Failure> {
     match &arguments.command {
-        None => list(settings),
+        None | Some(DeadLettersCommand::List) => list(settings),
         Some(DeadLettersCommand::Requeue(letters)) => change(settings, letters, true),
         Some(DeadLettersCommand::Purge(letters)) => change(settings, letters, false),
     }
@@ -46,7 +46,8 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
             letter.workflow.to_string().into(),
             ago(letter.at, now).into(),
             letter.deliveries.to_string().into(),
-            windlass_service::text::one_line(&letter.reason).into(),
+            windlass_service::text::one_line(letter.damage.as_deref().unwrap_or(&letter.reason))
+                .into(),
         ]);
     }
     output.data(&table.render(&output))?;

@@ -1,5 +1,7 @@
 //! `windlass doctor`: the installation, finding by finding, with what to do about each.
 
+mod server;
+
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -36,8 +38,12 @@ const NAMED_DAMAGE: usize = 10;
 
 /// Checks the installation.
 pub(crate) fn run(settings: &Settings) -> Result<Exit, Failure> {
-    settings.refuse_server("doctor")?;
     let mut findings = Findings::default();
+    if let Some(server) = &settings.server {
+        server::check(server, &mut findings);
+        check_clock(&mut findings);
+        return findings.end(settings);
+    }
     let directory = &settings.data_dir;
     if check_directory(directory, &mut findings) {
         match Session::look(settings.clone()) {
@@ -55,11 +61,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Exit, Failure> {
     check_clock(&mut findings);
     let version = env!("CARGO_PKG_VERSION");
     findings.add("windlass", Grade::Ok, format!("version {version}"), "");
-    findings.print(settings)?;
-    Ok(match findings.worst() {
-        Grade::Error => Exit::Storage,
-        Grade::Ok | Grade::Warn => Exit::Done,
-    })
+    findings.end(settings)
 }
 
 fn check_directory(directory: &Path, findings: &mut Findings) -> bool {
@@ -305,6 +307,16 @@ impl Findings {
             text,
             what,
         });
+    }
+
+    /// Tells them all.
+    fn end(&self, settings: &Settings) -> Result<Exit, Failure> {
+        self.print(settings)?;
+        Ok(match (self.worst(), &settings.server) {
+            (Grade::Ok | Grade::Warn, _) => Exit::Done,
+            (Grade::Error, Some(_)) => Exit::Unreachable,
+            (Grade::Error, None) => Exit::Storage,
+        })
     }
 
     fn worst(&self) -> Grade {

@@ -1,7 +1,7 @@
 //! `--dry-run`: what a command would do to each run, and what would be refused. Nothing
 //! is written.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use windlass_core::RunId;
 use windlass_engine::load_run;
 use windlass_service::dry_run::{Effect, effect};
@@ -11,11 +11,30 @@ use crate::deed::Doing;
 use crate::exit::{Exit, Failure};
 use crate::session::Session;
 
-/// Says what would happen to each run; the worst of it is the exit.
+/// What would happen to a run, for programs or for people.
+struct Foreseen {
+    json: Value,
+    text: String,
+    exit: Exit,
+}
+
+/// Says what would happen to each run that a filter found; the worst of it is the exit.
+/// Programs get one list, however many there are.
 pub(crate) fn say(session: &Session, doing: &Doing, rows: &[RunRow]) -> Result<Exit, Failure> {
-    let mut exit = Exit::Done;
+    let output = session.settings.output;
+    let (mut exit, mut items) = (Exit::Done, Vec::new());
     for row in rows {
-        exit = exit.worse(say_one(session, doing, row.run)?);
+        let foreseen = foresee(session, doing, row.run)?;
+        exit = exit.worse(foreseen.exit);
+        match output.json {
+            true => items.push(foreseen.json),
+            false => output.data(&foreseen.text)?,
+        }
+    }
+    if output.json {
+        output.json(&items)?;
+    } else if rows.is_empty() {
+        output.say("no run fits the filter");
     }
     Ok(exit)
 }
@@ -23,40 +42,49 @@ pub(crate) fn say(session: &Session, doing: &Doing, rows: &[RunRow]) -> Result<E
 /// Says what would happen to one run.
 pub(crate) fn say_one(session: &Session, doing: &Doing, run: RunId) -> Result<Exit, Failure> {
     let output = session.settings.output;
+    let foreseen = foresee(session, doing, run)?;
+    match output.json {
+        true => output.json(&foreseen.json)?,
+        false => output.data(&foreseen.text)?,
+    }
+    Ok(foreseen.exit)
+}
+
+fn foresee(session: &Session, doing: &Doing, run: RunId) -> Result<Foreseen, Failure> {
     let loaded = load_run(&*session.store, &session.plans, run, |_, _| {})?;
     let (state, verb) = (&loaded.run, doing.deed.verb());
     let status = state.status();
-    let failure = match effect(session, state, doing) {
-        Ok(effect) => {
-            let Effect { again, undone } = effect;
-            if output.json {
-                output.json(&json!({
-                    "executionId": run, "status": status, "would": verb,
-                    "again": again, "undone": undone,
-                }))?;
-            } else {
-                output.data(&format!("{run}: would {verb} it; it is {status}"))?;
-                if !again.is_empty() {
-                    output.data(&format!("  again: {}", again.join(", ")))?;
-                }
-                if !undone.is_empty() {
-                    output.data(&format!("  undone, in this order: {}", undone.join(", ")))?;
-                }
+    Ok(match effect(session, state, doing) {
+        Ok(Effect { again, undone }) => {
+            let mut text = format!("{run}: would {verb} it; it is {status}\n");
+            if !again.is_empty() {
+                text.push_str(&format!("  again: {}\n", again.join(", ")));
             }
-            return Ok(Exit::Done);
+            if !undone.is_empty() {
+                text.push_str(&format!("  undone, in this order: {}\n", undone.join(", ")));
+            }
+            let json = json!({
+                "executionId": run, "status": status, "would": verb,
+                "again": again, "undone": undone,
+            });
+            Foreseen {
+                json,
+                text,
+                exit: Exit::Done,
+            }
         }
-        Err(failure) => failure,
-    };
-    if output.json {
-        output.json(&json!({
-            "executionId": run, "status": status, "would": null,
-            "error": { "code": failure.code, "message": failure.message },
-        }))?;
-    } else {
-        let reason = &failure.message;
-        output.data(&format!(
-            "{run}: would refuse to {verb} it; it is {status}: {reason}"
-        ))?;
-    }
-    Ok(failure.exit)
+        Err(failure) => {
+            let Failure { code, message, .. } = &failure;
+            let json = json!({
+                "executionId": run, "status": status, "would": null,
+                "error": { "code": code, "message": message },
+            });
+            let text = format!("{run}: would refuse to {verb} it; it is {status}: {message}");
+            Foreseen {
+                json,
+                text,
+                exit: failure.exit,
+            }
+        }
+    })
 }

@@ -70,10 +70,13 @@ pub(crate) fn run(
         }
         Which::Filter(filter) => find(session, &doing.deed, filter)?,
     };
-    if dry_run {
-        return dry_run::say(session, doing, &rows);
-    }
     let alone = matches!(which, Which::One(_));
+    if dry_run {
+        return match rows.as_slice() {
+            [only] if alone => dry_run::say_one(session, doing, only.run),
+            rows => dry_run::say(session, doing, rows),
+        };
+    }
     let mut done = Vec::with_capacity(rows.len());
     loop {
         let left = &rows[done.len()..];

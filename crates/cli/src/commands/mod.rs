@@ -17,6 +17,7 @@ mod export;
 mod fork;
 mod goes_on;
 mod graph;
+mod hooks;
 mod import;
 mod many;
 mod pause;
@@ -92,6 +93,7 @@ fn obey(command: &Command, config: &Config, settings: &Settings) -> Result<Exit,
         Command::Restore(arguments) => restore::run(settings, arguments),
         Command::DeadLetters(arguments) => dead_letters::run(settings, arguments),
         Command::Secrets(arguments) => secrets::run(settings, arguments),
+        Command::Hooks(arguments) => hooks::run(settings, arguments),
         Command::Schedules(arguments) => schedules::run(settings, arguments),
         Command::Serve(arguments) => serve::run(&settings.here(), config, arguments),
         Command::Token(arguments) => token::run(settings, arguments),

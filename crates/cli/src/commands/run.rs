@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
+use windlass_core::plan::Plan;
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::{Begin, Clock as _, Started, SystemClock};
 
@@ -12,7 +13,7 @@ use crate::carry::{Carrier, carry};
 use crate::control::{Answer, Client, Heard, Request, StartAsked};
 use crate::exit::{Exit, Failure};
 use crate::foreground::{self, Manner};
-use crate::launch::{Launch, launch, refuse_disabled};
+use crate::launch::{LABEL_BYTES, LABELS, Launch, are_labels, launch, refuse_disabled};
 use crate::overrides::Overrides;
 use crate::progress::{Progress, Style};
 use crate::remote::{self, Server};
@@ -114,6 +115,21 @@ fn on_server(
     remote::follow(session, server, run, Manner { existing, ..manner })
 }
 
+/// Says which node will wait, because the workers here lack what it requires.
+fn warn_of_labels(session: &Session, plan: &Plan) {
+    let labels = &session.settings.worker_labels;
+    let lacking = (0..plan.total() as u32)
+        .find_map(|node| Some((node, labels.lacking(plan.requires(node))?)));
+    if let Some((node, label)) = lacking {
+        let all = plan.requires(node).join(",");
+        session.settings.output.say(&format!(
+            "{} waits for a worker with the label '{label}', which this process has not; \
+             with it: WINDLASS_WORKER_LABELS={all} windlass resume @last",
+            plan.static_path(node),
+        ));
+    }
+}
+
 /// Starts the run here and carries it to its end.
 async fn local(
     carrier: &Carrier,
@@ -122,6 +138,7 @@ async fn local(
     manner: Manner,
 ) -> Result<Exit, Failure> {
     let own = request.run;
+    warn_of_labels(session, &request.definition.plan);
     let style = Style::of(session.settings.output, manner.quiet);
     let progress = Progress::of_new(own, &request.definition.plan, style);
     carrier.hub.follow(own, &progress);
@@ -239,7 +256,8 @@ pub(super) fn trigger(argument: Option<&str>) -> Result<String, Failure> {
     })
 }
 
-fn labels(arguments: &[String]) -> Result<BTreeMap<Box<str>, Box<str>>, Failure> {
+/// Labels as KEY=VALUE.
+pub(super) fn labels(arguments: &[String]) -> Result<BTreeMap<Box<str>, Box<str>>, Failure> {
     let label = |text: &String| match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
         _ => {
@@ -247,5 +265,11 @@ fn labels(arguments: &[String]) -> Result<BTreeMap<Box<str>, Box<str>>, Failure>
             Err(Failure::new(Exit::Usage, "USAGE", message))
         }
     };
-    arguments.iter().map(label).collect()
+    let labels: BTreeMap<Box<str>, Box<str>> =
+        arguments.iter().map(label).collect::<Result<_, _>>()?;
+    if !are_labels(labels.iter().map(|(key, value)| (&**key, &**value))) {
+        let message = format!("a run has at most {LABELS} labels of {LABEL_BYTES} bytes");
+        return Err(Failure::new(Exit::Usage, "LABEL_INVALID", message));
+    }
+    Ok(labels)
 }

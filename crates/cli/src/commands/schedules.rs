@@ -1,16 +1,19 @@
 //! `windlass schedules`: runs that the clock starts, while a server runs.
 
-use serde_json::{Value, json};
-use windlass_engine::{SCHEDULE_LIMIT, ScheduleError, check_schedule, next_times};
+use serde::Serialize;
+use serde::de::IgnoredAny;
+use serde_json::json;
+use windlass_engine::{SCHEDULE_LIMIT, ScheduleError, StartError, check_schedule, next_times};
+use windlass_service::members::Members;
 use windlass_service::schedules::{self, TIMES_TOLD, item, plain, unknown};
 use windlass_store::{Schedule, block_on};
 
-use super::run::trigger;
+use super::run::{labels, trigger};
 use crate::access::{self, Access};
 use crate::args::{ScheduleSet, Schedules, SchedulesCommand};
 use crate::exit::{Exit, Failure};
 use crate::moment::{now, readable};
-use crate::paint::{DIM, YELLOW};
+use crate::paint::{DIM, RED, YELLOW};
 use crate::remote;
 use crate::session::{Session, Settings};
 use crate::table::{Cell, Table};
@@ -30,6 +33,13 @@ pub(crate) fn run(settings: &Settings, arguments: &Schedules) -> Result<Exit, Fa
     }
 }
 
+/// All of them, for programs.
+#[derive(Serialize)]
+struct List {
+    items: Vec<Members>,
+    next: Option<String>,
+}
+
 fn list(settings: &Settings) -> Result<Exit, Failure> {
     let session = Session::look(settings.clone())?;
     let mut rows: Vec<Schedule> = Vec::new();
@@ -44,8 +54,8 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
     }
     let output = settings.output;
     if output.json {
-        let items: Vec<Value> = rows.iter().map(|row| item(row, None)).collect();
-        output.json(&json!({ "items": items, "next": null }))?;
+        let items: Vec<Members> = rows.iter().map(|row| item(row, None)).collect();
+        output.json(&List { items, next: None })?;
         return Ok(Exit::Done);
     }
     if rows.is_empty() {
@@ -63,15 +73,21 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
         "LAST ERROR",
     ]);
     for row in &rows {
-        let state = match row.enabled {
-            true => Cell::styled("enabled", DIM),
-            false => Cell::styled("paused", YELLOW),
+        let state = match (&row.damage, row.enabled) {
+            (Some(_), _) => Cell::styled("damaged", RED),
+            (None, true) => Cell::styled("enabled", DIM),
+            (None, false) => Cell::styled("paused", YELLOW),
         };
-        let error = row.last_error.as_deref().unwrap_or("-");
+        let error = row.damage.as_deref().or(row.last_error.as_deref());
+        let error = error.unwrap_or("-");
+        let (workflow, when) = match row.damage {
+            Some(_) => ("-".to_owned(), "-".to_owned()),
+            None => (row.workflow.to_string(), when(row)),
+        };
         table.row([
             row.id.to_string().into(),
-            row.workflow.to_string().into(),
-            when(row).into(),
+            workflow.into(),
+            when.into(),
             row.next_at.map_or("-".to_owned(), readable).into(),
             state,
             windlass_service::text::one_line(error).into(),
@@ -97,7 +113,12 @@ fn set(settings: &Settings, asked: &ScheduleSet) -> Result<Exit, Failure> {
     schedule.cron = asked.cron.as_deref().map(Into::into);
     schedule.every_ms = asked.every_ms;
     schedule.timezone = asked.timezone.as_str().into();
-    schedule.trigger = trigger(asked.trigger.as_deref())?.into();
+    let trigger = trigger(asked.trigger.as_deref())?;
+    // Here, so that it is refused alike wherever the schedule is kept.
+    serde_json::from_str::<IgnoredAny>(&trigger)
+        .map_err(|error| StartError::TriggerNotJson(error.to_string()))?;
+    schedule.trigger = trigger.into();
+    schedule.labels = labels(&asked.labels)?;
     schedule.priority = asked.priority;
     schedule.catch_up = schedules::catch_up(&asked.catch_up)?;
     schedule.overlap = schedules::overlap(&asked.overlap)?;

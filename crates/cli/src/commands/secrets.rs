@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use windlass_service::secrets::{self as kept, VALUE_LIMIT_BYTES};
-use windlass_store::block_on;
+use windlass_store::{SecretRow, block_on};
 
 use crate::access::{self, Access};
 use crate::args::secrets::{Secrets, SecretsCommand, SetSecret};
@@ -17,18 +17,31 @@ use crate::session::{Session, Settings};
 use crate::source::read_limited;
 use crate::table::Table;
 
+/// How many are read together.
+const PAGE: usize = 1000;
+
 /// Lists secrets, or changes one.
 pub(crate) fn run(settings: &Settings, arguments: &Secrets) -> Result<Exit, Failure> {
     match &arguments.command {
         SecretsCommand::Set(arguments) => set(settings, arguments),
         SecretsCommand::List => list(settings),
         SecretsCommand::Remove(named) => remove(settings, &named.name),
+        SecretsCommand::Rotate => rotate(settings),
     }
 }
 
 fn list(settings: &Settings) -> Result<Exit, Failure> {
     let session = Session::look(settings.clone())?;
-    let rows = session.store.secrets(&session.tenants)?;
+    let mut rows: Vec<SecretRow> = Vec::new();
+    loop {
+        let last = rows.last();
+        let after = last.map(|last| (&*last.name, last.tenant.as_deref()));
+        let page = session.store.secrets(&session.tenants, after, PAGE)?;
+        if page.is_empty() {
+            break;
+        }
+        rows.extend(page);
+    }
     let output = settings.output;
     if output.json {
         let items: Vec<Value> = rows.iter().map(kept::item).collect();
@@ -45,7 +58,10 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
         table.row([
             row.name.to_string().into(),
             row.tenant.as_deref().unwrap_or("-").into(),
-            ago(row.updated_at, now).into(),
+            match &row.damage {
+                Some(damage) => windlass_service::text::one_line(damage).into(),
+                None => ago(row.updated_at, now).into(),
+            },
         ]);
     }
     output.data(&table.render(&output))?;
@@ -79,7 +95,10 @@ fn set(settings: &Settings, arguments: &SetSecret) -> Result<Exit, Failure> {
 fn remove(settings: &Settings, name: &str) -> Result<Exit, Failure> {
     kept::check_name(name)?;
     let removed = match access::open(settings, false)? {
-        Access::Held(session) => block_on(kept::remove(&*session.store, None, name)),
+        Access::Held(session) => {
+            let keys = keys(settings)?;
+            block_on(kept::remove(&*session.store, &keys, None, name))
+        }
         Access::Server(_, server) => remote::remove_secret(&server, name),
         Access::Through(_, client) => return Err(in_use(client.holder())),
     };
@@ -93,6 +112,26 @@ fn remove(settings: &Settings, name: &str) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     output.data(&format!("the secret {name} is forgotten"))?;
+    Ok(Exit::Done)
+}
+
+/// A new key. Wherever that breaks off, everything can be opened, and it can be done again.
+fn rotate(settings: &Settings) -> Result<Exit, Failure> {
+    let rotated = match access::open(settings, false)? {
+        Access::Held(session) => block_on(kept::rotate(&*session.store, &*keys(settings)?))?,
+        Access::Server(_, server) => remote::rotate_key(&server)?,
+        Access::Through(_, client) => return Err(in_use(client.holder())),
+    };
+    let (secrets, hooks) = (rotated.secrets, rotated.hooks);
+    let output = settings.output;
+    if output.json {
+        output.json(&json!({ "secrets": secrets, "hooks": hooks }))?;
+        return Ok(Exit::Done);
+    }
+    output.data(&format!(
+        "sealed anew: {secrets} secrets, and those of {hooks} hooks"
+    ))?;
+    output.say("backups from before need the old key");
     Ok(Exit::Done)
 }
 

@@ -6,6 +6,7 @@ use windlass_service::why::{Answer, why};
 use crate::args::Why;
 use crate::exit::{Exit, Failure};
 use crate::paint::{node_glyph, node_style, paint};
+use crate::remote;
 use crate::session::{Session, Settings};
 
 /// People read this many nodes; programs get them all.
@@ -15,7 +16,13 @@ const SHOWN: usize = 50;
 pub(crate) fn run(settings: &Settings, arguments: &Why) -> Result<Exit, Failure> {
     let session = Session::look(settings.clone())?;
     let id = session.find_run(&arguments.run)?;
-    let why = why(&session, id, arguments.node.as_deref())?;
+    let mut why = why(&session, id, arguments.node.as_deref())?;
+    if let Some(server) = &settings.server
+        && matches!(why.status, RunStatus::Pending | RunStatus::Running)
+    {
+        // Who begins when is known to the server alone.
+        why.reason = remote::in_line(server, id, why.reason)?;
+    }
     let output = settings.output;
     if output.json {
         output.json(&why.json())?;

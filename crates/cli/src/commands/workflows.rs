@@ -14,7 +14,7 @@ use crate::control::{Answer, Heard, Request};
 use crate::exit::{Exit, Failure};
 use crate::moment::{ago, now, readable};
 use crate::output::closed_pipe;
-use crate::paint::{DIM, YELLOW};
+use crate::paint::{DIM, RED, YELLOW};
 use crate::remote;
 use crate::session::{Session, Settings};
 use crate::table::{Cell, Table};
@@ -22,7 +22,7 @@ use crate::table::{Cell, Table};
 /// Lists workflows, or does something with one.
 pub(crate) fn run(settings: &Settings, arguments: &Workflows) -> Result<Exit, Failure> {
     match &arguments.command {
-        None => list(settings),
+        None | Some(WorkflowsCommand::List) => list(settings),
         Some(WorkflowsCommand::Show { id, version }) => show(settings, id, *version),
         Some(WorkflowsCommand::Versions { id }) => versions(settings, id),
         Some(WorkflowsCommand::Disable { id }) => set_enabled(settings, id, false),
@@ -49,9 +49,10 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
     let now = now();
     let mut table = Table::new(&["WORKFLOW", ">VERSION", "UPDATED", "STATE", "NAME"]);
     for row in &rows {
-        let state = match row.enabled {
-            true => Cell::styled("enabled", DIM),
-            false => Cell::styled("disabled", YELLOW),
+        let state = match (&row.damage, row.enabled) {
+            (Some(_), _) => Cell::styled("damaged", RED),
+            (None, true) => Cell::styled("enabled", DIM),
+            (None, false) => Cell::styled("disabled", YELLOW),
         };
         table.row([
             row.workflow.to_string().into(),

@@ -46,6 +46,7 @@ pub(super) fn entry(request: &Request) -> Option<AuditEntry> {
         what: what.into(),
         target: target.into(),
         detail: detail.to_string().into(),
+        damage: None,
     })
 }
 

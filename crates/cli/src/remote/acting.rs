@@ -15,6 +15,7 @@ use windlass_store::Published;
 use super::failures;
 use super::question::Question;
 use super::server::Server;
+use super::shapes::Page;
 use crate::deed::{Deed, Doing};
 use crate::exit::{Exit, Failure};
 use crate::forking::ForkAsked;
@@ -253,12 +254,12 @@ pub(crate) fn actions(server: &Server) -> Result<Vec<Description>, Failure> {
         output: schemars::Schema,
     }
     let answer = server.get(server.url(&["actions"]))?;
-    let actions: Vec<Shape> = read(server, &answer)?;
+    let actions: Page<Shape> = read(server, &answer)?;
     let describe = |shape: Shape| Description {
         name: shape.name,
         description: shape.description,
         parameters: shape.parameters,
         output: shape.output,
     };
-    Ok(actions.into_iter().map(describe).collect())
+    Ok(actions.items.into_iter().map(describe).collect())
 }

@@ -26,6 +26,7 @@ struct LetterShape {
     deliveries: u32,
     at: String,
     payload: Value,
+    damage: Option<Box<str>>,
 }
 
 impl LetterShape {
@@ -38,6 +39,7 @@ impl LetterShape {
             payload: self.payload.to_string().into_bytes(),
             deliveries: self.deliveries,
             at: moment(&self.at)?,
+            damage: self.damage,
         })
     }
 }

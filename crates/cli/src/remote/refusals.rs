@@ -2,7 +2,7 @@
 
 use windlass_core::{Digest, Millis, RunId};
 use windlass_store::{
-    Admission, Audit, AuditEntry, Error, Hook, Hooks, Pending, Retention, RunRow, TenantFilter,
+    Admission, Audit, AuditEntry, Error, Note, Notes, Pending, Retention, RunRow, TenantFilter,
 };
 
 use super::store::RemoteStore;
@@ -46,6 +46,10 @@ impl Admission for RemoteStore {
         Err(refusal())
     }
 
+    fn at_gate(&self, _: &str, _: usize) -> Result<Vec<RunRow>, Error> {
+        Err(refusal())
+    }
+
     fn depth(&self, _: u64) -> Result<u64, Error> {
         Err(refusal())
     }
@@ -66,25 +70,20 @@ impl Audit for RemoteStore {
     }
 }
 
-impl Hooks for RemoteStore {
-    fn put_hook(&self, _: Hook, _: usize) -> Pending<'_, Result<bool, Error>> {
+impl Notes for RemoteStore {
+    fn keep_note(&self, _: &str, _: &str, _: Vec<u8>) -> Pending<'_, Result<(), Error>> {
         refused()
     }
 
-    fn hook_of(&self, _: &Digest) -> Result<Option<Hook>, Error> {
+    fn note_at(&self, _: &str, _: &str) -> Result<Option<Vec<u8>>, Error> {
         Err(refusal())
     }
 
-    fn hooks(
-        &self,
-        _: &TenantFilter,
-        _: Option<(&str, Option<&str>)>,
-        _: usize,
-    ) -> Result<Vec<Hook>, Error> {
+    fn notes(&self, _: &str, _: Option<&str>, _: usize) -> Result<Vec<Note>, Error> {
         Err(refusal())
     }
 
-    fn remove_hook(&self, _: Option<&str>, _: &str) -> Pending<'_, Result<bool, Error>> {
+    fn forget_note(&self, _: &str, _: &str) -> Pending<'_, Result<bool, Error>> {
         refused()
     }
 }

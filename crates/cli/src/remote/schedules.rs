@@ -41,6 +41,7 @@ struct ScheduleShape {
     last_at: Option<String>,
     last_execution_id: Option<RunId>,
     last_error: Option<Box<str>>,
+    damage: Option<Box<str>>,
 }
 
 fn optional(text: Option<&str>) -> Option<Option<Millis>> {
@@ -68,6 +69,7 @@ impl ScheduleShape {
             last_run: self.last_execution_id,
             last_error: self.last_error,
             revision: 0,
+            damage: self.damage,
         })
     }
 }

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::json;
 use windlass_core::Millis;
+use windlass_service::secrets::Rotated;
 use windlass_store::{Error, Pending, SecretRow, Secrets, TenantFilter};
 
 use super::acting::{read, written};
@@ -13,12 +14,16 @@ use super::shapes::{Page, moment};
 use super::store::RemoteStore;
 use crate::exit::Failure;
 
+/// The longest page that a server gives.
+const PAGE: usize = 1000;
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Shape {
     name: Box<str>,
     tenant_id: Option<Box<str>>,
     updated_at: String,
+    damage: Option<Box<str>>,
 }
 
 impl Secrets for RemoteStore {
@@ -36,8 +41,31 @@ impl Secrets for RemoteStore {
         Err(refusal())
     }
 
-    fn secrets(&self, tenant: &TenantFilter) -> Result<Vec<SecretRow>, Error> {
-        let url = self.server.url(&["secrets"]);
+    /// Each page must follow one that was read before.
+    fn secrets(
+        &self,
+        tenant: &TenantFilter,
+        after: Option<(&str, Option<&str>)>,
+        limit: usize,
+    ) -> Result<Vec<SecretRow>, Error> {
+        let cursor = match after {
+            None => None,
+            Some((name, owner)) => {
+                let key = (name.into(), owner.map(Into::into));
+                match self.memory().secrets.get(&key) {
+                    Some(cursor) => Some(cursor.clone()),
+                    None => return Ok(Vec::new()),
+                }
+            }
+        };
+        let mut url = self.server.url(&["secrets"]);
+        {
+            let mut query = url.query_pairs_mut();
+            query.append_pair("limit", &limit.clamp(1, PAGE).to_string());
+            if let Some(cursor) = &cursor {
+                query.append_pair("cursor", cursor);
+            }
+        }
         let Some(page) = self.json::<Page<Shape>>(url)? else {
             return Ok(Vec::new());
         };
@@ -46,10 +74,15 @@ impl Secrets for RemoteStore {
                 tenant: shape.tenant_id,
                 name: shape.name,
                 updated_at: moment(&shape.updated_at)?,
+                damage: shape.damage,
             })
         });
         let rows: Option<Vec<SecretRow>> = rows.collect();
         let mut rows = rows.ok_or_else(|| self.foreign("secrets that cannot be read"))?;
+        if let (Some(last), Some(next)) = (rows.last(), page.next) {
+            let key = (last.name.clone(), last.tenant.clone());
+            self.memory().secrets.insert(key, next);
+        }
         rows.retain(|row| tenant.matches(row.tenant.as_deref()));
         Ok(rows)
     }
@@ -78,4 +111,19 @@ pub(crate) fn remove_secret(server: &Server, name: &str) -> Result<(), Failure> 
         ..Question::get(server.url(&["secrets", name]))
     };
     server.ask(question).map(|_| ())
+}
+
+/// Lets the server seal everything with a new key.
+pub(crate) fn rotate_key(server: &Server) -> Result<Rotated, Failure> {
+    #[derive(Deserialize)]
+    struct Answer {
+        secrets: usize,
+        hooks: usize,
+    }
+    let url = server.url(&["secret-key", "rotate"]);
+    let answer: Answer = read(server, &server.ask(Question::post(url, b"{}".to_vec()))?)?;
+    Ok(Rotated {
+        secrets: answer.secrets,
+        hooks: answer.hooks,
+    })
 }

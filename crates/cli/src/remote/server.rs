@@ -118,6 +118,20 @@ impl Server {
         url
     }
 
+    /// The URL of something that is not under `/api/v1`.
+    pub(super) fn place(&self, parts: &[&str]) -> Url {
+        let mut url = self.inner.base.clone();
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().extend(parts);
+        }
+        url
+    }
+
+    /// Whether it is asked with a token.
+    pub(crate) fn has_token(&self) -> bool {
+        self.inner.token.is_some()
+    }
+
     /// Looks at something.
     pub(super) fn get(&self, url: Url) -> Result<Vec<u8>, Failure> {
         self.ask(Question::get(url))

@@ -96,6 +96,7 @@ pub(super) struct WorkflowShape {
     version: u32,
     enabled: bool,
     updated_at: String,
+    damage: Option<Box<str>>,
 }
 
 impl WorkflowShape {
@@ -107,6 +108,7 @@ impl WorkflowShape {
             version: self.version,
             enabled: self.enabled,
             updated_at: moment(&self.updated_at)?,
+            damage: self.damage,
         })
     }
 }

@@ -45,6 +45,9 @@ pub(super) struct Memory {
     pub(super) letters: HashMap<RunId, String>,
     /// Where the page of schedules after this one, by id and tenant, begins.
     pub(super) schedules: HashMap<(Box<str>, Option<Box<str>>), String>,
+    /// The same for secrets, and for hooks.
+    pub(super) secrets: HashMap<(Box<str>, Option<Box<str>>), String>,
+    pub(super) hooks: HashMap<(Box<str>, Option<Box<str>>), String>,
 }
 
 impl RemoteStore {

@@ -120,7 +120,7 @@ impl World {
     }
 
     /// A run as anyone sees it, without what differs from run to run.
-    fn execution(&self, run: &str) -> Result<Value> {
+    pub(crate) fn execution(&self, run: &str) -> Result<Value> {
         let mut execution = self.show(run)?;
         forget(&mut execution, run);
         // Attempts are listed as they ended, which is a matter of chance.
@@ -333,7 +333,7 @@ fn forget(value: &mut Value, run: &str) {
 }
 
 /// The first place where two values differ.
-fn difference(place: &str, should: &Value, is: &Value) -> String {
+pub(crate) fn difference(place: &str, should: &Value, is: &Value) -> String {
     match (should, is) {
         (Value::Object(left), Value::Object(right)) if left.keys().eq(right.keys()) => {
             let found = left.iter().find(|(key, value)| right[*key] != **value);

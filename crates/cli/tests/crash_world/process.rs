@@ -26,6 +26,10 @@ pub(crate) enum Kill {
     During(&'static str, u64, u32),
     /// From outside, after some time.
     After(Duration),
+    /// From outside, when a thread makes a system call for the nth time, before the call
+    /// does anything. Needs `strace`, which `cargo xtask test` installs.
+    #[allow(dead_code, reason = "not every test has it traced")]
+    Call(&'static str, u64),
 }
 
 impl fmt::Display for Kill {
@@ -34,6 +38,7 @@ impl fmt::Display for Kill {
             Self::At(point, count) => write!(f, "{point}:{count}"),
             Self::During(point, count, steps) => write!(f, "{point}:{count}:{steps}"),
             Self::After(time) => write!(f, "after {time:?}"),
+            Self::Call(call, count) => write!(f, "{call} {count}"),
         }
     }
 }
@@ -87,7 +92,7 @@ impl World {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let (out, err) = (format!("{number}.out"), format!("{number}.err"));
         // Files, not pipes: what was written before the kill is whole, and nobody waits.
-        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        let mut command = program(kill);
         command
             .args(arguments)
             .current_dir(self.root())
@@ -117,6 +122,20 @@ impl World {
             stderr: fs::read_to_string(self.path(&err))?,
         })
     }
+}
+
+/// The binary, traced if the kernel is to say when it dies.
+fn program(kill: Option<Kill>) -> Command {
+    let binary = env!("CARGO_BIN_EXE_windlass");
+    let Some(Kill::Call(call, count)) = kill else {
+        return Command::new(binary);
+    };
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-o", "/dev/null", "-e"]);
+    command.arg(format!("trace={call}")).arg("-e");
+    command.arg(format!("inject={call}:signal=KILL:when={count}"));
+    command.arg(binary);
+    command
 }
 
 fn wait(child: &mut Child) -> Result<ExitStatus> {

@@ -168,7 +168,7 @@ impl Client {
 }
 
 impl Answer {
-    fn read(stream: TcpStream) -> std::io::Result<Self> {
+    pub(crate) fn read(stream: TcpStream) -> std::io::Result<Self> {
         let mut reader = BufReader::new(stream);
         let head = read_head(&mut reader)?;
         let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());

@@ -166,6 +166,11 @@ impl Server {
         Client::new(&self.address, Some(token))
     }
 
+    /// Where it listens.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     pub(crate) fn process(&self) -> u32 {
         self.child.id()
     }

@@ -21,8 +21,8 @@ use crate::definition::{
 use crate::definition::{scope, signature_of};
 use crate::id::Digest;
 
+pub use build::BuildError;
 pub(crate) use build::first_message;
-pub use build::{BuildError, Unsupported};
 pub use graph::Graph;
 pub use structure::{NodeKind, Structure};
 use texts::Texts;
@@ -108,6 +108,7 @@ pub(crate) struct Rare {
     pub(crate) compensate: Option<Compensate>,
     /// What the node is, where it is not one call of an action.
     pub(crate) structure: Option<Structure>,
+    pub(crate) requires: Box<[Box<str>]>,
 }
 
 /// How a node's effect is undone.
@@ -240,6 +241,11 @@ impl Plan {
         self.rare(node)
             .and_then(|rare| rare.timeout_ms)
             .unwrap_or(DEFAULT_TIMEOUT_MS)
+    }
+
+    /// The labels that a worker must have to be given the node.
+    pub fn requires(&self, node: NodeIndex) -> &[Box<str>] {
+        self.rare(node).map_or(&[], |rare| &rare.requires)
     }
 
     /// How a node's attempts are repeated.

@@ -130,6 +130,15 @@ impl Run {
         }
     }
 
+    /// The labels that a worker must have to be given the node, or what undoes it.
+    ///
+    /// # Panics
+    /// The run has no such instance now.
+    pub fn requires(&self, node: Instance) -> &[Box<str>] {
+        let (plan, index) = self.plan_node(node);
+        plan.requires(index)
+    }
+
     /// `runId/node`; with the number of the attempt a person began, where one did.
     ///
     /// # Panics

@@ -134,6 +134,8 @@ pub(crate) struct Frame {
     pub(crate) levels: Option<Levels>,
     /// The iteration has ended.
     pub(crate) done: bool,
+    /// The output of the iteration before, for what undoes this one.
+    pub(crate) previous: Option<ValueRef>,
 }
 
 impl Frame {
@@ -166,6 +168,7 @@ impl Frame {
             levels,
             done: false,
             plan,
+            previous: None,
         }
     }
 

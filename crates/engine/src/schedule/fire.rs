@@ -3,7 +3,7 @@
 use std::sync::Weak;
 use std::time::Duration;
 
-use windlass_core::Millis;
+use windlass_core::{Millis, RunId};
 use windlass_store::{CatchUp, Error, Fired, Overlap, Schedule};
 
 use super::timing::Timing;
@@ -23,6 +23,11 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Starts what is due until the engine is gone. Times before this began are those that
 /// nobody was there for.
 pub(crate) async fn fire_always(engine: Weak<Inner>, began: Millis) {
+    if let Some(inner) = engine.upgrade() {
+        let engine = Engine::of(inner);
+        // What cannot be read now is met when it is due.
+        let _ = tokio::task::spawn_blocking(move || engine.look_at_schedules()).await;
+    }
     loop {
         let Some(inner) = engine.upgrade() else {
             return;
@@ -65,8 +70,25 @@ impl Engine {
                 if self.stop_token().is_cancelled() {
                     return Ok(None);
                 }
-                self.fire(schedule, began, now).await?;
+                self.fire_guarded(schedule, began, now).await?;
             }
+        }
+    }
+
+    /// As [`Self::fire`]; what is damaged for this one holds up no other.
+    async fn fire_guarded(
+        &self,
+        schedule: Schedule,
+        began: Millis,
+        now: Millis,
+    ) -> Result<(), Error> {
+        let id = schedule.id.clone();
+        match self.fire(schedule, began, now).await {
+            Err(Error::Damaged(damage)) => {
+                self.tell_damage(&format!("the schedule '{id}'"), &damage.to_string());
+                Ok(())
+            }
+            other => other,
         }
     }
 
@@ -131,14 +153,12 @@ impl Engine {
         &self,
         schedule: &Schedule,
         at: Millis,
-    ) -> Result<Result<windlass_core::RunId, String>, Error> {
+    ) -> Result<Result<RunId, String>, Error> {
         let last = schedule
             .last_run
             .filter(|_| schedule.overlap == Overlap::Skip);
         if let Some(run) = last
-            && let Some(row) = self.store().run(run)?
-            && !row.status.is_final()
-            && !row.dead
+            && self.goes(run)?
         {
             return Ok(Err(format!("the run {run} of before has not ended")));
         }
@@ -154,11 +174,25 @@ impl Engine {
         };
         match self.enqueue(request).await {
             Ok(started) => Ok(Ok(started.run)),
+            Err(StartError::Store(error @ (Error::Damaged(_) | Error::TooNew(_)))) => {
+                Ok(Err(error.to_string()))
+            }
             Err(StartError::Store(error)) => Err(error),
             Err(StartError::Stopped) => {
                 Err(Error::Unavailable("the engine has stopped".to_owned()))
             }
             Err(error) => Ok(Err(error.to_string())),
+        }
+    }
+}
+
+impl Engine {
+    /// Whether a run of before has not ended. One whose row is damaged holds up nobody.
+    fn goes(&self, run: RunId) -> Result<bool, Error> {
+        match self.store().run(run) {
+            Ok(row) => Ok(row.is_some_and(|row| !row.status.is_final() && !row.dead)),
+            Err(Error::Damaged(_)) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 }

@@ -37,8 +37,44 @@ pub struct Options {
     /// A log that has grown by this many bytes, and by several times the state's own
     /// size, gets a checkpoint.
     pub checkpoint_bytes: usize,
+    /// What this process's workers have, for nodes that require it.
+    pub labels: Labels,
     /// Where randomness begins.
     pub seed: u64,
+}
+
+/// What workers have, for nodes that require it.
+#[derive(Clone, Debug)]
+pub enum Labels {
+    /// Whatever is asked for: a rehearsal.
+    All,
+    /// These and no other.
+    Only(Arc<[Box<str>]>),
+}
+
+impl Default for Labels {
+    fn default() -> Self {
+        Self::Only(Arc::default())
+    }
+}
+
+impl Labels {
+    /// The first of these labels that is lacking.
+    pub fn lacking<'a>(&self, required: &'a [Box<str>]) -> Option<&'a str> {
+        match self {
+            Self::All => None,
+            Self::Only(labels) => required
+                .iter()
+                .find(|label| !labels.contains(label))
+                .map(|label| &**label),
+        }
+    }
+}
+
+impl<L: Into<Box<str>>> FromIterator<L> for Labels {
+    fn from_iter<I: IntoIterator<Item = L>>(labels: I) -> Self {
+        Self::Only(labels.into_iter().map(Into::into).collect())
+    }
 }
 
 impl Default for Options {
@@ -50,6 +86,7 @@ impl Default for Options {
             record_bytes: 512 * 1024,
             keep_asleep_ms: 1000,
             checkpoint_bytes: 1024 * 1024,
+            labels: Labels::default(),
             seed: 0,
         }
     }
@@ -193,6 +230,8 @@ pub enum Command {
         /// Whether what succeeded is undone, whatever the definition says.
         compensate: bool,
     },
+    /// Its parent's time is over, and with it its own.
+    TimeOut(Hand),
     /// Start nothing more.
     Pause(Hand),
     /// Go on.
@@ -252,6 +291,8 @@ pub enum ChildCommand {
     Start(Box<ChildStart>),
     /// End it.
     Cancel,
+    /// End it as its parent ends: its time is over.
+    TimeOut,
     /// Start nothing more.
     Pause,
     /// Go on.
@@ -454,6 +495,11 @@ impl Shard {
     /// Whether the shard carries this run on, and does not only hold it for a command.
     pub fn carries(&self, run: RunId) -> bool {
         self.slots.get(&run).is_some_and(Slot::is_carried)
+    }
+
+    /// The runs that the shard holds.
+    pub fn runs(&self) -> impl Iterator<Item = RunId> + '_ {
+        self.slots.keys().copied()
     }
 
     /// How many runs the shard holds.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,20 +16,56 @@ use crate::failure::{Exit, Failure};
 const FILE_BYTES: u64 = 4096;
 
 /// A key. It does not show itself.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub(super) struct Key(pub(super) [u8; 32]);
 
 impl Key {
     fn read(text: &str) -> Option<Self> {
-        let bytes = STANDARD.decode(text.trim()).ok()?;
+        let bytes = STANDARD.decode(text).ok()?;
         bytes.try_into().ok().map(Self)
+    }
+
+    fn fresh() -> io::Result<Self> {
+        let mut key = [0; 32];
+        getrandom::fill(&mut key).map_err(io::Error::other)?;
+        Ok(Self(key))
+    }
+}
+
+/// The key that seals, and those before it, which only open: while keys are changed there is
+/// more than one.
+#[derive(Clone)]
+pub(super) struct Ring {
+    pub(super) first: Key,
+    pub(super) old: Vec<Key>,
+}
+
+impl Ring {
+    /// One key a word.
+    fn read(text: &str) -> Option<Self> {
+        let mut keys = text.split_ascii_whitespace().map(Key::read);
+        let first = keys.next()??;
+        Some(Self {
+            first,
+            old: keys.collect::<Option<_>>()?,
+        })
+    }
+
+    fn text(&self) -> String {
+        let line = |key: &Key| format!("{}\n", STANDARD.encode(key.0));
+        std::iter::once(&self.first)
+            .chain(&self.old)
+            .map(line)
+            .collect()
     }
 }
 
 /// Where the key that seals secrets is.
 pub struct SecretKeys {
     place: Place,
-    known: OnceLock<Key>,
+    known: RwLock<Option<Arc<Ring>>>,
+    /// Held while something that is sealed is read and written again.
+    changing: tokio::sync::Mutex<()>,
 }
 
 enum Place {
@@ -47,34 +83,55 @@ impl fmt::Debug for SecretKeys {
 }
 
 impl SecretKeys {
-    /// The key itself: 32 bytes in base64.
+    fn at(place: Place, known: Option<Ring>) -> Self {
+        Self {
+            place,
+            known: RwLock::new(known.map(Arc::new)),
+            changing: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// The key itself: 32 bytes in base64; those before it may follow, after a space each.
     ///
     /// # Errors
     /// It is not that.
     pub fn given(text: &str) -> Result<Self, Failure> {
-        let key = Key::read(text).ok_or_else(|| {
+        let ring = Ring::read(text).ok_or_else(|| {
             let message = "the key for secrets is not 32 bytes in base64";
             Failure::new(Exit::Usage, "SECRET_KEY_UNUSABLE", message)
                 .hint("`head -c 32 /dev/urandom | base64` makes one")
         })?;
-        Ok(Self {
-            place: Place::Given,
-            known: OnceLock::from(key),
-        })
+        Ok(Self::at(Place::Given, Some(ring)))
     }
 
     /// The key in a file, which is made when it is first needed.
     pub fn file(path: impl Into<PathBuf>) -> Self {
-        Self {
-            place: Place::File(path.into()),
-            known: OnceLock::new(),
-        }
+        Self::at(Place::File(path.into()), None)
     }
 
-    /// The key, if there is one.
-    pub(super) fn existing(&self) -> Result<Option<Key>, Failure> {
-        let path = match (self.known.get(), &self.place) {
-            (Some(key), _) => return Ok(Some(key.clone())),
+    /// While this is held, nobody else changes what is sealed.
+    pub async fn changing(&self) -> impl Drop + Send + '_ {
+        self.changing.lock().await
+    }
+
+    fn known(&self) -> Option<Arc<Ring>> {
+        self.known
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn learn(&self, ring: Ring) -> Arc<Ring> {
+        let ring = Arc::new(ring);
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        *known = Some(Arc::clone(&ring));
+        ring
+    }
+
+    /// The keys, if there are any.
+    pub(super) fn existing(&self) -> Result<Option<Arc<Ring>>, Failure> {
+        let path = match (self.known(), &self.place) {
+            (Some(ring), _) => return Ok(Some(ring)),
             (None, Place::Given) => return Ok(None),
             (None, Place::File(path)) => path,
         };
@@ -83,23 +140,62 @@ impl SecretKeys {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(unusable(path, &error)),
         };
-        let key = Key::read(&text).ok_or_else(|| {
+        let ring = Ring::read(&text).ok_or_else(|| {
             let error = io::Error::other("it is not 32 bytes in base64");
             unusable(path, &error)
         })?;
-        Ok(Some(self.known.get_or_init(|| key).clone()))
+        Ok(Some(self.learn(ring)))
     }
 
     /// A new key in the file, or the one that somebody else put there meanwhile.
-    pub(super) fn make(&self) -> Result<Key, Failure> {
+    pub(super) fn make(&self) -> Result<Arc<Ring>, Failure> {
         if let Place::File(path) = &self.place {
-            match make(path) {
+            let made = Key::fresh().and_then(|first| {
+                let old = Vec::new();
+                put(path, &Ring { first, old }, false)
+            });
+            match made {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(unusable(path, &error)),
             }
         }
         self.existing()?.ok_or_else(|| self.missing())
+    }
+
+    /// A new key in front of the present one, unless keys are being changed already. What was
+    /// sealed can be opened all the time.
+    pub(super) fn begin_change(&self) -> Result<Arc<Ring>, Failure> {
+        let present = self.existing()?.ok_or_else(|| {
+            let message = format!("there is no key to change: {self:?} is missing");
+            Failure::new(Exit::NotFound, "SECRET_KEY_UNUSABLE", message)
+        })?;
+        if !present.old.is_empty() {
+            return Ok(present);
+        }
+        let Place::File(path) = &self.place else {
+            let message = "the key is given, and cannot be changed from here";
+            return Err(Failure::new(Exit::Usage, "SECRET_KEY_UNUSABLE", message)
+                .hint("give the new key and the old one, with a space between, and try again"));
+        };
+        let first = Key::fresh().map_err(|error| unusable(path, &error))?;
+        let old = vec![present.first.clone()];
+        let ring = Ring { first, old };
+        put(path, &ring, true).map_err(|error| unusable(path, &error))?;
+        Ok(self.learn(ring))
+    }
+
+    /// Nothing needs the old keys any more.
+    pub(super) fn end_change(&self, ring: &Ring) -> Result<(), Failure> {
+        let alone = Ring {
+            first: ring.first.clone(),
+            old: Vec::new(),
+        };
+        if let Place::File(path) = &self.place {
+            put(path, &alone, true).map_err(|error| unusable(path, &error))?;
+        }
+        self.learn(alone);
+        Ok(())
     }
 
     /// There is no key, and there was one.
@@ -124,10 +220,9 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Puts a new key there, whole or not at all, and never in place of another.
-fn make(path: &Path) -> io::Result<()> {
-    let (mut key, mut mark) = ([0; 32], [0; 8]);
-    getrandom::fill(&mut key).map_err(io::Error::other)?;
+/// Puts keys there, whole or not at all; in place of others only where that is meant.
+fn put(path: &Path, ring: &Ring, replace: bool) -> io::Result<()> {
+    let mut mark = [0; 8];
     getrandom::fill(&mut mark).map_err(io::Error::other)?;
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -140,9 +235,12 @@ fn make(path: &Path) -> io::Result<()> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(&unfinished)?;
     let written = file
-        .write_all(format!("{}\n", STANDARD.encode(key)).as_bytes())
+        .write_all(ring.text().as_bytes())
         .and_then(|()| file.sync_all())
-        .and_then(|()| fs::hard_link(&unfinished, path));
+        .and_then(|()| match replace {
+            true => fs::rename(&unfinished, path),
+            false => fs::hard_link(&unfinished, path),
+        });
     // Under its own name it is of no use, whatever happened.
     let _ = fs::remove_file(&unfinished);
     written?;

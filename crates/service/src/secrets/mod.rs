@@ -1,18 +1,25 @@
 //! Secrets that are kept with the runs: sealed here with a key that is kept elsewhere, so
 //! that a store, a backup and whoever reads either sees bytes that say nothing.
 
+mod hook;
 mod key;
+mod rotate;
 mod seal;
 mod source;
+
+use std::sync::Arc;
 
 use windlass_core::Millis;
 use windlass_engine::Backend;
 use windlass_store::{SecretRow, TenantFilter};
 
+pub use hook::{HOOKS, MadeHook, make_hook, open_hook, remove_hook, seal_hooks, unknown_hook};
 pub use key::SecretKeys;
+pub use rotate::{Rotated, rotate};
 pub use source::StoredSecrets;
 
 use crate::failure::{Exit, Failure};
+use key::Ring;
 
 /// The longest name, in letters.
 pub const NAME_LIMIT: usize = 128;
@@ -35,23 +42,39 @@ pub async fn set(
 ) -> Result<bool, Failure> {
     check_name(name)?;
     check_value(value)?;
-    let key = match keys.existing()? {
-        Some(key) => key,
+    let _changing = keys.changing().await;
+    let ring = keys_to_seal(store, keys)?;
+    let sealed = seal::seal(&ring, tenant, name, value)?;
+    Ok(store.put_secret(tenant, name, sealed, at).await?)
+}
+
+/// The keys to seal with, which are made if nothing was ever sealed.
+fn keys_to_seal(store: &dyn Backend, keys: &SecretKeys) -> Result<Arc<Ring>, Failure> {
+    match keys.existing()? {
+        Some(ring) => Ok(ring),
         // What is stored was sealed with a key that went missing; another one in its place
         // would make that harder to see.
-        None if !store.secrets(&TenantFilter::Any)?.is_empty() => return Err(keys.missing()),
-        None => keys.make()?,
-    };
-    let sealed = seal::seal(&key, tenant, name, value)?;
-    Ok(store.put_secret(tenant, name, sealed, at).await?)
+        None if !store.secrets(&TenantFilter::Any, None, 1)?.is_empty()
+            || hook::any_sealed(store)? =>
+        {
+            Err(keys.missing())
+        }
+        None => keys.make(),
+    }
 }
 
 /// Forgets a secret. Durable on return.
 ///
 /// # Errors
 /// There is none of that name.
-pub async fn remove(store: &dyn Backend, tenant: Option<&str>, name: &str) -> Result<(), Failure> {
+pub async fn remove(
+    store: &dyn Backend,
+    keys: &SecretKeys,
+    tenant: Option<&str>,
+    name: &str,
+) -> Result<(), Failure> {
     check_name(name)?;
+    let _changing = keys.changing().await;
     match store.remove_secret(tenant, name).await? {
         true => Ok(()),
         false => {
@@ -63,11 +86,13 @@ pub async fn remove(store: &dyn Backend, tenant: Option<&str>, name: &str) -> Re
 
 /// A secret in a list, which has nothing of its value.
 pub fn item(row: &SecretRow) -> serde_json::Value {
-    serde_json::json!({
+    let mut item = serde_json::json!({
         "name": row.name,
         "tenantId": row.tenant,
         "updatedAt": row.updated_at.to_string(),
-    })
+    });
+    crate::listing::tell_damage(&mut item, row.damage.as_deref());
+    item
 }
 
 /// Refuses what is no name of a secret.

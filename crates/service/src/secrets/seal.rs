@@ -4,7 +4,7 @@
 use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 
-use super::key::Key;
+use super::key::{Key, Ring};
 use crate::failure::{Exit, Failure};
 
 /// The first byte of what is sealed so: the version, the nonce, then the rest.
@@ -31,7 +31,7 @@ impl std::fmt::Display for Unreadable {
 }
 
 pub(super) fn seal(
-    key: &Key,
+    ring: &Ring,
     tenant: Option<&str>,
     name: &str,
     value: &str,
@@ -47,7 +47,7 @@ pub(super) fn seal(
         msg: value.as_bytes(),
         aad: &aad,
     };
-    let cipher = XChaCha20Poly1305::new(&key.0.into());
+    let cipher = XChaCha20Poly1305::new(&ring.first.0.into());
     let closed = cipher.encrypt(&XNonce::from(nonce), payload);
     let closed = closed.map_err(|error| failed(&error))?;
     let mut sealed = Vec::with_capacity(1 + NONCE_BYTES + closed.len());
@@ -57,7 +57,27 @@ pub(super) fn seal(
     Ok(sealed)
 }
 
+/// Whether the key that seals now has sealed it.
+pub(super) fn is_new(ring: &Ring, tenant: Option<&str>, name: &str, sealed: &[u8]) -> bool {
+    open_with(&ring.first, tenant, name, sealed).is_ok()
+}
+
 pub(super) fn open(
+    ring: &Ring,
+    tenant: Option<&str>,
+    name: &str,
+    sealed: &[u8],
+) -> Result<String, Unreadable> {
+    let mut opened = open_with(&ring.first, tenant, name, sealed);
+    for key in &ring.old {
+        if opened == Err(Unreadable::Forged) {
+            opened = open_with(key, tenant, name, sealed);
+        }
+    }
+    opened
+}
+
+fn open_with(
     key: &Key,
     tenant: Option<&str>,
     name: &str,

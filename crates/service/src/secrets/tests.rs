@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::Millis;
 use windlass_engine::{Backend, NoSecrets, SecretSource};
-use windlass_store::{MemoryStore, Secrets as _, TenantFilter, block_on};
+use windlass_store::{Hooks as _, MemoryStore, Secrets as _, TenantFilter, block_on};
 
 use super::*;
 
@@ -155,7 +155,10 @@ fn the_key_is_made_once_for_its_owner_alone() {
     let failure = block_on(set(store, &world.again(), None, "C", VALUE, Millis(1))).unwrap_err();
     assert_eq!(failure.code, "SECRET_KEY_UNUSABLE");
     assert!(!path.exists());
-    assert_eq!(store.secrets(&TenantFilter::Any).unwrap().len(), 2);
+    assert_eq!(
+        store.secrets(&TenantFilter::Any, None, 99).unwrap().len(),
+        2
+    );
 }
 
 #[test]
@@ -173,7 +176,14 @@ fn limits_hold_at_their_edge() {
     assert_eq!(code("A", ""), "SECRET_INVALID");
     let larger = "v".repeat(VALUE_LIMIT_BYTES + 1);
     assert_eq!(code("A", &larger), "SECRET_TOO_LARGE");
-    assert_eq!(world.store.secrets(&TenantFilter::Any).unwrap().len(), 1);
+    assert_eq!(
+        world
+            .store
+            .secrets(&TenantFilter::Any, None, 99)
+            .unwrap()
+            .len(),
+        1
+    );
 }
 
 #[test]
@@ -192,10 +202,153 @@ fn keys_that_are_none_are_refused_and_do_not_show_themselves() {
 fn a_secret_is_removed_once() {
     let world = World::new();
     world.set(None, "API", VALUE).unwrap();
-    block_on(remove(&*world.store, None, "API")).unwrap();
-    let failure = block_on(remove(&*world.store, None, "API")).unwrap_err();
+    block_on(remove(&*world.store, &world.keys, None, "API")).unwrap();
+    let failure = block_on(remove(&*world.store, &world.keys, None, "API")).unwrap_err();
     assert_eq!(failure.code, "SECRET_NOT_FOUND");
     let store = Arc::clone(&world.store) as Arc<dyn Backend>;
     let nothing = StoredSecrets::new(store, Arc::clone(&world.keys), Arc::new(NoSecrets));
     assert_eq!(nothing.secret("API"), None);
+}
+
+/// Everything that is sealed, as it is stored.
+fn stored(world: &World) -> Vec<Vec<u8>> {
+    let store = &*world.store;
+    let mut all: Vec<Vec<u8>> = Vec::new();
+    for row in store.secrets(&TenantFilter::Any, None, 99).unwrap() {
+        all.extend(store.secret(row.tenant.as_deref(), &row.name).unwrap());
+    }
+    let hooks = store.hooks(&TenantFilter::Any, None, 99).unwrap();
+    all.extend(
+        hooks
+            .into_iter()
+            .map(|hook| hook.secret.to_string().into_bytes()),
+    );
+    all
+}
+
+fn hook(world: &World, id: &str) -> MadeHook {
+    let making = make_hook(&*world.store, &world.keys, None, (id, "w"), Millis(1));
+    block_on(making).unwrap()
+}
+
+#[test]
+fn what_hooks_are_signed_with_is_sealed() {
+    let world = World::new();
+    let made = hook(&world, "orders");
+    let found = world.store.hook_of(&made.hook.token).unwrap().unwrap();
+    assert!(!found.secret.contains(&made.secret));
+    assert_eq!(open_hook(&world.again(), &found).unwrap(), made.secret);
+    // Under another name, or another's, it opens nothing.
+    for (id, tenant) in [("other", None), ("orders", Some("acme"))] {
+        let moved = windlass_store::Hook {
+            id: id.into(),
+            tenant: tenant.map(Into::into),
+            ..found.clone()
+        };
+        assert!(open_hook(&world.keys, &moved).is_err());
+    }
+    // One from before they were sealed works, and is sealed.
+    let old = windlass_store::Hook {
+        id: "old".into(),
+        token: windlass_core::Digest::of(b"old"),
+        secret: "plain".into(),
+        ..found
+    };
+    assert!(block_on(world.store.put_hook(old.clone(), 9)).unwrap());
+    assert_eq!(open_hook(&world.keys, &old).unwrap(), "plain");
+    assert_eq!(block_on(seal_hooks(&*world.store, &world.keys)).unwrap(), 1);
+    let sealed = world.store.hook_of(&old.token).unwrap().unwrap();
+    assert!(!sealed.secret.contains("plain"));
+    assert_eq!(open_hook(&world.keys, &sealed).unwrap(), "plain");
+    assert_eq!(block_on(seal_hooks(&*world.store, &world.keys)).unwrap(), 0);
+    for bad in ["", "a b", "ä"] {
+        let making = make_hook(&*world.store, &world.keys, None, (bad, "w"), Millis(1));
+        assert_eq!(block_on(making).err().unwrap().code, "HOOK_INVALID");
+    }
+}
+
+#[test]
+fn a_new_key_opens_everything_and_the_old_one_nothing() {
+    let world = World::new();
+    world.set(None, "A", VALUE).unwrap();
+    world.set(Some("acme"), "A", "another").unwrap();
+    let made = hook(&world, "orders");
+    let old = std::fs::read_to_string(world.folder.path().join("secrets.key")).unwrap();
+    let before = stored(&world);
+    let rotated = block_on(rotate(&*world.store, &world.keys)).unwrap();
+    assert_eq!((rotated.secrets, rotated.hooks), (2, 1));
+    for (was, is) in before.iter().zip(stored(&world)) {
+        assert_ne!(*was, is);
+    }
+    let key = std::fs::read_to_string(world.folder.path().join("secrets.key")).unwrap();
+    assert_ne!(key, old);
+    assert_eq!(key.lines().count(), 1);
+    // Whoever had the key in memory, and whoever reads it anew.
+    for keys in [Arc::clone(&world.keys), Arc::new(world.again())] {
+        let store = Arc::clone(&world.store) as Arc<dyn Backend>;
+        let source = StoredSecrets::new(store, Arc::clone(&keys), Arc::new(NoSecrets));
+        assert_eq!(source.secret("A").as_deref(), Some(VALUE));
+        let theirs = source.secret_of(Some("acme"), "A").unwrap();
+        assert_eq!(theirs.as_deref(), Some("another"));
+        let found = world.store.hook_of(&made.hook.token).unwrap().unwrap();
+        assert_eq!(open_hook(&keys, &found).unwrap(), made.secret);
+    }
+    let with_old = world.source(SecretKeys::given(old.trim()).unwrap());
+    assert!(with_old.secret_of(None, "A").is_err());
+}
+
+/// Wherever a change of keys breaks off, everything can be opened, and the next try ends it.
+#[test]
+fn a_change_of_keys_that_broke_off_is_ended_by_the_next() {
+    let world = World::new();
+    world.set(None, "A", VALUE).unwrap();
+    world.set(None, "B", "other").unwrap();
+    let made = hook(&world, "orders");
+    // The new key is in the file, and one of three is sealed with it.
+    let ring = world.keys.begin_change().unwrap();
+    let sealed = seal::seal(&ring, None, "A", VALUE).unwrap();
+    block_on(world.store.put_secret(None, "A", sealed, Millis(1))).unwrap();
+    let found = || world.store.hook_of(&made.hook.token).unwrap().unwrap();
+    let opens = || {
+        let source = world.source(world.again());
+        assert_eq!(source.secret("A").as_deref(), Some(VALUE));
+        assert_eq!(source.secret("B").as_deref(), Some("other"));
+        assert_eq!(open_hook(&world.again(), &found()).unwrap(), made.secret);
+    };
+    opens();
+    let rotated = block_on(rotate(&*world.store, &world.again())).unwrap();
+    assert_eq!((rotated.secrets, rotated.hooks), (1, 1));
+    opens();
+    // What nobody can open keeps the old key alive.
+    block_on(
+        world
+            .store
+            .put_secret(None, "C", b"nonsense".to_vec(), Millis(1)),
+    )
+    .unwrap();
+    let failure = block_on(rotate(&*world.store, &world.again())).unwrap_err();
+    assert!(failure.message.contains("'C'"), "{}", failure.message);
+    opens();
+    let key = std::fs::read_to_string(world.folder.path().join("secrets.key")).unwrap();
+    assert_eq!(key.lines().count(), 2);
+    block_on(remove(&*world.store, &world.keys, None, "C")).unwrap();
+    block_on(rotate(&*world.store, &world.again())).unwrap();
+    opens();
+}
+
+#[test]
+fn a_given_key_is_changed_by_giving_both() {
+    let (old, new) = (
+        "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWY=",
+        "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+    );
+    let world = World::new();
+    let keys = SecretKeys::given(old).unwrap();
+    block_on(set(&*world.store, &keys, None, "A", VALUE, Millis(1))).unwrap();
+    let failure = block_on(rotate(&*world.store, &keys)).unwrap_err();
+    assert_eq!(failure.code, "SECRET_KEY_UNUSABLE");
+    let both = SecretKeys::given(&format!("{new} {old}")).unwrap();
+    assert_eq!(block_on(rotate(&*world.store, &both)).unwrap().secrets, 1);
+    let source = world.source(SecretKeys::given(new).unwrap());
+    assert_eq!(source.secret("A").as_deref(), Some(VALUE));
 }

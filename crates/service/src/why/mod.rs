@@ -1,5 +1,6 @@
 //! In a sentence, what a run or a node waits for, or why it ended so.
 
+mod line;
 mod reasons;
 
 use serde_json::{Value, json};
@@ -83,7 +84,10 @@ pub fn why(look: &Look, id: RunId, node: Option<&str>) -> Result<Why, Failure> {
     Ok(Why {
         run: id,
         status: run.status(),
-        reason: reasons.run(),
+        reason: match line::sentence(look, run)? {
+            Some(sentence) if look.holder.is_some() => sentence,
+            _ => reasons.run(),
+        },
         undoing: reasons.undoing()?,
         nodes,
     })

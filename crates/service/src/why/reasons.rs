@@ -301,10 +301,17 @@ impl Reasons<'_> {
                 self.short
             );
         }
+        let labels = run.requires(seen.node);
         match self.look.holder.as_ref() {
             None => format!(
                 "{id} is ready, but nobody carries this run on: windlass resume {}",
                 self.short
+            ),
+            Some(_) if !labels.is_empty() => format!(
+                "{id} is ready for a worker with the label{} {}: `worker_labels` says what a \
+                 process has.",
+                if labels.len() == 1 { "" } else { "s" },
+                labels.join(", ")
             ),
             Some(_) if run.plan().execution_mode() == ExecutionMode::Sequential => {
                 format!("{id} is ready and waits for its turn: one node runs at a time.")

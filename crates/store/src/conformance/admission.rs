@@ -79,6 +79,7 @@ fn bury<S: Backend>(store: &S, run: RunId) {
         payload: b"{}".to_vec(),
         deliveries: 3,
         at: Millis(1),
+        damage: None,
     };
     block_on(store.bury(letter)).unwrap();
 }
@@ -292,6 +293,12 @@ fn gates_count_who_goes<S: Backend>(store: &S) {
         all.map(|(gate, n)| (gate.into(), n)).collect()
     };
     assert_eq!(store.gates().unwrap(), counts(2, 2));
+    let mut there = store.at_gate("a", 9).unwrap();
+    there.sort_by_key(|row| row.run);
+    let there: Vec<_> = there.into_iter().map(|row| row.run).collect();
+    assert_eq!(there, [run_id(1), run_id(2)]);
+    assert_eq!(store.at_gate("b", 1).unwrap().len(), 1);
+    assert!(store.at_gate("c", 9).unwrap().is_empty());
     bury(store, run_id(1));
     assert_eq!(store.gates().unwrap(), counts(1, 2), "a dead one goes not");
     let head = store.head(run_id(2)).unwrap();

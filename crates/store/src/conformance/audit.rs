@@ -20,6 +20,7 @@ fn entry(at: i64, tenant: Option<&str>) -> AuditEntry {
         what: "executions.cancel".into(),
         target: "run".into(),
         detail: r#"{"reason":"a \"test\""}"#.into(),
+        damage: None,
     }
 }
 

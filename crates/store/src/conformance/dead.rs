@@ -26,6 +26,7 @@ fn letter(n: u64, tenant: Option<&str>) -> DeadLetter {
         payload: br#"{"trigger":null}"#.to_vec(),
         deliveries: 3,
         at: Millis(1_700_000_000_000 + n as i64),
+        damage: None,
     }
 }
 

@@ -21,6 +21,7 @@ fn hook(id: &str, tenant: Option<&str>) -> Hook {
         token: Digest::of(token.as_bytes()),
         secret: "quo\"te é".into(),
         created_at: Millis(-5),
+        damage: None,
     }
 }
 

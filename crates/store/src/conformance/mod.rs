@@ -18,6 +18,7 @@ pub mod compact;
 pub mod dead;
 pub mod hook;
 pub mod inbox;
+pub mod notes;
 pub mod query;
 pub mod retention;
 pub mod schedule;
@@ -29,8 +30,8 @@ use std::collections::BTreeMap;
 use windlass_core::{Millis, RunId, RunStatus};
 
 use crate::{
-    Admission, Append, AppendError, Appended, Audit, Catalogue, DeadLetters, Head, Hooks, Queries,
-    Retention, RunRow, Schedules, Secrets, Store, WriterId, block_on,
+    Admission, Append, AppendError, Appended, Audit, Catalogue, DeadLetters, Head, Hooks, Notes,
+    Queries, Retention, RunRow, Schedules, Secrets, Store, WriterId, block_on,
 };
 
 /// A complete backend.
@@ -44,6 +45,7 @@ pub trait Backend:
     + Retention
     + Schedules
     + Hooks
+    + Notes
     + Secrets
 {
 }
@@ -58,6 +60,7 @@ impl<S> Backend for S where
         + Retention
         + Schedules
         + Hooks
+        + Notes
         + Secrets
 {
 }
@@ -80,6 +83,7 @@ pub fn all<S: Backend>(open: &dyn Fn() -> S) {
     retention::all(open);
     schedule::all(open);
     hook::all(open);
+    notes::all(open);
 }
 
 /// The `n`-th run of a test; runs sort by their number.

@@ -99,6 +99,7 @@ fn full<S: Backend>(store: &S, run: RunId) {
         payload: Vec::new(),
         deliveries: 1,
         at: Millis(1),
+        damage: None,
     };
     block_on(store.bury(letter)).unwrap();
 }

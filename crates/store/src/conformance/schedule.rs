@@ -37,6 +37,7 @@ fn schedule(id: &str, tenant: Option<&str>) -> Schedule {
         last_run: None,
         last_error: None,
         revision: 1,
+        damage: None,
     }
 }
 
@@ -98,6 +99,7 @@ fn a_replaced_schedule_keeps_what_it_did_last<S: Backend>(store: &S) {
         workflow: "other".into(),
         next_at: Some(Millis(30)),
         revision: 0,
+        damage: None,
         ..first
     };
     put(store, &other);

@@ -20,25 +20,36 @@ fn row(tenant: Option<&str>, name: &str, at: i64) -> SecretRow {
         tenant: tenant.map(Into::into),
         name: name.into(),
         updated_at: Millis(at),
+        damage: None,
     }
 }
 
 fn a_secret_is_kept_replaced_and_forgotten<S: Backend>(store: &S) {
     assert_eq!(store.secret(None, "KEY").unwrap(), None);
-    assert!(store.secrets(&TenantFilter::Any).unwrap().is_empty());
+    assert!(
+        store
+            .secrets(&TenantFilter::Any, None, 99)
+            .unwrap()
+            .is_empty()
+    );
     assert!(!block_on(store.remove_secret(None, "KEY")).unwrap());
     let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
     assert!(put(store, None, "KEY", &bytes, 7), "it is new");
     assert_eq!(store.secret(None, "KEY").unwrap(), Some(bytes));
     assert!(!put(store, None, "KEY", b"", 8), "there was one");
     assert_eq!(store.secret(None, "KEY").unwrap(), Some(Vec::new()));
-    let listed = store.secrets(&TenantFilter::Any).unwrap();
+    let listed = store.secrets(&TenantFilter::Any, None, 99).unwrap();
     assert_eq!(listed, [row(None, "KEY", 8)]);
     assert_eq!(store.secret(None, "key").unwrap(), None, "letters count");
     assert!(block_on(store.remove_secret(None, "KEY")).unwrap());
     assert_eq!(store.secret(None, "KEY").unwrap(), None);
     assert!(!block_on(store.remove_secret(None, "KEY")).unwrap());
-    assert!(store.secrets(&TenantFilter::Any).unwrap().is_empty());
+    assert!(
+        store
+            .secrets(&TenantFilter::Any, None, 99)
+            .unwrap()
+            .is_empty()
+    );
 }
 
 fn tenants_do_not_meet<S: Backend>(store: &S) {
@@ -56,7 +67,7 @@ fn tenants_do_not_meet<S: Backend>(store: &S) {
         if tenant == Some("acme") {
             expected.insert(0, row(tenant, "AAA", 9));
         }
-        assert_eq!(store.secrets(&only).unwrap(), expected);
+        assert_eq!(store.secrets(&only, None, 99).unwrap(), expected);
     }
     assert_eq!(store.secret(None, "AAA").unwrap(), None);
     assert_eq!(store.secret(Some("nobody"), "KEY").unwrap(), None);
@@ -67,7 +78,7 @@ fn tenants_do_not_meet<S: Backend>(store: &S) {
         row(Some("acme"), "KEY", 2),
         row(Some("beta"), "KEY", 3),
     ];
-    assert_eq!(store.secrets(&TenantFilter::Any).unwrap(), all);
+    assert_eq!(store.secrets(&TenantFilter::Any, None, 99).unwrap(), all);
     assert!(block_on(store.remove_secret(Some("acme"), "KEY")).unwrap());
     assert_eq!(store.secret(Some("acme"), "KEY").unwrap(), None);
     assert!(store.secret(None, "KEY").unwrap().is_some());

@@ -98,6 +98,16 @@ impl Admission for MemoryStore {
         Ok(gates.into_iter().collect())
     }
 
+    fn at_gate(&self, gate: &str, limit: usize) -> Result<Vec<RunRow>, Error> {
+        let state = self.state();
+        let goes = |row: &&RunRow| {
+            matches!(row.status, RunStatus::Running | RunStatus::Paused) && !row.dead
+        };
+        let going = state.rows().filter(goes);
+        let there = going.filter(|row| row.gate.as_deref() == Some(gate));
+        Ok(there.take(limit).cloned().collect())
+    }
+
     fn depth(&self, most: u64) -> Result<u64, Error> {
         let count = self.state().pending().count();
         Ok(most.min(count as u64))

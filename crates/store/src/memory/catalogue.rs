@@ -36,6 +36,7 @@ impl Workflow {
             version: newest.version,
             enabled: self.enabled,
             updated_at: newest.at,
+            damage: None,
         })
     }
 }

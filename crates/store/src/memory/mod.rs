@@ -8,6 +8,7 @@ mod audit;
 mod catalogue;
 mod dead;
 mod hook;
+mod notes;
 mod query;
 mod retention;
 mod schedule;
@@ -63,6 +64,7 @@ struct State {
     secrets: BTreeMap<secrets::Key, secrets::Sealed>,
     schedules: BTreeMap<schedule::Key, Schedule>,
     hooks: BTreeMap<schedule::Key, Hook>,
+    notes: BTreeMap<notes::Key, Vec<u8>>,
 }
 
 #[derive(Debug, Default)]

@@ -39,16 +39,24 @@ impl Secrets for MemoryStore {
         Ok(sealed.map(|sealed| sealed.bytes.clone()))
     }
 
-    fn secrets(&self, tenant: &TenantFilter) -> Result<Vec<SecretRow>, Error> {
+    fn secrets(
+        &self,
+        tenant: &TenantFilter,
+        after: Option<(&str, Option<&str>)>,
+        limit: usize,
+    ) -> Result<Vec<SecretRow>, Error> {
+        let after = after.map(|(name, tenant)| key(tenant, name));
         let state = self.state();
         let all = state.secrets.iter();
-        let meant = all.filter(|((_, owner), _)| tenant.matches(owner.as_deref()));
+        let rest = all.filter(|(key, _)| after.as_ref().is_none_or(|after| *key > after));
+        let meant = rest.filter(|((_, owner), _)| tenant.matches(owner.as_deref()));
         let rows = meant.map(|((name, owner), sealed)| SecretRow {
             tenant: owner.clone(),
             name: name.clone(),
             updated_at: sealed.at,
+            damage: None,
         });
-        Ok(rows.collect())
+        Ok(rows.take(limit).collect())
     }
 
     fn remove_secret(&self, tenant: Option<&str>, name: &str) -> Pending<'_, Result<bool, Error>> {

@@ -168,6 +168,26 @@ pub fn quarantined(run: RunId, reason: &str) {
     );
 }
 
+/// A run went to the dead letters.
+pub(crate) fn buried(run: RunId, reason: &str) {
+    error!(
+        target: TARGET,
+        executionId = %run,
+        error = reason,
+        "run became a dead letter",
+    );
+}
+
+/// Something stored is damaged.
+pub(crate) fn damaged(what: &str, reason: &str) {
+    error!(
+        target: TARGET,
+        what,
+        error = reason,
+        "stored data is damaged; everything else goes on",
+    );
+}
+
 /// What was under way when the program last ended goes on.
 pub fn recovered(runs: usize, paused: usize, unreadable: usize) {
     info!(target: TARGET, runs, paused, unreadable, "recovery done");

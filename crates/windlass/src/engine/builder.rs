@@ -87,6 +87,19 @@ impl EngineBuilder {
         self
     }
 
+    /// What the workers of this process have: a node that `requires` another label waits
+    /// until a process with it carries the run on.
+    pub fn worker_labels<L: Into<Box<str>>>(mut self, labels: impl IntoIterator<Item = L>) -> Self {
+        self.options.labels = labels.into_iter().collect();
+        self
+    }
+
+    /// Workers that have whatever is required: a rehearsal.
+    pub(crate) fn with_every_label(mut self) -> Self {
+        self.options.labels = windlass_orchestrator::Labels::All;
+        self
+    }
+
     /// How many nodes of one run go at once, where its definition does not say.
     pub fn max_parallel(mut self, nodes: u32) -> Self {
         self.options.max_parallel = nodes;

@@ -80,7 +80,7 @@ impl TestEngine {
     /// Puts a test engine together.
     pub fn builder() -> TestEngineBuilder {
         TestEngineBuilder {
-            engine: Engine::in_memory(),
+            engine: Engine::in_memory().with_every_label(),
             faults: Faults::default(),
             calls: Calls::default(),
         }

@@ -11,6 +11,7 @@ use windlass_api::serve::{Drained, Server};
 use windlass_api::{App, AppOptions, HeadLimits, engine_limits, health, routes};
 use windlass_engine::{Backend, Engine, Observers, Recovery};
 use windlass_service::listing;
+use windlass_service::secrets::SecretKeys;
 use windlass_store_embedded::EmbeddedStore;
 use windlass_telemetry::{Gauge, HttpExchange, Telemetry, say};
 
@@ -57,7 +58,9 @@ pub(crate) fn run(
 async fn serve(session: &Session, mut options: Options) -> Result<Exit, Failure> {
     let interrupt = Interrupt::listen()?;
     let telemetry = Telemetry::start(std::mem::take(&mut options.telemetry));
-    let engine = engine(session, &options, &telemetry)?;
+    // One for all who open what is sealed: its key may change under way.
+    let keys = secrets::keys(&session.settings)?;
+    let engine = engine(session, &options, &telemetry, &keys)?;
     let carrier = Carrier::of(engine.clone(), interrupt.clone(), Arc::clone(&options.hub));
     // Commands on the same data directory act through this process.
     let control = control::Server::listen(session.directory()?.directory(), &carrier).ok();
@@ -69,9 +72,10 @@ async fn serve(session: &Session, mut options: Options) -> Result<Exit, Failure>
             Failure::new(Exit::Storage, "LISTEN_FAILED", message)
                 .hint("name another address with --listen; port 0 takes a free one")
         })?;
+    windlass_service::secrets::seal_hooks(&*session.store, &keys).await?;
     let recovery = engine.serve(options.serving.clone()).await?;
     tell_recovery(&recovery);
-    let router = router(session, &engine, &options, auth, &telemetry)?;
+    let router = router(session, &engine, &options, auth, (&telemetry, &keys))?;
     announce(session, &options, &server)?;
     let shutdown = CancellationToken::new();
     let address = server.local_addr();
@@ -100,13 +104,19 @@ async fn serve(session: &Session, mut options: Options) -> Result<Exit, Failure>
 }
 
 /// The engine, watched by whoever counts and logs.
-fn engine(session: &Session, options: &Options, telemetry: &Telemetry) -> Result<Engine, Failure> {
+fn engine(
+    session: &Session,
+    options: &Options,
+    telemetry: &Telemetry,
+    keys: &Arc<SecretKeys>,
+) -> Result<Engine, Failure> {
     let hub: Arc<Hub> = Arc::clone(&options.hub);
     let observers = Observers(vec![telemetry.observer(), hub as _]);
     let mut settings = windlass_engine::Options {
-        secrets: secrets::source(session, &secrets::keys(&session.settings)?),
+        secrets: secrets::source(session, keys),
         observer: Some(Arc::new(observers)),
         traces: telemetry.traces(),
+        labels: session.settings.worker_labels.clone(),
         ..windlass_engine::Options::default()
     };
     if let Some(workers) = session.settings.workers {
@@ -135,7 +145,7 @@ fn router(
     engine: &Engine,
     options: &Options,
     auth: windlass_api::auth::Auth,
-    telemetry: &Telemetry,
+    (telemetry, keys): (&Telemetry, &Arc<SecretKeys>),
 ) -> Result<axum::Router, Failure> {
     let gate = windlass_api::route::Gate::new(auth, options.gate.clone());
     let counted = telemetry.clone();
@@ -173,9 +183,10 @@ fn router(
             })),
             probes,
             actions: listing::actions(&registry).into(),
-            secrets: secrets::keys(&session.settings)?,
+            secrets: Arc::clone(keys),
         },
     );
+    app.resume_jobs()?;
     Ok(routes(gate, options.probing).build(app, head))
 }
 
@@ -198,7 +209,8 @@ async fn ready(engine: Engine) -> Result<(), Vec<windlass_api::Detail>> {
 fn tell_recovery(recovery: &Recovery) {
     let lost = recovery.quarantined.len() + recovery.buried.len();
     say::recovered(recovery.recovered.len(), recovery.paused.len(), lost);
-    for (run, reason) in recovery.quarantined.iter().chain(&recovery.buried) {
+    // Those that became dead letters were told as they did.
+    for (run, reason) in &recovery.quarantined {
         say::quarantined(*run, reason);
     }
 }

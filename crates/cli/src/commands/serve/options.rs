@@ -147,6 +147,9 @@ fn serving(config: &Config) -> Serving {
     }
     let delay = config.span("poison_delay").unwrap_or(Duration::ZERO);
     serving.poison_delay_ms = milliseconds(delay);
+    if let Some(trial) = config.span("poison_trial") {
+        serving.poison_trial_ms = milliseconds(trial);
+    }
     let bound = |key| config.number(key).filter(|bound: &u64| *bound > 0);
     serving.retention = Retain {
         age_ms: config.span("retention_age").map(milliseconds),

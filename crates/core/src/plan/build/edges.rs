@@ -137,7 +137,7 @@ impl Edges {
     ) -> Result<NodeIndex, BuildError> {
         self.by_id
             .find(id, |node| &nodes[node as usize].id)
-            .ok_or_else(|| BuildError::Invalid(format!("there is no node '{id}'")))
+            .ok_or_else(|| BuildError(format!("there is no node '{id}'")))
     }
 
     /// Sorts by source and drops edges that say the same twice, as `edges` on the

@@ -17,70 +17,29 @@ use super::{
 use crate::concurrency::Concurrency;
 use crate::definition::scope::BodyNames;
 use crate::definition::{self, Definition, ExecutionMode, Json, scope};
+use crate::value::compact;
 use edges::Edges;
 use node::Actions;
 
-/// Why a definition could not become a plan.
+/// Why a definition could not become a plan: it was not validated, and the sentence says
+/// what is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BuildError {
-    /// It uses something that this version of the engine does not run.
-    Unsupported(Unsupported),
-    /// It was not validated: the sentence says what is wrong.
-    Invalid(String),
-}
-
-/// Something in a definition that this version of the engine does not run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unsupported {
-    /// The node, if it is about one.
-    pub node: Option<Box<str>>,
-    /// The key, as written in the definition.
-    pub feature: &'static str,
-}
+pub struct BuildError(pub String);
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unsupported(Unsupported {
-                node: Some(node),
-                feature,
-            }) => {
-                write!(
-                    f,
-                    "node '{node}' uses '{feature}', which this version does not run yet"
-                )
-            }
-            Self::Unsupported(Unsupported {
-                node: None,
-                feature,
-            }) => {
-                write!(
-                    f,
-                    "the definition uses '{feature}', which this version does not run yet"
-                )
-            }
-            Self::Invalid(message) => f.write_str(message),
-        }
+        f.write_str(&self.0)
     }
 }
 
 impl std::error::Error for BuildError {}
 
 impl Plan {
-    /// Refuses what the engine does not run, by name, before anything is started.
-    ///
-    /// # Errors
-    /// The first thing in the definition that this version does not run.
-    pub fn check_support(definition: &Definition) -> Result<(), BuildError> {
-        supported(&definition.nodes)
-    }
-
     /// Builds the plan of a validated definition.
     ///
     /// # Errors
     /// What this version does not run, or what validation would have refused.
     pub fn build(definition: Definition) -> Result<Self, BuildError> {
-        Self::check_support(&definition)?;
         let mut builder = Builder::default();
         builder.waiting.push_back(Level {
             nodes: definition.nodes,
@@ -132,7 +91,7 @@ impl Plan {
             trigger_schema: definition.trigger_schema,
             in_flight: definition.in_flight,
             compensation: definition.compensation,
-            concurrency: concurrency.map_err(BuildError::Invalid)?,
+            concurrency: concurrency.map_err(BuildError)?,
         };
         for graph in 0..plan.graphs.len() {
             plan.find_ends(graph);
@@ -285,33 +244,6 @@ fn decided_on(plan: &Plan) -> Vec<bool> {
     marks
 }
 
-fn unsupported(node: Option<&str>, feature: &'static str) -> Result<(), BuildError> {
-    Err(BuildError::Unsupported(Unsupported {
-        node: node.map(Into::into),
-        feature,
-    }))
-}
-
-fn supported(nodes: &[definition::Node]) -> Result<(), BuildError> {
-    for node in nodes {
-        if !node.requires.is_empty() {
-            return unsupported(Some(&node.id), "requires");
-        }
-        if let Some(body) = body_of(node) {
-            supported(&body.nodes)?;
-        }
-    }
-    Ok(())
-}
-
-/// The body of a loop. Bodies are nested to a small depth that validation bounds.
-fn body_of(node: &definition::Node) -> Option<&definition::Body> {
-    let each = node.for_each.as_deref().map(|each| &each.body);
-    let repeat = node.while_loop.as_deref().map(|repeat| &repeat.body);
-    let retry = node.retry_until.as_deref().map(|retry| &retry.body);
-    each.or(repeat).or(retry)
-}
-
 type Adjacency = (Vec<EdgeIndex>, Vec<u32>, Vec<EdgeIndex>);
 
 /// Where each node's outgoing and incoming edges are, by counting sort.
@@ -360,20 +292,20 @@ pub(super) fn levels(plan: &Plan) -> Result<Vec<u32>, BuildError> {
     if done == plan.total() {
         Ok(levels)
     } else {
-        Err(BuildError::Invalid("the graph has a cycle".to_owned()))
+        Err(BuildError("the graph has a cycle".to_owned()))
     }
 }
 
 /// Compiles a template that validation has accepted.
 fn template(text: &Json, scope: &Scope) -> Result<Template, BuildError> {
-    Template::compile(text.get(), scope, &Limits::default())
-        .map_err(|problems| BuildError::Invalid(first_message(&problems)))
+    Template::compile(&compact(text.get()), scope, &Limits::default())
+        .map_err(|problems| BuildError(first_message(&problems)))
 }
 
 /// Compiles an expression that validation has accepted.
 fn expression(text: &str, scope: &Scope) -> Result<Expression, BuildError> {
     Expression::compile(text, scope, &Limits::default())
-        .map_err(|problems| BuildError::Invalid(message(problems.first())))
+        .map_err(|problems| BuildError(message(problems.first())))
 }
 
 fn message(problem: Option<&windlass_expr::Problem>) -> String {

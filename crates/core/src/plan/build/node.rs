@@ -7,6 +7,7 @@ use super::{
     BuildError, Builder, GraphIndex, Level, Node, NodeIndex, Parameters, Rare, Switch, expression,
     template,
 };
+use crate::definition::expressions::is_bare;
 use crate::definition::scope::BodyNames;
 use crate::definition::{self, Isolation, Join, Json, Retry, scope};
 use crate::plan::Compensate;
@@ -56,7 +57,7 @@ impl Builder {
         };
         if action.is_none() && structure.is_none() {
             let message = format!("node '{}' is nothing", node.id);
-            return Err(BuildError::Invalid(message));
+            return Err(BuildError(message));
         }
         let parameters = match (action.as_deref(), node.parameters) {
             (Some("core.script"), Some(text)) => Some(script_parameters(&text)),
@@ -109,6 +110,7 @@ impl Builder {
             join: node.join.unwrap_or_default(),
             compensate,
             structure: None,
+            requires: node.requires.clone(),
         })
     }
 
@@ -204,7 +206,7 @@ fn leaf(
     Ok(Some(Structure::Delay(match (delay.ms, delay.until) {
         (Some(ms), _) => Delay::For(ms),
         (None, Some(until)) => Delay::Until(template(&until, &scope::plain(names))?),
-        (None, None) => return Err(BuildError::Invalid("a delay without a time".to_owned())),
+        (None, None) => return Err(BuildError("a delay without a time".to_owned())),
     })))
 }
 
@@ -219,6 +221,7 @@ impl Rare {
             || self.join != Join::All
             || self.compensate.is_some()
             || self.structure.is_some()
+            || !self.requires.is_empty()
     }
 
     /// Whether it is a child run that is undone with its parent.
@@ -235,7 +238,7 @@ fn script_parameters(text: &Json) -> Box<str> {
         return text.get().into();
     };
     if let Some(serde_json::Value::String(expression)) = parameters.get_mut("expression")
-        && !expression.contains("{{")
+        && is_bare(expression)
     {
         *expression = format!("{{{{ {expression} }}}}");
     }

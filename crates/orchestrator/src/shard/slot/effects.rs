@@ -227,6 +227,11 @@ impl Slot {
             if !may_go || self.running.contains(node) {
                 continue;
             }
+            // It stays open for a process that has what it requires.
+            let required = self.run.requires(node);
+            if context.options.labels.lacking(required).is_some() {
+                continue;
+            }
             let dispatch = self.run.dispatch(node, context.now);
             if self.names_undurable(&dispatch) {
                 postponed.push((node, attempt));

@@ -1,0 +1,194 @@
+//! A server, finding by finding: whether it answers, is ready, fits this program, has the same
+//! time, takes the token, and which limits it keeps.
+
+use serde_json::Value;
+
+use super::{Findings, Grade};
+use crate::moment::now;
+use crate::remote::{self, Probed, Server};
+
+/// A clock that is this far off makes signatures and tokens fail.
+const CLOCK_MS: i64 = 30_000;
+const CLOCK_LOST_MS: i64 = 300_000;
+
+/// An answer that takes longer is worth a word.
+const SLOW_MS: u128 = 1000;
+
+/// The limits that are told, with their words.
+const TOLD: [(&str, &str); 4] = [
+    ("payloadBytes", "bytes a payload"),
+    ("connections", "connections"),
+    ("requestsPerMinutePerToken", "requests a minute and token"),
+    ("requestTimeoutMs", "ms a request"),
+];
+
+/// Checks a server.
+pub(super) fn check(server: &Server, findings: &mut Findings) {
+    let live = match remote::probe(server, &["health", "live"]) {
+        Ok(live) => live,
+        Err(failure) => {
+            let what = "check the address, and whether the server runs";
+            findings.add("server", Grade::Error, failure.message, what);
+            return;
+        }
+    };
+    check_live(server, &live, findings);
+    check_clock(&live, findings);
+    check_ready(server, findings);
+    check_version(server, findings);
+    check_limits(server, findings);
+}
+
+fn check_live(server: &Server, live: &Probed, findings: &mut Findings) {
+    let text = format!(
+        "{} answers in {} ms",
+        server.address(),
+        live.took.as_millis()
+    );
+    match live.status {
+        200 if live.took.as_millis() > SLOW_MS => {
+            findings.add(
+                "server",
+                Grade::Warn,
+                text,
+                "look at its load, and at the way there",
+            );
+        }
+        200 => findings.add("server", Grade::Ok, text, ""),
+        // Probes may be for those alone who have a token.
+        401 | 403 => findings.add("server", Grade::Ok, text, ""),
+        status => {
+            let text = format!("{} answers with status {status}", server.address());
+            let what = "something else than Windlass may answer there";
+            findings.add("server", Grade::Error, text, what);
+        }
+    }
+}
+
+fn check_clock(live: &Probed, findings: &mut Findings) {
+    let Some(date) = live.date else {
+        let text = "the server does not tell its time".to_owned();
+        findings.add("clock", Grade::Warn, text, "a proxy may leave it out");
+        return;
+    };
+    let apart = (now().0 - date.0).abs();
+    let text = match apart {
+        // It tells whole seconds, and the answer took a while.
+        0..2000 => "the server has the same time".to_owned(),
+        _ => format!("the server's clock is {} s off", apart / 1000),
+    };
+    let what = "set the clocks: tokens, schedules and signatures rest on them";
+    match apart {
+        CLOCK_LOST_MS.. => findings.add("clock", Grade::Error, text, what),
+        CLOCK_MS.. => findings.add("clock", Grade::Warn, text, what),
+        _ => findings.add("clock", Grade::Ok, text, ""),
+    }
+}
+
+fn check_ready(server: &Server, findings: &mut Findings) {
+    let ready = match remote::probe(server, &["health", "ready"]) {
+        Ok(ready) => ready,
+        Err(failure) => {
+            findings.add("ready", Grade::Error, failure.message, "ask again");
+            return;
+        }
+    };
+    match ready.status {
+        200 => findings.add(
+            "ready",
+            Grade::Ok,
+            "it takes and begins runs".to_owned(),
+            "",
+        ),
+        401 | 403 => {
+            let text = "it tells that only with a token".to_owned();
+            findings.add("ready", Grade::Warn, text, "give a token with --token");
+        }
+        _ => {
+            let what = "look at the server's log";
+            findings.add("ready", Grade::Error, refusal(&ready), what);
+        }
+    }
+}
+
+/// What the server says, with its details.
+fn refusal(answer: &Probed) -> String {
+    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let message = body["error"]["message"].as_str();
+    let mut text = message
+        .unwrap_or("it answers with nothing that is known")
+        .to_owned();
+    for detail in body["error"]["details"].as_array().into_iter().flatten() {
+        if let (Some(place), Some(what)) = (detail["pointer"].as_str(), detail["message"].as_str())
+        {
+            text.push_str(&format!("; {}: {what}", place.trim_start_matches('/')));
+        }
+    }
+    text
+}
+
+fn check_version(server: &Server, findings: &mut Findings) {
+    let own = env!("CARGO_PKG_VERSION");
+    let answer = remote::probe(server, &["api", "openapi.json"]);
+    let document = answer.ok().filter(|answer| answer.status == 200);
+    let document = document.and_then(|answer| serde_json::from_slice::<Value>(&answer.body).ok());
+    let version = document
+        .as_ref()
+        .and_then(|it| it["info"]["version"].as_str());
+    match version {
+        Some(version) if version == own => {
+            let text = format!("version {version}, as this command");
+            findings.add("version", Grade::Ok, text, "");
+        }
+        Some(version) => {
+            let text = format!("version {version}, and this command is {own}");
+            let what = "use the same, where one says that it does not know an event";
+            findings.add("version", Grade::Warn, text, what);
+        }
+        None => {
+            let text = "it does not tell its version".to_owned();
+            findings.add("version", Grade::Warn, text, "");
+        }
+    }
+}
+
+/// Whether the token is taken, and what is allowed.
+fn check_limits(server: &Server, findings: &mut Findings) {
+    let answer = match remote::probe(server, &["api", "v1", "limits"]) {
+        Ok(answer) => answer,
+        Err(failure) => {
+            findings.add("token", Grade::Error, failure.message, "ask again");
+            return;
+        }
+    };
+    match answer.status {
+        200 => findings.add("token", Grade::Ok, token_words(server).to_owned(), ""),
+        401 => {
+            let what = "give one with --token or WINDLASS_TOKEN; `windlass token` makes some";
+            findings.add("token", Grade::Error, refusal(&answer), what);
+        }
+        403 => {
+            let what = "it needs the scope read at least";
+            findings.add("token", Grade::Error, refusal(&answer), what);
+        }
+        429 => findings.add("token", Grade::Warn, refusal(&answer), "ask again later"),
+        _ => findings.add("token", Grade::Error, refusal(&answer), ""),
+    }
+    if answer.status != 200 {
+        return;
+    }
+    let limits: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let told = TOLD.iter().filter_map(|(key, words)| {
+        let number = limits[*key].as_u64()?;
+        Some(format!("{number} {words}"))
+    });
+    let told: Vec<String> = told.collect();
+    findings.add("limits", Grade::Ok, told.join(", "), "");
+}
+
+fn token_words(server: &Server) -> &'static str {
+    match server.has_token() {
+        true => "it is taken",
+        false => "none is given, and none is needed",
+    }
+}

@@ -1,0 +1,68 @@
+//! Jobs over many runs outlive their server.
+
+mod server_world;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use server_world::{Client, WAIT, World};
+
+const RUNS: usize = 250;
+
+fn state(client: &Client, job: &str) -> Value {
+    client
+        .get(&format!("/api/v1/bulk/{job}"))
+        .expect(200)
+        .json()
+}
+
+fn finished(client: &Client, job: &str) -> Value {
+    loop {
+        let state = state(client, job);
+        if state["status"] == "done" {
+            return state;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_job_goes_on_after_its_server_was_killed_and_is_still_known_after_that() {
+    let world = World::new();
+    let unlimited = [("WINDLASS_RATE_PER_MINUTE", "0")];
+    let mut server = world.serve_with(&[], &unlimited);
+    let mut client = server.client();
+    client.publish(WAIT);
+    let runs: Vec<String> = (0..RUNS)
+        .map(|_| client.execute("wait", &json!({})))
+        .collect();
+    for run in &runs {
+        client.wait_for(run, "NodeWaiting");
+    }
+    let body = json!({ "action": "cancel", "filter": { "workflow": "wait" }, "reason": "enough" });
+    let job = client.post("/api/v1/bulk", &body).expect(202).text("id");
+    // Three deaths in the middle of it, wherever that is.
+    for _ in 0..3 {
+        server.kill();
+        server = world.serve_with(&[], &unlimited);
+        client = server.client();
+        assert!(state(&client, &job)["seen"].as_u64() <= Some(RUNS as u64));
+    }
+    let ended = finished(&client, &job);
+    assert_eq!(
+        (&ended["done"], &ended["failed"]),
+        (&json!(RUNS), &json!(0)),
+        "{ended}"
+    );
+    for run in &runs {
+        assert_eq!(client.ended(run)["status"], "Cancelled");
+    }
+    server.stop();
+    let server = world.serve();
+    assert_eq!(state(&server.client(), &job), ended);
+    // Others do not see it, whatever its id.
+    server
+        .client()
+        .get("/api/v1/bulk/none")
+        .refused(404, "JOB_NOT_FOUND");
+}

@@ -1,0 +1,100 @@
+//! Why a run that waits to begin has not begun, as far as whoever serves knows.
+
+use std::sync::atomic::Ordering;
+
+use windlass_core::RunId;
+use windlass_store::{Error, RunRow};
+
+use crate::engine::Engine;
+use crate::trial::Suspended;
+
+/// How many runs ahead are counted, at most.
+const MOST_AHEAD: usize = 1000;
+
+/// How many of those that hold a gate are named.
+const MOST_NAMED: usize = 3;
+
+/// What a run waits for before it begins, or is carried on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InLine {
+    /// The engine stops.
+    Stopping,
+    /// The engine has not begun to serve, or never does.
+    NotServing,
+    /// Processes died with it in hand: it waits for its trial.
+    Suspended(Suspended),
+    /// Another run is tried, and nothing begins meanwhile.
+    Trial,
+    /// All places at its gate are taken.
+    Gate {
+        /// How many may go there at once.
+        limit: u32,
+        /// Some of those that do.
+        holders: Vec<RunId>,
+    },
+    /// The engine carries as many runs as it may.
+    Full {
+        /// How many that is.
+        most: usize,
+    },
+    /// Nothing is in its way but those that begin first.
+    Ahead {
+        /// How many of its tenant do, up to a thousand.
+        runs: usize,
+    },
+}
+
+impl Engine {
+    /// What a run waits for that is in line or suspended.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn in_line(&self, row: &RunRow) -> Result<InLine, Error> {
+        let shared = self.shared();
+        if self.stop_token().is_cancelled() {
+            return Ok(InLine::Stopping);
+        }
+        if !shared.is_serving() {
+            return Ok(InLine::NotServing);
+        }
+        if let Some(suspended) = self.suspended(row.run) {
+            return Ok(InLine::Suspended(suspended));
+        }
+        if let Some(gate) = row.gate.as_deref()
+            && let Some(held) = held_gate(&**self.store(), gate, row.limit)?
+        {
+            return Ok(held);
+        }
+        if shared.trials.closed.load(Ordering::Acquire) {
+            return Ok(InLine::Trial);
+        }
+        let most = shared.max_active.load(Ordering::Acquire);
+        let loading = shared.loading.load(Ordering::Acquire);
+        if shared.held.load(Ordering::Acquire) + loading >= most {
+            return Ok(InLine::Full { most });
+        }
+        let waiting = self.store().waiting(row.tenant.as_deref(), MOST_AHEAD)?;
+        let place = waiting.iter().position(|other| other.run == row.run);
+        Ok(InLine::Ahead {
+            runs: place.unwrap_or(waiting.len()),
+        })
+    }
+}
+
+/// Who holds a gate, if it is full.
+///
+/// # Errors
+/// The store failed.
+pub fn held_gate(
+    store: &dyn crate::Backend,
+    gate: &str,
+    limit: u32,
+) -> Result<Option<InLine>, Error> {
+    let most = usize::try_from(limit).unwrap_or(usize::MAX);
+    let going = store.at_gate(gate, most)?;
+    if limit == 0 || going.len() < most {
+        return Ok(None);
+    }
+    let holders = going.iter().take(MOST_NAMED).map(|row| row.run).collect();
+    Ok(Some(InLine::Gate { limit, holders }))
+}

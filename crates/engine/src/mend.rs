@@ -1,0 +1,154 @@
+//! Rows that are damaged. A run's row derives from its log: it is made anew from it. What
+//! cannot be, and any other damaged row, is told to whoever watches, once, and keeps nothing
+//! else from going on.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use windlass_core::event::Event;
+use windlass_core::{RunId, RunStatus};
+use windlass_orchestrator::{resource_rows, row, sleep};
+use windlass_store::{Damage, Error, ResourceRow, RunRow, TenantFilter};
+
+use crate::Backend;
+use crate::engine::Engine;
+use crate::load::{LoadError, load_run};
+use crate::notice::Notice;
+use crate::plans::Plans;
+
+/// How often a run that goes on meanwhile is looked at again.
+const LOOKS: usize = 20;
+
+/// How many schedules are looked at together.
+const PAGE: usize = 256;
+
+/// How many damaged rows are remembered as told.
+const MOST_TOLD: usize = 10_000;
+
+/// What derives from a run's log: its row, and those of its links.
+pub type Derived = (RunRow, Vec<ResourceRow>);
+
+/// The row of a run and those of its links, from its log alone, and where that ended.
+///
+/// # Errors
+/// There is no such run, or it cannot be read.
+pub fn derive(store: &dyn Backend, plans: &Plans, run: RunId) -> Result<(u64, Derived), LoadError> {
+    let mut resources = Vec::new();
+    let loaded = load_run(store, plans, run, |state, transition| {
+        let Some(state) = state else { return };
+        for event in &transition.events {
+            if let Event::AttemptEnded(ended) = event {
+                resources.extend(resource_rows(state, ended));
+            }
+        }
+    })?;
+    let row = row(&loaded.run, sleep(&loaded.run));
+    Ok((loaded.head.sequence, (row, resources)))
+}
+
+/// What was told to be damaged, by what it is called.
+#[derive(Default)]
+pub(crate) struct Told(Mutex<HashSet<String>>);
+
+impl Told {
+    /// Whether it is told for the first time.
+    fn is_new(&self, what: &str) -> bool {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        told.len() < MOST_TOLD && told.insert(what.to_owned())
+    }
+}
+
+impl Engine {
+    /// Tells whoever watches that something stored is damaged, unless it was told before.
+    pub(crate) fn tell_damage(&self, what: &str, reason: &str) {
+        if self.shared().told.is_new(what) {
+            self.shared().notice(&Notice::Damaged { what, reason });
+        }
+    }
+
+    /// Makes rows anew that lists left out, and gives those of runs that have not ended.
+    pub(crate) async fn mend_left_out(&self) -> Vec<RunRow> {
+        self.mend_all(self.store().left_out()).await
+    }
+
+    async fn mend_all(&self, left_out: Vec<Damage>) -> Vec<RunRow> {
+        let mut mended = Vec::new();
+        for damage in left_out {
+            let Some(run) = damage.run else { continue };
+            match self.mend(run).await {
+                Ok(row) => {
+                    let reason = format!("{}; it was made anew from the log", damage.reason);
+                    self.tell_damage(&format!("the row of the run {run}"), &reason);
+                    mended.extend(Some(row).filter(|row| !row.status.is_final() && !row.dead));
+                }
+                Err(error) => self.leave_damaged(run, &damage, &error),
+            }
+        }
+        mended
+    }
+
+    fn leave_damaged(&self, run: RunId, damage: &Damage, error: &LoadError) {
+        let reason = format!("{}; it cannot be made anew: {error}", damage.reason);
+        self.tell_damage(&format!("the row of the run {run}"), &reason);
+    }
+
+    /// Makes a run's row anew. The row of a log that has grown since is older than the one
+    /// that came with the growth.
+    async fn mend(&self, run: RunId) -> Result<RunRow, LoadError> {
+        let mut looks = 0;
+        loop {
+            let engine = self.clone();
+            let deriving =
+                tokio::task::spawn_blocking(move || derive(&**engine.store(), engine.plans(), run));
+            let stopped = |_| Error::Unavailable("the engine has stopped".to_owned());
+            let (head, derived) = deriving.await.map_err(stopped)??;
+            self.store().replace_rows(vec![derived]).await?;
+            looks += 1;
+            if looks == LOOKS || self.store().head(run)?.sequence == head {
+                let found = self.store().run(run)?;
+                return found.ok_or(LoadError::NotFound(run));
+            }
+        }
+    }
+
+    /// Mends what admission came upon, beside it, and lets it go on.
+    pub(crate) fn mend_beside(&self) {
+        let left_out = self.store().left_out();
+        if left_out.is_empty() {
+            return;
+        }
+        let engine = self.clone();
+        tokio::spawn(async move {
+            for row in engine.mend_all(left_out).await {
+                match row.status {
+                    RunStatus::Pending => engine.shared().arrived(row.tenant, row.priority),
+                    // What cannot be carried on now is found at the next start.
+                    _ => drop(engine.recover(row.run).await),
+                }
+            }
+        });
+    }
+
+    /// Looks at every schedule once, so that a damaged one is told even if it is never due.
+    pub(crate) fn look_at_schedules(&self) -> Result<(), Error> {
+        let mut after: Option<(Box<str>, Option<Box<str>>)> = None;
+        loop {
+            let last = after.as_ref().map(|(id, owner)| (&**id, owner.as_deref()));
+            let page = self.store().schedules(&TenantFilter::Any, last, PAGE)?;
+            let Some(last) = page.last() else {
+                return Ok(());
+            };
+            let next = (last.id.clone(), last.tenant.clone());
+            for schedule in &page {
+                if let Some(reason) = &schedule.damage {
+                    self.tell_damage(&format!("the schedule '{}'", schedule.id), reason);
+                }
+            }
+            // A name that is damaged may not lead on.
+            if after.as_ref().is_some_and(|after| *after >= next) {
+                return Ok(());
+            }
+            after = Some(next);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What an engine tells those who watch it.
+
+use std::time::Duration;
+
+use windlass_core::run::{About, Dispatch, Failure, Instance, Standing};
+use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
+use windlass_orchestrator::Command;
+
+use crate::watched::Attempt;
+
+/// Something an observer may want to know. All of it rests on durable records.
+#[derive(Debug)]
+pub enum Notice<'a> {
+    /// An attempt was handed to a worker.
+    Dispatched {
+        /// The attempt.
+        dispatch: &'a Dispatch,
+    },
+    /// Nodes changed their status.
+    Progress {
+        /// The run.
+        run: RunId,
+        /// The nodes, with what they are now.
+        nodes: &'a [(Instance, NodeStatus)],
+        /// How loops of the top level and waits stand, where that changed: for people to
+        /// look at, and perhaps ahead of what is durable.
+        standings: &'a [Standing],
+    },
+    /// An attempt failed: the node has failed, or waits for its next attempt.
+    Failed {
+        /// The run.
+        run: RunId,
+        /// The node.
+        node: Instance,
+        /// What the action said.
+        failure: &'a Failure,
+        /// Whether another attempt follows.
+        again: bool,
+    },
+    /// Somebody's command was carried out.
+    Commanded {
+        /// The run.
+        run: RunId,
+        /// What they wanted.
+        command: &'a Command,
+    },
+    /// A run waits for a time, a signal or a child, and is in memory no more.
+    Asleep {
+        /// The run.
+        run: RunId,
+        /// When it wakes, if that is known.
+        wake_at: Option<Millis>,
+    },
+    /// A run was asked for, and waits to begin.
+    Queued {
+        /// The run.
+        run: RunId,
+        /// Whose it is.
+        tenant: Option<&'a str>,
+        /// Its workflow.
+        workflow: &'a str,
+    },
+    /// A run goes: it began, or was opened again.
+    Started {
+        /// The run.
+        run: RunId,
+        /// Whose it is.
+        tenant: Option<&'a str>,
+        /// Its workflow.
+        workflow: &'a str,
+    },
+    /// A record of a run is durable.
+    Recorded {
+        /// The run.
+        run: RunId,
+        /// The record's place in the run's log, from 1.
+        sequence: u64,
+    },
+    /// A run went to the dead letters.
+    Buried {
+        /// The run.
+        run: RunId,
+        /// Why.
+        reason: &'a str,
+    },
+    /// Something stored is damaged; everything else goes on.
+    Damaged {
+        /// What, in words.
+        what: &'a str,
+        /// What is wrong with it, and what became of it.
+        reason: &'a str,
+    },
+    /// A run ended.
+    Finished {
+        /// The run.
+        run: RunId,
+        /// How.
+        status: RunStatus,
+        /// What it is.
+        about: &'a About,
+    },
+    /// A run began, or was taken over from a process that is gone.
+    Began {
+        /// What it is.
+        about: &'a About,
+        /// Whether it was taken over.
+        recovered: bool,
+    },
+    /// An attempt ended.
+    Ended {
+        /// The attempt, and how it ended.
+        attempt: &'a Attempt,
+    },
+    /// The store answered an append of these many records.
+    Appended {
+        /// How many.
+        records: usize,
+        /// How long it took, from being handed over to the answer.
+        took: Duration,
+    },
+}

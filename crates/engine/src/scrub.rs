@@ -1,0 +1,344 @@
+//! Cleans what is recorded of secrets: texts, and JSON, of which everything else stays as
+//! it was written, digit by digit.
+
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+/// What stands where a secret was.
+pub(crate) const REDACTED: &str = "[redacted]";
+
+/// Shorter secrets stay in keys: a password such as `name` must not rename what others
+/// look up.
+const LEAST_IN_KEYS: usize = 8;
+
+/// Removes every secret from a JSON text. It stays JSON: a number or truth value that says
+/// a secret becomes the text that stands for it.
+pub(crate) fn scrub(text: &str, secrets: &[String]) -> String {
+    let written = format!("\"{REDACTED}\"");
+    if serde_json::from_str::<IgnoredAny>(text).is_err() {
+        // Not JSON: nothing of it can be trusted to be clean.
+        return written;
+    }
+    let needles = Needles::new(secrets);
+    let mut clean = Cleaner {
+        in_keys: needles.long(),
+        needles,
+        changed: Vec::new(),
+        clean: String::with_capacity(text.len()),
+    };
+    clean.walk(text);
+    match serde_json::from_str::<IgnoredAny>(&clean.clean) {
+        Ok(_) => clean.clean,
+        Err(_) => written,
+    }
+}
+
+/// Removes every secret from plain text.
+pub(crate) fn scrub_text(text: &str, secrets: &[String]) -> String {
+    Needles::new(secrets).remove(text)
+}
+
+/// Goes through a JSON text, token by token.
+struct Cleaner {
+    needles: Needles,
+    in_keys: Needles,
+    /// Of each object around: the keys that have something removed.
+    changed: Vec<Vec<String>>,
+    clean: String,
+}
+
+impl Cleaner {
+    fn walk(&mut self, text: &str) {
+        let mut rest = text;
+        while let Some(first) = rest.bytes().next() {
+            let length = match first {
+                b'"' => string_length(rest),
+                b'{' | b'}' | b'[' | b']' | b',' | b':' | b' ' | b'\n' | b'\r' | b'\t' => 1,
+                _ => rest
+                    .find([',', '}', ']', ' ', '\n', '\r', '\t'])
+                    .unwrap_or(rest.len()),
+            };
+            let (token, after) = rest.split_at(length);
+            match first {
+                b'"' if after.trim_ascii_start().starts_with(':') => self.key(token),
+                b'"' => self.string(token),
+                b'{' => {
+                    self.changed.push(Vec::new());
+                    self.clean.push('{');
+                }
+                b'}' => {
+                    self.changed.pop();
+                    self.clean.push('}');
+                }
+                b't' | b'f' | b'-' | b'0'..=b'9' => self.scalar(token),
+                _ => self.clean.push_str(token),
+            }
+            rest = after;
+        }
+    }
+
+    fn string(&mut self, token: &str) {
+        match replaced(token, &self.needles) {
+            Some(clean) => self.clean.push_str(&quoted(&clean)),
+            None => self.clean.push_str(token),
+        }
+    }
+
+    /// Two keys must not become one.
+    fn key(&mut self, token: &str) {
+        let Some(mut clean) = replaced(token, &self.in_keys) else {
+            self.clean.push_str(token);
+            return;
+        };
+        if let Some(others) = self.changed.last_mut() {
+            let same = others.iter().filter(|other| **other == clean).count();
+            others.push(clean.clone());
+            if same > 0 {
+                clean.push_str(&format!(" {}", same + 1));
+            }
+        }
+        self.clean.push_str(&quoted(&clean));
+    }
+
+    fn scalar(&mut self, token: &str) {
+        let value: Value = serde_json::from_str(token).unwrap_or_default();
+        let plain = value.to_string();
+        let says = |needle: &String| needle == token || *needle == plain;
+        match self.needles.0.iter().any(says) {
+            true => self.clean.push_str(&quoted(REDACTED)),
+            false => self.clean.push_str(token),
+        }
+    }
+}
+
+/// The text of a string's token without secrets, if there were any in it.
+fn replaced(token: &str, needles: &Needles) -> Option<String> {
+    let text: String = serde_json::from_str(token).ok()?;
+    let clean = needles.remove(&text);
+    (clean != text).then_some(clean)
+}
+
+/// How long the string is that the text begins with, quotes and all.
+fn string_length(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, byte) in text.bytes().enumerate().skip(1) {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// What to look for: each secret as it is; as programs print it inside JSON, once and
+/// twice escaped, with letters beyond ASCII as they are or as `\u` escapes; and as it goes
+/// into addresses and headers.
+struct Needles(Vec<String>);
+
+impl Needles {
+    fn new(secrets: &[String]) -> Self {
+        let mut needles = Vec::new();
+        for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
+            let once = escaped(secret);
+            let forms = [
+                secret.clone(),
+                ascii(&once),
+                ascii(&escaped(&once)),
+                escaped(&once),
+                once,
+                percent(secret, "-_.!~*'()", false),
+                percent(secret, "-_.!~*'()", true),
+                percent(secret, "-_.~", false),
+                percent(secret, "*-._", false).replace("%20", "+"),
+                base64(secret, b"+/"),
+                base64(secret, b"-_"),
+            ];
+            needles.extend(forms);
+        }
+        // The longest first: a part of one form must not hide the rest of another.
+        needles.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        needles.dedup();
+        Self(needles)
+    }
+
+    fn long(&self) -> Self {
+        let long = self.0.iter().filter(|needle| needle.len() >= LEAST_IN_KEYS);
+        Self(long.cloned().collect())
+    }
+
+    fn remove(&self, text: &str) -> String {
+        // What stands for a secret is no place to look for another.
+        let parts = text.split(REDACTED);
+        let clean = parts.map(|part| without(part, &self.0));
+        clean.collect::<Vec<_>>().join(REDACTED)
+    }
+}
+
+fn without(text: &str, needles: &[String]) -> String {
+    let Some((at, needle)) = needles
+        .iter()
+        .enumerate()
+        .find(|(_, needle)| text.contains(needle.as_str()))
+    else {
+        return text.to_owned();
+    };
+    let parts = text.split(needle.as_str());
+    let clean = parts.map(|part| without(part, &needles[at + 1..]));
+    clean.collect::<Vec<_>>().join(REDACTED)
+}
+
+fn quoted(text: &str) -> String {
+    Value::String(text.to_owned()).to_string()
+}
+
+/// The inside of a text's JSON form.
+fn escaped(text: &str) -> String {
+    let quoted = quoted(text);
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
+/// Letters beyond ASCII as `\u` escapes, as some programs write them.
+fn ascii(text: &str) -> String {
+    let mut written = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter.is_ascii() {
+            written.push(letter);
+        } else {
+            let mut units = [0; 2];
+            for unit in letter.encode_utf16(&mut units) {
+                written.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
+    written
+}
+
+/// As it stands in addresses: RFC 3986, section 2.1.
+fn percent(text: &str, kept: &str, lower: bool) -> String {
+    let mut written = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        let letter = char::from(byte);
+        if letter.is_ascii_alphanumeric() || kept.contains(letter) {
+            written.push(letter);
+        } else if lower {
+            written.push_str(&format!("%{byte:02x}"));
+        } else {
+            written.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    written
+}
+
+/// RFC 4648, without padding, which may be there or not; the alphabets differ in two.
+fn base64(text: &str, last: &[u8; 2]) -> String {
+    let letter = |index: u32| match index {
+        0..26 => char::from(b'A' + index as u8),
+        26..52 => char::from(b'a' + (index - 26) as u8),
+        52..62 => char::from(b'0' + (index - 52) as u8),
+        62 => char::from(last[0]),
+        _ => char::from(last[1]),
+    };
+    let mut written = String::with_capacity(text.len() * 4 / 3 + 4);
+    for group in text.as_bytes().chunks(3) {
+        let mut bits = 0;
+        for at in 0..3 {
+            bits = bits << 8 | u32::from(group.get(at).copied().unwrap_or(0));
+        }
+        for at in 0..=group.len() as u32 {
+            written.push(letter(bits >> (18 - 6 * at) & 63));
+        }
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clean(text: &str, secrets: &[&str]) -> String {
+        let secrets: Vec<String> = secrets.iter().map(|&it| it.to_owned()).collect();
+        scrub(text, &secrets)
+    }
+
+    #[test]
+    fn what_is_no_secret_stays_as_it_was_written() {
+        let text = r#"{ "s": "hunter22", "n": 123456789012345678901234567890, "g": 1.50,
+                       "e": 1E3, "u": "\u0041\/", "a": [ -0, true, null, "" ], "s": 2 }"#;
+        let expected = text.replace("hunter22", REDACTED);
+        assert_eq!(clean(text, &["hunter22"]), expected);
+        assert_eq!(clean(text, &["absent"]), text);
+        assert_eq!(clean("no json", &["x"]), "\"[redacted]\"");
+    }
+
+    #[test]
+    fn a_secret_is_found_in_every_form() {
+        let secret = "pä ss+w/rd=\"";
+        for form in [
+            r#""pä ss+w/rd=\"""#,
+            r#""p\u00e4 ss+w\/rd=\"""#,
+            r#""k=p%C3%A4%20ss%2Bw%2Frd%3D%22&""#,
+            r#""k=p%c3%a4%20ss%2bw%2frd%3d%22""#,
+            r#""k=p%C3%A4+ss%2Bw%2Frd%3D%22""#,
+            r#""Basic cMOkIHNzK3cvcmQ9Ig==""#,
+            r#""{\"a\":\"pä ss+w/rd=\\\"\"}""#,
+        ] {
+            let text = format!(r#"[1.0, {{"k": {form}}}]"#);
+            let cleaned = clean(&text, &[secret]);
+            assert!(cleaned.contains(REDACTED), "{form}: {cleaned}");
+            assert!(!cleaned.contains("rd"), "{form}: {cleaned}");
+            assert!(cleaned.starts_with("[1.0, "), "{cleaned}");
+        }
+    }
+
+    #[test]
+    fn keys_are_cleaned_and_stay_apart() {
+        let text = r#"{"x-longsecret-1": 1, "x-longsecret-2": 2, "o": {"longsecret-1": 3}}"#;
+        assert_eq!(
+            clean(text, &["longsecret-1", "longsecret-2"]),
+            r#"{"x-[redacted]": 1, "x-[redacted] 2": 2, "o": {"[redacted]": 3}}"#
+        );
+        // A short one would rename what others look up.
+        assert_eq!(
+            clean(r#"{"name": "name"}"#, &["name"]),
+            r#"{"name": "[redacted]"}"#
+        );
+    }
+
+    #[test]
+    fn what_stands_for_a_secret_is_left_alone() {
+        assert_eq!(
+            clean(r#"["[redacted]", "banana"]"#, &["a", "red"]),
+            r#"["[redacted]", "b[redacted]n[redacted]n[redacted]"]"#
+        );
+        let secrets = ["a".to_owned(), "red".to_owned()];
+        assert_eq!(
+            scrub_text("red [redacted]", &secrets),
+            "[redacted] [redacted]"
+        );
+    }
+
+    #[test]
+    fn scalars_that_say_a_secret_are_replaced() {
+        assert_eq!(
+            clean("[5432, 15432, 54320, true, 5432.5]", &["5432", "true"]),
+            r#"["[redacted]", 15432, 54320, "[redacted]", 5432.5]"#
+        );
+        assert_eq!(clean("5432", &["5432"]), r#""[redacted]""#);
+    }
+
+    #[test]
+    fn base64_is_that_of_rfc_4648() {
+        for (text, expected) in [
+            ("f", "Zg"),
+            ("fo", "Zm8"),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg"),
+            ("foobar", "Zm9vYmFy"),
+        ] {
+            assert_eq!(base64(text, b"+/"), expected);
+        }
+        assert_eq!(base64("\u{3ff}>>?", b"-_"), "z78-Pj8");
+    }
+}

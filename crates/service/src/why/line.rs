@@ -1,0 +1,113 @@
+//! The sentence for a run that waits to begin, or to be carried on.
+
+use windlass_core::RunStatus;
+use windlass_core::run::Run;
+use windlass_engine::{InLine, Suspended, held_gate};
+use windlass_store::RunRow;
+
+use crate::failure::Failure;
+use crate::look::Look;
+use crate::moment::readable;
+use crate::text::one_line;
+
+/// What a run waits for that somebody else decides: its place in line, its gate, its trial.
+/// Nothing, if it is under way.
+///
+/// # Errors
+/// The store failed.
+pub(super) fn sentence(look: &Look, run: &Run) -> Result<Option<String>, Failure> {
+    let Some(row) = look.store.run(run.id())? else {
+        return Ok(None);
+    };
+    waits(look, run, &row)
+}
+
+fn waits(look: &Look, run: &Run, row: &RunRow) -> Result<Option<String>, Failure> {
+    if row.dead {
+        let letter = look.store.dead_letter(row.run).ok().flatten();
+        let reason = letter.map(|letter| format!(": {}", letter.reason));
+        let reason = reason.unwrap_or_default();
+        return Ok(Some(format!("The run is among the dead letters{reason}.")));
+    }
+    let waits = row.status == RunStatus::Pending;
+    let Some(engine) = &look.engine else {
+        // Another process has it: what the store knows is what there is to know.
+        let gate = row.gate.as_deref().filter(|_| waits);
+        let held = match gate {
+            // A store that is read over HTTP does not know: its server does.
+            Some(gate) => held_gate(&*look.store, gate, row.limit).unwrap_or(None),
+            None => None,
+        };
+        return held.map(|held| words(look, run, held)).transpose();
+    };
+    if !waits {
+        let suspended = engine.suspended(row.run);
+        return Ok(suspended.map(tried));
+    }
+    let in_line = engine.in_line(row)?;
+    Ok(Some(words(look, run, in_line)?))
+}
+
+fn tried(suspended: Suspended) -> String {
+    let Suspended { deaths, until } = suspended;
+    format!(
+        "The run waits until {}: {} died with it in hand, and it is tried alone then.",
+        readable(until),
+        count(deaths as usize, "process", "processes"),
+    )
+}
+
+fn words(look: &Look, run: &Run, in_line: InLine) -> Result<String, Failure> {
+    Ok(match in_line {
+        InLine::Stopping => {
+            "The run is queued: this server is stopping and begins nothing more.".to_owned()
+        }
+        InLine::NotServing => {
+            "The run is queued: this server has not begun to start runs.".to_owned()
+        }
+        InLine::Suspended(suspended) => tried(suspended),
+        InLine::Trial => {
+            "The run is queued: another one is tried alone, and nothing begins meanwhile."
+                .to_owned()
+        }
+        InLine::Gate { limit, holders } => {
+            let mut names = Vec::new();
+            for run in &holders {
+                names.push(look.short_id(*run)?);
+            }
+            let more = (limit as usize).saturating_sub(names.len());
+            let more = match more {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let at_once = count(limit as usize, "run", "runs");
+            format!(
+                "The run is queued: {} lets {at_once} go at once, and {}{more} {} there.",
+                gate_words(run),
+                names.join(", "),
+                if limit == 1 { "is" } else { "are" },
+            )
+        }
+        InLine::Full { most } => {
+            format!("The run is queued: this server carries {most} runs already (max_active_runs).")
+        }
+        InLine::Ahead { runs: 0 } => "The run is queued, and begins next.".to_owned(),
+        InLine::Ahead { runs } => {
+            let runs = count(runs, "run begins", "runs begin");
+            format!("The run is queued: {runs} before it.")
+        }
+    })
+}
+
+/// The gate as its definition has it: the workflow's, or that of a key.
+fn gate_words(run: &Run) -> String {
+    let queued = run.queued();
+    match queued.gate.as_ref().filter(|gate| !gate.key.is_empty()) {
+        Some(gate) => format!("its concurrency key '{}'", one_line(&gate.key)),
+        None => format!("the workflow '{}'", queued.workflow),
+    }
+}
+
+fn count(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}

@@ -1,0 +1,95 @@
+//! Notes: a small table by kind and key.
+
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use windlass_store::{Error, Note, Notes, Pending};
+
+use crate::EmbeddedStore;
+use crate::codec::Sum;
+use crate::damaged;
+use crate::error::Fault;
+
+impl Notes for EmbeddedStore {
+    fn keep_note(&self, kind: &str, key: &str, bytes: Vec<u8>) -> Pending<'_, Result<(), Error>> {
+        const SQL: &str = "INSERT OR REPLACE INTO note (kind, key, bytes, sum) VALUES (?, ?, ?, ?)";
+        let (kind, key) = (kind.to_owned(), key.to_owned());
+        self.task(None, move |session| {
+            let sum = sum(&kind, &key, &bytes).value();
+            let mut statement = session.connection.prepare_cached(SQL)?;
+            statement.execute(params![kind, key, bytes, sum])?;
+            Ok(())
+        })
+    }
+
+    fn note_at(&self, kind: &str, key: &str) -> Result<Option<Vec<u8>>, Error> {
+        let found = self.readers().read(|connection| {
+            let mut statement = connection.prepare_cached(ONE)?;
+            let found = statement.query_row([kind, key], note_row).optional()?;
+            Ok(found.map(|(_, bytes)| bytes))
+        });
+        found.map_err(Fault::into_error)
+    }
+
+    fn notes(&self, kind: &str, after: Option<&str>, limit: usize) -> Result<Vec<Note>, Error> {
+        self.readers().query(|connection| {
+            let mut statement = connection.prepare_cached(LIST)?;
+            // Nothing comes before the empty key.
+            let mut rows = statement.query([kind, after.unwrap_or_default()])?;
+            let mut notes = Vec::new();
+            while notes.len() < limit
+                && let Some(row) = rows.next()?
+            {
+                match note_row(row) {
+                    Ok(note) => notes.push(note),
+                    Err(error) => drop(damaged::reason(error)?),
+                }
+            }
+            Ok(notes)
+        })
+    }
+
+    fn forget_note(&self, kind: &str, key: &str) -> Pending<'_, Result<bool, Error>> {
+        const SQL: &str = "DELETE FROM note WHERE kind = ? AND key = ?";
+        let (kind, key) = (kind.to_owned(), key.to_owned());
+        self.task(None, move |session| {
+            let mut statement = session.connection.prepare_cached(SQL)?;
+            Ok(statement.execute([&kind, &key])? == 1)
+        })
+    }
+}
+
+const ONE: &str = "SELECT kind, key, bytes, sum FROM note WHERE kind = ? AND key = ?";
+
+const LIST: &str = "SELECT kind, key, bytes, sum FROM note WHERE kind = ? AND key > ? ORDER BY key";
+
+fn note_row(row: &Row<'_>) -> rusqlite::Result<Note> {
+    let kind: Box<str> = row.get(0)?;
+    let note: Note = (row.get(1)?, row.get(2)?);
+    sum(&kind, &note.0, &note.1).check(row, 3)?;
+    Ok(note)
+}
+
+fn sum(kind: &str, key: &str, bytes: &[u8]) -> Sum {
+    Sum::default().text(kind).text(key).bytes(bytes)
+}
+
+/// Reads every note, checking it.
+pub(crate) fn check(connection: &Connection) -> Result<(), Fault> {
+    let mut statement = connection.prepare("SELECT kind, key, bytes, sum FROM note")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        note_row(row)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explain::assert_searches;
+
+    #[test]
+    fn notes_are_found_by_their_key() {
+        assert_searches(ONE, "PRIMARY KEY");
+        assert_searches(LIST, "PRIMARY KEY");
+    }
+}

@@ -1,0 +1,34 @@
+//! Notes in memory.
+
+use std::future::ready;
+
+use crate::{Error, MemoryStore, Note, Notes, Pending};
+
+/// Kind and key.
+pub(super) type Key = (Box<str>, Box<str>);
+
+impl Notes for MemoryStore {
+    fn keep_note(&self, kind: &str, key: &str, bytes: Vec<u8>) -> Pending<'_, Result<(), Error>> {
+        self.state().notes.insert((kind.into(), key.into()), bytes);
+        Box::pin(ready(Ok(())))
+    }
+
+    fn note_at(&self, kind: &str, key: &str) -> Result<Option<Vec<u8>>, Error> {
+        let key: Key = (kind.into(), key.into());
+        Ok(self.state().notes.get(&key).cloned())
+    }
+
+    fn notes(&self, kind: &str, after: Option<&str>, limit: usize) -> Result<Vec<Note>, Error> {
+        let state = self.state();
+        let meant = state.notes.iter().filter(|((of, _), _)| **of == *kind);
+        let rest = meant.filter(|((_, key), _)| after.is_none_or(|after| **key > *after));
+        let notes = rest.map(|((_, key), bytes)| (key.clone(), bytes.clone()));
+        Ok(notes.take(limit).collect())
+    }
+
+    fn forget_note(&self, kind: &str, key: &str) -> Pending<'_, Result<bool, Error>> {
+        let key: Key = (kind.into(), key.into());
+        let removed = self.state().notes.remove(&key);
+        Box::pin(ready(Ok(removed.is_some())))
+    }
+}
