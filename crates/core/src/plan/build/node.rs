@@ -66,7 +66,7 @@ impl Builder {
             (_, None) => None,
         };
         let texts = self.texts.add(&node.id, parameters.as_deref());
-        let too_long = || BuildError::Invalid("the definition is too long".to_owned());
+        let too_long = || BuildError("the definition is too long".to_owned());
         let rare = Rare { structure, ..rare };
         Ok(Node {
             texts: texts.ok_or_else(too_long)?,
