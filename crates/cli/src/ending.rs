@@ -7,7 +7,7 @@ use std::io::{self, Write as _};
 use windlass_core::event::Compensation;
 use windlass_core::run::{Failure as NodeFailure, Run};
 use windlass_core::{NodeStatus, RunId};
-use windlass_engine::{Plans, load_run, view};
+use windlass_engine::{Plans, load_latest, view};
 pub(crate) use windlass_service::text::one_line;
 
 use crate::exit::{Exit, Failure};
@@ -30,7 +30,7 @@ pub(crate) fn print(
     if output.json {
         return execution(session, plans, run, existing);
     }
-    let loaded = load_run(&*session.store, plans, run, |_, _| {})?;
+    let loaded = load_latest(&*session.store, plans, run)?;
     output.data(&summary(session, &loaded.run))?;
     if let Some(text) = result(session, &loaded.run)? {
         output.data(&text)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windlass_core::{RunId, RunStatus};
-use windlass_engine::load_run;
+use windlass_engine::load_latest;
 
 use crate::access::{self, Access};
 use crate::act;
@@ -228,14 +228,14 @@ async fn listen(
             (Answer::NotCarried { status }, _) => return Ok(Ended::NotCarried(status)),
             // The state is read after the updates have begun, so that nothing is missed.
             (Answer::Watching, _) => {
-                let loaded = load_run(&*session.store, &session.plans, run, |_, _| {})?;
+                let loaded = load_latest(&*session.store, &session.plans, run)?;
                 let style = Style::of(session.settings.output, manner.quiet);
                 let progress = Progress::of_run(&loaded.run, style);
                 progress.begin();
                 *shown = Some(progress);
             }
             (Answer::Lagged, Some(progress)) => {
-                let loaded = load_run(&*session.store, &session.plans, run, |_, _| {})?;
+                let loaded = load_latest(&*session.store, &session.plans, run)?;
                 progress.take_over(&loaded.run);
             }
             (Answer::Update(update), Some(progress)) => show_update(progress, update),

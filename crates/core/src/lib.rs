@@ -88,6 +88,7 @@
 pub mod concurrency;
 pub mod definition;
 pub mod event;
+pub mod glance;
 pub mod id;
 pub mod plan;
 pub mod routing;

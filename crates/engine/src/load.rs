@@ -23,6 +23,9 @@ pub struct LoadedRun {
     pub run: Run,
     /// Where its log ends.
     pub head: Head,
+    /// How many records were folded to get there: all of them, or those after the
+    /// checkpoint that the state was restored from.
+    pub folded: u64,
 }
 
 /// Why a run cannot be read back.
@@ -144,7 +147,11 @@ fn from_checkpoint(
     let head = checkpoint.head;
     Ok(restored
         .filter(|run| run.records() == head.sequence)
-        .map(|run| LoadedRun { run, head }))
+        .map(|run| LoadedRun {
+            run,
+            head,
+            folded: 0,
+        }))
 }
 
 /// Folds the records after a state into it; with none, the whole log.
@@ -155,6 +162,7 @@ fn fold(
     from: Option<LoadedRun>,
     mut visit: impl FnMut(Option<&Run>, &Transition),
 ) -> Result<LoadedRun, LoadError> {
+    let mut folded = 0;
     let (mut run, mut head) = match from {
         Some(loaded) => (Some(loaded.run), loaded.head),
         None => (None, Head::NONE),
@@ -180,11 +188,12 @@ fn fold(
                     .map_err(|corrupt| fault(corrupt.reason))?;
             }
             state.seal();
+            folded += 1;
             head = record.head();
         }
     }
     let run = run.ok_or(LoadError::NotFound(id))?;
-    Ok(LoadedRun { run, head })
+    Ok(LoadedRun { run, head, folded })
 }
 
 pub(crate) fn begin(

@@ -81,7 +81,36 @@ pub(crate) fn replay_through<V: Visitor>(
     Ok(LoadedRun {
         run,
         head: walk.head,
+        folded: walk.head.sequence,
     })
+}
+
+/// Shows the events of a run's log up to a record, without the states between them.
+///
+/// # Errors
+/// The log cannot be read, or the visitor ended the walk.
+pub(crate) fn scan_through<E: From<LoadError>>(
+    store: &dyn Backend,
+    id: RunId,
+    last: u64,
+    mut visit: impl FnMut(&Event) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut sequence = 0;
+    while sequence < last {
+        let page = store
+            .read(id, sequence + 1, PAGE_BYTES)
+            .map_err(LoadError::Store)?;
+        if page.is_empty() {
+            break;
+        }
+        for record in page.into_iter().take_while(|one| one.sequence <= last) {
+            sequence = record.sequence;
+            let transition = codec::decode(&record.bytes)
+                .map_err(|error| unreadable(id, sequence, error.to_string()))?;
+            transition.events.iter().try_for_each(&mut visit)?;
+        }
+    }
+    Ok(())
 }
 
 /// A walk that can be interrupted, and goes on where it was when the log has grown.

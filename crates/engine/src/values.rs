@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::value::RawValue;
 
-use windlass_core::event::{AttemptResult, Event};
+use windlass_core::event::Event;
 use windlass_core::value::{Stored, ValueRef};
 use windlass_core::{Digest, RunId};
 use windlass_orchestrator::codec;
@@ -176,21 +176,20 @@ impl ValueReader {
         let record = self.store.read(run, sequence, 1)?.into_iter().next();
         let fault = |reason: String| damage(Some(run), Some(sequence), reason);
         let record = record.ok_or_else(|| fault("the record is missing".to_owned()))?;
-        let transition = codec::decode(&record.bytes).map_err(|error| fault(error.to_string()))?;
         // One record may hold many values that are asked for one after the other. What an
         // attempt came to is named with its digest; anything else is hashed only if it
         // must be what is looked for.
         let mut found = None;
-        for event in &transition.events {
-            if let Some((digest, text)) = result_of(event) {
-                let text: Arc<str> = text.into();
-                self.remember(digest, &text);
-                if digest == value.digest {
-                    found = Some(text);
-                }
+        for (digest, text) in codec::results(&record.bytes).unwrap_or_default() {
+            let text: Arc<str> = text.into();
+            self.remember(digest, &text);
+            if digest == value.digest {
+                found = Some(text);
             }
         }
         if found.is_none() {
+            let transition =
+                codec::decode(&record.bytes).map_err(|error| fault(error.to_string()))?;
             let mut others = transition.events.iter().flat_map(Event::values);
             let other = others.find(|stored| stored.digest() == value.digest);
             if let Some(Stored::Inline(raw)) = other {
@@ -227,20 +226,9 @@ pub(crate) fn blob_text(store: &dyn Backend, digest: &Digest) -> Result<String, 
     String::from_utf8(bytes).map_err(|_| fault(format!("the value {digest} is not text")))
 }
 
-/// What an entry costs besides its text.
-const CACHE_ENTRY_BYTES: usize = 120;
-
-/// What an attempt came to, if it stands in the record.
-fn result_of(event: &Event) -> Option<(Digest, &str)> {
-    let Event::AttemptEnded(ended) = event else {
-        return None;
-    };
-    match &ended.result {
-        AttemptResult::Succeeded(Stored::Inline(raw))
-        | AttemptResult::Failed(Stored::Inline(raw)) => Some((ended.digest, raw.get())),
-        _ => None,
-    }
-}
+/// What an entry costs besides its text: its place in the map, of which up to half are
+/// free, its place in the order, the same, and the head of its allocation.
+const CACHE_ENTRY_BYTES: usize = 200;
 
 fn damage(run: Option<RunId>, sequence: Option<u64>, reason: String) -> Error {
     let place = "the log".to_owned();
@@ -251,4 +239,26 @@ fn damage(run: Option<RunId>, sequence: Option<u64>, reason: String) -> Error {
         offset: None,
         reason,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_store::MemoryStore;
+
+    use super::*;
+
+    #[test]
+    fn however_many_values_are_remembered_few_are_kept() {
+        let limit = 64 * 1024;
+        let values = ValueReader::new(Arc::new(MemoryStore::new()), limit);
+        for number in 0..50_000 {
+            let text: Arc<str> = format!("{{\"n\":{number}}}").into();
+            values.remember(Digest::of(text.as_bytes()), &text);
+        }
+        let cache = values.cache.lock().expect("nobody panicked");
+        assert_eq!(cache.order.len(), cache.texts.len());
+        assert!(cache.texts.len() <= limit / CACHE_ENTRY_BYTES);
+        assert!(cache.bytes <= limit);
+        assert!(cache.texts.capacity() * size_of::<(Digest, Arc<str>)>() <= limit);
+    }
 }

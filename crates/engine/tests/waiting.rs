@@ -457,6 +457,33 @@ async fn a_run_whose_graph_changed_has_a_checkpoint_that_fits() {
     assert_eq!(world.end(run).await, RunStatus::Succeeded);
 }
 
+/// A loop is read back from its last checkpoint, however often it has gone round.
+#[tokio::test]
+async fn what_is_read_to_carry_a_loop_on_does_not_grow_with_its_rounds() {
+    // The checkpoint may be one behind, if it was being stored when the next was due.
+    const BOUND: u64 = 200;
+    for rounds in [100, 1000, 4000] {
+        let options = Options {
+            checkpoint_bytes: 16 * 1024,
+            ..options()
+        };
+        let world = World::on(MemoryStore::new(), options);
+        let text = format!(
+            r#"{{ "id": "round", "nodes": [
+            {{ "id": "w", "while": {{ "condition": "iteration < {rounds}",
+                "maxIterations": {rounds}, "body": {{ "nodes": [
+                {{ "id": "x", "actionType": "core.echo",
+                   "parameters": {{ "n": "{{{{ iteration }}}}" }} }} ] }} }} }},
+            {{ "id": "ask", "dependsOn": ["w"], "waitForSignal": {{ "name": "end" }} }} ] }}"#
+        );
+        let run = world.start(&text).await;
+        world.until_idle().await;
+        let loaded = world.engine.load(run).expect("readable");
+        assert!(loaded.head.sequence > rounds, "{:?}", loaded.head);
+        assert!(loaded.folded <= BOUND, "{rounds}: {}", loaded.folded);
+    }
+}
+
 fn text_of(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).expect("JSON")
 }

@@ -3,9 +3,9 @@
 
 use std::fmt;
 
-use windlass_core::Millis;
 use windlass_core::event::{Event, Transition};
 use windlass_core::run::SNAPSHOT_VERSION;
+use windlass_core::{Digest, Millis};
 use windlass_store::{Envelope, EnvelopeError, Kind};
 
 /// The version of records that this program writes, and the newest that it reads.
@@ -39,6 +39,13 @@ pub fn decode(bytes: &[u8]) -> Result<Transition, DecodeError> {
     let (_, body) =
         Envelope::expect(Kind::Record, RECORD_VERSION, bytes).map_err(DecodeError::Envelope)?;
     serde_json::from_slice(body).map_err(|error| DecodeError::Body(error.to_string()))
+}
+
+/// What the attempts of a record came to, as far as it stands there: digest and JSON text
+/// of each. None if a glance does not do, and it must be read in full.
+pub fn results(bytes: &[u8]) -> Option<Vec<(Digest, &str)>> {
+    let (_, body) = Envelope::expect(Kind::Record, RECORD_VERSION, bytes).ok()?;
+    windlass_core::glance::results(body)
 }
 
 /// A state in its envelope.

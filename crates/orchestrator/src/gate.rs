@@ -37,6 +37,11 @@ impl<T> Default for Gated<T> {
 }
 
 impl<T> Gated<T> {
+    /// Makes room for so many more: one record may make 100,000 nodes ready.
+    pub(crate) fn reserve(&mut self, count: usize) {
+        self.waiting.reserve(count);
+    }
+
     pub(crate) fn push(&mut self, item: T) {
         self.waiting.push(item);
     }

@@ -1,6 +1,8 @@
-//! How many durable writes a run takes, and that the work grows with the graph and no
-//! faster. Counted, not timed.
+//! How many durable writes a run takes, that the work grows with the graph and no faster,
+//! and that a loop is as large after many rounds as after few. Counted, not timed.
 
+use windlass_core::run::Outcome;
+use windlass_core::value::Payload;
 use windlass_orchestrator::{Begin, Effect};
 use windlass_sim::bench::{Bench, success};
 
@@ -128,4 +130,109 @@ fn work_grows_with_the_graph_and_no_faster() {
             assert!(work <= 3 * width as u64 + 30, "{width}: {figures:?}");
         }
     }
+}
+
+/// What a loop needs after so many rounds.
+#[derive(Debug, Default)]
+struct Round {
+    /// Values that the shard holds.
+    values: usize,
+    /// Bytes of the state.
+    state: usize,
+}
+
+/// What a `while` needs after each of these rounds, and the most bytes of records between
+/// two checkpoints, with every output another.
+fn go_round(after: &[u32]) -> (Vec<Round>, usize) {
+    let rounds = after.iter().max().copied().unwrap_or_default();
+    let mut bench = Bench::new(&format!(
+        r#"{{"id":"w","nodes":[{{"id":"again","while":{{"condition":"iteration < {rounds}",
+            "maxIterations":{rounds},"body":{{"nodes":[
+            {{"id":"x","actionType":"act","parameters":{{"n":"{{{{ last.n }}}}"}}}}]}}}}}}]}}"#
+    ));
+    let (mut seen, mut since, mut most, mut done) = (Vec::new(), 0, 0, 0);
+    bench.start(Begin::Now);
+    loop {
+        while bench.poll() > 0 || !bench.in_flight.is_empty() {
+            since += bench.in_flight[0].record.len();
+            most = most.max(since);
+            bench.answer();
+        }
+        let mut next = None;
+        while let Some(effect) = bench.shard.poll_effect() {
+            match effect {
+                Effect::Dispatch(dispatch) => next = Some((dispatch.node, dispatch.attempt)),
+                Effect::Checkpoint { .. } => since = 0,
+                Effect::Finished { .. } => return (seen, most),
+                _ => {}
+            }
+        }
+        let (node, attempt) = next.expect("a round after the other");
+        let output = Payload::new(format!("{{\"n\":{done}}}"));
+        bench.end_index(node, attempt, Outcome::Succeeded(output));
+        done += 1;
+        if after.contains(&done) {
+            let run = bench.shard.run(bench.run).expect("it goes on");
+            seen.push(Round {
+                values: bench.shard.values_held(bench.run),
+                state: run.clone().snapshot().expect("a state").len(),
+            });
+        }
+    }
+}
+
+#[test]
+fn a_loop_is_as_large_after_many_rounds_as_after_few() {
+    let (rounds, _) = go_round(&[10, 5_000, 20_000]);
+    let [few, many, more] = &rounds[..] else {
+        panic!("three rounds are looked at: {rounds:?}");
+    };
+    // Some digits of its numbers.
+    assert!(more.state < few.state + 100, "{rounds:?}");
+    assert!(
+        many.values <= 5_000 && more.values <= many.values + 10,
+        "{rounds:?}"
+    );
+}
+
+#[test]
+fn a_loop_gets_a_checkpoint_every_mebibyte_of_its_log() {
+    let (_, most) = go_round(&[20_000]);
+    // And some records more, which were decided before it was stored.
+    let bound = windlass_orchestrator::Options::default().checkpoint_bytes + 64 * 1024;
+    assert!(most <= bound, "{most} bytes without a checkpoint");
+}
+
+/// A state with many results is large, and storing it is worth its cost only now and then.
+#[test]
+fn checkpoints_of_a_long_list_are_a_small_part_of_its_log() {
+    let items: Vec<usize> = (0..10_000).collect();
+    let mut bench = Bench::new(&format!(
+        r#"{{"id":"each","nodes":[{{"id":"all","forEach":{{"items":{items:?},"body":{{"nodes":[
+            {{"id":"x","actionType":"act","parameters":{{"n":"{{{{ item }}}}"}}}}]}}}}}}]}}"#
+    ));
+    let (mut log, mut checkpoints, mut ended) = (0, 0, 0);
+    bench.start(Begin::Now);
+    while ended < items.len() {
+        while bench.poll() > 0 || !bench.in_flight.is_empty() {
+            log += bench.in_flight[0].record.len();
+            bench.answer();
+        }
+        let mut open = Vec::new();
+        while let Some(effect) = bench.shard.poll_effect() {
+            match effect {
+                Effect::Dispatch(dispatch) => open.push((dispatch.node, dispatch.attempt)),
+                Effect::Checkpoint { bytes, .. } => checkpoints += bytes.len(),
+                _ => {}
+            }
+        }
+        for (node, attempt) in open {
+            let parameters = format!("{{\"n\":{ended},\"text\":\"{}\"}}", "x".repeat(200));
+            bench.end_index(node, attempt, Outcome::Succeeded(Payload::new(parameters)));
+            ended += 1;
+        }
+    }
+    assert!(log > 4 * 1024 * 1024, "{log} bytes of log");
+    println!("{checkpoints} bytes of checkpoints, {log} of log");
+    assert!(checkpoints * 3 <= log, "{checkpoints} of {log} bytes");
 }

@@ -7,6 +7,7 @@ mod figures;
 mod graphs;
 mod http;
 mod process;
+mod recover;
 mod report;
 
 use std::path::PathBuf;

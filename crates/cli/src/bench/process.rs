@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{Report, Scratch, Sizes, graphs};
+use super::{Report, Scratch, Sizes, graphs, recover};
 use crate::exit::{Exit, Failure};
 
 /// How often a short command is started; the median counts.
@@ -69,6 +69,12 @@ pub(crate) fn measure(scratch: &Scratch, sizes: Sizes, report: &mut Report) -> R
         }),
     );
     report.add("while", rounds(&folder, sizes, &run)?);
+    // It is killed before its end.
+    let long = graphs::rounds("long", sizes.rounds * 10);
+    let long = write(&folder, "long", &long)?;
+    let killed = folder.join("killed");
+    let recovered = recover::measure(&program, &killed, &long, sizes.rounds)?;
+    report.add("recover", recovered);
     Ok(())
 }
 
@@ -142,7 +148,7 @@ fn high_water(path: &str) -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
-fn quiet(command: &mut Command) -> &mut Command {
+pub(super) fn quiet(command: &mut Command) -> &mut Command {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -164,7 +170,7 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-fn failed(error: &dyn std::fmt::Display) -> Failure {
+pub(super) fn failed(error: &dyn std::fmt::Display) -> Failure {
     Failure::new(
         Exit::Storage,
         "BENCH_PROCESS",

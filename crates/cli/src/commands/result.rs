@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 
 use windlass_core::RunStatus;
-use windlass_engine::load_run;
+use windlass_engine::load_latest;
 use windlass_engine::view::Pretty;
 
 use crate::args::RunReference;
@@ -15,7 +15,7 @@ use crate::session::{Session, Settings};
 pub(crate) fn run(settings: &Settings, arguments: &RunReference) -> Result<Exit, Failure> {
     let session = Session::look(settings.clone())?;
     let id = session.find_run(&arguments.run)?;
-    let loaded = load_run(&*session.store, &session.plans, id, |_, _| {})?;
+    let loaded = load_latest(&*session.store, &session.plans, id)?;
     let short = session.short_id(id)?;
     let status = loaded.run.status();
     let Some(finished) = loaded.run.finished().filter(|_| status.is_final()) else {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use windlass_expr::Template;
 
 use super::index::Index;
-use super::{EdgeIndex, GraphIndex, NodeIndex, Plan, TOP};
+use super::{EdgeIndex, GraphIndex, NodeIndex, NodeKind, Plan, TOP};
 use crate::definition::scope::BodyNames;
 
 /// The top level of a plan, or one body.
@@ -97,6 +97,18 @@ impl Plan {
     /// The node of a graph with this id.
     pub fn find(&self, graph: GraphIndex, id: &str) -> Option<NodeIndex> {
         self.graph(graph).find(self, id)
+    }
+
+    /// Whether a graph is the body of a `forEach` whose list is that of its sinks' outputs.
+    pub(crate) fn gathers(&self, graph: &Graph) -> bool {
+        let owner = graph.owner.map(|owner| self.kind(owner));
+        graph.output.is_none() && owner == Some(NodeKind::ForEach)
+    }
+
+    /// Whether a node's output is kept for nothing but the list of its `forEach`.
+    pub(crate) fn is_gathered(&self, node: NodeIndex) -> bool {
+        let graph = self.graph_of(node);
+        graph.sinks.contains(&node) && self.gathers(graph)
     }
 
     /// A node's path in the definition, without iterations: `loop/node`.

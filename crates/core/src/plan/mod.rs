@@ -7,6 +7,7 @@ mod build;
 mod graph;
 mod index;
 pub(crate) mod structure;
+mod texts;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -24,6 +25,7 @@ pub use build::BuildError;
 pub(crate) use build::first_message;
 pub use graph::Graph;
 pub use structure::{NodeKind, Structure};
+use texts::Texts;
 
 /// A node's place in its plan. The nodes of the top level come first, in definition
 /// order; those of each body stand together after them.
@@ -46,6 +48,12 @@ pub const DEFAULT_TIMEOUT_MS: u64 = 300_000;
 pub struct Plan {
     pub(crate) workflow: Box<str>,
     pub(crate) nodes: Vec<Node>,
+    /// What the nodes are called, and their parameters as written.
+    pub(crate) texts: Texts,
+    /// The compiled parameters of each node, once somebody has asked; empty in a huge
+    /// graph, where most are used once and keeping each would cost more memory than
+    /// compiling costs time.
+    pub(crate) templates: Vec<OnceLock<Arc<Template>>>,
     /// The top level, then every body, in the order of their nodes.
     pub(crate) graphs: Vec<Graph>,
     /// Sorted by source; a node's edges stand together, in definition order.
@@ -81,10 +89,9 @@ pub struct Plan {
 /// A node of a plan.
 #[derive(Debug)]
 pub struct Node {
-    pub(crate) id: Box<str>,
+    pub(crate) texts: texts::Place,
     /// Which of the plan's action types it calls.
     pub(crate) action: u32,
-    pub(crate) parameters: Option<Box<Parameters>>,
     /// What most nodes do not have.
     pub(crate) rare: Option<Box<Rare>>,
 }
@@ -121,7 +128,8 @@ pub(crate) struct Switch {
     pub(crate) default: Option<NodeIndex>,
 }
 
-/// Parameters as written; their template is compiled when it is first needed.
+/// Parameters with which a node is undone, as written; their template is compiled when it
+/// is first needed.
 #[derive(Debug)]
 pub(crate) struct Parameters {
     pub(crate) text: Box<str>,
@@ -208,7 +216,7 @@ impl Plan {
 
     /// A node's id.
     pub fn id(&self, node: NodeIndex) -> &str {
-        &self.nodes[node as usize].id
+        self.texts.id(self.nodes[node as usize].texts)
     }
 
     /// A node's name for people.
@@ -250,8 +258,12 @@ impl Plan {
     /// # Errors
     /// What does not compile, though publishing checked it: a definition from elsewhere.
     pub fn parameters(&self, node: NodeIndex) -> Result<Option<Arc<Template>>, String> {
-        let parameters = self.nodes[node as usize].parameters.as_deref();
-        self.compiled(parameters, || scope::parameters(&self.graph_of(node).names))
+        let Some(text) = self.parameters_text(node) else {
+            return Ok(None);
+        };
+        let scope = || scope::parameters(&self.graph_of(node).names);
+        let kept = self.templates.get(node as usize);
+        compiled(text, kept, scope).map(Some)
     }
 
     /// The template of the parameters with which a node's effect is undone.
@@ -261,39 +273,16 @@ impl Plan {
     pub(crate) fn undo_parameters(&self, node: NodeIndex) -> Result<Option<Arc<Template>>, String> {
         let compensate = self.compensate(node);
         let parameters = compensate.and_then(|compensate| compensate.parameters.as_deref());
-        self.compiled(parameters, || scope::compensate(&self.graph_of(node).names))
-    }
-
-    fn compiled(
-        &self,
-        parameters: Option<&Parameters>,
-        scope: impl FnOnce() -> Scope,
-    ) -> Result<Option<Arc<Template>>, String> {
-        let Some(parameters) = parameters else {
+        let Some(Parameters { text, template }) = parameters else {
             return Ok(None);
         };
-        if let Some(template) = parameters.template.get() {
-            return Ok(Some(Arc::clone(template)));
-        }
-        let template = Template::compile(&parameters.text, &scope(), &Limits::default())
-            .map_err(|problems| build::first_message(&problems))?;
-        let template = Arc::new(template);
-        // In a huge graph most templates are used once; keeping each would cost more
-        // memory than compiling costs time.
-        if self.nodes.len() <= KEEP_TEMPLATES {
-            return Ok(Some(Arc::clone(
-                parameters.template.get_or_init(|| template),
-            )));
-        }
-        Ok(Some(template))
+        let scope = || scope::compensate(&self.graph_of(node).names);
+        compiled(text, Some(template), scope).map(Some)
     }
 
     /// A node's parameters as written.
     pub fn parameters_text(&self, node: NodeIndex) -> Option<&str> {
-        self.nodes[node as usize]
-            .parameters
-            .as_ref()
-            .map(|parameters| &*parameters.text)
+        self.texts.parameters(self.nodes[node as usize].texts)
     }
 
     /// A node's outgoing edges.
@@ -443,7 +432,25 @@ impl Plan {
 }
 
 /// Graphs up to this size keep their compiled parameter templates.
-const KEEP_TEMPLATES: usize = 10_000;
+pub(crate) const KEEP_TEMPLATES: usize = 10_000;
+
+/// The template of a text: what is kept, or compiled now and kept if there is a place.
+fn compiled(
+    text: &str,
+    kept: Option<&OnceLock<Arc<Template>>>,
+    scope: impl FnOnce() -> Scope,
+) -> Result<Arc<Template>, String> {
+    if let Some(template) = kept.and_then(OnceLock::get) {
+        return Ok(Arc::clone(template));
+    }
+    let template = Template::compile(text, &scope(), &Limits::default())
+        .map_err(|problems| build::first_message(&problems))?;
+    let template = Arc::new(template);
+    Ok(match kept {
+        Some(kept) => Arc::clone(kept.get_or_init(|| template)),
+        None => template,
+    })
+}
 
 impl Parameters {
     pub(crate) fn new(text: Box<str>) -> Self {

@@ -9,9 +9,14 @@ use crate::id::Digest;
 use crate::routing::EdgeState;
 
 impl Run {
-    /// The ancestry of a node whose attempt ended with this output or error.
-    pub(crate) fn ancestry_of(&self, node: Instance, attempt: u32, output: &Digest) -> Digest {
-        ancestry(&self.path(node), attempt, output, &self.parents_of(node))
+    /// The ancestry of a node, with its path, whose attempt ended with this output or error.
+    pub(crate) fn ancestry_of(
+        &self,
+        (node, path): (Instance, &str),
+        attempt: u32,
+        output: &Digest,
+    ) -> Digest {
+        ancestry(path, attempt, output, &self.parents_of(node))
     }
 
     /// The hashes of the taken parents, sorted; the entries of a body take those of

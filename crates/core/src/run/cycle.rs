@@ -193,7 +193,7 @@ impl Run {
             entries.map(|&entry| frame.instance(entry)).collect()
         };
         let size = frame.nodes.len() as u32;
-        self.frames.insert(base, frame);
+        self.frames.insert(frame);
         self.count_inside(node, size);
         changes.push(Change::IterationStarted(node, iteration));
         for entry in entries {
@@ -247,6 +247,12 @@ impl Run {
             return;
         };
         let limit = each.limit;
+        let cycle = self.loops.get(&node).expect("a loop has begun");
+        let (free, left) = (
+            limit.saturating_sub(cycle.running),
+            cycle.count.saturating_sub(cycle.next),
+        );
+        changes.reserve(free.min(left) as usize * 2);
         loop {
             let cycle = self.loops.get(&node).expect("a loop has begun");
             if !self.wants_item(node, cycle) || cycle.running >= limit {
@@ -277,7 +283,7 @@ impl Run {
         wave: &mut Wave,
         changes: &mut Vec<Change>,
     ) {
-        let Some(frame) = self.frames.get(&key) else {
+        let Some(frame) = self.frames.get(key) else {
             return;
         };
         let Some(owner) = frame.owner.filter(|_| frame.is_quiet() && !frame.done) else {
@@ -478,7 +484,7 @@ impl Run {
     }
 
     pub(crate) fn free_frame(&mut self, key: FrameKey) {
-        let Some(frame) = self.frames.remove(&key) else {
+        let Some(frame) = self.frames.remove(key) else {
             return;
         };
         let mut deepest = frame.nodes.iter().map(|node| node.attempt).max();

@@ -108,16 +108,17 @@ impl Run {
             Some(undo) => undo.timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS),
             None => plan.timeout_ms(index),
         };
+        let path = self.path(node);
         Dispatch {
             run: self.id,
             workflow: Arc::clone(&self.workflow),
             version: self.version,
             node,
-            path: self.path(node),
             attempt: self.attempt(node),
             action,
             timeout_ms,
-            idempotency_key: self.idempotency_key(node),
+            idempotency_key: self.key_at(&path, node),
+            path,
             correlation_id: Arc::clone(&self.correlation_id),
             tenant: self.queued.tenant.clone(),
             parameters,
@@ -143,8 +144,12 @@ impl Run {
     /// # Panics
     /// The run has no such instance now.
     pub fn idempotency_key(&self, node: Instance) -> String {
+        self.key_at(&self.path(node), node)
+    }
+
+    fn key_at(&self, path: &str, node: Instance) -> String {
         use std::fmt::Write as _;
-        let mut key = format!("{}/{}", self.id, self.path(node));
+        let mut key = format!("{}/{path}", self.id);
         if self.undone(node).is_some() {
             key.push_str("/compensate");
         }

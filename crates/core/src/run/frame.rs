@@ -27,6 +27,9 @@ pub type Instance = u32;
 /// A frame, named by its first instance; the top level is 0.
 pub type FrameKey = u32;
 
+/// Room for the paths of most instances inside loops.
+const PATH_BYTES: usize = 64;
+
 /// The top level's key.
 pub(crate) const TOP: FrameKey = 0;
 
@@ -254,7 +257,7 @@ impl Run {
             return &self.top;
         }
         self.frames
-            .get(&key)
+            .get(key)
             .or_else(|| self.kept_frames.get(&key))
             .expect("a frame that is named is open")
     }
@@ -264,19 +267,19 @@ impl Run {
             return &mut self.top;
         }
         self.frames
-            .get_mut(&key)
+            .get_mut(key)
             .expect("a frame that is named is open")
     }
 
-    pub(crate) fn find_frame<'a>(&'a self, node: Instance) -> Option<&'a Frame> {
+    pub(crate) fn find_frame(&self, node: Instance) -> Option<&Frame> {
         if self.top.owns(node) {
             return Some(&self.top);
         }
-        let find = |frames: &'a BTreeMap<FrameKey, Frame>| {
-            let (_, frame) = frames.range(..=node).next_back()?;
+        let open = self.frames.before(node).filter(|frame| frame.owns(node));
+        open.or_else(|| {
+            let (_, frame) = self.kept_frames.range(..=node).next_back()?;
             frame.owns(node).then_some(frame)
-        };
-        find(&self.frames).or_else(|| find(&self.kept_frames))
+        })
     }
 
     /// The frame of an instance.
@@ -300,9 +303,16 @@ impl Run {
         }
     }
 
+    fn find_frame_mut(&mut self, node: Instance) -> Option<&mut Frame> {
+        if self.top.owns(node) {
+            return Some(&mut self.top);
+        }
+        let frame = self.frames.before_mut(node)?;
+        frame.owns(node).then_some(frame)
+    }
+
     fn frame_of_mut(&mut self, node: Instance) -> &mut Frame {
-        let key = self.key_of(node);
-        self.frame_mut(key)
+        self.find_frame_mut(node).expect("an instance has a frame")
     }
 
     /// The state of an instance, or of the undoing of one.
@@ -342,23 +352,24 @@ impl Run {
         let was = self.state(node).status;
         let counted = u32::from(self.is_active(node, status));
         self.active = self.active - u32::from(self.is_active(node, was)) + counted;
-        self.state_mut(node).status = status;
         if self.undone(node).is_some() {
+            self.state_mut(node).status = status;
             return;
         }
-        let mut key = self.key_of(node);
-        let frame = self.frame_mut(key);
+        let frame = self.frame_of_mut(node);
+        frame.state_mut(node).status = status;
         frame.counts[was as usize] -= 1;
         frame.counts[status as usize] += 1;
-        if key != TOP && frame.open() == 0 {
+        let (key, mut owner, is_over) = (frame.base, frame.owner, frame.open() == 0);
+        if key != TOP && is_over {
             self.quiet.insert(key);
         }
-        while let Some(owner) = self.frame(key).owner {
-            if let Some(cycle) = self.loops.get_mut(&owner.node) {
+        while let Some(Owner { node, .. }) = owner {
+            if let Some(cycle) = self.loops.get_mut(&node) {
                 cycle.counts[was as usize] = cycle.counts[was as usize].saturating_sub(1);
                 cycle.counts[status as usize] += 1;
             }
-            key = self.key_of(owner.node);
+            owner = self.frame_of(node).owner;
         }
     }
 
@@ -387,14 +398,31 @@ impl Run {
             return kept.path.clone();
         }
         let frame = self.frame_of(node);
-        let id = frame.plan.id(frame.node(node));
         if frame.owner.is_none() {
-            return id.into();
+            return frame.plan.id(frame.node(node)).into();
         }
-        let mut path = self.scope_path(frame.base).into_string();
-        path.push('/');
-        path.push_str(id);
+        let mut path = String::with_capacity(PATH_BYTES);
+        self.write_path(node, frame, &mut path);
         path.into()
+    }
+
+    /// Writes an instance's path behind what stands there already.
+    fn write_path(&self, node: Instance, frame: &Frame, path: &mut String) {
+        if let Some(removed) = self.removed.get(&node) {
+            path.push_str(removed);
+            return;
+        }
+        if let Some(owner) = frame.owner {
+            self.write_scope(owner, path);
+            path.push('/');
+        }
+        path.push_str(frame.plan.id(frame.node(node)));
+    }
+
+    fn write_scope(&self, owner: Owner, path: &mut String) {
+        self.write_path(owner.node, self.frame_of(owner.node), path);
+        // Writing to a string cannot fail.
+        let _ = write!(path, "[{}]", owner.iteration);
     }
 
     /// The id of an instance's node, as names in its own scope go.
@@ -408,9 +436,8 @@ impl Run {
         let Some(owner) = self.frame(key).owner else {
             return "".into();
         };
-        let mut path = self.path(owner.node).into_string();
-        // Writing to a string cannot fail.
-        let _ = write!(path, "[{}]", owner.iteration);
+        let mut path = String::with_capacity(PATH_BYTES);
+        self.write_scope(owner, &mut path);
         path.into()
     }
 
@@ -450,9 +477,7 @@ impl Run {
 
     /// All frames: the top level, then those of iterations, in the order they were opened.
     pub(crate) fn all_frames(&self) -> Vec<FrameKey> {
-        std::iter::once(TOP)
-            .chain(self.frames.keys().copied())
-            .collect()
+        std::iter::once(TOP).chain(self.frames.keys()).collect()
     }
 
     /// Every instance there is a state of, the top level first.

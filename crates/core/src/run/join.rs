@@ -102,6 +102,8 @@ impl Run {
         let frame = self.frame_of(node);
         let (key, plan) = (frame.base, frame.plan.clone());
         let outgoing = plan.outgoing(frame.node(node));
+        // What begins after it may be 100,000 nodes at once.
+        changes.reserve(outgoing.len());
         let mut must_ask = false;
         for index in outgoing {
             let edge = plan.edge(index);

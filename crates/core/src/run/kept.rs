@@ -101,7 +101,7 @@ impl Run {
 
     /// Sets a frame apart, with those of its loops' iterations that are needed.
     fn keep_frame(&mut self, key: FrameKey, needed: &BTreeSet<FrameKey>) {
-        let Some(frame) = self.frames.remove(&key) else {
+        let Some(frame) = self.frames.remove(key) else {
             return;
         };
         for node in frame.range() {

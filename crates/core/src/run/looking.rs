@@ -158,6 +158,15 @@ impl Run {
         self.undo.as_ref()?.of(node)
     }
 
+    /// Whether every instance that ever was is there now, under the path it always had:
+    /// nothing is inside a loop, and the graph never changed.
+    pub fn forgets_nothing(&self) -> bool {
+        let queued = &self.queued;
+        let is_first = self.version == queued.version && self.definition == queued.definition;
+        let same_graph = is_first && self.frozen == queued.frozen && self.top.ids.is_none();
+        same_graph && self.plan.graphs().len() == 1
+    }
+
     /// Every instance that the next event makes the run forget, because the iteration it
     /// is in has ended and nobody needs it any more.
     pub fn leaving(&self) -> Vec<Instance> {
@@ -169,7 +178,7 @@ impl Run {
     }
 
     fn leaving_with(&self, key: FrameKey, found: &mut Vec<Instance>) {
-        let Some(frame) = self.frames.get(&key) else {
+        let Some(frame) = self.frames.get(key) else {
             return;
         };
         for node in frame.instances() {

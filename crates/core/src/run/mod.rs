@@ -14,6 +14,7 @@ pub mod decide;
 mod dispatch;
 mod environment;
 mod frame;
+mod frames;
 mod hand;
 mod heal;
 mod join;
@@ -58,9 +59,13 @@ pub use snapshot::{GraphName, SNAPSHOT_VERSION, Snapshot};
 pub use undo::{Undo, Undone};
 
 use frame::{Frame, TOP};
+use frames::Frames;
 use kept::Kept;
 use reuse::Reuse;
 use snapshot::Graph;
+
+/// Outputs of up to this many items are worth keeping at hand until their loop ends.
+const FEW_ITEMS: u32 = 1000;
 
 /// A run's state.
 #[derive(Clone, Debug)]
@@ -93,7 +98,7 @@ pub struct Run {
     records: u64,
     top: Frame,
     /// The iterations that are open, or kept for what may still be asked of them.
-    frames: BTreeMap<FrameKey, Frame>,
+    frames: Frames,
     loops: BTreeMap<Instance, Loop>,
     /// What nodes were that had begun when the graph changed under them.
     shapes: BTreeMap<Instance, (Arc<Plan>, NodeIndex)>,
@@ -459,7 +464,15 @@ impl Run {
             return false;
         }
         let (plan, index) = self.plan_node(node);
-        plan.is_decided_on(index)
+        plan.is_decided_on(index) || (plan.is_gathered(index) && self.is_of_few(node))
+    }
+
+    /// Whether an instance is inside a loop over so few items that all their outputs may
+    /// be at hand when it ends; the first of many would be gone by then.
+    fn is_of_few(&self, node: Instance) -> bool {
+        let owner = self.frame_of(node).owner;
+        let cycle = owner.and_then(|owner| self.loops.get(&owner.node));
+        cycle.is_some_and(|cycle| cycle.count <= FEW_ITEMS)
     }
 
     /// Whether a node says how its effect is undone.

@@ -167,6 +167,9 @@ impl Snapshot {
 /// What an instance takes in a snapshot, about.
 const INSTANCE_BYTES: usize = 200;
 
+/// What the result of an iteration takes, about.
+const RESULT_BYTES: usize = 120;
+
 impl Run {
     /// About how many bytes a snapshot has.
     pub fn size_hint(&self) -> usize {
@@ -175,7 +178,9 @@ impl Run {
             .values()
             .next()
             .map_or(0, |frame| frame.nodes.len());
+        let results: usize = self.loops.values().map(|cycle| cycle.results.len()).sum();
         (self.top.nodes.len() + self.frames.len() * inside) * INSTANCE_BYTES
+            + results * RESULT_BYTES
     }
 
     /// The state as bytes, if it can be.
@@ -261,8 +266,7 @@ impl Run {
         let mut frames = snapshot.frames.into_iter();
         let top = frames.next().and_then(|state| frame_from(state, &plans))?;
         for state in frames {
-            let frame = frame_from(state, &plans)?;
-            run.frames.insert(frame.base, frame);
+            run.frames.insert(frame_from(state, &plans)?);
         }
         for state in snapshot.kept_frames {
             let frame = frame_from(state, &plans)?;

@@ -1,10 +1,10 @@
 //! Every node instance of a run, once: at its end in the log where it has one there,
 //! when its iteration is forgotten where it is inside one, or after the log.
 //!
-//! The state forgets iterations that succeeded, so the log is folded a second time. What
-//! is kept meanwhile is the results of iterations that are open.
+//! The state forgets iterations that succeeded, so where there are loops the log is folded
+//! a second time. What is kept meanwhile is the results of iterations that are open.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::NodeStatus;
 use windlass_core::event::{AttemptEnded, AttemptResult, Event};
@@ -16,7 +16,7 @@ use super::{Counts, Notes, Overview, Times};
 use crate::Backend;
 use crate::load::LoadError;
 use crate::plans::Plans;
-use crate::replay::{Place, Visitor, replay_through};
+use crate::replay::{Place, Visitor, replay_through, scan_through};
 
 /// Bodies are listed unasked as long as they have no more instances than this.
 pub const FEW_INSTANCES: u64 = 1000;
@@ -97,13 +97,20 @@ pub fn for_each_instance<E: From<LoadError>>(
         chosen,
         visit,
         gathered: Gathered::default(),
-        shown: HashSet::new(),
+        shown: Shown::default(),
         held: BTreeMap::new(),
         reused: BTreeMap::new(),
     };
-    replay_through(store, plans, run.id(), run.records(), &mut walk)?;
+    if run.forgets_nothing() && !run.instances().any(|node| run.is_reused(node)) {
+        // The present state knows them all, so a second one would tell nothing new.
+        scan_through(store, run.id(), run.records(), |event| {
+            walk.event(run, event)
+        })?;
+    } else {
+        replay_through(store, plans, run.id(), run.records(), &mut walk)?;
+    }
     for node in run.instances() {
-        if !walk.shown.contains(&node) && overview.notes.is_present(run, node) {
+        if !walk.shown.contains(node) && overview.notes.is_present(run, node) {
             walk.show_present(node, End::Plain)?;
         }
     }
@@ -155,13 +162,39 @@ impl<'a> End<'a> {
     }
 }
 
+/// Instances that were shown, a bit each.
+#[derive(Default)]
+struct Shown(Vec<u64>);
+
+impl Shown {
+    fn place(node: Instance) -> (usize, u64) {
+        (node as usize / 64, 1 << (node % 64))
+    }
+
+    fn contains(&self, node: Instance) -> bool {
+        let (word, bit) = Self::place(node);
+        self.0.get(word).is_some_and(|bits| bits & bit != 0)
+    }
+
+    /// Notes an instance; false if it was noted before.
+    fn insert(&mut self, node: Instance) -> bool {
+        let is_new = !self.contains(node);
+        let (word, bit) = Self::place(node);
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
+        }
+        self.0[word] |= bit;
+        is_new
+    }
+}
+
 struct Walk<'a, F> {
     overview: &'a Overview,
     chosen: &'a Nodes,
     visit: F,
     gathered: Gathered,
     /// Instances of the present state that were shown.
-    shown: HashSet<Instance>,
+    shown: Shown,
     /// Results of instances that will have been forgotten; true for an error.
     held: BTreeMap<Instance, (bool, Stored)>,
     /// Results of another run that instances inside bodies will take.
@@ -171,6 +204,27 @@ struct Walk<'a, F> {
 impl<E: From<LoadError>, F: FnMut(&Seen<'_>) -> Result<(), E>> Walk<'_, F> {
     fn wants(&self, path: &str) -> bool {
         self.chosen.includes(path)
+    }
+
+    /// An event happens; the state, before it or later, knows the paths that it names.
+    fn event(&mut self, run: &Run, event: &Event) -> Result<(), E> {
+        match event {
+            Event::AttemptEnded(ended) => {
+                if let Some(node) = run.resolve(&ended.node)
+                    && let Some((end, status)) = End::of(ended)
+                {
+                    self.ended(node, ended.attempt, end, status)?;
+                }
+            }
+            Event::SetByHand(set) => {
+                if let Some(node) = run.resolve(&set.node) {
+                    let (end, status) = (End::Output(&set.output), NodeStatus::Succeeded);
+                    self.ended(node, set.attempt, end, status)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// An instance ended: it is shown now, or its result is held until it is forgotten.
@@ -279,23 +333,7 @@ impl<E: From<LoadError>, F: FnMut(&Seen<'_>) -> Result<(), E>> Visitor for Walk<
 
     fn before(&mut self, run: &Run, event: &Event, place: Place) -> Result<(), E> {
         self.gathered.before(run, event, place)?;
-        match event {
-            Event::AttemptEnded(ended) => {
-                if let Some(node) = run.resolve(&ended.node)
-                    && let Some((end, status)) = End::of(ended)
-                {
-                    self.ended(node, ended.attempt, end, status)?;
-                }
-            }
-            Event::SetByHand(set) => {
-                if let Some(node) = run.resolve(&set.node) {
-                    let (end, status) = (End::Output(&set.output), NodeStatus::Succeeded);
-                    self.ended(node, set.attempt, end, status)?;
-                }
-            }
-            _ => {}
-        }
-        Ok(())
+        self.event(run, event)
     }
 
     fn after(
@@ -325,6 +363,17 @@ impl<E: From<LoadError>, F: FnMut(&Seen<'_>) -> Result<(), E>> Visitor for Walk<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_instance_is_shown_once() {
+        let mut shown = Shown::default();
+        for node in [0, 63, 64, 1_000_000, 1] {
+            assert!(!shown.contains(node));
+            assert!(shown.insert(node));
+            assert!(shown.contains(node) && !shown.insert(node));
+        }
+        assert!(!shown.contains(2) && !shown.contains(u32::MAX));
+    }
 
     #[test]
     fn a_loop_brings_what_is_inside_it() {

@@ -517,6 +517,12 @@ impl Shard {
         self.slots.get(&run).map(Slot::run)
     }
 
+    /// How many values the shard holds for a run: those of records that are not durable
+    /// yet, and small ones that later decisions may need.
+    pub fn values_held(&self, run: RunId) -> usize {
+        self.slots.get(&run).map_or(0, Slot::values_held)
+    }
+
     /// Takes an input.
     pub fn handle(&mut self, input: Input, now: Millis) {
         let run = match &input {

@@ -11,8 +11,8 @@ use std::sync::OnceLock;
 use windlass_expr::{Expression, Limits, Reference, Scope, Template, TemplateProblem};
 
 use super::{
-    Edge, EdgeIndex, EdgeKind, Graph, GraphIndex, NO_CONDITION, Node, NodeIndex, Parameters, Plan,
-    Rare, Switch,
+    Edge, EdgeIndex, EdgeKind, Graph, GraphIndex, KEEP_TEMPLATES, NO_CONDITION, Node, NodeIndex,
+    Parameters, Plan, Rare, Switch, Texts,
 };
 use crate::concurrency::Concurrency;
 use crate::definition::scope::BodyNames;
@@ -55,14 +55,22 @@ impl Plan {
         let concurrency = definition.concurrency.as_ref();
         let concurrency = concurrency.map(Concurrency::compile).transpose();
         let (outgoing, incoming, incoming_edges) = adjacency(builder.nodes.len(), &builder.edges);
+        builder.texts.shrink();
+        let texts = builder.texts;
         let mentions = |node: &Node| {
-            let parameters = node.parameters.as_ref();
-            parameters.is_some_and(|parameters| parameters.text.contains("context"))
+            let parameters = texts.parameters(node.texts);
+            parameters.is_some_and(|parameters| parameters.contains("context"))
         };
         let reads_outputs = builder.nodes.iter().any(mentions);
+        let kept_templates = match builder.nodes.len() {
+            few if few <= KEEP_TEMPLATES => few,
+            _ => 0,
+        };
         let mut plan = Self {
             workflow: definition.id,
             nodes: builder.nodes,
+            texts,
+            templates: vec![OnceLock::new(); kept_templates],
             graphs: builder.graphs,
             edges: builder.edges,
             outgoing,
@@ -110,6 +118,12 @@ impl Plan {
     }
 }
 
+/// About how many bytes a node's id and parameters have.
+fn text_bytes(node: &definition::Node) -> usize {
+    let parameters = node.parameters.as_ref();
+    node.id.len() + parameters.map_or(0, |text| text.get().len())
+}
+
 /// A graph that is still to be added.
 struct Level {
     nodes: Vec<definition::Node>,
@@ -124,6 +138,7 @@ struct Level {
 struct Builder {
     waiting: VecDeque<Level>,
     nodes: Vec<Node>,
+    texts: Texts,
     graphs: Vec<Graph>,
     edges: Vec<Edge>,
     conditions: Vec<Expression>,
@@ -168,6 +183,7 @@ impl Builder {
         });
         let mut switches = edges.switches;
         self.nodes.reserve_exact(level.nodes.len());
+        self.texts.reserve(level.nodes.iter().map(text_bytes).sum());
         for (index, node) in level.nodes.into_iter().enumerate() {
             let switch = switches.remove(&(index as NodeIndex));
             let switch = switch.map(|switch| switch.shifted(first));
@@ -201,7 +217,7 @@ impl Builder {
 }
 
 /// Nodes that conditions, switches, variables or an output name; without an output
-/// template, the sinks.
+/// template, the sinks, except where they are only gathered for a list.
 fn decided_on(plan: &Plan) -> Vec<bool> {
     let mut marks = vec![false; plan.total()];
     for graph in &plan.graphs {
@@ -219,7 +235,7 @@ fn decided_on(plan: &Plan) -> Vec<bool> {
         output
             .flat_map(|template| template.references())
             .for_each(&mut mark);
-        if graph.output.is_none() {
+        if graph.output.is_none() && !plan.gathers(graph) {
             for &node in &graph.sinks {
                 marks[node as usize] = true;
             }

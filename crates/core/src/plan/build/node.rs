@@ -65,11 +65,12 @@ impl Builder {
             (_, Some(text)) => Some(compact(text.get()).into()),
             (_, None) => None,
         };
+        let texts = self.texts.add(&node.id, parameters.as_deref());
+        let too_long = || BuildError("the definition is too long".to_owned());
         let rare = Rare { structure, ..rare };
         Ok(Node {
-            id: node.id,
+            texts: texts.ok_or_else(too_long)?,
             action: action.map_or(NO_ACTION, |action| self.actions.intern(action)),
-            parameters: parameters.map(|text| Box::new(Parameters::new(text))),
             rare: rare.is_needed().then(|| Box::new(rare)),
         })
     }

@@ -130,7 +130,9 @@ impl Run {
             AttemptResult::Retrying { .. } | AttemptResult::Stopped {}
         );
         let attempt = self.attempt(node);
-        let ancestry = (ends && !undoes).then(|| self.ancestry_of(node, attempt, &digest));
+        let path = self.path(node);
+        let ancestry = || self.ancestry_of((node, &path), attempt, &digest);
+        let ancestry = (ends && !undoes).then(ancestry);
         let parameters = report
             .parameters
             .as_ref()
@@ -140,7 +142,7 @@ impl Run {
             .map(|(name, value)| (name.clone(), decision.store(value)))
             .collect();
         let ended = Box::new(AttemptEnded {
-            node: self.path(node),
+            node: path,
             attempt,
             started: report.started,
             ended: report.ended,

@@ -40,12 +40,13 @@ impl Run {
             Err(failure) => return Err(Refusal::Incompatible(failure.message)),
         };
         let mut decision = Decision::default();
+        let path = self.path(node);
         let set = SetByHand {
-            node: self.path(node),
+            ancestry: self.ancestry_of((node, &path), attempt, &payload.digest()),
+            node: path,
             attempt,
             output: decision.store(&payload),
             skipped: output.is_none(),
-            ancestry: self.ancestry_of(node, attempt, &payload.digest()),
             vars: vars
                 .iter()
                 .map(|(name, value)| (name.clone(), decision.store(value)))

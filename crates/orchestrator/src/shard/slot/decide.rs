@@ -97,6 +97,7 @@ impl Slot {
         if is_going(&self.run) != went {
             self.consequences.push(Consequence::Going(!went));
         }
+        self.consequences.reserve(changes.len());
         for change in changes {
             self.note(change);
         }

@@ -50,7 +50,7 @@ impl Slot {
 
     pub(super) fn carry_out(&mut self, consequences: Vec<Consequence>, context: &mut Context<'_>) {
         let run = self.run.id();
-        let mut progress = Vec::new();
+        let mut progress = Vec::with_capacity(consequences.len());
         let mut touched = BTreeSet::new();
         for consequence in consequences {
             match consequence {

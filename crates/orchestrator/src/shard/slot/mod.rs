@@ -260,6 +260,10 @@ impl Slot {
         parent.map(|parent| parent.execution_id)
     }
 
+    pub(in crate::shard) fn values_held(&self) -> usize {
+        self.values.len()
+    }
+
     pub(in crate::shard) fn is_closed(&self) -> bool {
         self.closed
     }

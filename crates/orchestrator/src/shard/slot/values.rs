@@ -82,10 +82,13 @@ impl Slot {
         self.keep_or_drop(digest, wanted);
     }
 
-    /// The decision is made: what was loaded for it is kept as far as there is room.
+    /// The decision is made: what was loaded for it is kept as far as there is room. More
+    /// than there is room for would only drive out each other, and everything else.
     pub(super) fn drop_loaded(&mut self) {
-        for digest in std::mem::take(&mut self.loaded) {
-            self.keep_or_drop(digest, true);
+        let loaded = std::mem::take(&mut self.loaded);
+        let wanted = loaded.len() <= KEPT_VALUE_BYTES / KEPT_ENTRY_BYTES;
+        for digest in loaded {
+            self.keep_or_drop(digest, wanted);
         }
     }
 

@@ -1,0 +1,113 @@
+//! A glance at a record: what its attempts came to, and nothing else. Whoever puts a long
+//! list together needs one value of each event, and none of the rest.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+use crate::id::Digest;
+
+/// What the attempts of a transition came to, as far as it stands in its text: digest and
+/// JSON text of each. None if the text is not one that this can read.
+pub fn results(transition: &[u8]) -> Option<Vec<(Digest, &str)>> {
+    let Seen { events } = serde_json::from_slice(transition).ok()?;
+    let ended = events.into_iter().filter_map(|event| event.attempt_ended);
+    let results =
+        ended.filter_map(
+            |Ended { digest, result }| match result.succeeded.or(result.failed)? {
+                Stored::Inline(raw) => Some((digest, raw.get())),
+                Stored::Blob(IgnoredAny) => None,
+            },
+        );
+    Some(results.collect())
+}
+
+#[derive(Deserialize)]
+struct Seen<'a> {
+    #[serde(borrow)]
+    events: Vec<Event<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(borrow, default, rename = "AttemptEnded")]
+    attempt_ended: Option<Ended<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Ended<'a> {
+    digest: Digest,
+    #[serde(borrow)]
+    result: Outcome<'a>,
+}
+
+#[derive(Deserialize)]
+struct Outcome<'a> {
+    #[serde(borrow, default)]
+    succeeded: Option<Stored<'a>>,
+    #[serde(borrow, default)]
+    failed: Option<Stored<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Stored<'a> {
+    #[serde(borrow)]
+    Inline(&'a RawValue),
+    Blob(IgnoredAny),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{self, AttemptEnded, AttemptResult, Transition};
+    use crate::id::Millis;
+    use crate::value::Payload;
+
+    fn ended(result: AttemptResult, digest: Digest) -> event::Event {
+        event::Event::AttemptEnded(Box::new(AttemptEnded {
+            node: "loop[3]/node".into(),
+            attempt: 2,
+            started: Millis(1),
+            ended: Millis(2),
+            worker: "w".into(),
+            result,
+            digest,
+            ancestry: Some(digest),
+            parameters: Some(Payload::new("{\"inline\":1}").stored()),
+            meta: None,
+            resources: Vec::new(),
+            vars: Default::default(),
+        }))
+    }
+
+    #[test]
+    fn a_glance_sees_what_attempts_came_to() {
+        let [first, error] = ["{\"n\": [1, \"ü\"]}", "{\"code\":\"X\"}"].map(Payload::new);
+        let null = Payload::null();
+        let large = Payload::new(format!("\"{}\"", "x".repeat(10_000)));
+        let retrying = AttemptResult::Retrying {
+            error: error.stored(),
+            due: Millis(3),
+        };
+        let transition = Transition {
+            at: Millis(0),
+            events: vec![
+                event::Event::Started {},
+                ended(AttemptResult::Succeeded(first.stored()), first.digest()),
+                ended(AttemptResult::Succeeded(large.stored()), large.digest()),
+                ended(AttemptResult::Skipped {}, Digest::of(b"null")),
+                ended(AttemptResult::Succeeded(null.stored()), null.digest()),
+                ended(retrying, error.digest()),
+                event::Event::Recovered {
+                    after: event::After::Death,
+                },
+                ended(AttemptResult::Failed(error.stored()), error.digest()),
+            ],
+        };
+        let text = serde_json::to_vec(&transition).expect("it serialises");
+        let expected = [&first, &null, &error].map(|value| (value.digest(), &**value.text()));
+        assert_eq!(results(&text).expect("it is one"), expected);
+        assert!(results(b"{\"events\":[7]}").is_none());
+    }
+}
