@@ -224,7 +224,9 @@ impl History {
             Event::GraceEnded { .. } => rules::due(run.grace_deadline(), submitted, "the grace")?,
             Event::Stopping(stopping) => {
                 self.note(&stopping.hand);
-                if stopping.cause == StopCause::Timeout {
+                // A parent whose time has passed ends its children, whatever theirs is.
+                let by_parent = run.queued().parent.is_some() && stopping.hand.by.is_some();
+                if stopping.cause == StopCause::Timeout && !by_parent {
                     rules::due(run.timeout_at(), submitted, "the run's time")?;
                 }
             }
