@@ -7,6 +7,7 @@ pub(crate) mod secrets;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use windlass_service::launch::{REQUEST_ID_BYTES, is_request_id};
 
 /// Durable DAG workflows: describe a process as a graph, and it runs to its end.
 #[derive(Debug, Parser)]
@@ -18,24 +19,44 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
+/// Where the help lists them: apart, so that a command's own stand out.
+const EVERYWHERE: &str = "Options of every command";
+
 /// Options of every command.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Global {
     /// How results are written to stdout
-    #[arg(long, global = true, value_enum, value_name = "FORMAT")]
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_enum, value_name = "FORMAT")]
     pub(crate) output: Option<Format>,
     /// Short for --output json
-    #[arg(long, global = true, conflicts_with = "output")]
+    #[arg(long, global = true, help_heading = EVERYWHERE, conflicts_with = "output")]
     pub(crate) json: bool,
     /// Where runs and definitions are kept [default: ./.windlass]
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     /// Act on a running server instead of a data directory
-    #[arg(long, global = true, value_name = "URL")]
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "URL")]
     pub(crate) server: Option<String>,
     /// Bearer token for --server
-    #[arg(long, global = true, value_name = "TOKEN")]
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
+}
+
+/// The longest reason, in characters: as the server has it.
+const REASON: usize = 4096;
+
+fn reason(text: &str) -> Result<String, String> {
+    match text.chars().count() {
+        0..=REASON => Ok(text.to_owned()),
+        length => Err(format!("it has {length} characters, and may have {REASON}")),
+    }
+}
+
+fn request_id(text: &str) -> Result<String, String> {
+    match is_request_id(text) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("it has from 1 to {REQUEST_ID_BYTES} bytes")),
+    }
 }
 
 /// How results are written.
@@ -149,7 +170,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "JSON|@FILE")]
     pub(crate) trigger: Option<String>,
     /// Running it twice with the same id starts it once
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = request_id)]
     pub(crate) request_id: Option<String>,
     /// Change trigger.x, vars.x or nodes.N.parameters.x before the start
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -226,6 +247,8 @@ pub(crate) struct Workflows {
 /// What to do with a workflow.
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkflowsCommand {
+    /// List them
+    List,
     /// Print a definition
     Show {
         /// The workflow
@@ -361,7 +384,7 @@ pub(crate) struct Act {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Why; it is recorded
-    #[arg(long)]
+    #[arg(long, value_parser = reason)]
     pub(crate) reason: Option<String>,
 }
 
@@ -375,7 +398,7 @@ pub(crate) struct How {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Why; it is recorded
-    #[arg(long)]
+    #[arg(long, value_parser = reason)]
     pub(crate) reason: Option<String>,
 }
 
@@ -425,7 +448,7 @@ pub(crate) struct Reattempt {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Why; it is recorded
-    #[arg(long)]
+    #[arg(long, value_parser = reason)]
     pub(crate) reason: Option<String>,
     #[command(flatten)]
     pub(crate) foreground: Foreground,
@@ -514,7 +537,7 @@ pub(crate) struct Fork {
     #[arg(long, value_name = "N")]
     pub(crate) version: Option<u32>,
     /// Forking twice with the same id starts one run
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = request_id)]
     pub(crate) request_id: Option<String>,
     /// Say what would run again and what is reused, and start nothing
     #[arg(long)]
@@ -535,7 +558,7 @@ pub(crate) struct Import {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Why; it is recorded
-    #[arg(long)]
+    #[arg(long, value_parser = reason)]
     pub(crate) reason: Option<String>,
 }
 
@@ -667,6 +690,8 @@ pub(crate) struct DeadLetters {
 /// What to do with dead letters.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadLettersCommand {
+    /// List them
+    List,
     /// Let runs be tried again
     Requeue(Letters),
     /// Forget letters; their runs stay as they are

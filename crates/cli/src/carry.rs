@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, watch};
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::{Backend, Engine, Options};
+use windlass_store::RunFilter;
 
 use crate::control;
 use crate::ending;
@@ -30,6 +31,12 @@ const SHORT: Duration = Duration::from_millis(100);
 
 /// How long actions that do not notice the end may hold it up.
 const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// How long children that were let go may take to stop: their grace, and a little.
+const STOPPING: Duration = Duration::from_secs(12);
+
+/// Between two looks at a child that stops.
+const A_MOMENT: Duration = Duration::from_millis(10);
 
 /// An engine on a data directory that this process holds.
 #[derive(Clone)]
@@ -165,6 +172,7 @@ impl Carrier {
             Ending::Ended(status) => {
                 windlass_store::crash::point("before-print");
                 ending::print(session, self.engine.plans(), run, manner.existing)?;
+                self.children_stop(run).await;
                 if !self.alone(session, Some(run)).await {
                     return Ok(Exit::Interrupted);
                 }
@@ -180,6 +188,41 @@ impl Carrier {
                 output.left(Exit::TimedOut, &message)
             }
         }
+    }
+
+    /// Waits for what a run that has ended let go: its children have been told to stop, and
+    /// nobody would carry them to their end.
+    async fn children_stop(&self, run: RunId) {
+        let stopping = async {
+            self.engine.told().await;
+            let mut parents = vec![run];
+            while let Some(parent) = parents.pop() {
+                while let Some(child) = self.open_child(parent) {
+                    // One that sleeps has to be woken first, to be told.
+                    let _ = self.engine.wait(child).await;
+                    tokio::time::sleep(A_MOMENT).await;
+                    if !parents.contains(&child) {
+                        parents.push(child);
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            () = stopping => {}
+            () = tokio::time::sleep(STOPPING) => {}
+            () = self.interrupt.asked() => {}
+        }
+    }
+
+    fn open_child(&self, parent: RunId) -> Option<RunId> {
+        let filter = RunFilter {
+            parent: Some(parent),
+            statuses: vec![RunStatus::Pending, RunStatus::Running, RunStatus::Paused],
+            limit: 1,
+            ..RunFilter::default()
+        };
+        let page = self.engine.store().runs(&filter).ok()?;
+        page.rows.first().map(|row| row.run)
     }
 
     /// Waits for the other runs that go on here; `false` if interrupted.

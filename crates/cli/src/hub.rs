@@ -188,7 +188,7 @@ impl Observer for Hub {
                     state.let_look_again(*run);
                 }
                 let phase = match command {
-                    Command::Cancel { .. } => Phase::Stopping,
+                    Command::Cancel { .. } | Command::TimeOut(_) => Phase::Stopping,
                     Command::Pause(_) => Phase::Paused,
                     Command::Resume(_) | Command::Reattempt(..) | Command::SetResult { .. } => {
                         Phase::Running

@@ -111,7 +111,9 @@ pub(crate) fn width(output: &Output) -> Option<usize> {
     if !output.terminal {
         return None;
     }
-    let width = comfy_table::Table::new().width().unwrap_or(80);
+    // A terminal that nobody looks at may say that it has no columns at all.
+    let width = comfy_table::Table::new().width();
+    let width = width.filter(|width| *width > 0).unwrap_or(80);
     Some(usize::from(width).max(40))
 }
 

@@ -118,3 +118,128 @@ fn a_filter_of_one_status_needs_no_list() {
         client.post("/api/v1/bulk", &body).expect(202);
     }
 }
+
+#[test]
+fn a_filter_that_would_choose_nothing_is_refused() {
+    let (_world, _server, client) = started();
+    for filter in [
+        json!({ "prefix": ["01"] }),
+        json!({ "limit": 1 }),
+        json!({ "before": "01a1e304-2046-701b-a766-fe31348915be" }),
+        json!({ "cursor": "AaHi9vMXebWdwelVfg2hpg", "workflow": "echo" }),
+    ] {
+        let body = json!({ "action": "cancel", "filter": filter });
+        client
+            .post("/api/v1/bulk", &body)
+            .refused(400, "BODY_INVALID");
+    }
+}
+
+#[test]
+fn limits_are_refused_and_not_corrected() {
+    let (_world, _server, client) = started();
+    for list in [
+        "workflows",
+        "executions",
+        "schedules",
+        "hooks",
+        "dead-letters",
+        "audit",
+    ] {
+        for limit in ["0", "1001", "x"] {
+            let answer = client.get(&format!("/api/v1/{list}?limit={limit}"));
+            answer.refused(400, "QUERY_INVALID");
+        }
+    }
+}
+
+/// More digits than any number of a machine has.
+const DIGITS: &str = "123456789012345678901234567890";
+
+#[test]
+fn what_passes_through_keeps_its_digits() {
+    let world = World::new();
+    let definition = format!(
+        r#"{{"id": "digits", "vars": {{"v": {DIGITS}}}, "nodes": [
+             {{"id": "a", "actionType": "core.echo", "parameters": {{"n": {DIGITS}}}}}]}}"#
+    );
+    std::fs::write(world.path().join("digits.json"), &definition).unwrap();
+    let exact = |what: &str, text: &str, times: usize| {
+        assert_eq!(text.matches(DIGITS).count(), times, "{what}: {text}");
+    };
+    world.run(&["run", "digits.json", "-q"]).expect(0);
+    let export = world.run(&["export", "@last"]).expect(0).stdout;
+    exact("export", &export, 2);
+    std::fs::write(world.path().join("graph.json"), &export).unwrap();
+    let again = world.run(&["run", "graph.json", "--json"]).expect(0);
+    exact("a frozen graph", &again.stdout, 3);
+    let trigger = format!(r#"{{"t": {DIGITS}}}"#);
+    let set = [
+        "schedules",
+        "set",
+        "s",
+        "--workflow",
+        "digits",
+        "--every-ms",
+        "3600000",
+    ];
+    let set = [&set[..], &["--trigger", &trigger, "--json"]].concat();
+    exact("schedules set", &world.run(&set).expect(0).stdout, 1);
+    let listed = world.run(&["schedules", "--json"]).expect(0);
+    exact("schedules", &listed.stdout, 1);
+
+    let server = world.serve();
+    let client = server.client();
+    let run = client.execute("digits", &json!({}));
+    client.ended(&run);
+    let text = |path: &str| {
+        let answer = client.get(path).expect(200);
+        String::from_utf8_lossy(&answer.body).into_owned()
+    };
+    let execution = format!("/api/v1/executions/{run}");
+    exact("a node", &text(&format!("{execution}/nodes/a")), 3);
+    exact("an export", &text(&format!("{execution}/export")), 2);
+    exact("a list", &text("/api/v1/schedules"), 1);
+    exact("one", &text("/api/v1/schedules/s"), 1);
+}
+
+#[test]
+fn what_names_a_request_is_bounded_alike_everywhere() {
+    let (world, _server, client) = started();
+    std::fs::write(world.path().join("echo.json"), ECHO).unwrap();
+    let url = format!("http://{}", client.address());
+    let (id, most) = ("r".repeat(513), "r".repeat(512));
+    let (label, reason) = (format!("k={}", "v".repeat(257)), "w".repeat(4097));
+    for place in [["--data-dir", "own"], ["--server", &url]] {
+        let code = |arguments: &[&str]| world.run(&[arguments, &place].concat()).code;
+        assert_eq!(code(&["run", "echo.json", "--request-id", &most]), 0);
+        assert_eq!(code(&["run", "echo.json", "--request-id", &id]), 2);
+        assert_eq!(code(&["run", "echo.json", "--request-id", ""]), 2);
+        assert_eq!(code(&["run", "echo.json", "--label", &label]), 2);
+        assert_eq!(code(&["cancel", "@last", "--reason", &reason]), 2);
+        assert_eq!(code(&["cancel", "@last", "--reason", &reason[1..]]), 6);
+    }
+    let run = client.execute("echo", &json!({}));
+    client.ended(&run);
+    let fork = json!({ "from": ["say"], "requestId": id });
+    let answer = client.post(&format!("/api/v1/executions/{run}/fork"), &fork);
+    answer.refused(400, "BODY_INVALID");
+}
+
+#[test]
+fn pages_of_other_origins_change_nothing() {
+    let (_world, _server, client) = started();
+    let own = format!("http://{}", client.address());
+    let send = |method: &str, path: &str, origin: &str| {
+        let headers = [("Origin", origin)];
+        client.send(method, path, &headers, None)
+    };
+    for origin in ["https://other.example", "null", "http://localhost"] {
+        send("POST", EXECUTE, origin).refused(403, "FORBIDDEN");
+        send("DELETE", "/api/v1/workflows/echo", origin).refused(403, "FORBIDDEN");
+        send("GET", "/api/v1/workflows", origin).expect(200);
+    }
+    // The head of these requests says that the host is `windlass`.
+    send("POST", EXECUTE, "http://windlass").expect(202);
+    send("POST", EXECUTE, &own).refused(403, "FORBIDDEN");
+}

@@ -346,6 +346,33 @@ fn lists_cursors_filters_and_ids_of_one_tenant_give_another_nothing() {
 }
 
 #[test]
+fn a_prefix_is_that_of_ones_own_runs_however_many_others_have() {
+    let met = met();
+    let keys: Vec<String> = (0..120).map(|number| format!("r{number}")).collect();
+    for key in &keys {
+        met.first.execute("shared", &json!({ "requestId": key }));
+    }
+    let own = met.second.execute("shared", &json!({}));
+    // The first digits are those of the time, which all of them share.
+    for prefix in [&own[..2], &own[..4], &own[..24], &own] {
+        let page = met
+            .second
+            .get(&format!("/api/v1/executions?prefix={prefix}"));
+        let items = page.expect(200).json()["items"].clone();
+        let found = items.as_array().expect("items").iter();
+        let found: Vec<&Value> = found.map(|item| &item["executionId"]).collect();
+        assert!(found.contains(&&json!(own)), "{prefix}: {found:?}");
+    }
+    for prefix in ["zz", "0123456789abcdef0123456789abcdef0"] {
+        let page = met
+            .second
+            .get(&format!("/api/v1/executions?prefix={prefix}"));
+        assert_eq!(page.expect(200).json()["items"], json!([]));
+    }
+    met.server.stop();
+}
+
+#[test]
 fn logs_and_metrics_have_no_values_of_anybody() {
     let met = met();
     let path = format!("/api/v1/executions/{}/signal", met.run);

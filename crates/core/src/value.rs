@@ -33,20 +33,53 @@ pub fn nesting(json: &str) -> usize {
     deepest
 }
 
-/// JSON without the spaces between its parts, and otherwise letter for letter.
+/// JSON without what typing it adds: the spaces between its parts, and escapes of letters that
+/// can stand for themselves. Otherwise letter for letter: numbers keep their digits.
 pub(crate) fn compact(json: &str) -> String {
-    let (mut text, mut in_text, mut escaped) = (String::with_capacity(json.len()), false, false);
-    for letter in json.chars() {
-        match letter {
-            _ if escaped => escaped = false,
-            '\\' if in_text => escaped = true,
-            '"' => in_text = !in_text,
-            ' ' | '\t' | '\n' | '\r' if !in_text => continue,
-            _ => {}
-        }
-        text.push(letter);
+    let mut text = String::with_capacity(json.len());
+    let mut rest = json;
+    while let Some(at) = rest.find('"') {
+        text.extend(rest[..at].chars().filter(|letter| !is_space(*letter)));
+        let end = at + 1 + end_of_string(&rest[at + 1..]);
+        push_string(&rest[at..end], &mut text);
+        rest = &rest[end..];
     }
+    text.extend(rest.chars().filter(|letter| !is_space(*letter)));
     text
+}
+
+fn is_space(letter: char) -> bool {
+    matches!(letter, ' ' | '\t' | '\n' | '\r')
+}
+
+/// How many bytes there are up to the end of a string, its last quote included.
+fn end_of_string(text: &str) -> usize {
+    let mut escaped = false;
+    let end = text.bytes().position(|byte| match byte {
+        _ if escaped => {
+            escaped = false;
+            false
+        }
+        b'\\' => {
+            escaped = true;
+            false
+        }
+        byte => byte == b'"',
+    });
+    end.map_or(text.len(), |end| end + 1)
+}
+
+/// A string with its quotes, as a program would write it. What no text can hold, such as half
+/// of a pair, stays as it was written.
+fn push_string(string: &str, text: &mut String) {
+    let decoded = string
+        .contains('\\')
+        .then(|| serde_json::from_str::<String>(string).ok())
+        .flatten();
+    match decoded.and_then(|decoded| serde_json::to_string(&decoded).ok()) {
+        Some(written) => text.push_str(&written),
+        None => text.push_str(string),
+    }
 }
 
 /// JSON text with its digest.
@@ -65,6 +98,12 @@ impl Payload {
             text: text.into(),
             digest: OnceLock::new(),
         }
+    }
+
+    /// Text that somebody typed, and that is known to be JSON: without what typing it adds, so
+    /// that its digest says what it holds.
+    pub fn typed(text: &str) -> Self {
+        Self::new(compact(text))
     }
 
     /// The value `null`.
@@ -172,8 +211,21 @@ mod tests {
     }
 
     #[test]
-    fn compact_removes_only_spaces_between_parts() {
+    fn compact_removes_spaces_between_parts_and_needless_escapes() {
         let text = "{ \"a b\" :\t[ 1.0 ,\n \"c \\\" d\" ] }";
         assert_eq!(compact(text), r#"{"a b":[1.0,"c \" d"]}"#);
+        for (typed, kept) in [
+            (r#""\u00e9 \/ \ud83d\ude00""#, "\"\u{e9} / \u{1f600}\""),
+            (r#""\u000A\u0001 \\ \"""#, r#""\n\u0001 \\ \"""#),
+            (r#""\ud83d""#, r#""\ud83d""#),
+            (
+                r#"{"\u0061":12345678901234567890.10}"#,
+                r#"{"a":12345678901234567890.10}"#,
+            ),
+            ("\"a\\\\\" ", r#""a\\""#),
+            (" null ", "null"),
+        ] {
+            assert_eq!(compact(typed), kept, "{typed}");
+        }
     }
 }

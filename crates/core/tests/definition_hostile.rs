@@ -34,7 +34,7 @@ fn read(text: &[u8], format: Format, limits: Limits) -> Result<Parsed<'_>, Vec<P
     };
     let options = Options {
         limits,
-        known_actions: None,
+        ..Options::default()
     };
     let result = parse(&source, &options);
     let problems = match &result {

@@ -168,6 +168,7 @@ impl Engine {
                 hand,
                 compensate: false,
             },
+            ChildCommand::TimeOut => Command::TimeOut(hand),
             ChildCommand::Pause => Command::Pause(hand),
             ChildCommand::Resume => Command::Resume(hand),
         };
@@ -365,6 +366,9 @@ impl Engine {
         })
     }
 
+    /// What comes back from a child that shares variables: those that it has of its own, and
+    /// those of its parent that it changed. One that it only read may have changed there since,
+    /// and must not be set back.
     fn vars_of(&self, run: &Run) -> std::collections::BTreeMap<Box<str>, Payload> {
         let read = |held: &windlass_core::run::Held| {
             let text = match (held.text(), held.blob()) {
@@ -372,10 +376,18 @@ impl Engine {
                 (None, Some(blob)) => self.values().read(run.id(), &blob).ok()?,
                 (None, None) => return None,
             };
-            Some(Payload::new(text))
+            Some(text)
+        };
+        let is_only_read = |name: &str, text: &str| {
+            let given = run.queued().vars.get(name);
+            let given = given.and_then(|stored| self.values().resolve(stored).ok());
+            let own = run.plan().vars().get(name).map(|raw| raw.get());
+            given.as_deref() == Some(text) && own != Some(text)
         };
         let vars = run.vars().iter();
         vars.filter_map(|(name, held)| Some((name.clone(), read(held)?)))
+            .filter(|(name, text)| !is_only_read(name, text))
+            .map(|(name, text)| (name, Payload::new(text)))
             .collect()
     }
 }

@@ -108,7 +108,7 @@ impl Engine {
         check_signal(&plan, name, payload).map_err(CommandError::SignalInvalid)?;
         let command = Command::Signal {
             name: name.into(),
-            payload: Payload::new(payload),
+            payload: Payload::typed(payload),
             hand,
         };
         self.command(run, command).await
@@ -132,7 +132,7 @@ impl Engine {
         let nodes = self.instances(run, &[node.to_owned()]).await?;
         let command = Command::SetResult {
             node: nodes[0],
-            output: output.map(Payload::new),
+            output: output.map(Payload::typed),
             hand,
         };
         self.command(run, command).await
@@ -192,7 +192,7 @@ impl Engine {
     }
 
     /// Reads a run back, off the tasks of the runtime.
-    async fn load_beside(&self, run: RunId) -> Result<LoadedRun, CommandError> {
+    pub(crate) async fn load_beside(&self, run: RunId) -> Result<LoadedRun, CommandError> {
         let engine = self.clone();
         let loading = tokio::task::spawn_blocking(move || engine.load(run));
         match loading.await {

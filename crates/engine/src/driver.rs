@@ -2,7 +2,7 @@
 //! lock, nothing awaited while state changes.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -11,7 +11,6 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 use windlass_core::run::{Dispatch, Instance, Outcome, Refusal, Report};
 use windlass_core::value::ValueRef;
@@ -19,6 +18,7 @@ use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
 use windlass_orchestrator::{Adoption, Command, CommandId, Effect, Input, Shard};
 use windlass_store::{AppendError, Appended, Checkpoint, Error, Head, crash};
 
+use crate::alarm::Alarm;
 use crate::clerk::{Clerk, Job, Place};
 use crate::notice::Notice;
 use crate::shared::Shared;
@@ -664,35 +664,4 @@ fn lock(packing: &Mutex<HashSet<RunId>>) -> MutexGuard<'_, HashSet<RunId>> {
     packing
         .lock()
         .expect("nothing panics while it holds the list")
-}
-
-/// A timer that is set again only to ring earlier. Setting tokio's timer wakes another
-/// thread, which at every turn of the loop would cost more than the turn.
-#[derive(Default)]
-struct Alarm {
-    at: Option<Instant>,
-    sleep: Option<Pin<Box<Sleep>>>,
-}
-
-impl Alarm {
-    fn ring_within(mut self: Pin<&mut Self>, wait: Duration) {
-        let at = Instant::now() + wait;
-        if self.at.is_some_and(|set| set <= at) {
-            return;
-        }
-        self.at = Some(at);
-        match &mut self.sleep {
-            Some(sleep) => sleep.as_mut().reset(at),
-            None => self.sleep = Some(Box::pin(tokio::time::sleep_until(at))),
-        }
-    }
-
-    /// Ends when the alarm rings, which may be too early; never, if it is not set.
-    async fn rung(mut self: Pin<&mut Self>) {
-        match (self.at, &mut self.sleep) {
-            (Some(_), Some(sleep)) => sleep.as_mut().await,
-            _ => std::future::pending().await,
-        }
-        self.at = None;
-    }
 }

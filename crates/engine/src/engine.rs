@@ -386,6 +386,7 @@ impl Engine {
         let holds = matches!(
             command,
             Command::Cancel { .. }
+                | Command::TimeOut(_)
                 | Command::Pause(_)
                 | Command::Heal { .. }
                 | Command::Import { .. }
@@ -395,17 +396,29 @@ impl Engine {
         } else {
             Adoption::RECOVER
         };
+        let reopens = matches!(command, Command::Reattempt(..) | Command::SetResult { .. })
+            && self.has_ended(run);
         loop {
             let holding = self.hold(run, Taking::for_command(adoption));
             holding.await.map_err(CommandError::Load)?;
             let question = |reply| Message::Command(run, command.clone(), reply);
             match self.ask(question).await.ok_or(CommandError::Stopped)? {
+                Some(Ok(())) if reopens => {
+                    // It had ended and could not follow: now it is picked up.
+                    self.follow_newest(run).await;
+                    return Ok(());
+                }
                 Some(Ok(())) => return Ok(()),
                 Some(Err(refusal)) => return Err(self.refused(run, refusal).await),
                 // It went to sleep, or ended, in between: it is taken up again.
                 None => {}
             }
         }
+    }
+
+    fn has_ended(&self, run: RunId) -> bool {
+        let row = self.store().run(run).ok().flatten();
+        row.is_some_and(|row| row.status.is_final())
     }
 
     /// Whether this engine carries a run on.

@@ -9,7 +9,7 @@ use windlass_core::definition::InFlight;
 use windlass_core::event::Event;
 use windlass_core::plan::Plan;
 use windlass_core::run::{Facts, Input, Refusal, Run, Values, decide};
-use windlass_core::{Digest, Millis, NodeStatus, RunStatus};
+use windlass_core::{Digest, Millis, NodeStatus, RunId, RunStatus};
 use windlass_orchestrator::Command;
 use windlass_store::{Error, RunFilter, RunRow, TenantFilter};
 
@@ -151,6 +151,18 @@ impl Engine {
                 Some(next) => filter.before = Some(next),
                 None => return Ok(healed),
             }
+        }
+    }
+
+    /// Lets a run that was opened again follow the newest version, if it must.
+    pub(crate) async fn follow_newest(&self, run: RunId) {
+        let loaded = self.load_beside(run).await;
+        let newest = loaded
+            .ok()
+            .and_then(|loaded| self.newest_for(&loaded.run).ok());
+        if let Some(newest) = newest.flatten() {
+            // Refused where the run has ended or changed meanwhile.
+            let _ = self.ask(|reply| Message::Command(run, newest, reply)).await;
         }
     }
 

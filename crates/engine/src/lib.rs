@@ -5,6 +5,7 @@
 
 pub mod action;
 mod admission;
+mod alarm;
 mod canonical;
 mod clerk;
 mod clock;

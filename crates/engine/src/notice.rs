@@ -1,4 +1,4 @@
-//! What an engine tells whoever watches it.
+//! What an engine tells those who watch it.
 
 use std::time::Duration;
 

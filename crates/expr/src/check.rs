@@ -14,7 +14,7 @@ use crate::ast::{
 use crate::functions::{self, Methods};
 use crate::limits::Limits;
 use crate::problem::{LIMIT, NOT_ALLOWED, Problem, UNKNOWN_METHOD};
-use crate::scope::{Reference, Scope};
+use crate::scope::{Mention, Reference, Scope};
 
 /// The references of one expression or of all expressions of a template, each once.
 #[derive(Debug, Default)]
@@ -34,6 +34,18 @@ impl References {
         self.list.push(reference);
         self.offsets.push(offset);
         self.list.len() - 1
+    }
+}
+
+impl References {
+    /// Each with where it first occurs, in the text with this pointer.
+    pub(crate) fn into_mentions(self, pointer: &str) -> impl Iterator<Item = Mention> {
+        let both = self.list.into_iter().zip(self.offsets);
+        both.map(|(reference, offset)| Mention {
+            pointer: pointer.to_owned(),
+            reference,
+            offset,
+        })
     }
 }
 
@@ -164,6 +176,11 @@ impl Checker<'_> {
             let name_end = end.min(start + call.name.len() + 1);
             self.problems
                 .push(unknown_method(&call.name, start, name_end));
+        }
+        if &*call.name == "localeCompare" && call.arguments.values.len() > 1 {
+            let message = "`localeCompare` takes no locale here; give it the other text alone";
+            self.problems
+                .push(Problem::new(NOT_ALLOWED, message, start, end));
         }
         let position = functions::callback_position(&call.name);
         self.arguments(&call.name, &mut call.arguments, position);

@@ -7,7 +7,7 @@ use crate::check::{References, check};
 use crate::eval::Evaluator;
 use crate::limits::Budget;
 use crate::parser;
-use crate::{Error, Limits, Problem, Reference, Scope, Value};
+use crate::{Error, Limits, Mention, Problem, Reference, Scope, Value};
 
 /// A compiled expression: immutable, shareable between threads and cheap to clone.
 #[derive(Clone, Debug)]
@@ -39,6 +39,21 @@ impl Expression {
         Ok(Self {
             inner: Arc::new(inner),
         })
+    }
+
+    /// Whether a text can be read as an expression, whatever its names mean.
+    pub fn parses(source: &str, limits: &Limits) -> bool {
+        parser::parse(source, limits).is_ok()
+    }
+
+    /// What a source refers to, as far as it can be read, whatever else is wrong with it.
+    pub fn mentions(source: &str, scope: &Scope, limits: &Limits) -> Vec<Mention> {
+        let mut references = References::default();
+        if let Ok(mut root) = parser::parse(source, limits) {
+            // What is wrong with it was said when it was compiled.
+            let _ = check(&mut root, scope, limits, &mut references);
+        }
+        references.into_mentions("").collect()
     }
 
     /// The text this was compiled from.

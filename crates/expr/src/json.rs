@@ -29,19 +29,26 @@ pub(crate) fn write_output(
         out,
         budget,
         script: false,
+        keys: None,
         indent: "",
         depth: 0,
     }
     .value(value)
 }
 
-/// `JSON.stringify(value, null, indent)` of anything but `undefined`.
-pub(crate) fn stringify(value: &Value<'_>, indent: &str, budget: &mut Budget) -> Fallible<String> {
+/// `JSON.stringify(value, keys, indent)` of anything but `undefined`.
+pub(crate) fn stringify(
+    value: &Value<'_>,
+    keys: Option<&[Text<'_>]>,
+    indent: &str,
+    budget: &mut Budget,
+) -> Fallible<String> {
     let mut out = String::new();
     Writer {
         out: &mut out,
         budget,
         script: true,
+        keys,
         indent,
         depth: 0,
     }
@@ -80,6 +87,8 @@ struct Writer<'w> {
     budget: &'w mut Budget,
     /// For `JSON.stringify` rather than for output.
     script: bool,
+    /// The keys of objects that are written, in this order; all where there are none.
+    keys: Option<&'w [Text<'w>]>,
     indent: &'w str,
     depth: usize,
 }
@@ -139,7 +148,12 @@ impl Writer<'_> {
         self.depth += 1;
         self.push("{")?;
         let mut first = true;
-        if self.script {
+        if let Some(keys) = self.keys {
+            for key in keys {
+                let value = record.get(key).unwrap_or(Value::Undefined);
+                self.property(key, &value, &mut first)?;
+            }
+        } else if self.script {
             for (key, value) in record.entries() {
                 self.property(&key, &value, &mut first)?;
             }

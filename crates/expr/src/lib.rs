@@ -46,7 +46,7 @@ mod tests;
 pub use expression::Expression;
 pub use limits::Limits;
 pub use problem::{Error, Problem, TemplateProblem};
-pub use scope::{Reference, Scope};
+pub use scope::{Mention, Reference, Scope};
 pub use template::Template;
 pub use value::Value;
 

@@ -50,6 +50,16 @@ impl Budget {
         }
     }
 
+    /// What writing down the values of a rendering may cost. It is an account of its own: what
+    /// an expression may build can also be written. A built value may share its parts, and
+    /// its text must not grow without bound.
+    pub(crate) fn for_writing(limits: &Limits) -> Self {
+        Self {
+            steps: limits.steps,
+            bytes: limits.built_bytes.saturating_mul(4),
+        }
+    }
+
     /// What a value may cost that leaves the language without any limits given. One that comes
     /// from an input as it is may cost what it does; one that was built may share its parts and
     /// must not grow without bound.

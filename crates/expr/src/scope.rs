@@ -76,3 +76,14 @@ pub enum Reference {
         key: Box<str>,
     },
 }
+
+/// Where a source refers to something.
+#[derive(Clone, Debug)]
+pub struct Mention {
+    /// The pointer from a template to the string; empty for a bare expression.
+    pub pointer: String,
+    /// What it refers to.
+    pub reference: Reference,
+    /// The byte offset of the first occurrence in the source or decoded string.
+    pub offset: usize,
+}

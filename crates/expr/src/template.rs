@@ -14,7 +14,7 @@ use crate::limits::Budget;
 use crate::parser;
 use crate::problem::{Fallible, SYNTAX, TEMPLATE_UNDEFINED, failure};
 use crate::text::Text;
-use crate::{Error, Limits, Problem, Reference, Scope, TemplateProblem, Value};
+use crate::{Error, Limits, Mention, Problem, Reference, Scope, TemplateProblem, Value};
 
 /// A JSON document whose strings may hold `{{ expression }}`s. Object keys are not templates.
 #[derive(Clone, Debug)]
@@ -61,17 +61,7 @@ impl Template {
         scope: &Scope,
         limits: &Limits,
     ) -> Result<Self, Vec<TemplateProblem>> {
-        let mut compiler = Compiler {
-            reader: Reader::new(json),
-            json,
-            scope,
-            limits,
-            path: Vec::new(),
-            copied: 0,
-            holes: Vec::new(),
-            references: References::default(),
-            problems: Vec::new(),
-        };
+        let mut compiler = Compiler::new(json, scope, limits);
         if let Err(error) = compiler.document() {
             let at = compiler.reader.position();
             let problem = Problem::new(SYNTAX, error.message, at, at);
@@ -94,6 +84,16 @@ impl Template {
         })
     }
 
+    /// What the document's expressions refer to, as far as they can be read, whatever else is
+    /// wrong with them: in each string, each once.
+    pub fn mentions(json: &str, scope: &Scope, limits: &Limits) -> Vec<Mention> {
+        let mut compiler = Compiler::new(json, scope, limits);
+        compiler.mentions = Some(Vec::new());
+        // What is wrong was said when it was compiled.
+        let _ = compiler.document();
+        compiler.mentions.unwrap_or_default()
+    }
+
     /// Whether the document holds no expression at all.
     pub fn is_constant(&self) -> bool {
         self.inner.holes.is_empty()
@@ -114,10 +114,11 @@ impl Template {
             return Ok(self.inner.tail.to_string());
         }
         let mut budget = Budget::new(limits);
+        let mut writing = Budget::for_writing(limits);
         let mut out = String::new();
         for hole in &self.inner.holes {
             out.push_str(&hole.before);
-            hole.render(inputs, &mut out, &mut budget)
+            hole.render(inputs, &mut out, &mut budget, &mut writing)
                 .map_err(|mut error| {
                     error.pointer = Some(hole.pointer.to_string());
                     *error.at(0)
@@ -134,11 +135,12 @@ impl Hole {
         inputs: &[Option<&serde_json::Value>],
         out: &mut String,
         budget: &mut Budget,
+        writing: &mut Budget,
     ) -> Fallible<()> {
         // One expression alone keeps its type.
         if let [Part::Value(hosted)] = &self.parts[..] {
             let value = hosted.evaluate(inputs, &self.pointer, budget)?;
-            return json::write_output(&value, out, budget)
+            return json::write_output(&value, out, writing)
                 .map_err(|error| error.at(hosted.root.start));
         }
         let mut text = String::new();
@@ -155,7 +157,7 @@ impl Hole {
                 }
             }
         }
-        budget.build(text.len())?;
+        writing.build(text.len())?;
         json::write_string(&text, out);
         Ok(())
     }
@@ -219,10 +221,27 @@ struct Compiler<'c> {
     copied: usize,
     holes: Vec<Hole>,
     references: References,
+    /// What each string refers to, if that is all that is asked for.
+    mentions: Option<Vec<Mention>>,
     problems: Vec<TemplateProblem>,
 }
 
-impl Compiler<'_> {
+impl<'c> Compiler<'c> {
+    fn new(json: &'c str, scope: &'c Scope, limits: &'c Limits) -> Self {
+        Self {
+            reader: Reader::new(json),
+            json,
+            scope,
+            limits,
+            path: Vec::new(),
+            copied: 0,
+            holes: Vec::new(),
+            references: References::default(),
+            mentions: None,
+            problems: Vec::new(),
+        }
+    }
+
     fn document(&mut self) -> Fallible<()> {
         loop {
             if self.value()? {
@@ -305,7 +324,11 @@ impl Compiler<'_> {
             return Ok(());
         }
         let pointer = self.pointer();
-        if let Some(parts) = self.parts(&text, &pointer) {
+        let parts = self.parts(&text, &pointer);
+        if let Some(mentions) = &mut self.mentions {
+            let references = std::mem::take(&mut self.references);
+            mentions.extend(references.into_mentions(&pointer));
+        } else if let Some(parts) = parts {
             let before = self.json[self.copied..start].into();
             self.copied = self.reader.position();
             self.holes.push(Hole {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::event::Hand;
-use windlass_core::run::Run;
+use windlass_core::run::{Refusal, Run};
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::{CommandError, Engine, LoadedRun};
 use windlass_orchestrator::Command;
@@ -85,18 +85,17 @@ async fn carry_on(engine: &Engine, run: RunId, hand: Hand) -> Result<(), Failure
     Ok(())
 }
 
-/// The run has no such node; perhaps another was meant.
+/// The run has no such node; perhaps another was meant, or it was in an iteration that is over.
 pub fn unknown_node(run: &Run, node: &str) -> Failure {
+    if let Some(closed) = run.closed_loop(node) {
+        let refusal = Refusal::InTheWay(vec![closed]);
+        let hint = "its iteration is closed; `windlass fork` runs nodes of it again";
+        return Failure::from(CommandError::refused(run, refusal)).hint(hint);
+    }
     let mut failure = Failure::from(CommandError::UnknownNode(node.to_owned()));
     let plan = run.plan();
     let ids = (0..plan.len() as u32).map(|node| plan.id(node));
-    failure.hint = nearest(node, ids).or_else(|| {
-        let is_inside = node.contains('[');
-        is_inside.then(|| {
-            "an iteration that has succeeded is closed; `windlass fork` runs nodes of it again"
-                .to_owned()
-        })
-    });
+    failure.hint = nearest(node, ids);
     failure
 }
 

@@ -125,7 +125,7 @@ impl Doing {
                 check_signal(run.plan(), name, &self.body).map_err(CommandError::SignalInvalid)?;
                 Input::Signal {
                     name: name.as_str().into(),
-                    payload: Payload::new(Arc::clone(&self.body)),
+                    payload: Payload::typed(&self.body),
                     hand,
                 }
             }
@@ -133,7 +133,7 @@ impl Doing {
                 check_payload(&self.body, []).map_err(CommandError::ResultInvalid)?;
                 Input::SetResult {
                     node: instance(run, node)?,
-                    output: Some(Payload::new(Arc::clone(&self.body))),
+                    output: Some(Payload::typed(&self.body)),
                     hand,
                 }
             }

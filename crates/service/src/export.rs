@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use windlass_core::RunId;
 use windlass_core::definition::graph::Graph;
 use windlass_core::definition::{Definition, When};
@@ -13,6 +13,7 @@ use windlass_engine::{FROZEN_AT, load_run};
 use crate::failure::{Exit, Failure};
 use crate::frozen::VERSION;
 use crate::look::Look;
+use crate::members::Members;
 use crate::moment::now;
 
 /// A run's graph, ready to be written.
@@ -82,12 +83,11 @@ fn write(
         out,
         "{{\"version\":{VERSION},\"signature\":\"{signature}\",\"frozenAt\":\"{frozen_at}\""
     )?;
-    let written = serde_json::to_value(&definition)?;
-    for (key, value) in written.as_object().into_iter().flatten() {
+    for (key, value) in Members::of(&definition)?.iter() {
         // A run with a graph of its own follows no version.
         if key != "nodes" && key != "inFlight" {
             write!(out, ",{line}\"{key}\":")?;
-            serde_json::to_writer(&mut *out, value)?;
+            out.write_all(value.get().as_bytes())?;
         }
     }
     write!(out, ",{line}\"nodes\":{{")?;
@@ -103,10 +103,9 @@ fn write(
 
 /// A node without its id. Plain success edges stand where they arrive, in `dependsOn`;
 /// every other edge stays where it is written.
-fn node(graph: &Graph<'_>, at: usize) -> io::Result<Map<String, Value>> {
+fn node(graph: &Graph<'_>, at: usize) -> io::Result<Members> {
     let node = &graph.nodes[at];
-    let written = serde_json::to_value(node)?;
-    let mut written = written.as_object().cloned().unwrap_or_default();
+    let mut written = Members::of(node)?;
     let plain = |when: When, condition: Option<&str>| when == When::Success && condition.is_none();
     let mut depends_on: Vec<&str> = graph
         .incoming(at)
@@ -119,15 +118,16 @@ fn node(graph: &Graph<'_>, at: usize) -> io::Result<Map<String, Value>> {
         .collect();
     depends_on.sort_unstable();
     depends_on.dedup();
-    let mut exported = Map::new();
-    let name = written.remove("name").unwrap_or(Value::Null);
-    exported.insert("name".to_owned(), name);
+    let mut exported = Members::default();
+    exported.set("name", &written.remove("name"))?;
     if let Some(action) = written.remove("actionType") {
-        let parameters = written.remove("parameters").unwrap_or_else(|| json!({}));
-        exported.insert("actionType".to_owned(), action);
-        exported.insert("parameters".to_owned(), parameters);
+        exported.set("actionType", &action)?;
+        match written.remove("parameters") {
+            Some(parameters) => exported.set("parameters", &parameters)?,
+            None => exported.set("parameters", &json!({}))?,
+        }
     }
-    exported.insert("dependsOn".to_owned(), json!(depends_on));
+    exported.set("dependsOn", &depends_on)?;
     let other: Vec<&windlass_core::definition::Edge> = node
         .edges
         .iter()
@@ -137,7 +137,7 @@ fn node(graph: &Graph<'_>, at: usize) -> io::Result<Map<String, Value>> {
         written.remove(key);
     }
     if !other.is_empty() {
-        exported.insert("edges".to_owned(), serde_json::to_value(other)?);
+        exported.set("edges", &other)?;
     }
     exported.extend(written);
     Ok(exported)

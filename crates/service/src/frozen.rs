@@ -2,15 +2,13 @@
 //! and beside them what else a definition has. `export` writes it, `import` and `run` read
 //! it. The nodes are an object by id, or a list as definitions have them.
 
-use std::fmt;
-
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
-use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 use windlass_core::Digest;
 use windlass_engine::FROZEN_AT;
 
 use crate::failure::{Exit, Failure};
+use crate::members::Members;
 use crate::moment::now;
 use crate::source::Prepared;
 
@@ -23,27 +21,28 @@ const WORKFLOW: &str = "dynamic";
 /// A graph as a file has it.
 pub struct FrozenGraph {
     name: String,
-    keys: Map<String, Value>,
-    nodes: Vec<Value>,
+    keys: Members,
+    nodes: Vec<Box<RawValue>>,
     /// Whether it has a signature, of whatever kind.
     is_signed: bool,
     /// What was signed, if anything that could be.
     pub signature: Option<Digest>,
 }
 
-/// Reads a frozen graph; nothing if the text is something else, a definition perhaps.
+/// Reads a frozen graph; nothing if the text is something else, a definition perhaps. One that
+/// was changed by hand may have lost its signature.
 pub fn read(name: &str, text: &[u8]) -> Result<Option<FrozenGraph>, Failure> {
-    let Ok(Entries(entries)) = serde_json::from_slice(text) else {
+    let Ok(members) = serde_json::from_slice::<Members>(text) else {
         return Ok(None);
     };
-    let has = |key: &str| entries.iter().any(|(known, _)| known == key);
-    if !(has("signature") && has("nodes")) {
+    let exported = members.has("signature") || (members.has("version") && members.has(FROZEN_AT));
+    if !(exported && members.has("nodes")) {
         return Ok(None);
     }
-    from_entries(name, entries).map(Some)
+    from_members(name, members).map(Some)
 }
 
-fn from_entries(name: &str, entries: Vec<(String, Box<RawValue>)>) -> Result<FrozenGraph, Failure> {
+fn from_members(name: &str, members: Members) -> Result<FrozenGraph, Failure> {
     let invalid = |reason: String| {
         let message = format!("{name} is no frozen graph: {reason}");
         Failure::new(Exit::Invalid, "DEFINITION_INVALID", message)
@@ -51,23 +50,22 @@ fn from_entries(name: &str, entries: Vec<(String, Box<RawValue>)>) -> Result<Fro
     let mut graph = FrozenGraph {
         name: name.to_owned(),
         is_signed: false,
-        keys: Map::new(),
+        keys: Members::default(),
         nodes: Vec::new(),
         signature: None,
     };
-    for (key, value) in entries {
-        let parse =
-            || serde_json::from_str(value.get()).map_err(|error| invalid(error.to_string()));
+    for (key, value) in members {
         match key.as_str() {
             "nodes" => graph.nodes = nodes(&value).map_err(invalid)?,
-            "version" => check_version(&parse()?, name)?,
+            "version" => {
+                let version = serde_json::from_str(value.get());
+                check_version(&version.map_err(|error| invalid(error.to_string()))?, name)?;
+            }
             "signature" => {
                 graph.is_signed = true;
                 graph.signature = serde_json::from_str(value.get()).ok();
             }
-            _ => {
-                graph.keys.insert(key, parse()?);
-            }
+            _ => graph.keys.extend([(key, value)]),
         }
     }
     Ok(graph)
@@ -84,19 +82,19 @@ fn check_version(version: &Value, name: &str) -> Result<(), Failure> {
 }
 
 /// The nodes as a definition lists them, in the order of the text.
-fn nodes(raw: &RawValue) -> Result<Vec<Value>, String> {
+fn nodes(raw: &RawValue) -> Result<Vec<Box<RawValue>>, String> {
     if raw.get().trim_start().starts_with('[') {
         return serde_json::from_str(raw.get()).map_err(|error| error.to_string());
     }
-    let Entries(entries) = serde_json::from_str(raw.get()).map_err(|error| error.to_string())?;
+    let nodes: Members = serde_json::from_str(raw.get()).map_err(|error| error.to_string())?;
     let node = |(id, raw): (String, Box<RawValue>)| {
-        let mut node: Map<String, Value> =
-            serde_json::from_str(raw.get()).map_err(|error| format!("the node '{id}': {error}"))?;
-        node.retain(|_, value| !value.is_null());
-        node.insert("id".to_owned(), Value::String(id));
-        Ok(Value::Object(node))
+        let wrong = |error: serde_json::Error| format!("the node '{id}': {error}");
+        let node: Members = serde_json::from_str(raw.get()).map_err(wrong)?;
+        let mut node = node.without_nulls();
+        node.set("id", &id).map_err(wrong)?;
+        to_raw_value(&node).map_err(wrong)
     };
-    entries.into_iter().map(node).collect()
+    nodes.into_iter().map(node).collect()
 }
 
 /// The text of a definition for a graph that belongs to a run alone, and what was signed.
@@ -142,38 +140,46 @@ pub fn definition_for(text: &[u8], workflow: &str) -> Result<Vec<u8>, Failure> {
 /// A graph without a signature: its nodes are an object by id, it names no workflow, or it
 /// has what a definition does not.
 fn unsigned(text: &[u8]) -> Result<Option<FrozenGraph>, Failure> {
-    let Ok(Entries(entries)) = serde_json::from_slice(text) else {
+    let Ok(members) = serde_json::from_slice::<Members>(text) else {
         return Ok(None);
     };
-    let has = |wanted: &str| entries.iter().any(|(key, _)| key == wanted);
-    let mut nodes = entries.iter().filter(|(key, _)| key == "nodes");
-    let by_id = nodes.any(|(_, nodes)| nodes.get().trim_start().starts_with('{'));
-    let is_graph = has("nodes") && (!has("id") || has("version") || has(FROZEN_AT));
+    let nodes = members.get("nodes").map(RawValue::get);
+    let by_id = nodes.is_some_and(|nodes| nodes.trim_start().starts_with('{'));
+    let has = |key: &str| members.has(key);
+    let is_graph = nodes.is_some() && (!has("id") || has("version") || has(FROZEN_AT));
     match by_id || is_graph {
-        true => from_entries("the graph", entries).map(Some),
+        true => from_members("the graph", members).map(Some),
         false => Ok(None),
     }
 }
 
 impl FrozenGraph {
     /// The text of a definition with this graph.
-    pub fn into_definition(mut self, workflow: Option<&str>) -> Result<Vec<u8>, Failure> {
-        let frozen_at = self.keys.remove(FROZEN_AT).filter(Value::is_string);
-        let frozen_at = frozen_at.unwrap_or_else(|| json!(now().to_string()));
-        let id = json!(workflow.unwrap_or(WORKFLOW));
-        self.keys.entry("id").or_insert(id);
-        self.keys.insert("inFlight".to_owned(), json!("pinned"));
-        let labels = self.keys.entry("labels").or_insert_with(|| json!({}));
-        if let Some(labels) = labels.as_object_mut() {
-            labels.insert(FROZEN_AT.to_owned(), frozen_at);
-        }
-        self.keys.retain(|_, value| !value.is_null());
-        self.keys
-            .insert("nodes".to_owned(), Value::Array(self.nodes));
-        serde_json::to_vec(&self.keys).map_err(|error| {
-            let message = format!("{}: {error}", self.name);
+    pub fn into_definition(self, workflow: Option<&str>) -> Result<Vec<u8>, Failure> {
+        let name = self.name.clone();
+        self.written(workflow).map_err(|error| {
+            let message = format!("{name}: {error}");
             Failure::new(Exit::Invalid, "DEFINITION_INVALID", message)
         })
+    }
+
+    fn written(mut self, workflow: Option<&str>) -> serde_json::Result<Vec<u8>> {
+        let frozen_at = self.keys.remove(FROZEN_AT);
+        let frozen_at = frozen_at.and_then(|raw| serde_json::from_str(raw.get()).ok());
+        let frozen_at: String = frozen_at.unwrap_or_else(|| now().to_string());
+        if !self.keys.has("id") {
+            self.keys.set("id", workflow.unwrap_or(WORKFLOW))?;
+        }
+        self.keys.set("inFlight", "pinned")?;
+        let labels = self.keys.get("labels").map_or("{}", RawValue::get);
+        // Labels that are something else are for the check of the definition.
+        if let Ok(mut labels) = serde_json::from_str::<Members>(labels) {
+            labels.set(FROZEN_AT, &frozen_at)?;
+            self.keys.set("labels", &labels)?;
+        }
+        let mut keys = self.keys.without_nulls();
+        keys.set("nodes", &self.nodes)?;
+        serde_json::to_vec(&keys)
     }
 }
 
@@ -198,35 +204,10 @@ fn mismatch(message: String) -> Failure {
         .hint("sign the changed graph anew, or write it as a definition, without `signature`")
 }
 
-/// An object's keys and values in the order of the text.
-struct Entries(Vec<(String, Box<RawValue>)>);
-
-impl<'de> Deserialize<'de> for Entries {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
-
-        impl<'de> Visitor<'de> for InOrder {
-            type Value = Entries;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries, A::Error> {
-                let mut entries = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    entries.push(entry);
-                }
-                Ok(Entries(entries))
-            }
-        }
-
-        deserializer.deserialize_map(InOrder)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn definition(text: &str) -> Value {
@@ -249,6 +230,21 @@ mod tests {
         assert_eq!(read["nodes"][0], json!({"id": "z", "actionType": "a"}));
         assert_eq!(read["nodes"][1], json!({"id": "b", "dependsOn": ["z"]}));
         assert!(read.get("signature").is_none() && read.get("version").is_none());
+    }
+
+    #[test]
+    fn numbers_keep_their_digits() {
+        let digits = "123456789012345678901234567890";
+        for nodes in [
+            format!(r#"{{"a":{{"actionType":"x","parameters":{{"n":{digits},"g":1.50}}}}}}"#),
+            format!(r#"[{{"id":"a","actionType":"x","parameters":{{"n":{digits},"g":1.50}}}}]"#),
+        ] {
+            let text = format!(r#"{{"version":1,"vars":{{"v":{digits}}},"nodes":{nodes}}}"#);
+            let (text, _) = definition_of(text.as_bytes()).expect("a graph");
+            let text = String::from_utf8(text).expect("text");
+            assert_eq!(text.matches(digits).count(), 2, "{text}");
+            assert!(text.contains("1.50"), "{text}");
+        }
     }
 
     #[test]
@@ -281,6 +277,8 @@ mod tests {
                     .is_none()
             );
         }
+        let unsigned = r#"{"version":1,"frozenAt":"T","id":"w","nodes":{"a":{}}}"#;
+        assert_eq!(definition(unsigned)["nodes"], json!([{"id": "a"}]));
         let newer = r#"{"version":2,"signature":"x","nodes":{}}"#;
         let failure = super::read("g.json", newer.as_bytes()).map(drop);
         assert_eq!(failure.expect_err("refused").code, "GRAPH_VERSION");

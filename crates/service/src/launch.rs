@@ -13,6 +13,26 @@ use windlass_store::{NewDefinition, Published};
 use crate::failure::{Exit, Failure};
 use crate::source::Prepared;
 
+/// The longest request id.
+pub const REQUEST_ID_BYTES: usize = 512;
+
+/// How many labels a request may give a run, and how long each part may be.
+pub const LABELS: usize = 64;
+/// The longest key or value of a label.
+pub const LABEL_BYTES: usize = 256;
+
+/// Whether it can be a request id.
+#[must_use]
+pub fn is_request_id(text: &str) -> bool {
+    (1..=REQUEST_ID_BYTES).contains(&text.len())
+}
+
+/// Whether these can be a request's labels.
+pub fn are_labels<'a>(labels: impl ExactSizeIterator<Item = (&'a str, &'a str)>) -> bool {
+    let fits = |text: &str| text.len() <= LABEL_BYTES;
+    labels.len() <= LABELS && { labels }.all(|(key, value)| fits(key) && fits(value))
+}
+
 /// What a run is started with.
 pub struct Launch {
     /// What is run.

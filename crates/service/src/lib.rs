@@ -21,6 +21,7 @@ pub mod graph;
 pub mod launch;
 pub mod listing;
 mod look;
+pub mod members;
 pub mod moment;
 pub mod overrides;
 pub mod publishing;

@@ -1,12 +1,14 @@
 //! Schedules as people and programs see them.
 
-use serde_json::{Value, json};
+use serde_json::json;
+use serde_json::value::RawValue;
 use windlass_core::Millis;
 use windlass_engine::{SCHEDULE_LIMIT, ScheduleError};
 use windlass_store::{CatchUp, Overlap, Schedule};
 
 use crate::failure::{Exit, Failure};
 use crate::listing::tell_damage;
+use crate::members::Members;
 
 /// How many of a schedule's next times are told to whoever asks for them.
 pub const TIMES_TOLD: usize = 5;
@@ -37,8 +39,7 @@ pub fn plain(tenant: Option<Box<str>>, id: &str, workflow: &str) -> Schedule {
 }
 
 /// A schedule for programs; its next times, where they were asked for.
-pub fn item(schedule: &Schedule, times: Option<&[Millis]>) -> Value {
-    let trigger: Value = serde_json::from_str(&schedule.trigger).unwrap_or_default();
+pub fn item(schedule: &Schedule, times: Option<&[Millis]>) -> Members {
     let text = |at: Option<Millis>| at.map(|at| at.to_string());
     let mut item = json!({
         "id": schedule.id,
@@ -47,7 +48,7 @@ pub fn item(schedule: &Schedule, times: Option<&[Millis]>) -> Value {
         "cron": schedule.cron,
         "everyMs": schedule.every_ms,
         "timezone": schedule.timezone,
-        "trigger": trigger,
+        "trigger": null,
         "labels": schedule.labels,
         "priority": schedule.priority,
         "enabled": schedule.enabled,
@@ -63,6 +64,11 @@ pub fn item(schedule: &Schedule, times: Option<&[Millis]>) -> Value {
     if let Some(times) = times {
         let times: Vec<String> = times.iter().map(Millis::to_string).collect();
         item["times"] = json!(times);
+    }
+    let mut item = Members::of(&item).unwrap_or_default();
+    if let Ok(trigger) = serde_json::from_str::<&RawValue>(&schedule.trigger) {
+        item.set("trigger", trigger)
+            .expect("what is written stays so");
     }
     item
 }

@@ -160,7 +160,9 @@ impl World {
         match command {
             ChildCommand::Start(start) => self.start_child(id, place, child, &start),
             ChildCommand::Compensate => self.undo_child(id, place, child),
-            ChildCommand::Cancel if self.defect == Some(Defect::LoseChildCancel) => {}
+            ChildCommand::Cancel | ChildCommand::TimeOut
+                if self.defect == Some(Defect::LoseChildCancel) => {}
+            ChildCommand::TimeOut => self.tell_child(id, child, Command::TimeOut),
             ChildCommand::Cancel => self.tell_child(id, child, |hand| Command::Cancel {
                 hand,
                 compensate: false,

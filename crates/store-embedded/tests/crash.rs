@@ -18,6 +18,10 @@ use windlass_store_embedded::EmbeddedStore;
 
 const WRITERS: u64 = 4;
 
+/// After so many kills a new store begins: reading all of one that only grows takes longer
+/// every time.
+const FRESH_AFTER: u64 = 100;
+
 /// How often it is killed; `WINDLASS_KILLS` says otherwise.
 fn kills() -> u64 {
     let given = std::env::var("WINDLASS_KILLS").ok();
@@ -87,11 +91,16 @@ fn nothing_acknowledged_is_lost_by_a_kill() {
     if let Some(directory) = std::env::var_os("WINDLASS_TEST_WRITE") {
         return write_until_killed(directory.as_ref());
     }
-    let root = tempfile::tempdir().unwrap();
+    let mut root = tempfile::tempdir().unwrap();
     let mut acknowledged = [0u64; WRITERS as usize];
     let mut checkpoints = 0;
     let mut random = 0x2545_f491_4f6c_dd1du64;
     for kill in 0..kills() {
+        if kill > 0 && kill.is_multiple_of(FRESH_AFTER) {
+            assert!(acknowledged.iter().sum::<u64>() > 100, "{acknowledged:?}");
+            acknowledged = [0; WRITERS as usize];
+            root = tempfile::tempdir().unwrap();
+        }
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args([
                 "nothing_acknowledged_is_lost_by_a_kill",

@@ -80,7 +80,7 @@ enum Action {
 struct BulkBody {
     /// What is done.
     action: Action,
-    /// With which runs; `cursor`, `limit` and `prefix` have no meaning here.
+    /// With which runs; `prefix`, `cursor`, `before` and `limit` are refused here.
     #[serde(deserialize_with = "object")]
     filter: ListQuery,
     /// Why; it is recorded.
@@ -202,6 +202,12 @@ async fn begin(
     Json(mut body): Json<BulkBody>,
 ) -> Result<Accepted<JobState>, ApiError> {
     let deed = body.deed()?;
+    // What is left out of account would mean more runs than were meant.
+    if let Some(name) = body.filter.of_a_page() {
+        let message = format!("`{name}` does not choose runs here");
+        let detail = crate::error::Detail::new(format!("/filter/{name}"), message.as_str());
+        return Err(crate::code::BODY_INVALID.error(message).detail(detail));
+    }
     let value = body.value.as_ref().map_or("null", |value| value.get());
     let doing = Doing {
         body: Arc::from(value),

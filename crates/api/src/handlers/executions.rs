@@ -15,7 +15,7 @@ use windlass_service::moment::{now, since};
 use windlass_service::standing::has_instance;
 use windlass_service::why::no_such_node;
 use windlass_service::{Exit, Failure, Look, listing};
-use windlass_store::RunFilter;
+use windlass_store::{RunFilter, RunRow};
 
 use super::shapes::{ExecutionShape, RunShape};
 use crate::answer::{Page, RawJson};
@@ -85,6 +85,21 @@ pub(super) struct ListQuery {
     limit: Option<Between<1, 1000>>,
 }
 
+impl ListQuery {
+    /// What it says of a page, by its name: a condition where one page is asked for, and
+    /// none on which runs are meant.
+    pub(super) fn of_a_page(&self) -> Option<&'static str> {
+        let given = [
+            ("prefix", !self.prefix.is_empty()),
+            ("cursor", self.cursor.is_some()),
+            ("before", self.before.is_some()),
+            ("limit", self.limit.is_some()),
+        ];
+        let found = given.into_iter().find(|(_, given)| *given);
+        found.map(|(name, _)| name)
+    }
+}
+
 async fn list(
     State(app): State<App>,
     caller: Caller,
@@ -111,18 +126,34 @@ const SAME_PREFIX: usize = 100;
 const PREFIXES: usize = 100;
 
 fn with_prefixes(look: &Look, prefixes: &[String]) -> Result<Value, Failure> {
-    let mut runs = BTreeSet::new();
+    let mut runs = BTreeMap::new();
     for prefix in prefixes.iter().take(PREFIXES) {
-        let prefix = prefix.to_ascii_lowercase();
-        runs.extend(look.store.runs_with_prefix(&prefix, SAME_PREFIX)?);
+        let digits = prefix.replace('-', "").to_ascii_lowercase();
+        let Some(last) = last_with_prefix(&digits) else {
+            continue;
+        };
+        // Asked as a list of the caller's own runs: those of others take no places in it.
+        let filter = RunFilter {
+            tenant: look.tenants.clone(),
+            before: Some(last),
+            limit: SAME_PREFIX,
+            ..RunFilter::default()
+        };
+        let own = look.store.run(last)?;
+        let own = own.filter(|row| look.tenants.matches(row.tenant.as_deref()));
+        let fits = |row: &RunRow| row.run.to_string().replace('-', "").starts_with(&digits);
+        let rows = own.into_iter().chain(look.store.runs(&filter)?.rows);
+        runs.extend(rows.take_while(fits).map(|row| (row.run, row)));
     }
-    let mut items = Vec::new();
-    for run in runs {
-        let row = look.store.run(run)?;
-        let row = row.filter(|row| look.tenants.matches(row.tenant.as_deref()));
-        items.extend(row.as_ref().map(listing::run_row));
-    }
+    let items: Vec<Value> = runs.values().map(listing::run_row).collect();
     Ok(json!({ "items": items, "next": null }))
+}
+
+/// The last of all ids that begin with these digits, if they are digits of an id.
+fn last_with_prefix(digits: &str) -> Option<RunId> {
+    let is_id = digits.len() <= 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let number = u128::from_str_radix(&format!("{digits:f<32}"), 16).ok()?;
+    is_id.then(|| RunId::from_bytes(number.to_be_bytes()))
 }
 
 /// The filter that a query means.

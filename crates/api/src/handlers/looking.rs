@@ -17,6 +17,7 @@ use windlass_engine::history::for_each_event;
 use windlass_engine::view::{self, Nodes};
 use windlass_engine::{Fed, Feed};
 use windlass_service::graph::{Format, RenderOptions, render};
+use windlass_service::members::Members;
 use windlass_service::{Exit, Failure, Look, drawing, export, verifying, why};
 
 use super::executions::{RunPath, decode, encode, foreign};
@@ -233,11 +234,11 @@ async fn node(
     let answer = app
         .read(&caller, move |look| one(look, run, &path.path))
         .await?;
-    Ok(RawJson::new(answer.to_string()))
+    Ok(RawJson::new(answer))
 }
 
 /// One node of the execution's own JSON, with its attempts.
-fn one(look: &Look, run: RunId, path: &str) -> Result<Value, Failure> {
+fn one(look: &Look, run: RunId, path: &str) -> Result<String, Failure> {
     let loaded = windlass_engine::load_latest(&*look.store, &look.plans, run)?;
     if !windlass_service::standing::has_instance(&loaded.run, path) {
         return Err(why::no_such_node(path));
@@ -249,24 +250,30 @@ fn one(look: &Look, run: RunId, path: &str) -> Result<Value, Failure> {
     };
     let mut text = Vec::new();
     view::write(&*look.store, &look.plans, run, &options, &mut text)?;
-    let mut whole: Value = serde_json::from_slice(&text)
+    let node = picked(&text, run, path)
         .map_err(|error| Failure::new(Exit::Storage, "OUTPUT_FAILED", error))?;
-    let mut node = match whole.get_mut("nodes").and_then(|nodes| nodes.get_mut(path)) {
-        Some(node) => node.take(),
-        None => return Err(why::no_such_node(path)),
-    };
-    let attempts = match whole.get_mut("actions").map(Value::take) {
-        Some(Value::Array(attempts)) => attempts,
-        _ => Vec::new(),
-    };
-    let own = |attempt: &Value| attempt.get("node").and_then(Value::as_str) == Some(path);
-    let attempts: Vec<Value> = attempts.into_iter().filter(own).collect();
-    if let Some(members) = node.as_object_mut() {
-        members.insert("executionId".to_owned(), json!(run.to_string()));
-        members.insert("node".to_owned(), json!(path));
-        members.insert("actions".to_owned(), json!(attempts));
+    node.ok_or_else(|| why::no_such_node(path))
+}
+
+/// The parts that are asked for, as they are written.
+fn picked(text: &[u8], run: RunId, path: &str) -> serde_json::Result<Option<String>> {
+    #[derive(Deserialize)]
+    struct Whole {
+        nodes: Members,
+        actions: Vec<Members>,
     }
-    Ok(node)
+    let Whole { nodes, actions } = serde_json::from_slice(text)?;
+    let Some(node) = nodes.get(path) else {
+        return Ok(None);
+    };
+    let mut node: Members = serde_json::from_str(node.get())?;
+    let quoted = json!(path).to_string();
+    let own = |attempt: &&Members| attempt.get("node").is_some_and(|node| node.get() == quoted);
+    let attempts: Vec<&Members> = actions.iter().filter(own).collect();
+    node.set("executionId", &run.to_string())?;
+    node.set("node", path)?;
+    node.set("actions", &attempts)?;
+    serde_json::to_string(&node).map(Some)
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -6,10 +6,11 @@ use axum::extract::State;
 use http::Method;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use windlass_engine::next_times;
-use windlass_service::{Failure, schedules};
+use windlass_service::members::Members;
+use windlass_service::{Exit, Failure, schedules};
 use windlass_store::Schedule;
 
 use super::WORDS_BYTES;
@@ -188,11 +189,12 @@ async fn list_schedules(
             let more = rows.len() > limit;
             rows.truncate(limit);
             let next = rows.last().filter(|_| more).map(cursor);
-            let items = rows.iter().map(|row| schedules::item(row, None));
-            Ok(json!({ "items": items.collect::<Vec<Value>>(), "next": next }))
+            let items: Vec<Members> = rows.iter().map(|row| schedules::item(row, None)).collect();
+            serde_json::to_string(&Page { items, next })
+                .map_err(|error| Failure::new(Exit::Storage, "OUTPUT_FAILED", error))
         })
         .await?;
-    Ok(RawJson::new(page.to_string()))
+    Ok(RawJson::new(page))
 }
 
 /// Where the next page begins: after this one.

@@ -11,7 +11,9 @@ use serde_json::{Map, Value, json};
 use windlass_core::RunId;
 use windlass_engine::{Begin, Clock as _, Enqueue, StartError, Started, SystemClock};
 use windlass_service::forking::{self, ForkAsked};
-use windlass_service::launch::{Launch, launch};
+use windlass_service::launch::{
+    LABEL_BYTES, LABELS, Launch, REQUEST_ID_BYTES, are_labels, is_request_id, launch,
+};
 use windlass_service::{Failure, frozen};
 
 use super::executions::RunPath;
@@ -90,12 +92,16 @@ struct Common {
     labels: BTreeMap<Box<str>, Box<str>>,
 }
 
-/// The longest request id.
-pub(super) const REQUEST_ID_BYTES: usize = 512;
-
-/// How many labels a run may have, and how long each part may be.
-pub(super) const LABELS: usize = 64;
-pub(super) const LABEL_BYTES: usize = 256;
+/// A request id, if it can be one.
+fn checked(id: Option<String>) -> Result<Option<Box<str>>, ApiError> {
+    match id {
+        Some(id) if !is_request_id(&id) => {
+            let message = format!("a request id has from 1 to {REQUEST_ID_BYTES} bytes");
+            Err(crate::code::BODY_INVALID.error(message))
+        }
+        id => Ok(id.map(Into::into)),
+    }
+}
 
 impl ExecuteBody {
     fn common(&mut self, caller: &Caller, key: IdempotencyKey) -> Result<Common, ApiError> {
@@ -106,13 +112,7 @@ impl ExecuteBody {
                 "the priority is {priority}; it is from 0 to 9"
             )));
         }
-        let request_id = self.request_id.take().or(key.0);
-        if let Some(id) = &request_id
-            && (id.is_empty() || id.len() > REQUEST_ID_BYTES)
-        {
-            let message = format!("a request id has from 1 to {REQUEST_ID_BYTES} bytes");
-            return Err(invalid(message));
-        }
+        let request_id = checked(self.request_id.take().or(key.0))?;
         let correlation = self.correlation_id.take();
         if correlation
             .as_ref()
@@ -122,15 +122,17 @@ impl ExecuteBody {
                 "a correlation id has from 1 to 128 bytes".to_owned(),
             ));
         }
-        let long = |text: &String| text.len() > LABEL_BYTES;
         let labels = std::mem::take(&mut self.labels);
-        if labels.len() > LABELS || labels.iter().any(|(key, value)| long(key) || long(value)) {
+        let parts = labels
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()));
+        if !are_labels(parts) {
             let message = format!("a run has at most {LABELS} labels of {LABEL_BYTES} bytes");
             return Err(failures::LABEL_INVALID.error(message));
         }
         Ok(Common {
             tenant: tenant(caller, self.tenant_id.take())?,
-            request_id: request_id.map(Into::into),
+            request_id,
             correlation_id: Some(match correlation {
                 Some(id) => id.into(),
                 None => caller.correlation.as_str().into(),
@@ -326,7 +328,7 @@ async fn fork(
     Json(body): Json<ForkBody>,
 ) -> Result<Either<Accepted<StartedShape>, RawJson<ForkPlanShape>>, ApiError> {
     let row = app.run(&caller, &path.id).await?;
-    let request_id = body.request_id.or(key.0);
+    let request_id = checked(body.request_id.or(key.0))?;
     let asked = ForkAsked {
         origin: row.run,
         run: SystemClock.new_run_id(),
@@ -338,7 +340,7 @@ async fn fork(
             .collect(),
         newest: body.newest,
         version: body.version,
-        request_id: request_id.map(Into::into),
+        request_id,
     };
     let origin: RunId = row.run;
     let forked = app

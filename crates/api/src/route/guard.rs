@@ -9,6 +9,7 @@ use axum::extract::{RawPathParams, Request, State};
 use axum::middleware::{FromFnLayer, Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
+use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, header};
 
 use super::access::{Access, Rate, Scope};
@@ -109,6 +110,26 @@ impl Gate {
         Ok(principal)
     }
 
+    /// Whether a page of another origin sends it, which a browser lets through unless it
+    /// asks first. Without tokens nothing else tells it from what people here do.
+    fn is_foreign(&self, request: &Request) -> bool {
+        if self.auth.is_on() || request.method().is_safe() {
+            return false;
+        }
+        let Some(origin) = request.headers().get(header::ORIGIN) else {
+            return false;
+        };
+        let origin = origin.to_str().unwrap_or_default();
+        let origins = &self.options.origins;
+        let allowed = origins.iter().any(|it| it == "*" || it == origin);
+        let host = request.headers().get(header::HOST);
+        let host = host.and_then(|host| host.to_str().ok());
+        // HTTP/2 has it in the address.
+        let host = host.or_else(|| request.uri().authority().map(Authority::as_str));
+        let own = origin.split_once("://").map(|(_, host)| host);
+        !allowed && (own.is_none() || own != host)
+    }
+
     /// Counts the request; the narrowest of its budgets tells.
     async fn count(
         &self,
@@ -202,6 +223,12 @@ async fn check(guard: Arc<Guard>, request: Request, next: Next) -> Response {
 
 async fn admit(guard: &Guard, mut request: Request, next: Next) -> Response {
     let Guard { gate, access, .. } = guard;
+    if access.scope() != Scope::Public && gate.is_foreign(&request) {
+        return code::FORBIDDEN
+            .error("the request comes from a page of another origin")
+            .hint("name the origin in `cors_origins`, if it may ask")
+            .into_response();
+    }
     let principal = match gate.principal(*access, request.headers()).await {
         Ok(principal) => principal,
         Err(error) => return error.into_response(),

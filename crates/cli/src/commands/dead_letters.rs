@@ -19,7 +19,7 @@ const SHOWN: usize = 1000;
 /// Lists dead letters, or does something with them.
 pub(crate) fn run(settings: &Settings, arguments: &DeadLetters) -> Result<Exit, Failure> {
     match &arguments.command {
-        None => list(settings),
+        None | Some(DeadLettersCommand::List) => list(settings),
         Some(DeadLettersCommand::Requeue(letters)) => change(settings, letters, true),
         Some(DeadLettersCommand::Purge(letters)) => change(settings, letters, false),
     }

@@ -196,7 +196,7 @@ fn report(session: &Session, doing: &Doing, run: RunId) -> Result<Exit, Failure>
 
 /// Whether a run's log has it since this record: what is not to be done twice.
 fn is_recorded(session: &Session, run: RunId, since: u64, doing: &Doing) -> Result<bool, Failure> {
-    let wanted = Payload::new(std::sync::Arc::clone(&doing.body)).digest();
+    let wanted = Payload::typed(&doing.body).digest();
     let (mut record, mut found) = (0, false);
     load_run(&*session.store, &session.plans, run, |_, transition| {
         record += 1;

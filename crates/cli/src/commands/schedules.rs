@@ -1,8 +1,10 @@
 //! `windlass schedules`: runs that the clock starts, while a server runs.
 
+use serde::Serialize;
 use serde::de::IgnoredAny;
-use serde_json::{Value, json};
+use serde_json::json;
 use windlass_engine::{SCHEDULE_LIMIT, ScheduleError, StartError, check_schedule, next_times};
+use windlass_service::members::Members;
 use windlass_service::schedules::{self, TIMES_TOLD, item, plain, unknown};
 use windlass_store::{Schedule, block_on};
 
@@ -31,6 +33,13 @@ pub(crate) fn run(settings: &Settings, arguments: &Schedules) -> Result<Exit, Fa
     }
 }
 
+/// All of them, for programs.
+#[derive(Serialize)]
+struct List {
+    items: Vec<Members>,
+    next: Option<String>,
+}
+
 fn list(settings: &Settings) -> Result<Exit, Failure> {
     let session = Session::look(settings.clone())?;
     let mut rows: Vec<Schedule> = Vec::new();
@@ -45,8 +54,8 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
     }
     let output = settings.output;
     if output.json {
-        let items: Vec<Value> = rows.iter().map(|row| item(row, None)).collect();
-        output.json(&json!({ "items": items, "next": null }))?;
+        let items: Vec<Members> = rows.iter().map(|row| item(row, None)).collect();
+        output.json(&List { items, next: None })?;
         return Ok(Exit::Done);
     }
     if rows.is_empty() {

@@ -22,7 +22,7 @@ use crate::table::{Cell, Table};
 /// Lists workflows, or does something with one.
 pub(crate) fn run(settings: &Settings, arguments: &Workflows) -> Result<Exit, Failure> {
     match &arguments.command {
-        None => list(settings),
+        None | Some(WorkflowsCommand::List) => list(settings),
         Some(WorkflowsCommand::Show { id, version }) => show(settings, id, *version),
         Some(WorkflowsCommand::Versions { id }) => versions(settings, id),
         Some(WorkflowsCommand::Disable { id }) => set_enabled(settings, id, false),

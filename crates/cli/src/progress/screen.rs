@@ -102,6 +102,8 @@ impl Screen {
 
     fn show_live(&mut self, model: &mut Model, color: bool) {
         let size = terminal_size::terminal_size_of(io::stderr());
+        // A terminal that nobody looks at may say that it has no columns at all.
+        let size = size.filter(|(width, height)| width.0 > 0 && height.0 > 0);
         let (width, height) = size.map_or((80, 24), |(width, height)| {
             (usize::from(width.0), usize::from(height.0))
         });

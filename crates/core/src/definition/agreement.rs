@@ -6,7 +6,7 @@ use proptest::sample::Index;
 use serde_json::{Value, json};
 
 use super::problem::Findings;
-use super::repair::without;
+use super::repair::mended;
 use super::scan::scan;
 use super::structure::Structure;
 use super::types::Definition;
@@ -20,17 +20,17 @@ fn agree(text: &str) -> Result<bool, TestCaseError> {
     scan(text, 64, &mut structure).expect("the mutations keep it JSON");
     let outcome = structure.finish();
     let read = serde_json::from_str::<Definition>(text);
-    if outcome.broken || !outcome.cuts.is_empty() {
+    if outcome.broken || !outcome.edits.is_empty() {
         prop_assert!(!findings.is_accepted());
     } else {
         prop_assert!(read.is_ok(), "{:?} in {text}", read.err());
     }
     if !outcome.broken {
-        let left = without(text, &outcome.cuts);
+        let left = mended(text, &outcome.edits);
         let read = serde_json::from_str::<Definition>(&left);
         prop_assert!(read.is_ok(), "{:?} in {left}", read.err());
     }
-    Ok(outcome.broken || !outcome.cuts.is_empty())
+    Ok(outcome.broken || !outcome.edits.is_empty())
 }
 
 fn places(value: &Value) -> usize {

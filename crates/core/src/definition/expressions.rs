@@ -37,7 +37,9 @@ pub(crate) struct Checked {
 #[derive(Debug)]
 pub(crate) struct Named {
     pub(crate) node: Box<str>,
-    /// Where: a byte range of the expression, or of the template as it is written.
+    /// The pointer from the template to the text that names it; empty for an expression.
+    pub(crate) pointer: String,
+    /// Where in that text.
     pub(crate) span: Option<Range<usize>>,
 }
 
@@ -118,24 +120,30 @@ impl<'d> Checker<'d> {
     /// that was written with escapes. It is not remembered.
     pub(crate) fn compile(&mut self, names: NamesId, site: Site, source: &str) -> Checked {
         let scope = scope_of(&mut self.scopes, &self.names, names, site);
+        let named = |reference: &Reference, offset: usize| {
+            let node = node_of(reference)?;
+            let span = key_in(source, offset, &node);
+            Some(Named {
+                node,
+                pointer: String::new(),
+                span,
+            })
+        };
         match Expression::compile(source, scope, &self.limits) {
             Ok(expression) => Checked {
                 nodes: expression
                     .references()
                     .iter()
                     .zip(expression.reference_offsets())
-                    .filter_map(|(reference, offset)| {
-                        let node = node_of(reference)?;
-                        let rest = source.get(*offset..)?;
-                        let span =
-                            key_in(rest, &node).map(|span| offset + span.start..offset + span.end);
-                        Some(Named { node, span })
-                    })
+                    .filter_map(|(reference, offset)| named(reference, *offset))
                     .collect(),
                 problems: Vec::new(),
             },
             Err(problems) => Checked {
-                nodes: Vec::new(),
+                nodes: Expression::mentions(source, scope, &self.limits)
+                    .iter()
+                    .filter_map(|mention| named(&mention.reference, mention.offset))
+                    .collect(),
                 problems: problems
                     .into_iter()
                     .map(|problem| Wrong {
@@ -167,15 +175,17 @@ impl<'d> Checker<'d> {
                     .references()
                     .iter()
                     .filter_map(|reference| {
-                        let node = node_of(reference)?;
-                        let span = key_in(json, &node);
-                        Some(Named { node, span })
+                        Some(Named {
+                            node: node_of(reference)?,
+                            pointer: String::new(),
+                            span: None,
+                        })
                     })
                     .collect(),
                 problems: Vec::new(),
             },
             Err(problems) => Checked {
-                nodes: Vec::new(),
+                nodes: mentioned(json, scope, &self.limits),
                 problems: problems
                     .into_iter()
                     .map(|wrong| Wrong {
@@ -191,6 +201,41 @@ impl<'d> Checker<'d> {
         }
         checked
     }
+
+    /// What [`template`](Self::template) tells, with the place of each name.
+    pub(crate) fn placed(&mut self, names: NamesId, site: Site, json: &'d str) -> Rc<Checked> {
+        let checked = self.template(names, site, json);
+        if !checked.problems.is_empty() {
+            return checked;
+        }
+        let scope = scope_of(&mut self.scopes, &self.names, names, site);
+        Rc::new(Checked {
+            nodes: mentioned(json, scope, &self.limits),
+            problems: Vec::new(),
+        })
+    }
+}
+
+/// The nodes that a template names, each at its first mention in each of its texts.
+fn mentioned(json: &str, scope: &Scope, limits: &Limits) -> Vec<Named> {
+    let document: serde_json::Value = serde_json::from_str(json).unwrap_or_default();
+    let mentions = Template::mentions(json, scope, limits);
+    let named = mentions.into_iter().filter_map(|mention| {
+        let node = node_of(&mention.reference)?;
+        let text = document.pointer(&mention.pointer)?.as_str()?;
+        Some(Named {
+            span: key_in(text, mention.offset, &node),
+            pointer: mention.pointer,
+            node,
+        })
+    });
+    named.collect()
+}
+
+/// Whether the text of a `core.script` is an expression, and not a template: braces in its texts
+/// and objects make none of it.
+pub(crate) fn is_bare(text: &str) -> bool {
+    !text.contains("{{") || Expression::parses(text, &Limits::default())
 }
 
 fn too_many() -> Checked {
@@ -242,16 +287,17 @@ fn node_of(reference: &Reference) -> Option<Box<str>> {
     }
 }
 
-/// Where a source names a node: the first mention of its table that is
-/// followed by the name. Where that cannot be seen, nothing is claimed.
-fn key_in(source: &str, node: &str) -> Option<Range<usize>> {
+/// Where a source names a node, from here on: the first mention of its table that is followed by
+/// the name. Where that cannot be seen, nothing is claimed.
+fn key_in(source: &str, from: usize, node: &str) -> Option<Range<usize>> {
+    let source = source.get(from..)?;
     source.match_indices(DATA).find_map(|(at, _)| {
         let after = &source[at + DATA.len()..];
         let name = after.trim_start_matches(['[', '\'', '"', '\\', '.', '?', ' ', '`']);
         let ends =
             |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_' || c == '-');
         let rest = name.strip_prefix(node)?;
-        let start = source.len() - name.len();
+        let start = from + source.len() - name.len();
         ends(rest).then_some(start..start + node.len())
     })
 }

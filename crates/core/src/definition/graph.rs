@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use super::repair::STAND_IN;
 use super::types::{Node, When};
 
 /// The nodes of a definition or of one body, with their edges.
@@ -73,7 +74,9 @@ impl<'d> Graph<'d> {
     pub fn new(nodes: &'d [Node]) -> (Self, Vec<Dangling<'d>>) {
         let mut index = HashMap::with_capacity(nodes.len());
         for (at, node) in nodes.iter().enumerate() {
-            index.entry(&*node.id).or_insert(at);
+            if &*node.id != STAND_IN {
+                index.entry(&*node.id).or_insert(at);
+            }
         }
         // Counted first: growing by doubling would cost as much again for a moment.
         let count = nodes.iter().map(edges_written).sum();
@@ -191,6 +194,7 @@ impl<'d> Builder<'d, '_> {
                     condition: None,
                     origin,
                 }),
+                None if &**name == STAND_IN => {}
                 None => self.dangling.push(Dangling {
                     node: at,
                     origin,
@@ -227,6 +231,7 @@ impl<'d> Builder<'d, '_> {
                 condition,
                 origin,
             }),
+            None if name == STAND_IN => {}
             None => self.dangling.push(Dangling {
                 node: from,
                 origin,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::codes;
 use super::place::{Cursor, Placing, Plain, Positions};
 use super::problem::{Findings, Place, Problem, Severity};
-use super::repair::without;
+use super::repair::mended;
 use super::scan::scan;
 use super::source::{Format, Limits, Options, Source};
 use super::structure::{Outcome, Structure};
@@ -124,17 +124,16 @@ fn read(
     if outcome.broken {
         return None;
     }
-    let complete = outcome.cuts.is_empty();
     let repaired;
-    let readable = if complete {
+    let readable = if outcome.edits.is_empty() {
         json
     } else {
-        repaired = without(json, &outcome.cuts);
+        repaired = mended(json, &outcome.edits);
         &repaired
     };
     match serde_json::from_str::<Definition>(readable) {
         Ok(definition) => {
-            validate(&definition, options, complete, findings);
+            validate(&definition, options, outcome.left_out, findings);
             Some(definition)
         }
         Err(error) => {

@@ -190,7 +190,6 @@ impl Placing<'_> {
         let value = spot.value;
         match &finding.place {
             Place::Key => spot.key.unwrap_or(value),
-            Place::Raw(inner) => value.start + inner.start..value.start + inner.end,
             Place::Within(inner) if self.json.as_bytes().get(value.start) == Some(&b'"') => {
                 let raw = &self.json[value.start + 1..value.end - 1];
                 let start = value.start + 1 + raw_offset(raw, inner.start);

@@ -69,8 +69,6 @@ pub(crate) enum Place {
     Value,
     /// A byte range of the unescaped text that the pointer leads to.
     Within(Range<usize>),
-    /// A byte range of the value that the pointer leads to, as it is written.
-    Raw(Range<usize>),
 }
 
 /// The findings so far, bounded.

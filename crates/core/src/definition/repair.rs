@@ -1,18 +1,97 @@
-//! Leaves refused members out of a text, so that the rest can be checked.
+//! Mends a text whose shape is wrong in places, so that the rest can be checked.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
-/// The text with these members replaced by spaces: every other byte stays
-/// where it was, and so do the places of later findings.
-pub(crate) fn without(text: &str, cuts: &[Range<usize>]) -> String {
-    let mut bytes = text.as_bytes().to_vec();
-    for cut in cuts {
-        bytes[cut.clone()].fill(b' ');
+/// The text that stands in for one that is missing or no text at all. Nobody writes it, and
+/// checks pass over it.
+pub(crate) const STAND_IN: &str = "\u{0}";
+
+/// A change of the text.
+#[derive(Debug)]
+pub(crate) struct Edit {
+    /// What is left out.
+    pub(crate) range: Range<usize>,
+    /// What stands there instead.
+    text: String,
+}
+
+impl Edit {
+    /// Leaves a member out.
+    pub(crate) fn cut(range: Range<usize>) -> Self {
+        Self::replace(range, String::new())
     }
+
+    /// Writes something else in the place of a value.
+    pub(crate) fn replace(range: Range<usize>, text: String) -> Self {
+        Self { range, text }
+    }
+
+    /// Adds a member.
+    pub(crate) fn insert(at: usize, text: String) -> Self {
+        Self::replace(at..at, text)
+    }
+}
+
+/// The text with these changes, which are in its order. Every value keeps its pointer; inside of
+/// what is left out, there are no changes.
+pub(crate) fn mended(text: &str, edits: &[Edit]) -> String {
+    let mut out = String::with_capacity(text.len() + 16 * edits.len());
+    let mut copied = 0;
+    for edit in edits {
+        if edit.range.start < copied {
+            continue;
+        }
+        out.push_str(&text[copied..edit.range.start]);
+        out.push_str(&edit.text);
+        copied = edit.range.end;
+    }
+    out.push_str(&text[copied..]);
+    let mut bytes = out.into_bytes();
     drop_commas(&mut bytes);
     // Members begin and end at quotes and brackets, so no character was halved.
     String::from_utf8(bytes).unwrap_or_default()
 }
+
+/// Where something of the document is missing after it was mended, so that what may only follow
+/// from that is not reported.
+#[derive(Debug, Default)]
+pub(crate) struct LeftOut {
+    /// Pointers of the objects that lack a member.
+    objects: HashSet<String>,
+    /// Pointers of the lists of nodes some of whose edges are missing.
+    edges: HashSet<String>,
+}
+
+impl LeftOut {
+    /// The value with this pointer is missing, or is a stand-in. `meant` is the known key that
+    /// its own may have been meant to be.
+    pub(crate) fn note(&mut self, pointer: &str, meant: Option<&str>) {
+        let (object, _) = pointer.rsplit_once('/').unwrap_or_default();
+        self.objects.insert(object.to_owned());
+        let Some((list, inside)) = pointer.rsplit_once("/nodes/") else {
+            return;
+        };
+        let inside = inside.split_once('/').map_or("", |(_, inside)| inside);
+        let first = meant.or_else(|| inside.split('/').next());
+        if first.is_none_or(|first| EDGES.contains(&first)) {
+            self.edges.insert(format!("{list}/nodes"));
+        }
+    }
+
+    /// Whether the object with this pointer lacks a member.
+    pub(crate) fn has(&self, object: &str) -> bool {
+        !self.objects.is_empty() && self.objects.contains(object)
+    }
+
+    /// Whether an edge may be missing in the list of nodes with this pointer.
+    pub(crate) fn has_edges(&self, list: &str) -> bool {
+        !self.edges.is_empty() && self.edges.contains(list)
+    }
+}
+
+/// Keys of a node without which some of its edges are missing; the empty one is the node itself.
+pub(crate) const EDGES: [&str; 6] = ["", "id", "edges", "dependsOn", "onFailure", "switch"];
 
 /// Removes the commas that no longer stand between two members.
 fn drop_commas(bytes: &mut [u8]) {
@@ -48,30 +127,90 @@ fn drop_commas(bytes: &mut [u8]) {
 mod tests {
     use super::*;
 
-    fn check(text: &str, cut: &[&str], expected: &str) {
-        let cuts: Vec<_> = cut
+    fn check(text: &str, edits: &[(&str, &str)], expected: &str) {
+        let edits: Vec<_> = edits
             .iter()
-            .map(|part| {
+            .map(|(part, instead)| {
                 let start = text.find(part).expect("the part is in the text");
-                start..start + part.len()
+                Edit::replace(start..start + part.len(), (*instead).to_owned())
             })
             .collect();
-        let left = without(text, &cuts);
-        assert_eq!(left.len(), text.len());
-        let squeezed: String = left.split_whitespace().collect();
+        let squeezed: String = mended(text, &edits).split_whitespace().collect();
         assert_eq!(squeezed, expected);
     }
 
     #[test]
     fn members_are_left_out_with_their_commas() {
-        check(r#"{"a":1,"b":2,"c":3}"#, &[r#""a":1"#], r#"{"b":2,"c":3}"#);
-        check(r#"{"a":1,"b":2,"c":3}"#, &[r#""b":2"#], r#"{"a":1,"c":3}"#);
-        check(r#"{"a":1,"b":2,"c":3}"#, &[r#""c":3"#], r#"{"a":1,"b":2}"#);
-        check(r#"{"a":1,"b":2}"#, &[r#""a":1"#, r#""b":2"#], "{}");
+        check(
+            r#"{"a":1,"b":2,"c":3}"#,
+            &[(r#""a":1"#, "")],
+            r#"{"b":2,"c":3}"#,
+        );
+        check(
+            r#"{"a":1,"b":2,"c":3}"#,
+            &[(r#""b":2"#, "")],
+            r#"{"a":1,"c":3}"#,
+        );
+        check(
+            r#"{"a":1,"b":2,"c":3}"#,
+            &[(r#""c":3"#, "")],
+            r#"{"a":1,"b":2}"#,
+        );
+        check(
+            r#"{"a":1,"b":2}"#,
+            &[(r#""a":1"#, ""), (r#""b":2"#, "")],
+            "{}",
+        );
         check(
             r#"{"a":",{\",","b":[2,3]}"#,
-            &[r#""b":[2,3]"#],
+            &[(r#""b":[2,3]"#, "")],
             r#"{"a":",{\","}"#,
         );
+    }
+
+    #[test]
+    fn values_get_stand_ins_and_objects_what_they_lack() {
+        check(
+            r#"{"a":1,"b":[2,3]}"#,
+            &[("1", "\"x\""), ("2", "{}")],
+            r#"{"a":"x","b":[{},3]}"#,
+        );
+        let text = r#"{"b":{},"c":{"d":1}}"#;
+        let edits = [
+            Edit::insert(6, r#""x":1,"#.to_owned()),
+            Edit::insert(13, r#""y":2,"#.to_owned()),
+        ];
+        assert_eq!(
+            mended(text, &edits).replace(' ', ""),
+            r#"{"b":{"x":1},"c":{"y":2,"d":1}}"#
+        );
+    }
+
+    #[test]
+    fn what_may_hold_edges_is_told_from_what_cannot() {
+        for (pointer, edges) in [
+            ("/bogus", false),
+            ("/nodes/3/edges", true),
+            ("/nodes/3/edges/0/targetNode", true),
+            ("/nodes/3/dependsOn/1", true),
+            ("/nodes/3/policies/retry/maxAttempts", false),
+            ("/nodes/3/policies", false),
+            ("/nodes/3/delay/bogus", false),
+            ("/nodes/3/id", true),
+            ("/nodes/3", true),
+        ] {
+            let mut left_out = LeftOut::default();
+            left_out.note(pointer, None);
+            assert_eq!(left_out.has_edges("/nodes"), edges, "{pointer}");
+        }
+        let mut left_out = LeftOut::default();
+        left_out.note("/nodes/0/forEach/body/nodes/1/edges/0", None);
+        assert!(left_out.has_edges("/nodes/0/forEach/body/nodes") && !left_out.has_edges("/nodes"));
+        assert!(left_out.has("/nodes/0/forEach/body/nodes/1/edges"));
+        for (meant, edges) in [(Some("edges"), true), (Some("name"), false), (None, false)] {
+            let mut left_out = LeftOut::default();
+            left_out.note("/nodes/3/edgs", meant);
+            assert_eq!(left_out.has_edges("/nodes"), edges, "{meant:?}");
+        }
     }
 }

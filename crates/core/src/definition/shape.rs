@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
+use super::repair::STAND_IN;
 use super::schema::schema;
 
 /// What is expected at one place of the document.
@@ -137,6 +138,36 @@ impl Pattern {
 pub(crate) struct Shapes {
     kinds: Vec<Kind>,
     root: Shape,
+}
+
+impl Shapes {
+    /// JSON that fits a shape and says nothing: for what a document should have and has not.
+    pub(crate) fn stand_in(&self, shape: Shape) -> String {
+        match self.kind(shape) {
+            Kind::Any => "null".to_owned(),
+            Kind::Text { .. } => serde_json::json!(STAND_IN).to_string(),
+            Kind::Integer { min, .. } => min.to_string(),
+            Kind::Number { min, .. } => min.to_string(),
+            Kind::Bool => "false".to_owned(),
+            Kind::List { .. } => "[]".to_owned(),
+            Kind::Map { .. } => "{}".to_owned(),
+            Kind::Object {
+                fields, required, ..
+            } => {
+                let needed = fields.iter().enumerate();
+                let needed = needed.filter(|(bit, _)| required & (1 << bit) != 0);
+                let members: Vec<_> = needed
+                    .map(|(_, field)| format!("\"{}\":{}", field.name, self.stand_in(field.shape)))
+                    .collect();
+                format!("{{{}}}", members.join(","))
+            }
+            Kind::Choice { words, object } => match (words.first(), object) {
+                (Some(word), _) => serde_json::json!(word).to_string(),
+                (None, Some(object)) => self.stand_in(*object),
+                (None, None) => "null".to_owned(),
+            },
+        }
+    }
 }
 
 impl Shapes {

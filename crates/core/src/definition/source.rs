@@ -88,6 +88,9 @@ impl Default for Limits {
     }
 }
 
+/// Says what is wrong with a JSON Schema, if anything.
+pub type SchemaCheck = fn(&str) -> Result<(), String>;
+
 /// What the parser may know beyond the text.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options<'a> {
@@ -95,6 +98,8 @@ pub struct Options<'a> {
     pub limits: Limits,
     /// The known actions; an action that is not among them is a warning.
     pub known_actions: Option<&'a BTreeSet<String>>,
+    /// Says what is wrong with a JSON Schema, if anything is.
+    pub check_schema: Option<SchemaCheck>,
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Checks a document against the shape of the types while it is scanned.
 //!
-//! Every problem is collected, with its byte range. What can be left out without
-//! changing what the rest means (an unknown key, an optional value of the wrong
-//! type) is remembered as a cut, so that the remaining document can still be
-//! read and checked further.
+//! Every problem is collected, with its byte range. So that the document can still
+//! be read and checked further, what can be left out without changing what the rest
+//! means (an unknown key, an optional value of the wrong type) is cut, and what the
+//! rest cannot do without gets a stand-in that later checks pass over.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,6 +12,7 @@ use std::ops::Range;
 use super::codes;
 use super::path::{push_index, push_key};
 use super::problem::{Findings, Place};
+use super::repair::{Edit, LeftOut};
 use super::scan::{Container, Key, Scalar, Sink, unescape};
 use super::shape::{Kind, Shape, Shapes};
 use super::suggest::Suggester;
@@ -26,16 +27,18 @@ pub(crate) struct Structure<'t, 'f> {
     frames: Vec<Frame<'t>>,
     findings: &'f mut Findings,
     suggester: Suggester,
-    /// Byte ranges of members to leave out.
-    cuts: Vec<Range<usize>>,
-    /// Whether something is wrong that cannot be left out.
+    edits: Vec<Edit>,
+    left_out: LeftOut,
+    /// Whether something is wrong that cannot be mended.
     broken: bool,
 }
 
 /// What the structural check left for the checks after it.
 pub(crate) struct Outcome {
-    /// Byte ranges of members to leave out before the document can be read.
-    pub(crate) cuts: Vec<Range<usize>>,
+    /// How the document is mended before it can be read, in the order of its text.
+    pub(crate) edits: Vec<Edit>,
+    /// Where something is missing then.
+    pub(crate) left_out: LeftOut,
     /// Whether it cannot be read even then.
     pub(crate) broken: bool,
 }
@@ -55,6 +58,10 @@ struct Frame<'t> {
     many_keys: HashSet<Cow<'t, str>>,
     /// Whether the member that is being read is to be left out.
     cut: bool,
+    /// Where the value that is being read begins, if it gets a stand-in.
+    stand_in: Option<usize>,
+    /// The known key that an unknown one may have been meant to be.
+    meant: Option<String>,
     /// Whether the member may be left out.
     optional: bool,
     /// Whether the container itself is of the wrong type.
@@ -70,15 +77,20 @@ impl<'t, 'f> Structure<'t, 'f> {
             frames: Vec::new(),
             findings,
             suggester: Suggester::default(),
-            cuts: Vec::new(),
+            edits: Vec::new(),
+            left_out: LeftOut::default(),
             broken: false,
         }
     }
 
     /// What is left to do once the document was scanned.
-    pub(crate) fn finish(self) -> Outcome {
+    pub(crate) fn finish(mut self) -> Outcome {
+        // What an object lacks is noticed at its end, and written at its beginning.
+        self.edits
+            .sort_by_key(|edit| (edit.range.start, edit.range.end));
         Outcome {
-            cuts: self.cuts,
+            edits: self.edits,
+            left_out: self.left_out,
             broken: self.broken,
         }
     }
@@ -101,19 +113,20 @@ impl<'t, 'f> Structure<'t, 'f> {
         pointer
     }
 
-    /// The value that is being read cannot be used.
-    fn refuse(&mut self) {
+    /// The value that is being read and begins here cannot be used.
+    fn refuse(&mut self, start: usize) {
         match self.frames.last_mut() {
             Some(frame) if frame.container == Container::Object && frame.optional => {
                 frame.cut = true;
             }
-            _ => self.broken = true,
+            Some(frame) => frame.stand_in = Some(start),
+            None => self.broken = true,
         }
     }
 
     fn wrong_type(&mut self, shape: Shape, found: &str, span: Range<usize>) {
         if self.findings.only_counts() {
-            return self.refuse();
+            return self.refuse(span.start);
         }
         let expected = expectation(self.shapes.kind(shape));
         let message = match self.frames.last() {
@@ -124,10 +137,11 @@ impl<'t, 'f> Structure<'t, 'f> {
             None => format!("a definition must be {expected}, not {found}"),
         };
         let pointer = self.pointer();
+        let start = span.start;
         self.findings
             .error(codes::WRONG_TYPE, message, pointer)
             .at(Place::At(span));
-        self.refuse();
+        self.refuse(start);
     }
 
     fn invalid(&mut self, code: &'static str, message: String, span: Range<usize>) {
@@ -178,11 +192,12 @@ impl<'t, 'f> Structure<'t, 'f> {
                     .suggester
                     .did_you_mean(&text, words.iter().map(String::as_str));
                 let pointer = self.pointer();
+                let start = span.start;
                 self.findings
                     .error(codes::INVALID_VALUE, message, pointer)
                     .at(Place::At(span))
                     .suggest(suggestion);
-                self.refuse();
+                self.refuse(start);
             }
             _ => self.wrong_type(shape, "a text", span),
         }
@@ -214,10 +229,25 @@ impl<'t, 'f> Structure<'t, 'f> {
             _ => return self.wrong_type(shape, "a number", span),
         };
         let message = format!("{} must be {allowed}", self.member());
+        let start = span.start;
         self.invalid(codes::INVALID_VALUE, message, span);
         if !usable {
-            self.refuse();
+            self.refuse(start);
         }
+    }
+
+    /// Remembers that what is being read, or a member of it, is missing. When there are so many
+    /// problems that they are only counted, it does not matter any more.
+    fn note(&mut self, member: Option<&str>) {
+        if self.findings.only_counts() {
+            return;
+        }
+        let mut pointer = self.pointer();
+        let meant = self.frames.last_mut().and_then(|frame| frame.meant.take());
+        if let Some(member) = member {
+            push_key(&mut pointer, member);
+        }
+        self.left_out.note(&pointer, meant.as_deref());
     }
 
     /// A member or element was read to its end.
@@ -225,12 +255,20 @@ impl<'t, 'f> Structure<'t, 'f> {
         let Some(frame) = self.frames.last_mut() else {
             return;
         };
-        if frame.cut {
-            frame.cut = false;
-            let start = frame.key.as_ref().map_or(end, |key| key.span.start);
-            self.cuts.push(start..end);
+        let (cut, stand_in) = (std::mem::take(&mut frame.cut), frame.stand_in.take());
+        let start = frame.key.as_ref().map_or(end, |key| key.span.start);
+        let expected = frame.expected;
+        if cut {
+            self.note(None);
+            self.edits.push(Edit::cut(start..end));
+        } else if let Some(start) = stand_in {
+            let text = self.shapes.stand_in(expected);
+            self.note(None);
+            self.edits.push(Edit::replace(start..end, text));
         }
-        if frame.container == Container::List {
+        if let Some(frame) = self.frames.last_mut()
+            && frame.container == Container::List
+        {
             frame.index += 1;
         }
     }
@@ -247,7 +285,9 @@ impl<'t, 'f> Structure<'t, 'f> {
         };
         let message = format!("unknown key '{}' in {name}", shortened(&key.text));
         let known = fields.iter().map(|field| field.name.as_str());
-        let suggestion = self.suggester.did_you_mean(&key.text, known.clone());
+        let meant = self.suggester.nearest(&key.text, known.clone());
+        let meant = meant.map(str::to_owned);
+        let suggestion = meant.as_ref().map(|name| format!("did you mean '{name}'?"));
         let suggestion = suggestion.or_else(|| {
             Some(format!(
                 "known keys: {}",
@@ -259,6 +299,9 @@ impl<'t, 'f> Structure<'t, 'f> {
             .error(codes::UNKNOWN_KEY, message, pointer)
             .at(Place::At(key.span.clone()))
             .suggest(suggestion);
+        if let Some(frame) = self.frames.last_mut() {
+            frame.meant = meant;
+        }
     }
 
     fn duplicate_key(&mut self, key: &Key<'t>) {
@@ -308,6 +351,8 @@ impl<'t> Sink<'t> for Structure<'t, '_> {
             keys: Vec::new(),
             many_keys: HashSet::new(),
             cut: false,
+            stand_in: None,
+            meant: None,
             optional: false,
             mistyped,
         });
@@ -329,7 +374,10 @@ impl<'t> Sink<'t> for Structure<'t, '_> {
                     if missing & (1 << bit) != 0 {
                         let message = format!("{name} needs the key '{}'", field.name);
                         self.invalid(codes::MISSING_KEY, message, span.clone());
-                        self.refuse();
+                        let value = self.shapes.stand_in(field.shape);
+                        self.note(Some(&field.name));
+                        let text = format!("\"{}\":{value},", field.name);
+                        self.edits.push(Edit::insert(span.end, text));
                     }
                 }
             }

@@ -27,7 +27,8 @@ impl Suggester {
             .map(|nearest| format!("did you mean '{nearest}'?"))
     }
 
-    fn nearest<'a>(
+    /// The nearest of these names, if one is near.
+    pub(crate) fn nearest<'a>(
         &mut self,
         name: &str,
         known: impl IntoIterator<Item = &'a str>,

@@ -34,6 +34,13 @@ pub struct ChildEnd {
     pub compensation: Option<Compensation>,
 }
 
+impl ChildEnd {
+    pub(crate) fn timed_out(&self) -> bool {
+        let error = self.error.as_ref();
+        error.is_some_and(|error| &*error.code == "RUN_TIMEOUT")
+    }
+}
+
 /// A child run to be started.
 #[derive(Clone, Debug)]
 pub struct ChildStart {

@@ -184,7 +184,9 @@ impl Run {
         cycle.next += 1;
         cycle.running += 1;
         cycle.frames.insert(iteration, base);
-        let frame = Frame::new(plan, body, base, Some(Owner { node, iteration }));
+        let previous = cycle.previous;
+        let mut frame = Frame::new(plan, body, base, Some(Owner { node, iteration }));
+        frame.previous = previous;
         self.next_instance += frame.nodes.len() as Instance;
         let entries: Vec<Instance> = {
             let entries = frame.shape().entries().iter();

@@ -174,7 +174,15 @@ impl Run {
         };
         match (name, each) {
             ("iteration", _) | ("index", Some(_)) => Some(BodyValue::Number(owner.iteration)),
-            ("last", None) => Some(cycle.previous.map_or(BodyValue::Null, BodyValue::Stored)),
+            ("last", None) => {
+                // One that is being undone may be an earlier one.
+                let is_last = owner.iteration + 1 == cycle.next;
+                let previous = match is_last {
+                    true => cycle.previous,
+                    false => self.frame(key).previous,
+                };
+                Some(previous.map_or(BodyValue::Null, BodyValue::Stored))
+            }
             (name, Some(each)) if name == "item" || each.item_name.as_deref() == Some(name) => {
                 Some(BodyValue::Item(cycle.items?, owner.iteration))
             }

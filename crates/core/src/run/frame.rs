@@ -131,6 +131,8 @@ pub(crate) struct Frame {
     pub(crate) levels: Option<Levels>,
     /// The iteration has ended.
     pub(crate) done: bool,
+    /// The output of the iteration before, for what undoes this one.
+    pub(crate) previous: Option<ValueRef>,
 }
 
 impl Frame {
@@ -163,6 +165,7 @@ impl Frame {
             levels,
             done: false,
             plan,
+            previous: None,
         }
     }
 

@@ -95,6 +95,36 @@ impl Run {
             .unwrap_or_default()
     }
 
+    /// The loop in whose iteration an instance with this path was, if the iteration is over and
+    /// forgotten, as those of a loop are that succeeded.
+    pub fn closed_loop(&self, path: &str) -> Option<Instance> {
+        let mut below = String::new();
+        for step in path.split('/') {
+            if !below.is_empty() {
+                below.push('/');
+            }
+            below.push_str(step.split('[').next().unwrap_or_default());
+        }
+        let mut nodes = 0..self.plan.total() as NodeIndex;
+        if !nodes.any(|node| *self.plan.static_path(node) == *below) {
+            return None;
+        }
+        let iterations = path.match_indices('[');
+        let mut closed = iterations.filter_map(|(at, _)| {
+            let node = self.resolve(&path[..at])?;
+            let number: u32 = path[at + 1..].split(']').next()?.parse().ok()?;
+            let cycle = self.loops.get(&node)?;
+            let is_closed = number < cycle.opened() && !cycle.frames.contains_key(&number);
+            is_closed.then_some(node)
+        });
+        closed.next()
+    }
+
+    /// The number that the next instance gets.
+    pub fn next_instance(&self) -> Instance {
+        self.next_instance
+    }
+
     /// The instances of the top level, in definition order.
     pub fn top_instances(&self) -> impl Iterator<Item = Instance> + '_ {
         self.top.instances()

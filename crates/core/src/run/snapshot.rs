@@ -83,6 +83,8 @@ struct FrameState {
     stop: Option<Stop>,
     levels: Option<Levels>,
     done: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    previous: Option<ValueRef>,
 }
 
 /// A variable: its text, or where it is.
@@ -263,6 +265,7 @@ impl Run {
             stop: state.stop,
             levels: state.levels,
             done: state.done,
+            previous: state.previous,
         })
     }
 }
@@ -280,6 +283,7 @@ fn frame_state(frame: &Frame) -> FrameState {
         stop: frame.stop.clone(),
         levels: frame.levels.clone(),
         done: frame.done,
+        previous: frame.previous,
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Notes {
     restarted: BTreeSet<Instance>,
     /// The node whose result is about to be given by hand.
     own: Option<Instance>,
+    /// The number of the first instance that the event at hand makes, if it makes any.
+    next: Instance,
 }
 
 impl Notes {
@@ -65,8 +67,9 @@ impl Notes {
     }
 
     fn iteration_started(&mut self, run: &Run, node: Instance) {
+        // An iteration whose results are all reused may be over with the event that opens it.
         let first = run.iteration(node, 0).first().copied();
-        let first = first.unwrap_or(Instance::MAX);
+        let first = first.unwrap_or(self.next);
         if self.begun.insert(node, first).is_some() {
             self.restarted.insert(node);
         }
@@ -88,6 +91,7 @@ impl Visitor for Notes {
     type Error = LoadError;
 
     fn before(&mut self, run: &Run, event: &Event, _place: Place) -> Result<(), LoadError> {
+        self.next = run.next_instance();
         if let Event::SetByHand(set) = event {
             // Once it is applied, the path may lead there no more.
             self.own = run.resolve(&set.node);

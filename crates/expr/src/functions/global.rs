@@ -1,8 +1,7 @@
-//! Plain functions: conversions, `parseInt`, `JSON`, `Number.*`, `String.*`.
+//! Plain functions: conversions, `parseInt`, `Number.*`, `String.*`.
 
 use super::{Function, ScalarMethod, function};
 use crate::eval::{Evaluator, Passed};
-use crate::json;
 use crate::number;
 use crate::problem::{Fallible, error};
 use crate::text::Text;
@@ -48,8 +47,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
     function("String.fromCharCode", from_char_code),
     function("String.fromCodePoint", from_code_point),
-    function("JSON.stringify", stringify),
-    function("JSON.parse", parse),
 ];
 
 /// Methods of booleans.
@@ -120,34 +117,4 @@ fn from_code_point<'a>(run: &mut Evaluator<'_, 'a>, passed: &Passed<'a>) -> Fall
     }
     run.budget.build_many(units.len(), 4)?;
     Ok(Value::String(Text::from_units(&units)))
-}
-
-fn stringify<'a>(run: &mut Evaluator<'_, 'a>, passed: &Passed<'a>) -> Fallible<Value<'a>> {
-    let value = passed.get(0);
-    if matches!(passed.get(1), Value::Array(_)) {
-        return Err(error(
-            "JSON.stringify takes no list of keys here; pick them with Object.fromEntries",
-        ));
-    }
-    if value.is_undefined() {
-        return Ok(Value::Undefined);
-    }
-    let indent = match passed.get(2) {
-        Value::String(text) => {
-            let end = text.length(run.budget)?.min(10);
-            text.slice(0, end, run.budget)?.lossy().into_owned()
-        }
-        other => {
-            let count = other
-                .as_number()
-                .map_or(0.0, |number| number::to_integer(number).clamp(0.0, 10.0));
-            " ".repeat(count as usize)
-        }
-    };
-    Ok(Value::text(json::stringify(value, &indent, run.budget)?))
-}
-
-fn parse<'a>(run: &mut Evaluator<'_, 'a>, passed: &Passed<'a>) -> Fallible<Value<'a>> {
-    let text = passed.get(0).to_text(run.budget)?;
-    json::parse(&text.lossy(), run.budget)
 }

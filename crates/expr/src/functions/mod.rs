@@ -8,6 +8,7 @@ pub(crate) mod calendar;
 mod date;
 mod global;
 mod iterate;
+mod json;
 mod math;
 mod number;
 mod object;
@@ -53,6 +54,7 @@ const FUNCTIONS: &[&[Function]] = &[
     global::FUNCTIONS,
     math::FUNCTIONS,
     object::FUNCTIONS,
+    json::FUNCTIONS,
     uri::FUNCTIONS,
     date::FUNCTIONS,
 ];

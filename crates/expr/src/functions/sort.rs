@@ -27,7 +27,12 @@ pub(super) fn sort<'a>(
         };
         keyed.push((text, value));
     }
-    let sorted = merge_sort(keyed, &mut |one, two| match comparator {
+    let sort = if keyed.len() < SHORT {
+        insertion_sort
+    } else {
+        merge_sort
+    };
+    let sorted = sort(keyed, &mut |one, two| match comparator {
         Some(comparator) => compare(run, comparator, &one.1, &two.1),
         None => {
             run.budget.steps(1)?;
@@ -55,7 +60,47 @@ fn compare<'a>(
     Ok(number.partial_cmp(&0.0).unwrap_or(Ordering::Equal))
 }
 
+/// From this length on lists are merged. Below it, V8 inserts as well.
+const SHORT: usize = 64;
+
 type Compare<'c, T> = &'c mut dyn FnMut(&T, &T) -> Fallible<Ordering>;
+
+/// Asks the same questions in the same order as V8, whose answers decide where a comparator
+/// contradicts itself: `(a, b) => a > b` never says "before" and leaves the list as it is.
+fn insertion_sort<T>(mut items: Vec<T>, compare: Compare<'_, T>) -> Fallible<Vec<T>> {
+    let begun = first_run(&mut items, compare)?;
+    for at in begun..items.len() {
+        let (mut left, mut right) = (0, at);
+        while left < right {
+            let middle = left + (right - left) / 2;
+            if compare(&items[at], &items[middle])? == Ordering::Less {
+                right = middle;
+            } else {
+                left = middle + 1;
+            }
+        }
+        items[left..=at].rotate_right(1);
+    }
+    Ok(items)
+}
+
+/// How many elements at the beginning are in order; if they are in the opposite order, they are
+/// turned around.
+fn first_run<T>(items: &mut [T], compare: Compare<'_, T>) -> Fallible<usize> {
+    let mut length = 1;
+    let mut descending = None;
+    while length < items.len() {
+        let falls = compare(&items[length], &items[length - 1])? == Ordering::Less;
+        if *descending.get_or_insert(falls) != falls {
+            break;
+        }
+        length += 1;
+    }
+    if descending == Some(true) {
+        items[..length].reverse();
+    }
+    Ok(length.min(items.len()))
+}
 
 /// Bottom-up, so that no array is too long for the stack; the library's sort may panic when a
 /// comparator is inconsistent, and cannot fail.

@@ -1,5 +1,6 @@
 //! Methods of strings. Positions count UTF-16 code units, as JavaScript's do.
 
+mod collate;
 mod replace;
 
 use super::TextMethod;
@@ -21,7 +22,7 @@ pub(super) const METHODS: &[(&str, TextMethod)] = &[
     ("includes", includes),
     ("indexOf", index_of),
     ("lastIndexOf", last_index_of),
-    ("localeCompare", locale_compare),
+    ("localeCompare", collate::locale_compare),
     ("padEnd", |run, text, passed| pad(run, text, passed, false)),
     ("padStart", |run, text, passed| pad(run, text, passed, true)),
     ("repeat", repeat),
@@ -243,37 +244,6 @@ fn is_at<'a>(
 /// Compares as a dictionary does, as far as ASCII goes: punctuation, digits, letters regardless
 /// of case, and lower case before upper case where nothing else differs. Other characters come
 /// after those, in the order of their code points.
-fn locale_compare<'a>(
-    run: &mut Evaluator<'_, 'a>,
-    text: &Text<'a>,
-    passed: &Passed<'a>,
-) -> Fallible<Value<'a>> {
-    if passed.values.len() > 1 {
-        return Err(error("localeCompare takes no locale here"));
-    }
-    let other = passed.get(0).to_text(run.budget)?;
-    run.budget.steps((text.size() + other.size()) as u64 / 2)?;
-    let (one, two) = (text.lossy(), other.lossy());
-    let order = one.chars().map(primary).cmp(two.chars().map(primary));
-    let order = order.then_with(|| {
-        one.chars()
-            .map(char::is_uppercase)
-            .cmp(two.chars().map(char::is_uppercase))
-    });
-    Ok(Value::Number(f64::from(order as i8)))
-}
-
-/// The first level of the Unicode collation's order, for ASCII.
-fn primary(letter: char) -> u32 {
-    const ORDER: &str =
-        "\t\n\u{b}\u{c}\r _-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789abcdefghijklmnopqrstuvwxyz";
-    let lower = letter.to_ascii_lowercase();
-    match ORDER.find(lower) {
-        Some(place) => place as u32,
-        None => 1000 + u32::from(letter),
-    }
-}
-
 fn pad<'a>(
     run: Run<'_, '_, 'a>,
     text: &Text<'a>,

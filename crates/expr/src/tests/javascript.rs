@@ -136,7 +136,7 @@ fn show(value: &Value<'_>) -> String {
 
 fn quoted(text: &Text<'_>) -> String {
     let mut budget = Budget::new(&Limits::default());
-    crate::json::stringify(&Value::String(text.clone()), "", &mut budget).unwrap()
+    crate::json::stringify(&Value::String(text.clone()), None, "", &mut budget).unwrap()
 }
 
 #[test]

@@ -191,8 +191,8 @@ fn a_rendering_is_limited_as_a_whole() {
             },
         )
     };
-    assert!(render(4000).is_ok());
-    let error = render(1500).unwrap_err();
+    assert!(render(900).is_ok());
+    let error = render(899).unwrap_err();
     assert_eq!(
         (error.code, error.pointer.as_deref()),
         ("EXPRESSION_LIMIT", Some("/2"))
@@ -213,6 +213,16 @@ fn a_rendering_is_limited_as_a_whole() {
             },
         )
     };
-    assert!(render(2100).is_ok());
-    assert_eq!(render(1900).unwrap_err().code, "EXPRESSION_LIMIT");
+    // Nothing is built, but what is written down is not without bound.
+    assert!(render(501).is_ok());
+    assert_eq!(render(500).unwrap_err().code, "EXPRESSION_LIMIT");
+}
+
+#[test]
+fn what_may_be_built_may_be_written() {
+    let limits = Limits::default();
+    let source = format!(r#""{{{{ 'x'.repeat({}) }}}}""#, limits.built_bytes);
+    let template = Template::compile(&source, &Scope::new(&[], &[]), &limits).unwrap();
+    let text = template.render(&[], &limits).unwrap();
+    assert_eq!(text.len(), limits.built_bytes + 2);
 }

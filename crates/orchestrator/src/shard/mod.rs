@@ -230,6 +230,8 @@ pub enum Command {
         /// Whether what succeeded is undone, whatever the definition says.
         compensate: bool,
     },
+    /// Its parent's time is over, and with it its own.
+    TimeOut(Hand),
     /// Start nothing more.
     Pause(Hand),
     /// Go on.
@@ -289,6 +291,8 @@ pub enum ChildCommand {
     Start(Box<ChildStart>),
     /// End it.
     Cancel,
+    /// End it as its parent ends: its time is over.
+    TimeOut,
     /// Start nothing more.
     Pause,
     /// Go on.

@@ -33,6 +33,8 @@ pub(super) struct Level<'d, 'p> {
     pub(super) depth: usize,
     /// The level around this one, and the node there whose body this is.
     pub(super) outer: Option<(&'p Level<'d, 'p>, usize)>,
+    /// Whether no edge may be missing because it was refused before.
+    pub(super) complete: bool,
     /// Who comes before whom; unknown where there are cycles.
     pub(super) search: Option<RefCell<Search>>,
 }
@@ -45,6 +47,7 @@ impl Level<'_, '_> {
             names: 0,
             depth: 0,
             outer: None,
+            complete: true,
             search: None,
         }
     }
@@ -75,8 +78,9 @@ impl<'d> Validator<'d, '_> {
             self.cycles(&graph, &list);
         }
         self.duplicate_edges(&graph, &list);
+        let complete = !self.left_out.has_edges(&list.pointer());
         if let Some(start) = scene.start_node {
-            self.start_node(&graph, start, path, &list);
+            self.start_node(&graph, start, path, complete.then_some(&list));
         }
         let search = acyclic.then(|| RefCell::new(Search::new(&order)));
         let level = Level {
@@ -84,6 +88,7 @@ impl<'d> Validator<'d, '_> {
             names: scene.names,
             depth: scene.depth,
             outer,
+            complete,
             search,
         };
         for (at, node) in scene.nodes.iter().enumerate() {
@@ -136,7 +141,14 @@ impl<'d> Validator<'d, '_> {
         }
     }
 
-    fn start_node(&mut self, graph: &Graph<'d>, start: &str, path: &Path<'_>, list: &Path<'_>) {
+    /// `list` is where the nodes stand, if all their edges are known.
+    fn start_node(
+        &mut self,
+        graph: &Graph<'d>,
+        start: &str,
+        path: &Path<'_>,
+        list: Option<&Path<'_>>,
+    ) {
         let Some(start) = graph.index.get(start).copied() else {
             let message = format!("startNode names '{start}', which is not a node here");
             let suggestion = self.nearest_node(graph, start);
@@ -149,6 +161,7 @@ impl<'d> Validator<'d, '_> {
                 .suggest(suggestion);
             return;
         };
+        let Some(list) = list else { return };
         let mut reached = vec![false; graph.nodes.len()];
         let mut stack = vec![start];
         reached[start] = true;
@@ -159,12 +172,12 @@ impl<'d> Validator<'d, '_> {
                 }
             }
         }
-        if !self.complete {
-            // An edge may have been left out with what was refused before.
-            return;
-        }
         for (at, _) in reached.iter().enumerate().filter(|(_, reached)| !**reached) {
             let id = &graph.nodes[at].id;
+            if graph.index.get(&**id) != Some(&at) {
+                // The first node with an id stands for it; of the others that is said.
+                continue;
+            }
             let message = format!(
                 "node '{id}' cannot be reached from the start node '{}'",
                 graph.nodes[start].id

@@ -14,6 +14,7 @@ use super::codes;
 use super::expressions::{Checker, Site};
 use super::path::Path;
 use super::problem::Findings;
+use super::repair::LeftOut;
 use super::source::Options;
 use super::suggest::Suggester;
 use super::types::{Definition, Json};
@@ -22,17 +23,17 @@ use level::{Level, Scene};
 use order::Budget;
 use sources::Moment;
 
-/// Checks a definition. `complete` says whether nothing of it was left out;
-/// otherwise problems that may only follow from that are not reported.
+/// Checks a definition. Problems that may only follow from what was left out of it
+/// are not reported.
 pub(crate) fn validate(
     definition: &Definition,
     options: &Options<'_>,
-    complete: bool,
+    left_out: LeftOut,
     findings: &mut Findings,
 ) {
     let mut validator = Validator {
         options,
-        complete,
+        left_out,
         findings,
         suggester: Suggester::default(),
         checker: Checker::new(options.limits.expressions),
@@ -45,7 +46,7 @@ pub(crate) fn validate(
 /// The state of one validation. `'d` is the definition.
 struct Validator<'d, 'o> {
     options: &'o Options<'o>,
-    complete: bool,
+    left_out: LeftOut,
     findings: &'o mut Findings,
     suggester: Suggester,
     checker: Checker<'d>,
@@ -77,11 +78,18 @@ impl<'d> Validator<'d, '_> {
         self.level(&scene, &root, None);
     }
 
-    /// A JSON Schema is an object or a boolean; the engine compiles it.
+    /// A JSON Schema is an object or a boolean, and whoever uses it must be able to.
     fn schema(&mut self, schema: &Json, path: &Path<'_>) {
         let text = schema.get();
         if !text.starts_with('{') && text != "true" && text != "false" {
             let message = "a JSON Schema must be an object, or true or false".to_owned();
+            self.findings
+                .error(codes::INVALID_SCHEMA, message, path.pointer());
+            return;
+        }
+        let check = self.options.check_schema;
+        if let Some(reason) = check.and_then(|check| check(text).err()) {
+            let message = format!("this is not a usable JSON Schema: {reason}");
             self.findings
                 .error(codes::INVALID_SCHEMA, message, path.pointer());
         }

@@ -5,8 +5,10 @@ use std::borrow::Cow;
 use super::level::{Level, Scene};
 use super::{Moment, Site, Validator};
 use crate::definition::codes;
+use crate::definition::expressions::is_bare;
 use crate::definition::path::Path;
 use crate::definition::problem::Place;
+use crate::definition::repair::STAND_IN;
 use crate::definition::schema::KINDS;
 use crate::definition::scope::RESERVED;
 use crate::definition::types::{Body, Join, Node};
@@ -22,7 +24,7 @@ impl<'d> Validator<'d, '_> {
         self.kind(node, path);
         if let Some(Join::AtLeast(count)) = node.join {
             let incoming = level.graph.incoming(at).len();
-            if count as usize > incoming && self.complete {
+            if count as usize > incoming && level.complete {
                 let message = format!(
                     "node '{}' waits for {count} edges, but {incoming} arrive",
                     node.id
@@ -53,7 +55,7 @@ impl<'d> Validator<'d, '_> {
             self.misplaced(node, path);
             return;
         }
-        if !self.complete && count == 0 {
+        if count == 0 && (&*node.id == STAND_IN || self.left_out.has(&path.pointer())) {
             // What was left out may have said it.
             return;
         }
@@ -121,7 +123,9 @@ impl<'d> Validator<'d, '_> {
         let Some(known) = self.options.known_actions else {
             return;
         };
-        if !known.contains(action) {
+        // What is no name at all was refused as such.
+        let is_name = !action.is_empty() && action != STAND_IN;
+        if is_name && !known.contains(action) {
             let message = format!("no action '{action}' is known here");
             let suggestion = self
                 .suggester
@@ -132,8 +136,29 @@ impl<'d> Validator<'d, '_> {
         }
     }
 
+    /// What an action is called with.
+    fn parameters(
+        &mut self,
+        level: &Level<'d, '_>,
+        when: (Moment, Site),
+        action: Option<&str>,
+        json: &'d str,
+        path: &Path<'_>,
+    ) {
+        match action {
+            Some("core.script") => self.script(level, when, json, path),
+            _ => self.template(level, when.0, when.1, json, path),
+        }
+    }
+
     /// `core.script` takes a bare expression, unless it is a template already.
-    fn script(&mut self, level: &Level<'d, '_>, moment: Moment, json: &'d str, path: &Path<'_>) {
+    fn script(
+        &mut self,
+        level: &Level<'d, '_>,
+        (moment, site): (Moment, Site),
+        json: &'d str,
+        path: &Path<'_>,
+    ) {
         #[derive(serde::Deserialize)]
         struct Script<'a> {
             #[serde(borrow)]
@@ -141,16 +166,16 @@ impl<'d> Validator<'d, '_> {
         }
         let Ok(Script { expression }) = serde_json::from_str::<Script<'d>>(json) else {
             // The action itself refuses parameters of another shape.
-            return;
+            return self.template(level, moment, site, json, path);
         };
-        if expression.contains("{{") {
-            return;
+        if !is_bare(&expression) {
+            return self.template(level, moment, site, json, path);
         }
         let path = path.key("expression");
         match expression {
-            Cow::Borrowed(plain) => self.expression(level, moment, Site::Parameters, plain, &path),
+            Cow::Borrowed(plain) => self.expression(level, moment, site, plain, &path),
             Cow::Owned(text) => {
-                self.unescaped_expression(level, moment, Site::Parameters, &text, &path);
+                self.unescaped_expression(level, moment, site, &text, &path);
             }
         }
     }
@@ -161,10 +186,9 @@ impl<'d> Validator<'d, '_> {
         let after = Moment::After(at);
         if let Some(parameters) = &node.parameters {
             let path = path.key("parameters");
-            self.template(level, before, Site::Parameters, parameters.get(), &path);
-            if node.action_type.as_deref() == Some("core.script") {
-                self.script(level, before, parameters.get(), &path);
-            }
+            let action = node.action_type.as_deref();
+            let when = (before, Site::Parameters);
+            self.parameters(level, when, action, parameters.get(), &path);
         }
         for (number, edge) in node.edges.iter().enumerate() {
             if let Some(condition) = &edge.condition {
@@ -188,8 +212,9 @@ impl<'d> Validator<'d, '_> {
             self.action(&compensate.action_type, &path.key("actionType"));
             if let Some(parameters) = &compensate.parameters {
                 let path = path.key("parameters");
-                let json = parameters.get();
-                self.template(level, Moment::End, Site::Compensate, json, &path);
+                let action = Some(&*compensate.action_type);
+                let when = (Moment::End, Site::Compensate);
+                self.parameters(level, when, action, parameters.get(), &path);
             }
         }
     }
@@ -246,7 +271,8 @@ impl<'d> Validator<'d, '_> {
         }
         if let Some(delay) = &node.delay {
             let path = path.key("delay");
-            if delay.ms.is_some() == delay.until.is_some() && self.complete {
+            let given = delay.ms.is_some() != delay.until.is_some();
+            if !given && !self.left_out.has(&path.pointer()) {
                 let message = "a delay needs exactly one of 'ms' and 'until'".to_owned();
                 self.findings
                     .error(codes::INVALID_DELAY, message, path.pointer());

@@ -7,6 +7,7 @@ use crate::definition::codes;
 use crate::definition::expressions::{Checked, Named};
 use crate::definition::path::Path;
 use crate::definition::problem::Place;
+use crate::definition::repair::STAND_IN;
 use crate::definition::structure::shortened;
 
 /// When a source is evaluated, as its level sees it.
@@ -38,8 +39,11 @@ impl<'d> Validator<'d, '_> {
         source: &'d str,
         path: &Path<'_>,
     ) {
+        if source == STAND_IN {
+            return;
+        }
         let checked = self.checker.expression(level.names, site, source);
-        self.report(level, moment, &checked, path, Place::Within);
+        self.report(level, moment, &checked, path);
     }
 
     /// Checks a bare expression whose text the definition does not hold as it is.
@@ -52,7 +56,7 @@ impl<'d> Validator<'d, '_> {
         path: &Path<'_>,
     ) {
         let checked = self.checker.compile(level.names, site, source);
-        self.report(level, moment, &checked, path, Place::Within);
+        self.report(level, moment, &checked, path);
     }
 
     /// Checks a template.
@@ -64,8 +68,17 @@ impl<'d> Validator<'d, '_> {
         json: &'d str,
         path: &Path<'_>,
     ) {
-        let checked = self.checker.template(level.names, site, json);
-        self.report(level, moment, &checked, path, Place::Raw);
+        let mut checked = self.checker.template(level.names, site, json);
+        let mut nodes = checked.nodes.iter();
+        let known = nodes.all(|named| self.readable(level, moment, &named.node) == Readable::Yes);
+        if known && checked.problems.is_empty() {
+            return;
+        }
+        if !known {
+            // Only now does it matter where each name stands.
+            checked = self.checker.placed(level.names, site, json);
+        }
+        self.report(level, moment, &checked, path);
     }
 
     fn report(
@@ -74,7 +87,6 @@ impl<'d> Validator<'d, '_> {
         moment: Moment,
         checked: &Checked,
         path: &Path<'_>,
-        place: fn(std::ops::Range<usize>) -> Place,
     ) {
         for wrong in &checked.problems {
             let problem = &wrong.problem;
@@ -98,8 +110,9 @@ impl<'d> Validator<'d, '_> {
         for named in &checked.nodes {
             let readable = self.readable(level, moment, &named.node);
             if readable != Readable::Yes {
-                let place = named.span.clone().map_or(Place::Value, place);
-                self.unreadable(level, readable, named, path.pointer(), place);
+                let place = named.span.clone().map_or(Place::Value, Place::Within);
+                let pointer = path.pointer() + &named.pointer;
+                self.unreadable(level, readable, named, pointer, place);
             }
         }
     }

@@ -17,6 +17,7 @@ use super::{
 use crate::concurrency::Concurrency;
 use crate::definition::scope::BodyNames;
 use crate::definition::{self, Definition, ExecutionMode, Json, scope};
+use crate::value::compact;
 use edges::Edges;
 use node::Actions;
 
@@ -281,7 +282,7 @@ pub(super) fn levels(plan: &Plan) -> Result<Vec<u32>, BuildError> {
 
 /// Compiles a template that validation has accepted.
 fn template(text: &Json, scope: &Scope) -> Result<Template, BuildError> {
-    Template::compile(text.get(), scope, &Limits::default())
+    Template::compile(&compact(text.get()), scope, &Limits::default())
         .map_err(|problems| BuildError(first_message(&problems)))
 }
 

@@ -7,6 +7,7 @@ use super::{
     BuildError, Builder, GraphIndex, Level, Node, NodeIndex, Parameters, Rare, Switch, expression,
     template,
 };
+use crate::definition::expressions::is_bare;
 use crate::definition::scope::BodyNames;
 use crate::definition::{self, Isolation, Join, Json, Retry, scope};
 use crate::plan::Compensate;
@@ -236,7 +237,7 @@ fn script_parameters(text: &Json) -> Box<str> {
         return text.get().into();
     };
     if let Some(serde_json::Value::String(expression)) = parameters.get_mut("expression")
-        && !expression.contains("{{")
+        && is_bare(expression)
     {
         *expression = format!("{{{{ {expression} }}}}");
     }

@@ -52,6 +52,32 @@ impl Run {
         }
     }
 
+    /// A child whose parent timed out does so, too (semantics §8).
+    pub(super) fn decide_timed_out_above(
+        &self,
+        hand: &Hand,
+        facts: &Facts<'_>,
+    ) -> Result<Decision, Refusal> {
+        let stopping = matches!(
+            self.stop_cause(),
+            Some(StopCause::Cancel | StopCause::Timeout)
+        );
+        if stopping || self.undo.is_some() {
+            return Err(Refusal::NotNow("the run is being stopped"));
+        }
+        let mut decision = self.stop_for(StopCause::Timeout, TOP, hand, facts);
+        if self.status() == RunStatus::Pending {
+            let finished = Finished {
+                status: RunStatus::Failed,
+                error: Some(self.out_of_time(facts)),
+                output: None,
+                compensation: None,
+            };
+            decision.events.push(Event::Finished(Box::new(finished)));
+        }
+        Ok(decision)
+    }
+
     pub(super) fn decide_stop(&self, key: FrameKey, facts: &Facts<'_>) -> Decision {
         self.stop_for(StopCause::FailFast, key, &Hand::default(), facts)
     }

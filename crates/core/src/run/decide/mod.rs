@@ -72,6 +72,8 @@ pub enum Input {
     GraceEnded,
     /// The run's own time is over.
     TimedOut,
+    /// The time of the run that started it is over, and with it that of this one.
+    TimedOutAbove(Hand),
     /// A delay, a wait or a backoff of this attempt is over.
     Due {
         /// The node.
@@ -402,6 +404,7 @@ pub fn decide(run: &Run, input: &Input, facts: &Facts<'_>) -> Result<Decision, R
         Input::Todo(todo) => Ok(decide_todo(run, *todo, facts)),
         Input::GraceEnded => run.decide_grace_ended(facts),
         Input::TimedOut => run.decide_timed_out(facts),
+        Input::TimedOutAbove(hand) => run.decide_timed_out_above(hand, facts),
         Input::Due { node, attempt } => run.decide_due(*node, *attempt, facts),
         Input::Signal {
             name,

@@ -55,9 +55,7 @@ impl Run {
                 }
             },
             RunStatus::Failed if self.stop_cause() == Some(StopCause::Timeout) => {
-                let time = self.plan.run_timeout_ms().unwrap_or_default();
-                let message = format!("the run did not end within {time} ms");
-                finished.error = Some(self.failure("RUN_TIMEOUT", message));
+                finished.error = Some(self.out_of_time(facts));
             }
             RunStatus::Failed => {
                 let message = self.failed_message();
@@ -96,6 +94,16 @@ impl Run {
             result,
         });
         decision
+    }
+
+    /// The error of a run whose time is over, or that of the run that started it.
+    pub(super) fn out_of_time(&self, facts: &Facts<'_>) -> RunFailure {
+        let own = self.timeout_at().filter(|&at| at <= facts.now);
+        let message = match own.and(self.plan.run_timeout_ms()) {
+            Some(time) => format!("the run did not end within {time} ms"),
+            None => "the run that started it did not end in time".to_owned(),
+        };
+        self.failure("RUN_TIMEOUT", message)
     }
 
     fn settled_as(&self) -> RunStatus {

@@ -1,7 +1,7 @@
 //! Deciding on what waits, recording what was decided, and what follows once that is
 //! durable.
 
-use windlass_core::event::Event;
+use windlass_core::event::{Event, StopCause};
 use windlass_core::run::{self, Change, Facts, Input as RunInput};
 use windlass_core::{NodeStatus, RunStatus};
 
@@ -123,8 +123,11 @@ impl Slot {
                 self.tell_children(&ChildCommand::Resume);
                 self.go_on();
             }
-            Event::Finished(_) | Event::Healed { .. } | Event::Imported { .. } => {
+            Event::Finished(_) => self.row_changed = true,
+            Event::Healed { .. } | Event::Imported { .. } => {
                 self.row_changed = true;
+                // The new graph may give the run another time.
+                self.arm_timeout();
             }
             Event::Compensating { .. }
             | Event::CompensationRetried { .. }
@@ -153,6 +156,11 @@ impl Slot {
             }
             Change::ChildStarted(node, attempt, child) => match self.run.child_start(node) {
                 Some(start) => {
+                    // The time that the node gives its child runs from here.
+                    if let Some(due) = self.run.due(node) {
+                        self.consequences
+                            .push(Consequence::Wait(node, attempt, due));
+                    }
                     let command = ChildCommand::Start(Box::new(start));
                     Consequence::child(node, attempt, child, command)
                 }
@@ -165,8 +173,12 @@ impl Slot {
                 Consequence::child(node, attempt, child, ChildCommand::Compensate)
             }
             Change::StopAsked(node, attempt) if self.run.child(node).is_some() => {
+                let command = match self.run.stop_cause() {
+                    Some(StopCause::Timeout) => ChildCommand::TimeOut,
+                    _ => ChildCommand::Cancel,
+                };
                 match self.run.child(node) {
-                    Some(child) => Consequence::child(node, attempt, child, ChildCommand::Cancel),
+                    Some(child) => Consequence::child(node, attempt, child, command),
                     None => return,
                 }
             }

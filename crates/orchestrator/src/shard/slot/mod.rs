@@ -451,6 +451,7 @@ impl From<Command> for RunInput {
     fn from(command: Command) -> Self {
         match command {
             Command::Cancel { hand, compensate } => Self::Cancel { hand, compensate },
+            Command::TimeOut(hand) => Self::TimedOutAbove(hand),
             Command::Pause(hand) => Self::Pause(hand),
             Command::Resume(hand) => Self::Resume(hand),
             Command::Reattempt(nodes, hand) => Self::Reattempt(nodes, hand),
