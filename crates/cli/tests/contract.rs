@@ -363,7 +363,10 @@ fn schemas_that_cannot_be_used_are_told_beside_all_other_problems() {
         ("MISSING_KEY", "/nodes/1"),
         ("EXPRESSION_UNKNOWN_NAME", "/nodes/1/parameters"),
     ] {
-        assert!(text.contains(code) && text.contains(pointer), "{code}\n{text}");
+        assert!(
+            text.contains(code) && text.contains(pointer),
+            "{code}\n{text}"
+        );
     }
 }
 
