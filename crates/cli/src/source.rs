@@ -31,14 +31,16 @@ pub(crate) fn prepare(path: &Path, overrides: &Overrides) -> Result<Source, Fail
     let name = path.display().to_string();
     let graph = frozen::read(&name, &text)?;
     let frozen = graph.is_some();
-    let signed = graph.as_ref().and_then(|graph| graph.signature);
+    // One that was changed by hand may have lost its signature, and promises nothing.
+    let signed = graph.as_ref().filter(|graph| graph.is_signed);
+    let signed = signed.map(|graph| graph.signature);
     let text = match graph {
         Some(graph) => graph.into_definition(None)?,
         None => text,
     };
-    let check = |definition: &Prepared| match frozen {
-        true => frozen::check_signature(&path.display().to_string(), signed, definition),
-        false => Ok(()),
+    let check = |definition: &Prepared| match signed {
+        Some(signed) => frozen::check_signature(&path.display().to_string(), signed, definition),
+        None => Ok(()),
     };
     let name = match frozen {
         true => format!("{name} as a definition"),

@@ -167,7 +167,7 @@ fn nodes_inside_loops_are_tried_again_and_given_results() {
     let dry = ["reattempt", "@last", "each[1]/y", "--dry-run", "--json"];
     let would = world.run(&dry).expect(0).json();
     assert_eq!(would["again"], json!(["each", "each[1]/y"]));
-    let closed = world.run(&["reattempt", "@last", "each[0]/y"]).expect(4);
+    let closed = world.run(&["reattempt", "@last", "each[0]/y"]).expect(6);
     assert!(closed.stderr.contains("fork"), "{}", closed.stderr);
     let ended = world
         .run(&["reattempt", "@last", "each[1]/y", "--json"])

@@ -40,7 +40,7 @@ fn a_server_is_checked_from_outside() {
 #[test]
 fn a_token_that_is_not_taken_is_found() {
     let world = World::new();
-    let token = world.token("me", None, "read");
+    let token = world.token("me", None, "workflows:read");
     let server = world.serve_with(&["--auth-keys", "keys.json"], &[]);
     let url = format!("http://{}", server.address());
     let report = doctor(&world, &url, Some(&token)).expect(0).json();

@@ -235,7 +235,7 @@ fn another_tenants_ids_are_unknown_on_every_route() {
         is_clean(&what, &answer);
         let expected: &[u16] = match operation.path.as_str() {
             // Those copy or mend the rows of all, and are for an admin of all.
-            "/api/v1/backup" | "/api/v1/rebuild" => &[403],
+            "/api/v1/backup" | "/api/v1/rebuild" | "/api/v1/secret-key/rotate" => &[403],
             // What a first version would do: nothing, for the second has no such workflow.
             "/api/v1/workflows/{id}/plan" => &[200],
             "/api/v1/dead-letters" if operation.method != "GET" => &[404],

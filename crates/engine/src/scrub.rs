@@ -150,6 +150,8 @@ impl Needles {
                 once,
                 percent(secret, "-_.!~*'()", false),
                 percent(secret, "-_.!~*'()", true),
+                percent(secret, "-_.!~*'()", false).replace("%20", "+"),
+                percent(secret, "-_.!~*'();/?:@&=+$,#", false),
                 percent(secret, "-_.~", false),
                 percent(secret, "*-._", false).replace("%20", "+"),
                 base64(secret, b"+/"),

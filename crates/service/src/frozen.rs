@@ -24,7 +24,7 @@ pub struct FrozenGraph {
     keys: Members,
     nodes: Vec<Box<RawValue>>,
     /// Whether it has a signature, of whatever kind.
-    is_signed: bool,
+    pub is_signed: bool,
     /// What was signed, if anything that could be.
     pub signature: Option<Digest>,
 }
