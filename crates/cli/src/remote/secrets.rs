@@ -121,7 +121,11 @@ pub(crate) fn rotate_key(server: &Server) -> Result<Rotated, Failure> {
         hooks: usize,
     }
     let url = server.url(&["secret-key", "rotate"]);
-    let answer: Answer = read(server, &server.ask(Question::post(url, b"{}".to_vec()))?)?;
+    let question = Question {
+        method: reqwest::Method::POST,
+        ..Question::get(url)
+    };
+    let answer: Answer = read(server, &server.ask(question)?)?;
     Ok(Rotated {
         secrets: answer.secrets,
         hooks: answer.hooks,
