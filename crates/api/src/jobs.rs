@@ -81,6 +81,10 @@ struct Note {
     state: JobState,
     /// The last run that it is done with.
     at: Option<RunId>,
+    /// The runs that it acts on next, in their order: once it has, a filter may find them no
+    /// more.
+    #[serde(default)]
+    hand: Vec<RunId>,
     /// How often this was written.
     page: u64,
 }
@@ -154,6 +158,7 @@ impl Jobs {
                 ended_at: None,
             },
             at: None,
+            hand: Vec::new(),
             page: 0,
         };
         let job = Job::new(note, tenants, store, false);
@@ -270,6 +275,19 @@ impl Job {
         lock(&self.shared.note).at
     }
 
+    /// The runs in hand that it is not done with.
+    pub(crate) fn rest(&self) -> Vec<RunId> {
+        let note = lock(&self.shared.note);
+        let done = note.hand.iter().position(|run| Some(*run) == note.at);
+        note.hand[done.map_or(0, |done| done + 1)..].to_vec()
+    }
+
+    /// It acts on these next; durable on return.
+    pub(crate) async fn take(&self, runs: Vec<RunId>) -> Result<(), Error> {
+        lock(&self.shared.note).hand = runs;
+        self.save().await
+    }
+
     /// Whether the next run may have been done before the server ended: asked once.
     pub(crate) fn is_again(&mut self) -> bool {
         std::mem::take(&mut self.again)
@@ -309,7 +327,7 @@ impl Job {
     }
 
     /// Writes the whole of it down; durable on return.
-    pub(crate) async fn save(&self) -> Result<(), Error> {
+    async fn save(&self) -> Result<(), Error> {
         let (id, note) = {
             let mut note = lock(&self.shared.note);
             note.page += 1;

@@ -14,7 +14,7 @@ use windlass_core::{Millis, RunId};
 use windlass_engine::load_latest;
 use windlass_service::deed::{Deed, Doing};
 use windlass_service::{Exit, Failure, act, dry_run};
-use windlass_store::{RunFilter, RunRow};
+use windlass_store::RunFilter;
 
 use super::VALUE_BYTES;
 use super::executions::{ListQuery, filter};
@@ -248,7 +248,32 @@ pub(super) async fn work(app: App, plan: Plan, mut job: Job) {
         by: plan.by,
         reason: plan.reason,
     });
+    // Those that were in hand when a server ended come first.
+    let mut runs = job.rest();
+    if runs.is_empty() {
+        // Nothing was in hand, so nothing can have been done without a word.
+        job.is_again();
+    }
     loop {
+        for run in runs {
+            let mut done = one(&app, &job, &doing, run, plan.dry_run).await;
+            if app.engine().is_stopping() {
+                return;
+            }
+            if job.is_again() && matches!(&done, Err(failure) if failure.exit == Exit::Conflict) {
+                // It is as was asked already: the server ended before it could say so.
+                done = Ok(());
+            }
+            let failure = done.err().map(|failure| JobFailure {
+                execution_id: run.to_string(),
+                code: failure.code.into_owned(),
+                message: failure.message,
+            });
+            if job.step(run, failure).await.is_err() {
+                return;
+            }
+        }
+        filter.before = job.at();
         let (asked, store) = (filter.clone(), Arc::clone(app.engine().store()));
         let page = tokio::task::spawn_blocking(move || store.runs(&asked)).await;
         let Ok(Ok(page)) = page else {
@@ -262,29 +287,11 @@ pub(super) async fn work(app: App, plan: Plan, mut job: Job) {
             }
             return;
         };
-        for row in &page.rows {
-            let mut done = one(&app, &job, &doing, row, plan.dry_run).await;
-            if app.engine().is_stopping() {
-                return;
-            }
-            if job.is_again() && matches!(&done, Err(failure) if failure.exit == Exit::Conflict) {
-                // It is as was asked already: the server ended before it could say so.
-                done = Ok(());
-            }
-            let failure = done.err().map(|failure| JobFailure {
-                execution_id: row.run.to_string(),
-                code: failure.code.into_owned(),
-                message: failure.message,
-            });
-            if job.step(row.run, failure).await.is_err() {
-                return;
-            }
+        runs = page.rows.iter().map(|row| row.run).collect();
+        if runs.is_empty() {
+            return job.finish().await;
         }
-        match page.next {
-            Some(next) => filter.before = Some(next),
-            None => return job.finish().await,
-        }
-        if job.save().await.is_err() {
+        if job.take(runs.clone()).await.is_err() {
             return;
         }
     }
@@ -294,10 +301,9 @@ async fn one(
     app: &App,
     job: &Job,
     doing: &Arc<Doing>,
-    row: &RunRow,
+    run: RunId,
     is_dry: bool,
 ) -> Result<(), Failure> {
-    let run = row.run;
     if !is_dry {
         return act::act(app.engine(), run, doing).await;
     }
