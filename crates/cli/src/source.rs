@@ -15,6 +15,9 @@ use crate::definition_file::accept;
 use crate::exit::{Exit, Failure};
 use crate::overrides::Overrides;
 
+/// As much as the main thread has.
+const STACK_BYTES: usize = 8 * 1024 * 1024;
+
 /// What a file has: a definition, or a graph that belongs to one run alone.
 pub(crate) struct Source {
     pub(crate) definition: Prepared,
@@ -26,7 +29,23 @@ pub(crate) struct Source {
 ///
 /// What was changed for one run is no version of the workflow, which other runs would
 /// follow: it belongs to that run alone.
+///
+/// It is done on a thread of its own: reading a large definition takes several times what
+/// is left of it, and the allocator gives back what a thread had when the thread ends.
 pub(crate) fn prepare(path: &Path, overrides: &Overrides) -> Result<Source, Failure> {
+    std::thread::scope(|scope| {
+        let builder = std::thread::Builder::new().stack_size(STACK_BYTES);
+        match builder.spawn_scoped(scope, || prepare_here(path, overrides)) {
+            Ok(preparing) => preparing
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            // Without another thread it takes more memory, and nothing else.
+            Err(_) => prepare_here(path, overrides),
+        }
+    })
+}
+
+fn prepare_here(path: &Path, overrides: &Overrides) -> Result<Source, Failure> {
     let text = read(path)?;
     let name = path.display().to_string();
     let graph = frozen::read(&name, &text)?;
