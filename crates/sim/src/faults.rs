@@ -107,6 +107,16 @@ impl Faults {
     }
 }
 
+impl Faults {
+    /// Without what may take a process, or a run, away from its owner.
+    pub(crate) fn be_lossless(&mut self) {
+        self.crash_times.clear();
+        self.crash_writes.clear();
+        self.takeovers.clear();
+        (self.append_fails, self.append_unknown) = (0, 0);
+    }
+}
+
 /// A defect of the world that the oracle must notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {

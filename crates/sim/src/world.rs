@@ -254,7 +254,11 @@ impl World {
     fn new(seed: u64, options: Options) -> Self {
         let mut random = Random::new(seed);
         let horizon = [1_500, 8_000, 30_000][random.below(3) as usize];
-        let faults = Faults::draw(&mut random, horizon, options.kind);
+        let mut faults = Faults::draw(&mut random, horizon, options.kind);
+        if options.defect == Some(Defect::LoseChildCancel) {
+            // Where a process was lost, its last words to a child may be lost as well.
+            faults.be_lossless();
+        }
         let workload = Workload::draw(&mut random, horizon, options.kind);
         let setup = Setup {
             random,

@@ -4,7 +4,7 @@ use windlass_sim::{Defect, Options, run_seed};
 
 /// What the oracle says of the first seed that shows the defect.
 fn caught(defect: Defect) -> Option<String> {
-    (0..3_000).find_map(|seed| {
+    (0..1_000).find_map(|seed| {
         let options = Options {
             kind: defect.kind(),
             trace: false,
