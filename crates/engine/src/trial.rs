@@ -2,7 +2,9 @@
 //! by it. With several in hand it may be any of them: then nobody is found guilty, and those
 //! who were there at two deaths are tried one after the other, each while nothing else
 //! begins. Only who dies alone, or in its trial, is ever buried; the others are not counted
-//! for that death. So a run that happens to be long is never buried for another's deed.
+//! for that death. So a run that happens to be long is never buried for another's deed. What
+//! cannot be told apart is a process that is killed from outside with a single run in hand:
+//! that counts as the run's doing, and is why burying takes several deaths and can be undone.
 //!
 //! All of it is written down before it counts: who serves (`process`), who is about to begin
 //! after a death (`begin`), who is tried beside whom (`trial`), and what was found about

@@ -157,7 +157,7 @@ fn progress_forgives_deaths() {
     assert_eq!(fourth.recovered, [run], "{fourth:?}");
 }
 
-/// A process that serves until a run works that kills it.
+/// A process that serves until a run works that kills it, or is buried.
 fn killed_by(store: &MemoryStore, killer: RunId) {
     let runtime = runtime();
     runtime.block_on(async {
@@ -165,6 +165,10 @@ fn killed_by(store: &MemoryStore, killer: RunId) {
         world.engine.serve(serving()).await.expect("serves");
         while world.floor.most("killer") == 0 && !row(store, killer).dead {
             tokio::task::yield_now().await;
+        }
+        if row(store, killer).dead {
+            // Nobody is left who would kill it.
+            world.engine.shutdown().await;
         }
     });
     runtime.shutdown_background();
