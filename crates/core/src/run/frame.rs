@@ -391,27 +391,19 @@ impl Run {
     /// The run has no such instance now.
     pub fn path(&self, node: Instance) -> Box<str> {
         let node = self.undone(node).unwrap_or(node);
-        if let Some(path) = self.removed.get(&node) {
-            return path.clone();
-        }
-        if let Some(kept) = self.kept.get(&node) {
-            return kept.path.clone();
-        }
-        let frame = self.frame_of(node);
-        if frame.owner.is_none() {
-            return frame.plan.id(frame.node(node)).into();
-        }
         let mut path = String::with_capacity(PATH_BYTES);
-        self.write_path(node, frame, &mut path);
+        self.write_path(node, &mut path);
         path.into()
     }
 
     /// Writes an instance's path behind what stands there already.
-    fn write_path(&self, node: Instance, frame: &Frame, path: &mut String) {
-        if let Some(removed) = self.removed.get(&node) {
-            path.push_str(removed);
+    fn write_path(&self, node: Instance, path: &mut String) {
+        let kept = || self.kept.get(&node).map(|kept| &kept.path);
+        if let Some(known) = self.removed.get(&node).or_else(kept) {
+            path.push_str(known);
             return;
         }
+        let frame = self.frame_of(node);
         if let Some(owner) = frame.owner {
             self.write_scope(owner, path);
             path.push('/');
@@ -420,7 +412,7 @@ impl Run {
     }
 
     fn write_scope(&self, owner: Owner, path: &mut String) {
-        self.write_path(owner.node, self.frame_of(owner.node), path);
+        self.write_path(owner.node, path);
         // Writing to a string cannot fail.
         let _ = write!(path, "[{}]", owner.iteration);
     }
