@@ -24,8 +24,7 @@ const SECONDS: &str = "120";
 /// What every answer must be.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
                       response_schema_conformance,response_headers_conformance,\
-                      ignored_auth,unsupported_method,allow_header_conformance,\
-                      negative_data_rejection";
+                      ignored_auth,unsupported_method,allow_header_conformance";
 
 /// Installs the tool and lets it at the server: a release build, unless a binary is named.
 ///

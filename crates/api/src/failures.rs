@@ -35,6 +35,7 @@ codes! {
     NOT_FOUND 404 "There is no such thing",
     SECRET_INVALID 422 "The secret's name or value is none",
     SECRET_TOO_LARGE 413 "The secret's value is too large",
+    SECRET_KEY_MISSING 404 "There is no key yet that seals secrets",
     SECRET_KEY_UNUSABLE 503 "The key that seals secrets cannot be used",
     DEFINITION_INVALID 422 "The definition is invalid",
     GRAPH_VERSION 422 "The graph is of another version",

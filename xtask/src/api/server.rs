@@ -109,11 +109,6 @@ impl Server {
     /// only with their runs, are left after a few.
     pub(super) fn settings(&self) -> String {
         let mut settings = String::from("max-stream-events = 3\n");
-        // What is wrong may also be too large for its place: the body, the address, a header.
-        settings.push_str(
-            "[checks.negative_data_rejection]\nexpected-statuses = [400, 401, 403, 404, 405, 406, \
-             409, 413, 414, 415, 422, 428, 429, 431, \"5xx\"]\n",
-        );
         for (name, values) in [("runs", &self.runs), ("workflows", &self.workflows)] {
             let list = serde_json::json!(values);
             let _ = writeln!(settings, "[dictionaries.{name}]\nvalues = {list}");
@@ -126,11 +121,6 @@ impl Server {
                  \"path.id\" = {{ dictionary = \"{name}\", probability = 0.8 }}"
             );
         }
-        // Its answer to what is wrong is what is wrong, and that it could be told.
-        settings.push_str(
-            "[[operations]]\ninclude-path = \"/api/v1/workflows/validate\"\n\
-             [operations.checks.negative_data_rejection]\nenabled = false\n",
-        );
         settings
     }
 

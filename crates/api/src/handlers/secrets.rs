@@ -41,7 +41,11 @@ pub(super) fn add(routes: &mut Routes<App>) {
             Method::POST,
             "/api/v1/secret-key/rotate",
             Access::admin(),
-            &[failures::SECRET_KEY_UNUSABLE, store],
+            &[
+                failures::SECRET_KEY_MISSING,
+                failures::SECRET_KEY_UNUSABLE,
+                store,
+            ],
             "Seals all secrets with a new key, and forgets the old one",
             rotate,
         )

@@ -168,7 +168,7 @@ impl SecretKeys {
     pub(super) fn begin_change(&self) -> Result<Arc<Ring>, Failure> {
         let present = self.existing()?.ok_or_else(|| {
             let message = format!("there is no key to change: {self:?} is missing");
-            Failure::new(Exit::NotFound, "SECRET_KEY_UNUSABLE", message)
+            Failure::new(Exit::NotFound, "SECRET_KEY_MISSING", message)
         })?;
         if !present.old.is_empty() {
             return Ok(present);
