@@ -146,7 +146,11 @@ fn one_look_shows_most_documents_to_hold_no_expression() {
         let rendered = constant.render(&[], &Limits::default()).unwrap();
         assert_eq!(rendered, document);
     }
-    for document in [r#""{{ 1 }}""#, r#""\u007b{ 1 }}""#, r#""\u007b\u007b 1 }}""#] {
+    for document in [
+        r#""{{ 1 }}""#,
+        r#""\u007b{ 1 }}""#,
+        r#""\u007b\u007b 1 }}""#,
+    ] {
         assert!(!compile(document).is_constant(), "{document}");
         assert!(Template::constant(document).is_none(), "{document}");
     }

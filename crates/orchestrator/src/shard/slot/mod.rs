@@ -446,6 +446,8 @@ impl Slot {
         self.since_checkpoint = 0;
         if let Some(state) = self.run.snapshot() {
             self.checkpoint_size = state.len();
+            // It changes nothing in the state, so it need not be applied here.
+            self.record.push(&Event::Checkpointed {}, Millis::default());
             let bytes = codec::checkpoint(&state);
             self.consequences.push(Consequence::Checkpoint(bytes));
         }
