@@ -2,7 +2,7 @@
 //! durable.
 
 use windlass_core::event::{Event, StopCause};
-use windlass_core::run::{self, Change, Facts, Input as RunInput, Todo};
+use windlass_core::run::{self, Change, Facts, Input as RunInput, Instance, Todo};
 use windlass_core::{NodeStatus, RunStatus};
 
 use super::{Consequence, Slot, refused};
@@ -68,6 +68,10 @@ impl Slot {
             self.running.remove(*node, *attempt);
         }
         self.drop_loaded();
+        let ended = match &input {
+            RunInput::Ended { node, .. } => Some(*node),
+            _ => None,
+        };
         match decided {
             Ok(decision) => {
                 self.bring_graph(input);
@@ -76,7 +80,7 @@ impl Slot {
                     .iter()
                     .for_each(|payload| self.hold_blob(payload));
                 for event in &decision.events {
-                    self.record_event(event, context);
+                    self.record_event(event, ended, context);
                 }
                 if let Some(id) = command {
                     self.consequences.push(Consequence::Answer(id));
@@ -87,11 +91,17 @@ impl Slot {
         None
     }
 
-    pub(super) fn record_event(&mut self, event: &Event, context: &mut Context<'_>) {
+    /// Records an event; the node is the one whose attempt ends with it, if it is known.
+    pub(super) fn record_event(
+        &mut self,
+        event: &Event,
+        ended: Option<Instance>,
+        context: &mut Context<'_>,
+    ) {
         let at = self.record.at(context.now);
         self.record.push(event, context.now);
         // Before it is applied: an iteration that ends with it may be gone after.
-        self.hold_values(event);
+        self.hold_values(event, ended);
         let mut changes = Vec::new();
         let went = is_going(&self.run);
         self.run

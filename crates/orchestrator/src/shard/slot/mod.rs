@@ -6,10 +6,11 @@ mod effects;
 mod sleep;
 mod values;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use windlass_core::definition::ExecutionMode;
 use windlass_core::event::{After, Event};
+use windlass_core::id::{DigestMap, DigestSet};
 use windlass_core::plan::NodeKind;
 use windlass_core::run::{Change, Input as RunInput, Instance, Loaded, Refusal, Run, Values};
 use windlass_core::{Digest, Millis, NodeStatus, RunStatus};
@@ -125,9 +126,9 @@ pub(in crate::shard) struct Slot {
     /// Values of records that are not durable yet, and those that decisions need.
     values: Values,
     /// How many records that are not durable yet name a value.
-    undurable: BTreeMap<Digest, u32>,
+    undurable: DigestMap<u32>,
     /// Values kept because decisions need them, oldest first, and their size together.
-    kept: BTreeSet<Digest>,
+    kept: DigestSet,
     kept_order: VecDeque<Digest>,
     kept_bytes: usize,
     /// Values that were loaded for the decision at hand.
@@ -165,7 +166,7 @@ impl Slot {
         slot.record.push(&event, context.now);
         slot.consequences.push(Consequence::Accepted);
         if !start.reused.is_empty() {
-            slot.record_event(&Event::Reused(start.reused), context);
+            slot.record_event(&Event::Reused(start.reused), None, context);
         }
         if start.begin == Begin::Now {
             slot.inbox.push_back((RunInput::Begin, None));
@@ -221,9 +222,9 @@ impl Slot {
             row_changed: false,
             in_flight: None,
             loading: false,
-            values: Values::new(),
-            undurable: BTreeMap::new(),
-            kept: BTreeSet::new(),
+            values: Values::default(),
+            undurable: DigestMap::default(),
+            kept: DigestSet::default(),
             kept_order: VecDeque::new(),
             kept_bytes: 0,
             loaded: Vec::new(),
@@ -449,6 +450,8 @@ impl Slot {
         self.since_checkpoint = 0;
         if let Some(state) = self.run.snapshot() {
             self.checkpoint_size = state.len();
+            // It changes nothing in the state, so it need not be applied here.
+            self.record.push(&Event::Checkpointed {}, Millis::default());
             let bytes = codec::checkpoint(&state);
             self.consequences.push(Consequence::Checkpoint(bytes));
         }
