@@ -399,16 +399,25 @@ impl Engine {
         };
         let reopens = matches!(command, Command::Reattempt(..) | Command::SetResult { .. })
             && self.has_ended(run);
+        let newest = match reopens {
+            true => self.newest_once_open(run).await,
+            false => None,
+        };
         loop {
             let holding = self.hold(run, Taking::for_command(adoption));
             holding.await.map_err(CommandError::Load)?;
             let question = |reply| Message::Command(run, command.clone(), reply);
-            match self.ask(question).await.ok_or(CommandError::Stopped)? {
-                Some(Ok(())) if reopens => {
-                    // It had ended and could not follow: now it is picked up.
-                    self.follow_newest(run).await;
-                    return Ok(());
+            let asked = self.ask(question);
+            let answer = match newest.clone() {
+                // In one breath: a run that had ended and could not follow is picked up, and
+                // might have ended again before a second question.
+                Some(newest) => {
+                    let follow = self.ask(|reply| Message::Command(run, newest, reply));
+                    tokio::join!(asked, follow).0
                 }
+                None => asked.await,
+            };
+            match answer.ok_or(CommandError::Stopped)? {
                 Some(Ok(())) => return Ok(()),
                 Some(Err(refusal)) => return Err(self.refused(run, refusal).await),
                 // It went to sleep, or ended, in between: it is taken up again.

@@ -154,16 +154,14 @@ impl Engine {
         }
     }
 
-    /// Lets a run that was opened again follow the newest version, if it must.
-    pub(crate) async fn follow_newest(&self, run: RunId) {
-        let loaded = self.load_beside(run).await;
-        let newest = loaded
-            .ok()
-            .and_then(|loaded| self.newest_for(&loaded.run).ok());
-        if let Some(newest) = newest.flatten() {
-            // Refused where the run has ended or changed meanwhile.
-            let _ = self.ask(|reply| Message::Command(run, newest, reply)).await;
+    /// The command that lets a run that has ended follow the newest version once it is opened
+    /// again, if it must.
+    pub(crate) async fn newest_once_open(&self, run: RunId) -> Option<Command> {
+        let loaded = self.load_beside(run).await.ok()?.run;
+        if !loaded.would_heal_if_open() {
+            return None;
         }
+        self.other_newest(&loaded).ok()?
     }
 
     /// The command that lets a run follow the newest version, if it must.
@@ -171,6 +169,11 @@ impl Engine {
         if !run.can_heal() {
             return Ok(None);
         }
+        self.other_newest(run)
+    }
+
+    /// The command that lets a run follow the newest version, if it has another.
+    fn other_newest(&self, run: &Run) -> Result<Option<Command>, LoadError> {
         let queued = run.queued();
         let newest = self.newest(queued.tenant.as_deref(), &queued.workflow)?;
         Ok(newest.map(|(_, command)| command).filter(

@@ -16,6 +16,12 @@ impl Run {
         !self.frozen && self.heals && !self.status.is_final()
     }
 
+    /// Whether the run follows newer versions while it is open; one that has ended may be
+    /// opened again.
+    pub fn would_heal_if_open(&self) -> bool {
+        !self.frozen && self.heals && self.undo.is_none()
+    }
+
     /// Whether the run would follow a newer version now: one that stops, or is undone,
     /// ends on the graph it has.
     pub fn can_heal(&self) -> bool {
