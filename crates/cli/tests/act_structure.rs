@@ -457,3 +457,27 @@ fn children_follow_their_parent() {
     let parent = world.run(&parent).expect(0).json()["items"][0].clone();
     assert_eq!(parent["status"], "Succeeded");
 }
+
+/// A fork reuses what stands after a node that runs again, because it had failed: reached by
+/// another way than in the run it comes from, it is still that run's result.
+#[test]
+fn a_fork_that_takes_another_way_is_verified() {
+    let world = world(
+        "ways.json",
+        r#"{"id":"ways","nodes":[
+          {"id":"try","actionType":"core.fail","parameters":{"untilAttempt":"{{ trigger.n }}"},
+           "edges":[{"targetNode":"join"},{"targetNode":"help","when":"failure"}]},
+          {"id":"help","actionType":"core.echo","edges":[{"targetNode":"join"}]},
+          {"id":"join","actionType":"core.echo","edges":[{"targetNode":"end"}]},
+          {"id":"end","actionType":"core.echo"}]}"#,
+    );
+    let run = ["run", "ways.json", "-q", "--trigger", r#"{"n":2}"#];
+    world.run(&run).expect(0);
+    let fork = ["fork", "@last", "--from", "end", "--set", "trigger.n=1"];
+    let forked = world.run(&[&fork[..], &["--json", "-q"]].concat());
+    let nodes = forked.expect(0).json()["nodes"].clone();
+    assert_eq!(nodes["help"]["status"], "Skipped");
+    assert_eq!(nodes["join"]["reused"], true);
+    let verified = world.run(&["verify", "@last", "--json"]).expect(0).json();
+    assert_eq!(verified["valid"], true, "{verified}");
+}

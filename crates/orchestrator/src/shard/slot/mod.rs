@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use windlass_core::definition::ExecutionMode;
 use windlass_core::event::{After, Event};
 use windlass_core::id::{DigestMap, DigestSet};
+use windlass_core::plan::NodeKind;
 use windlass_core::run::{Change, Input as RunInput, Instance, Loaded, Refusal, Run, Values};
 use windlass_core::{Digest, Millis, NodeStatus, RunStatus};
 use windlass_store::{Append, Blob, Claim, Error, Head, ResourceRow};
@@ -364,7 +365,7 @@ impl Slot {
                 if self.is_running(node, attempt) {
                     let delay = i64::try_from(context.options.still_running_ms).unwrap_or(0);
                     let started = windlass_core::Millis(context.now.0 - delay);
-                    let worker = "local".into();
+                    let worker = Box::from(&*context.options.worker);
                     let input = RunInput::StillRunning {
                         node,
                         attempt,
@@ -385,12 +386,15 @@ impl Slot {
         if !waits || self.run.status() != RunStatus::Running {
             return;
         }
-        if self.run.is_structural(node) {
+        // A child that is started again waits for its turn, as a call does.
+        let starts = self.run.kind_of(node) == NodeKind::Subworkflow
+            && self.run.node_status(node) == NodeStatus::Waiting
+            && self.is_sequential();
+        if self.run.is_structural(node) && !starts {
             self.inbox
                 .push_back((RunInput::Due { node, attempt }, None));
         } else {
-            let ordered = self.is_sequential().then_some(&self.run);
-            self.ready.insert(node, attempt, ordered);
+            self.make_ready(node, attempt);
         }
     }
 
