@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use windlass_core::Digest;
 use windlass_sim::{Kind, Options, run_seed};
 
 fn main() {
@@ -30,9 +31,16 @@ fn main() {
     let count = numbers.next().unwrap_or(10_000);
     let first = numbers.next().unwrap_or(0);
     let began = Instant::now();
+    // Whether two builds gave the same worlds: all logs and counts, and with
+    // `WINDLASS_TRACE` the stories too.
+    let mut worlds = Digest::of(b"");
+    let trace = std::env::var_os("WINDLASS_TRACE").is_some();
+    let options = Options { trace, ..options };
     let (mut failed, mut runs, mut records, mut crashes, mut conflicts) = (0, 0, 0, 0, 0);
     for seed in first..first + count {
         let outcome = run_seed(seed, options);
+        let told = format!("{worlds:?} {:?} {:?}", outcome.counts, outcome.trace);
+        worlds = Digest::of(&[told.as_bytes(), &outcome.logs].concat());
         runs += outcome.counts.runs;
         records += outcome.counts.records;
         crashes += outcome.counts.crashes;
@@ -47,7 +55,7 @@ fn main() {
         if done.is_multiple_of(10_000) || done == count {
             let rate = done as f64 / began.elapsed().as_secs_f64();
             println!(
-                "{done} seeds, {failed} failed, {runs} runs, {records} records, {crashes} crashes, {conflicts} refused, {rate:.0} seeds/s"
+                "{done} seeds, {failed} failed, {runs} runs, {records} records, {crashes} crashes, {conflicts} refused, {rate:.0} seeds/s, worlds {worlds}"
             );
         }
     }
