@@ -6,17 +6,21 @@ use std::fmt::Debug;
 
 use windlass_core::NodeStatus;
 use windlass_core::run::{Held, Instance, Run};
+use windlass_core::value::ValueRef;
 
 /// The first difference between a live state and the replay of its log, in words.
 pub fn difference(live: &Run, replayed: &Run) -> Option<String> {
     let (live, replayed) = (&*settled(live), &*settled(replayed));
-    run_difference(live, replayed).or_else(|| {
-        let nodes = |run: &Run| run.instances().collect::<Vec<_>>();
-        same("nodes", nodes(live), nodes(replayed)).or_else(|| {
+    run_difference(live, replayed)
+        .or_else(|| {
+            let is_same = live.instances().eq(replayed.instances());
+            let nodes = |run: &Run| run.instances().collect::<Vec<_>>();
+            (!is_same).then(|| differ("nodes", nodes(live), nodes(replayed)))
+        })
+        .or_else(|| {
             let mut nodes = live.instances();
             nodes.find_map(|node| node_difference(live, replayed, node))
         })
-    })
 }
 
 /// A state without what the next event makes it forget: one that comes from a checkpoint
@@ -31,12 +35,7 @@ fn settled(run: &Run) -> Cow<'_, Run> {
 }
 
 fn run_difference(live: &Run, replayed: &Run) -> Option<String> {
-    let edges = 0..live.plan().edges().len() as u32;
-    let vars = |run: &Run| -> Vec<_> {
-        let vars = run.vars().iter();
-        vars.map(|(name, held)| (name.clone(), text(held)))
-            .collect()
-    };
+    let mut edges = 0..live.plan().edges().len() as u32;
     let counts = |run: &Run| {
         let all = [
             NodeStatus::Pending,
@@ -51,7 +50,8 @@ fn run_difference(live: &Run, replayed: &Run) -> Option<String> {
         ];
         all.map(|status| run.count(status))
     };
-    let finished = |run: &Run| format!("{:?}", run.finished());
+    // Nothing tells two ends apart but their words.
+    let finished = |run: &Run| run.finished().map(|finished| format!("{finished:?}"));
     same("status", live.status(), replayed.status())
         .or_else(|| same("created", live.created_at(), replayed.created_at()))
         .or_else(|| same("started", live.started_at(), replayed.started_at()))
@@ -65,8 +65,12 @@ fn run_difference(live: &Run, replayed: &Run) -> Option<String> {
         .or_else(|| same("grace", live.grace_deadline(), replayed.grace_deadline()))
         .or_else(|| same("hand", live.stop_hand(), replayed.stop_hand()))
         .or_else(|| same("timeout", live.timeout_at(), replayed.timeout_at()))
-        .or_else(|| same("vars", vars(live), vars(replayed)))
-        .or_else(|| same("trigger", text(live.trigger()), text(replayed.trigger())))
+        .or_else(|| {
+            let is_same = vars(live).eq(vars(replayed));
+            let all = |run| vars(run).collect::<Vec<_>>();
+            (!is_same).then(|| differ("vars", all(live), all(replayed)))
+        })
+        .or_else(|| same("trigger", held(live.trigger()), held(replayed.trigger())))
         .or_else(|| {
             let failed = |run: &Run| run.failed().collect::<Vec<_>>();
             same("failed", failed(live), failed(replayed))
@@ -77,9 +81,9 @@ fn run_difference(live: &Run, replayed: &Run) -> Option<String> {
         })
         .or_else(|| waiting_difference(live, replayed))
         .or_else(|| {
-            edges.clone().find_map(|edge| {
-                let name = format!("edge {edge}");
-                same(&name, live.edge_state(edge), replayed.edge_state(edge))
+            edges.find_map(|edge| {
+                let (live, replayed) = (live.edge_state(edge), replayed.edge_state(edge));
+                (live != replayed).then(|| differ(&format!("edge {edge}"), live, replayed))
             })
         })
 }
@@ -111,27 +115,43 @@ fn waiting_difference(live: &Run, replayed: &Run) -> Option<String> {
 }
 
 fn node_difference(live: &Run, replayed: &Run, node: Instance) -> Option<String> {
-    let name = |what: &str| format!("{what} of {}", live.path(node));
     let facts = |run: &Run| {
         (
             (run.node_status(node), run.attempt(node), run.attempts(node)),
             (run.value(node), run.ancestry(node), run.due(node)),
-            (run.may_hand_out(node), run.idempotency_key(node)),
-            (run.is_by_hand(node), run.child(node), run.incoming(node)),
-            (run.path(node), run.cycle(node).cloned()),
+            (run.may_hand_out(node), run.is_by_hand(node)),
+            run.child(node),
         )
     };
-    same(&name("facts"), facts(live), facts(replayed)).or_else(|| {
-        let (live, replayed) = (live.blocked_by(node), replayed.blocked_by(node));
-        same(&name("blockers"), live, replayed)
-    })
+    let of_node = |difference: String| format!("{} {difference}", live.path(node));
+    same("facts", facts(live), facts(replayed))
+        .or_else(|| same("loop", live.cycle(node), replayed.cycle(node)))
+        .or_else(|| same("blockers", live.blocked_by(node), replayed.blocked_by(node)))
+        .or_else(|| same("incoming", live.incoming(node), replayed.incoming(node)))
+        .or_else(|| same("path", live.path(node), replayed.path(node)))
+        .or_else(|| {
+            let key = |run: &Run| run.idempotency_key(node);
+            same("key", key(live), key(replayed))
+        })
+        .map(of_node)
 }
 
-fn text(held: &Held) -> String {
-    format!("{:?} {:?}", held.text(), held.blob())
+fn vars(run: &Run) -> impl Iterator<Item = (&str, Content<'_>)> {
+    let vars = run.vars().iter();
+    vars.map(|(name, value)| (&**name, held(value)))
+}
+
+/// A value that a state holds: its text, or where that is.
+type Content<'a> = (Option<&'a str>, Option<ValueRef>);
+
+fn held(held: &Held) -> Content<'_> {
+    (held.text().map(|text| &**text), held.blob())
 }
 
 fn same<T: PartialEq + Debug>(what: &str, live: T, replayed: T) -> Option<String> {
-    (live != replayed)
-        .then(|| format!("{what}: live {live:?}, replayed from the durable log {replayed:?}"))
+    (live != replayed).then(|| differ(what, live, replayed))
+}
+
+fn differ<T: Debug>(what: &str, live: T, replayed: T) -> String {
+    format!("{what}: live {live:?}, replayed from the durable log {replayed:?}")
 }
