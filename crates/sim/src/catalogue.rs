@@ -42,14 +42,16 @@ pub struct Draft {
 }
 
 impl Draft {
+    /// The text of the whole, put together from the texts of its parts.
     fn text(&self) -> String {
-        let mut definition = self.head.clone();
-        let nodes = self.nodes.iter().map(|node| Value::clone(node));
-        definition["nodes"] = nodes.collect();
-        if let Some(description) = self.description {
-            definition["description"] = description.into();
-        }
-        definition.to_string()
+        let mut text = self.head.to_string();
+        text.truncate(text.len() - 1);
+        let nodes: Vec<String> = self.nodes.iter().map(|node| node.to_string()).collect();
+        let nodes = nodes.join(",");
+        let description = self.description.map_or_else(String::new, |description| {
+            format!(",\"description\":{}", Value::from(description))
+        });
+        format!("{text},\"nodes\":[{nodes}]{description}}}")
     }
 }
 

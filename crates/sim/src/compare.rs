@@ -1,5 +1,5 @@
 //! Whether two states of a run are the same, as far as anybody can see: every public
-//! accessor is asked of both.
+//! accessor is asked of both, unless they hold the same anyway.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -10,6 +10,9 @@ use windlass_core::value::ValueRef;
 
 /// The first difference between a live state and the replay of its log, in words.
 pub fn difference(live: &Run, replayed: &Run) -> Option<String> {
+    if live.is_same(replayed) {
+        return None;
+    }
     let (live, replayed) = (&*settled(live), &*settled(replayed));
     run_difference(live, replayed)
         .or_else(|| {
@@ -50,14 +53,12 @@ fn run_difference(live: &Run, replayed: &Run) -> Option<String> {
         ];
         all.map(|status| run.count(status))
     };
-    // Nothing tells two ends apart but their words.
-    let finished = |run: &Run| run.finished().map(|finished| format!("{finished:?}"));
     same("status", live.status(), replayed.status())
         .or_else(|| same("created", live.created_at(), replayed.created_at()))
         .or_else(|| same("started", live.started_at(), replayed.started_at()))
         .or_else(|| same("ended", live.ended_at(), replayed.ended_at()))
         .or_else(|| same("records", live.records(), replayed.records()))
-        .or_else(|| same("finished", finished(live), finished(replayed)))
+        .or_else(|| same("finished", live.finished(), replayed.finished()))
         .or_else(|| same("counts", counts(live), counts(replayed)))
         .or_else(|| same("open", live.open(), replayed.open()))
         .or_else(|| same("todo", live.todo(), replayed.todo()))

@@ -26,6 +26,7 @@ mod looking;
 mod reattempt;
 mod retry;
 mod reuse;
+mod same;
 mod signal;
 mod snapshot;
 mod stop;
