@@ -7,10 +7,24 @@ use windlass_core::definition::{Limits, Parsed};
 use crate::exit::Failure;
 use crate::source::read_limited;
 pub(crate) use windlass_service::definition::{check, invalid, to_json};
+use windlass_service::frozen;
 
 /// Reads a definition's file; one past the limit is refused unread.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     read_limited(path, Limits::default().bytes)
+}
+
+/// Reads a definition's file, or that of a graph as `export` writes it, which becomes the
+/// definition that it stands for; with the name to report problems by.
+pub(crate) fn read_graph(path: &Path) -> Result<(String, Vec<u8>), Failure> {
+    let (name, text) = (path.display().to_string(), read(path)?);
+    Ok(match frozen::read(&name, &text)? {
+        Some(graph) => (
+            format!("{name} as a definition"),
+            graph.into_definition(None)?,
+        ),
+        None => (name, text),
+    })
 }
 
 /// Checks a definition's text. Problems are the failure's; mere warnings go to stderr.

@@ -554,3 +554,17 @@ fn secrets_come_from_the_environment_and_stay_there() {
         missing.stdout
     );
 }
+
+#[test]
+fn a_trigger_in_a_file_that_is_too_large_is_named_as_one() {
+    let world = World::new();
+    world.definition(
+        "one.json",
+        r#"{"id":"one","nodes":[{"id":"a","actionType":"core.echo"}]}"#,
+    );
+    let large = format!("\"{}\"", "x".repeat(10 * 1024 * 1024 - 1));
+    world.definition("large.json", &large);
+    let refused = world.run(&["run", "one.json", "--trigger", "@large.json", "--json"]);
+    let refused = refused.expect(3).stderr;
+    assert!(refused.contains("\"TRIGGER_TOO_LARGE\""), "{refused}");
+}

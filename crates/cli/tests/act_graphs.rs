@@ -205,3 +205,19 @@ fn a_frozen_graph_runs_and_says_when_its_action_is_gone() {
     );
     world.run(&["skip", "@last", "a", "-q"]).expect(0);
 }
+
+#[test]
+fn an_exported_graph_is_checked_and_drawn_as_a_definition_is() {
+    let world = world();
+    left(&world, "first.json");
+    let text = world.run(&["export", "@last"]).expect(0).stdout;
+    let mut graph: Value = serde_json::from_str(&text).expect("JSON");
+    world.definition("graph.json", &text);
+    world.run(&["validate", "graph.json"]).expect(0);
+    let drawn = world.run(&["graph", "graph.json", "--json"]).expect(0);
+    assert_eq!(drawn.json()["edges"][0]["to"], "wait");
+    graph["nodes"]["wait"]["dependsOn"] = json!(["nobody"]);
+    world.definition("wrong.json", &graph.to_string());
+    let wrong = world.run(&["validate", "wrong.json", "--json"]).expect(3);
+    assert_eq!(wrong.json()["problems"][0]["code"], "UNKNOWN_NODE");
+}

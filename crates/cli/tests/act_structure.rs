@@ -346,6 +346,64 @@ fn a_fork_may_walk_another_graph() {
     );
 }
 
+/// Many old runs are forked together: here, and through whoever holds the directory.
+#[test]
+fn forks_of_many() {
+    let world = world("items.json", ITEMS);
+    world.definition("approve.json", APPROVE);
+    world.run(&["run", "items.json", "-q"]).expect(1);
+    world.run(&["run", "items.json", "-q"]).expect(1);
+    let none = world.run(&["fork", "--filter", "workflow=other", "--from", "each"]);
+    assert!(none.expect(0).stderr.contains("no run fits"));
+    let origins = world
+        .run(&["runs", "--workflow", "items", "--json"])
+        .expect(0)
+        .json();
+    let origins: Vec<_> = origins["items"].as_array().expect("a list").clone();
+    let set = "nodes.each/y.parameters.untilAttempt=1";
+    let fork = |more: &[&'static str]| {
+        let mut fork = vec!["fork", "--filter", "workflow=items", "--set", set, "--json"];
+        fork.extend(["--filter", "status=Failed"]);
+        fork.extend(more);
+        world.run(&fork)
+    };
+    let would = fork(&["--from", "each", "--dry-run"]).expect(0).json();
+    assert_eq!(would.as_array().map(Vec::len), Some(2), "{would}");
+    let forks = fork(&["--from", "each"]).expect(0).json();
+    for (fork, origin) in forks.as_array().expect("a list").iter().zip(&origins) {
+        assert_eq!(fork["status"], "Succeeded");
+        assert_eq!(fork["origin"]["executionId"], origin["executionId"]);
+        let id = fork["executionId"].as_str().expect("an id");
+        let shown = world.run(&["show", id, "--json"]).expect(0).json();
+        assert_eq!(shown["origin"]["executionId"], origin["executionId"]);
+    }
+    let refused = fork(&["--from", "nope"]).expect(4).json();
+    assert_eq!(refused[1]["error"]["code"], "NODE_NOT_FOUND", "{refused}");
+    let mut holder = world.start(&["run", "approve.json"]);
+    let waiting = holder.run_id();
+    holder.wait_for("ask: Succeeded");
+    let forks = fork(&["--from", "each"]).expect(0).json();
+    assert_eq!(forks.as_array().map(Vec::len), Some(2), "{forks}");
+    for fork in forks.as_array().expect("a list") {
+        let id = fork["executionId"].as_str().expect("an id");
+        world.run(&["watch", id]).expect(0);
+    }
+    world
+        .run(&["signal", &waiting, "decision", r#"{"ok":true}"#])
+        .expect(0);
+    holder.end().expect(0);
+    let with_id = [
+        "fork",
+        "--filter",
+        "status=Failed",
+        "--from",
+        "x",
+        "--request-id",
+        "a",
+    ];
+    world.run(&with_id).expect(2);
+}
+
 #[test]
 fn a_fork_goes_through_the_holder() {
     let world = world("items.json", ITEMS);
@@ -398,4 +456,28 @@ fn children_follow_their_parent() {
     let parent = ["runs", "--workflow", "parent", "--json"];
     let parent = world.run(&parent).expect(0).json()["items"][0].clone();
     assert_eq!(parent["status"], "Succeeded");
+}
+
+/// A fork reuses what stands after a node that runs again, because it had failed: reached by
+/// another way than in the run it comes from, it is still that run's result.
+#[test]
+fn a_fork_that_takes_another_way_is_verified() {
+    let world = world(
+        "ways.json",
+        r#"{"id":"ways","nodes":[
+          {"id":"try","actionType":"core.fail","parameters":{"untilAttempt":"{{ trigger.n }}"},
+           "edges":[{"targetNode":"join"},{"targetNode":"help","when":"failure"}]},
+          {"id":"help","actionType":"core.echo","edges":[{"targetNode":"join"}]},
+          {"id":"join","actionType":"core.echo","edges":[{"targetNode":"end"}]},
+          {"id":"end","actionType":"core.echo"}]}"#,
+    );
+    let run = ["run", "ways.json", "-q", "--trigger", r#"{"n":2}"#];
+    world.run(&run).expect(0);
+    let fork = ["fork", "@last", "--from", "end", "--set", "trigger.n=1"];
+    let forked = world.run(&[&fork[..], &["--json", "-q"]].concat());
+    let nodes = forked.expect(0).json()["nodes"].clone();
+    assert_eq!(nodes["help"]["status"], "Skipped");
+    assert_eq!(nodes["join"]["reused"], true);
+    let verified = world.run(&["verify", "@last", "--json"]).expect(0).json();
+    assert_eq!(verified["valid"], true, "{verified}");
 }

@@ -160,6 +160,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "After::is_death")]
         after: After,
     },
+    /// A checkpoint was taken: it stands for the log up to this record.
+    Checkpointed {},
     /// Something that people should know.
     Warning {
         /// The node it is about, if any.

@@ -1,7 +1,9 @@
 //! Newtypes for every identifier. Parsing happens here, once; the rest of the
 //! workspace holds proof of it in the type.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -78,13 +80,55 @@ impl Digest {
         use sha2::Digest as _;
         Self(sha2::Sha256::digest(bytes).into())
     }
+
+    /// Its hexadecimal digits.
+    fn digits(&self) -> Digits {
+        let mut digits = [0u8; 64];
+        hex::encode_to_slice(self.0, &mut digits).expect("32 bytes are 64 digits");
+        Digits(digits)
+    }
+
+    /// Writes its hexadecimal digits behind a text.
+    pub(crate) fn push_to(&self, text: &mut String) {
+        text.push_str(self.digits().text());
+    }
+}
+
+/// The digits of a digest. Digests are written for every node of every run, so they do
+/// not go through a formatter.
+struct Digits([u8; 64]);
+
+impl Digits {
+    fn text(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("digits are letters")
+    }
+}
+
+/// Maps by digest, which need no other hash.
+pub type DigestMap<V> = HashMap<Digest, V, BuildHasherDefault<DigestHasher>>;
+
+/// Sets of digests, which need no other hash.
+pub type DigestSet = HashSet<Digest, BuildHasherDefault<DigestHasher>>;
+
+/// Takes the first bytes of a digest for its hash: they are as good as random.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DigestHasher(u64);
+
+impl Hasher for DigestHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        if let Some(first) = bytes.first_chunk() {
+            self.0 ^= u64::from_le_bytes(*first);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = [0u8; 64];
-        hex::encode_to_slice(self.0, &mut text).map_err(|_| fmt::Error)?;
-        f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
+        f.write_str(self.digits().text())
     }
 }
 
@@ -106,7 +150,7 @@ impl FromStr for Digest {
 
 impl Serialize for Digest {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        serializer.serialize_str(self.digits().text())
     }
 }
 

@@ -52,7 +52,7 @@
 //!
 //! // Complete: a worker reports, `decide` says what follows, and once that is durable
 //! // `apply` makes it so. What the run asks for next is decided in the same way.
-//! let (values, running) = (Values::new(), BTreeSet::new());
+//! let (values, running) = (Values::default(), BTreeSet::new());
 //! let facts = Facts { now, seed: 0, values: &values, running: &running };
 //! let node = plan.index("ask").ok_or("no such node")?;
 //! let report = Box::new(Report {

@@ -89,6 +89,8 @@ pub struct Payload {
     text: Arc<str>,
     /// Made when it is asked for: parameters that stand in the record need none.
     digest: OnceLock<Digest>,
+    /// Made when it is asked for, which is where there is time for it.
+    stored: OnceLock<Stored>,
 }
 
 impl Payload {
@@ -97,6 +99,7 @@ impl Payload {
         Self {
             text: text.into(),
             digest: OnceLock::new(),
+            stored: OnceLock::new(),
         }
     }
 
@@ -121,8 +124,21 @@ impl Payload {
         *self.digest.get_or_init(|| Digest::of(self.text.as_bytes()))
     }
 
+    /// Makes the form in which a record carries the value now, so that whoever decides need
+    /// not: there is one of those and there are many workers.
+    pub fn prepare(&self) {
+        self.stored.get_or_init(|| self.to_stored());
+    }
+
     /// The form in which a record carries the value.
     pub fn stored(&self) -> Stored {
+        self.stored
+            .get()
+            .cloned()
+            .unwrap_or_else(|| self.to_stored())
+    }
+
+    fn to_stored(&self) -> Stored {
         if self.text.len() <= INLINE_BYTES
             && let Ok(raw) = RawValue::from_string(self.text.to_string())
         {

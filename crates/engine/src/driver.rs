@@ -1,6 +1,7 @@
 //! The loop that drives a shard: inputs in, appends and effects out. One task, no
 //! lock, nothing awaited while state changes.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::pin::pin;
 use std::sync::atomic::Ordering;
@@ -301,9 +302,10 @@ impl Driver {
     }
 
     fn note_end(&mut self, key: (RunId, Instance), attempt: u32, report: &Report) {
-        let is_last = |task: &Task| task.attempt == attempt;
-        if self.tasks.get(&key).is_some_and(is_last) {
-            self.tasks.remove(&key);
+        if let Entry::Occupied(task) = self.tasks.entry(key)
+            && task.get().attempt == attempt
+        {
+            task.remove();
         }
         self.watched.report(key, attempt, report);
     }
@@ -362,7 +364,7 @@ impl Driver {
 
     fn answer(&mut self, effect: Effect) {
         match effect {
-            Effect::Dispatch(dispatch) => self.dispatch(*dispatch),
+            Effect::Dispatch(dispatch) => self.dispatch(dispatch),
             Effect::Stop {
                 run,
                 node,
@@ -551,7 +553,7 @@ impl Driver {
         self.dormant.contains(&run) || row.is_some_and(|row| row.asleep)
     }
 
-    fn dispatch(&mut self, dispatch: Dispatch) {
+    fn dispatch(&mut self, dispatch: Box<Dispatch>) {
         crash::point("before-dispatch");
         self.notice(&Notice::Dispatched {
             dispatch: &dispatch,
@@ -567,7 +569,7 @@ impl Driver {
         let outbox = self.outbox.clone();
         let token = stop.clone();
         let task = tokio::spawn(async move {
-            let report = Box::new(workers.run(dispatch, token).await);
+            let report = Box::new(workers.run(&dispatch, token).await);
             if keep_output && let Outcome::Succeeded(output) = &report.outcome {
                 workers.values.remember(output.digest(), output.text());
             }

@@ -150,6 +150,7 @@ impl Engine {
             keep_asleep_ms: options.keep_asleep_ms,
             checkpoint_bytes: options.checkpoint_bytes,
             labels: options.labels.clone(),
+            worker: Arc::clone(&options.worker_name),
             seed: options.clock.random_u64(),
             still_running_ms: crash::setting("WINDLASS_STILL_RUNNING_MS")
                 .unwrap_or(defaults.still_running_ms),

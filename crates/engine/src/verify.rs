@@ -2,6 +2,8 @@
 //! ancestry by a computation of its own, the definition and the row. What does not fit
 //! is named; nothing is changed.
 
+mod origin;
+
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
@@ -14,6 +16,7 @@ use windlass_core::{Digest, RunId};
 use windlass_orchestrator::row;
 use windlass_store::RunRow;
 
+use self::origin::{End, Ends};
 use crate::Backend;
 use crate::load::{LoadError, LoadedRun};
 use crate::plans::Plans;
@@ -51,8 +54,10 @@ pub struct Misfit {
 pub fn verify(store: &dyn Backend, plans: &Plans, run: RunId) -> Result<Verified, LoadError> {
     let mut check = Check {
         store,
+        plans,
         ancestry: HashMap::new(),
         own: None,
+        origin: None,
         verified: Verified::default(),
     };
     match replay(store, plans, run, &mut check) {
@@ -149,11 +154,14 @@ impl From<LoadError> for Stop {
 
 struct Check<'a> {
     store: &'a dyn Backend,
+    plans: &'a Plans,
     /// The hashes as recomputed here, by instance, for as long as the run knows it.
     ancestry: HashMap<Instance, Digest>,
     /// The instance that the present event ends: once it is applied, its path may lead
     /// there no more.
     own: Option<Instance>,
+    /// What the run had that this one was forked from, once that was asked for.
+    origin: Option<Ends>,
     verified: Verified,
 }
 
@@ -259,12 +267,36 @@ impl Check<'_> {
             Join::All => recorded.map(|_| self.recompute(run, node, run.attempt(node), &digest)),
             _ => recorded,
         };
-        self.expect(node, expected);
-        if recorded != expected {
+        self.expect(node, recorded);
+        if recorded != expected && !self.is_of_the_origin(run, node, digest)? {
             let reason = "reused: its ancestry is not that of the nodes it was reached from";
             return misfit(place, &run.path(node), reason);
         }
         Ok(())
+    }
+
+    /// Whether the run that this one was forked from has the result that a node took, by
+    /// whatever way it was reached there.
+    fn is_of_the_origin(
+        &mut self,
+        run: &Run,
+        node: Instance,
+        digest: Digest,
+    ) -> Result<bool, Stop> {
+        let Some(origin) = &run.queued().origin else {
+            return Ok(false);
+        };
+        let ends = match self.origin.take() {
+            Some(ends) => ends,
+            None => Ends::of(self.store, self.plans, origin.execution_id)?,
+        };
+        let end = End {
+            path: run.path(node),
+            attempt: run.attempt(node),
+            digest,
+            ancestry: run.ancestry(node),
+        };
+        Ok(self.origin.insert(ends).may_have(&end))
     }
 
     fn expect(&mut self, node: Instance, hash: Option<Digest>) {

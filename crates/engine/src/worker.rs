@@ -37,14 +37,14 @@ pub(crate) struct Workers {
 
 impl Workers {
     /// Runs one attempt to its end.
-    pub(crate) async fn run(&self, dispatch: Dispatch, stop: CancellationToken) -> Report {
+    pub(crate) async fn run(&self, dispatch: &Dispatch, stop: CancellationToken) -> Report {
         let slot = tokio::select! {
             biased;
             slot = self.slots.acquire() => slot,
             () = stop.cancelled() => return self.stopped(),
         };
         let started = self.options.clock.now();
-        let rendered = match render(&dispatch, &self.values, &*self.options.secrets) {
+        let rendered = match render(dispatch, &self.values, &*self.options.secrets) {
             Ok(rendered) => rendered,
             Err(failure) => {
                 return Report {
@@ -54,13 +54,20 @@ impl Workers {
             }
         };
         crash::point("before-action");
-        let called = self.call(&dispatch, &rendered.text, stop).await;
+        let called = self.call(dispatch, &rendered.text, stop).await;
         crash::point("after-action");
         drop(slot);
         let mut report = self.conclude(called, &rendered);
         report.started = started;
         report.parameters = rendered.recorded;
         self.store_first(&mut report).await;
+        if let Outcome::Succeeded(output) = &report.outcome {
+            output.digest();
+            output.prepare();
+        }
+        if let Some(parameters) = &report.parameters {
+            parameters.prepare();
+        }
         crash::point("before-outcome");
         report
     }
@@ -76,7 +83,7 @@ impl Workers {
             workflow: Arc::clone(&dispatch.workflow),
             node: dispatch.path.clone(),
             attempt: dispatch.attempt,
-            idempotency_key: dispatch.idempotency_key.clone(),
+            idempotency_key: dispatch.idempotency_key(),
             correlation_id: Arc::clone(&dispatch.correlation_id),
             tenant: dispatch.tenant.clone(),
             asked: dispatch.traceparent.clone(),

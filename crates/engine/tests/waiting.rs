@@ -1,17 +1,19 @@
 //! Runs that wait: for a time, a signal, a child. They leave memory, survive restarts, and
 //! end as if nothing had happened.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use serde_json::Value;
 use windlass_core::definition::{self, Source, signature};
-use windlass_core::event::{Compensation, Hand};
+use windlass_core::event::{Compensation, Event, Hand};
 use windlass_core::plan::Plan;
 use windlass_core::run::Run;
 use windlass_core::value::Payload;
 use windlass_core::{Digest, Millis, NodeStatus, RunId, RunStatus};
+use windlass_engine::history::for_each_event;
 use windlass_engine::{Backend, Engine, Options, StartRequest, load_latest, load_run};
-use windlass_orchestrator::Command;
+use windlass_orchestrator::{Command, codec};
 use windlass_store::{
     Catalogue as _, MemoryStore, NewDefinition, Queries as _, RunFilter, Store as _,
 };
@@ -125,6 +127,17 @@ impl World {
         assert_eq!(latest.head, whole.head);
         let [latest, whole] = [&mut latest.run, &mut whole.run].map(|run| run.snapshot());
         assert_eq!(latest.map(text_of), whole.map(text_of));
+        // The record that it goes up to says so, as the last of what it tells.
+        let mut told = 0;
+        for_each_event(store, plans, run, |event| {
+            told += usize::from(event.kind == "Checkpointed");
+            ControlFlow::Continue(())
+        })
+        .expect("readable");
+        let bytes = store.read(run, covered, usize::MAX).expect("readable");
+        let record = codec::decode(&bytes[0].bytes).expect("readable");
+        assert!(matches!(record.events.last(), Some(Event::Checkpointed {})));
+        assert!(told > 0);
     }
 
     async fn signal(&self, run: RunId, name: &str, json: &str) {

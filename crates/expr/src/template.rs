@@ -84,6 +84,21 @@ impl Template {
         })
     }
 
+    /// Valid JSON text that one look shows to hold no expression; none if it may hold one.
+    pub fn constant(json: &str) -> Option<Self> {
+        // An escape may stand for a brace.
+        if json.contains('\\') || json.contains("{{") {
+            return None;
+        }
+        Some(Self {
+            inner: Arc::new(Inner {
+                holes: Vec::new(),
+                tail: json.into(),
+                references: References::default(),
+            }),
+        })
+    }
+
     /// What the document's expressions refer to, as far as they can be read, whatever else is
     /// wrong with them: in each string, each once.
     pub fn mentions(json: &str, scope: &Scope, limits: &Limits) -> Vec<Mention> {

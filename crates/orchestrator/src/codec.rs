@@ -8,8 +8,9 @@ use windlass_core::run::SNAPSHOT_VERSION;
 use windlass_core::{Digest, Millis};
 use windlass_store::{Envelope, EnvelopeError, Kind};
 
-/// The version of records that this program writes, and the newest that it reads.
-pub const RECORD_VERSION: u16 = 1;
+/// The version of records that this program writes, and the newest that it reads. Records of
+/// version 1 did not tell of checkpoints.
+pub const RECORD_VERSION: u16 = 2;
 
 /// Why a record cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]

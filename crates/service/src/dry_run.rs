@@ -70,7 +70,7 @@ pub fn effect(look: &Look, state: &Run, doing: &Doing) -> Result<Effect, Failure
 /// The stored values that the decision rests on.
 fn values(look: &Look, state: &Run, input: &Input) -> Result<Values, Failure> {
     let reader = look.values();
-    let mut values = Values::new();
+    let mut values = Values::default();
     for wanted in wants(state, input) {
         let text = reader.read(state.id(), &wanted)?;
         values.insert(wanted.digest, Loaded::new(text));

@@ -251,6 +251,7 @@ fn words(event: &Event) -> Option<String> {
         Event::Stopping(stopping) => format!("the run is stopped: {:?}", stopping.cause),
         Event::Compensating { .. } => "what succeeded is undone".to_owned(),
         Event::Recovered { .. } => "another process took over".to_owned(),
+        Event::Checkpointed {} => "a checkpoint was taken".to_owned(),
         Event::Warning { code, message, .. } => format!("warning {code}: {message}"),
         Event::Finished(finished) => match &finished.error {
             Some(error) => format!("the run ended {}: {}", finished.status, error.message),

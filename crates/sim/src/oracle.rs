@@ -304,8 +304,8 @@ impl Oracle {
         self.judge(dispatch.run, verdict);
         let key = (dispatch.run, dispatch.node, dispatch.attempt);
         let known = self.keys.entry(key);
-        let known = known.or_insert_with(|| dispatch.idempotency_key.clone());
-        if *known != dispatch.idempotency_key {
+        let known = known.or_insert_with(|| dispatch.idempotency_key());
+        if *known != dispatch.idempotency_key() {
             let reason = format!("the idempotency key of {} changed", dispatch.path);
             self.judge(dispatch.run, Err(reason));
         }

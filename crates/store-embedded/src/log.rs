@@ -106,7 +106,7 @@ fn indexed(row: &Row<'_>) -> rusqlite::Result<Option<Indexed>> {
 /// One call of `append`.
 pub(crate) struct AppendJob {
     appends: Vec<Append>,
-    /// The head after each append, hashed on the caller's thread.
+    /// The head after each append.
     heads: Vec<Head>,
     answers: Vec<Result<Appended, AppendError>>,
     isolated: bool,
@@ -118,19 +118,35 @@ impl AppendJob {
         appends: Vec<Append>,
         reply: Reply<Vec<Result<Appended, AppendError>>>,
     ) -> Self {
-        Self {
-            heads: appends.iter().map(checksum::next_head).collect(),
+        let mut job = Self {
+            heads: Vec::new(),
             answers: Vec::with_capacity(appends.len()),
             appends,
             isolated: false,
             reply,
+        };
+        let bytes: usize = job.appends.iter().map(|append| append.record.len()).sum();
+        if bytes <= HASHED_BY_CALLER {
+            job.hash();
         }
+        job
+    }
+
+    fn hash(&mut self) {
+        self.heads = self.appends.iter().map(checksum::next_head).collect();
     }
 }
+
+/// Many small records are hashed on the caller's thread, as the writer has more to do for
+/// them than the caller; for large ones it is the other way round.
+const HASHED_BY_CALLER: usize = 32 << 10;
 
 impl Job for AppendJob {
     fn execute(&mut self, session: &mut Session<'_>) -> Result<(), Fault> {
         self.answers.clear();
+        if self.heads.len() < self.appends.len() {
+            self.hash();
+        }
         for (append, next) in self.appends.iter().zip(&self.heads) {
             let answer = if self.isolated {
                 append_isolated(session, append, *next)?

@@ -55,8 +55,8 @@ pub(super) async fn starts(bench: Bench<'_>) -> Result<Value, Failure> {
     let took = begun.elapsed();
     let count = each * bench.sizes.in_flight;
     let after = bench.scratch.fresh();
-    let raw = super::disk::appends(&after, count.min(1000)).map_err(|error| broken(&error))?;
-    let appends = count.min(1000) as f64 / raw.as_secs_f64();
+    let raw = super::disk::writes(&after, count.min(1000)).map_err(|error| broken(&error))?;
+    let appends = count.min(1000) as f64 / raw.appended.as_secs_f64();
     let rate = count as f64 / took.as_secs_f64();
     Ok(json!({
         "starts": count,

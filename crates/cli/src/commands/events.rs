@@ -145,6 +145,7 @@ fn detail(event: &PublicEvent) -> String {
             None => text("status").to_owned(),
         },
         "RunRecovered" => "carried on by another process".to_owned(),
+        "Checkpointed" => "recovery reads on from here".to_owned(),
         "Warning" => format!("{}: {}", text("code"), text("message")),
         _ => structural(event),
     }

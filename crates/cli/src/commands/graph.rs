@@ -16,8 +16,8 @@ use crate::table::width;
 pub(crate) fn run(settings: &Settings, arguments: &Arguments) -> Result<Exit, Failure> {
     let path = Path::new(&arguments.subject);
     let graph = if path.is_file() {
-        let text = definition_file::read(path)?;
-        let parsed = definition_file::accept(&arguments.subject, &text)?;
+        let (name, text) = definition_file::read_graph(path)?;
+        let parsed = definition_file::accept(&name, &text)?;
         Graph::from_definition(&parsed.definition, arguments.expand)
     } else {
         of_run(settings, &arguments.subject, arguments.expand)?

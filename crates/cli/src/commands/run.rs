@@ -249,7 +249,12 @@ pub(super) fn trigger(argument: Option<&str>) -> Result<String, Failure> {
     let Some(file) = argument.strip_prefix('@') else {
         return Ok(argument.to_owned());
     };
-    let bytes = read_limited(file.as_ref(), TRIGGER_BYTES)?;
+    let bytes = read_limited(file.as_ref(), TRIGGER_BYTES).map_err(|mut failure| {
+        if failure.code == "INPUT_TOO_LARGE" {
+            failure.code = "TRIGGER_TOO_LARGE".into();
+        }
+        failure
+    })?;
     String::from_utf8(bytes).map_err(|_| {
         let message = format!("the trigger in {file} is not UTF-8 text");
         Failure::new(Exit::Invalid, "TRIGGER_NOT_JSON", message)

@@ -43,8 +43,8 @@ struct File {
 
 impl File {
     fn check(path: &Path) -> Result<Self, Failure> {
-        let text = definition_file::read(path)?;
-        let problems = match definition_file::check(&path.display().to_string(), &text) {
+        let (name, text) = definition_file::read_graph(path)?;
+        let problems = match definition_file::check(&name, &text) {
             Ok(parsed) => parsed.warnings,
             Err(problems) => problems,
         };

@@ -135,6 +135,9 @@ codes! {
     DUPLICATE_EDGE:
         "warning: the same edge is written twice",
         "remove one of the two";
+    COMPENSATE_UNUSED:
+        "warning: a transactional child is undone by its own compensations, and the node's is not called",
+        "move it into the child, or choose another isolation";
     TOO_MANY_PROBLEMS:
         "there are more problems than are shown",
         "correct the first ones and check again";

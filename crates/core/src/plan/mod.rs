@@ -443,8 +443,11 @@ fn compiled(
     if let Some(template) = kept.and_then(OnceLock::get) {
         return Ok(Arc::clone(template));
     }
-    let template = Template::compile(text, &scope(), &Limits::default())
-        .map_err(|problems| build::first_message(&problems))?;
+    let template = match Template::constant(text) {
+        Some(template) => template,
+        None => Template::compile(text, &scope(), &Limits::default())
+            .map_err(|problems| build::first_message(&problems))?,
+    };
     let template = Arc::new(template);
     Ok(match kept {
         Some(kept) => Arc::clone(kept.get_or_init(|| template)),

@@ -27,18 +27,20 @@ impl Run {
         if let (Some(owner), true) = (frame.owner, incoming.is_empty()) {
             return self.parents_of(owner.node);
         }
-        let mut parents: Vec<Digest> = incoming
+        let mut taken: Vec<Instance> = incoming
             .iter()
             .filter(|&&edge| frame.edge(edge) == EdgeState::Taken)
-            .filter_map(|&edge| {
-                let source = frame.instance(frame.plan.edge(edge).source);
-                frame.state(source).ancestry.map(|hash| (source, hash))
-            })
-            .collect::<std::collections::BTreeMap<_, _>>()
-            .into_values()
+            .map(|&edge| frame.instance(frame.plan.edge(edge).source))
             .collect();
-        parents.sort_unstable();
-        parents
+        // A parent counts once, by however many edges it is reached.
+        taken.sort_unstable();
+        taken.dedup();
+        let hashes = taken.into_iter();
+        let mut hashes: Vec<Digest> = hashes
+            .filter_map(|source| frame.state(source).ancestry)
+            .collect();
+        hashes.sort_unstable();
+        hashes
     }
 }
 
@@ -46,9 +48,11 @@ impl Run {
 fn ancestry(node: &str, attempt: u32, output: &Digest, parents: &[Digest]) -> Digest {
     let mut text = String::with_capacity(node.len() + 80 + parents.len() * 65);
     // Writing to a string cannot fail.
-    let _ = write!(text, "{node}:{attempt}:{output}");
+    let _ = write!(text, "{node}:{attempt}:");
+    output.push_to(&mut text);
     for parent in parents {
-        let _ = write!(text, ":{parent}");
+        text.push(':');
+        parent.push_to(&mut text);
     }
     Digest::of(text.as_bytes())
 }

@@ -257,7 +257,7 @@ impl Run {
                 self.change_graph(plan, *definition, changes);
             }
             Event::Recovered { after } => self.recovered_by_another(*after, changes),
-            Event::Warning { .. } => {}
+            Event::Warning { .. } | Event::Checkpointed {} => {}
             Event::Finished(finished) => {
                 self.status = finished.status;
                 self.ended_at = Some(at);

@@ -32,8 +32,8 @@ pub struct Dispatch {
     pub action: Arc<str>,
     /// The attempt's time.
     pub timeout_ms: u64,
-    /// The same for automatic retries; a reattempt by hand appends its number.
-    pub idempotency_key: String,
+    /// The attempt that a person began, or the first.
+    pub first_attempt: u32,
     /// What ties the run to the outside.
     pub correlation_id: Arc<str>,
     /// Whose run it is.
@@ -74,6 +74,13 @@ pub enum Source {
     Vars(Vec<(Box<str>, Held)>),
     /// A secret, which only the worker knows.
     Secret(Box<str>),
+}
+
+impl Dispatch {
+    /// The same for automatic retries; a reattempt by hand appends its number.
+    pub fn idempotency_key(&self) -> String {
+        idempotency_key(self.run, &self.path, self.undo, self.first_attempt)
+    }
 }
 
 impl Run {
@@ -117,7 +124,7 @@ impl Run {
             attempt: self.attempt(node),
             action,
             timeout_ms,
-            idempotency_key: self.key_at(&path, node),
+            first_attempt: self.state(node).first_attempt,
             path,
             correlation_id: Arc::clone(&self.correlation_id),
             tenant: self.queued.tenant.clone(),
@@ -144,21 +151,9 @@ impl Run {
     /// # Panics
     /// The run has no such instance now.
     pub fn idempotency_key(&self, node: Instance) -> String {
-        self.key_at(&self.path(node), node)
-    }
-
-    fn key_at(&self, path: &str, node: Instance) -> String {
-        use std::fmt::Write as _;
-        let mut key = format!("{}/{path}", self.id);
-        if self.undone(node).is_some() {
-            key.push_str("/compensate");
-        }
+        let undoes = self.undone(node).is_some();
         let first = self.state(node).first_attempt;
-        if first > 1 {
-            // Writing to a string cannot fail.
-            let _ = write!(key, "/{first}");
-        }
-        key
+        idempotency_key(self.id, &self.path(node), undoes, first)
     }
 
     fn source(
@@ -217,6 +212,19 @@ impl Run {
             Some(value) => Source::Stored(value),
         }
     }
+}
+
+fn idempotency_key(run: RunId, path: &str, undoes: bool, first: u32) -> String {
+    use std::fmt::Write as _;
+    let mut key = format!("{run}/{path}");
+    if undoes {
+        key.push_str("/compensate");
+    }
+    if first > 1 {
+        // Writing to a string cannot fail.
+        let _ = write!(key, "/{first}");
+    }
+    key
 }
 
 fn held_source(held: &Held) -> Source {

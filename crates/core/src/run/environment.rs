@@ -1,6 +1,5 @@
 //! What expressions see (semantics §6): references resolved to values.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value, json};
@@ -8,13 +7,13 @@ use windlass_expr::Reference;
 
 use super::Run;
 use super::frame::{FrameKey, Instance};
-use crate::id::{Digest, Millis};
+use crate::id::{Digest, DigestMap, Millis};
 use crate::plan::Structure;
 use crate::status::NodeStatus;
 use crate::value::{Stored, ValueRef};
 
 /// Values by digest: what `wants` asked for.
-pub type Values = BTreeMap<Digest, Loaded>;
+pub type Values = DigestMap<Loaded>;
 
 /// A value's JSON text, parsed when an expression first names it.
 #[derive(Clone, Debug)]

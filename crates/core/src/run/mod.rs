@@ -442,6 +442,20 @@ impl Run {
         (begun && self.open() == 0 && !undoing).then_some(Todo::Settle)
     }
 
+    /// Whether the run wants this decided now. What is ready to be opened may be opened in
+    /// any order: where only one node may go at a time, the caller says whose turn it is.
+    pub fn asks_for(&self, todo: Todo) -> bool {
+        match (self.todo(), todo) {
+            (Some(Todo::Open(_)), Todo::Open(node)) => self.to_open.contains(&node),
+            (asked, todo) => asked == Some(todo),
+        }
+    }
+
+    /// Whether a loop, a wait or a child run is ready and has not begun.
+    pub fn is_unopened(&self, node: Instance) -> bool {
+        self.to_open.contains(&node)
+    }
+
     /// The run's loops: what people see of their iterations.
     pub fn cycle(&self, node: Instance) -> Option<&Loop> {
         self.loops.get(&node)

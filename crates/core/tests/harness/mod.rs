@@ -97,7 +97,7 @@ impl Harness {
             now: BEGIN,
             seed: u64::MAX,
             running: BTreeSet::new(),
-            values: Values::new(),
+            values: Values::default(),
             log: Vec::new(),
             first_plan: plan,
             plans: BTreeMap::new(),
@@ -253,7 +253,7 @@ impl Harness {
     }
 
     fn step(&mut self, input: &Input) -> Result<Steps, Refusal> {
-        let mut values = Values::new();
+        let mut values = Values::default();
         for wanted in wants(&self.run, input) {
             let value = self.values.get(&wanted.digest).expect("a stored value");
             values.insert(wanted.digest, value.clone());

@@ -45,6 +45,7 @@ impl Script {
             Event::Resumed(_) => "run resumed".to_owned(),
             Event::Reattempted { nodes, .. } => format!("reattempted {}", nodes.join(", ")),
             Event::Recovered { .. } => "recovered".to_owned(),
+            Event::Checkpointed {} => "checkpointed".to_owned(),
             Event::Warning {
                 node,
                 code,

@@ -278,6 +278,7 @@ impl<'a, F: FnMut(PublicEvent) -> ControlFlow<()>> Derive<'a, F> {
                 draft.node.clone_from(node);
                 self.emit(draft.with("code", &**code).with("message", &**message))
             }
+            Event::Checkpointed {} => self.emit(Draft::new("Checkpointed", at)),
             Event::Finished(finished) => self.emit(run_finished(finished, at)),
             other => self.emit_all(structure::drafts(run, other, at)),
         }

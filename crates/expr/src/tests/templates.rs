@@ -137,6 +137,25 @@ fn constants() {
     assert!(!compile(r#"["{{ 1 }}"]"#).is_constant());
 }
 
+/// What one look takes for constant, a thorough one does as well.
+#[test]
+fn one_look_shows_most_documents_to_hold_no_expression() {
+    for document in ["{}", "null", r#"{"a":{"b":[1.50,"{ x }}"]}}"#, r#""}} {""#] {
+        let constant = Template::constant(document).unwrap();
+        assert!(compile(document).is_constant(), "{document}");
+        let rendered = constant.render(&[], &Limits::default()).unwrap();
+        assert_eq!(rendered, document);
+    }
+    for document in [
+        r#""{{ 1 }}""#,
+        r#""\u007b{ 1 }}""#,
+        r#""\u007b\u007b 1 }}""#,
+    ] {
+        assert!(!compile(document).is_constant(), "{document}");
+        assert!(Template::constant(document).is_none(), "{document}");
+    }
+}
+
 #[test]
 fn references_are_collected_over_the_document() {
     let template = compile(

@@ -39,6 +39,8 @@ pub struct Options {
     pub checkpoint_bytes: usize,
     /// What this process's workers have, for nodes that require it.
     pub labels: Labels,
+    /// This process, as attempts name it.
+    pub worker: Arc<str>,
     /// Where randomness begins.
     pub seed: u64,
 }
@@ -87,6 +89,7 @@ impl Default for Options {
             keep_asleep_ms: 1000,
             checkpoint_bytes: 1024 * 1024,
             labels: Labels::default(),
+            worker: "local".into(),
             seed: 0,
         }
     }

@@ -337,6 +337,13 @@ fn a_change_of_keys_that_broke_off_is_ended_by_the_next() {
 }
 
 #[test]
+fn a_key_that_is_not_there_cannot_be_changed() {
+    let world = World::new();
+    let failure = block_on(rotate(&*world.store, &world.keys)).unwrap_err();
+    assert_eq!(failure.code, "SECRET_KEY_MISSING");
+}
+
+#[test]
 fn a_given_key_is_changed_by_giving_both() {
     let (old, new) = (
         "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWY=",

@@ -11,7 +11,7 @@ use crate::definition::problem::Place;
 use crate::definition::repair::STAND_IN;
 use crate::definition::schema::KINDS;
 use crate::definition::scope::RESERVED;
-use crate::definition::types::{Body, Join, Node};
+use crate::definition::types::{Body, Isolation, Join, Node};
 
 impl<'d> Validator<'d, '_> {
     pub(super) fn node(
@@ -209,6 +209,14 @@ impl<'d> Validator<'d, '_> {
         }
         if let Some(compensate) = &node.compensate {
             let path = path.key("compensate");
+            let child = node.subworkflow.as_ref();
+            if child.is_some_and(|child| child.isolation == Isolation::Transactional) {
+                let message = "a transactional child is undone by its own compensations, and \
+                               this one is not called";
+                let pointer = path.pointer();
+                self.findings
+                    .warning(codes::COMPENSATE_UNUSED, message.to_owned(), pointer);
+            }
             self.action(&compensate.action_type, &path.key("actionType"));
             if let Some(parameters) = &compensate.parameters {
                 let path = path.key("parameters");

@@ -348,7 +348,7 @@ impl fmt::Display for Refusal {
 pub fn wants(run: &Run, input: &Input) -> Vec<ValueRef> {
     let mut wants = Vec::new();
     match input {
-        Input::Todo(todo) if run.todo() != Some(*todo) => {}
+        Input::Todo(todo) if !run.asks_for(*todo) => {}
         Input::Ended { node, .. } | Input::SetResult { node, .. } => {
             run.want_for_attempt(*node, &mut wants);
         }
@@ -398,7 +398,7 @@ pub fn decide(run: &Run, input: &Input, facts: &Facts<'_>) -> Result<Decision, R
             started,
             worker,
         } => run.decide_still_running(*node, *attempt, *started, worker),
-        Input::Todo(todo) if run.todo() != Some(*todo) => {
+        Input::Todo(todo) if !run.asks_for(*todo) => {
             Err(Refusal::NotNow("the run does not ask for it"))
         }
         Input::Todo(todo) => Ok(decide_todo(run, *todo, facts)),

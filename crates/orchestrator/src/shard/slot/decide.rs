@@ -2,7 +2,7 @@
 //! durable.
 
 use windlass_core::event::{Event, StopCause};
-use windlass_core::run::{self, Change, Facts, Input as RunInput};
+use windlass_core::run::{self, Change, Facts, Input as RunInput, Instance, Todo};
 use windlass_core::{NodeStatus, RunStatus};
 
 use super::{Consequence, Slot, refused};
@@ -15,7 +15,10 @@ impl Slot {
     pub(super) fn advance(&mut self, context: &mut Context<'_>) {
         while !self.loading && !self.closed {
             let has_room = self.record.len() < context.options.record_bytes;
-            let next = match self.run.todo() {
+            let todo = self.run.todo();
+            // One at a time, what begins waits for its turn among all that is ready.
+            let todo = todo.filter(|todo| !matches!(todo, Todo::Open(_)) || !self.is_sequential());
+            let next = match todo {
                 Some(todo) => (RunInput::Todo(todo), None),
                 None if has_room => match self.inbox.pop_front() {
                     Some(next) => next,
@@ -65,6 +68,10 @@ impl Slot {
             self.running.remove(*node, *attempt);
         }
         self.drop_loaded();
+        let ended = match &input {
+            RunInput::Ended { node, .. } => Some(*node),
+            _ => None,
+        };
         match decided {
             Ok(decision) => {
                 self.bring_graph(input);
@@ -73,7 +80,7 @@ impl Slot {
                     .iter()
                     .for_each(|payload| self.hold_blob(payload));
                 for event in &decision.events {
-                    self.record_event(event, context);
+                    self.record_event(event, ended, context);
                 }
                 if let Some(id) = command {
                     self.consequences.push(Consequence::Answer(id));
@@ -84,11 +91,17 @@ impl Slot {
         None
     }
 
-    pub(super) fn record_event(&mut self, event: &Event, context: &mut Context<'_>) {
+    /// Records an event; the node is the one whose attempt ends with it, if it is known.
+    pub(super) fn record_event(
+        &mut self,
+        event: &Event,
+        ended: Option<Instance>,
+        context: &mut Context<'_>,
+    ) {
         let at = self.record.at(context.now);
         self.record.push(event, context.now);
         // Before it is applied: an iteration that ends with it may be gone after.
-        self.hold_values(event);
+        self.hold_values(event, ended);
         let mut changes = Vec::new();
         let went = is_going(&self.run);
         self.run
@@ -154,7 +167,10 @@ impl Slot {
     /// What a change leads to once it is durable.
     pub(super) fn note(&mut self, change: Change) {
         let consequence = match change {
-            Change::Ready(node, _) if self.run.is_structural(node) => {
+            Change::Ready(node, attempt) if self.run.is_structural(node) => {
+                if self.is_sequential() {
+                    self.consequences.push(Consequence::Open(node, attempt));
+                }
                 Consequence::Noted(node, NodeStatus::Queued)
             }
             Change::ChildStarted(node, attempt, child) => match self.run.child_start(node) {
@@ -229,7 +245,11 @@ impl Slot {
 
     pub(super) fn open_ones(&self) -> Vec<Consequence> {
         let mut found = Vec::new();
+        let sequential = self.is_sequential();
         for node in self.run.open_instances() {
+            if sequential && self.run.is_unopened(node) {
+                found.push(Consequence::Open(node, self.run.attempt(node)));
+            }
             let status = self.run.node_status(node);
             let is_open = matches!(status, NodeStatus::Queued | NodeStatus::Running);
             if is_open && !self.running.contains(node) && !self.run.is_structural(node) {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use windlass_core::definition::ExecutionMode;
-use windlass_core::run::{Change, Dispatch, Instance, Source, Standing};
+use windlass_core::run::{Change, Dispatch, Input as RunInput, Instance, Source, Standing, Todo};
 use windlass_core::value::ValueRef;
 use windlass_core::{NodeStatus, RunStatus};
 use windlass_store::{AppendError, Appended};
@@ -210,7 +210,8 @@ impl Slot {
         let sequential = plan.execution_mode() == ExecutionMode::Sequential;
         // One at a time means in definition order, so what an undecided or undurable
         // record may still make ready must be known first.
-        if sequential && (self.in_flight.is_some() || !self.record.is_empty() || self.loading) {
+        let undecided = self.in_flight.is_some() || !self.record.is_empty() || self.loading;
+        if sequential && (undecided || self.run.open_children().next().is_some()) {
             return;
         }
         let own = plan
@@ -223,6 +224,12 @@ impl Slot {
             let Some((node, attempt)) = self.ready.pop() else {
                 break;
             };
+            if self.run.is_structural(node) {
+                if self.take_turn(node, attempt, context) {
+                    break;
+                }
+                continue;
+            }
             let may_go = self.run.is_open(node, attempt) && self.run.may_hand_out(node);
             if !may_go || self.running.contains(node) {
                 continue;
@@ -249,6 +256,25 @@ impl Slot {
         for (node, attempt) in postponed {
             self.make_ready(node, attempt);
         }
+    }
+
+    /// One at a time, a loop, a wait or a child run begins when it is its turn; true if
+    /// that has to be durable, or its values loaded, before anything else goes.
+    fn take_turn(&mut self, node: Instance, attempt: u32, context: &mut Context<'_>) -> bool {
+        if !self.run.is_open(node, attempt) {
+            return false;
+        }
+        let input = if self.run.is_unopened(node) {
+            RunInput::Todo(Todo::Open(node))
+        } else {
+            RunInput::Due { node, attempt }
+        };
+        let postponed = self.decide((input, None), context);
+        if self.loading {
+            self.make_ready(node, attempt);
+        }
+        debug_assert!(postponed.is_none() || self.loading, "only a load postpones");
+        self.loading || !self.record.is_empty()
     }
 
     /// Whether a worker could not find a value that the parameters name.

@@ -6,10 +6,12 @@ mod effects;
 mod sleep;
 mod values;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use windlass_core::definition::ExecutionMode;
 use windlass_core::event::{After, Event};
+use windlass_core::id::{DigestMap, DigestSet};
+use windlass_core::plan::NodeKind;
 use windlass_core::run::{Change, Input as RunInput, Instance, Loaded, Refusal, Run, Values};
 use windlass_core::{Digest, Millis, NodeStatus, RunStatus};
 use windlass_store::{Append, Blob, Claim, Error, Head, ResourceRow};
@@ -124,9 +126,9 @@ pub(in crate::shard) struct Slot {
     /// Values of records that are not durable yet, and those that decisions need.
     values: Values,
     /// How many records that are not durable yet name a value.
-    undurable: BTreeMap<Digest, u32>,
+    undurable: DigestMap<u32>,
     /// Values kept because decisions need them, oldest first, and their size together.
-    kept: BTreeSet<Digest>,
+    kept: DigestSet,
     kept_order: VecDeque<Digest>,
     kept_bytes: usize,
     /// Values that were loaded for the decision at hand.
@@ -164,7 +166,7 @@ impl Slot {
         slot.record.push(&event, context.now);
         slot.consequences.push(Consequence::Accepted);
         if !start.reused.is_empty() {
-            slot.record_event(&Event::Reused(start.reused), context);
+            slot.record_event(&Event::Reused(start.reused), None, context);
         }
         if start.begin == Begin::Now {
             slot.inbox.push_back((RunInput::Begin, None));
@@ -220,9 +222,9 @@ impl Slot {
             row_changed: false,
             in_flight: None,
             loading: false,
-            values: Values::new(),
-            undurable: BTreeMap::new(),
-            kept: BTreeSet::new(),
+            values: Values::default(),
+            undurable: DigestMap::default(),
+            kept: DigestSet::default(),
             kept_order: VecDeque::new(),
             kept_bytes: 0,
             loaded: Vec::new(),
@@ -363,7 +365,7 @@ impl Slot {
                 if self.is_running(node, attempt) {
                     let delay = i64::try_from(context.options.still_running_ms).unwrap_or(0);
                     let started = windlass_core::Millis(context.now.0 - delay);
-                    let worker = "local".into();
+                    let worker = Box::from(&*context.options.worker);
                     let input = RunInput::StillRunning {
                         node,
                         attempt,
@@ -384,12 +386,15 @@ impl Slot {
         if !waits || self.run.status() != RunStatus::Running {
             return;
         }
-        if self.run.is_structural(node) {
+        // A child that is started again waits for its turn, as a call does.
+        let starts = self.run.kind_of(node) == NodeKind::Subworkflow
+            && self.run.node_status(node) == NodeStatus::Waiting
+            && self.is_sequential();
+        if self.run.is_structural(node) && !starts {
             self.inbox
                 .push_back((RunInput::Due { node, attempt }, None));
         } else {
-            let ordered = self.is_sequential().then_some(&self.run);
-            self.ready.insert(node, attempt, ordered);
+            self.make_ready(node, attempt);
         }
     }
 
@@ -445,6 +450,8 @@ impl Slot {
         self.since_checkpoint = 0;
         if let Some(state) = self.run.snapshot() {
             self.checkpoint_size = state.len();
+            // It changes nothing in the state, so it need not be applied here.
+            self.record.push(&Event::Checkpointed {}, Millis::default());
             let bytes = codec::checkpoint(&state);
             self.consequences.push(Consequence::Checkpoint(bytes));
         }

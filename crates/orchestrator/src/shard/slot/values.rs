@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass_core::Digest;
 use windlass_core::event::{AttemptEnded, AttemptResult, Event};
-use windlass_core::run::Loaded;
+use windlass_core::run::{Instance, Loaded};
 use windlass_core::value::{Payload, Stored};
 use windlass_store::Blob;
 
@@ -31,9 +31,10 @@ impl Slot {
     }
 
     /// Holds what stands in the record; what is too large for it is held as a blob.
-    pub(super) fn hold_values(&mut self, event: &Event) {
+    pub(super) fn hold_values(&mut self, event: &Event, node: Option<Instance>) {
         if let Event::AttemptEnded(ended) = event {
-            self.hold_result(ended);
+            let node = node.or_else(|| self.run.resolve(&ended.node));
+            self.hold_result(ended, node);
             return;
         }
         for value in event.values() {
@@ -52,8 +53,7 @@ impl Slot {
         }
     }
 
-    pub(super) fn hold_result(&mut self, ended: &AttemptEnded) {
-        let node = self.run.resolve(&ended.node);
+    fn hold_result(&mut self, ended: &AttemptEnded, node: Option<Instance>) {
         if let AttemptResult::Succeeded(Stored::Inline(raw))
         | AttemptResult::Failed(Stored::Inline(raw)) = &ended.result
         {
