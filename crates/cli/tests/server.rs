@@ -15,6 +15,17 @@ fn started() -> (World, Server, Client) {
     (world, server, client)
 }
 
+/// Many clients write null for what they leave out.
+#[test]
+fn what_a_start_leaves_out_may_be_null() {
+    let (_world, server, client) = started();
+    let body = json!({ "requestId": null, "priority": null, "labels": null, "vars": null,
+                       "correlationId": null, "tenantId": null, "version": null });
+    let run = client.execute("echo", &body);
+    assert_eq!(client.ended(&run)["labels"], json!({}));
+    server.stop();
+}
+
 #[test]
 fn a_run_is_published_started_watched_and_read() {
     let (_world, server, client) = started();

@@ -72,7 +72,7 @@ struct ExecuteBody {
     #[schemars(range(max = 9))]
     priority: Option<u8>,
     /// For people to find it by.
-    labels: BTreeMap<String, String>,
+    labels: Option<BTreeMap<String, String>>,
     /// What ties the run to the outside; the request's own id, if it is left out.
     #[schemars(length(min = 1, max = 128))]
     correlation_id: Option<String>,
@@ -81,8 +81,8 @@ struct ExecuteBody {
     /// The version; the newest, if it is left out.
     version: Option<u32>,
     /// Variables instead of the definition's own, which must declare them.
-    #[schemars(with = "BTreeMap<String, Any>")]
-    vars: BTreeMap<Box<str>, Box<RawValue>>,
+    #[schemars(with = "Option<BTreeMap<String, Any>>")]
+    vars: Option<BTreeMap<Box<str>, Box<RawValue>>>,
 }
 
 /// The parts of a request that every start has.
@@ -124,7 +124,7 @@ impl ExecuteBody {
                 "a correlation id has from 1 to 128 bytes".to_owned(),
             ));
         }
-        let labels = std::mem::take(&mut self.labels);
+        let labels = self.labels.take().unwrap_or_default();
         let parts = labels
             .iter()
             .map(|(key, value)| (key.as_str(), value.as_str()));
@@ -184,7 +184,7 @@ async fn execute(
         correlation_id: common.correlation_id,
         priority: common.priority,
         labels: common.labels,
-        vars: body.vars,
+        vars: body.vars.unwrap_or_default(),
         traceparent: traceparent(&headers),
         ..Enqueue::new(path.id.as_str())
     };
@@ -259,7 +259,8 @@ async fn dynamic(
         frozen::check_signature("the graph", Some(signed), &definition)?;
     }
     let declared = definition.plan.vars();
-    if let Some(name) = body.vars.keys().find(|&it| !declared.contains_key(it)) {
+    let vars = body.vars.unwrap_or_default();
+    if let Some(name) = vars.keys().find(|&it| !declared.contains_key(it)) {
         return Err(Failure::from(StartError::UnknownVariable(name.clone())).into());
     }
     let target = definition.plan.workflow().to_owned();
@@ -270,7 +271,7 @@ async fn dynamic(
             .map_or_else(|| "{}".to_owned(), |it| it.get().to_owned()),
         request_id: common.request_id,
         labels: common.labels,
-        vars: body.vars,
+        vars,
         tenant: common.tenant,
         priority: common.priority,
         correlation_id: common.correlation_id,
