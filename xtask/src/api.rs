@@ -26,6 +26,11 @@ const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_co
                       response_schema_conformance,response_headers_conformance,\
                       ignored_auth,unsupported_method,allow_header_conformance";
 
+/// What does not fit the document must be refused, but for the route that exists to say
+/// what does not fit.
+const REFUSALS: &str = "negative_data_rejection";
+const NOT_REFUSED: &str = "/api/v1/workflows/validate";
+
 /// Installs the tool and lets it at the server: a release build, unless a binary is named.
 ///
 /// # Errors
@@ -43,7 +48,9 @@ pub(crate) fn run(root: &Path, binary: Option<&Path>) -> Result<()> {
     };
     timed("schemathesis", || {
         let server = Server::start(&binary, root, &scratch)?;
-        let outcome = question(&tool, &server, &scratch);
+        let outcome = question(&tool, &server, &scratch, &["--checks", CHECKS]);
+        let refusals = ["--checks", REFUSALS, "--exclude-path", NOT_REFUSED];
+        let outcome = outcome.and_then(|()| question(&tool, &server, &scratch, &refusals));
         let stopped = server.stop();
         outcome?;
         stopped
@@ -51,14 +58,15 @@ pub(crate) fn run(root: &Path, binary: Option<&Path>) -> Result<()> {
     .context("repeat it with: cargo xtask api")
 }
 
-fn question(tool: &Path, server: &Server, scratch: &Path) -> Result<()> {
+fn question(tool: &Path, server: &Server, scratch: &Path, what: &[&str]) -> Result<()> {
     let settings = scratch.join("schemathesis.toml");
     fs::write(&settings, server.settings()).context("the tool's settings cannot be written")?;
     let status = Command::new(tool)
         .arg("--config-file")
         .arg(&settings)
         .args(["run", &format!("{}/api/openapi.json", server.url())])
-        .args(["--checks", CHECKS, "--header", &server.authorization()])
+        .args(what)
+        .args(["--header", &server.authorization()])
         .args(["--seed", SEED, "--max-examples", EXAMPLES])
         .args(["--max-time", SECONDS, "--request-timeout", "20"])
         .args(["--generation-database", "none", "--no-color"])

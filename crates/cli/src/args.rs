@@ -522,8 +522,11 @@ pub(crate) struct Compensate {
 #[derive(Debug, Args)]
 pub(crate) struct Fork {
     /// An id, a unique prefix of one, @last, or @last:workflow-id
-    #[arg(value_name = "RUN")]
-    pub(crate) run: String,
+    #[arg(value_name = "RUN", required_unless_present = "filter")]
+    pub(crate) run: Option<String>,
+    /// Fork many: workflow=ID, status=STATUS, label.KEY=VALUE, since=TIME
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with_all = ["run", "request_id"])]
+    pub(crate) filter: Vec<String>,
     /// A node instance that runs again, with everything after it; may be repeated
     #[arg(long, value_name = "NODE", required = true)]
     pub(crate) from: Vec<String>,

@@ -346,6 +346,64 @@ fn a_fork_may_walk_another_graph() {
     );
 }
 
+/// Many old runs are forked together: here, and through whoever holds the directory.
+#[test]
+fn forks_of_many() {
+    let world = world("items.json", ITEMS);
+    world.definition("approve.json", APPROVE);
+    world.run(&["run", "items.json", "-q"]).expect(1);
+    world.run(&["run", "items.json", "-q"]).expect(1);
+    let none = world.run(&["fork", "--filter", "workflow=other", "--from", "each"]);
+    assert!(none.expect(0).stderr.contains("no run fits"));
+    let origins = world
+        .run(&["runs", "--workflow", "items", "--json"])
+        .expect(0)
+        .json();
+    let origins: Vec<_> = origins["items"].as_array().expect("a list").clone();
+    let set = "nodes.each/y.parameters.untilAttempt=1";
+    let fork = |more: &[&'static str]| {
+        let mut fork = vec!["fork", "--filter", "workflow=items", "--set", set, "--json"];
+        fork.extend(["--filter", "status=Failed"]);
+        fork.extend(more);
+        world.run(&fork)
+    };
+    let would = fork(&["--from", "each", "--dry-run"]).expect(0).json();
+    assert_eq!(would.as_array().map(Vec::len), Some(2), "{would}");
+    let forks = fork(&["--from", "each"]).expect(0).json();
+    for (fork, origin) in forks.as_array().expect("a list").iter().zip(&origins) {
+        assert_eq!(fork["status"], "Succeeded");
+        assert_eq!(fork["origin"]["executionId"], origin["executionId"]);
+        let id = fork["executionId"].as_str().expect("an id");
+        let shown = world.run(&["show", id, "--json"]).expect(0).json();
+        assert_eq!(shown["origin"]["executionId"], origin["executionId"]);
+    }
+    let refused = fork(&["--from", "nope"]).expect(4).json();
+    assert_eq!(refused[1]["error"]["code"], "NODE_NOT_FOUND", "{refused}");
+    let mut holder = world.start(&["run", "approve.json"]);
+    let waiting = holder.run_id();
+    holder.wait_for("ask: Succeeded");
+    let forks = fork(&["--from", "each"]).expect(0).json();
+    assert_eq!(forks.as_array().map(Vec::len), Some(2), "{forks}");
+    for fork in forks.as_array().expect("a list") {
+        let id = fork["executionId"].as_str().expect("an id");
+        world.run(&["watch", id]).expect(0);
+    }
+    world
+        .run(&["signal", &waiting, "decision", r#"{"ok":true}"#])
+        .expect(0);
+    holder.end().expect(0);
+    let with_id = [
+        "fork",
+        "--filter",
+        "status=Failed",
+        "--from",
+        "x",
+        "--request-id",
+        "a",
+    ];
+    world.run(&with_id).expect(2);
+}
+
 #[test]
 fn a_fork_goes_through_the_holder() {
     let world = world("items.json", ITEMS);

@@ -236,7 +236,7 @@ pub struct Hand {
 }
 
 /// Everything that was asked for with a run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Queued {
     /// The version of the routing rules.
@@ -523,7 +523,7 @@ pub enum StopCause {
 }
 
 /// The run ended.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finished {
     /// How.
     pub status: RunStatus,

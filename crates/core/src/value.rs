@@ -166,6 +166,21 @@ pub enum Stored {
     },
 }
 
+/// Two are the same where their texts are, byte for byte.
+impl PartialEq for Stored {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Inline(one), Self::Inline(other)) => one.get() == other.get(),
+            (Self::Blob { digest, size }, Self::Blob { digest: d, size: s }) => {
+                (digest, size) == (d, s)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Stored {}
+
 impl Stored {
     /// SHA-256 of the value's bytes.
     pub fn digest(&self) -> Digest {

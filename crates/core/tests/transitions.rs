@@ -327,3 +327,30 @@ fn by_the_first_rules_what_was_taken_back_is_forgotten() {
     queued.rules = 1;
     assert_eq!(harness.replayed().would_undo().count(), 1);
 }
+
+/// Who compares states may take the short way: what holds the same is the same.
+#[test]
+fn a_state_is_the_same_as_its_replay_and_as_no_earlier_one() {
+    let mut harness = new(&GRAPH);
+    let mut earlier = vec![harness.run.clone()];
+    let mut step = |harness: &mut Harness, what: &str| {
+        assert!(harness.run.is_same(&harness.replayed()), "{what}");
+        for state in &earlier {
+            assert!(!harness.run.is_same(state), "{what}");
+            assert!(state.folded() < harness.run.folded(), "{what}");
+        }
+        earlier.push(harness.run.clone());
+    };
+    give(&mut harness, &[Input::Begin]);
+    step(&mut harness, "begun");
+    harness.end("c", output("1")).expect("an open attempt");
+    step(&mut harness, "an output");
+    harness.end("a", failure("BOOM")).expect("an open attempt");
+    step(&mut harness, "a failure");
+    let again = Input::Reattempt(Vec::new(), nobody());
+    give(&mut harness, &[again]);
+    step(&mut harness, "opened again");
+    let mut other = harness.run.clone();
+    other.seal();
+    assert!(!other.is_same(&harness.run), "a record more");
+}

@@ -1,22 +1,29 @@
 //! Whether two states of a run are the same, as far as anybody can see: every public
-//! accessor is asked of both.
+//! accessor is asked of both, unless they hold the same anyway.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
 
 use windlass_core::NodeStatus;
 use windlass_core::run::{Held, Instance, Run};
+use windlass_core::value::ValueRef;
 
 /// The first difference between a live state and the replay of its log, in words.
 pub fn difference(live: &Run, replayed: &Run) -> Option<String> {
+    if live.is_same(replayed) {
+        return None;
+    }
     let (live, replayed) = (&*settled(live), &*settled(replayed));
-    run_difference(live, replayed).or_else(|| {
-        let nodes = |run: &Run| run.instances().collect::<Vec<_>>();
-        same("nodes", nodes(live), nodes(replayed)).or_else(|| {
+    run_difference(live, replayed)
+        .or_else(|| {
+            let is_same = live.instances().eq(replayed.instances());
+            let nodes = |run: &Run| run.instances().collect::<Vec<_>>();
+            (!is_same).then(|| differ("nodes", nodes(live), nodes(replayed)))
+        })
+        .or_else(|| {
             let mut nodes = live.instances();
             nodes.find_map(|node| node_difference(live, replayed, node))
         })
-    })
 }
 
 /// A state without what the next event makes it forget: one that comes from a checkpoint
@@ -31,12 +38,7 @@ fn settled(run: &Run) -> Cow<'_, Run> {
 }
 
 fn run_difference(live: &Run, replayed: &Run) -> Option<String> {
-    let edges = 0..live.plan().edges().len() as u32;
-    let vars = |run: &Run| -> Vec<_> {
-        let vars = run.vars().iter();
-        vars.map(|(name, held)| (name.clone(), text(held)))
-            .collect()
-    };
+    let mut edges = 0..live.plan().edges().len() as u32;
     let counts = |run: &Run| {
         let all = [
             NodeStatus::Pending,
@@ -51,13 +53,12 @@ fn run_difference(live: &Run, replayed: &Run) -> Option<String> {
         ];
         all.map(|status| run.count(status))
     };
-    let finished = |run: &Run| format!("{:?}", run.finished());
     same("status", live.status(), replayed.status())
         .or_else(|| same("created", live.created_at(), replayed.created_at()))
         .or_else(|| same("started", live.started_at(), replayed.started_at()))
         .or_else(|| same("ended", live.ended_at(), replayed.ended_at()))
         .or_else(|| same("records", live.records(), replayed.records()))
-        .or_else(|| same("finished", finished(live), finished(replayed)))
+        .or_else(|| same("finished", live.finished(), replayed.finished()))
         .or_else(|| same("counts", counts(live), counts(replayed)))
         .or_else(|| same("open", live.open(), replayed.open()))
         .or_else(|| same("todo", live.todo(), replayed.todo()))
@@ -65,8 +66,12 @@ fn run_difference(live: &Run, replayed: &Run) -> Option<String> {
         .or_else(|| same("grace", live.grace_deadline(), replayed.grace_deadline()))
         .or_else(|| same("hand", live.stop_hand(), replayed.stop_hand()))
         .or_else(|| same("timeout", live.timeout_at(), replayed.timeout_at()))
-        .or_else(|| same("vars", vars(live), vars(replayed)))
-        .or_else(|| same("trigger", text(live.trigger()), text(replayed.trigger())))
+        .or_else(|| {
+            let is_same = vars(live).eq(vars(replayed));
+            let all = |run| vars(run).collect::<Vec<_>>();
+            (!is_same).then(|| differ("vars", all(live), all(replayed)))
+        })
+        .or_else(|| same("trigger", held(live.trigger()), held(replayed.trigger())))
         .or_else(|| {
             let failed = |run: &Run| run.failed().collect::<Vec<_>>();
             same("failed", failed(live), failed(replayed))
@@ -77,9 +82,9 @@ fn run_difference(live: &Run, replayed: &Run) -> Option<String> {
         })
         .or_else(|| waiting_difference(live, replayed))
         .or_else(|| {
-            edges.clone().find_map(|edge| {
-                let name = format!("edge {edge}");
-                same(&name, live.edge_state(edge), replayed.edge_state(edge))
+            edges.find_map(|edge| {
+                let (live, replayed) = (live.edge_state(edge), replayed.edge_state(edge));
+                (live != replayed).then(|| differ(&format!("edge {edge}"), live, replayed))
             })
         })
 }
@@ -111,27 +116,43 @@ fn waiting_difference(live: &Run, replayed: &Run) -> Option<String> {
 }
 
 fn node_difference(live: &Run, replayed: &Run, node: Instance) -> Option<String> {
-    let name = |what: &str| format!("{what} of {}", live.path(node));
     let facts = |run: &Run| {
         (
             (run.node_status(node), run.attempt(node), run.attempts(node)),
             (run.value(node), run.ancestry(node), run.due(node)),
-            (run.may_hand_out(node), run.idempotency_key(node)),
-            (run.is_by_hand(node), run.child(node), run.incoming(node)),
-            (run.path(node), run.cycle(node).cloned()),
+            (run.may_hand_out(node), run.is_by_hand(node)),
+            run.child(node),
         )
     };
-    same(&name("facts"), facts(live), facts(replayed)).or_else(|| {
-        let (live, replayed) = (live.blocked_by(node), replayed.blocked_by(node));
-        same(&name("blockers"), live, replayed)
-    })
+    let of_node = |difference: String| format!("{} {difference}", live.path(node));
+    same("facts", facts(live), facts(replayed))
+        .or_else(|| same("loop", live.cycle(node), replayed.cycle(node)))
+        .or_else(|| same("blockers", live.blocked_by(node), replayed.blocked_by(node)))
+        .or_else(|| same("incoming", live.incoming(node), replayed.incoming(node)))
+        .or_else(|| same("path", live.path(node), replayed.path(node)))
+        .or_else(|| {
+            let key = |run: &Run| run.idempotency_key(node);
+            same("key", key(live), key(replayed))
+        })
+        .map(of_node)
 }
 
-fn text(held: &Held) -> String {
-    format!("{:?} {:?}", held.text(), held.blob())
+fn vars(run: &Run) -> impl Iterator<Item = (&str, Content<'_>)> {
+    let vars = run.vars().iter();
+    vars.map(|(name, value)| (&**name, held(value)))
+}
+
+/// A value that a state holds: its text, or where that is.
+type Content<'a> = (Option<&'a str>, Option<ValueRef>);
+
+fn held(held: &Held) -> Content<'_> {
+    (held.text().map(|text| &**text), held.blob())
 }
 
 fn same<T: PartialEq + Debug>(what: &str, live: T, replayed: T) -> Option<String> {
-    (live != replayed)
-        .then(|| format!("{what}: live {live:?}, replayed from the durable log {replayed:?}"))
+    (live != replayed).then(|| differ(what, live, replayed))
+}
+
+fn differ<T: Debug>(what: &str, live: T, replayed: T) -> String {
+    format!("{what}: live {live:?}, replayed from the durable log {replayed:?}")
 }

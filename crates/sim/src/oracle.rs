@@ -35,7 +35,13 @@ struct Tenure {
     dispatched: BTreeSet<(Instance, u32)>,
     /// Results that arrived in this tenure, maybe of an execution that an earlier one began.
     reported: BTreeSet<(Instance, u32)>,
+    /// The state that was last found equal to what is durable.
+    compared: Option<Compared>,
 }
+
+/// Which state was compared with which: how many events and records are folded into the
+/// live one, and how many records are known to be durable.
+type Compared = (u64, u64, u64);
 
 /// The judge.
 #[derive(Debug, Default)]
@@ -254,9 +260,23 @@ impl Oracle {
         self.forget(run);
     }
 
-    /// A process with nothing undecided and nothing in flight shows its state.
+    /// A process exchanges the state of a run that it holds for one from the log.
+    pub fn adopted(&mut self, process: ProcessId, run: RunId) {
+        if let Some(tenure) = self.tenures.get_mut(&(process, run)) {
+            tenure.compared = None;
+        }
+    }
+
+    /// A process with nothing undecided and nothing in flight shows its state. One that
+    /// was compared, and to which nothing was added since, is as it was.
     pub fn quiet(&mut self, process: ProcessId, live: &Run) {
         let run = live.id();
+        if let Some(tenure) = self.tenures.get_mut(&(process, run)) {
+            let seen = (live.folded(), live.records(), tenure.answered);
+            if tenure.compared.replace(seen) == Some(seen) {
+                return;
+            }
+        }
         let verdict = match self.known(process, run) {
             Ok(known) => compare::difference(live, known)
                 .map_or(Ok(()), |difference| Err(format!("replay: {difference}"))),

@@ -1,9 +1,11 @@
 //! The simulated store: what is durable is kept by the real store in memory, and this is
 //! where a world reads it back. When something becomes durable is the world's business.
+//! Each record is decoded once, when it becomes durable: what it says does not change.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use windlass_core::event::Event;
+use windlass_core::event::{Event, Transition};
 use windlass_core::plan::Plan;
 use windlass_core::run::{Run, Snapshot};
 use windlass_core::value::{Stored, ValueRef};
@@ -17,14 +19,29 @@ use windlass_store::{
 #[derive(Debug, Default)]
 pub struct SimStore {
     memory: MemoryStore,
+    /// What each run's records say.
+    said: BTreeMap<RunId, Vec<Said>>,
 }
+
+/// What a record says, or why it cannot be read.
+pub type Said = Result<Arc<Transition>, String>;
 
 impl SimStore {
     /// Makes an append durable, or refuses it.
-    pub fn append(&self, append: Append) -> Result<Appended, AppendError> {
-        block_on(self.memory.append(vec![append]))
+    pub fn append(&mut self, append: Append) -> Result<Appended, AppendError> {
+        let (run, said) = (append.run, codec::decode(&append.record));
+        let appended = block_on(self.memory.append(vec![append]))
             .pop()
-            .expect("one append has one answer")
+            .expect("one append has one answer")?;
+        let said = said.map(Arc::new).map_err(|error| error.to_string());
+        self.said.entry(run).or_default().push(said);
+        Ok(appended)
+    }
+
+    /// What a record of a run says, counted from 1.
+    pub fn said(&self, run: RunId, sequence: u64) -> Option<&Said> {
+        let place = usize::try_from(sequence.checked_sub(1)?).ok()?;
+        self.said.get(&run)?.get(place)
     }
 
     /// A run's head.
@@ -100,10 +117,10 @@ impl SimStore {
         checkpoint: u64,
         graph: impl Fn(&Digest) -> Option<Arc<Plan>>,
     ) -> Result<(Run, Head), String> {
-        let records = self.records(id);
         let mut state: Option<Run> = None;
-        for record in &records {
-            let transition = codec::decode(&record.bytes).map_err(|error| error.to_string())?;
+        let mut changes = Vec::new();
+        for said in self.said.get(&id).into_iter().flatten() {
+            let transition = said.as_ref()?;
             let run = match &mut state {
                 Some(run) => run,
                 None => {
@@ -121,7 +138,8 @@ impl SimStore {
                 {
                     run.stage(*definition, plan);
                 }
-                run.apply(event, transition.at, &mut Vec::new())
+                changes.clear();
+                run.apply(event, transition.at, &mut changes)
                     .map_err(|corrupt| corrupt.to_string())?;
             }
             run.seal();
@@ -129,9 +147,8 @@ impl SimStore {
                 *run = through_checkpoint(run, &graph)?;
             }
         }
-        let head = records.last().map_or(Head::NONE, Record::head);
         let state = state.ok_or("the run has no log")?;
-        Ok((state, head))
+        Ok((state, self.head(id)))
     }
 
     /// A stored value, if it is durable.
@@ -140,9 +157,8 @@ impl SimStore {
             let bytes = self.memory.blob(&value.digest).ok()??;
             return String::from_utf8(bytes).ok().map(Arc::from);
         }
-        let from = u64::from(value.record);
-        let records = self.memory.read(run, from, 1).ok()?;
-        let transition = codec::decode(&records.first()?.bytes).ok()?;
+        let said = self.said(run, u64::from(value.record))?;
+        let transition = said.as_ref().ok()?;
         let values = transition.events.iter().flat_map(Event::values);
         let mut texts = values.filter_map(|value| match value {
             Stored::Inline(raw) => Some(raw.get()),

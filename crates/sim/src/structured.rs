@@ -1,9 +1,11 @@
 //! Definitions with everything in them: loops in loops, delays, signals, child runs,
 //! partial joins, undoing, and newer versions that runs follow.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Draft};
 use crate::random::Random;
 use crate::workload::{self, Request, Workload};
 
@@ -54,40 +56,42 @@ fn publish(
     (name, children): (&str, u64),
     horizon: u64,
 ) {
-    let mut definition = definition(random, name, children);
-    catalogue.add(&definition.to_string());
-    imports(random, catalogue, &definition);
-    if definition["inFlight"] != "healing" && random.chance(80) {
+    let mut draft = definition(random, name, children);
+    imports(random, catalogue, &draft);
+    if draft.head["inFlight"] != "healing" && random.chance(80) {
+        catalogue.draw(name, draft);
         return;
     }
     for number in 0..random.between(1, 3) {
-        let before = definition.clone();
-        change(random, &mut definition, number);
-        if definition == before {
+        let mut next = draft.clone();
+        change(random, &mut next.nodes, number);
+        if next.nodes == draft.nodes {
             continue;
         }
-        catalogue.add(&definition.to_string());
+        catalogue.draw(name, std::mem::replace(&mut draft, next));
         publications.push((random.below(horizon), name.into()));
     }
+    catalogue.draw(name, draft);
 }
 
 /// Draws graphs that are imported into runs of a workflow: some changes further.
-fn imports(random: &mut Random, catalogue: &mut Catalogue, definition: &Value) {
+fn imports(random: &mut Random, catalogue: &mut Catalogue, draft: &Draft) {
+    let name = draft.head["id"].as_str().unwrap_or_default();
     for number in 0..random.below(3) {
-        let mut graph = definition.clone();
+        let mut graph = draft.clone();
         for step in 0..random.between(1, 4) {
-            change(random, &mut graph, 10 + 4 * number + step);
+            change(random, &mut graph.nodes, 10 + 4 * number + step);
         }
         if random.chance(15) {
             // The next one is what there was: nodes that were removed come back.
-            graph = definition.clone();
-            graph["description"] = json!("as before");
+            graph = draft.clone();
+            graph.description = Some("as before");
         }
-        catalogue.add_import(&graph.to_string());
+        catalogue.draw_import(name, graph);
     }
 }
 
-fn definition(random: &mut Random, name: &str, children: u64) -> Value {
+fn definition(random: &mut Random, name: &str, children: u64) -> Draft {
     let most = if children < 2 { 4 } else { 8 };
     let count = random_size(random, most);
     let mut nodes = scope(random, count, 0, children);
@@ -115,8 +119,11 @@ fn definition(random: &mut Random, name: &str, children: u64) -> Value {
         definition["inFlight"] = json!("healing");
     }
     random.shuffle(&mut nodes);
-    definition["nodes"] = Value::Array(nodes);
-    definition
+    Draft {
+        head: definition,
+        nodes: nodes.into_iter().map(Arc::new).collect(),
+        description: None,
+    }
 }
 
 fn random_size(random: &mut Random, most: u64) -> usize {
@@ -307,16 +314,14 @@ fn joins(random: &mut Random, nodes: &mut [Value]) {
 }
 
 /// Makes a newer version: a node more, one less, or one that is different.
-fn change(random: &mut Random, definition: &mut Value, number: u64) {
-    let Some(nodes) = definition["nodes"].as_array_mut() else {
-        return;
-    };
+fn change(random: &mut Random, nodes: &mut Vec<Arc<Value>>, number: u64) {
     match random.below(4) {
         0 => remove_one(random, nodes),
         1 => {
             let place = random.below(nodes.len() as u64) as usize;
             if nodes[place].get("actionType").is_some() {
-                nodes[place]["policies"] = json!({ "timeoutMs": 5_000 });
+                let node = Arc::make_mut(&mut nodes[place]);
+                node["policies"] = json!({ "timeoutMs": 5_000 });
             }
         }
         _ => {
@@ -329,26 +334,24 @@ fn change(random: &mut Random, definition: &mut Value, number: u64) {
                 added["dependsOn"] = json!([nodes[place]["id"]]);
             }
             nodes.retain(|node| node["id"] != added["id"]);
-            nodes.push(added);
+            nodes.push(Arc::new(added));
         }
     }
 }
 
 /// Removes a node that nothing names.
-fn remove_one(random: &mut Random, nodes: &mut Vec<Value>) {
+fn remove_one(random: &mut Random, nodes: &mut Vec<Arc<Value>>) {
     if nodes.len() < 2 {
         return;
     }
     let place = random.below(nodes.len() as u64) as usize;
     let id = nodes[place]["id"].as_str().unwrap_or_default().to_owned();
-    let rest: Vec<&Value> = nodes
-        .iter()
-        .filter(|node| node["id"] != id.as_str())
-        .collect();
-    let text = json!(rest).to_string();
-    let is_named = [format!("\"{id}\""), format!("'{id}'")]
-        .iter()
-        .any(|name| text.contains(name.as_str()));
+    let names = [format!("\"{id}\""), format!("'{id}'")];
+    let mut rest = nodes.iter().filter(|node| node["id"] != id.as_str());
+    let is_named = rest.any(|node| {
+        let text = node.to_string();
+        names.iter().any(|name| text.contains(name.as_str()))
+    });
     if !is_named {
         nodes.remove(place);
     }

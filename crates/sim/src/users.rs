@@ -95,7 +95,9 @@ impl World {
         };
         self.trace
             .say(self.now, || format!("p{id} adopts {run}: {adoption:?}"));
-        if !holds {
+        if holds {
+            self.oracle.adopted(id, run);
+        } else {
             self.oracle.held(id, run, head.sequence);
         }
         if let Some(process) = self.processes.get_mut(&id) {

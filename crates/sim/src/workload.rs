@@ -133,8 +133,9 @@ fn plain(random: &mut Random, horizon: u64) -> Workload {
     let mut workload = Workload::default();
     for index in 0..random.between(1, 3) {
         let definition = definition(random, index);
+        let name = format!("w{index}");
         workload.catalogue.add(&definition.to_string());
-        let request = request(random, &format!("w{index}"), horizon, false);
+        let request = request(random, &name, horizon, false);
         workload.requests.push(request);
     }
     workload

@@ -9,7 +9,6 @@ use windlass_core::event::Event as RunEvent;
 use windlass_core::run::{self, ChildEnd, Instance as NodeIndex, Report};
 use windlass_core::value::Payload;
 use windlass_core::{Digest, Millis, RunId};
-use windlass_orchestrator::codec;
 use windlass_store::{Append, AppendError, Appended};
 
 use crate::catalogue::Catalogue;
@@ -328,8 +327,8 @@ impl World {
         }
         for name in self.catalogue.names() {
             for number in 1..=self.catalogue.versions(name) {
-                let text = self.catalogue.version(name, number).map(|it| &*it.text);
                 self.trace.say(self.now, || {
+                    let text = self.catalogue.version(name, number).map(|it| &*it.text);
                     format!("{name} version {number}: {}", text.unwrap_or_default())
                 });
             }
@@ -513,7 +512,6 @@ impl World {
         let (process, run) = (write.process, write.append.run);
         let append_id = write.append.append_id;
         let forgets = self.spoil(&mut write);
-        let record = write.append.record.clone();
         let result = if forgets {
             let head = windlass_store::checksum::next_head(&write.append);
             Ok(Appended { head })
@@ -524,13 +522,14 @@ impl World {
             Ok(_) if forgets => {}
             Ok(appended) => {
                 self.counts.records += 1;
-                let transition = codec::decode(&record);
+                let sequence = appended.head.sequence;
+                let said = self.store.said(run, sequence);
+                let said = said.expect("what is durable was decoded").clone();
                 self.trace.say(self.now, || {
-                    let sequence = appended.head.sequence;
-                    format!("durable {run} #{sequence} by p{process}: {transition:?}")
+                    format!("durable {run} #{sequence} by p{process}: {said:?}")
                 });
                 let row = self.store.row(run);
-                match transition {
+                match said {
                     Ok(transition) => {
                         transition.events.iter().for_each(|it| self.counts.note(it));
                         let submitted = write.submitted;
@@ -538,7 +537,7 @@ impl World {
                             .durable(run, &transition, submitted, row.as_ref());
                         self.waiting(run, &transition);
                     }
-                    Err(error) => self.oracle.judge(run, Err(error.to_string())),
+                    Err(error) => self.oracle.judge(run, Err(error)),
                 }
             }
             Err(error) => {

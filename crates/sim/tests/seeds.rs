@@ -1,6 +1,8 @@
 //! Thousands of worlds, each from a seed. A failing one prints the command that repeats
 //! it with its story.
 
+use std::time::{Duration, Instant};
+
 use windlass_sim::{Kind, Options, Outcome, run_seed};
 
 /// How many seeds; `WINDLASS_SEEDS` says otherwise.
@@ -15,23 +17,60 @@ fn threads() -> u64 {
     std::thread::available_parallelism().map_or(1, |count| count.get() as u64)
 }
 
-/// Runs the seeds of a range on all cores and gives the failures.
-fn failures(kind: Kind, seeds: std::ops::Range<u64>) -> Vec<Outcome> {
+/// Runs the seeds of a range on all cores; the failures, and the time that all cores
+/// together took for the seeds.
+fn failures(kind: Kind, seeds: std::ops::Range<u64>) -> (Vec<Outcome>, Duration) {
     let step = threads();
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..step)
             .map(|offset| {
                 let mine = seeds.clone().skip(offset as usize).step_by(step as usize);
                 scope.spawn(move || {
-                    mine.map(|seed| run_seed(seed, of(kind)))
+                    let clock = Clock::start();
+                    let failures: Vec<Outcome> = mine
+                        .map(|seed| run_seed(seed, of(kind)))
                         .filter(|outcome| outcome.violation.is_some())
-                        .collect::<Vec<_>>()
+                        .collect();
+                    (failures, clock.elapsed())
                 })
             })
             .collect();
-        let failures = workers.into_iter().flat_map(|worker| worker.join());
-        failures.flatten().collect()
+        let mut all = (Vec::new(), Duration::ZERO);
+        for worker in workers {
+            let (failures, took) = worker.join().expect("a worker catches panics");
+            all.0.extend(failures);
+            all.1 += took;
+        }
+        all
     })
+}
+
+/// What a thread took of a core, where the system tells; elsewhere the time that passed.
+struct Clock {
+    began: Instant,
+    on_core: Option<Duration>,
+}
+
+impl Clock {
+    fn start() -> Self {
+        Self {
+            began: Instant::now(),
+            on_core: on_core(),
+        }
+    }
+
+    fn elapsed(&self) -> Duration {
+        match (on_core(), self.on_core) {
+            (Some(now), Some(then)) => now - then,
+            _ => self.began.elapsed(),
+        }
+    }
+}
+
+fn on_core() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let nanos = text.split_whitespace().next()?.parse().ok()?;
+    Some(Duration::from_nanos(nanos))
 }
 
 fn of(kind: Kind) -> Options {
@@ -70,8 +109,8 @@ fn every_structured_seed_holds() {
 }
 
 fn every_seed_holds(kind: Kind) {
-    let seeds = seeds(2_500);
-    let mut failures = failures(kind, 0..seeds);
+    let seeds = seeds(10_000);
+    let (mut failures, took) = failures(kind, 0..seeds);
     failures.sort_by_key(|outcome| outcome.seed);
     for outcome in &failures {
         println!("seed {}: {:?}", outcome.seed, outcome.violation);
@@ -81,6 +120,8 @@ fn every_seed_holds(kind: Kind) {
         panic!("{} of {seeds} seeds break a rule", failures.len());
     }
     println!("figure seeds {seeds}");
+    let rate = seeds as f64 / took.as_secs_f64();
+    println!("{kind:?}: {rate:.0} seeds a second a core");
 }
 
 /// Repeats the seed named by `WINDLASS_SEED`, of `WINDLASS_KIND`, and tells its story.

@@ -109,6 +109,11 @@ impl Server {
     /// only with their runs, are left after a few.
     pub(super) fn settings(&self) -> String {
         let mut settings = String::from("max-stream-events = 3\n");
+        // What is too long is refused for that, whatever else is wrong with it.
+        settings.push_str(
+            "[checks.negative_data_rejection]\nexpected-statuses = [400, 401, 403, 404, 405, 406, \
+             409, 413, 414, 415, 422, 428, 429, 431]\n",
+        );
         for (name, values) in [("runs", &self.runs), ("workflows", &self.workflows)] {
             let list = serde_json::json!(values);
             let _ = writeln!(settings, "[dictionaries.{name}]\nvalues = {list}");

@@ -3,6 +3,7 @@
 use windlass_engine::fork::Fork as Forked;
 use windlass_engine::{Clock as _, Started, SystemClock};
 
+use super::fork_many;
 use crate::access::{self, Access};
 use crate::act;
 use crate::args::Fork;
@@ -21,12 +22,15 @@ pub(crate) fn run(settings: &Settings, arguments: &Fork) -> Result<Exit, Failure
         existing: Some(false),
         ..arguments.foreground.manner()?
     };
+    let Some(origin) = &arguments.run else {
+        return fork_many::run(settings, arguments, manner.until);
+    };
     let new = SystemClock.new_run_id();
     loop {
         let access = access::open(settings, false)?;
         let session = access.session();
         let mut asked = ForkAsked {
-            origin: session.find_run(&arguments.run)?,
+            origin: session.find_run(origin)?,
             run: new,
             from: arguments.from.clone(),
             set: arguments.set.clone(),

@@ -24,7 +24,7 @@ use crate::remote;
 use crate::session::{Session, Settings};
 
 /// How many runs are carried on at once: a bound on memory, not on their number.
-const AT_ONCE: usize = 64;
+pub(super) const AT_ONCE: usize = 64;
 
 /// How many runs are read from the list together.
 const PAGE: usize = 500;
@@ -68,7 +68,7 @@ pub(crate) fn run(
             let run = session.find_run(reference)?;
             session.store.run(run)?.into_iter().collect()
         }
-        Which::Filter(filter) => find(session, &doing.deed, filter)?,
+        Which::Filter(filter) => find(session, doing.deed.statuses(), filter)?,
     };
     let alone = matches!(which, Which::One(_));
     if dry_run {
@@ -113,10 +113,15 @@ fn done_already(access: &Access, deed: &Deed, run: RunId) -> Result<Option<Done>
     Ok(is_done.then_some(Done { run, result }))
 }
 
-fn find(session: &Session, deed: &Deed, filter: &[String]) -> Result<Vec<RunRow>, Failure> {
+/// All that fit; with these statuses, unless the filter names others.
+pub(super) fn find(
+    session: &Session,
+    statuses: Vec<RunStatus>,
+    filter: &[String],
+) -> Result<Vec<RunRow>, Failure> {
     let mut wanted = filter::parse(filter)?;
     if wanted.statuses.is_empty() {
-        wanted.statuses = deed.statuses();
+        wanted.statuses = statuses;
     }
     wanted.limit = PAGE;
     let mut rows = Vec::new();
@@ -190,7 +195,7 @@ async fn one(
     }
 }
 
-fn stopped(run: RunId, exit: Exit, message: &str) -> Failure {
+pub(super) fn stopped(run: RunId, exit: Exit, message: &str) -> Failure {
     Failure::new(exit, "RUN_NOT_ENDED", message).hint(format!("windlass resume {run}"))
 }
 

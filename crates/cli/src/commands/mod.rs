@@ -15,6 +15,7 @@ mod dry_run;
 mod events;
 mod export;
 mod fork;
+mod fork_many;
 mod goes_on;
 mod graph;
 mod hooks;

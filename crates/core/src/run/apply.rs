@@ -100,6 +100,7 @@ impl Run {
             reopened_at: None,
             clock_from: None,
             records: 0,
+            folded: 0,
             next_instance: top.nodes.len() as Instance,
             top,
             frames: Default::default(),
@@ -192,6 +193,7 @@ impl Run {
         if self.status.is_final() && !reopens {
             return self.corrupt("something happened after the run had ended");
         }
+        self.folded += 1;
         self.collect_garbage();
         let had_ended = self.status.is_final();
         match event {

@@ -26,6 +26,7 @@ mod looking;
 mod reattempt;
 mod retry;
 mod reuse;
+mod same;
 mod signal;
 mod snapshot;
 mod stop;
@@ -96,6 +97,8 @@ pub struct Run {
     clock_from: Option<Millis>,
     /// How many records have been folded in.
     records: u64,
+    /// How many events were folded into this very state.
+    folded: u64,
     top: Frame,
     /// The iterations that are open, or kept for what may still be asked of them.
     frames: Frames,
@@ -212,6 +215,13 @@ impl Run {
     /// How many records have been folded in.
     pub fn records(&self) -> u64 {
         self.records
+    }
+
+    /// How many events were folded into this very state, and not into one that it was
+    /// restored from: nothing else changes it, so who has seen it need not look again
+    /// while the number stands.
+    pub fn folded(&self) -> u64 {
+        self.folded
     }
 
     /// How it ended.

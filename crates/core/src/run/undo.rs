@@ -25,7 +25,7 @@ pub struct Undone {
 }
 
 /// How the undoing of a run stands.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undo {
     /// The number of the first instance; the others follow.
     pub(crate) base: Instance,
