@@ -157,6 +157,40 @@ impl Config {
         self.value(key)?.parse().ok()
     }
 
+    /// The limits of this process.
+    pub(crate) fn limits(&self) -> windlass_engine::Limits {
+        fn put<T: std::str::FromStr>(config: &Config, key: &str, place: &mut T) {
+            if let Some(value) = config.number(key) {
+                *place = value;
+            }
+        }
+        let mut limits = windlass_engine::Limits::default();
+        let values = &mut limits.values;
+        put(self, "limit_nesting", &mut values.nesting);
+        put(self, "limit_output_bytes", &mut values.output_bytes);
+        put(self, "limit_run_outputs_bytes", &mut values.outputs_bytes);
+        let expressions = &mut values.expressions;
+        put(
+            self,
+            "limit_expression_bytes",
+            &mut expressions.source_bytes,
+        );
+        put(self, "limit_expression_nesting", &mut expressions.nesting);
+        put(self, "limit_expression_steps", &mut expressions.steps);
+        put(
+            self,
+            "limit_expression_built_bytes",
+            &mut expressions.built_bytes,
+        );
+        put(self, "limit_trigger_bytes", &mut limits.payload_bytes);
+        let definition = &mut limits.definition;
+        put(self, "limit_nodes", &mut definition.nodes);
+        put(self, "limit_definition_bytes", &mut definition.bytes);
+        definition.nesting = limits.values.nesting;
+        definition.expressions = limits.values.expressions;
+        limits
+    }
+
     /// A setting that is a time; none is `off`.
     pub(crate) fn span(&self, key: &str) -> Option<Duration> {
         keys::span(self.value(key)?)

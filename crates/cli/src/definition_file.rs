@@ -2,17 +2,12 @@
 
 use std::path::Path;
 
-use windlass_core::definition::{Limits, Parsed};
+use windlass_core::definition::Parsed;
 
 use crate::exit::Failure;
-use crate::source::read_limited;
+pub(crate) use crate::source::read_definition as read;
 pub(crate) use windlass_service::definition::{check, invalid, to_json};
 use windlass_service::frozen;
-
-/// Reads a definition's file; one past the limit is refused unread.
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    read_limited(path, Limits::default().bytes)
-}
 
 /// Reads a definition's file, or that of a graph as `export` writes it, which becomes the
 /// definition that it stands for; with the name to report problems by.

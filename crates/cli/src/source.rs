@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use windlass_core::definition::{Limits, Parsed};
+use windlass_core::definition::Parsed;
 use windlass_engine::FROZEN_AT;
 use windlass_service::frozen;
 use windlass_service::moment::now;
@@ -14,6 +14,7 @@ pub(crate) use windlass_service::source::{Prepared, build, prepare_text};
 use crate::definition_file::accept;
 use crate::exit::{Exit, Failure};
 use crate::overrides::Overrides;
+use windlass_engine::limits;
 
 /// As much as the main thread has.
 const STACK_BYTES: usize = 8 * 1024 * 1024;
@@ -46,7 +47,7 @@ pub(crate) fn prepare(path: &Path, overrides: &Overrides) -> Result<Source, Fail
 }
 
 fn prepare_here(path: &Path, overrides: &Overrides) -> Result<Source, Failure> {
-    let text = read(path)?;
+    let text = read_definition(path)?;
     let name = path.display().to_string();
     let graph = frozen::read(&name, &text)?;
     let frozen = graph.is_some();
@@ -94,6 +95,16 @@ pub(crate) fn prepare_named(name: &str, text: &[u8]) -> Result<Prepared, Failure
     build(parsed.definition, parsed.json)
 }
 
+/// Reads the file of a definition, within its limit.
+pub(crate) fn read_definition(path: &Path) -> Result<Vec<u8>, Failure> {
+    read_limited(path, limits().definition.bytes).map_err(|mut failure| {
+        if failure.code == "INPUT_TOO_LARGE" {
+            failure.code = "DEFINITION_TOO_LARGE".into();
+        }
+        failure
+    })
+}
+
 /// Reads at most this many bytes of a file; one that is larger is refused unread.
 pub(crate) fn read_limited(path: &Path, limit: usize) -> Result<Vec<u8>, Failure> {
     let place = path.display();
@@ -128,8 +139,4 @@ pub(crate) fn read_limited(path: &Path, limit: usize) -> Result<Vec<u8>, Failure
         return Err(too_large());
     }
     Ok(bytes)
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    read_limited(path, Limits::default().bytes)
 }

@@ -49,7 +49,7 @@ fn a_program_does_not_inherit_secrets() {
 fn a_trigger_that_no_expression_could_read_is_refused() {
     refused(ECHO, &["--trigger", r#"{"n":1e400}"#], "TRIGGER_NOT_JSON");
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-    refused(ECHO, &["--trigger", &nested(65)], "TRIGGER_INVALID");
+    refused(ECHO, &["--trigger", &nested(65)], "NESTING_LIMIT");
     assert_eq!(
         run(ECHO, &["--trigger", &nested(64)]).status.code(),
         Some(0)

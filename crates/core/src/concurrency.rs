@@ -57,7 +57,7 @@ impl Concurrency {
     pub fn compile(written: &definition::Concurrency) -> Result<Self, String> {
         let compile = |key: &Json| {
             let scope = scope::concurrency_key();
-            Template::compile(key.get(), &scope, &Limits::default())
+            Template::compile(key.get(), &scope, &Limits::CHECKED)
                 .map_err(|problems| crate::plan::first_message(&problems))
         };
         Ok(Self {

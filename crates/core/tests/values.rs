@@ -5,7 +5,9 @@ mod harness;
 mod notation;
 
 use windlass_core::event::Event;
-use windlass_core::run::decide::OUTPUT_LIMIT_BYTES;
+use windlass_core::run::ValueLimits;
+
+const OUTPUT_LIMIT_BYTES: usize = ValueLimits::DEFAULT.output_bytes;
 use windlass_core::value::{INLINE_BYTES, Stored};
 use windlass_core::{Digest, NodeStatus, RunStatus};
 

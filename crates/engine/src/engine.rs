@@ -19,6 +19,7 @@ use crate::command::CommandError;
 use crate::driver::{Driver, Message, StartAnswer};
 use crate::gates::Gates;
 use crate::intake::Intake;
+use crate::limits::limits;
 use crate::load::{LoadError, LoadedRun, load_latest};
 use crate::notice::Notice;
 use crate::options::Options;
@@ -151,6 +152,7 @@ impl Engine {
             checkpoint_bytes: options.checkpoint_bytes,
             labels: options.labels.clone(),
             worker: Arc::clone(&options.worker_name),
+            limits: limits().values,
             seed: options.clock.random_u64(),
             still_running_ms: crash::setting("WINDLASS_STILL_RUNNING_MS")
                 .unwrap_or(defaults.still_running_ms),

@@ -16,6 +16,7 @@ use windlass_store::{Error, RunFilter, RunRow, TenantFilter};
 use crate::Backend;
 use crate::driver::Message;
 use crate::engine::Engine;
+use crate::limits::limits;
 use crate::load::LoadError;
 use crate::plans::Plans;
 
@@ -70,6 +71,7 @@ pub fn would_heal(
         seed: 0,
         values: &values,
         running: &running,
+        limits: &limits().values,
     };
     let decision = decide(run, &input, &facts)?;
     let mut healing = Healing::default();

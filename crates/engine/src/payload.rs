@@ -3,12 +3,10 @@
 
 use std::fmt;
 
-use windlass_core::value::{MAX_NESTING, nesting};
+use windlass_core::value::nesting;
 
 use crate::canonical::{RepeatedKey, canonical};
-
-/// The largest value from outside.
-pub const PAYLOAD_LIMIT_BYTES: usize = 10 * 1024 * 1024;
+use crate::limits::limits;
 
 /// How many problems with a value are named.
 const NAMED: usize = 100;
@@ -18,6 +16,8 @@ const NAMED: usize = 100;
 pub enum PayloadError {
     /// It is larger than allowed; carries its size.
     TooLarge(usize),
+    /// It is nested deeper than this.
+    TooDeep(usize),
     /// It is not JSON.
     NotJson(String),
     /// An object in it has a key twice.
@@ -47,8 +47,10 @@ impl fmt::Display for PayloadError {
         };
         match self {
             Self::TooLarge(size) => {
-                write!(f, "it has {size} bytes; it may have {PAYLOAD_LIMIT_BYTES}")
+                let most = limits().payload_bytes;
+                write!(f, "it has {size} bytes; it may have {most}")
             }
+            Self::TooDeep(deepest) => write!(f, "it is nested deeper than {deepest}"),
             Self::NotJson(reason) => write!(f, "it is not JSON: {reason}"),
             Self::RepeatsKey(RepeatedKey { pointer, key }) => {
                 write!(f, "it has the key '{key}' twice, at {}", place(pointer))
@@ -107,12 +109,12 @@ pub(crate) fn check_compiled(text: &str, schema: Option<&Schema>) -> Result<(), 
 
 /// Reads a value, within the limits.
 fn read(text: &str) -> Result<serde_json::Value, PayloadError> {
-    if text.len() > PAYLOAD_LIMIT_BYTES {
+    if text.len() > limits().payload_bytes {
         return Err(PayloadError::TooLarge(text.len()));
     }
-    if nesting(text) > MAX_NESTING {
-        let message = format!("it is nested deeper than {MAX_NESTING}");
-        return Err(PayloadError::Invalid(vec![(String::new(), message)]));
+    let deepest = limits().values.nesting;
+    if nesting(text) > deepest {
+        return Err(PayloadError::TooDeep(deepest));
     }
     // Parsed in full: what an expression could not read must not be accepted.
     let value =
@@ -182,9 +184,9 @@ mod tests {
         let deep = format!("{}{}", "[".repeat(70), "]".repeat(70));
         assert!(matches!(
             check_payload(&deep, []),
-            Err(PayloadError::Invalid(_))
+            Err(PayloadError::TooDeep(64))
         ));
-        let large = format!("\"{}\"", "x".repeat(PAYLOAD_LIMIT_BYTES));
+        let large = format!("\"{}\"", "x".repeat(limits().payload_bytes));
         assert!(matches!(
             check_payload(&large, []),
             Err(PayloadError::TooLarge(_))

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use windlass_core::run::{Dispatch, Failure, Source};
 use windlass_core::value::{Payload, ValueRef};
-use windlass_expr::Limits;
 
+use crate::limits::limits;
 use crate::options::SecretSource;
 use crate::scrub::{REDACTED, scrub, scrub_text};
 use crate::values::ValueReader;
@@ -46,7 +46,7 @@ pub(crate) fn render(
     let rendered = |inputs: &[Option<Value>]| {
         let slots: Vec<Option<&Value>> = inputs.iter().map(Option::as_ref).collect();
         template
-            .render(&slots, &Limits::default())
+            .render(&slots, &limits().values.expressions)
             .map_err(|error| {
                 let place = error.pointer.filter(|pointer| !pointer.is_empty());
                 let place = place

@@ -14,7 +14,8 @@ use windlass_core::{Digest, RunId};
 use windlass_store::{Claim, REQUEST_CLAIM, request_key};
 
 use crate::canonical::{RepeatedKey, canonical};
-use crate::payload::{PAYLOAD_LIMIT_BYTES, PayloadError, check_payload};
+use crate::limits::limits;
+use crate::payload::{PayloadError, check_payload};
 
 pub use windlass_orchestrator::Begin;
 
@@ -245,6 +246,8 @@ pub enum StartError {
     TriggerNotJson(String),
     /// The trigger is larger than allowed; carries its size.
     TriggerTooLarge(usize),
+    /// The trigger is nested deeper than this.
+    TriggerTooDeep(usize),
     /// The definition's `triggerSchema` is not a usable JSON Schema.
     SchemaInvalid(String),
     /// The key of the definition's `concurrency` cannot be evaluated, or is no scalar.
@@ -292,8 +295,12 @@ impl fmt::Display for StartError {
             Self::TriggerNotJson(reason) => write!(f, "the trigger is not JSON: {reason}"),
             Self::TriggerTooLarge(size) => write!(
                 f,
-                "the trigger has {size} bytes; it may have {PAYLOAD_LIMIT_BYTES}"
+                "the trigger has {size} bytes; it may have {}",
+                limits().payload_bytes
             ),
+            Self::TriggerTooDeep(deepest) => {
+                write!(f, "the trigger is nested deeper than {deepest}")
+            }
             Self::SchemaInvalid(reason) => {
                 write!(f, "the triggerSchema is not a usable JSON Schema: {reason}")
             }
@@ -326,6 +333,7 @@ impl StartError {
             Self::TriggerInvalid(_) | Self::TriggerRepeatsKey(_) => "TRIGGER_INVALID",
             Self::TriggerNotJson(_) => "TRIGGER_NOT_JSON",
             Self::TriggerTooLarge(_) => "TRIGGER_TOO_LARGE",
+            Self::TriggerTooDeep(_) => "NESTING_LIMIT",
             Self::SchemaInvalid(_) => "SCHEMA_INVALID",
             Self::ConcurrencyKey(_) => "CONCURRENCY_KEY_INVALID",
             Self::UnknownVariable(_) => "VARIABLE_UNKNOWN",
@@ -351,6 +359,7 @@ impl From<PayloadError> for StartError {
     fn from(error: PayloadError) -> Self {
         match error {
             PayloadError::TooLarge(size) => Self::TriggerTooLarge(size),
+            PayloadError::TooDeep(deepest) => Self::TriggerTooDeep(deepest),
             PayloadError::NotJson(reason) => Self::TriggerNotJson(reason),
             PayloadError::RepeatsKey(repeated) => Self::TriggerRepeatsKey(repeated),
             PayloadError::Invalid(problems) => Self::TriggerInvalid(problems),

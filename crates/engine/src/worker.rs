@@ -15,6 +15,7 @@ use windlass_store::{Blob, crash};
 
 use crate::Backend;
 use crate::action::{ActionError, Called, Context, Registry};
+use crate::limits::limits;
 use crate::options::Options;
 use crate::render::{Rendered, render};
 use crate::scrub::{scrub, scrub_text};
@@ -192,7 +193,7 @@ impl Workers {
             Outcome::Succeeded(payload) => Some(payload.clone()),
             _ => None,
         };
-        let limit = windlass_core::run::decide::OUTPUT_LIMIT_BYTES;
+        let limit = limits().values.output_bytes;
         for payload in [output, report.parameters.clone()].into_iter().flatten() {
             let size = payload.text().len();
             if size <= STORE_FIRST_BYTES || size > limit {

@@ -24,14 +24,28 @@ pub struct Limits {
     pub built_bytes: usize,
 }
 
+impl Limits {
+    /// Those that hold unless somebody says otherwise.
+    pub const DEFAULT: Self = Self {
+        source_bytes: 16 * 1024,
+        nesting: Self::MAX_NESTING,
+        steps: 1_000_000,
+        built_bytes: 16 * 1024 * 1024,
+    };
+
+    /// No setting allows deeper nesting: reading recurses once for each level.
+    pub const MAX_NESTING: usize = 64;
+
+    /// For what was checked when it was published, maybe by larger limits than those of now.
+    pub const CHECKED: Self = Self {
+        source_bytes: usize::MAX,
+        ..Self::DEFAULT
+    };
+}
+
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            source_bytes: 16 * 1024,
-            nesting: 64,
-            steps: 1_000_000,
-            built_bytes: 16 * 1024 * 1024,
-        }
+        Self::DEFAULT
     }
 }
 

@@ -11,9 +11,9 @@ use crate::failure::{Exit, Failure};
 pub fn check<'a>(name: &str, text: &'a [u8]) -> Result<Parsed<'a>, Vec<Problem>> {
     let known = known_actions();
     let options = Options {
+        limits: windlass_engine::limits().definition,
         known_actions: Some(&known),
         check_schema: Some(windlass_engine::check_schema),
-        ..Options::default()
     };
     definition::parse(&Source::new(name, text), &options)
 }

@@ -34,6 +34,7 @@ pub fn effect(look: &Look, state: &Run, doing: &Doing) -> Result<Effect, Failure
         seed: 0,
         values: &values,
         running: &BTreeSet::new(),
+        limits: &windlass_engine::limits().values,
     };
     let decision = decide(state, &input, &facts)
         .map_err(|refusal| Failure::from(CommandError::refused(state, refusal)))?;

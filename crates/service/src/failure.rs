@@ -233,6 +233,7 @@ impl From<StartError> for Failure {
             }
             StartError::TriggerNotJson(_) => (Exit::Invalid, "TRIGGER_NOT_JSON"),
             StartError::TriggerTooLarge(_) => (Exit::Invalid, "TRIGGER_TOO_LARGE"),
+            StartError::TriggerTooDeep(_) => (Exit::Invalid, "NESTING_LIMIT"),
             StartError::SchemaInvalid(_) => (Exit::Invalid, "SCHEMA_INVALID"),
             StartError::ConcurrencyKey(_) => (Exit::Invalid, "CONCURRENCY_KEY_INVALID"),
             StartError::UnknownVariable(_) => (Exit::Invalid, "VARIABLE_UNKNOWN"),

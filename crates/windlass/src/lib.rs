@@ -194,8 +194,8 @@ pub use windlass_core::event::{Hand, ResourceLink};
 pub use windlass_core::{Digest, Millis, NodeStatus, RunId, RunStatus};
 pub use windlass_engine::action::Description;
 pub use windlass_engine::{
-    Action, ActionError, Clock, CommandError, Context, Notice, Observer, Registry, Reply,
-    SecretSource,
+    Action, ActionError, Clock, CommandError, Context, Limits, Notice, Observer, Registry, Reply,
+    SecretSource, set_limits,
 };
 pub use windlass_macros::action;
 pub use work::function;

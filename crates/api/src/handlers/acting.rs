@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
-use windlass_engine::{PAYLOAD_LIMIT_BYTES, load_latest};
+use windlass_engine::{limits, load_latest};
 use windlass_service::deed::{Deed, Doing};
 use windlass_service::{act, dry_run, frozen};
 use windlass_store::RunRow;
@@ -16,7 +16,7 @@ use windlass_store::RunRow;
 use super::executions::RunPath;
 use super::shapes::{ActedShape, Any};
 use super::workflows::prepared;
-use super::{DEFINITION_BYTES, VALUE_BYTES, WORDS_BYTES};
+use super::{WORDS_BYTES, definition_bytes, value_bytes};
 use crate::app::{App, Caller};
 use crate::bounds::Reason;
 use crate::error::ApiError;
@@ -26,7 +26,7 @@ use crate::route::{Access, Routes};
 
 pub(super) fn add(routes: &mut Routes<App>) {
     let words = Access::execute().body(WORDS_BYTES);
-    let value = Access::execute().body(VALUE_BYTES);
+    let value = Access::execute().body(value_bytes());
     routes
         .add(
             Method::POST,
@@ -95,7 +95,7 @@ pub(super) fn add(routes: &mut Routes<App>) {
         .add(
             Method::POST,
             "/api/v1/executions/{id}/import",
-            Access::manage().body(DEFINITION_BYTES),
+            Access::manage().body(definition_bytes()),
             &together(&[ACTING, DEFINING]),
             "Replaces the graph of a paused run",
             import,
@@ -341,10 +341,10 @@ async fn reattempt(
 
 /// Refuses a value past its limit with a status of its own, as triggers are.
 fn check_size(value: &str) -> Result<(), ApiError> {
-    if value.len() <= PAYLOAD_LIMIT_BYTES {
+    let (size, most) = (value.len(), limits().payload_bytes);
+    if size <= most {
         return Ok(());
     }
-    let (size, most) = (value.len(), PAYLOAD_LIMIT_BYTES);
     let message = format!("the value has {size} bytes; it may have {most}");
     Err(crate::failures::PAYLOAD_TOO_LARGE.error(message))
 }

@@ -16,10 +16,10 @@ use windlass_service::deed::{Deed, Doing};
 use windlass_service::{Exit, Failure, act, dry_run};
 use windlass_store::RunFilter;
 
-use super::VALUE_BYTES;
 use super::executions::{ListQuery, filter};
 use super::resuming::Written;
 use super::shapes::Any;
+use super::value_bytes;
 use crate::answer::Accepted;
 use crate::app::{App, Caller};
 use crate::bounds::Reason;
@@ -37,7 +37,7 @@ pub(super) fn add(routes: &mut Routes<App>) {
         .add(
             Method::POST,
             "/api/v1/bulk",
-            Access::execute().body(VALUE_BYTES),
+            Access::execute().body(value_bytes()),
             &[
                 failures::TOO_MANY_JOBS,
                 failures::STATUS_UNKNOWN,

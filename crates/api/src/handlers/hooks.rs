@@ -16,7 +16,7 @@ use windlass_store::Hook;
 
 use super::executions::{decode, encode, foreign};
 use super::shapes::{Any, HookMadeShape, HookShape, HookStartedShape, RemovedShape};
-use super::{VALUE_BYTES, WORDS_BYTES};
+use super::{WORDS_BYTES, value_bytes};
 use crate::answer::{Page, RawJson};
 use crate::app::{App, Caller};
 use crate::bounds::Between;
@@ -68,7 +68,7 @@ pub(super) fn add(routes: &mut Routes<App>) {
             "/hooks/{token}",
             Access::new(Scope::Public)
                 .rate(Rate::Hook)
-                .body(VALUE_BYTES),
+                .body(value_bytes()),
             &together(&[
                 &[
                     HOOK_NOT_FOUND,

@@ -15,6 +15,7 @@ mod starting;
 mod workflows;
 
 use serde_json::{Map, Value, json};
+use windlass_engine::limits;
 
 pub(crate) use resuming::resume;
 
@@ -22,11 +23,15 @@ use crate::app::App;
 use crate::health;
 use crate::route::{Access, Gate, Routes};
 
-/// The largest body with a value in it: a payload of 10 MiB and the words around it.
-const VALUE_BYTES: u64 = 10 * 1024 * 1024 + 64 * 1024;
+/// The largest body with a value in it: a payload and the words around it.
+fn value_bytes() -> u64 {
+    limits().payload_bytes as u64 + 64 * 1024
+}
 
 /// The largest body with a definition in it.
-const DEFINITION_BYTES: u64 = 64 * 1024 * 1024;
+fn definition_bytes() -> u64 {
+    limits().definition.bytes as u64
+}
 
 /// The largest body that only says what to do.
 const WORDS_BYTES: u64 = 1024 * 1024;
@@ -51,12 +56,11 @@ pub fn routes(gate: Gate, probing: Access) -> Routes<App> {
 
 /// The limits of what is sent, to be joined by those of HTTP itself.
 pub fn engine_limits() -> Map<String, Value> {
-    let definition = windlass_core::definition::Limits::default();
     let limits = json!({
-        "payloadBytes": windlass_engine::PAYLOAD_LIMIT_BYTES,
-        "definitionBytes": definition.bytes,
-        "valueBodyBytes": VALUE_BYTES,
-        "definitionBodyBytes": DEFINITION_BYTES,
+        "payloadBytes": limits().payload_bytes,
+        "definitionBytes": limits().definition.bytes,
+        "valueBodyBytes": value_bytes(),
+        "definitionBodyBytes": definition_bytes(),
         "wordsBodyBytes": WORDS_BYTES,
         "requestIdBytes": windlass_service::launch::REQUEST_ID_BYTES,
         "labels": windlass_service::launch::LABELS,

@@ -20,7 +20,7 @@ use windlass_service::{Failure, frozen};
 use super::executions::RunPath;
 use super::shapes::{Any, ForkPlanShape, StartedShape};
 use super::workflows::{WorkflowPath, prepared};
-use super::{DEFINITION_BYTES, VALUE_BYTES};
+use super::{definition_bytes, value_bytes};
 use crate::answer::{Accepted, Either, RawJson};
 use crate::app::{App, Caller};
 use crate::bounds::Reason;
@@ -34,7 +34,7 @@ pub(super) fn add(routes: &mut Routes<App>) {
         .add(
             Method::POST,
             "/api/v1/workflows/{id}/execute",
-            Access::execute().rate(Rate::Workflow).body(VALUE_BYTES),
+            Access::execute().rate(Rate::Workflow).body(value_bytes()),
             STARTING,
             "Queues a run; it is durable when the answer comes",
             execute,
@@ -42,7 +42,7 @@ pub(super) fn add(routes: &mut Routes<App>) {
         .add(
             Method::POST,
             "/api/v1/executions",
-            Access::manage().body(DEFINITION_BYTES),
+            Access::manage().body(definition_bytes()),
             &together(&[STARTING, DEFINING]),
             "Starts a run of the graph in the body, which belongs to that run alone",
             dynamic,
@@ -50,7 +50,7 @@ pub(super) fn add(routes: &mut Routes<App>) {
         .add(
             Method::POST,
             "/api/v1/executions/{id}/fork",
-            Access::execute().body(VALUE_BYTES),
+            Access::execute().body(value_bytes()),
             &together(&[STARTING, DEFINING, ACTING, &[failures::USAGE]]),
             "Starts a run that reuses results of an old one",
             fork,

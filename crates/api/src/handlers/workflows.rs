@@ -15,7 +15,7 @@ use super::shapes::{
     DefinitionShape, DiffShape, EnabledShape, PublishedShape, PublishingShape, ValidatedShape,
     VersionShape, WorkflowShape,
 };
-use super::{DEFINITION_BYTES, WORDS_BYTES};
+use super::{WORDS_BYTES, definition_bytes};
 use crate::answer::{Created, Either, Page, RawJson};
 use crate::app::{App, Caller};
 use crate::bounds::Between;
@@ -26,7 +26,7 @@ use crate::route::{Access, Routes};
 
 pub(super) fn add(routes: &mut Routes<App>) {
     let one = "/api/v1/workflows/{id}";
-    let define = Access::manage().body(DEFINITION_BYTES);
+    let define = Access::manage().body(definition_bytes());
     let unknown = &[failures::WORKFLOW_NOT_FOUND, failures::STORE_UNAVAILABLE];
     let unknown_version = &[
         failures::WORKFLOW_NOT_FOUND,

@@ -253,7 +253,7 @@ pub(crate) fn json_argument(argument: &str) -> Result<String, Failure> {
     let text = match argument.strip_prefix('@') {
         None => argument.to_owned(),
         Some(file) => {
-            let bytes = read_limited(file.as_ref(), windlass_engine::PAYLOAD_LIMIT_BYTES)?;
+            let bytes = read_limited(file.as_ref(), windlass_engine::limits().payload_bytes)?;
             String::from_utf8(bytes).map_err(|_| {
                 let message = format!("{file} is not UTF-8 text");
                 Failure::new(Exit::Invalid, "FILE_UNREADABLE", message)

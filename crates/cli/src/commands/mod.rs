@@ -55,6 +55,8 @@ use crate::session::Settings;
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, config: &Config) -> Result<Exit, Failure> {
     let settings = Settings::new(config)?;
+    // Nothing has asked for them before: this is the first thing that a process does.
+    windlass_engine::set_limits(config.limits());
     let done = obey(&arguments.command, config, &settings);
     match &settings.server {
         Some(server) => done.map_err(|failure| server.explain(failure)),

@@ -19,9 +19,7 @@ use crate::progress::{Progress, Style};
 use crate::remote::{self, Server};
 use crate::session::{Session, Settings};
 use crate::source::{Source, prepare, read_limited};
-
-/// The largest trigger that is read from a file.
-const TRIGGER_BYTES: usize = 10 * 1024 * 1024;
+use windlass_engine::limits;
 
 /// Runs a definition.
 pub(crate) fn run(settings: &Settings, arguments: &Run) -> Result<Exit, Failure> {
@@ -249,7 +247,7 @@ pub(super) fn trigger(argument: Option<&str>) -> Result<String, Failure> {
     let Some(file) = argument.strip_prefix('@') else {
         return Ok(argument.to_owned());
     };
-    let bytes = read_limited(file.as_ref(), TRIGGER_BYTES).map_err(|mut failure| {
+    let bytes = read_limited(file.as_ref(), limits().payload_bytes).map_err(|mut failure| {
         if failure.code == "INPUT_TOO_LARGE" {
             failure.code = "TRIGGER_TOO_LARGE".into();
         }

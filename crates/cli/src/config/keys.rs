@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::time::Duration;
+use windlass_core::definition::Limits;
 
 use super::http_allowed;
 
@@ -34,6 +35,12 @@ pub(crate) enum Kind {
     Count,
     /// A whole number from 0.
     Number,
+    /// A number of bytes that fit into one value.
+    Bytes,
+    /// A number of bytes, steps or the like, of any size.
+    Large,
+    /// How deep something may be nested.
+    Depth,
     /// A time such as `30s`, or `off`.
     Span,
     /// `true` or `false`.
@@ -63,6 +70,22 @@ impl Kind {
                 "a whole number from 1",
             ),
             Self::Number => (value.parse::<u64>().is_ok(), "a whole number from 0"),
+            Self::Bytes => (
+                value
+                    .parse()
+                    .is_ok_and(|bytes| (1..=MOST_BYTES).contains(&bytes)),
+                "a number of bytes from 1 to 1073741824",
+            ),
+            Self::Large => (
+                value.parse().is_ok_and(|number: u64| number > 0),
+                "a whole number from 1",
+            ),
+            Self::Depth => (
+                value
+                    .parse()
+                    .is_ok_and(|depth| (1..=Limits::MAX_NESTING).contains(&depth)),
+                "a depth from 1 to 64",
+            ),
             Self::Span => (
                 value == "off" || span(value).is_some(),
                 "a time such as 500ms, 30s, 5m, 2h or 7d, or off",
@@ -92,6 +115,9 @@ impl Kind {
         if fits { Ok(()) } else { Err(possible) }
     }
 }
+
+/// What a store can keep in one piece.
+const MOST_BYTES: u64 = 1 << 30;
 
 /// A time: a whole number with its unit.
 pub(crate) fn span(text: &str) -> Option<Duration> {
@@ -133,6 +159,16 @@ pub(crate) const KEYS: &[Key] = &[
     key("max_parallel", "WINDLASS_MAX_PARALLEL", Some("200"), Kind::Count, "nodes of one run at once"),
     key("workers", "WINDLASS_WORKERS", Some("1024"), Kind::Count, "actions at once"),
     key("worker_labels", "WINDLASS_WORKER_LABELS", None, Kind::List, "what the workers here have, for nodes that require it"),
+    key("limit_nodes", "WINDLASS_LIMIT_NODES", Some("100000"), Kind::Count, "nodes of a definition, those of bodies included"),
+    key("limit_definition_bytes", "WINDLASS_LIMIT_DEFINITION_BYTES", Some("67108864"), Kind::Bytes, "bytes of a definition"),
+    key("limit_nesting", "WINDLASS_LIMIT_NESTING", Some("64"), Kind::Depth, "how deep definitions and values are nested"),
+    key("limit_trigger_bytes", "WINDLASS_LIMIT_TRIGGER_BYTES", Some("10485760"), Kind::Bytes, "bytes of a trigger, a signal or a result given by hand"),
+    key("limit_output_bytes", "WINDLASS_LIMIT_OUTPUT_BYTES", Some("10485760"), Kind::Bytes, "bytes of an output"),
+    key("limit_run_outputs_bytes", "WINDLASS_LIMIT_RUN_OUTPUTS_BYTES", Some("1073741824"), Kind::Large, "bytes of a run's outputs together"),
+    key("limit_expression_bytes", "WINDLASS_LIMIT_EXPRESSION_BYTES", Some("16384"), Kind::Bytes, "bytes of an expression"),
+    key("limit_expression_nesting", "WINDLASS_LIMIT_EXPRESSION_NESTING", Some("64"), Kind::Depth, "how deep an expression is nested"),
+    key("limit_expression_steps", "WINDLASS_LIMIT_EXPRESSION_STEPS", Some("1000000"), Kind::Large, "steps of an evaluation"),
+    key("limit_expression_built_bytes", "WINDLASS_LIMIT_EXPRESSION_BUILT_BYTES", Some("16777216"), Kind::Bytes, "bytes that an evaluation may build"),
     key("http_allow", "WINDLASS_HTTP_ALLOW", None, Kind::Reach, "what http.request may reach besides public addresses"),
     key("sealing_key_file", "WINDLASS_SEALING_KEY_FILE", None, Kind::Path, "the key that seals secrets; else secrets.key in the data directory"),
     key("server", "WINDLASS_SERVER", None, Kind::Url, "the server that commands act on"),

@@ -11,7 +11,6 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
-use windlass_core::definition::Limits;
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::{Clock as _, Engine, Started, SystemClock};
 use windlass_store::crash;
@@ -28,9 +27,7 @@ use crate::exit::{Exit, Failure};
 use crate::forking;
 use crate::launch::{Launch, launch};
 use crate::source::prepare_text;
-
-/// The largest trigger, as the engine has it.
-const TRIGGER_BYTES: usize = 10 * 1024 * 1024;
+use windlass_engine::limits;
 
 /// How long a process may take to say what it wants.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
@@ -276,7 +273,7 @@ async fn bodies(
     trigger: usize,
     input: &mut BufReader<OwnedReadHalf>,
 ) -> io::Result<Result<Bodies, Failure>> {
-    let limits = [Limits::default().bytes, TRIGGER_BYTES];
+    let limits = [limits().definition.bytes, limits().payload_bytes];
     if definition > limits[0] || trigger > limits[1] {
         let message = "the definition or the trigger is larger than allowed";
         return Ok(Err(Failure::new(Exit::Invalid, "INPUT_TOO_LARGE", message)));

@@ -235,7 +235,7 @@ fn mentioned(json: &str, scope: &Scope, limits: &Limits) -> Vec<Named> {
 /// Whether the text of a `core.script` is an expression, and not a template: braces in its texts
 /// and objects make none of it.
 pub(crate) fn is_bare(text: &str) -> bool {
-    !text.contains("{{") || Expression::parses(text, &Limits::default())
+    !text.contains("{{") || Expression::parses(text, &Limits::CHECKED)
 }
 
 fn too_many() -> Checked {

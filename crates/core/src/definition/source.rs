@@ -73,18 +73,21 @@ pub struct Limits {
 impl Limits {
     /// No setting allows deeper nesting: reading recurses once for each typed level.
     pub const MAX_NESTING: usize = 64;
+
+    /// Those that hold unless somebody says otherwise.
+    pub const DEFAULT: Self = Self {
+        bytes: 64 * 1024 * 1024,
+        nesting: Self::MAX_NESTING,
+        nodes: 100_000,
+        body_depth: 8,
+        alias_bytes: 1024 * 1024,
+        expressions: windlass_expr::Limits::DEFAULT,
+    };
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            bytes: 64 * 1024 * 1024,
-            nesting: Self::MAX_NESTING,
-            nodes: 100_000,
-            body_depth: 8,
-            alias_bytes: 1024 * 1024,
-            expressions: windlass_expr::Limits::default(),
-        }
+        Self::DEFAULT
     }
 }
 

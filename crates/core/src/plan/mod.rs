@@ -445,7 +445,7 @@ fn compiled(
     }
     let template = match Template::constant(text) {
         Some(template) => template,
-        None => Template::compile(text, &scope(), &Limits::default())
+        None => Template::compile(text, &scope(), &Limits::CHECKED)
             .map_err(|problems| build::first_message(&problems))?,
     };
     let template = Arc::new(template);

@@ -51,7 +51,9 @@ pub use apply::{Change, Corrupt};
 use child::Child;
 pub use child::{ChildEnd, ChildStart};
 pub use cycle::{Iteration, Loop};
-pub use decide::{Decision, Facts, Failure, Input, Outcome, Refusal, Report, Todo, decide, wants};
+pub use decide::{
+    Decision, Facts, Failure, Input, Outcome, Refusal, Report, Todo, ValueLimits, decide, wants,
+};
 pub use dispatch::{Dispatch, Source};
 pub use environment::{Held, Loaded, Values};
 pub use frame::{FrameKey, Instance};

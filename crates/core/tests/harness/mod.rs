@@ -15,8 +15,8 @@ use std::sync::Arc;
 use windlass_core::event::{Event, Queued, RULES, Transition};
 use windlass_core::plan::{NodeIndex, Plan};
 use windlass_core::run::{
-    Change, Facts, Failure, Input, Loaded, Outcome, Refusal, Report, Run, Snapshot, Values, decide,
-    wants,
+    Change, Facts, Failure, Input, Loaded, Outcome, Refusal, Report, Run, Snapshot, ValueLimits,
+    Values, decide, wants,
 };
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{Digest, Millis, NodeStatus, RunId};
@@ -263,6 +263,7 @@ impl Harness {
             seed: self.seed,
             values: &values,
             running: &self.running,
+            limits: &ValueLimits::DEFAULT,
         };
         let decision = decide(&self.run, input, &facts)?;
         for blob in &decision.blobs {

@@ -13,6 +13,7 @@ use windlass_core::event::{After, Hand, Queued};
 use windlass_core::plan::Plan;
 use windlass_core::run::{
     About, ChildEnd, ChildStart, Dispatch, Failure, Instance, Refusal, Report, Run, Standing,
+    ValueLimits,
 };
 use windlass_core::value::{Payload, ValueRef};
 use windlass_core::{Digest, Millis, RunId, RunStatus};
@@ -41,6 +42,8 @@ pub struct Options {
     pub labels: Labels,
     /// This process, as attempts name it.
     pub worker: Arc<str>,
+    /// How large what runs make may be.
+    pub limits: ValueLimits,
     /// Where randomness begins.
     pub seed: u64,
 }
@@ -90,6 +93,7 @@ impl Default for Options {
             checkpoint_bytes: 1024 * 1024,
             labels: Labels::default(),
             worker: "local".into(),
+            limits: ValueLimits::DEFAULT,
             seed: 0,
         }
     }

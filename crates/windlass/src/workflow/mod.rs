@@ -75,7 +75,11 @@ impl Workflow {
         source: &Source<'_>,
         registrations: Vec<Registration>,
     ) -> Result<Self, BuildError> {
-        match definition::parse(source, &definition::Options::default()) {
+        let options = definition::Options {
+            limits: windlass_engine::limits().definition,
+            ..definition::Options::default()
+        };
+        match definition::parse(source, &options) {
             Ok(parsed) => Ok(Self {
                 inner: Arc::new(Inner {
                     json: parsed.json.into_owned().into(),

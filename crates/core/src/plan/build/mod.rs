@@ -298,13 +298,13 @@ pub(super) fn levels(plan: &Plan) -> Result<Vec<u32>, BuildError> {
 
 /// Compiles a template that validation has accepted.
 fn template(text: &Json, scope: &Scope) -> Result<Template, BuildError> {
-    Template::compile(&compact(text.get()), scope, &Limits::default())
+    Template::compile(&compact(text.get()), scope, &Limits::CHECKED)
         .map_err(|problems| BuildError(first_message(&problems)))
 }
 
 /// Compiles an expression that validation has accepted.
 fn expression(text: &str, scope: &Scope) -> Result<Expression, BuildError> {
-    Expression::compile(text, scope, &Limits::default())
+    Expression::compile(text, scope, &Limits::CHECKED)
         .map_err(|problems| BuildError(message(problems.first())))
 }
 

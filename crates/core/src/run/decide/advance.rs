@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
-use windlass_expr::{Expression, Limits};
+use windlass_expr::Expression;
 
 use super::{Decision, Facts, Failure, Outcome};
 use crate::definition::OnItemFailure;
@@ -161,7 +161,7 @@ impl Run {
             ..Place::of(self, node, facts.now)
         };
         let inputs = self.inputs(condition.references(), &place, facts.values);
-        match condition.evaluate(&inputs.as_slots(), &Limits::default()) {
+        match condition.evaluate(&inputs.as_slots(), &facts.limits.expressions) {
             Ok(value) => value.is_truthy(),
             Err(error) => {
                 let message = format!("'{what}' erred and counts as false: {}", error.message);

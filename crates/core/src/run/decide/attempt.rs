@@ -3,17 +3,14 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use windlass_expr::Limits;
 
-use super::{
-    Decision, Facts, Failure, OUTPUT_LIMIT_BYTES, Outcome, RUN_OUTPUTS_LIMIT_BYTES, Refusal, Report,
-};
+use super::{Decision, Facts, Failure, Outcome, Refusal, Report, ValueLimits};
 use crate::event::{AttemptEnded, AttemptResult, AttemptStarted, Event};
 use crate::id::{Digest, Millis};
 use crate::run::environment::Place;
 use crate::run::{Instance, Run, retry};
 use crate::status::NodeStatus;
-use crate::value::{MAX_NESTING, Payload, Stored, ValueRef, nesting};
+use crate::value::{Payload, Stored, ValueRef, nesting};
 
 /// What the engine itself is called, where it ends a node.
 const ENGINE: &str = "engine";
@@ -216,19 +213,24 @@ impl Run {
         facts: &Facts<'_>,
     ) -> Result<Vec<(Box<str>, Payload)>, Failure> {
         let size = output.text().len();
-        if size > OUTPUT_LIMIT_BYTES {
-            let message = format!(
-                "the output has {size} bytes; a node's output may have {OUTPUT_LIMIT_BYTES}"
-            );
+        let ValueLimits {
+            output_bytes,
+            outputs_bytes,
+            nesting: deepest,
+            ..
+        } = *facts.limits;
+        if size > output_bytes {
+            let message =
+                format!("the output has {size} bytes; a node's output may have {output_bytes}");
             return Err(Failure::permanent("OUTPUT_LIMIT", message));
         }
-        if nesting(output.text()) > MAX_NESTING {
-            let message = format!("the output is nested deeper than {MAX_NESTING}");
+        if nesting(output.text()) > deepest {
+            let message = format!("the output is nested deeper than {deepest}");
             return Err(Failure::permanent("NESTING_LIMIT", message));
         }
-        if self.output_bytes + size as u64 > RUN_OUTPUTS_LIMIT_BYTES {
+        if self.output_bytes + size as u64 > outputs_bytes {
             let message = format!(
-                "with this output the run's outputs have more than {RUN_OUTPUTS_LIMIT_BYTES} bytes together"
+                "with this output the run's outputs have more than {outputs_bytes} bytes together"
             );
             return Err(Failure::permanent("RUN_OUTPUTS_LIMIT", message));
         }
@@ -255,7 +257,7 @@ impl Run {
         for (name, template) in &rare.set_vars {
             let inputs = self.inputs(template.references(), &place, facts.values);
             let text = template
-                .render(&inputs.as_slots(), &Limits::default())
+                .render(&inputs.as_slots(), &facts.limits.expressions)
                 .map_err(|error| {
                     let message = format!("setVars '{name}': {}", error.message);
                     Failure::permanent(error.code, message)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
-use windlass_expr::{Limits, Template};
+use windlass_expr::Template;
 
 use super::{Decision, Facts, Failure, Outcome, Refusal};
 use crate::definition::Isolation;
@@ -108,7 +108,7 @@ impl Run {
             ..Place::of(self, node, facts.now)
         };
         let inputs = self.inputs(template.references(), &place, facts.values);
-        let rendered = template.render(&inputs.as_slots(), &Limits::default());
+        let rendered = template.render(&inputs.as_slots(), &facts.limits.expressions);
         rendered
             .map(Payload::new)
             .map_err(|error| Failure::permanent(error.code, format!("output: {}", error.message)))

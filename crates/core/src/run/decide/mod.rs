@@ -28,18 +28,42 @@ use super::{ChildEnd, FrameKey, Instance, Run};
 use crate::event::{After, Event, Hand, ResourceLink};
 use crate::id::{Digest, Millis};
 use crate::plan::Plan;
-use crate::value::{Payload, ValueRef};
+use crate::value::{MAX_NESTING, Payload, ValueRef};
+use windlass_expr::Limits;
 
 pub(crate) use heal::heals;
 
 /// How long work that is told to stop may take to do so.
 pub const GRACE_MS: u64 = 10_000;
 
-/// The largest output of a node, or of a run.
-pub const OUTPUT_LIMIT_BYTES: usize = 10 * 1024 * 1024;
+/// How large what a run makes may be. Past each limit comes an error with its own code.
+#[derive(Clone, Copy, Debug)]
+pub struct ValueLimits {
+    /// Bytes of an output, of a node or of a run.
+    pub output_bytes: usize,
+    /// Bytes of all outputs of a run together.
+    pub outputs_bytes: u64,
+    /// How deep values may sit inside one another; at most [`MAX_NESTING`].
+    pub nesting: usize,
+    /// The limits of each evaluation and rendering.
+    pub expressions: Limits,
+}
 
-/// All outputs of a run together.
-pub const RUN_OUTPUTS_LIMIT_BYTES: u64 = 1024 * 1024 * 1024;
+impl ValueLimits {
+    /// Those that hold unless somebody says otherwise.
+    pub const DEFAULT: Self = Self {
+        output_bytes: 10 * 1024 * 1024,
+        outputs_bytes: 1024 * 1024 * 1024,
+        nesting: MAX_NESTING,
+        expressions: Limits::DEFAULT,
+    };
+}
+
+impl Default for ValueLimits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
 
 /// What reaches a run.
 #[derive(Clone, Debug)]
@@ -253,6 +277,8 @@ pub struct Facts<'a> {
     pub values: &'a Values,
     /// The nodes that are with a worker.
     pub running: &'a BTreeSet<Instance>,
+    /// How large what is decided may be. What was decided stands, whatever holds later.
+    pub limits: &'a ValueLimits,
 }
 
 impl Facts<'_> {

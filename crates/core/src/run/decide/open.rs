@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
-use windlass_expr::{Limits, Template, parse_moment};
+use windlass_expr::{Template, parse_moment};
 
-use super::{Decision, Facts, Failure, OUTPUT_LIMIT_BYTES, Outcome, Refusal};
+use super::{Decision, Facts, Failure, Outcome, Refusal};
 use crate::event::{ChildStarted, Event};
 use crate::id::Millis;
 use crate::plan::Structure;
@@ -99,13 +99,14 @@ impl Run {
     ) -> Result<String, Failure> {
         let place = Place::of(self, node, facts.now);
         let inputs = self.inputs(template.references(), &place, facts.values);
-        let rendered = template.render(&inputs.as_slots(), &Limits::default());
+        let rendered = template.render(&inputs.as_slots(), &facts.limits.expressions);
         let text = rendered.map_err(|error| {
             Failure::permanent(error.code, format!("{what}: {}", error.message))
         })?;
-        if text.len() > OUTPUT_LIMIT_BYTES {
+        let limit = facts.limits.output_bytes;
+        if text.len() > limit {
             let size = text.len();
-            let message = format!("{what} has {size} bytes; it may have {OUTPUT_LIMIT_BYTES}");
+            let message = format!("{what} has {size} bytes; it may have {limit}");
             return Err(Failure::permanent("OUTPUT_LIMIT", message));
         }
         Ok(text)

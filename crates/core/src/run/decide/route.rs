@@ -3,7 +3,7 @@
 //! false, and a warning says so.
 
 use serde_json::Value;
-use windlass_expr::{Expression, Limits};
+use windlass_expr::Expression;
 
 use super::{Decision, Facts};
 use crate::event::Event;
@@ -75,7 +75,7 @@ impl Run {
         decision: &mut Decision,
     ) -> bool {
         let inputs = self.inputs(condition.references(), place, facts.values);
-        match condition.evaluate(&inputs.as_slots(), &Limits::default()) {
+        match condition.evaluate(&inputs.as_slots(), &facts.limits.expressions) {
             Ok(value) => value.is_truthy(),
             Err(error) => {
                 let message = format!(
@@ -103,7 +103,7 @@ impl Run {
         let slots = inputs.as_slots();
         let chosen = switch
             .on
-            .evaluate(&slots, &Limits::default())
+            .evaluate(&slots, &facts.limits.expressions)
             .and_then(|value| value.to_display_string());
         match chosen {
             Ok(text) => switch.cases.get(&*text).copied().or(switch.default),

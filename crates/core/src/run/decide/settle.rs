@@ -1,8 +1,6 @@
 //! The end of a run (semantics §4): its status, its error, its output.
 
-use windlass_expr::Limits;
-
-use super::{Decision, Facts, Failure, OUTPUT_LIMIT_BYTES};
+use super::{Decision, Facts, Failure};
 use crate::event::{Event, Finished, Hand, IterationResult, RunFailure, StopCause};
 use crate::run::environment::Place;
 use crate::run::frame::{FrameKey, TOP};
@@ -155,15 +153,16 @@ impl Run {
                 let place = Place::at(key, facts.now);
                 let inputs = self.inputs(template.references(), &place, facts.values);
                 template
-                    .render(&inputs.as_slots(), &Limits::default())
+                    .render(&inputs.as_slots(), &facts.limits.expressions)
                     .map_err(|error| format!("{}: {}", error.code, error.message))?
             }
             None => self.default_output(key, facts),
         };
-        if text.len() > OUTPUT_LIMIT_BYTES {
+        let limit = facts.limits.output_bytes;
+        if text.len() > limit {
             let size = text.len();
             return Err(format!(
-                "OUTPUT_LIMIT: the output has {size} bytes; an output may have {OUTPUT_LIMIT_BYTES}"
+                "OUTPUT_LIMIT: the output has {size} bytes; an output may have {limit}"
             ));
         }
         Ok(Payload::new(text))

@@ -62,6 +62,7 @@ impl Slot {
             seed: context.random(),
             values: &self.values,
             running: self.running.nodes(),
+            limits: &context.options.limits,
         };
         let decided = run::decide(&self.run, &input, &facts);
         if let RunInput::Ended { node, attempt, .. } = &input {

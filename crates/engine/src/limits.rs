@@ -1,0 +1,40 @@
+//! How large what reaches this process may be, and what its runs make. A process has one
+//! set of limits: it is given once, before anything is read, and never changes.
+
+use std::sync::OnceLock;
+
+use windlass_core::definition;
+use windlass_core::run::ValueLimits;
+
+/// The limits of a process. Past each comes an error with its own code.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Of definitions.
+    pub definition: definition::Limits,
+    /// Bytes of a value from outside: a trigger, a signal, a result given by hand.
+    pub payload_bytes: usize,
+    /// Of what runs make.
+    pub values: ValueLimits,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            definition: definition::Limits::DEFAULT,
+            payload_bytes: 10 * 1024 * 1024,
+            values: ValueLimits::DEFAULT,
+        }
+    }
+}
+
+static OF_THIS_PROCESS: OnceLock<Limits> = OnceLock::new();
+
+/// The limits of this process: those that were given, or else the usual ones.
+pub fn limits() -> &'static Limits {
+    OF_THIS_PROCESS.get_or_init(Limits::default)
+}
+
+/// Gives this process its limits; false if it has some, or has asked for them before.
+pub fn set_limits(limits: Limits) -> bool {
+    OF_THIS_PROCESS.set(limits).is_ok()
+}
