@@ -62,8 +62,6 @@ pub(crate) struct Inner {
     busy: Arc<Busy>,
     /// Taking a run up, from reading it to handing it to the driver; runs share lanes.
     taking: Vec<tokio::sync::Mutex<()>>,
-    /// When this process began: what was due before, another may have handed out.
-    began: Millis,
     shared: Arc<Shared>,
     intake: Intake,
     /// Who writes the records of runs.
@@ -132,6 +130,8 @@ pub struct Recovery {
 struct Read {
     loaded: LoadedRun,
     asleep: bool,
+    /// How it is taken up if it only waits.
+    sleeper: Adoption,
     /// The command that lets it follow the newest version, if it must.
     newest: Option<Command>,
     orphaned: bool,
@@ -188,7 +188,6 @@ impl Engine {
                 values,
                 slots,
                 clock: Arc::clone(&options.clock),
-                began: options.clock.now(),
                 options,
                 messages,
                 shutdown,
@@ -538,6 +537,7 @@ impl Engine {
         let Read {
             loaded,
             asleep,
+            sleeper,
             newest,
             orphaned,
             adoption,
@@ -554,7 +554,13 @@ impl Engine {
             // The command takes it over, before anything of the old graph is handed out.
             Adoption::Hold
         } else {
-            self.adoption(&loaded.run, asleep, adoption)
+            match adoption {
+                Adoption::Recover(After::Requeue) => adoption,
+                _ if asleep => sleeper,
+                Adoption::Wake if loaded.run.is_asleep() => sleeper,
+                Adoption::Wake => Adoption::RECOVER,
+                wanted => wanted,
+            }
         };
         self.send(Input::Adopt {
             run: Box::new(loaded.run),
@@ -605,9 +611,19 @@ impl Engine {
             },
             orphaned: carried && self.is_orphaned(&loaded.run),
             asleep: row.is_some_and(|row| row.asleep),
+            sleeper: self.sleeper(&loaded)?,
             adoption: if waits { Adoption::Hold } else { adoption },
             loaded,
         })
+    }
+
+    /// How a run that only waits is taken up.
+    fn sleeper(&self, loaded: &LoadedRun) -> Result<Adoption, Error> {
+        let run = &loaded.run;
+        // Who wrote last is read only where it matters.
+        let wrote_last = run.awaits_attempt()
+            && self.writer_at(run.id(), loaded.head.sequence)? == Some(self.writer());
+        Ok(Adoption::of_sleeper(run, wrote_last))
     }
 
     /// Whether a run was started by one that does not wait for it any more: whoever let it
@@ -620,20 +636,6 @@ impl Engine {
         !run.status().is_final()
             && run.undo().is_none()
             && parent.is_ok_and(|parent| parent.run.node_of_child(run.id()).is_none())
-    }
-
-    /// Nobody had anything of a run that slept, so there is nothing to recover; unless
-    /// its time came while another process was there, which may have begun an attempt
-    /// without a record.
-    fn adoption(&self, run: &Run, asleep: bool, wanted: Adoption) -> Adoption {
-        let only_waits = asleep || (wanted == Adoption::Wake && run.is_asleep());
-        let fired = run.wake_at().is_some_and(|at| at <= self.inner.began);
-        match wanted {
-            _ if only_waits && !fired => Adoption::Wake,
-            Adoption::Wake | Adoption::Hold if asleep => Adoption::RECOVER,
-            Adoption::Wake => Adoption::RECOVER,
-            wanted => wanted,
-        }
     }
 
     pub(crate) async fn ask<T>(

@@ -124,7 +124,8 @@ impl Engine {
         self.writer_at(run, last)
     }
 
-    fn writer_at(&self, run: RunId, sequence: u64) -> Result<Option<WriterId>, Error> {
+    /// Who wrote a record of a run.
+    pub(crate) fn writer_at(&self, run: RunId, sequence: u64) -> Result<Option<WriterId>, Error> {
         let record = self.store().read(run, sequence, 1)?.into_iter().next();
         Ok(record.map(|record| record.writer))
     }

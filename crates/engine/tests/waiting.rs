@@ -179,6 +179,50 @@ async fn a_timer_that_came_due_while_nobody_ran_fires_after_the_restart() {
     assert_eq!(world.state(run).attempts(0), 1);
 }
 
+const RETRIED: &str = r#"{ "id": "retried", "nodes": [
+    { "id": "a", "actionType": "core.fail", "parameters": { "retriable": true },
+      "policies": { "retry": { "maxAttempts": 5, "baseDelayMs": 3600000, "jitter": false } } } ] }"#;
+
+/// The next attempt of a call waits for its time; then the run is cancelled, and the call
+/// tried again by hand. The number of the attempt that this makes.
+async fn tried_again_while_it_waits(restarts: bool) -> u32 {
+    let mut world = World::new();
+    let run = world.start(RETRIED).await;
+    while world.node(run, "a") != NodeStatus::Waiting {
+        tokio::task::yield_now().await;
+    }
+    world.until_idle().await;
+    if restarts {
+        world = world.restart().await;
+    }
+    let hand = Hand::default();
+    let cancel = Command::Cancel {
+        hand,
+        compensate: false,
+    };
+    world.engine.command(run, cancel).await.expect("taken");
+    assert_eq!(world.end(run).await, RunStatus::Cancelled);
+    let again = Command::Reattempt(Vec::new(), Hand::default());
+    world.engine.command(run, again).await.expect("taken");
+    while world.node(run, "a") != NodeStatus::Waiting {
+        tokio::task::yield_now().await;
+    }
+    let state = world.state(run);
+    state.attempts(state.resolve("a").expect("such a node"))
+}
+
+/// Whoever was there before may have handed out the attempt that waited, by a clock that
+/// nobody knows, and its number with its idempotency key.
+#[tokio::test]
+async fn an_attempt_that_waits_keeps_its_number_when_another_process_takes_over() {
+    assert_eq!(tried_again_while_it_waits(true).await, 3);
+}
+
+#[tokio::test]
+async fn an_attempt_that_never_began_does_not_use_its_number_up() {
+    assert_eq!(tried_again_while_it_waits(false).await, 2);
+}
+
 #[tokio::test]
 async fn many_sleeping_runs_cost_no_memory_of_the_engine() {
     let world = World::new();

@@ -10,7 +10,7 @@ use windlass_core::run::{Failure, Instance, Outcome, Report, Run};
 use windlass_core::value::Payload;
 use windlass_core::{Digest, Millis, RunId};
 use windlass_orchestrator::{Adoption, Begin, Command, Effect, Input, Options, Shard, Start};
-use windlass_store::{Append, Appended, Head, checksum};
+use windlass_store::{Append, AppendError, Appended, Head, checksum};
 
 use crate::store::SimStore;
 use crate::workload;
@@ -106,6 +106,25 @@ impl Bench {
         });
     }
 
+    /// Another shard, or one that forgot the run in good order, takes it up from its log,
+    /// which says that it only waits.
+    pub fn wake(&mut self, wrote_last: bool) {
+        self.shard = Shard::new(Options::default());
+        self.take_up(wrote_last);
+    }
+
+    /// The shard takes the run up from its log, which says that it only waits.
+    pub fn take_up(&mut self, wrote_last: bool) {
+        let (run, head) = self.replay();
+        let adoption = Adoption::of_sleeper(&run, wrote_last);
+        let run = Box::new(run);
+        self.handle(Input::Adopt {
+            run,
+            head,
+            adoption,
+        });
+    }
+
     /// The state that the durable log folds to.
     pub fn replay(&self) -> (Run, Head) {
         let replayed = self
@@ -139,6 +158,21 @@ impl Bench {
             run,
             append_id,
             result,
+        });
+    }
+
+    /// Takes what is to be appended and stores none of it.
+    ///
+    /// # Panics
+    /// There is nothing to append.
+    pub fn fail_append(&mut self) {
+        self.poll();
+        let append = self.in_flight.remove(0);
+        let error = windlass_store::Error::Unavailable("on the bench".to_owned());
+        self.handle(Input::Appended {
+            run: append.run,
+            append_id: append.append_id,
+            result: Err(AppendError::Failed(error)),
         });
     }
 
@@ -247,4 +281,12 @@ pub fn success() -> Outcome {
 /// An error for good.
 pub fn failure() -> Outcome {
     Outcome::Failed(Failure::permanent("NEVER", "on the bench"))
+}
+
+/// An error that may be tried again.
+pub fn retriable() -> Outcome {
+    Outcome::Failed(Failure {
+        retriable: true,
+        ..Failure::permanent("AGAIN", "on the bench")
+    })
 }

@@ -100,11 +100,8 @@ impl World {
     fn asleep(&mut self, id: ProcessId, run: RunId, wake_at: Option<Millis>, for_child: bool) {
         self.counts.sleeps += 1;
         self.oracle.asleep(id, run, wake_at);
-        if let Some(process) = self.processes.get_mut(&id) {
-            process.asleep.insert(run);
-            if for_child {
-                process.dormant.insert(run);
-            }
+        if let Some(process) = self.processes.get_mut(&id).filter(|_| for_child) {
+            process.dormant.insert(run);
         }
         if let Some(at) = wake_at.filter(|_| self.defect != Some(Defect::LoseWake)) {
             let delay = u64::try_from(at.0 - self.now.0).unwrap_or(0);

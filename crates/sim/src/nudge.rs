@@ -113,6 +113,14 @@ impl World {
             }
             let mut open = state.open_instances().into_iter();
             let (node, child) = open.find_map(|node| Some((node, state.undone_child(node)?)))?;
+            // One that somebody paused in the middle waits to be resumed.
+            let child_state = self
+                .oracle
+                .history(child)
+                .and_then(|history| history.last());
+            if child_state.is_some_and(|child| child.status() == RunStatus::Paused) {
+                return None;
+            }
             let attempt = state.attempt(node);
             Some((Place { run, node, attempt }, child))
         })

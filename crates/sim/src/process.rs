@@ -20,16 +20,17 @@ pub(crate) struct Process {
     in_flight: BTreeMap<RunId, u64>,
     /// Runs that wait for a child and are not in memory.
     pub(crate) dormant: BTreeSet<RunId>,
-    /// Runs that it let go when they had only to wait.
-    pub(crate) asleep: BTreeSet<RunId>,
+    /// Who it is in the records that it writes.
+    pub(crate) writer: WriterId,
 }
 
 impl World {
     pub(crate) fn new_process(&mut self) {
         self.current += 1;
         let record_bytes = [400, 4_000, 512 * 1024][self.random.below(3) as usize];
+        let writer = WriterId(self.random.number());
         let options = windlass_orchestrator::Options {
-            writer: WriterId(self.random.number()),
+            writer,
             max_parallel: MAX_PARALLEL,
             record_bytes,
             labels: Labels::All,
@@ -40,7 +41,7 @@ impl World {
             shard: Shard::new(options),
             in_flight: BTreeMap::new(),
             dormant: BTreeSet::new(),
-            asleep: BTreeSet::new(),
+            writer,
         };
         self.processes.insert(self.current, process);
         let current = self.current;

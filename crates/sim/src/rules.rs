@@ -5,7 +5,8 @@ use windlass_core::event::{AttemptEnded, AttemptResult, Finished, StopCause};
 use windlass_core::plan::NodeIndex;
 use windlass_core::routing::EdgeState;
 use windlass_core::run::{Instance, Run};
-use windlass_core::{Millis, NodeStatus, RunStatus};
+use windlass_core::value::ValueRef;
+use windlass_core::{Digest, Millis, NodeStatus, RunStatus};
 
 /// What is wrong, in words.
 pub type Verdict = Result<(), String>;
@@ -19,9 +20,6 @@ pub(crate) fn succeeded(ended: &AttemptEnded) -> bool {
 /// where the join does not wait for all, enough of them are taken.
 pub fn may_begin(run: &Run, node: Instance) -> Verdict {
     let incoming = run.incoming(node);
-    let taken = incoming
-        .iter()
-        .filter(|(_, edge)| *edge == EdgeState::Taken);
     let wanted = match run.join_of(node) {
         Join::All => {
             return incoming.iter().try_for_each(|&(source, edge)| {
@@ -36,7 +34,7 @@ pub fn may_begin(run: &Run, node: Instance) -> Verdict {
         Join::Any => 1,
         Join::AtLeast(count) => count as usize,
     };
-    let count = taken.count();
+    let count = taken(run, node);
     if incoming.is_empty() || count >= wanted {
         return Ok(());
     }
@@ -111,7 +109,8 @@ fn is_handled(run: &Run, node: Instance, changed: bool) -> bool {
 }
 
 /// The graph was exchanged (semantics §9): what has begun and is in the new one stands as
-/// it did, and what is not there any more is not open.
+/// it did, and what is not there any more is not open. What a join of the new graph has
+/// enough without is let go (§3).
 pub fn kept_what_began(before: &Run, after: &Run) -> Verdict {
     for node in before.top_instances() {
         let path = before.path(node);
@@ -130,14 +129,74 @@ pub fn kept_what_began(before: &Run, after: &Run) -> Verdict {
             NodeStatus::Skipped => before.attempt(node) > 0,
             _ => true,
         };
-        let facts = |run: &Run, node: Instance| {
-            let (status, attempt) = (run.node_status(node), run.attempt(node));
-            (status, attempt, run.value(node), run.ancestry(node))
-        };
-        if has_begun && (now != node || facts(before, node) != facts(after, now)) {
+        let stands = facts(before, node) == facts(after, now) || was_let_go(before, after, node);
+        if has_begun && (now != node || !stands) {
             let (was, is) = (facts(before, node), facts(after, now));
             return Err(format!("{path} was {was:?} and is {is:?} on the new graph"));
         }
     }
     Ok(())
+}
+
+type Facts = (NodeStatus, u32, Option<ValueRef>, Option<Digest>);
+
+fn facts(run: &Run, node: Instance) -> Facts {
+    let (status, attempt) = (run.node_status(node), run.attempt(node));
+    (status, attempt, run.value(node), run.ancestry(node))
+}
+
+/// Whether an open node was let go with the change, and rightly.
+fn was_let_go(before: &Run, after: &Run, node: Instance) -> bool {
+    let (status, attempt, value, ancestry) = facts(before, node);
+    let is_open = matches!(status, NodeStatus::Running | NodeStatus::Waiting);
+    let let_go = (NodeStatus::Cancelled, attempt, value, ancestry);
+    is_open && facts(after, node) == let_go && is_needless(before, after, node)
+}
+
+/// Whether a node leads to a join that has enough without it, perhaps through others that
+/// were let go with it, and to nothing that waited for it.
+fn is_needless(before: &Run, after: &Run, node: Instance) -> bool {
+    let mut leads_to_join = false;
+    for target in after.top_instances() {
+        let incoming = after.incoming(target);
+        if !incoming.iter().any(|(source, _)| *source == node) {
+            continue;
+        }
+        let was = before.find_status(target);
+        let had_ended = was.is_some_and(NodeStatus::is_final);
+        let is_cut = after.node_status(target) == NodeStatus::Cancelled && !had_ended;
+        if has_enough(after, target) || (is_cut && is_needless(before, after, target)) {
+            leads_to_join = true;
+        } else if is_cut || waited_for_all(after, target) {
+            return false;
+        }
+    }
+    leads_to_join
+}
+
+/// Whether a node had not begun before its last edge resolved.
+fn waited_for_all(run: &Run, node: Instance) -> bool {
+    match run.node_status(node) {
+        NodeStatus::Pending => true,
+        NodeStatus::Blocked | NodeStatus::Skipped => run.join_of(node) == Join::All,
+        _ => false,
+    }
+}
+
+/// Whether a join that does not wait for all has what it waits for.
+fn has_enough(run: &Run, node: Instance) -> bool {
+    let wanted = match run.join_of(node) {
+        Join::All => return false,
+        Join::Any => 1,
+        Join::AtLeast(count) => count as usize,
+    };
+    taken(run, node) >= wanted
+}
+
+fn taken(run: &Run, node: Instance) -> usize {
+    let incoming = run.incoming(node);
+    let taken = incoming
+        .iter()
+        .filter(|(_, edge)| *edge == EdgeState::Taken);
+    taken.count()
 }

@@ -12,7 +12,8 @@ use windlass_core::value::{Stored, ValueRef};
 use windlass_core::{Digest, Millis, RunId};
 use windlass_orchestrator::codec;
 use windlass_store::{
-    Append, AppendError, Appended, Head, MemoryStore, Queries, Record, RunRow, Store, block_on,
+    Append, AppendError, Appended, Head, MemoryStore, Queries, Record, RunRow, Store, WriterId,
+    block_on,
 };
 
 /// What is durable.
@@ -53,6 +54,14 @@ impl SimStore {
     pub fn records(&self, run: RunId) -> Vec<Record> {
         let records = self.memory.read(run, 1, usize::MAX);
         records.expect("nothing damages memory")
+    }
+
+    /// Who wrote to a run last.
+    pub fn last_writer(&self, run: RunId) -> Option<WriterId> {
+        let last = self.head(run).sequence;
+        let records = self.memory.read(run, last, 1);
+        let records = records.expect("nothing damages memory");
+        records.first().map(|record| record.writer)
     }
 
     /// A run's row.

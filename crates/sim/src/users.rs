@@ -82,15 +82,11 @@ impl World {
             Ok(loaded) => loaded,
             Err(reason) => return self.oracle.judge(run, Err(reason)),
         };
-        // Nobody had anything of a run that slept, so there is nothing to recover; unless
-        // its time came while another process was there.
-        let due = state.wake_at().is_some_and(|at| at <= self.now);
-        let own = self.processes[&id].asleep.contains(&run);
-        let only_waits = row.asleep || (adoption == Adoption::Wake && state.is_asleep());
+        let wrote_last = self.store.last_writer(run) == Some(process.writer);
         let adoption = match adoption {
-            _ if only_waits && (own || !due) => Adoption::Wake,
+            _ if row.asleep => Adoption::of_sleeper(&state, wrote_last),
+            Adoption::Wake if state.is_asleep() => Adoption::of_sleeper(&state, wrote_last),
             Adoption::Wake => Adoption::RECOVER,
-            _ if row.asleep => Adoption::RECOVER,
             wanted => wanted,
         };
         self.trace
@@ -102,7 +98,6 @@ impl World {
         }
         if let Some(process) = self.processes.get_mut(&id) {
             process.dormant.remove(&run);
-            process.asleep.remove(&run);
         }
         let heals = state.can_heal();
         let (workflow, definition) = (state.queued().workflow.clone(), state.definition());

@@ -124,6 +124,36 @@ fn every_seed_holds(kind: Kind) {
     println!("{kind:?}: {rate:.0} seeds a second a core");
 }
 
+/// A child was paused in the middle of its undoing, and nobody resumed it.
+#[test]
+fn a_child_that_is_paused_while_it_is_undone_goes_on() {
+    let violation = run_seed(35_190, of(Kind::Structured)).violation;
+    assert_eq!(violation, None);
+}
+
+/// A process that did not know that it was replaced handed out the second attempt, for
+/// which the run had slept, under the number of one that was begun by hand meanwhile.
+#[test]
+fn an_attempt_that_waits_keeps_its_number_when_the_run_is_taken_over() {
+    let violation = run_seed(23_864, of(Kind::Structured)).violation;
+    assert_eq!(violation, None);
+}
+
+/// The process knew how the second attempt had ended, could not store it, and took the run
+/// up again as if it had only slept.
+#[test]
+fn an_attempt_whose_end_could_not_be_stored_keeps_its_number() {
+    let violation = run_seed(48_116, of(Kind::Plain)).violation;
+    assert_eq!(violation, None);
+}
+
+/// A graph was imported with a join that had enough at once: open work was let go.
+#[test]
+fn an_imported_join_lets_go_what_it_has_enough_without() {
+    let violation = run_seed(35_820, of(Kind::Structured)).violation;
+    assert_eq!(violation, None);
+}
+
 /// Repeats the seed named by `WINDLASS_SEED`, of `WINDLASS_KIND`, and tells its story.
 #[test]
 fn one_seed() {

@@ -284,6 +284,13 @@ impl Run {
             && (self.structure(node).is_none() || self.is_retried_child(node))
     }
 
+    /// Whether the next attempt of a call waits for its time. Whoever carries the run hands
+    /// it out then, without a record.
+    pub fn awaits_attempt(&self) -> bool {
+        let mut due = self.due.keys();
+        due.any(|&node| !self.is_structural(node) && self.is_between_attempts(node))
+    }
+
     /// Where a node's output or error is kept.
     pub fn value(&self, node: Instance) -> Option<ValueRef> {
         match self.find_state(node) {

@@ -207,7 +207,7 @@ pub struct Start {
 pub enum Adoption {
     /// Whoever carried it before is gone, in this way.
     Recover(After),
-    /// It slept, and nobody carried it.
+    /// It slept, and nobody has anything of it, nor will: see [`Adoption::of_sleeper`].
     Wake,
     /// Only for a command.
     Hold,
@@ -216,6 +216,21 @@ pub enum Adoption {
 impl Adoption {
     /// Whoever carried it before died, as far as anybody knows.
     pub const RECOVER: Self = Self::Recover(After::Death);
+
+    /// How a run is taken up that only waits. An attempt that waits for its time is handed
+    /// out then without a record. Unless the last record is this process's own, another
+    /// may have done so, or may yet: no clock tells. So it is recorded that the run was
+    /// taken over, and the attempt keeps its number, and with that its idempotency key.
+    /// Every other wait ends with a record, which the store refuses from whoever is late.
+    /// A run that this shard had to let go in the middle of something is recovered anyway.
+    pub fn of_sleeper(run: &Run, wrote_last: bool) -> Self {
+        if wrote_last || !run.awaits_attempt() {
+            Self::Wake
+        } else {
+            // Nobody had it in hand when it went to sleep, so no death is counted.
+            Self::Recover(After::Stop)
+        }
+    }
 }
 
 /// Whether a new run begins at once.
@@ -454,6 +469,8 @@ pub struct Shard {
     slots: BTreeMap<RunId, Slot>,
     /// Runs that may have a record to append.
     dirty: BTreeSet<RunId>,
+    /// Runs that were let go in the middle of something, until they are taken up again.
+    broken: BTreeSet<RunId>,
     effects: VecDeque<Effect>,
     deadlines: Deadlines,
     next_append: u64,
@@ -488,6 +505,7 @@ impl Shard {
             options,
             slots: BTreeMap::new(),
             dirty: BTreeSet::new(),
+            broken: BTreeSet::new(),
             effects: VecDeque::new(),
             deadlines: Deadlines::default(),
             next_append: 0,
@@ -568,6 +586,11 @@ impl Shard {
                 head,
                 adoption,
             } => {
+                let was_broken = adoption != Adoption::Hold && self.broken.remove(&run);
+                let adoption = match adoption {
+                    Adoption::Wake if was_broken => Adoption::Recover(After::Stop),
+                    adoption => adoption,
+                };
                 match self.slots.get_mut(&run) {
                     // What the slot knows may be ahead of what was read.
                     Some(slot) if adoption != Adoption::Hold => {
@@ -591,8 +614,8 @@ impl Shard {
         };
         if keep {
             self.dirty.insert(run);
-        } else {
-            self.slots.remove(&run);
+        } else if self.slots.remove(&run).is_some_and(|slot| slot.is_broken()) {
+            self.broken.insert(run);
         }
     }
 

@@ -39,6 +39,7 @@ impl Slot {
             },
             Err(AppendError::Held { value, .. }) => Effect::Held { run, value },
             Err(AppendError::Unknown(error) | AppendError::Failed(error)) => {
+                self.broken = true;
                 let parent = self.parent();
                 Effect::Broken { run, parent, error }
             }

@@ -146,6 +146,8 @@ pub(in crate::shard) struct Slot {
     carried: bool,
     /// Where the log of a run ended that had ended when it was taken up.
     found_ended: Option<Head>,
+    /// It is let go because something could not be stored or read.
+    broken: bool,
     /// Set when nothing must be appended any more.
     closed: bool,
 }
@@ -235,6 +237,7 @@ impl Slot {
             shown: None,
             carried: true,
             found_ended: None,
+            broken: false,
             closed: false,
         }
     }
@@ -268,6 +271,12 @@ impl Slot {
 
     pub(in crate::shard) fn is_closed(&self) -> bool {
         self.closed
+    }
+
+    /// Whether it is let go in the middle of something: what it had handed out, and what
+    /// that came to, may not be recorded.
+    pub(in crate::shard) fn is_broken(&self) -> bool {
+        self.broken
     }
 
     pub(in crate::shard) fn is_carried(&self) -> bool {
@@ -342,6 +351,7 @@ impl Slot {
                 context
                     .effects
                     .push_back(Effect::Broken { run, parent, error });
+                self.broken = true;
                 self.closed = true;
             }
             Input::Start(_) | Input::Adopt { .. } => {}
