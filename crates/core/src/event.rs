@@ -14,8 +14,9 @@ use crate::status::RunStatus;
 use crate::value::Stored;
 
 /// The version of the rules that this code applies. By those of version 1, what had
-/// succeeded and was taken back for another attempt was not undone any more.
-pub const RULES: u32 = 2;
+/// succeeded and was taken back for another attempt was not undone any more. By those of
+/// version 2, a node that a new graph did not have let the next level of the old one begin.
+pub const RULES: u32 = 3;
 
 /// A transition of a run: what was decided together, and when.
 #[derive(Clone, Debug, Serialize, Deserialize)]

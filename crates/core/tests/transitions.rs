@@ -6,7 +6,7 @@ mod harness;
 mod notation;
 
 use windlass_core::event::{Event, Hand};
-use windlass_core::run::{Input, Outcome, Refusal, Todo};
+use windlass_core::run::{Input, Outcome, Refusal, Run, Todo};
 use windlass_core::{NodeStatus, RunStatus};
 
 use harness::{Harness, digest, failure, output, retriable};
@@ -326,6 +326,33 @@ fn by_the_first_rules_what_was_taken_back_is_forgotten() {
     };
     queued.rules = 1;
     assert_eq!(harness.replayed().would_undo().count(), 1);
+}
+
+/// A log from before a removed node stopped letting the next level of the old graph begin
+/// replays as it was written.
+#[test]
+fn by_the_second_rules_a_removed_node_lets_the_next_level_begin() {
+    let mode = r#"executionMode "levels""#;
+    let heals = r#"inFlight "healing""#;
+    let mut harness = new(&[heals, mode, "b -> x", "nodes a"]);
+    give(&mut harness, &[Input::Begin]);
+    harness.end("b", output("1")).expect("an open attempt");
+    let newer = notation::definition(&[heals, mode, "b -> x", "m -> x"]);
+    let (definition, plan) = harness.bring(&newer);
+    let version = 2;
+    let heal = Input::Heal {
+        version,
+        definition,
+        plan,
+    };
+    give(&mut harness, &[heal]);
+    let status = |run: &Run| run.node_status(run.resolve("x").expect("a node"));
+    assert_eq!(status(&harness.run), NodeStatus::Pending);
+    let Event::Queued(queued) = &mut harness.log[0].events[0] else {
+        panic!("a log begins with the request");
+    };
+    queued.rules = 2;
+    assert_eq!(status(&harness.replayed()), NodeStatus::Queued);
 }
 
 /// Who compares states may take the short way: what holds the same is the same.

@@ -24,7 +24,9 @@ impl World {
         let Some(state) = history.last() else {
             return;
         };
-        let nodes: Vec<Instance> = state.instances().collect();
+        // Iterations that nobody needs are there until the next event, and have no path.
+        let stands = |node: &Instance| state.resolve(&state.path(*node)) == Some(*node);
+        let nodes: Vec<Instance> = state.instances().filter(stands).collect();
         let chosen = nodes[number as usize % nodes.len()];
         let again = Again::new(state, chosen);
         let routes = !history.was_changed() && number.is_multiple_of(2);

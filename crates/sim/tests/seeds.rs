@@ -154,6 +154,21 @@ fn an_imported_join_lets_go_what_it_has_enough_without() {
     assert_eq!(violation, None);
 }
 
+/// A node that held its level back was removed by an import, and what waited for the level
+/// began by the old graph.
+#[test]
+fn a_removed_node_lets_nothing_of_the_old_graph_begin() {
+    let violation = run_seed(63_595, of(Kind::Structured)).violation;
+    assert_eq!(violation, None);
+}
+
+/// A run was forked from an iteration inside a loop that a result by hand had taken back.
+#[test]
+fn a_fork_is_of_what_is_still_there() {
+    let violation = run_seed(99_108, of(Kind::Structured)).violation;
+    assert_eq!(violation, None);
+}
+
 /// Repeats the seed named by `WINDLASS_SEED`, of `WINDLASS_KIND`, and tells its story.
 #[test]
 fn one_seed() {

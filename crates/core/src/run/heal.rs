@@ -16,6 +16,9 @@ use crate::plan::{self, EdgeKind, Plan};
 use crate::routing::EdgeState;
 use crate::status::NodeStatus;
 
+/// The first rules by which nothing of the old graph begins because of what is removed.
+const REMOVING_RULES: u32 = 3;
+
 impl Run {
     /// Brings a graph that the next event may name.
     pub fn stage(&mut self, definition: Digest, plan: Arc<Plan>) {
@@ -84,6 +87,10 @@ impl Run {
             .instances()
             .filter(|&node| plan.index(top.plan.id(top.node(node))).is_none())
             .collect();
+        if self.queued.rules >= REMOVING_RULES {
+            // What waits for its level is asked by the new graph.
+            self.top.levels = None;
+        }
         let mut wave = Wave::default();
         for node in removed {
             let first = changes.len();

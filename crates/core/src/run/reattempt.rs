@@ -143,8 +143,9 @@ impl Run {
             let frame = self.frame_of(node);
             found.extend(self.after(frame.base, &[node], |_| true));
             match frame.owner {
-                Some(owner) => node = owner.node,
-                None => return found,
+                // What was inside a loop that was taken back leads nowhere any more.
+                Some(owner) if !self.is_kept(owner.node) => node = owner.node,
+                _ => return found,
             }
         }
     }
