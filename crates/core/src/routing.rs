@@ -1,5 +1,5 @@
 //! How an edge resolves when its parent has ended (semantics §2), and how a node
-//! decides once all its incoming edges have (§3). Pure tables; the walking is `run`'s.
+//! decides once all its incoming edges have (semantics §3). Pure tables; the walking is `run`'s.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub enum Verdict {
     Lost,
 }
 
-/// The table of §2. The parent must have ended.
+/// The table of semantics §2. The parent must have ended.
 pub fn verdict(parent: NodeStatus, when: When) -> Verdict {
     match (parent, when) {
         (NodeStatus::Succeeded, When::Success | When::Always)
@@ -57,7 +57,7 @@ pub enum Joined {
     Ready(NodeSet),
 }
 
-/// The rule of §3: `lost` and `recovered` are the unions over the node's edges.
+/// The rule of semantics §3: `lost` and `recovered` are the unions over the node's edges.
 pub fn join(any_taken: bool, lost: NodeSet, recovered: NodeSet) -> Joined {
     match (any_taken, lost) {
         (false, None) => Joined::Skipped,

@@ -145,7 +145,7 @@ impl Case {
     }
 
     /// A loop opens again around a node that is tried again, and goes on to another end
-    /// without a new attempt of its own (§5).
+    /// without a new attempt of its own (semantics §5).
     fn forget_reopened(&mut self, before: &BTreeSet<(String, u32)>, event: &Event) {
         let now = self.ended_loops();
         for ended in before {

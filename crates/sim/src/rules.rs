@@ -110,7 +110,7 @@ fn is_handled(run: &Run, node: Instance, changed: bool) -> bool {
 
 /// The graph was exchanged (semantics §9): what has begun and is in the new one stands as
 /// it did, and what is not there any more is not open. What a join of the new graph has
-/// enough without is let go (§3).
+/// enough without is let go (semantics §3).
 pub fn kept_what_began(before: &Run, after: &Run) -> Verdict {
     for node in before.top_instances() {
         let path = before.path(node);

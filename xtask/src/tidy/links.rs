@@ -32,7 +32,7 @@ pub(super) fn check(
 }
 
 /// The targets of `[text](target)` outside `code`.
-fn targets(line: &str) -> Vec<&str> {
+pub(super) fn targets(line: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut in_code = false;
     let mut rest = line;
@@ -70,7 +70,7 @@ fn leads_somewhere(file: &str, target: &str, files: &BTreeSet<String>) -> bool {
 }
 
 /// The path from the workspace's root, or nothing if it leaves the workspace.
-fn resolve(file: &str, path: &str) -> Option<String> {
+pub(super) fn resolve(file: &str, path: &str) -> Option<String> {
     let mut parts: Vec<&str> = match path.strip_prefix('/') {
         Some(_) => Vec::new(),
         None => {

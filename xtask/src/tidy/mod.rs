@@ -4,6 +4,7 @@
 //! Each check is a function from text to findings, so that it can be tested on
 //! strings; this file only reads what git tracks and prints what was found.
 
+mod citations;
 mod links;
 mod manifests;
 mod purity;
@@ -17,6 +18,8 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+
+use citations::Sections;
 
 /// A broken rule, and where.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,9 +66,12 @@ impl fmt::Display for Finding {
 /// be read.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let files = tracked(root)?;
+    // Without the page every citation of it leads nowhere, which is what is found then.
+    let page = fs::read_to_string(root.join(citations::PAGE)).unwrap_or_default();
+    let sections = Sections::of(&page);
     let mut findings = Vec::new();
     for file in &files {
-        check_file(root, file, &files, &mut findings)?;
+        check_file(root, file, (&files, &sections), &mut findings)?;
     }
     for message in crate::chaos::differs(root)? {
         findings.push(Finding::whole("RELIABILITY.md", message));
@@ -84,7 +90,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 fn check_file(
     root: &Path,
     file: &str,
-    files: &BTreeSet<String>,
+    (files, sections): (&BTreeSet<String>, &Sections),
     findings: &mut Vec<Finding>,
 ) -> Result<()> {
     let path = root.join(file);
@@ -97,7 +103,11 @@ fn check_file(
         return Ok(());
     };
     text::check(file, content, findings);
-    match path.extension().and_then(|extension| extension.to_str()) {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    if let Some("rs" | "md" | "txt") = extension {
+        citations::check(file, content, sections, findings);
+    }
+    match extension {
         Some("rs") => {
             sources::check(file, content, findings);
             purity::check(file, content, findings);

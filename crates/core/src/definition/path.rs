@@ -60,7 +60,7 @@ impl<'a> Path<'a> {
     }
 }
 
-/// Appends a key to a pointer, escaped as RFC 6901 §3 says.
+/// Appends a key to a pointer, escaped as RFC 6901, section 3, says.
 pub(crate) fn push_key(pointer: &mut String, key: &str) {
     pointer.push('/');
     for character in key.chars() {

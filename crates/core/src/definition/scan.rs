@@ -220,7 +220,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// `-? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?`, RFC 8259 §6.
+    /// `-? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?`, RFC 8259, section 6.
     fn number(&mut self) -> Result<(), SyntaxError> {
         let start = self.at;
         if self.bytes[self.at] == b'-' {

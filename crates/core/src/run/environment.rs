@@ -320,7 +320,7 @@ impl Run {
         let digest = Digest::of(key.as_bytes());
         let mut bytes = [0u8; 16];
         bytes.copy_from_slice(&digest.0[..16]);
-        // RFC 9562 §5.8: a custom UUID keeps the version and variant bits.
+        // RFC 9562, section 5.8: a custom UUID keeps the version and variant bits.
         uuid::Builder::from_custom_bytes(bytes)
             .into_uuid()
             .to_string()

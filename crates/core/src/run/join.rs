@@ -219,7 +219,7 @@ impl Run {
         }
     }
 
-    /// The table of §2, and one rule of stopping: the failure routes of nodes that fail
+    /// The table of semantics §2, and one rule of stopping: the failure routes of nodes that fail
     /// during the grace do not start. Edges into nodes that were let go resolve like all
     /// others: a reattempt of those nodes goes by what their parents came to.
     fn verdict(&self, node: Instance, index: EdgeIndex) -> Verdict {
@@ -273,7 +273,7 @@ impl Run {
         }
     }
 
-    /// All incoming edges have resolved: skipped, blocked or ready (§3).
+    /// All incoming edges have resolved: skipped, blocked or ready (semantics §3).
     pub(crate) fn join(&mut self, node: Instance, wave: &mut Wave, changes: &mut Vec<Change>) {
         let (any_taken, lost, recovered) = self.gather_all(node);
         match routing::join(any_taken, lost, recovered) {

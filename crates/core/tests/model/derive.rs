@@ -1,4 +1,4 @@
-//! What follows from the facts, by the letter of §2, §3 and §4.
+//! What follows from the facts, by the letter of semantics §2, §3 and §4.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -86,7 +86,7 @@ pub(crate) fn derive(model: &Model) -> Derived {
     derived
 }
 
-/// §3. A node that was let go has no lot.
+/// Semantics §3. A node that was let go has no lot.
 fn lot(model: &Model, derived: &Derived, name: &str) -> Option<Lot> {
     if model.facts[name].end == Some(End::Cancelled) {
         return None;
@@ -126,7 +126,7 @@ fn joined(incoming: &[&Fate]) -> Lot {
     }
 }
 
-/// The table of §2.
+/// The table of semantics §2.
 fn fate(model: &Model, derived: &Derived, arrow: &Arrow) -> Fate {
     let facts = &model.facts[&arrow.from];
     let lot = derived.lots.get(&arrow.from);
@@ -174,7 +174,7 @@ fn explicit_failure_taken(model: &Model, arrow: &Arrow) -> bool {
     })
 }
 
-/// §4: one of its failure edges was taken, and that edge's target did not end Blocked
+/// Semantics §4: one of its failure edges was taken, and that edge's target did not end Blocked
 /// or Cancelled.
 fn handled(model: &Model, derived: &Derived) -> Names {
     let arrows = model.graph.arrows.iter().zip(&derived.arrows);

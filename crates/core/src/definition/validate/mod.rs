@@ -1,4 +1,4 @@
-//! What a definition must fulfil beyond its shape: §1 of the semantics.
+//! What a definition must fulfil beyond its shape (semantics §1).
 //!
 //! Everything is checked and every problem is collected. A definition or body
 //! is one level: a graph of its own, with the levels around it readable.

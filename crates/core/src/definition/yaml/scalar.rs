@@ -1,4 +1,4 @@
-//! Scalars of the YAML 1.2 core schema (§10.3) as JSON.
+//! Scalars of the YAML 1.2 core schema (section 10.3) as JSON.
 
 /// Appends a text as a JSON string.
 pub(super) fn push_text(json: &mut String, text: &str) {

@@ -169,7 +169,7 @@ impl Run {
     }
 
     /// The output of the only sink (null if that did not succeed), or, with several, an
-    /// object by id of those that succeeded (§7).
+    /// object by id of those that succeeded (semantics §7).
     fn default_output(&self, key: FrameKey, facts: &Facts<'_>) -> String {
         let text = |node: Instance| {
             let value = self

@@ -1,4 +1,4 @@
-//! How a scope settles, and how loops go on (§7).
+//! How a scope settles, and how loops go on (semantics §7).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Edges and joins within one scope, by the letter of §2 and §3.
+//! Edges and joins within one scope, by the letter of semantics §2 and §3.
 
 use serde_json::Value;
 
@@ -134,7 +134,7 @@ impl Scope {
         }
     }
 
-    /// The table of §2.
+    /// The table of semantics §2.
     fn fate(&self, arrow: &Arrow, sight: &Sight) -> Fate {
         let parent = &self.nodes[&arrow.from];
         let itself = Names::from([arrow.from.clone()]);
@@ -189,7 +189,7 @@ impl Scope {
         sight.with(name, node.value.clone().unwrap_or_default())
     }
 
-    /// §4: a failure that no failure edge took stops the scope.
+    /// Semantics §4: a failure that no failure edge took stops the scope.
     pub(crate) fn fail_fast(&mut self, running: &Names) -> bool {
         let failed = |id: &String| {
             let node = &self.nodes[id];

@@ -1,4 +1,4 @@
-//! The run as a whole: what may be said to it, and its end (§4).
+//! The run as a whole: what may be said to it, and its end (semantics §4).
 
 use std::collections::BTreeMap;
 

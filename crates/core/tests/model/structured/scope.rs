@@ -214,7 +214,7 @@ impl Scope {
         sight
     }
 
-    /// §4: one of its failure edges was taken, and that edge's target did not end
+    /// Semantics §4: one of its failure edges was taken, and that edge's target did not end
     /// Blocked or Cancelled.
     pub(crate) fn is_handled(&self, id: &str) -> bool {
         let arrows = self.body.arrows.iter().zip(&self.fates);
@@ -232,7 +232,7 @@ impl Scope {
         ids
     }
 
-    /// §7: the `output` template; else the only sink's output, null if it did not
+    /// Semantics §7: the `output` template; else the only sink's output, null if it did not
     /// succeed; else an object of the sinks that succeeded.
     pub(crate) fn output(&self, outside: &Sight) -> Result<Value, Erred> {
         if let Some(template) = &self.body.output {

@@ -1,4 +1,4 @@
-//! Compensations (§11): one after the other, the last to succeed first.
+//! Compensations (semantics §11): one after the other, the last to succeed first.
 
 use super::Word;
 use super::run::Model;
@@ -56,7 +56,7 @@ impl Model {
         true
     }
 
-    /// §11's word for where the compensations stand.
+    /// Semantics §11's word for where the compensations stand.
     pub(crate) fn compensation(&self) -> Option<&'static str> {
         if !self.undoing.left.is_empty() {
             Some("running")
