@@ -50,7 +50,7 @@
 //! let mut log = vec![Transition { at: now, events }];
 //! run.apply_record(&log[0], &mut Vec::new())?;
 //!
-//! // Complete: a worker reports, `decide` says what follows, and once that is durable
+//! // Complete: a worker reports, `decide` says what follows, the log records it, and
 //! // `apply` makes it so. What the run asks for next is decided in the same way.
 //! let (values, running) = (Values::default(), BTreeSet::new());
 //! let limits = &ValueLimits::DEFAULT;

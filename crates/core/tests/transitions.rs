@@ -232,7 +232,7 @@ fn nodes_take_or_refuse_every_word() {
     }
 }
 
-/// `apply` decides nothing, but it refuses what cannot have happened: a damaged log.
+/// `apply` refuses what cannot have happened: a damaged log.
 #[test]
 fn logs_with_impossible_events_are_corrupt() {
     let impossible: [(RunStatus, &[&str]); 4] = [

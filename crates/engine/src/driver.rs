@@ -1,5 +1,6 @@
-//! The loop that drives a shard: inputs in, appends and effects out. One task, no
-//! lock, nothing awaited while state changes.
+//! The loop that drives a shard: inputs in, appends and effects out. One task owns the
+//! shard, so the state of runs needs no lock, and nothing is awaited while it changes.
+//! What is shared with others (gates, followers, logs being packed) is locked briefly.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};

@@ -1,5 +1,6 @@
-//! Effects wait for the proof that the record which decided them is durable. The
-//! proof is a type: only the store's answer makes one, and only it opens the gate.
+//! The consequences of a record wait for the proof that it is durable. The proof is a
+//! type: only the store's answer makes one, and only it opens the gate. Effects that
+//! follow from no new record (loads, refusals, losses, a wake) do not pass here.
 
 use windlass_store::{Appended, Head};
 

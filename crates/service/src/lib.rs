@@ -1,8 +1,9 @@
 //! What can be asked of Windlass, and what it answers: for a terminal and for HTTP alike.
 //!
 //! A question about a run goes through [`Look`], a deed through [`act`] or [`launch`]. All
-//! of it knows the engine and the storage contract, and neither a backend, nor a terminal,
-//! nor HTTP.
+//! of it knows the engine and the storage contract, and neither a backend nor HTTP. Of the
+//! command line it knows the exit codes, how a failure is printed, and what a terminal can
+//! show ([`failure`], [`glyph`], [`graph`]).
 
 pub mod act;
 pub mod catalogue;

@@ -1,5 +1,7 @@
-//! Making what happened so. `apply` decides nothing: it refuses only an event that is
-//! illegal in the state, which means a corrupt log. Recovery is replay through here.
+//! Folding events into the state. `apply` evaluates nothing; edges without conditions,
+//! joins and what cascades from them are decided here, on replay as the first time. It
+//! refuses only an event that is illegal in the state, which means a corrupt log.
+//! Recovery is replay through here.
 
 use std::collections::BTreeSet;
 use std::fmt;

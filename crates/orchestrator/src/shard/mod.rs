@@ -323,7 +323,8 @@ pub enum ChildCommand {
     Compensate,
 }
 
-/// What the shard wants done. Everything here rests on durable records.
+/// What the shard wants done. What a record decided comes only once the record is durable;
+/// loads, refused answers and the loss of a run need no record of their own.
 #[derive(Debug)]
 pub enum Effect {
     /// Hand an attempt to a worker.

@@ -1,5 +1,6 @@
 //! What happens once a record is durable: the proof opens the gate, and what waited behind
-//! it is carried out.
+//! it is carried out. A run that is woken has its open work carried out without a proof:
+//! its state was read from the store.
 
 use std::collections::BTreeSet;
 
