@@ -91,6 +91,7 @@ pub mod definition;
 pub mod event;
 pub mod glance;
 pub mod id;
+pub mod name;
 pub mod plan;
 pub mod routing;
 pub mod run;

@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 
 use proptest::prelude::*;
 use windlass_core::definition::{
-    Format, Limits, MAX_PROBLEMS, Options, Parsed, Problem, Source, parse,
+    Definition, Format, Limits, MAX_PROBLEMS, Options, Parsed, Problem, Source, parse,
 };
+use windlass_core::plan::Plan;
 
 /// The stack that promises are made for.
 const STACK: usize = 512 * 1024;
@@ -357,4 +358,58 @@ proptest! {
         let format = if yaml { Format::Yaml } else { Format::Json };
         on_small_stack(move || drop(read(&text, format, Limits::default())));
     }
+}
+
+#[test]
+fn names_and_variables_work_at_their_limit_and_not_past_it() {
+    let named = |kind: &str, name: &str| {
+        let node = match kind {
+            "actionType" => format!(r#"{{"id":"n","actionType":"{name}"}}"#),
+            _ => format!(r#"{{"id":"n","waitForSignal":{{"name":"{name}"}}}}"#),
+        };
+        definition(&node)
+    };
+    for kind in ["actionType", "signal"] {
+        check(named(kind, &"k".repeat(128)), Format::Json, &[]);
+        check(named(kind, &"k".repeat(129)), Format::Json, &["INVALID_ID"]);
+        // Neither the message nor the work grows with what was given.
+        let huge = named(kind, &"k".repeat(8 << 20));
+        check(huge, Format::Json, &["INVALID_ID"]);
+    }
+    let limit = Limits::DEFAULT.vars_bytes as usize;
+    let vars = |bytes: usize| {
+        let value = "v".repeat(bytes - 3);
+        format!(
+            r#"{{"id":"flow","vars":{{"x":"{value}"}},"nodes":[{{"id":"n","actionType":"a"}}]}}"#
+        )
+    };
+    check(vars(limit), Format::Json, &[]);
+    check(vars(limit + 1), Format::Json, &["VARS_LIMIT"]);
+}
+
+#[test]
+fn a_long_key_is_not_repeated_in_each_problem_inside_it() {
+    let twice = vec![r#""a":1"#; 200].join(",");
+    let key = "k".repeat(4 << 20);
+    let text = format!(
+        r#"{{"id":"flow","vars":{{"{key}":{{{twice}}}}},"nodes":[{{"id":"n","actionType":"a"}}]}}"#
+    );
+    let problems = read(text.as_bytes(), Format::Json, Limits::default()).expect_err("problems");
+    assert!(problems.len() >= 100);
+    let bytes: usize = problems
+        .iter()
+        .map(|problem| problem.pointer.len() + problem.message.len())
+        .sum();
+    assert!(bytes < 100_000, "{bytes}");
+}
+
+#[test]
+fn a_stored_definition_with_names_of_before_still_loads() {
+    let text = r#"{"id":"flow","displayName":"a\nb","labels":{"my team":"x"},"nodes":[
+        {"id":"n","actionType":"my action","requires":["a gpu"]},
+        {"id":"w","waitForSignal":{"name":"manager approval"}}]}"#;
+    assert!(read(text.as_bytes(), Format::Json, Limits::default()).is_err());
+    let stored: Definition = serde_json::from_str(text).expect("it is read as it is");
+    let plan = Plan::build(stored).expect("a plan");
+    assert_eq!(plan.signals(), ["manager approval"]);
 }

@@ -93,4 +93,6 @@ const ELSEWHERE: &[&str] = &[
     "TOO_MANY_PROBLEMS",
     "EXPRESSION_INVALID",
     "EXPRESSION_LIMIT",
+    "VARS_LIMIT",
+    "SCHEMA_LIMIT",
 ];

@@ -4,8 +4,8 @@ mod harness;
 #[path = "harness/notation.rs"]
 mod notation;
 
-use windlass_core::event::Event;
-use windlass_core::run::ValueLimits;
+use windlass_core::event::{AttemptResult, Event};
+use windlass_core::run::{Failure, Outcome, ValueLimits};
 
 const OUTPUT_LIMIT_BYTES: usize = ValueLimits::DEFAULT.output_bytes;
 use windlass_core::value::{INLINE_BYTES, Stored};
@@ -94,4 +94,79 @@ fn an_output_over_the_limit_fails_its_node_for_good() {
     let status = |id| harness.run.node_status(harness.index(id));
     assert_eq!(status("a"), NodeStatus::Failed);
     assert_eq!(status("h"), NodeStatus::Queued);
+}
+
+#[test]
+fn variables_past_their_limit_together_fail_the_node_that_sets_them() {
+    let limit = ValueLimits::DEFAULT.vars_bytes as usize;
+    let graph = [
+        r#"a setVars {"x": "{{ output }}"}"#,
+        r#"b setVars {"y": "{{ output }}"}"#,
+        r#"c setVars {"x": "{{ output }}"}"#,
+        "b -failure if error.code == 'VARS_LIMIT' && !error.retriable-> h",
+        "a -> b",
+        "h -> c",
+    ];
+    let mut harness = started(&graph);
+    let half = limit / 2 - 1;
+    harness
+        .end("a", output(&text(half)))
+        .expect("an open attempt");
+    harness
+        .end("b", output(&text(half + 1)))
+        .expect("an open attempt");
+    let status = |harness: &Harness, id| harness.run.node_status(harness.index(id));
+    assert_eq!(status(&harness, "b"), NodeStatus::Failed);
+    assert!(
+        !harness.run.vars().contains_key("y"),
+        "nothing of it is set"
+    );
+    harness
+        .end("h", output("1"))
+        .expect("the failure is handled");
+    harness.end("c", output("1")).expect("an open attempt");
+    assert_eq!(
+        harness.run.status(),
+        RunStatus::Succeeded,
+        "less is allowed"
+    );
+    assert_eq!(digest(&harness.replayed()), digest(&harness.run));
+    let mut harness = started(&graph);
+    harness
+        .end("a", output(&text(half)))
+        .expect("an open attempt");
+    harness
+        .end("b", output(&text(half)))
+        .expect("an open attempt");
+    assert_eq!(status(&harness, "b"), NodeStatus::Succeeded, "at the limit");
+}
+
+#[test]
+fn what_an_action_asks_to_wait_is_capped() {
+    let retry = r#"a retry {"maxAttempts": 2, "baseDelayMs": 1, "jitter": false}"#;
+    let longest = ValueLimits::DEFAULT.retry_after_ms;
+    for (asked, waited) in [
+        (5, 5),
+        (longest, longest),
+        (longest + 1, longest),
+        (u64::MAX, longest),
+    ] {
+        let mut harness = started(&[retry, "nodes a"]);
+        let failure = Failure {
+            retriable: true,
+            retry_after_ms: Some(asked),
+            ..Failure::permanent("BUSY", "later")
+        };
+        let steps = harness
+            .end("a", Outcome::Failed(failure))
+            .expect("an open attempt");
+        let Event::AttemptEnded(ended) = &steps[0].0 else {
+            panic!("the end of an attempt comes first");
+        };
+        let AttemptResult::Retrying { due, .. } = &ended.result else {
+            panic!("another attempt follows");
+        };
+        let waits = u64::try_from(due.0 - ended.ended.0).expect("later");
+        assert_eq!(waits, waited, "{asked}");
+    }
 }

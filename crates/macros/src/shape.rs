@@ -25,9 +25,13 @@ pub(crate) fn name(attribute: proc_macro2::TokenStream) -> Result<LitStr> {
             Error::new(attribute.span(), example)
         }
     })?;
-    let is_plain = |c: char| !c.is_whitespace() && !c.is_control();
-    if name.value().is_empty() || !name.value().chars().all(is_plain) {
-        let message = "an action's name is not empty and has no spaces";
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._/:-".contains(c);
+    let begins = name
+        .value()
+        .starts_with(|c: char| c.is_ascii_alphanumeric());
+    if !begins || name.value().len() > 128 || !name.value().chars().all(is_plain) {
+        // As definitions must write it.
+        let message = "an action's name matches ^[A-Za-z0-9][A-Za-z0-9._/:-]{0,127}$";
         return Err(Error::new(name.span(), message));
     }
     Ok(name)

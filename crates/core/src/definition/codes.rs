@@ -64,8 +64,8 @@ codes! {
         "an object has the same key twice",
         "remove one of the two";
     INVALID_ID:
-        "an id or a name does not match its pattern",
-        "use only the characters of the pattern in the message";
+        "an id or a name does not match its pattern, or is too long",
+        "use only the characters of the pattern in the message, and no more than it allows";
     NO_NODES:
         "a definition or a body has no nodes",
         "add at least one node";
@@ -102,6 +102,12 @@ codes! {
     INVALID_SCHEMA:
         "a JSON Schema is neither an object nor true or false",
         "write the schema as an object";
+    SCHEMA_LIMIT:
+        "a JSON Schema expands to more than the limit (10,000 subschemas for one value by default), refers to itself without going deeper into the value, or is larger than 1 MiB",
+        "refer to a subschema once instead of several times, and let recursion go through properties or items";
+    VARS_LIMIT:
+        "the variables have more bytes together than the limit (16 MiB by default)",
+        "keep large values in outputs, or pass a reference";
     EXPRESSION_SYNTAX:
         "an expression or template does not parse",
         "correct the expression at the place shown";

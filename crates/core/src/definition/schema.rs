@@ -62,6 +62,54 @@ mod tests {
         }
     }
 
+    /// Texts with a limit of their own: expressions (`limit_expression_bytes`).
+    const EXPRESSIONS: [&str; 4] = [
+        "/$defs/Edge/properties/condition",
+        "/$defs/Switch/properties/on",
+        "/$defs/While/properties/condition",
+        "/$defs/RetryUntil/properties/until",
+    ];
+
+    /// Every place of a schema that asks for a text, or for an object with keys of the
+    /// author's choice, and does not say how long they may be.
+    fn unbounded(schema: &Value, pointer: &str, found: &mut Vec<String>) {
+        let is = |name: &str| {
+            let kind = &schema["type"];
+            kind == name
+                || kind
+                    .as_array()
+                    .is_some_and(|kinds| kinds.iter().any(|it| it == name))
+        };
+        let bounds = |schema: &Value| {
+            ["maxLength", "pattern", "enum", "const"]
+                .iter()
+                .any(|keyword| !schema[*keyword].is_null())
+        };
+        if is("string") && !bounds(schema) && !EXPRESSIONS.contains(&pointer) {
+            found.push(pointer.to_owned());
+        }
+        let is_free = is("object") && schema["additionalProperties"] != false;
+        if is_free && !bounds(&schema["propertyNames"]) {
+            found.push(format!("{pointer}/propertyNames"));
+        }
+        match schema {
+            Value::Object(members) => members.iter().for_each(|(key, value)| {
+                unbounded(value, &format!("{pointer}/{key}"), found);
+            }),
+            Value::Array(items) => items.iter().enumerate().for_each(|(at, value)| {
+                unbounded(value, &format!("{pointer}/{at}"), found);
+            }),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_text_and_every_free_key_has_a_length() {
+        let mut found = Vec::new();
+        unbounded(&schema(), "", &mut found);
+        assert_eq!(found, [String::new(); 0]);
+    }
+
     #[test]
     fn ids_defaults_and_ranges_are_there() {
         let schema = schema();

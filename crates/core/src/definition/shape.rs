@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::repair::STAND_IN;
 use super::schema::schema;
+use crate::name::{KEY_PATTERN, TEXT_PATTERN, is_key_name};
 
 /// What is expected at one place of the document.
 #[derive(Clone, Copy, Debug)]
@@ -35,12 +36,7 @@ pub(crate) enum Kind {
     /// Free-form JSON.
     Any,
     /// A text.
-    Text {
-        /// What it must match.
-        pattern: Option<Pattern>,
-        /// Whether it may be empty.
-        may_be_empty: bool,
-    },
+    Text(Text),
     /// A whole number.
     Integer {
         /// The least allowed.
@@ -65,11 +61,17 @@ pub(crate) enum Kind {
         item: Shape,
         /// Whether it may be empty.
         may_be_empty: bool,
+        /// How many there may be.
+        most: usize,
     },
     /// An object with keys of the author's choice.
     Map {
+        /// What its keys must be.
+        key: Text,
         /// What its values look like.
         value: Shape,
+        /// How many there may be.
+        most: usize,
     },
     /// An object with known keys.
     Object {
@@ -98,6 +100,51 @@ pub(crate) struct Field {
     pub(crate) shape: Shape,
 }
 
+/// What a text must be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Text {
+    /// What it must match.
+    pub(crate) pattern: Option<Pattern>,
+    /// Whether it may be empty.
+    pub(crate) may_be_empty: bool,
+    /// How many bytes it may have.
+    pub(crate) most_bytes: usize,
+}
+
+impl Text {
+    fn read(schema: &Value) -> Self {
+        let most = schema["maxLength"].as_u64();
+        Self {
+            pattern: Pattern::ALL
+                .into_iter()
+                .find(|pattern| schema["pattern"] == pattern.as_str()),
+            may_be_empty: schema["minLength"].as_u64().unwrap_or(0) == 0,
+            most_bytes: most.map_or(usize::MAX, |most| {
+                usize::try_from(most).unwrap_or(usize::MAX)
+            }),
+        }
+    }
+
+    /// Says what a text must be if it is not that: whether a name or any other value, and how.
+    pub(crate) fn refusal(&self, text: &str) -> Option<(bool, String)> {
+        match self.pattern {
+            Some(Pattern::Line) if !Pattern::Line.matches(text) || text.len() > self.most_bytes => {
+                let most = self.most_bytes;
+                let must = format!("have at most {most} bytes and no control characters");
+                Some((true, must))
+            }
+            Some(pattern) if !pattern.matches(text) => {
+                Some((true, format!("match {}", pattern.as_str())))
+            }
+            _ if text.len() > self.most_bytes => {
+                Some((true, format!("have at most {} bytes", self.most_bytes)))
+            }
+            _ if text.is_empty() && !self.may_be_empty => Some((false, "not be empty".to_owned())),
+            _ => None,
+        }
+    }
+}
+
 /// The patterns that the schema uses, checked without a regular expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pattern {
@@ -107,10 +154,20 @@ pub(crate) enum Pattern {
     NodeId,
     /// `^[A-Za-z_$][A-Za-z0-9_$]{0,127}$`
     Name,
+    /// Names that become keys.
+    Key,
+    /// Names for people: no control characters.
+    Line,
 }
 
 impl Pattern {
-    const ALL: [Self; 3] = [Self::WorkflowId, Self::NodeId, Self::Name];
+    const ALL: [Self; 5] = [
+        Self::WorkflowId,
+        Self::NodeId,
+        Self::Name,
+        Self::Key,
+        Self::Line,
+    ];
 
     /// The pattern as the schema writes it.
     pub(crate) fn as_str(self) -> &'static str {
@@ -118,15 +175,22 @@ impl Pattern {
             Self::WorkflowId => "^[a-z0-9-]{1,128}$",
             Self::NodeId => "^[A-Za-z0-9_-]{1,128}$",
             Self::Name => "^[A-Za-z_$][A-Za-z0-9_$]{0,127}$",
+            Self::Key => KEY_PATTERN,
+            Self::Line => TEXT_PATTERN,
         }
     }
 
     /// Whether the text matches.
     pub(crate) fn matches(self, text: &str) -> bool {
+        match self {
+            Self::Key => return is_key_name(text),
+            Self::Line => return !text.contains(char::is_control),
+            Self::WorkflowId | Self::NodeId | Self::Name => {}
+        }
         let fits = |byte: u8| match self {
             Self::WorkflowId => matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'),
             Self::NodeId => byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'),
-            Self::Name => byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$'),
+            _ => byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$'),
         };
         let begins = self != Self::Name || !text.starts_with(|c: char| c.is_ascii_digit());
         (1..=128).contains(&text.len()) && begins && text.bytes().all(fits)
@@ -145,7 +209,7 @@ impl Shapes {
     pub(crate) fn stand_in(&self, shape: Shape) -> String {
         match self.kind(shape) {
             Kind::Any => "null".to_owned(),
-            Kind::Text { .. } => serde_json::json!(STAND_IN).to_string(),
+            Kind::Text(_) => serde_json::json!(STAND_IN).to_string(),
             Kind::Integer { min, .. } => min.to_string(),
             Kind::Number { min, .. } => min.to_string(),
             Kind::Bool => "false".to_owned(),
@@ -227,12 +291,7 @@ impl Reader<'_> {
         };
         let kind = match word {
             "choice" => self.choice(&schema["oneOf"], name),
-            "string" => Kind::Text {
-                pattern: Pattern::ALL
-                    .into_iter()
-                    .find(|pattern| schema["pattern"] == pattern.as_str()),
-                may_be_empty: schema["minLength"].as_u64().unwrap_or(0) == 0,
-            },
+            "string" => Kind::Text(Text::read(schema)),
             "integer" => integer(schema),
             "number" => Kind::Number {
                 min: schema["minimum"].as_f64().unwrap_or(f64::MIN),
@@ -242,10 +301,13 @@ impl Reader<'_> {
             "array" => Kind::List {
                 item: self.shape(&schema["items"], name),
                 may_be_empty: schema["minItems"].as_u64().unwrap_or(0) == 0,
+                most: most(&schema["maxItems"]),
             },
             _ if schema["properties"].is_object() => self.object(schema, name),
             _ => Kind::Map {
+                key: Text::read(&schema["propertyNames"]),
                 value: self.shape(&schema["additionalProperties"], name),
+                most: most(&schema["maxProperties"]),
             },
         };
         self.kinds.push(kind);
@@ -305,6 +367,12 @@ impl Reader<'_> {
             .map(|option| self.shape(option, name));
         Kind::Choice { words, object }
     }
+}
+
+/// A bound on a count, where the schema has one.
+fn most(bound: &Value) -> usize {
+    let bound = bound.as_u64().and_then(|most| usize::try_from(most).ok());
+    bound.unwrap_or(usize::MAX)
 }
 
 fn integer(schema: &Value) -> Kind {

@@ -64,6 +64,8 @@ pub struct Limits {
     pub nodes: usize,
     /// Bodies inside bodies.
     pub body_depth: usize,
+    /// Bytes of all variables together, their names included.
+    pub vars_bytes: u64,
     /// Bytes that YAML aliases may repeat.
     pub alias_bytes: usize,
     /// The limits of each expression and template.
@@ -80,6 +82,7 @@ impl Limits {
         nesting: Self::MAX_NESTING,
         nodes: 100_000,
         body_depth: 8,
+        vars_bytes: 16 * 1024 * 1024,
         alias_bytes: 1024 * 1024,
         expressions: windlass_expr::Limits::DEFAULT,
     };
@@ -92,7 +95,26 @@ impl Default for Limits {
 }
 
 /// Says what is wrong with a JSON Schema, if anything.
-pub type SchemaCheck = fn(&str) -> Result<(), String>;
+pub type SchemaCheck = fn(&str) -> Result<(), SchemaProblem>;
+
+/// Why a JSON Schema cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SchemaProblem {
+    /// It is no JSON Schema, or uses what is not supported.
+    Invalid(String),
+    /// It expands to more than a schema may.
+    Limit(String),
+}
+
+impl std::fmt::Display for SchemaProblem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Invalid(reason) | Self::Limit(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl std::error::Error for SchemaProblem {}
 
 /// What the parser may know beyond the text.
 #[derive(Clone, Copy, Debug, Default)]

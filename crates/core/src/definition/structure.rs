@@ -16,6 +16,7 @@ use super::repair::{Edit, LeftOut};
 use super::scan::{Container, Key, Scalar, Sink, unescape};
 use super::shape::{Kind, Shape, Shapes};
 use super::suggest::Suggester;
+use crate::name::TEXT_BYTES;
 
 /// Past this many keys an object's keys are looked up by hash.
 const FEW_KEYS: usize = 16;
@@ -105,6 +106,10 @@ impl<'t, 'f> Structure<'t, 'f> {
         let mut pointer = String::new();
         for frame in &self.frames {
             match (&frame.key, frame.container) {
+                // A key may be as long as the document, and each problem inside it names it.
+                (Some(key), Container::Object) if key.text.len() > TEXT_BYTES => {
+                    push_key(&mut pointer, &shortened(&key.text));
+                }
                 (Some(key), Container::Object) => push_key(&mut pointer, &key.text),
                 (None, Container::Object) => {}
                 (_, Container::List) => push_index(&mut pointer, frame.index),
@@ -131,7 +136,7 @@ impl<'t, 'f> Structure<'t, 'f> {
         let expected = expectation(self.shapes.kind(shape));
         let message = match self.frames.last() {
             Some(Frame { key: Some(key), .. }) => {
-                format!("'{}' must be {expected}, not {found}", key.text)
+                format!("'{}' must be {expected}, not {found}", shortened(&key.text))
             }
             Some(_) => format!("an element here must be {expected}, not {found}"),
             None => format!("a definition must be {expected}, not {found}"),
@@ -157,7 +162,7 @@ impl<'t, 'f> Structure<'t, 'f> {
     /// The name of the member that is being read, for messages.
     fn member(&self) -> String {
         match self.frames.last().and_then(|frame| frame.key.as_ref()) {
-            Some(key) => format!("'{}'", key.text),
+            Some(key) => format!("'{}'", shortened(&key.text)),
             None => "an element here".to_owned(),
         }
     }
@@ -171,16 +176,14 @@ impl<'t, 'f> Structure<'t, 'f> {
         };
         match self.shapes.kind(shape) {
             Kind::Any => {}
-            Kind::Text {
-                pattern,
-                may_be_empty,
-            } => {
-                if let Some(pattern) = pattern.filter(|pattern| !pattern.matches(&text)) {
-                    let message = format!("{} must match {}", self.member(), pattern.as_str());
-                    self.invalid(codes::INVALID_ID, message, span);
-                } else if text.is_empty() && !may_be_empty {
-                    let message = format!("{} must not be empty", self.member());
-                    self.invalid(codes::INVALID_VALUE, message, span);
+            Kind::Text(rule) => {
+                if let Some((is_name, must)) = rule.refusal(&text) {
+                    let message = format!("{} must {must}", self.member());
+                    let code = match is_name {
+                        true => codes::INVALID_ID,
+                        false => codes::INVALID_VALUE,
+                    };
+                    self.invalid(code, message, span);
                 }
             }
             kind @ Kind::Choice { words, .. } => {
@@ -322,7 +325,7 @@ impl<'t> Sink<'t> for Structure<'t, '_> {
         let (inner, expected, mistyped) = match (self.shapes.kind(shape), container) {
             (Kind::Any, _) => (Shape::ANY, Shape::ANY, false),
             (Kind::List { item, .. }, Container::List) => (shape, *item, false),
-            (Kind::Map { value }, Container::Object) => (shape, *value, false),
+            (Kind::Map { value, .. }, Container::Object) => (shape, *value, false),
             (Kind::Object { .. }, Container::Object) => (shape, Shape::ANY, false),
             (
                 Kind::Choice {
@@ -388,6 +391,14 @@ impl<'t> Sink<'t> for Structure<'t, '_> {
                 let message = "there are no nodes".to_owned();
                 self.invalid(codes::NO_NODES, message, span);
             }
+            Kind::List { most, .. } if frame.index > *most => {
+                let message = format!("{} may have {most} elements", self.member());
+                self.invalid(codes::INVALID_VALUE, message, span);
+            }
+            Kind::Map { most, .. } if frame.keys.len().max(frame.many_keys.len()) > *most => {
+                let message = format!("{} may have {most} keys", self.member());
+                self.invalid(codes::INVALID_VALUE, message, span);
+            }
             _ => {}
         }
         self.ended(end);
@@ -424,6 +435,15 @@ impl<'t> Sink<'t> for Structure<'t, '_> {
             twice |= frame.is_repeated(key.text.clone());
         }
         frame.cut = unknown || twice;
+        let refused = match self.shapes.kind(frame.shape) {
+            Kind::Map { key: rule, .. } => rule.refusal(&key.text),
+            _ => None,
+        };
+        if let Some((_, must)) = refused {
+            let name = shortened(&key.text);
+            let message = format!("the name '{}' must {must}", name.escape_debug());
+            self.invalid(codes::INVALID_ID, message, key.span.clone());
+        }
         if unknown {
             self.unknown_key(&key);
         }

@@ -9,6 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::name::{KEY_PATTERN, ShortText, TEXT_BYTES, TEXT_PATTERN};
+
 /// Raw JSON text, kept as it was written.
 pub type Json = Box<RawValue>;
 
@@ -18,30 +20,38 @@ pub type Json = Box<RawValue>;
 pub struct Definition {
     /// The schema that editors check this document with; it means nothing else.
     #[serde(default, rename = "$schema", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 2048))]
     pub schema: Option<Box<str>>,
     /// `^[a-z0-9-]{1,128}$`
     #[schemars(regex(pattern = "^[a-z0-9-]{1,128}$"))]
     pub id: Box<str>,
     /// A name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256), regex(pattern = TEXT_PATTERN))]
     pub display_name: Option<Box<str>>,
     /// What the workflow is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 65_536))]
     pub description: Option<Box<str>>,
     /// Words to find it by.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(max = 256), regex(pattern = TEXT_PATTERN)))]
     pub tags: Vec<Box<str>>,
     /// Defaults for each run's labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<Box<str>, ShortText>")]
+    #[schemars(extend("maxProperties" = 64, "propertyNames" = key_names()))]
     pub labels: BTreeMap<Box<str>, Box<str>>,
     /// The only entry; without it, every node with no incoming edge is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
     pub start_node: Option<Box<str>>,
     /// JSON Schema of the trigger, checked when a run is requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_schema: Option<Json>,
     /// The run's variables at its start.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("propertyNames" = texts()))]
     pub vars: BTreeMap<Box<str>, Json>,
     /// Template of the run's result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -145,6 +155,7 @@ pub struct Node {
     pub id: Box<str>,
     /// A name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256), regex(pattern = TEXT_PATTERN))]
     pub name: Option<Box<str>>,
     /// Template of the action's parameters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -157,9 +168,11 @@ pub struct Node {
     pub edges: Box<[Edge]>,
     /// Success edges that arrive here.
     #[serde(default, skip_serializing_if = "is_empty")]
+    #[schemars(inner(length(max = 128)))]
     pub depends_on: Box<[Box<str>]>,
     /// Where a failure goes when no explicit failure edge was taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
     pub on_failure: Option<Box<str>>,
     /// One of several edges, chosen by a value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -172,13 +185,15 @@ pub struct Node {
     pub compensate: Option<Box<Compensate>>,
     /// Labels a worker must have.
     #[serde(default, skip_serializing_if = "is_empty")]
+    #[schemars(inner(regex(pattern = KEY_PATTERN)))]
     pub requires: Box<[Box<str>]>,
     /// Variables set when the node succeeds, as templates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("propertyNames" = texts()))]
     pub set_vars: Option<Box<BTreeMap<Box<str>, Json>>>,
     /// One call of an action.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
+    #[schemars(regex(pattern = KEY_PATTERN))]
     pub action_type: Option<Box<str>>,
     /// Its body once for each item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -273,6 +288,7 @@ pub enum RetryStrategy {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Edge {
     /// Where it leads.
+    #[schemars(length(max = 128))]
     pub target_node: Box<str>,
     /// After which end of the parent it may be taken.
     #[serde(default)]
@@ -302,9 +318,11 @@ pub struct Switch {
     /// A bare expression, evaluated once.
     pub on: Box<str>,
     /// The node for each value, compared as text.
+    #[schemars(extend("propertyNames" = case_texts(), "additionalProperties" = node_names()))]
     pub cases: BTreeMap<Box<str>, Box<str>>,
     /// The node when no case is equal, or `on` errs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
     pub default: Option<Box<str>>,
     /// After which end of the node the switch is made.
     #[serde(default)]
@@ -329,7 +347,7 @@ pub enum Join {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Compensate {
     /// The action that undoes it.
-    #[schemars(length(min = 1))]
+    #[schemars(regex(pattern = KEY_PATTERN))]
     pub action_type: Box<str>,
     /// Template of that action's parameters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -348,6 +366,7 @@ pub struct Body {
     pub nodes: Vec<Node>,
     /// Its only entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
     pub start_node: Option<Box<str>>,
     /// Template of an iteration's output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -486,7 +505,7 @@ pub enum Isolation {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WaitForSignal {
     /// The signal's name.
-    #[schemars(length(min = 1))]
+    #[schemars(regex(pattern = KEY_PATTERN))]
     pub name: Box<str>,
     /// How long to wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -508,6 +527,26 @@ pub struct Delay {
     /// Template of the moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Json>,
+}
+
+/// What the keys of labels must be, in the published schema.
+fn key_names() -> serde_json::Value {
+    serde_json::json!({ "pattern": KEY_PATTERN })
+}
+
+/// What the names of variables must be, in the published schema.
+fn texts() -> serde_json::Value {
+    serde_json::json!({ "pattern": TEXT_PATTERN, "maxLength": TEXT_BYTES })
+}
+
+/// What the cases of a switch must be, in the published schema.
+fn case_texts() -> serde_json::Value {
+    serde_json::json!({ "maxLength": 1024 })
+}
+
+/// What the name of a node must be where it is referred to, in the published schema.
+fn node_names() -> serde_json::Value {
+    serde_json::json!({ "type": "string", "maxLength": 128 })
 }
 
 fn is_empty<T>(list: &[T]) -> bool {

@@ -115,11 +115,8 @@ impl Run {
             graphs: Vec::new(),
             active: 0,
             trigger: Held::new(&queued.trigger),
-            vars: queued
-                .vars
-                .iter()
-                .map(|(name, value)| (name.clone(), Held::new(value)))
-                .collect(),
+            vars: Default::default(),
+            vars_bytes: 0,
             blocked_by: Default::default(),
             recovered: Default::default(),
             taken: Default::default(),
@@ -148,6 +145,8 @@ impl Run {
             queued: Arc::new(queued),
             plan,
         };
+        let queued = Arc::clone(&run.queued);
+        run.put_vars(&queued.vars);
         run.note_graph();
         Ok(run)
     }
@@ -295,9 +294,7 @@ impl Run {
         changes: &mut Vec<Change>,
     ) -> Result<(), Corrupt> {
         let node = self.open_node(&event.node, event.attempt, false)?;
-        for (name, value) in &event.vars {
-            self.vars.insert(name.clone(), Held::new(value));
-        }
+        self.put_vars(&event.vars);
         let record = self.records + 1;
         let (status, value) = match &event.result {
             AttemptResult::Succeeded(output) => {

@@ -76,6 +76,13 @@ impl Held {
         self.blob
     }
 
+    /// The bytes of the JSON text.
+    pub(crate) fn size(&self) -> u64 {
+        let text = self.text().map(|text| text.len() as u64);
+        let blob = || self.blob.map(|blob| u64::from(blob.size));
+        text.or_else(blob).unwrap_or(0)
+    }
+
     fn loaded(&self, values: &Values) -> Option<Loaded> {
         let blob = || values.get(&self.blob?.digest);
         self.inline.as_ref().or_else(blob).cloned()

@@ -2,7 +2,6 @@
 
 use super::Run;
 use super::apply::{Change, Corrupt};
-use super::environment::Held;
 use crate::event::SetByHand;
 use crate::id::Millis;
 use crate::status::NodeStatus;
@@ -31,9 +30,7 @@ impl Run {
         // Whoever has the attempt is told, a child run too; what it says is refused.
         self.close_child(node, NodeStatus::Cancelled, changes);
         changes.push(Change::Ended(node, set.attempt, NodeStatus::Cancelled));
-        for (name, value) in &set.vars {
-            self.vars.insert(name.clone(), Held::new(value));
-        }
+        self.put_vars(&set.vars);
         self.output_bytes += set.output.size();
         let record = self.records + 1;
         let state = self.state_mut(node);

@@ -32,6 +32,7 @@ mod snapshot;
 mod stop;
 mod structure;
 mod undo;
+mod variables;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -60,6 +61,7 @@ pub use frame::{FrameKey, Instance};
 pub use looking::{Standing, What};
 pub use snapshot::{GraphName, SNAPSHOT_VERSION, Snapshot};
 pub use undo::{Undo, Undone};
+pub use variables::var_bytes;
 
 use frame::{Frame, TOP};
 use frames::Frames;
@@ -164,6 +166,8 @@ pub struct Run {
     reuse: Reuse,
     /// Bytes of all outputs together, which have a limit.
     output_bytes: u64,
+    /// Bytes of all variables together, which have a limit.
+    vars_bytes: u64,
     finished: Option<Arc<Finished>>,
     deaths: deaths::Deaths,
 }

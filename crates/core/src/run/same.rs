@@ -48,6 +48,7 @@ impl Run {
                 loops, removed, past, next_instance, active, blocked_by, recovered, taken, due,
                 children, transactional, signals, waiters, since, to_route, to_join, to_stop,
                 to_open, to_settle, to_advance, quiet, garbage, completed, reuse, output_bytes,
+                vars_bytes,
                 finished, deaths
             ],
             // Which graphs are in use is found out when a snapshot is taken.

@@ -300,6 +300,7 @@ impl Run {
         run.next_instance = snapshot.next_instance;
         run.active = snapshot.active;
         run.vars = held(snapshot.vars);
+        run.vars_bytes = run.count_vars_bytes();
         run.blocked_by = arcs(snapshot.blocked_by);
         run.recovered = arcs(snapshot.recovered);
         run.taken = snapshot.taken;

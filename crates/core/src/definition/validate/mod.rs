@@ -15,9 +15,10 @@ use super::expressions::{Checker, Site};
 use super::path::Path;
 use super::problem::Findings;
 use super::repair::LeftOut;
-use super::source::Options;
+use super::source::{Options, SchemaProblem};
 use super::suggest::Suggester;
 use super::types::{Definition, Json};
+use crate::run::var_bytes;
 
 use level::{Level, Scene};
 use order::Budget;
@@ -61,6 +62,7 @@ impl<'d> Validator<'d, '_> {
         if let Some(schema) = &definition.trigger_schema {
             self.schema(schema, &root.key("triggerSchema"));
         }
+        self.start_vars(definition, &root);
         let scene = Scene {
             nodes: &definition.nodes,
             start_node: definition.start_node.as_deref(),
@@ -78,6 +80,21 @@ impl<'d> Validator<'d, '_> {
         self.level(&scene, &root, None);
     }
 
+    /// The variables at the start obey the limit that those of a run have together.
+    fn start_vars(&mut self, definition: &Definition, root: &Path<'_>) {
+        let vars = definition.vars.iter();
+        let bytes: u64 = vars
+            .map(|(name, value)| var_bytes(name, value.get().len() as u64))
+            .sum();
+        let limit = self.options.limits.vars_bytes;
+        if bytes > limit {
+            let message =
+                format!("the variables have {bytes} bytes together; they may have {limit}");
+            let pointer = root.key("vars").pointer();
+            self.findings.error(codes::VARS_LIMIT, message, pointer);
+        }
+    }
+
     /// A JSON Schema is an object or a boolean, and whoever uses it must be able to.
     fn schema(&mut self, schema: &Json, path: &Path<'_>) {
         let text = schema.get();
@@ -88,10 +105,17 @@ impl<'d> Validator<'d, '_> {
             return;
         }
         let check = self.options.check_schema;
-        if let Some(reason) = check.and_then(|check| check(text).err()) {
-            let message = format!("this is not a usable JSON Schema: {reason}");
-            self.findings
-                .error(codes::INVALID_SCHEMA, message, path.pointer());
+        match check.and_then(|check| check(text).err()) {
+            None => {}
+            Some(SchemaProblem::Invalid(reason)) => {
+                let message = format!("this is not a usable JSON Schema: {reason}");
+                self.findings
+                    .error(codes::INVALID_SCHEMA, message, path.pointer());
+            }
+            Some(SchemaProblem::Limit(reason)) => {
+                self.findings
+                    .error(codes::SCHEMA_LIMIT, reason, path.pointer());
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::definition::repair::STAND_IN;
 use crate::definition::schema::KINDS;
 use crate::definition::scope::RESERVED;
 use crate::definition::types::{Body, Isolation, Join, Node};
+use crate::name::is_key_name;
 
 impl<'d> Validator<'d, '_> {
     pub(super) fn node(
@@ -124,7 +125,7 @@ impl<'d> Validator<'d, '_> {
             return;
         };
         // What is no name at all was refused as such.
-        let is_name = !action.is_empty() && action != STAND_IN;
+        let is_name = is_key_name(action) && action != STAND_IN;
         if is_name && !known.contains(action) {
             let message = format!("no action '{action}' is known here");
             let suggestion = self

@@ -8,7 +8,7 @@ use super::{Decision, Facts, Failure, Outcome, Refusal, Report, ValueLimits};
 use crate::event::{AttemptEnded, AttemptResult, AttemptStarted, Event};
 use crate::id::{Digest, Millis};
 use crate::run::environment::Place;
-use crate::run::{Instance, Run, retry};
+use crate::run::{Instance, Run, retry, var_bytes};
 use crate::status::NodeStatus;
 use crate::value::{Payload, Stored, ValueRef, nesting};
 
@@ -109,16 +109,19 @@ impl Run {
     ) {
         let undoes = self.undone(node).is_some();
         let outcome = match &report.outcome {
-            Outcome::Succeeded(output) => match self.check_success(node, output, facts) {
-                Ok(set) => {
+            Outcome::Succeeded(output) => {
+                let checked = self.check_success(node, output, facts).and_then(|set| {
                     vars.extend(set);
-                    report.outcome.clone()
+                    self.check_vars(vars.iter(), facts)
+                });
+                match checked {
+                    Ok(()) => report.outcome.clone(),
+                    Err(failure) => {
+                        vars.clear();
+                        Outcome::Failed(failure)
+                    }
                 }
-                Err(failure) => {
-                    vars.clear();
-                    Outcome::Failed(failure)
-                }
-            },
+            }
             other => other.clone(),
         };
         let (result, digest) = self.result(node, &outcome, facts, decision);
@@ -201,7 +204,9 @@ impl Run {
         if !failure.retriable || !self.may_start(node) || !retry::may_retry(Some(policy), made) {
             return None;
         }
-        let delay = retry::delay_ms(policy, made, failure.retry_after_ms, facts.fraction());
+        let longest = facts.limits.retry_after_ms;
+        let asked = failure.retry_after_ms.map(|asked| asked.min(longest));
+        let delay = retry::delay_ms(policy, made, asked, facts.fraction());
         Some(facts.now.plus(delay))
     }
 
@@ -235,6 +240,29 @@ impl Run {
             return Err(Failure::permanent("RUN_OUTPUTS_LIMIT", message));
         }
         self.set_vars(node, output, facts)
+    }
+
+    /// Refuses variables that make those of the run larger than they may be together. A run
+    /// that was past the limit before may still make them smaller.
+    pub(super) fn check_vars<'a>(
+        &self,
+        set: impl Iterator<Item = (&'a Box<str>, &'a Payload)>,
+        facts: &Facts<'_>,
+    ) -> Result<(), Failure> {
+        let limit = facts.limits.vars_bytes;
+        let (mut before, mut after) = (0, 0);
+        for (name, value) in set {
+            before += self.var_bytes(name);
+            after += var_bytes(name, value.text().len() as u64);
+        }
+        let together = self.vars_bytes - before + after;
+        if together > limit && after > before {
+            let message = format!(
+                "the run's variables would have {together} bytes together; they may have {limit}"
+            );
+            return Err(Failure::permanent("VARS_LIMIT", message));
+        }
+        Ok(())
     }
 
     fn set_vars(

@@ -35,7 +35,11 @@ impl Run {
             _ => return Err(Refusal::NotFailed(vec![node])),
         };
         let payload = output.cloned().unwrap_or_else(Payload::null);
-        let vars = match self.check_success(node, &payload, facts) {
+        let vars = self.check_success(node, &payload, facts).and_then(|vars| {
+            self.check_vars(vars.iter().map(|(name, value)| (name, value)), facts)?;
+            Ok(vars)
+        });
+        let vars = match vars {
             Ok(vars) => vars,
             Err(failure) => return Err(Refusal::Incompatible(failure.message)),
         };

@@ -43,6 +43,10 @@ pub struct ValueLimits {
     pub output_bytes: usize,
     /// Bytes of all outputs of a run together.
     pub outputs_bytes: u64,
+    /// Bytes of all variables of a run together, their names included.
+    pub vars_bytes: u64,
+    /// The longest wait, in milliseconds, that an action may ask for before its next attempt.
+    pub retry_after_ms: u64,
     /// How deep values may sit inside one another; at most [`MAX_NESTING`].
     pub nesting: usize,
     /// The limits of each evaluation and rendering.
@@ -54,6 +58,8 @@ impl ValueLimits {
     pub const DEFAULT: Self = Self {
         output_bytes: 10 * 1024 * 1024,
         outputs_bytes: 1024 * 1024 * 1024,
+        vars_bytes: 16 * 1024 * 1024,
+        retry_after_ms: 60 * 60 * 1000,
         nesting: MAX_NESTING,
         expressions: Limits::DEFAULT,
     };
