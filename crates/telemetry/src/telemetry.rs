@@ -1,5 +1,6 @@
 //! The handle: start, watch, show, stop.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -22,6 +23,9 @@ pub struct TelemetryOptions {
     pub traces: Option<TraceOptions>,
     /// Whether workflows of tenants are counted by name: only where a tenant cannot read it.
     pub name_tenants: bool,
+    /// The actions that are counted by name, all others being `other`; without it, those that
+    /// come first.
+    pub actions: Option<BTreeSet<Box<str>>>,
     /// How many workflows, actions and routes are counted by name; the others are `other`.
     pub label_limit: usize,
 }
@@ -32,6 +36,7 @@ impl Default for TelemetryOptions {
             logs: None,
             traces: None,
             name_tenants: false,
+            actions: None,
             label_limit: LABEL_LIMIT,
         }
     }
@@ -66,7 +71,7 @@ impl Telemetry {
     /// Starts what the options ask for. With traces it must be called inside a tokio
     /// runtime. Logs go where the first call in a program says.
     pub fn start(options: TelemetryOptions) -> Self {
-        let metrics = Arc::new(Metrics::new(options.label_limit.max(1)));
+        let metrics = Arc::new(Metrics::new(options.label_limit.max(1), options.actions));
         let lines = options.logs.and_then(|logs| {
             // A program without a thread for its logs goes on without logs.
             logs::start(logs, Arc::clone(&metrics.dropped_lines)).ok()

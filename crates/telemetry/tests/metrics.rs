@@ -8,10 +8,13 @@
 mod world;
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
 use windlass_core::RunStatus;
+use windlass_core::run::About;
+use windlass_engine::{Attempt, Notice, Observer};
 use windlass_telemetry::{Gauge, HttpExchange, Telemetry, TelemetryOptions};
 use world::{World, sample};
 
@@ -118,6 +121,94 @@ async fn page_of_tenants(name_tenants: bool) -> String {
         world.engine.wait(run).await.unwrap();
     }
     world.telemetry.render()
+}
+
+/// Keeps the last attempt and run that an engine tells of.
+#[derive(Default)]
+struct Told {
+    attempt: Mutex<Option<Attempt>>,
+    about: Mutex<Option<About>>,
+}
+
+impl Observer for Told {
+    fn notice(&self, notice: &Notice<'_>) {
+        match notice {
+            Notice::Ended { attempt } => {
+                *self.attempt.lock().unwrap() = Some((*attempt).clone());
+            }
+            Notice::Finished { about, .. } => *self.about.lock().unwrap() = Some((*about).clone()),
+            _ => {}
+        }
+    }
+}
+
+/// An attempt and a run as an engine tells of them.
+async fn told() -> (Attempt, About) {
+    let told = Arc::new(Told::default());
+    let world = World::watched(Telemetry::start(TelemetryOptions::default()), told.clone());
+    world.run(BUSY).await;
+    let attempt = told.attempt.lock().unwrap().clone().expect("an attempt");
+    let about = told.about.lock().unwrap().clone().expect("a run");
+    (attempt, about)
+}
+
+/// Names of 128 bytes, as long as a name may be, and all different.
+fn long_name(number: usize) -> String {
+    format!("n{number:0>127}")
+}
+
+#[tokio::test]
+async fn a_hundred_thousand_names_make_a_page_of_bounded_size() {
+    let telemetry = Telemetry::start(TelemetryOptions {
+        name_tenants: true,
+        actions: Some(["core.echo".into()].into()),
+        ..TelemetryOptions::default()
+    });
+    let observer = telemetry.observer();
+    let (attempt, about) = told().await;
+    for number in 0..100_000 {
+        let name = long_name(number);
+        let mut attempt = attempt.clone();
+        attempt.action = name.as_str().into();
+        observer.notice(&Notice::Ended { attempt: &attempt });
+        let mut about = about.clone();
+        let mut queued = (*about.queued).clone();
+        queued.workflow = name.as_str().into();
+        queued.tenant = Some(name.as_str().into());
+        about.queued = queued.into();
+        let recovered = false;
+        observer.notice(&Notice::Began {
+            about: &about,
+            recovered,
+        });
+        for status in [
+            RunStatus::Succeeded,
+            RunStatus::Failed,
+            RunStatus::Cancelled,
+        ] {
+            let (run, about) = (about.run, &about);
+            observer.notice(&Notice::Finished { run, status, about });
+        }
+        telemetry.http(&HttpExchange {
+            route: &name,
+            method: &name,
+            status: (number % 65_536) as u16,
+            took: Duration::from_millis(3),
+            correlation_id: Some(&name),
+        });
+    }
+    let mut attempt = attempt;
+    attempt.action = "core.echo".into();
+    observer.notice(&Notice::Ended { attempt: &attempt });
+    let page = telemetry.render();
+    assert!(page.len() < 2 * 1024 * 1024, "{} bytes", page.len());
+    let series = "action_executed_total{actionType=\"core.echo\"}";
+    assert!(
+        sample(&page, series) >= Some(1.0),
+        "the registry keeps its place"
+    );
+    let series = "action_executed_total{actionType=\"other\"}";
+    assert_eq!(sample(&page, series), Some(100_000.0));
 }
 
 /// Names of metrics in an expression: what looks like one and is not a function or label.

@@ -1,38 +1,69 @@
-//! Series by the value of a label, at most so many: whoever names workflows must not
-//! decide how much memory a server takes. What comes after the last place counts as
-//! `other`.
+//! Series by the value of a label, bounded in number and in bytes: clients that name workflows
+//! must not decide how much memory a server takes, nor how long its page is. What has no place
+//! counts as `other`. Names that the program itself knows can be given a place before.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
+
+use windlass_core::name::KEY_BYTES;
 
 /// Where what has no place of its own is counted.
 pub(crate) const OTHER: &str = "other";
 
+/// How long the names of all series may be on average.
+const MEAN_BYTES: usize = 32;
+
 /// Series by the value of a label.
 pub(crate) struct Bounded<T> {
-    series: RwLock<HashMap<Box<str>, Arc<T>>>,
+    series: RwLock<Series<T>>,
     limit: usize,
+    /// The only names that have a place; none means those that come first.
+    reserved: Option<BTreeSet<Box<str>>>,
     make: fn() -> T,
 }
 
+struct Series<T> {
+    by_label: HashMap<Box<str>, Arc<T>>,
+    /// Bytes of all labels together.
+    bytes: usize,
+}
+
 impl<T> Bounded<T> {
+    /// At most so many series, for the names that come first.
     pub(crate) fn new(limit: usize, make: fn() -> T) -> Self {
         Self {
-            series: RwLock::default(),
+            series: RwLock::new(Series {
+                by_label: HashMap::new(),
+                bytes: 0,
+            }),
             limit,
+            reserved: None,
             make,
+        }
+    }
+
+    /// A series for each of these names, and no other.
+    pub(crate) fn reserved(names: BTreeSet<Box<str>>, make: fn() -> T) -> Self {
+        Self {
+            reserved: Some(names),
+            ..Self::new(usize::MAX, make)
         }
     }
 
     /// The series of a label's value. One that is known costs a look into a table.
     pub(crate) fn of(&self, label: &str) -> Arc<T> {
+        let label = if self.may_have_place(label) {
+            label
+        } else {
+            OTHER
+        };
         {
             let series = self.series.read().unwrap_or_else(PoisonError::into_inner);
-            if let Some(known) = series.get(label) {
+            if let Some(known) = series.by_label.get(label) {
                 return Arc::clone(known);
             }
-            if series.len() >= self.limit
-                && let Some(other) = series.get(OTHER)
+            if !self.has_room(&series, label)
+                && let Some(other) = series.by_label.get(OTHER)
             {
                 return Arc::clone(other);
             }
@@ -40,18 +71,35 @@ impl<T> Bounded<T> {
         self.make(label)
     }
 
+    fn may_have_place(&self, label: &str) -> bool {
+        let reserved = self.reserved.as_ref();
+        label.len() <= KEY_BYTES && reserved.is_none_or(|reserved| reserved.contains(label))
+    }
+
+    fn has_room(&self, series: &Series<T>, label: &str) -> bool {
+        let most_bytes = self.limit.saturating_mul(MEAN_BYTES);
+        let bytes = series.bytes + label.len();
+        // The last place is that of `other`.
+        series.by_label.len() < self.limit && bytes <= most_bytes
+    }
+
     fn make(&self, label: &str) -> Arc<T> {
         let mut series = self.series.write().unwrap_or_else(PoisonError::into_inner);
-        let has_room = series.len() < self.limit || series.contains_key(label);
+        let has_room = self.has_room(&series, label) || series.by_label.contains_key(label);
         let label = if has_room { label } else { OTHER };
-        let entry = series.entry(label.into());
-        Arc::clone(entry.or_insert_with(|| Arc::new((self.make)())))
+        let Series { by_label, bytes } = &mut *series;
+        let entry = by_label.entry(label.into());
+        Arc::clone(entry.or_insert_with(|| {
+            *bytes += label.len();
+            Arc::new((self.make)())
+        }))
     }
 
     /// All series, in the order of their labels.
     pub(crate) fn all(&self) -> Vec<(Box<str>, Arc<T>)> {
         let series = self.series.read().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<_> = series
+            .by_label
             .iter()
             .map(|(label, series)| (label.clone(), Arc::clone(series)))
             .collect();
@@ -65,6 +113,12 @@ mod tests {
     use super::super::cell::Counter;
     use super::*;
 
+    fn counts(bounded: &Bounded<Counter>) -> Vec<(Box<str>, u64)> {
+        let all = bounded.all().into_iter();
+        all.map(|(label, counter)| (label, counter.value()))
+            .collect()
+    }
+
     #[test]
     fn what_comes_late_shares_a_place() {
         let bounded = Bounded::new(3, Counter::default);
@@ -74,13 +128,32 @@ mod tests {
             }
             assert_eq!(bounded.all().len(), 4, "round {round}");
         }
-        let counts: Vec<_> = bounded
-            .all()
-            .into_iter()
-            .map(|(label, counter)| (label, counter.value()))
-            .collect();
         let expected = [("other", 194), ("w0", 2), ("w1", 2), ("w2", 2)];
         let expected = expected.map(|(label, count)| (Box::from(label), count));
-        assert_eq!(counts, expected);
+        assert_eq!(counts(&bounded), expected);
+    }
+
+    #[test]
+    fn long_labels_have_no_place_and_many_bytes_share_one() {
+        let bounded = Bounded::new(100, Counter::default);
+        bounded.of(&"x".repeat(KEY_BYTES + 1)).add(1);
+        assert_eq!(counts(&bounded), [(Box::from(OTHER), 1)]);
+        for label in 0..1000 {
+            bounded.of(&format!("{label:0>128}")).add(1);
+        }
+        let bytes: usize = bounded.all().iter().map(|(label, _)| label.len()).sum();
+        assert!(bytes <= 100 * MEAN_BYTES + OTHER.len(), "{bytes}");
+    }
+
+    #[test]
+    fn reserved_names_keep_their_place_whoever_comes_first() {
+        let names = BTreeSet::from(["core.echo".into()]);
+        let bounded = Bounded::reserved(names, Counter::default);
+        for label in 0..10_000 {
+            bounded.of(&format!("made.up{label}")).add(1);
+        }
+        bounded.of("core.echo").add(1);
+        let expected = [(Box::from("core.echo"), 1), (Box::from(OTHER), 10_000)];
+        assert_eq!(counts(&bounded), expected);
     }
 }

@@ -9,6 +9,7 @@ mod cell;
 mod http;
 mod page;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -122,11 +123,15 @@ impl Action {
 }
 
 impl Metrics {
-    /// At most `limit` values of each label have a series of their own.
-    pub(crate) fn new(limit: usize) -> Self {
+    /// At most `limit` values of each label have a series of their own; of actions those
+    /// that are named here, where some are.
+    pub(crate) fn new(limit: usize, actions: Option<BTreeSet<Box<str>>>) -> Self {
         Self {
             workflows: Bounded::new(limit, Workflow::new),
-            actions: Bounded::new(limit, Action::new),
+            actions: match actions {
+                Some(names) => Bounded::reserved(names, Action::new),
+                None => Bounded::new(limit, Action::new),
+            },
             levels: Counter::default(),
             commits: Histogram::new(STORE_BOUNDS),
             appends: Histogram::new(STORE_BOUNDS),

@@ -17,7 +17,7 @@ use windlass_actions::{Allowed, registry_with};
 use windlass_core::definition::{self, Source, signature};
 use windlass_core::plan::Plan;
 use windlass_core::{Digest, Millis, RunId, RunStatus};
-use windlass_engine::{Engine, Options, SecretSource, StartRequest};
+use windlass_engine::{Engine, Observer, Options, SecretSource, StartRequest};
 use windlass_store::{Catalogue as _, MemoryStore, NewDefinition};
 use windlass_telemetry::{Gauge, Telemetry, TelemetryOptions, TraceOptions};
 
@@ -43,14 +43,24 @@ impl World {
         Self::on(MemoryStore::new(), telemetry)
     }
 
+    /// One that this observer watches, and telemetry does not.
+    pub(crate) fn watched(telemetry: Telemetry, observer: Arc<dyn Observer>) -> Self {
+        Self::with(MemoryStore::new(), telemetry, observer)
+    }
+
     /// Another process on a store.
     pub(crate) fn on(store: MemoryStore, telemetry: Telemetry) -> Self {
+        let observer = telemetry.observer();
+        Self::with(store, telemetry, observer)
+    }
+
+    fn with(store: MemoryStore, telemetry: Telemetry, observer: Arc<dyn Observer>) -> Self {
         let registry = registry_with(windlass_actions::Options {
             http_allowed: Allowed::parse(["127.0.0.1"]).unwrap(),
             exec: false,
         });
         let options = Options {
-            observer: Some(telemetry.observer()),
+            observer: Some(observer),
             traces: telemetry.traces(),
             secrets: Arc::new(OneSecret),
             ..Options::default()
