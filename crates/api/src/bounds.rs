@@ -49,6 +49,10 @@ pub(crate) struct Words<const MOST: usize>(String);
 /// Why something was done, for whoever asks later.
 pub(crate) type Reason = Words<4096>;
 
+/// A node instance, by its path: as many parts as bodies may be nested, and no more than a
+/// run can have.
+pub(crate) type NodePath = Words<2048>;
+
 impl<const MOST: usize> From<Words<MOST>> for String {
     fn from(words: Words<MOST>) -> Self {
         words.0

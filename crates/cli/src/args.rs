@@ -55,7 +55,9 @@ fn reason(text: &str) -> Result<String, String> {
 fn request_id(text: &str) -> Result<String, String> {
     match is_request_id(text) {
         true => Ok(text.to_owned()),
-        false => Err(format!("it has from 1 to {REQUEST_ID_BYTES} bytes")),
+        false => Err(format!(
+            "it has from 1 to {REQUEST_ID_BYTES} bytes and no control characters"
+        )),
     }
 }
 

@@ -169,6 +169,10 @@ impl Config {
         put(self, "limit_nesting", &mut values.nesting);
         put(self, "limit_output_bytes", &mut values.output_bytes);
         put(self, "limit_run_outputs_bytes", &mut values.outputs_bytes);
+        put(self, "limit_vars", &mut values.vars_bytes);
+        if let Some(longest) = self.span("limit_retry_after") {
+            values.retry_after_ms = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
+        }
         let expressions = &mut values.expressions;
         put(
             self,
@@ -183,10 +187,12 @@ impl Config {
             &mut expressions.built_bytes,
         );
         put(self, "limit_trigger_bytes", &mut limits.payload_bytes);
+        put(self, "limit_schema", &mut limits.schema);
         let definition = &mut limits.definition;
         put(self, "limit_nodes", &mut definition.nodes);
         put(self, "limit_definition_bytes", &mut definition.bytes);
         definition.nesting = limits.values.nesting;
+        definition.vars_bytes = limits.values.vars_bytes;
         definition.expressions = limits.values.expressions;
         limits
     }
@@ -198,9 +204,9 @@ impl Config {
 
     /// A setting that is a list.
     pub(crate) fn list(&self, key: &str) -> Vec<String> {
-        let parts = self.value(key).unwrap_or_default().split(',');
-        let parts = parts.map(str::trim).filter(|part| !part.is_empty());
-        parts.map(str::to_owned).collect()
+        items(self.value(key).unwrap_or_default())
+            .map(str::to_owned)
+            .collect()
     }
 
     /// Whether a setting is on.
@@ -320,4 +326,10 @@ fn read(path: &Path) -> Result<Vec<(&'static str, String)>, Failure> {
         known.push((name, value));
     }
     Ok(known)
+}
+/// The parts of a setting that is a list.
+fn items(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',')
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
 }

@@ -91,6 +91,38 @@ fn every_limit_can_be_set() {
 }
 
 #[test]
+fn variables_have_a_limit_together() {
+    let setting = "WINDLASS_LIMIT_VARS";
+    // What the definition begins with, and what a node sets; the name counts too.
+    let declared = |bytes: usize| {
+        let value = "x".repeat(bytes - 3);
+        let flow = flow(1, 1).replacen('{', &format!(r#"{{"vars":{{"v":"{value}"}},"#), 1);
+        (flow, "{}".to_owned())
+    };
+    at_the_limit(setting, 50, "VARS_LIMIT", declared);
+    let set = |bytes: usize| {
+        let output = flow(1, bytes - 3);
+        let flow = output.replacen(
+            r#""actionType""#,
+            r#""setVars":{"v":"{{ output }}"},"actionType""#,
+            1,
+        );
+        (flow, "{}".to_owned())
+    };
+    at_the_limit(setting, 50, "VARS_LIMIT", set);
+}
+
+#[test]
+fn a_schema_has_a_limit() {
+    let schema = |subschemas: usize| {
+        let parts = vec!["true"; subschemas - 1].join(",");
+        let schema = format!(r#"{{"triggerSchema":{{"allOf":[{parts}]}},"#);
+        (flow(1, 1).replacen('{', &schema, 1), "{}".to_owned())
+    };
+    at_the_limit("WINDLASS_LIMIT_SCHEMA", 10, "SCHEMA_LIMIT", schema);
+}
+
+#[test]
 fn expressions_have_limits_of_their_own() {
     let script = |expression: String| {
         let node = format!(
@@ -129,6 +161,9 @@ fn a_limit_that_is_none_is_refused() {
         ("WINDLASS_LIMIT_NESTING", "65"),
         ("WINDLASS_LIMIT_OUTPUT_BYTES", "1073741825"),
         ("WINDLASS_LIMIT_EXPRESSION_STEPS", "many"),
+        ("WINDLASS_LIMIT_VARS", "0"),
+        ("WINDLASS_LIMIT_SCHEMA", "-1"),
+        ("WINDLASS_LIMIT_RETRY_AFTER", "off"),
     ] {
         let mut command = world.command(&["run", "flow.json"]);
         command.env(setting, value);

@@ -208,7 +208,7 @@ fn what_names_a_request_is_bounded_alike_everywhere() {
     let (world, _server, client) = started();
     std::fs::write(world.path().join("echo.json"), ECHO).unwrap();
     let url = format!("http://{}", client.address());
-    let (id, most) = ("r".repeat(513), "r".repeat(512));
+    let (id, most) = ("r".repeat(257), "r".repeat(256));
     let (label, reason) = (format!("k={}", "v".repeat(257)), "w".repeat(4097));
     for place in [["--data-dir", "own"], ["--server", &url]] {
         let code = |arguments: &[&str]| world.run(&[arguments, &place].concat()).code;

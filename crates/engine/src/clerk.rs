@@ -19,7 +19,7 @@ use crate::command::CommandError;
 use crate::driver::Message;
 use crate::engine::{Engine, Inner};
 use crate::load::LoadError;
-use crate::start::{StartError, StartRequest, check_trigger};
+use crate::start::{StartError, StartRequest};
 
 /// How many children are acted on at once.
 const LANES: usize = 64;
@@ -234,8 +234,6 @@ impl Engine {
             plan.map_err(|error| Failure::permanent("DEFINITION_INVALID", error.to_string()))?;
         let trigger = self.values().read(place.run, &start.input);
         let trigger = trigger.map_err(unreadable)?;
-        check_trigger(&plan, &trigger)
-            .map_err(|error| Failure::permanent("TRIGGER_INVALID", error.to_string()))?;
         let mut request = StartRequest::new(plan, row.version, row.digest);
         request.run = Some(child);
         request.trigger = trigger.to_string();
@@ -263,7 +261,12 @@ impl Engine {
             Ok(_) | Err(StartError::Stopped) => Ok(()),
             Err(StartError::Store(error)) => Err(unreadable(error)),
             Err(error) => {
-                let code = error.code().unwrap_or("TRIGGER_INVALID");
+                let code = match error.code() {
+                    // Of a child it is the template of its input that is wrong.
+                    None | Some("NESTING_LIMIT" | "SCHEMA_INVALID") => "TRIGGER_INVALID",
+                    Some(code) if code.starts_with("TRIGGER_") => "TRIGGER_INVALID",
+                    Some(code) => code,
+                };
                 Err(Failure::permanent(code, error.to_string()))
             }
         }

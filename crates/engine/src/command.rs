@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use windlass_core::event::Hand;
+use windlass_core::name::{NameProblem, is_key_name};
 use windlass_core::plan::Plan;
 use windlass_core::run::{Instance, Refusal, Run};
 use windlass_core::value::Payload;
@@ -13,7 +14,7 @@ use windlass_orchestrator::Command;
 
 use crate::engine::Engine;
 use crate::load::{LoadError, LoadedRun};
-use crate::payload::{PayloadError, check_payload};
+use crate::payload::{PayloadError, check_payload, check_payload_aside};
 
 /// Why a command was not carried out.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub enum CommandError {
     UnknownNode(String),
     /// The signal's payload does not fit every node that waits for one of its name.
     SignalInvalid(PayloadError),
+    /// The signal's name cannot be one, and no node of the run waits for it.
+    SignalName,
     /// A result given by hand is not a value.
     ResultInvalid(PayloadError),
     /// The run cannot be read.
@@ -48,6 +51,7 @@ impl fmt::Display for CommandError {
             Self::Refused { refusal, nodes } => write!(f, "{refusal}: {}", nodes.join(", ")),
             Self::UnknownNode(node) => write!(f, "the run has no node '{node}'"),
             Self::SignalInvalid(error) => write!(f, "the signal's payload: {error}"),
+            Self::SignalName => write!(f, "the signal's name: {}", NameProblem::NoKey),
             Self::ResultInvalid(error) => write!(f, "the result: {error}"),
             Self::Load(error) => error.fmt(f),
             Self::Stopped => f.write_str("the engine has stopped"),
@@ -71,6 +75,18 @@ impl From<LoadError> for CommandError {
 pub fn check_signal(plan: &Plan, name: &str, payload: &str) -> Result<(), PayloadError> {
     let schemas = plan.signal_schemas(name).into_iter().flatten();
     check_payload(payload, schemas)
+}
+
+/// Checks a signal's name. One that a node of the graph waits for is good, also if it was
+/// published before names had a pattern.
+///
+/// # Errors
+/// It cannot be the name of a signal.
+pub fn check_signal_name(plan: &Plan, name: &str) -> Result<(), CommandError> {
+    match is_key_name(name) || plan.signals().contains(&name) {
+        true => Ok(()),
+        false => Err(CommandError::SignalName),
+    }
 }
 
 impl Engine {
@@ -105,7 +121,11 @@ impl Engine {
             Some(Command::Heal { plan, .. }) => plan,
             _ => Arc::clone(loaded.run.plan()),
         };
-        check_signal(&plan, name, payload).map_err(CommandError::SignalInvalid)?;
+        check_signal_name(&plan, name)?;
+        let schemas = plan.signal_schemas(name).into_iter().flatten();
+        let schemas = schemas.map(str::to_owned).collect();
+        let checked = check_payload_aside(payload.into(), schemas).await;
+        checked.map_err(CommandError::SignalInvalid)?;
         let command = Command::Signal {
             name: name.into(),
             payload: Payload::typed(payload),

@@ -23,10 +23,11 @@ use crate::limits::limits;
 use crate::load::{LoadError, LoadedRun, load_latest};
 use crate::notice::Notice;
 use crate::options::Options;
+use crate::payload::check_payload_aside;
 use crate::plans::Plans;
 use crate::poison::{Limits, Stops};
 use crate::shared::Shared;
-use crate::start::{Begin, Prepared, StartError, StartRequest, Started, check_trigger, existing};
+use crate::start::{Begin, Prepared, StartError, StartRequest, Started, existing};
 use crate::values::ValueReader;
 use crate::waker::wake_all;
 use crate::worker::Workers;
@@ -312,7 +313,13 @@ impl Engine {
     /// # Errors
     /// The trigger does not fit, the request id was used otherwise, or the store failed.
     pub async fn start(&self, request: &StartRequest) -> Result<Started, StartError> {
-        check_trigger(&request.plan, &request.trigger)?;
+        request.check_names()?;
+        let schemas = request.plan.trigger_schema().map(str::to_owned);
+        check_payload_aside(
+            request.trigger.as_str().into(),
+            schemas.into_iter().collect(),
+        )
+        .await?;
         let run = request
             .run
             .unwrap_or_else(|| self.inner.options.clock.new_run_id());

@@ -17,8 +17,9 @@ use windlass_store::{Append, AppendError, Appended, Blob, Error, Head, WriterId}
 
 use crate::engine::{Engine, Inner};
 use crate::known::{Cache, Known};
+use crate::names::Names;
 use crate::notice::Notice;
-use crate::payload::check_compiled;
+use crate::payload::{aside, check_compiled, check_in_passing};
 use crate::start::{Asking, Prepared, StartError, Started, existing};
 use crate::watched::AppendWatch;
 
@@ -27,9 +28,6 @@ const BATCH: usize = 256;
 
 /// How many may wait to be appended.
 const WAITING: usize = 4096;
-
-/// A trigger larger than this is checked off the runtime's threads.
-const LARGE_TRIGGER: usize = 64 * 1024;
 
 /// What a run of a published workflow is asked for with.
 #[derive(Clone, Debug)]
@@ -167,6 +165,19 @@ impl Engine {
     /// There is no such workflow, it is disabled, the trigger does not fit, the request id
     /// was used otherwise, or the store failed.
     pub async fn enqueue(&self, request: Enqueue) -> Result<Started, StartError> {
+        Names {
+            request_id: request.request_id.as_deref(),
+            correlation_id: request.correlation_id.as_deref(),
+            tenant: request.tenant.as_deref(),
+            labels: &request.labels,
+        }
+        .check()?;
+        self.enqueue_stored(request).await
+    }
+
+    /// As [`Self::enqueue`], with names that were checked when they were stored, or stored
+    /// before they were: a schedule of an earlier version goes on.
+    pub(crate) async fn enqueue_stored(&self, request: Enqueue) -> Result<Started, StartError> {
         if self.stop_token().is_cancelled() {
             return Err(StartError::Stopped);
         }
@@ -254,20 +265,21 @@ impl Engine {
     }
 }
 
-/// Checks a request's trigger, and gives the request back.
+/// Checks a request's trigger, and gives the request back. What is not quick is done on a
+/// thread for such work.
 async fn check(request: Enqueue, known: Arc<Known>) -> Result<Enqueue, StartError> {
-    let check = move |request: Enqueue| {
-        let schema = match &known.schema {
-            Some(Err(reason)) => return Err(StartError::SchemaInvalid(reason.clone())),
-            Some(Ok(schema)) => Some(schema),
-            None => None,
-        };
-        check_compiled(&request.trigger, schema)?;
+    let schema = match &known.schema {
+        Some(Err(problem)) => return Err(problem.clone().into()),
+        Some(Ok(schema)) => Some(Arc::clone(schema)),
+        None => None,
+    };
+    if let Some(checked) = check_in_passing(&request.trigger, schema.as_deref()) {
+        checked?;
+        return Ok(request);
+    }
+    let check = move || {
+        check_compiled(&request.trigger, schema.as_deref())?;
         Ok(request)
     };
-    if request.trigger.len() <= LARGE_TRIGGER {
-        return check(request);
-    }
-    let checking = tokio::task::spawn_blocking(move || check(request));
-    checking.await.map_err(|_| StartError::Stopped)?
+    Ok(aside(check).await?)
 }

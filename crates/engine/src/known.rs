@@ -10,11 +10,15 @@ use windlass_core::definition::{self, Json};
 use windlass_store::DefinitionRow;
 
 use crate::Backend;
-use crate::payload::Schema;
+use crate::payload::{PayloadError, compiled};
+use crate::schema::Schema;
 use crate::start::StartError;
 
 /// How many workflows and versions are known at once.
 const MOST: usize = 1024;
+
+/// How many bytes what is known of them may take together.
+const MOST_BYTES: usize = 64 * 1024 * 1024;
 
 /// Whose workflow, which, and which version; none is the newest.
 type Key = (Option<Box<str>>, Box<str>, Option<u32>);
@@ -27,7 +31,9 @@ pub(crate) struct Known {
     pub(crate) vars: BTreeMap<Box<str>, Json>,
     pub(crate) concurrency: Option<Concurrency>,
     /// The compiled `triggerSchema`, or why it cannot be used.
-    pub(crate) schema: Option<Result<Schema, String>>,
+    pub(crate) schema: Option<Result<Arc<Schema>, PayloadError>>,
+    /// About how many bytes of memory it takes.
+    bytes: usize,
     pub(crate) enabled: bool,
 }
 
@@ -54,6 +60,7 @@ struct Inner {
     known: HashMap<Key, Arc<Known>>,
     /// Oldest first.
     order: VecDeque<Key>,
+    bytes: usize,
     /// Counts what was forgotten, so that nothing is kept that was read before.
     epoch: u64,
 }
@@ -113,19 +120,23 @@ impl Cache {
         let is_other = |key: &Key| key.0.as_deref() != tenant || &*key.1 != workflow;
         inner.known.retain(|key, _| is_other(key));
         inner.order.retain(is_other);
+        inner.bytes = inner.known.values().map(|known| known.bytes).sum();
     }
 }
 
 impl Inner {
     fn keep(&mut self, key: Key, known: Arc<Known>) {
-        if self.known.insert(key.clone(), known).is_none() {
-            self.order.push_back(key);
+        self.bytes += known.bytes;
+        match self.known.insert(key.clone(), known) {
+            Some(before) => self.bytes -= before.bytes,
+            None => self.order.push_back(key),
         }
-        while self.known.len() > MOST {
+        while self.known.len() > MOST || self.bytes > MOST_BYTES {
             let Some(oldest) = self.order.pop_front() else {
                 break;
             };
-            self.known.remove(&oldest);
+            let gone = self.known.remove(&oldest);
+            self.bytes -= gone.map_or(0, |known| known.bytes);
         }
     }
 }
@@ -136,13 +147,19 @@ impl Known {
             .map_err(|error| StartError::Definition(error.to_string()))?;
         let concurrency = glance.concurrency.as_ref().map(Concurrency::compile);
         let schema = glance.trigger_schema.as_ref();
+        let vars = glance.vars.iter();
+        let bytes = vars.map(|(name, value)| name.len() + value.get().len());
+        let schema = schema.map(|schema| compiled(schema.get()));
+        let compiled_bytes = schema.iter().flatten().map(|schema| schema.bytes());
+        let bytes = bytes.sum::<usize>() + compiled_bytes.sum::<usize>();
         Ok(Self {
             version: row.version,
             definition: row.digest,
             labels: glance.labels,
             vars: glance.vars,
             concurrency: concurrency.transpose().map_err(StartError::Definition)?,
-            schema: schema.map(|schema| Schema::compile(schema.get())),
+            schema,
+            bytes,
             enabled,
         })
     }

@@ -13,6 +13,8 @@ pub struct Limits {
     pub definition: definition::Limits,
     /// Bytes of a value from outside: a trigger, a signal, a result given by hand.
     pub payload_bytes: usize,
+    /// Subschemas that a JSON Schema may expand to for one value.
+    pub schema: u64,
     /// Of what runs make.
     pub values: ValueLimits,
 }
@@ -22,6 +24,7 @@ impl Default for Limits {
         Self {
             definition: definition::Limits::DEFAULT,
             payload_bytes: 10 * 1024 * 1024,
+            schema: 10_000,
             values: ValueLimits::DEFAULT,
         }
     }

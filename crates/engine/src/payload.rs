@@ -2,14 +2,27 @@
 //! limits, and the schemas they must fit.
 
 use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::sync::Semaphore;
+use windlass_core::definition::SchemaProblem;
 use windlass_core::value::nesting;
 
 use crate::canonical::{RepeatedKey, canonical};
 use crate::limits::limits;
+use crate::schema::{Refused, Schema, check_text};
 
-/// How many problems with a value are named.
-const NAMED: usize = 100;
+/// A value larger than this is never checked in passing.
+const PASSING_BYTES: usize = 64 * 1024;
+
+/// Checks that are not quick go on at once in this number, so that they leave processors to
+/// everything else.
+static CHECKS: Semaphore = Semaphore::const_new(4);
+
+/// How long a caller waits for a check. What it takes is bounded; this is for a machine that
+/// is too busy.
+const CHECK_TIME: Duration = Duration::from_secs(10);
 
 /// Why a value is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +39,8 @@ pub enum PayloadError {
     Invalid(Vec<(String, String)>),
     /// The schema that it should fit is not usable.
     SchemaInvalid(String),
+    /// The schema expands to too much, or checking the value takes too much work.
+    SchemaLimit(String),
 }
 
 impl PayloadError {
@@ -64,13 +79,15 @@ impl fmt::Display for PayloadError {
             Self::SchemaInvalid(reason) => {
                 write!(f, "its schema is not a usable JSON Schema: {reason}")
             }
+            Self::SchemaLimit(reason) => write!(f, "its schema: {reason}"),
         }
     }
 }
 
 impl std::error::Error for PayloadError {}
 
-/// Checks a value against the limits, and against every one of the schemas.
+/// Checks a value against the limits, and against every one of the schemas. What that takes is
+/// bounded; where no thread may be held up by it, [`check_payload_aside`] does the same.
 ///
 /// # Errors
 /// What does not fit, all of it.
@@ -81,28 +98,83 @@ pub fn check_payload<'a>(
     let value = read(text)?;
     let mut problems = Vec::new();
     for schema in schemas {
-        let validator = validator(schema).map_err(PayloadError::SchemaInvalid)?;
-        find(&validator, &value, &mut problems);
+        find(&*compiled(schema)?, &value, &mut problems)?;
     }
     verdict(problems)
 }
 
-/// A schema that is compiled once and used often.
-pub(crate) struct Schema(jsonschema::Validator);
-
-impl Schema {
-    /// Compiles a schema, or says why it cannot be used.
-    pub(crate) fn compile(schema: &str) -> Result<Self, String> {
-        validator(schema).map(Self)
+/// As [`check_payload`], off the threads of the runtime where it is not quick.
+///
+/// # Errors
+/// What does not fit, or the check did not end in its time.
+pub async fn check_payload_aside(text: Arc<str>, schemas: Vec<String>) -> Result<(), PayloadError> {
+    if schemas.is_empty() && text.len() <= PASSING_BYTES {
+        return check_payload(&text, []);
     }
+    let check = move || check_payload(&text, schemas.iter().map(String::as_str));
+    aside(check).await
+}
+
+/// Does a check on a thread for such work, and waits for it no longer than it may take.
+pub(crate) async fn aside<T: Send + 'static>(
+    check: impl FnOnce() -> Result<T, PayloadError> + Send + 'static,
+) -> Result<T, PayloadError> {
+    let checking = async {
+        let turn = CHECKS.acquire().await.ok()?;
+        let check = move || {
+            let _turn = turn;
+            check()
+        };
+        tokio::task::spawn_blocking(check).await.ok()
+    };
+    match tokio::time::timeout(CHECK_TIME, checking).await {
+        Ok(Some(checked)) => checked,
+        Ok(None) => Err(PayloadError::SchemaLimit("the check broke off".to_owned())),
+        Err(_) => {
+            let seconds = CHECK_TIME.as_secs();
+            let message = format!("the check did not end within {seconds} seconds");
+            Err(PayloadError::SchemaLimit(message))
+        }
+    }
+}
+
+/// The schema of a text, ready for use.
+pub(crate) fn compiled(schema: &str) -> Result<Arc<Schema>, PayloadError> {
+    Schema::kept(schema, limits().schema).map_err(|problem| match problem {
+        SchemaProblem::Invalid(reason) => PayloadError::SchemaInvalid(reason),
+        SchemaProblem::Limit(reason) => PayloadError::SchemaLimit(reason),
+    })
+}
+
+/// As [`check_payload`], with a schema that is compiled; gives nothing back if it is not quick.
+pub(crate) fn check_in_passing(
+    text: &str,
+    schema: Option<&Schema>,
+) -> Option<Result<(), PayloadError>> {
+    if text.len() > PASSING_BYTES {
+        return None;
+    }
+    let value = match read(text) {
+        Ok(value) => value,
+        Err(error) => return Some(Err(error)),
+    };
+    let Some(schema) = schema else {
+        return Some(Ok(()));
+    };
+    let mut problems = Vec::new();
+    let check = || {
+        find(schema, &value, &mut problems)?;
+        verdict(problems)
+    };
+    schema.is_quick(&value).then(check)
 }
 
 /// As [`check_payload`], with a schema that is compiled.
 pub(crate) fn check_compiled(text: &str, schema: Option<&Schema>) -> Result<(), PayloadError> {
     let value = read(text)?;
     let mut problems = Vec::new();
-    if let Some(Schema(validator)) = schema {
-        find(validator, &value, &mut problems);
+    if let Some(schema) = schema {
+        find(schema, &value, &mut problems)?;
     }
     verdict(problems)
 }
@@ -124,12 +196,18 @@ fn read(text: &str) -> Result<serde_json::Value, PayloadError> {
 }
 
 fn find(
-    validator: &jsonschema::Validator,
+    schema: &Schema,
     value: &serde_json::Value,
     problems: &mut Vec<(String, String)>,
-) {
-    let errors = validator.iter_errors(value).take(NAMED);
-    problems.extend(errors.map(|error| (error.instance_path().to_string(), error.to_string())));
+) -> Result<(), PayloadError> {
+    match schema.check(value) {
+        Ok(()) => Ok(()),
+        Err(Refused::Invalid(found)) => {
+            problems.extend(found);
+            Ok(())
+        }
+        Err(Refused::Limit(reason)) => Err(PayloadError::SchemaLimit(reason)),
+    }
 }
 
 fn verdict(mut problems: Vec<(String, String)>) -> Result<(), PayloadError> {
@@ -145,14 +223,8 @@ fn verdict(mut problems: Vec<(String, String)>) -> Result<(), PayloadError> {
 ///
 /// # Errors
 /// Why it cannot.
-pub fn check_schema(schema: &str) -> Result<(), String> {
-    validator(schema).map(drop)
-}
-
-fn validator(schema: &str) -> Result<jsonschema::Validator, String> {
-    let schema: serde_json::Value =
-        serde_json::from_str(schema).map_err(|error| error.to_string())?;
-    jsonschema::validator_for(&schema).map_err(|error| error.to_string())
+pub fn check_schema(schema: &str) -> Result<(), SchemaProblem> {
+    check_text(schema, limits().schema)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use windlass_core::concurrency::{Asked, Concurrency, KeyError};
 use windlass_core::definition::Json;
 use windlass_core::event::{Origin, Parent, Queued, RULES, ReusedNode};
 use windlass_core::plan::Plan;
+use windlass_core::run::var_bytes;
 use windlass_core::trace::TraceParent;
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{Digest, RunId};
@@ -15,6 +16,7 @@ use windlass_store::{Claim, REQUEST_CLAIM, request_key};
 
 use crate::canonical::{RepeatedKey, canonical};
 use crate::limits::limits;
+use crate::names::Names;
 use crate::payload::{PayloadError, check_payload};
 
 pub use windlass_orchestrator::Begin;
@@ -90,10 +92,27 @@ impl StartRequest {
         }
     }
 
+    /// Checks the names that the caller gives. A child, and a fork, has the others from a run
+    /// that was checked, or that began before they were.
+    ///
+    /// # Errors
+    /// One of them cannot be a name.
+    pub(crate) fn check_names(&self) -> Result<(), StartError> {
+        let inherits = self.parent.is_some() || self.origin.is_some();
+        let none = BTreeMap::new();
+        Names {
+            request_id: self.request_id.as_deref(),
+            correlation_id: self.correlation_id.as_deref().filter(|_| !inherits),
+            tenant: self.tenant.as_deref().filter(|_| !inherits),
+            labels: if inherits { &none } else { &self.labels },
+        }
+        .check()
+    }
+
     /// The first event, the values it refers to, and the claim on the request id.
     ///
     /// # Errors
-    /// The key of its concurrency cannot be used.
+    /// The variables are too large, or the key of its concurrency cannot be used.
     pub(crate) fn prepare(&self, run: RunId) -> Result<Prepared, StartError> {
         let own = self.plan.vars().iter().chain(&self.vars);
         let mut labels = self.plan.labels().clone();
@@ -151,6 +170,12 @@ pub(crate) struct Asking<'a> {
 
 impl Asking<'_> {
     pub(crate) fn prepare(self, run: RunId) -> Result<Prepared, StartError> {
+        let vars = self.vars.iter();
+        let bytes = vars.map(|(name, value)| var_bytes(name, value.get().len() as u64));
+        let bytes = bytes.sum();
+        if bytes > limits().values.vars_bytes {
+            return Err(StartError::VarsLimit(bytes));
+        }
         let gate = self.concurrency.map(|concurrency| {
             concurrency.gate(&Asked {
                 run,
@@ -252,6 +277,18 @@ pub enum StartError {
     SchemaInvalid(String),
     /// The key of the definition's `concurrency` cannot be evaluated, or is no scalar.
     ConcurrencyKey(KeyError),
+    /// A name in the request cannot be one.
+    NameInvalid {
+        /// Which, as the request calls it.
+        what: &'static str,
+        /// What it must be.
+        problem: String,
+    },
+    /// The variables at the start have more bytes together than they may; carries how many.
+    VarsLimit(u64),
+    /// The `triggerSchema` expands to more than a schema may, or checking this trigger against
+    /// it would take too much work.
+    SchemaLimit(String),
     /// A variable was given that the definition does not declare.
     UnknownVariable(Box<str>),
     /// The catalogue has no such workflow, or not this version of it.
@@ -304,6 +341,13 @@ impl fmt::Display for StartError {
             Self::SchemaInvalid(reason) => {
                 write!(f, "the triggerSchema is not a usable JSON Schema: {reason}")
             }
+            Self::NameInvalid { what, problem } => write!(f, "{what}: {problem}"),
+            Self::VarsLimit(bytes) => write!(
+                f,
+                "the variables have {bytes} bytes together; they may have {}",
+                limits().values.vars_bytes
+            ),
+            Self::SchemaLimit(reason) => write!(f, "the triggerSchema: {reason}"),
             Self::ConcurrencyKey(error) => write!(f, "the key of the concurrency: {error}"),
             Self::UnknownVariable(name) => {
                 write!(f, "the definition declares no variable '{name}'")
@@ -335,6 +379,9 @@ impl StartError {
             Self::TriggerTooLarge(_) => "TRIGGER_TOO_LARGE",
             Self::TriggerTooDeep(_) => "NESTING_LIMIT",
             Self::SchemaInvalid(_) => "SCHEMA_INVALID",
+            Self::NameInvalid { .. } => "NAME_INVALID",
+            Self::VarsLimit(_) => "VARS_LIMIT",
+            Self::SchemaLimit(_) => "SCHEMA_LIMIT",
             Self::ConcurrencyKey(_) => "CONCURRENCY_KEY_INVALID",
             Self::UnknownVariable(_) => "VARIABLE_UNKNOWN",
             Self::UnknownWorkflow { .. } => "WORKFLOW_NOT_FOUND",
@@ -364,6 +411,7 @@ impl From<PayloadError> for StartError {
             PayloadError::RepeatsKey(repeated) => Self::TriggerRepeatsKey(repeated),
             PayloadError::Invalid(problems) => Self::TriggerInvalid(problems),
             PayloadError::SchemaInvalid(reason) => Self::SchemaInvalid(reason),
+            PayloadError::SchemaLimit(reason) => Self::SchemaLimit(reason),
         }
     }
 }

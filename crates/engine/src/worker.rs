@@ -16,6 +16,7 @@ use windlass_store::{Blob, crash};
 use crate::Backend;
 use crate::action::{ActionError, Called, Context, Registry};
 use crate::limits::limits;
+use crate::names::{check_resources, with_valid_code};
 use crate::options::Options;
 use crate::render::{Rendered, render};
 use crate::scrub::{scrub, scrub_text};
@@ -156,6 +157,10 @@ impl Workers {
         };
         let clean_raw =
             |raw: Box<RawValue>| RawValue::from_string(clean(raw.get().to_owned())).ok();
+        let called = called.and_then(|called| {
+            check_resources(&called.resources)?;
+            Ok(called)
+        });
         match called {
             Ok(called) => {
                 let outcome = match called.output {
@@ -175,6 +180,7 @@ impl Workers {
             }
             Err(error) if error.stopped => self.stopped(),
             Err(error) => {
+                let error = with_valid_code(error);
                 let details = error.details.and_then(clean_raw);
                 self.report(Outcome::Failed(Failure {
                     code: clean_text(error.code),

@@ -8,7 +8,7 @@ use windlass_core::RunStatus;
 use windlass_core::event::Hand;
 use windlass_core::run::{Input, Instance, Run};
 use windlass_core::value::Payload;
-use windlass_engine::{CommandError, check_payload, check_signal};
+use windlass_engine::{CommandError, check_payload, check_signal, check_signal_name};
 
 use crate::act;
 use crate::failure::Failure;
@@ -122,6 +122,7 @@ impl Doing {
             Deed::Resume => return Ok(None),
             Deed::Reattempt { nodes } => Input::Reattempt(instances(run, nodes)?, hand),
             Deed::Signal { name } => {
+                check_signal_name(run.plan(), name)?;
                 check_signal(run.plan(), name, &self.body).map_err(CommandError::SignalInvalid)?;
                 Input::Signal {
                     name: name.as_str().into(),

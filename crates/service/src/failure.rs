@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use windlass_core::RunStatus;
 use windlass_engine::fork::ForkError;
-use windlass_engine::{CommandError, LoadError, StartError};
+use windlass_engine::{CommandError, LoadError, PayloadError, StartError};
 use windlass_store::Error;
 
 /// How the program ends. The numbers are part of the interface.
@@ -235,6 +235,9 @@ impl From<StartError> for Failure {
             StartError::TriggerTooLarge(_) => (Exit::Invalid, "TRIGGER_TOO_LARGE"),
             StartError::TriggerTooDeep(_) => (Exit::Invalid, "NESTING_LIMIT"),
             StartError::SchemaInvalid(_) => (Exit::Invalid, "SCHEMA_INVALID"),
+            StartError::NameInvalid { .. } => (Exit::Invalid, "NAME_INVALID"),
+            StartError::VarsLimit(_) => (Exit::Invalid, "VARS_LIMIT"),
+            StartError::SchemaLimit(_) => (Exit::Invalid, "SCHEMA_LIMIT"),
             StartError::ConcurrencyKey(_) => (Exit::Invalid, "CONCURRENCY_KEY_INVALID"),
             StartError::UnknownVariable(_) => (Exit::Invalid, "VARIABLE_UNKNOWN"),
             StartError::UnknownWorkflow { .. } => (Exit::NotFound, "WORKFLOW_NOT_FOUND"),
@@ -266,10 +269,14 @@ impl From<ForkError> for Failure {
 impl From<CommandError> for Failure {
     fn from(error: CommandError) -> Self {
         match error {
+            CommandError::SignalInvalid(PayloadError::SchemaLimit(_)) => {
+                Self::new(Exit::Invalid, "SCHEMA_LIMIT", error)
+            }
             CommandError::SignalInvalid(ref problem) => {
                 let details = places(&problem.places());
                 Self::new(Exit::Invalid, "SIGNAL_INVALID", error).details(details)
             }
+            CommandError::SignalName => Self::new(Exit::Invalid, "NAME_INVALID", error),
             CommandError::ResultInvalid(ref problem) => {
                 let details = places(&problem.places());
                 Self::new(Exit::Invalid, "RESULT_INVALID", error).details(details)

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use windlass_core::RunId;
 use windlass_core::definition::Json;
+use windlass_core::name::TEXT_BYTES;
 use windlass_engine::{Backend, Begin, Clock as _, Engine, StartRequest, Started, SystemClock};
 use windlass_store::{NewDefinition, Published};
 
@@ -14,24 +15,11 @@ use crate::failure::{Exit, Failure};
 use crate::source::Prepared;
 
 /// The longest request id.
-pub const REQUEST_ID_BYTES: usize = 512;
+pub const REQUEST_ID_BYTES: usize = TEXT_BYTES;
+/// The longest value of a label; a key has at most 128 bytes.
+pub const LABEL_BYTES: usize = TEXT_BYTES;
 
-/// How many labels a request may give a run, and how long each part may be.
-pub const LABELS: usize = 64;
-/// The longest key or value of a label.
-pub const LABEL_BYTES: usize = 256;
-
-/// Whether it can be a request id.
-#[must_use]
-pub fn is_request_id(text: &str) -> bool {
-    (1..=REQUEST_ID_BYTES).contains(&text.len())
-}
-
-/// Whether these can be a request's labels.
-pub fn are_labels<'a>(labels: impl ExactSizeIterator<Item = (&'a str, &'a str)>) -> bool {
-    let fits = |text: &str| text.len() <= LABEL_BYTES;
-    labels.len() <= LABELS && { labels }.all(|(key, value)| fits(key) && fits(value))
-}
+pub use windlass_engine::names::{LABELS, is_request_id, is_tenant, label_problem};
 
 /// What a run is started with.
 pub struct Launch {

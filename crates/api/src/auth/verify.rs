@@ -9,6 +9,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, Validation};
 use serde::Deserialize;
 use serde_json::Value;
+use windlass_core::name::is_short_text;
+use windlass_engine::names::is_tenant;
 
 use super::principal::{Principal, Scopes};
 use super::source::{KeySource, Keys, Rotation};
@@ -16,9 +18,6 @@ use crate::route::Scope;
 
 /// The longest token, in bytes.
 pub const MAX_TOKEN: usize = 8 * 1024;
-
-/// The longest name of a tenant, in bytes.
-const MAX_TENANT: usize = 128;
 
 /// Clocks that differ by more are wrong.
 const MAX_LEEWAY: u64 = 30;
@@ -171,14 +170,15 @@ fn algorithm(name: &str) -> Option<Algorithm> {
 
 fn principal(claims: &Claims, token: &str) -> Result<Principal, &'static str> {
     let tenant = claims.tenant_id.as_deref();
-    let fits = |tenant: &str| {
-        !tenant.is_empty() && tenant.len() <= MAX_TENANT && !tenant.contains(char::is_control)
-    };
     // A name that cannot be one must not be taken for none.
-    if tenant.is_some_and(|tenant| !fits(tenant)) {
+    if tenant.is_some_and(|tenant| !is_tenant(tenant)) {
         return Err("the token's tenant_id is no name of a tenant");
     }
     let subject = claims.sub.as_deref().unwrap_or_default();
+    // It is recorded with what the token does, and shown.
+    if !is_short_text(subject) {
+        return Err("the token's sub has more than 256 bytes, or control characters");
+    }
     Ok(Principal::of(subject, tenant, scopes(claims), token))
 }
 

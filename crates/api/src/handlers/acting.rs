@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
+use windlass_core::name::ShortText;
 use windlass_engine::{limits, load_latest};
 use windlass_service::deed::{Deed, Doing};
 use windlass_service::{act, dry_run, frozen};
@@ -18,7 +19,7 @@ use super::shapes::{ActedShape, Any};
 use super::workflows::prepared;
 use super::{WORDS_BYTES, definition_bytes, value_bytes};
 use crate::app::{App, Caller};
-use crate::bounds::Reason;
+use crate::bounds::{NodePath, Reason};
 use crate::error::ApiError;
 use crate::extract::{Document, Json, Path, Query};
 use crate::failures::{ACTING, DEFINING, together};
@@ -135,7 +136,7 @@ struct CancelBody {
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct NodesBody {
     /// The nodes, by their paths.
-    nodes: Vec<String>,
+    nodes: Vec<NodePath>,
     /// Why; it is recorded.
     #[serde(default)]
     reason: Option<Reason>,
@@ -148,7 +149,7 @@ struct NodesBody {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct SignalBody {
     /// The signal's name.
-    name: String,
+    name: ShortText,
     /// What it carries; null, if it is left out.
     #[serde(default)]
     #[schemars(with = "Option<Any>")]
@@ -165,7 +166,7 @@ struct SignalBody {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ResultBody {
     /// The node, by its path.
-    node: String,
+    node: NodePath,
     /// The result.
     #[schemars(with = "Any")]
     output: Box<RawValue>,
@@ -181,7 +182,7 @@ struct ResultBody {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct NodeBody {
     /// The node, by its path.
-    node: String,
+    node: NodePath,
     /// Why; it is recorded.
     #[serde(default)]
     reason: Option<Reason>,
@@ -194,9 +195,9 @@ struct NodeBody {
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct CompensateBody {
     /// Nodes that are undone again.
-    retry: Vec<String>,
+    retry: Vec<NodePath>,
     /// Nodes that are left as they are.
-    skip: Vec<String>,
+    skip: Vec<NodePath>,
     /// Why; it is recorded.
     #[serde(default)]
     reason: Option<Reason>,
@@ -212,6 +213,10 @@ struct ImportQuery {
     reason: Option<Reason>,
     /// Whether to say only what would happen.
     dry_run: bool,
+}
+
+fn paths(nodes: Vec<NodePath>) -> Vec<String> {
+    nodes.into_iter().map(Into::into).collect()
 }
 
 /// Does it, or says what it would do.
@@ -328,7 +333,9 @@ async fn reattempt(
     body: Option<Json<NodesBody>>,
 ) -> Result<Json<ActedShape>, ApiError> {
     let body = body.map(|Json(body)| body).unwrap_or_default();
-    let deed = Deed::Reattempt { nodes: body.nodes };
+    let deed = Deed::Reattempt {
+        nodes: paths(body.nodes),
+    };
     simply(
         &app,
         &caller,
@@ -356,7 +363,9 @@ async fn signal(
     Json(body): Json<SignalBody>,
 ) -> Result<Json<ActedShape>, ApiError> {
     let row = app.run(&caller, &path.id).await?;
-    let deed = Deed::Signal { name: body.name };
+    let deed = Deed::Signal {
+        name: body.name.into(),
+    };
     let payload = body
         .payload
         .map_or_else(|| "null".to_owned(), |it| it.get().to_owned());
@@ -373,7 +382,9 @@ async fn set_result(
 ) -> Result<Json<ActedShape>, ApiError> {
     let row = app.run(&caller, &path.id).await?;
     check_size(body.output.get())?;
-    let deed = Deed::SetResult { node: body.node };
+    let deed = Deed::SetResult {
+        node: body.node.into(),
+    };
     let doing = doing(&caller, deed, body.reason, body.output.get());
     act_on(&app, &caller, row, doing, body.dry_run).await
 }
@@ -384,7 +395,9 @@ async fn skip(
     Path(path): Path<RunPath>,
     Json(body): Json<NodeBody>,
 ) -> Result<Json<ActedShape>, ApiError> {
-    let deed = Deed::Skip { node: body.node };
+    let deed = Deed::Skip {
+        node: body.node.into(),
+    };
     simply(
         &app,
         &caller,
@@ -404,8 +417,12 @@ async fn compensate(
     let body = body.map(|Json(body)| body).unwrap_or_default();
     let deed = match (body.retry.is_empty(), body.skip.is_empty()) {
         (true, true) => Deed::Compensate,
-        (true, false) => Deed::SkipCompensation { nodes: body.skip },
-        (false, true) => Deed::RetryCompensation { nodes: body.retry },
+        (true, false) => Deed::SkipCompensation {
+            nodes: paths(body.skip),
+        },
+        (false, true) => Deed::RetryCompensation {
+            nodes: paths(body.retry),
+        },
         (false, false) => {
             let message = "either retry or skip, not both at once";
             return Err(crate::code::BODY_INVALID.error(message));

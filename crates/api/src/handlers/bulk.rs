@@ -10,6 +10,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use windlass_core::name::ShortText;
 use windlass_core::{Millis, RunId};
 use windlass_engine::load_latest;
 use windlass_service::deed::{Deed, Doing};
@@ -22,7 +23,7 @@ use super::shapes::Any;
 use super::value_bytes;
 use crate::answer::Accepted;
 use crate::app::{App, Caller};
-use crate::bounds::Reason;
+use crate::bounds::{NodePath, Reason};
 use crate::error::ApiError;
 use crate::extract::{Json, Path};
 use crate::failures;
@@ -94,13 +95,13 @@ struct BulkBody {
     compensate: bool,
     /// The nodes that are tried again; all that can be, if there are none.
     #[serde(default)]
-    nodes: Vec<String>,
+    nodes: Vec<NodePath>,
     /// The node whose result is given, or that is skipped.
     #[serde(default)]
-    node: Option<String>,
+    node: Option<NodePath>,
     /// The signal's name.
     #[serde(default)]
-    name: Option<String>,
+    name: Option<ShortText>,
     /// The signal's payload, or the node's result.
     #[serde(default)]
     #[schemars(with = "Option<Any>")]
@@ -134,16 +135,16 @@ impl BulkBody {
             Action::Pause => Deed::Pause,
             Action::Resume => Deed::Resume,
             Action::Reattempt => Deed::Reattempt {
-                nodes: std::mem::take(&mut self.nodes),
+                nodes: self.nodes.drain(..).map(Into::into).collect(),
             },
             Action::Signal => Deed::Signal {
-                name: self.name.take().ok_or_else(|| missing("name"))?,
+                name: self.name.take().ok_or_else(|| missing("name"))?.into(),
             },
             Action::SetResult => Deed::SetResult {
-                node: self.node.take().ok_or_else(|| missing("node"))?,
+                node: self.node.take().ok_or_else(|| missing("node"))?.into(),
             },
             Action::Skip => Deed::Skip {
-                node: self.node.take().ok_or_else(|| missing("node"))?,
+                node: self.node.take().ok_or_else(|| missing("node"))?.into(),
             },
             Action::Compensate => Deed::Compensate,
         })

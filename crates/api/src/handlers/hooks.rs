@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use windlass_core::{Digest, Millis, RunId};
+use windlass_engine::names::is_request_id;
 use windlass_engine::{Enqueue, StartError, Started, canonical, load_latest};
 use windlass_service::moment::now;
 use windlass_service::{Failure, listing, secrets};
@@ -216,11 +217,18 @@ async fn call_hook(
     };
     let own_key = key.0.is_some();
     let request = match key.0 {
-        Some(key) if key.len() > 256 => {
-            let message = "an Idempotency-Key has at most 256 bytes here";
+        Some(key) if !is_request_id(&key) => {
+            let message = "an Idempotency-Key has at most 256 bytes and no control characters";
             return Err(crate::code::HEADER_INVALID.error(message));
         }
-        Some(key) => format!("hook:{}:key:{key}", hook.id),
+        Some(key) => {
+            let request = format!("hook:{}:key:{key}", hook.id);
+            // A request id has a length, and the hook's own name takes a part of it.
+            match is_request_id(&request) {
+                true => request,
+                false => format!("hook:{}:digest:{}", hook.id, Digest::of(key.as_bytes())),
+            }
+        }
         // What was signed, and not how the signature is written: that has several ways.
         None => {
             let signed = [time.as_bytes(), b".", &body.bytes].concat();

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
+use windlass_core::name::ShortText;
 use windlass_engine::next_times;
 use windlass_service::members::Members;
 use windlass_service::{Exit, Failure, schedules};
@@ -136,6 +137,7 @@ struct ScheduleBody {
     trigger: Option<Box<RawValue>>,
     /// For people to find the runs by.
     #[serde(default)]
+    #[schemars(with = "BTreeMap<Box<str>, ShortText>", extend("maxProperties" = 64))]
     labels: BTreeMap<Box<str>, Box<str>>,
     /// From 0 to 9; higher begins first.
     #[schemars(range(max = 9))]
@@ -143,8 +145,10 @@ struct ScheduleBody {
     /// Whether it starts runs; it does, if this is left out.
     enabled: Option<bool>,
     /// What becomes of times that nobody was there for: `none`, `one` (the default) or `all`.
+    #[schemars(length(max = 16))]
     catch_up: Option<String>,
     /// Whether a run starts while the one before has not ended: `allow` (the default), `skip`.
+    #[schemars(length(max = 16))]
     overlap: Option<String>,
 }
 

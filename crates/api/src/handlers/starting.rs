@@ -10,10 +10,12 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use windlass_core::RunId;
 use windlass_core::event::Hand;
+use windlass_core::name::{ShortText, cut};
+use windlass_engine::names::TENANT_BYTES;
 use windlass_engine::{Begin, Clock as _, Enqueue, StartError, Started, SystemClock};
 use windlass_service::forking::{self, ForkAsked};
 use windlass_service::launch::{
-    LABEL_BYTES, LABELS, Launch, REQUEST_ID_BYTES, are_labels, is_request_id, launch,
+    Launch, REQUEST_ID_BYTES, is_request_id, is_tenant, label_problem, launch,
 };
 use windlass_service::{Failure, frozen};
 
@@ -23,7 +25,7 @@ use super::workflows::{WorkflowPath, prepared};
 use super::{definition_bytes, value_bytes};
 use crate::answer::{Accepted, Either, RawJson};
 use crate::app::{App, Caller};
-use crate::bounds::Reason;
+use crate::bounds::{NodePath, Reason};
 use crate::error::ApiError;
 use crate::extract::{Document, IdempotencyKey, Json, Path, Query, decode, given};
 use crate::failures::{self, ACTING, DEFINING, STARTING, together};
@@ -62,7 +64,7 @@ pub(super) fn add(routes: &mut Routes<App>) {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct ExecuteBody {
     /// Unique per tenant and workflow; a second request returns the first run.
-    #[schemars(length(min = 1, max = 512))]
+    #[schemars(length(min = 1, max = 256))]
     request_id: Option<String>,
     /// What the run begins with.
     #[serde(deserialize_with = "given")]
@@ -71,12 +73,15 @@ struct ExecuteBody {
     /// From 0 to 9; higher begins first.
     #[schemars(range(max = 9))]
     priority: Option<u8>,
-    /// For people to find it by.
+    /// For people to find it by: keys that match the pattern of names, values of at most 256 bytes.
+    #[schemars(with = "Option<BTreeMap<String, ShortText>>")]
+    #[schemars(extend("maxProperties" = 64))]
     labels: Option<BTreeMap<String, String>>,
     /// What ties the run to the outside; the request's own id, if it is left out.
-    #[schemars(length(min = 1, max = 128))]
+    #[schemars(length(min = 1, max = 256))]
     correlation_id: Option<String>,
     /// Whose it is; it must be the token's.
+    #[schemars(length(min = 1, max = 128))]
     tenant_id: Option<String>,
     /// The version; the newest, if it is left out.
     version: Option<u32>,
@@ -98,7 +103,9 @@ struct Common {
 fn checked(id: Option<String>) -> Result<Option<Box<str>>, ApiError> {
     match id {
         Some(id) if !is_request_id(&id) => {
-            let message = format!("a request id has from 1 to {REQUEST_ID_BYTES} bytes");
+            let message = format!(
+                "a request id has from 1 to {REQUEST_ID_BYTES} bytes and no control characters"
+            );
             Err(crate::code::BODY_INVALID.error(message))
         }
         id => Ok(id.map(Into::into)),
@@ -116,20 +123,16 @@ impl ExecuteBody {
         }
         let request_id = checked(self.request_id.take().or(key.0))?;
         let correlation = self.correlation_id.take();
-        if correlation
-            .as_ref()
-            .is_some_and(|id| id.is_empty() || id.len() > 128)
-        {
-            return Err(invalid(
-                "a correlation id has from 1 to 128 bytes".to_owned(),
-            ));
+        if correlation.as_ref().is_some_and(|id| !is_request_id(id)) {
+            return Err(invalid(format!(
+                "a correlation id has from 1 to {REQUEST_ID_BYTES} bytes and no control characters"
+            )));
         }
         let labels = self.labels.take().unwrap_or_default();
         let parts = labels
             .iter()
             .map(|(key, value)| (key.as_str(), value.as_str()));
-        if !are_labels(parts) {
-            let message = format!("a run has at most {LABELS} labels of {LABEL_BYTES} bytes");
+        if let Some(message) = label_problem(parts) {
             return Err(failures::LABEL_INVALID.error(message));
         }
         Ok(Common {
@@ -155,8 +158,9 @@ fn tenant(caller: &Caller, asked: Option<String>) -> Result<Option<Box<str>>, Ap
     match asked {
         None => Ok(own),
         Some(asked) if own.as_deref() == Some(asked.as_str()) => Ok(own),
-        Some(asked) if free && !asked.is_empty() && asked.len() <= 128 => Ok(Some(asked.into())),
+        Some(asked) if free && is_tenant(&asked) => Ok(Some(asked.into())),
         Some(asked) => {
+            let asked = cut(&asked, TENANT_BYTES).escape_debug();
             let message = format!("the tenant '{asked}' is not the token's");
             Err(failures::TENANT_MISMATCH.error(message))
         }
@@ -236,7 +240,7 @@ async fn accepted(
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct DynamicQuery {
     /// Unique per tenant and workflow, where the body does not say.
-    #[schemars(length(min = 1, max = 512))]
+    #[schemars(length(min = 1, max = 256))]
     request_id: Option<String>,
 }
 
@@ -306,7 +310,7 @@ fn split(bytes: &[u8]) -> Result<(Vec<u8>, ExecuteBody), ApiError> {
 struct ForkBody {
     /// The nodes that run again, with all after them.
     #[schemars(length(min = 1))]
-    from: Vec<String>,
+    from: Vec<NodePath>,
     /// What changes: `trigger.x`, `vars.x` or `nodes.N.parameters.x`, with its value.
     #[serde(default)]
     set: Map<String, Value>,
@@ -316,7 +320,7 @@ struct ForkBody {
     /// The version that is taken instead of the old run's.
     version: Option<u32>,
     /// Unique per tenant and workflow.
-    #[schemars(length(min = 1, max = 512))]
+    #[schemars(length(min = 1, max = 256))]
     request_id: Option<String>,
     /// Why; it is recorded.
     reason: Option<Reason>,
@@ -337,7 +341,7 @@ async fn fork(
     let asked = ForkAsked {
         origin: row.run,
         run: SystemClock.new_run_id(),
-        from: body.from,
+        from: body.from.into_iter().map(Into::into).collect(),
         set: body
             .set
             .iter()

@@ -13,7 +13,7 @@ use crate::carry::{Carrier, carry};
 use crate::control::{Answer, Client, Heard, Request, StartAsked};
 use crate::exit::{Exit, Failure};
 use crate::foreground::{self, Manner};
-use crate::launch::{LABEL_BYTES, LABELS, Launch, are_labels, launch, refuse_disabled};
+use crate::launch::{Launch, label_problem, launch, refuse_disabled};
 use crate::overrides::Overrides;
 use crate::progress::{Progress, Style};
 use crate::remote::{self, Server};
@@ -270,8 +270,8 @@ pub(super) fn labels(arguments: &[String]) -> Result<BTreeMap<Box<str>, Box<str>
     };
     let labels: BTreeMap<Box<str>, Box<str>> =
         arguments.iter().map(label).collect::<Result<_, _>>()?;
-    if !are_labels(labels.iter().map(|(key, value)| (&**key, &**value))) {
-        let message = format!("a run has at most {LABELS} labels of {LABEL_BYTES} bytes");
+    let parts = labels.iter().map(|(key, value)| (&**key, &**value));
+    if let Some(message) = label_problem(parts) {
         return Err(Failure::new(Exit::Usage, "LABEL_INVALID", message));
     }
     Ok(labels)

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 use windlass_core::definition::Limits;
+use windlass_core::name::is_key_name;
 
 use super::http_allowed;
 
@@ -43,10 +44,14 @@ pub(crate) enum Kind {
     Depth,
     /// A time such as `30s`, or `off`.
     Span,
+    /// A time such as `30s`.
+    Time,
     /// `true` or `false`.
     Switch,
     /// A list.
     List,
+    /// A list of names that become keys.
+    Names,
     /// What `http.request` may reach.
     Reach,
     /// An address and a port.
@@ -64,6 +69,10 @@ impl Kind {
     pub(super) fn check(self, value: &str) -> Result<(), &'static str> {
         let (fits, possible) = match self {
             Self::Text | Self::Path | Self::List => return Ok(()),
+            Self::Names => (
+                super::items(value).all(is_key_name),
+                "names of letters, digits, '.', '_', '/', ':' and '-', each of at most 128 bytes",
+            ),
             Self::Output => (matches!(value, "table" | "json"), "table or json"),
             Self::Count => (
                 value.parse().is_ok_and(|number: u32| number > 0),
@@ -89,6 +98,10 @@ impl Kind {
             Self::Span => (
                 value == "off" || span(value).is_some(),
                 "a time such as 500ms, 30s, 5m, 2h or 7d, or off",
+            ),
+            Self::Time => (
+                span(value).is_some(),
+                "a time such as 500ms, 30s, 5m, 2h or 7d",
             ),
             Self::Switch => (matches!(value, "true" | "false"), "true or false"),
             Self::Reach => (
@@ -158,13 +171,16 @@ pub(crate) const KEYS: &[Key] = &[
     key("output", "WINDLASS_OUTPUT", Some("table"), Kind::Output, "how results are written"),
     key("max_parallel", "WINDLASS_MAX_PARALLEL", Some("200"), Kind::Count, "nodes of one run at once"),
     key("workers", "WINDLASS_WORKERS", Some("1024"), Kind::Count, "actions at once"),
-    key("worker_labels", "WINDLASS_WORKER_LABELS", None, Kind::List, "what the workers here have, for nodes that require it"),
+    key("worker_labels", "WINDLASS_WORKER_LABELS", None, Kind::Names, "what the workers here have, for nodes that require it"),
     key("limit_nodes", "WINDLASS_LIMIT_NODES", Some("100000"), Kind::Count, "nodes of a definition, those of bodies included"),
     key("limit_definition_bytes", "WINDLASS_LIMIT_DEFINITION_BYTES", Some("67108864"), Kind::Bytes, "bytes of a definition"),
     key("limit_nesting", "WINDLASS_LIMIT_NESTING", Some("64"), Kind::Depth, "how deep definitions and values are nested"),
     key("limit_trigger_bytes", "WINDLASS_LIMIT_TRIGGER_BYTES", Some("10485760"), Kind::Bytes, "bytes of a trigger, a signal or a result given by hand"),
     key("limit_output_bytes", "WINDLASS_LIMIT_OUTPUT_BYTES", Some("10485760"), Kind::Bytes, "bytes of an output"),
     key("limit_run_outputs_bytes", "WINDLASS_LIMIT_RUN_OUTPUTS_BYTES", Some("1073741824"), Kind::Large, "bytes of a run's outputs together"),
+    key("limit_vars", "WINDLASS_LIMIT_VARS", Some("16777216"), Kind::Large, "bytes of a run's variables together, their names included"),
+    key("limit_retry_after", "WINDLASS_LIMIT_RETRY_AFTER", Some("1h"), Kind::Time, "the longest wait that an action may ask for before its next attempt"),
+    key("limit_schema", "WINDLASS_LIMIT_SCHEMA", Some("10000"), Kind::Count, "subschemas that a JSON Schema may expand to for one value"),
     key("limit_expression_bytes", "WINDLASS_LIMIT_EXPRESSION_BYTES", Some("16384"), Kind::Bytes, "bytes of an expression"),
     key("limit_expression_nesting", "WINDLASS_LIMIT_EXPRESSION_NESTING", Some("64"), Kind::Depth, "how deep an expression is nested"),
     key("limit_expression_steps", "WINDLASS_LIMIT_EXPRESSION_STEPS", Some("1000000"), Kind::Large, "steps of an evaluation"),

@@ -7,6 +7,7 @@ use windlass_store::{Error, Schedule};
 
 use super::timing::{ScheduleProblem, Timing};
 use crate::engine::Engine;
+use crate::names::{is_tenant, label_problem};
 use crate::payload::{PayloadError, check_payload};
 
 /// How many schedules a tenant may have.
@@ -17,9 +18,6 @@ pub const SCHEDULE_TRIGGER_LIMIT_BYTES: usize = 256 * 1024;
 
 /// The longest id of a schedule, in bytes.
 const ID_LIMIT_BYTES: usize = 128;
-
-/// How many labels, and how long each part of one.
-const LABEL_LIMITS: (usize, usize) = (64, 256);
 
 /// Why a schedule was not kept.
 #[derive(Debug)]
@@ -64,11 +62,11 @@ pub fn check_schedule(schedule: Schedule, now: Millis) -> Result<Schedule, Sched
     if schedule.priority > 9 {
         return Err(wrong("/priority", "it is from 0 to 9"));
     }
-    let (most, bytes) = LABEL_LIMITS;
-    let long = |text: &str| text.len() > bytes;
-    let mut labels = schedule.labels.iter();
-    if labels.len() > most || labels.any(|(key, value)| long(key) || long(value)) {
-        let message = format!("there are at most {most}, with parts of {bytes} bytes");
+    if schedule.tenant.as_deref().is_some_and(|it| !is_tenant(it)) {
+        return Err(wrong("/tenantId", "it cannot be the name of a tenant"));
+    }
+    let labels = schedule.labels.iter();
+    if let Some(message) = label_problem(labels.map(|(key, value)| (&**key, &**value))) {
         return Err(wrong("/labels", &message));
     }
     if schedule.trigger.len() > SCHEDULE_TRIGGER_LIMIT_BYTES {

@@ -172,7 +172,7 @@ impl Engine {
             labels: schedule.labels.clone(),
             ..Enqueue::new(schedule.workflow.clone())
         };
-        match self.enqueue(request).await {
+        match self.enqueue_stored(request).await {
             Ok(started) => Ok(Ok(started.run)),
             Err(StartError::Store(error @ (Error::Damaged(_) | Error::TooNew(_)))) => {
                 Ok(Err(error.to_string()))

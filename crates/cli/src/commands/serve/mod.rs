@@ -60,6 +60,9 @@ async fn serve(session: &Session, mut options: Options) -> Result<Exit, Failure>
     if let Some(tail) = session.directory()?.torn_tail() {
         session.settings.output.say(&tail.to_string());
     }
+    // The actions of this program keep their series, whatever else definitions name.
+    let actions = options.registry(&session.settings);
+    options.telemetry.actions = Some(actions.names().map(Into::into).collect());
     let telemetry = Telemetry::start(std::mem::take(&mut options.telemetry));
     // One for all who open what is sealed: its key may change under way.
     let keys = secrets::keys(&session.settings)?;
