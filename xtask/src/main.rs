@@ -5,6 +5,7 @@
 
 mod api;
 mod chaos;
+mod fuzz;
 mod queue;
 mod test;
 mod tidy;
@@ -24,6 +25,9 @@ usage: cargo xtask <task>
                    or the binary that is named
   chaos [FAULT...] the fault tests at their full figures, all or those named, for
                    an hour or so; writes RELIABILITY.md
+  fuzz [SECONDS] [NAME]
+                   the fuzz tests, all or those whose names contain NAME, for so
+                   long together; without a time 30 seconds each
   reliability      writes RELIABILITY.md of what was measured last
   queue BINARY [N] a million runs, or N, that wait: how fast they are taken in, and
                    what they cost
@@ -39,6 +43,7 @@ fn main() -> ExitCode {
         ["api"] => root().and_then(|root| api::run(&root, None)),
         ["api", binary] => root().and_then(|root| api::run(&root, Some(binary.as_ref()))),
         ["chaos", ref faults @ ..] => root().and_then(|root| chaos::run(&root, faults)),
+        ["fuzz", ref rest @ ..] if rest.len() <= 2 => root().and_then(|root| fuzz_for(&root, rest)),
         ["reliability"] => root().and_then(|root| chaos::write(&root)),
         ["queue", binary] => queue::run(binary.as_ref(), 1_000_000),
         ["queue", binary, runs] => match runs.parse() {
@@ -60,6 +65,22 @@ fn main() -> ExitCode {
         Err(error) => {
             eprintln!("\nxtask: {error:#}");
             ExitCode::FAILURE
+        }
+    }
+}
+
+/// `[SECONDS] [NAME]`: a time, a part of a name, or both.
+fn fuzz_for(root: &std::path::Path, arguments: &[&str]) -> Result<()> {
+    match *arguments {
+        [] => fuzz::run(root, None, None),
+        [one] => match one.parse() {
+            Ok(seconds) => fuzz::run(root, Some(seconds), None),
+            Err(_) => fuzz::run(root, None, Some(one)),
+        },
+        [seconds, name, ..] => {
+            let seconds = seconds.parse();
+            let seconds = seconds.with_context(|| "the first argument is a number of seconds")?;
+            fuzz::run(root, Some(seconds), Some(name))
         }
     }
 }
