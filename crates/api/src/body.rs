@@ -1,4 +1,4 @@
-//! Bodies of requests: bounded in size and in time, and read as a whole.
+//! The body of one request: bounded in size and in time.
 
 use std::error::Error;
 use std::fmt;
@@ -10,7 +10,6 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use http_body_util::BodyExt;
 use tokio::time::{Sleep, sleep};
 
 use crate::code;
@@ -97,20 +96,13 @@ impl Bounded {
     }
 }
 
-/// The whole body.
-pub(crate) async fn read(body: Body) -> Result<Bytes, ApiError> {
-    match body.collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) => Err(failure(&error)),
-    }
-}
-
 /// The refusal of a body that is too large.
 pub(crate) fn too_large(limit: u64) -> ApiError {
     code::BODY_TOO_LARGE.error(format!("the body is larger than {limit} bytes"))
 }
 
-fn failure(error: &axum::Error) -> ApiError {
+/// Why a body could not be read.
+pub(crate) fn failure(error: &axum::Error) -> ApiError {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {
         match error.downcast_ref() {

@@ -40,10 +40,31 @@ pub const HEADERS_TOO_LARGE: Code =
 pub const UNAUTHENTICATED: Code = Code::new(401, "UNAUTHENTICATED", "A valid token is needed");
 /// The token does not carry the scope.
 pub const FORBIDDEN: Code = Code::new(403, "FORBIDDEN", "The token lacks a scope");
+/// The request names the server by a name that is not its own.
+pub const HOST_NOT_ALLOWED: Code = Code::new(
+    403,
+    "HOST_NOT_ALLOWED",
+    "The server is not known by this name",
+);
 /// Too many requests.
 pub const RATE_LIMITED: Code = Code::new(429, "RATE_LIMITED", "Too many requests");
 /// Something broke; it is not the client's fault.
 pub const INTERNAL: Code = Code::new(500, "INTERNAL", "Something broke");
+/// The bodies in memory, or those on disk, leave no room for this one.
+pub const BODY_MEMORY_EXHAUSTED: Code = Code::new(
+    503,
+    "BODY_MEMORY_EXHAUSTED",
+    "There is no room for the body now",
+);
+/// A large body could not be kept on disk while it arrived.
+pub const BODY_SPOOL_FAILED: Code =
+    Code::new(503, "BODY_SPOOL_FAILED", "The body cannot be kept on disk");
+/// The connections, or the client's share of them, are used up.
+pub const CONNECTIONS_EXHAUSTED: Code = Code::new(
+    503,
+    "CONNECTIONS_EXHAUSTED",
+    "Too many connections or requests at once",
+);
 /// The server is not ready, or about to stop.
 pub const UNAVAILABLE: Code = Code::new(503, "UNAVAILABLE", "The server is not ready");
 /// The answer took longer than the limit.
@@ -66,8 +87,12 @@ pub const ALL: &[Code] = &[
     HEADERS_TOO_LARGE,
     UNAUTHENTICATED,
     FORBIDDEN,
+    HOST_NOT_ALLOWED,
     RATE_LIMITED,
     INTERNAL,
+    BODY_MEMORY_EXHAUSTED,
+    BODY_SPOOL_FAILED,
+    CONNECTIONS_EXHAUSTED,
     UNAVAILABLE,
     TIMED_OUT,
 ];

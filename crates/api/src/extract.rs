@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::auth::Principal;
-use crate::body;
+use crate::bodies;
 use crate::code;
 use crate::correlation::Correlation;
 use crate::error::{ApiError, Detail};
@@ -97,7 +97,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
         if !media(request.headers()).is_some_and(is_json) {
             return Err(unsupported(request.headers(), "application/json"));
         }
-        object(&body::read(request.into_body()).await?).map(Self)
+        object(&bodies::read(request).await?).map(Self)
     }
 }
 
@@ -130,19 +130,19 @@ impl<S: Send + Sync, T: DeserializeOwned> OptionalFromRequest<S> for Json<T> {
             return Ok(None);
         }
         is_plain(request.headers())?;
-        let (parts, body) = request.into_parts();
-        let refused = || unsupported(&parts.headers, "application/json");
-        let media = media(&parts.headers);
+        let media = media(request.headers());
+        let refused = unsupported(request.headers(), "application/json");
         if media.is_some_and(|media| !is_json(media)) {
-            return Err(refused());
+            return Err(refused);
         }
+        let untyped = media.is_none();
         // Whether a body without a length is empty is known when it has been read.
-        let bytes = body::read(body).await?;
+        let bytes = bodies::read(request).await?;
         if bytes.is_empty() {
             return Ok(None);
         }
-        if media.is_none() {
-            return Err(refused());
+        if untyped {
+            return Err(refused);
         }
         object(&bytes).map(|value| Some(Self(value)))
     }
@@ -179,7 +179,7 @@ impl<S: Send + Sync, T> FromRequest<S> for Document<T> {
             return Err(unsupported(headers, "application/json or application/yaml"));
         }
         Ok(Self {
-            bytes: body::read(request.into_body()).await?,
+            bytes: bodies::read(request).await?,
             yaml,
             schema: PhantomData,
         })
@@ -246,6 +246,10 @@ impl<S: Sync> FromRequestParts<S> for Peer {
             .unwrap_or(Self(None)))
     }
 }
+
+/// The address of this machine that the connection came in on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Local(pub(crate) Option<SocketAddr>);
 
 /// Inputs that the client does not give by parameters of their own.
 macro_rules! unseen {

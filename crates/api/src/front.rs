@@ -16,7 +16,8 @@ use crate::answer::Streaming;
 use crate::code;
 use crate::correlation::{self, Correlation};
 use crate::error::{ApiError, Asked};
-use crate::serve::Draining;
+use crate::hosts::Hosts;
+use crate::serve::{Draining, Refused};
 use crate::stream;
 
 /// Limits of a request's head. The connection has a little more room, so that a request
@@ -41,8 +42,16 @@ impl Default for HeadLimits {
     }
 }
 
+/// What every request is held against before its route is looked for.
+#[derive(Debug)]
+pub(crate) struct Front {
+    pub(crate) limits: HeadLimits,
+    /// The names of the server, where nothing but the name tells its own pages from others.
+    pub(crate) hosts: Option<Hosts>,
+}
+
 pub(crate) async fn front(
-    State(limits): State<Arc<HeadLimits>>,
+    State(front): State<Arc<Front>>,
     mut request: Request,
     next: Next,
 ) -> Response {
@@ -51,7 +60,7 @@ pub(crate) async fn front(
     let path = request.uri().path().to_owned();
     let draining = request.extensions().get::<Draining>().cloned();
     request.extensions_mut().insert(correlation.clone());
-    let mut response = match refusal(&limits, &request) {
+    let mut response = match refusal(&front, &request) {
         Some(error) => error.into_response(),
         None => answer(request, next).await,
     };
@@ -64,14 +73,23 @@ pub(crate) async fn front(
     dress(&path, &correlation, &mut response);
     match draining {
         Some(draining) if response.extensions().get::<Streaming>().is_some() => {
-            response.map(|body| Body::new(stream::Polite::new(body, draining)))
+            response.map(|body| Body::new(stream::Polite::draining(body, draining)))
         }
         _ => response,
     }
 }
 
 /// Why a request is refused by its head alone.
-fn refusal(limits: &HeadLimits, request: &Request) -> Option<ApiError> {
+fn refusal(front: &Front, request: &Request) -> Option<ApiError> {
+    if let Some(Refused(error)) = request.extensions().get() {
+        return Some(error.clone());
+    }
+    if let Some(hosts) = &front.hosts
+        && let Err(error) = hosts.check(request)
+    {
+        return Some(error);
+    }
+    let limits = &front.limits;
     let uri = request.uri();
     let length = uri.path().len() + uri.query().map_or(0, |query| query.len() + 1);
     if length > limits.uri {

@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::answer::{RawJson, Text};
+use crate::auth::Auth;
 use crate::code;
 use crate::error::{ApiError, Detail};
 use crate::extract::Json;
@@ -28,6 +29,7 @@ pub struct Probes {
     ready: Arc<Ready>,
     metrics: Arc<Metrics>,
     limits: Arc<[u8]>,
+    auth: Option<Auth>,
 }
 
 impl Probes {
@@ -43,7 +45,26 @@ impl Probes {
             ready: Arc::new(ready),
             metrics: Arc::new(metrics),
             limits: Value::Object(limits).to_string().into_bytes().into(),
+            auth: None,
         }
+    }
+
+    /// The same, telling also of the keys of tokens.
+    #[must_use]
+    pub fn with_auth(mut self, auth: Auth) -> Self {
+        self.auth = Some(auth);
+        self
+    }
+
+    /// What is wrong with the keys; the reason may name what is not for everybody, and is in
+    /// the log.
+    async fn keys(&self) -> Option<(Detail, bool)> {
+        let trouble = self.auth.as_ref()?.trouble().await?;
+        let message = match trouble.expired {
+            true => "the keys of tokens could not be read for too long: every token is refused",
+            false => "the keys of tokens cannot be read; the old ones are used for a while",
+        };
+        Some((Detail::new("/auth_keys", message), trouble.expired))
     }
 }
 
@@ -105,6 +126,10 @@ pub fn http_limits(
     let milliseconds = |duration: std::time::Duration| duration.as_millis() as u64;
     let limits = json!({
         "connections": server.max_connections,
+        "connectionSharePercent": server.connection_share,
+        "probeConnections": server.probe_connections,
+        "bodyMemoryBytes": gate.bodies.memory,
+        "bodySpoolBytes": gate.bodies.spool.as_ref().map_or(0, |spool| spool.bytes),
         "streamsPerConnection": server.max_streams,
         "uriBytes": head.uri,
         "headerBytes": head.headers,
@@ -132,22 +157,39 @@ pub fn http_limits(
 struct Health {
     /// `live` or `ready`.
     status: &'static str,
+    /// What goes wrong soon unless something is done.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<Detail>,
 }
 
 async fn live() -> Result<Json<Health>, ApiError> {
-    Ok(Json(Health { status: "live" }))
+    Ok(Json(Health {
+        status: "live",
+        warnings: Vec::new(),
+    }))
 }
 
 async fn ready(draining: Draining, State(probes): State<Probes>) -> Result<Json<Health>, ApiError> {
     if draining.is_begun() {
         return Err(code::UNAVAILABLE.error("the server drains"));
     }
-    match (probes.ready)().await {
-        Ok(()) => Ok(Json(Health { status: "ready" })),
-        Err(details) => Err(code::UNAVAILABLE
-            .error("the server is not ready")
-            .details(details)),
+    let (mut details, mut warnings) = (Vec::new(), Vec::new());
+    match probes.keys().await {
+        Some((detail, true)) => details.push(detail),
+        Some((detail, false)) => warnings.push(detail),
+        None => {}
     }
+    if let Err(found) = (probes.ready)().await {
+        details.extend(found);
+    }
+    if details.is_empty() {
+        let status = "ready";
+        return Ok(Json(Health { status, warnings }));
+    }
+    details.extend(warnings);
+    Err(code::UNAVAILABLE
+        .error("the server is not ready")
+        .details(details))
 }
 
 async fn metrics(State(probes): State<Probes>) -> Result<Text, ApiError> {

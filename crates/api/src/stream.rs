@@ -1,5 +1,5 @@
 //! Server-sent events: how one is written, and how a stream of them ends when the server
-//! drains.
+//! drains or the reader's token does.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -10,6 +10,7 @@ use futures_util::future::BoxFuture;
 use http_body::Frame;
 use serde::Serialize;
 
+use crate::auth::{Auth, Credential};
 use crate::serve::Draining;
 
 /// One event, written.
@@ -60,17 +61,28 @@ fn field(text: &mut String, name: &str, value: &str) {
     text.push('\n');
 }
 
-/// The body of a stream, which ends with an event of kind `draining` when the server stops.
+/// The body of a stream, which ends with an event when something else does: of kind `draining`
+/// when the server stops, `expired` when the token is good no longer.
 pub(crate) struct Polite {
     body: Option<Body>,
-    draining: BoxFuture<'static, ()>,
+    ending: BoxFuture<'static, ()>,
+    farewell: &'static str,
 }
 
 impl Polite {
-    pub(crate) fn new(body: Body, draining: Draining) -> Self {
+    pub(crate) fn draining(body: Body, draining: Draining) -> Self {
         Self {
             body: Some(body),
-            draining: Box::pin(async move { draining.begun().await }),
+            ending: Box::pin(async move { draining.begun().await }),
+            farewell: "draining",
+        }
+    }
+
+    pub(crate) fn expiring(body: Body, auth: Auth, credential: Credential) -> Self {
+        Self {
+            body: Some(body),
+            ending: Box::pin(async move { auth.ended(credential).await }),
+            farewell: "expired",
         }
     }
 }
@@ -88,12 +100,12 @@ impl http_body::Body for Polite {
         }
         // A reader that comes back with `Last-Event-ID` misses nothing; one that is always
         // behind must not hold the server up.
-        if self.draining.as_mut().poll(context).is_pending() {
+        if self.ending.as_mut().poll(context).is_pending() {
             let body = self.body.as_mut().expect("it was there just now");
             return Pin::new(body).poll_frame(context);
         }
         self.body = None;
-        let farewell = Event::written("draining", None, "{}").into_bytes();
+        let farewell = Event::written(self.farewell, None, "{}").into_bytes();
         Poll::Ready(Some(Ok(Frame::data(farewell))))
     }
 }

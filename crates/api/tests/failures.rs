@@ -178,7 +178,7 @@ async fn a_body_at_the_limit_works_and_one_byte_more_does_not() {
         (413, "BODY_TOO_LARGE")
     );
     // Not a byte of it needs to come.
-    let head = format!("{line} HTTP/1.1\r\nHost: x\r\n{JSON}Content-Length: 1001\r\n\r\n");
+    let head = format!("{line} HTTP/1.1\r\nHost: localhost\r\n{JSON}Content-Length: 1001\r\n\r\n");
     assert_eq!(server.send(head).await.code(), "BODY_TOO_LARGE");
     // A route without a body takes none.
     let answer = server.ask("GET /api/v1/things", JSON, "{}").await;
@@ -191,7 +191,7 @@ async fn a_body_without_a_length_is_cut_at_the_limit() {
     let chunked = |body: &str| {
         let length = body.len();
         format!(
-            "POST /api/v1/things/a HTTP/1.1\r\nHost: x\r\n{JSON}Transfer-Encoding: chunked\r\n\r\n\
+            "POST /api/v1/things/a HTTP/1.1\r\nHost: localhost\r\n{JSON}Transfer-Encoding: chunked\r\n\r\n\
              {length:x}\r\n{body}\r\n0\r\n\r\n"
         )
     };
@@ -208,7 +208,7 @@ async fn a_refused_body_does_not_tear_its_answer_away() {
     let size = 4 * 1024 * 1024;
     let mut stream = server.connect().await;
     let head = format!(
-        "POST /api/v1/things/a HTTP/1.1\r\nHost: x\r\n{JSON}Content-Length: {size}\r\n\r\n"
+        "POST /api/v1/things/a HTTP/1.1\r\nHost: localhost\r\n{JSON}Content-Length: {size}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).await.unwrap();
     stream.write_all(&vec![b'x'; size]).await.unwrap();

@@ -15,8 +15,8 @@ use windlass_api::route::GateOptions;
 use windlass_api::serve::{Drained, TlsFiles};
 
 const SHORT: Duration = Duration::from_millis(300);
-const REQUEST: &[u8] = b"GET /api/v1/things HTTP/1.1\r\nHost: x\r\n\r\n";
-const SLOW: &[u8] = b"GET /api/v1/slow HTTP/1.1\r\nHost: x\r\n\r\n";
+const REQUEST: &[u8] = b"GET /api/v1/things HTTP/1.1\r\nHost: localhost\r\n\r\n";
+const SLOW: &[u8] = b"GET /api/v1/slow HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 /// Waits until the server has closed the connection.
 async fn closed(stream: &mut TcpStream) {
@@ -110,7 +110,7 @@ async fn slow_bodies_and_slow_answers_end() {
         ..Setup::default()
     };
     let server = setup.start().await;
-    let head = "POST /api/v1/things/a HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\
+    let head = "POST /api/v1/things/a HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
                 Content-Length: 100\r\n\r\n{\"name\":";
     let answer = server.send(head).await;
     assert_eq!(
@@ -126,7 +126,7 @@ async fn a_body_that_breaks_off_harms_nobody() {
     let server = Setup::default().start().await;
     for _ in 0..20 {
         let mut stream = server.connect().await;
-        let head = "POST /api/v1/things/a HTTP/1.1\r\nHost: x\r\n\
+        let head = "POST /api/v1/things/a HTTP/1.1\r\nHost: localhost\r\n\
                     Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
         stream.write_all(head.as_bytes()).await.unwrap();
         stream.shutdown().await.unwrap();
@@ -235,7 +235,9 @@ fn asks_with_window(window: u32) -> Vec<u8> {
     // GET, http, a path and a host, none of them remembered.
     let mut head = vec![0x82, 0x86, 0x04, u8::try_from(path.len()).unwrap()];
     head.extend(path);
-    head.extend([0x01, 1, b'x']);
+    let host = b"localhost";
+    head.extend([0x01, u8::try_from(host.len()).unwrap()]);
+    head.extend(host);
     for stream in [1, 3, 5] {
         bytes.extend(frame(1, 0x5, stream, &head));
     }
@@ -394,7 +396,7 @@ async fn connections_that_just_came_are_served() {
 async fn streams_end_politely() {
     let server = Setup::default().start().await;
     let mut stream = server.connect().await;
-    let request = b"GET /api/v1/events HTTP/1.1\r\nHost: x\r\n\r\n";
+    let request = b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n";
     stream.write_all(request).await.unwrap();
     let mut seen = String::new();
     let mut buffer = [0; 1024];

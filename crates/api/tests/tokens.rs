@@ -251,6 +251,25 @@ async fn bad_tokens_are_refused() {
             "empty crit",
             headed(json!({"alg": "HS256", "kid": "s", "crit": []})),
         ),
+        (
+            "crit without a value",
+            headed(json!({"alg": "HS256", "kid": "s", "crit": null})),
+        ),
+        (
+            "crit as text",
+            headed(json!({"alg": "HS256", "kid": "s", "crit": "exp"})),
+        ),
+        (
+            "crit of what is known",
+            headed(json!({"alg": "HS256", "kid": "s", "crit": ["alg"]})),
+        ),
+        (
+            "crit in capitals",
+            headed(json!({"alg": "HS256", "kid": "s", "Crit": ["x"]})),
+        ),
+        ("issued in the future", with(json!({"iat": now() + 100}))),
+        ("issued as text", with(json!({"iat": "today"}))),
+        ("not yet, as text", with(json!({"nbf": "tomorrow"}))),
         ("expired", with(json!({"exp": now() - 100}))),
         ("without exp", with(json!({"exp": null}))),
         ("exp as text", with(json!({"exp": "never"}))),
@@ -297,6 +316,184 @@ async fn bad_tokens_are_refused() {
     assert_eq!(answer.status, 401);
     let named = json!({"alg": "HS256", "kid": "s", "jku": "http://127.0.0.1:1/keys"});
     assert_eq!(ask(&server, READ, &headed(named)).await.status, 200);
+}
+
+#[tokio::test]
+async fn clocks_may_differ_by_the_leeway() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys.json");
+    let pair = secret("s", 1);
+    write(&file, &[&pair]);
+    let server = start(options(KeySource::File(file))).await;
+    for name in ["iat", "nbf"] {
+        let soon = pair.sign(&claims(json!({ name: now() + 5 })));
+        assert_eq!(ask(&server, READ, &soon).await.status, 200, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_tenant_can_be_required() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys.json");
+    let pair = secret("s", 1);
+    write(&file, &[&pair]);
+    let required = JwtOptions {
+        require_tenant: true,
+        ..options(KeySource::File(file))
+    };
+    let server = start(required).await;
+    for (changes, status) in [
+        (json!({"tenant_id": "acme"}), 200),
+        (json!({}), 401),
+        (json!({"tenant_id": ""}), 401),
+        (json!({"scope": "admin"}), 401),
+    ] {
+        let token = pair.sign(&claims(changes.clone()));
+        let answer = ask(&server, READ, &token).await;
+        assert_eq!(answer.status, status, "{changes}");
+    }
+    let null = claims(json!({}))
+        .to_string()
+        .replacen('{', "{\"tenant_id\":null,", 1);
+    let null: Value = serde_json::from_str(&null).unwrap();
+    assert_eq!(ask(&server, READ, &pair.sign(&null)).await.status, 401);
+}
+
+/// Keys that are old at once, so that each request must read them first.
+const NEVER_OLD: Rotation = Rotation {
+    min_interval: Duration::ZERO,
+    max_age: Duration::ZERO,
+};
+
+fn strict(source: KeySource, grace: Duration) -> JwtOptions {
+    JwtOptions {
+        rotation: Some(NEVER_OLD),
+        grace,
+        ..options(source)
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_was_taken_away_fails_the_first_request_that_finds_keys_old() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys.json");
+    let (old, new) = (secret("old", 1), secret("new", 2));
+    write(&file, &[&old, &new]);
+    let source = KeySource::File(file.clone());
+    let server = start(strict(source, Duration::from_secs(3600))).await;
+    assert_eq!(ask(&server, READ, &old.good()).await.status, 200);
+    write(&file, &[&new]);
+    assert_eq!(ask(&server, READ, &old.good()).await.status, 401);
+    // Another key under the same name.
+    write(&file, &[&secret("new", 3)]);
+    assert_eq!(ask(&server, READ, &new.good()).await.status, 401);
+}
+
+/// Both kinds of source are read often enough for a key to end within 30 s.
+#[test]
+fn keys_are_never_older_than_half_a_minute() {
+    for source in ["keys.json", "https://issuer.example/keys"] {
+        let rotation = Rotation::of(&KeySource::parse(source));
+        // And five seconds for fetching.
+        assert!(rotation.max_age <= Duration::from_secs(25), "{source}");
+        assert!(rotation.min_interval <= rotation.max_age);
+    }
+}
+
+#[tokio::test]
+async fn keys_that_cannot_be_read_are_told_and_end_after_their_grace() {
+    let folder = tempfile::tempdir().unwrap();
+    for broken in ["{", "{\"keys\": []}", ""] {
+        for (grace, status) in [(Duration::from_secs(3600), 200), (Duration::ZERO, 401)] {
+            let file = folder.path().join("keys.json");
+            let pair = secret("s", 1);
+            write(&file, &[&pair]);
+            let auth = Auth::jwt(strict(KeySource::File(file.clone()), grace));
+            let auth = auth.await.unwrap();
+            let setup = Setup {
+                auth: Some(auth.clone()),
+                ..Setup::default()
+            };
+            let server = setup.start().await;
+            assert_eq!(server.get("/health/ready").await.status, 200);
+            match broken {
+                "" => std::fs::remove_file(&file).unwrap(),
+                text => std::fs::write(&file, text).unwrap(),
+            }
+            assert_eq!(ask(&server, READ, &pair.good()).await.status, status);
+            let ready = server.get("/health/ready").await;
+            let text = String::from_utf8(ready.body.clone()).unwrap();
+            assert!(text.contains("/auth_keys"), "{text}");
+            assert!(
+                !text.contains("keys.json"),
+                "the place is for the log: {text}"
+            );
+            assert_eq!(ready.status, if status == 200 { 200 } else { 503 });
+            let metrics = auth.metrics();
+            assert!(!metrics.contains("failures_total 0"), "{metrics}");
+            assert!(metrics.contains("auth_keys_failures_total "), "{metrics}");
+            // All is well again when it is there again.
+            write(&file, &[&pair]);
+            assert_eq!(ask(&server, READ, &pair.good()).await.status, 200);
+            let ready = server.get("/health/ready").await;
+            assert_eq!(ready.json(), json!({"status": "ready"}));
+        }
+    }
+}
+
+/// Reads a stream of events to its end.
+async fn watched(server: &Running, token: &str, begun: impl FnOnce()) -> String {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut stream = server.connect().await;
+    let request =
+        format!("GET /api/v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut seen = String::new();
+    let mut buffer = [0; 1024];
+    let mut begun = Some(begun);
+    while !seen.ends_with("0\r\n\r\n") {
+        let reading = tokio::time::timeout(common::LONG, stream.read(&mut buffer)).await;
+        let count = reading.expect("the stream ends").unwrap();
+        assert!(count > 0, "it broke off: {seen}");
+        seen.push_str(std::str::from_utf8(&buffer[..count]).unwrap());
+        if seen.contains("event: first")
+            && let Some(begun) = begun.take()
+        {
+            begun();
+        }
+    }
+    seen
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_its_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys.json");
+    let pair = secret("s", 1);
+    write(&file, &[&pair]);
+    let server = start(options(KeySource::File(file))).await;
+    let token = pair.sign(&claims(json!({"exp": now() + 2})));
+    let seen = watched(&server, &token, || {}).await;
+    assert!(seen.contains("event: expired\n"), "{seen}");
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_its_key_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys.json");
+    let (pair, other) = (secret("s", 1), secret("s", 2));
+    write(&file, &[&pair]);
+    let options = JwtOptions {
+        rotation: Some(Rotation {
+            min_interval: Duration::ZERO,
+            max_age: Duration::from_millis(50),
+        }),
+        ..options(KeySource::File(file.clone()))
+    };
+    let server = start(options).await;
+    let replace = || write(&file, &[&other]);
+    let seen = watched(&server, &pair.good(), replace).await;
+    assert!(seen.contains("event: expired\n"), "{seen}");
 }
 
 #[tokio::test]

@@ -8,6 +8,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, DecodingKey};
 use serde::Deserialize;
 
+use crate::limit;
+
 /// The largest document that is read.
 pub(super) const MAX_DOCUMENT: usize = 1024 * 1024;
 
@@ -16,6 +18,9 @@ const MIN_SECRET: usize = 32;
 
 /// RFC 7518, section 3.3: 2048 bits at least.
 const MIN_MODULUS: usize = 256;
+
+/// A digest of a key.
+pub(super) type Print = crate::limit::Key;
 
 /// The keys of one document.
 #[derive(Debug, Default)]
@@ -29,6 +34,8 @@ pub(super) struct Key {
     pub(super) id: Option<Box<str>>,
     pub(super) algorithm: Algorithm,
     pub(super) decoding: DecodingKey,
+    /// A digest of what the key is made of, whatever it is called.
+    pub(super) print: Print,
     /// The secret itself, where it is one, to sign development tokens.
     pub(super) secret: Option<Vec<u8>>,
 }
@@ -99,6 +106,15 @@ impl KeySet {
         }
     }
 
+    /// Whether a key is still among them.
+    pub(super) fn has(&self, print: &Print) -> bool {
+        self.keys.iter().any(|key| key.print == *print)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
     /// A key that can sign.
     pub(super) fn secret(&self) -> Option<&Key> {
         self.keys.iter().find(|key| key.secret.is_some())
@@ -118,29 +134,44 @@ fn key(jwk: Jwk) -> Result<Key, String> {
         return Err("a key is not for signatures".to_owned());
     }
     let mut secret = None;
-    let (algorithm, name, decoding) = match (jwk.kty.as_str(), jwk.crv.as_deref()) {
+    let print = |name: &str, parts: &[&[u8]]| limit::key(&[&[name.as_bytes()], parts].concat());
+    let (algorithm, name, decoding, print) = match (jwk.kty.as_str(), jwk.crv.as_deref()) {
         ("oct", _) => {
             let bytes = part(jwk.k.as_deref(), "k", MIN_SECRET..=MAX_DOCUMENT)?;
             let decoding = DecodingKey::from_secret(&bytes);
+            let print = print("HS256", &[&bytes]);
             secret = Some(bytes);
-            (Algorithm::HS256, "HS256", decoding)
+            (Algorithm::HS256, "HS256", decoding, print)
         }
         ("RSA", _) => {
             let modulus = part(jwk.n.as_deref(), "n", MIN_MODULUS..=1024)?;
             let exponent = part(jwk.e.as_deref(), "e", 1..=8)?;
             let decoding = DecodingKey::from_rsa_raw_components(&modulus, &exponent);
-            (Algorithm::RS256, "RS256", decoding)
+            let print = print("RS256", &[&modulus, &exponent]);
+            (Algorithm::RS256, "RS256", decoding, print)
         }
         ("EC", Some("P-256")) => {
             // The uncompressed point: SEC 1, section 2.3.3.
             let mut point = vec![4];
             point.extend(part(jwk.x.as_deref(), "x", 32..=32)?);
             point.extend(part(jwk.y.as_deref(), "y", 32..=32)?);
-            (Algorithm::ES256, "ES256", DecodingKey::from_ec_der(&point))
+            let decoding = DecodingKey::from_ec_der(&point);
+            (
+                Algorithm::ES256,
+                "ES256",
+                decoding,
+                print("ES256", &[&point]),
+            )
         }
         ("OKP", Some("Ed25519")) => {
             let bytes = part(jwk.x.as_deref(), "x", 32..=32)?;
-            (Algorithm::EdDSA, "EdDSA", DecodingKey::from_ed_der(&bytes))
+            let decoding = DecodingKey::from_ed_der(&bytes);
+            (
+                Algorithm::EdDSA,
+                "EdDSA",
+                decoding,
+                print("EdDSA", &[&bytes]),
+            )
         }
         (kind, curve) => {
             let curve = curve.unwrap_or("no curve");
@@ -158,6 +189,7 @@ fn key(jwk: Jwk) -> Result<Key, String> {
         id: jwk.kid.map(Into::into),
         algorithm,
         decoding,
+        print,
         secret,
     })
 }

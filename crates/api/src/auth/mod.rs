@@ -6,20 +6,24 @@ mod principal;
 mod source;
 mod verify;
 
+use std::sync::Arc;
+
 use http::{HeaderMap, HeaderValue, header};
 
 pub use mint::{Minting, mint};
+pub(crate) use principal::Credential;
 pub use principal::{Principal, Scopes};
-pub use source::{KeySource, Rotation};
+pub use source::{KEY_GRACE, KeySource, KeyTrouble, Rotation, count_keys};
 pub use verify::{JwtOptions, MAX_TOKEN};
 
 use crate::code;
 use crate::error::ApiError;
 use verify::Verifier;
 
-/// How requests prove whom they come from.
+/// How requests prove whom they come from. Cloning it is cheap.
+#[derive(Clone)]
 pub struct Auth {
-    verifier: Option<Verifier>,
+    verifier: Option<Arc<Verifier>>,
 }
 
 impl Auth {
@@ -36,7 +40,7 @@ impl Auth {
     /// If the keys cannot be read; with the source and the reason.
     pub async fn jwt(options: JwtOptions) -> Result<Self, String> {
         Ok(Self {
-            verifier: Some(Verifier::new(options).await?),
+            verifier: Some(Arc::new(Verifier::new(options).await?)),
         })
     }
 
@@ -46,10 +50,32 @@ impl Auth {
         self.verifier.is_some()
     }
 
-    /// Why the keys could not be read again lately, if so; the old ones are used.
+    /// What is wrong with the keys, if something is. Reads them again, unless that was tried
+    /// just now.
+    pub async fn trouble(&self) -> Option<KeyTrouble> {
+        self.verifier.as_ref()?.keys().trouble().await
+    }
+
+    /// What Prometheus collects of the keys.
     #[must_use]
-    pub fn failure(&self) -> Option<String> {
-        self.verifier.as_ref().and_then(Verifier::failure)
+    pub fn metrics(&self) -> String {
+        let Some(verifier) = &self.verifier else {
+            return String::new();
+        };
+        let (failures, age) = verifier.keys().figures();
+        let age = age.as_secs();
+        format!(
+            "# TYPE auth_keys_failures_total counter\nauth_keys_failures_total {failures}\n\
+             # TYPE auth_keys_age_seconds gauge\nauth_keys_age_seconds {age}\n"
+        )
+    }
+
+    /// Waits until a token that was good is so no longer.
+    pub(crate) async fn ended(&self, credential: Credential) {
+        match &self.verifier {
+            Some(verifier) => verifier.ended(credential).await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Whose request it is.

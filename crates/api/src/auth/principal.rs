@@ -1,9 +1,12 @@
 //! Who asks, what they may do, and whose rows they see.
 
+use std::time::Duration;
+
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use windlass_store::TenantFilter;
 
+use super::key::Print;
 use crate::code;
 use crate::error::ApiError;
 use crate::limit::{self, Key};
@@ -22,6 +25,17 @@ pub struct Principal {
     pub token_key: Key,
     /// Whether tokens are off.
     everyone: bool,
+    /// How long its token is good, where it has one.
+    credential: Option<Credential>,
+}
+
+/// How long a token is good: until it expires, or its key is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Credential {
+    /// Since the Unix epoch.
+    pub(super) expires: Duration,
+    /// The key that it is signed with.
+    pub(super) key: Print,
 }
 
 impl Principal {
@@ -34,6 +48,7 @@ impl Principal {
             scopes: Scopes::all(),
             token_key: limit::key(&[b"local"]),
             everyone: true,
+            credential: None,
         }
     }
 
@@ -45,6 +60,7 @@ impl Principal {
             scopes: Scopes::default(),
             token_key: limit::key(&[]),
             everyone: false,
+            credential: None,
         }
     }
 
@@ -56,7 +72,19 @@ impl Principal {
             scopes,
             token_key: limit::key(&[b"token", token.as_bytes()]),
             everyone: false,
+            credential: None,
         }
+    }
+
+    /// The same with a token that is good for so long.
+    pub(super) fn with(mut self, credential: Credential) -> Self {
+        self.credential = Some(credential);
+        self
+    }
+
+    /// How long its token is good, where it has one.
+    pub(crate) fn credential(&self) -> Option<Credential> {
+        self.credential
     }
 
     /// Whose rows it sees: with a tenant, those; without, all of them for `admin` and where
@@ -67,6 +95,15 @@ impl Principal {
             Some(tenant) => TenantFilter::Only(Some(tenant.clone())),
             None if self.everyone || self.scopes.allow(Scope::Admin) => TenantFilter::Any,
             None => TenantFilter::Only(None),
+        }
+    }
+
+    /// Whose share of memory and connections it takes: its tenant's, else its subject's.
+    pub(crate) fn client(&self) -> Key {
+        match (&self.tenant, &*self.subject) {
+            (Some(tenant), _) => limit::key(&[b"tenant", tenant.as_bytes()]),
+            (None, "") => self.token_key,
+            (None, subject) => limit::key(&[b"subject", subject.as_bytes()]),
         }
     }
 

@@ -1,17 +1,24 @@
 //! Where keys come from, and when they are read again: when they are old, and when a token
-//! names one that is not known. While reading fails, the old ones stay.
+//! names one that is not known. A request that finds them old waits for the reading, so a key
+//! that was taken away stops working also after a quiet hour. While reading fails, the old
+//! ones stay for a grace, and that is told.
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jsonwebtoken::Algorithm;
 use tokio::time::Instant;
 
-use super::key::{Key, KeySet, MAX_DOCUMENT};
+use super::key::{Key, KeySet, MAX_DOCUMENT, Print};
 
+/// How long reading may take, and a request wait for it.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long keys that were read stay good while they cannot be read again.
+pub const KEY_GRACE: Duration = Duration::from_secs(300);
 
 /// A JWKS document.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,8 +55,8 @@ impl fmt::Display for KeySource {
 pub struct Rotation {
     /// At most so often, however many tokens name unknown keys.
     pub min_interval: Duration,
-    /// At least so often while tokens are checked, so that a key that was taken away stops
-    /// working.
+    /// Older ones are not used while they can be read again, so that a key that was taken away
+    /// stops working.
     pub max_age: Duration,
 }
 
@@ -58,8 +65,9 @@ impl Rotation {
     #[must_use]
     pub fn of(source: &KeySource) -> Self {
         let (min_interval, max_age) = match source {
-            KeySource::File(_) => (2, 30),
-            KeySource::Url(_) => (10, 600),
+            KeySource::File(_) => (2, 5),
+            // With the time that fetching may take, less than 30 s.
+            KeySource::Url(_) => (5, 20),
         };
         Self {
             min_interval: Duration::from_secs(min_interval),
@@ -75,22 +83,40 @@ pub(super) struct Keys(Arc<Shared>);
 struct Shared {
     source: KeySource,
     rotation: Rotation,
+    grace: Duration,
     client: Option<reqwest::Client>,
     current: Mutex<Current>,
     /// Held while reading, so that one does and the others wait for it.
     reading: tokio::sync::Mutex<()>,
+    /// How often reading failed.
+    failures: AtomicU64,
 }
 
 struct Current {
     set: Arc<KeySet>,
     /// When reading was last tried.
     tried: Instant,
+    /// When it last succeeded.
+    loaded: Instant,
     failure: Option<String>,
+}
+
+/// Keys that could not be read again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyTrouble {
+    /// Where they are, and why.
+    pub reason: String,
+    /// Whether the old ones are not used any more, so that every token is refused.
+    pub expired: bool,
 }
 
 impl Keys {
     /// Reads the keys for the first time.
-    pub(super) async fn read(source: KeySource, rotation: Rotation) -> Result<Self, String> {
+    pub(super) async fn read(
+        source: KeySource,
+        rotation: Rotation,
+        grace: Duration,
+    ) -> Result<Self, String> {
         let client = match &source {
             KeySource::File(_) => None,
             KeySource::Url(_) => Some(client().map_err(|error| error.to_string())?),
@@ -99,13 +125,16 @@ impl Keys {
         Ok(Self(Arc::new(Shared {
             source,
             rotation,
+            grace,
             client,
             current: Mutex::new(Current {
                 set: Arc::new(set),
                 tried: Instant::now(),
+                loaded: Instant::now(),
                 failure: None,
             }),
             reading: tokio::sync::Mutex::new(()),
+            failures: AtomicU64::new(0),
         })))
     }
 
@@ -116,25 +145,65 @@ impl Keys {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Why keys could not be read again, if so.
-    pub(super) fn failure(&self) -> Option<String> {
-        self.current().failure.clone()
+    /// What is wrong with the keys, if something is; reads them again before, if that was not
+    /// tried just now.
+    pub(super) async fn trouble(&self) -> Option<KeyTrouble> {
+        self.refresh(self.0.rotation.min_interval).await;
+        let expired = self.set().is_none();
+        let reason = self.current().failure.clone()?;
+        Some(KeyTrouble { reason, expired })
     }
 
-    /// The key for a token.
-    pub(super) async fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<Key> {
-        if self.age() >= self.0.rotation.max_age {
-            // The known keys serve meanwhile.
-            let keys = self.clone();
-            tokio::spawn(async move { keys.refresh(keys.0.rotation.max_age).await });
-        }
-        let set = Arc::clone(&self.current().set);
-        if let Some(key) = set.find(id, algorithm) {
-            return Some(key.clone());
+    /// How often reading failed, and how old the keys are.
+    pub(super) fn figures(&self) -> (u64, Duration) {
+        let failures = self.0.failures.load(Ordering::Relaxed);
+        (failures, self.current().loaded.elapsed())
+    }
+
+    /// How often something that lasts must look whether its key is still there.
+    pub(super) fn max_age(&self) -> Duration {
+        self.0.rotation.max_age
+    }
+
+    /// The key for a token, or why there is none.
+    pub(super) async fn find(
+        &self,
+        id: Option<&str>,
+        algorithm: Algorithm,
+    ) -> Result<Key, &'static str> {
+        self.renew().await;
+        if let Some(key) = self.set().and_then(|set| set.find(id, algorithm).cloned()) {
+            return Ok(key);
         }
         self.refresh(self.0.rotation.min_interval).await;
-        let set = Arc::clone(&self.current().set);
-        set.find(id, algorithm).cloned()
+        let set = self.set().ok_or("the keys of tokens cannot be read")?;
+        let key = set.find(id, algorithm).cloned();
+        key.ok_or("the token's key is not known")
+    }
+
+    /// Whether a key is still good.
+    pub(super) async fn has(&self, print: &Print) -> bool {
+        self.renew().await;
+        self.set().is_some_and(|set| set.has(print))
+    }
+
+    /// The keys, unless they are older than the grace allows.
+    fn set(&self) -> Option<Arc<KeySet>> {
+        let current = self.current();
+        let oldest = self.0.grace.max(self.0.rotation.max_age);
+        let good = current.failure.is_none() || current.loaded.elapsed() <= oldest;
+        good.then(|| Arc::clone(&current.set))
+    }
+
+    /// Reads again what is old, and what soon will be beside the request.
+    async fn renew(&self) {
+        let (age, max_age) = (self.age(), self.0.rotation.max_age);
+        if age >= max_age {
+            self.refresh(max_age).await;
+        } else if age >= max_age / 2 && self.0.reading.try_lock().is_ok() {
+            let keys = self.clone();
+            tokio::spawn(async move { keys.refresh(max_age / 2).await });
+        }
     }
 
     fn age(&self) -> Duration {
@@ -147,17 +216,45 @@ impl Keys {
         if self.age() < interval {
             return;
         }
-        let loaded = load(&self.0.source, self.0.client.as_ref()).await;
+        let loading = load(&self.0.source, self.0.client.as_ref());
+        let loaded = match tokio::time::timeout(FETCH_TIMEOUT, loading).await {
+            Ok(loaded) => loaded,
+            Err(_) => Err(format!("{}: it takes too long", self.0.source)),
+        };
         let mut current = self.current();
         current.tried = Instant::now();
         match loaded {
             Ok(set) => {
+                if current.failure.take().is_some() {
+                    tracing::info!("the keys of tokens can be read again");
+                }
                 current.set = Arc::new(set);
-                current.failure = None;
+                current.loaded = current.tried;
             }
-            Err(reason) => current.failure = Some(reason),
+            Err(reason) => {
+                self.0.failures.fetch_add(1, Ordering::Relaxed);
+                if current.failure.as_ref() != Some(&reason) {
+                    let what =
+                        "the keys of tokens cannot be read; the old ones are used for a while";
+                    tracing::error!(error = reason, "{what}");
+                }
+                current.failure = Some(reason);
+            }
         }
     }
+}
+
+/// How many keys a document has that can be used.
+///
+/// # Errors
+///
+/// If it cannot be read, or has none; with the source and the reason.
+pub async fn count_keys(source: &KeySource) -> Result<usize, String> {
+    let client = match source {
+        KeySource::File(_) => None,
+        KeySource::Url(_) => Some(client().map_err(|error| error.to_string())?),
+    };
+    Ok(load(source, client.as_ref()).await?.len())
 }
 
 fn client() -> reqwest::Result<reqwest::Client> {

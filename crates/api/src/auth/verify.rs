@@ -4,16 +4,18 @@
 //! configured document only (`jku`, `x5u`, `jwk` are not looked at), `exp` must be there,
 //! and extensions that must be understood are not.
 
+use std::time::{Duration, SystemTime};
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, Validation};
-use serde::Deserialize;
-use serde_json::Value;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
 use windlass_core::name::is_short_text;
 use windlass_engine::names::is_tenant;
 
-use super::principal::{Principal, Scopes};
-use super::source::{KeySource, Keys, Rotation};
+use super::principal::{Credential, Principal, Scopes};
+use super::source::{KEY_GRACE, KeySource, Keys, Rotation};
 use crate::route::Scope;
 
 /// The longest token, in bytes.
@@ -35,6 +37,10 @@ pub struct JwtOptions {
     pub audience: Option<String>,
     /// By how many seconds clocks may differ; 30 at most.
     pub leeway: u64,
+    /// How long keys that were read stay good while they cannot be read again.
+    pub grace: Duration,
+    /// Whether every token must name its tenant.
+    pub require_tenant: bool,
 }
 
 impl JwtOptions {
@@ -47,6 +53,8 @@ impl JwtOptions {
             issuer: None,
             audience: None,
             leeway: 10,
+            grace: KEY_GRACE,
+            require_tenant: false,
         }
     }
 }
@@ -57,6 +65,7 @@ pub(super) struct Verifier {
     issuer: Option<String>,
     audience: Option<String>,
     leeway: u64,
+    require_tenant: bool,
 }
 
 /// The protected header, as far as it is looked at.
@@ -64,7 +73,6 @@ pub(super) struct Verifier {
 struct Header {
     alg: String,
     kid: Option<String>,
-    crit: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -80,6 +88,17 @@ struct Claims {
     /// One text, RFC 7519 section 4.1.1; the library would look for ours in a list.
     #[serde(default, rename = "iss")]
     _issuer: Option<String>,
+    /// Moments that are no numbers would not be looked at.
+    exp: f64,
+    #[serde(default, deserialize_with = "moment")]
+    iat: Option<f64>,
+    #[serde(default, rename = "nbf", deserialize_with = "moment")]
+    _not_before: Option<f64>,
+}
+
+/// A moment that is there: null is none.
+fn moment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    f64::deserialize(deserializer).map(Some)
 }
 
 /// `scp` is a list; some issuers write it like `scope`.
@@ -96,15 +115,37 @@ impl Verifier {
             .rotation
             .unwrap_or_else(|| Rotation::of(&options.keys));
         Ok(Self {
-            keys: Keys::read(options.keys, rotation).await?,
+            keys: Keys::read(options.keys, rotation, options.grace).await?,
             issuer: options.issuer,
             audience: options.audience,
             leeway: options.leeway.min(MAX_LEEWAY),
+            require_tenant: options.require_tenant,
         })
     }
 
-    pub(super) fn failure(&self) -> Option<String> {
-        self.keys.failure()
+    pub(super) fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// Waits until a token that was good is so no longer: it has expired, or its key is gone.
+    pub(super) async fn ended(&self, credential: Credential) {
+        let leeway = Duration::from_secs(self.leeway);
+        let now = since_epoch();
+        let expires = match credential.expires {
+            // It is taken for as long as clocks may differ.
+            past if past <= now => past + leeway,
+            expires => expires,
+        };
+        loop {
+            let left = expires.saturating_sub(since_epoch());
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left.min(self.keys.max_age())).await;
+            if !self.keys.has(&credential.key).await {
+                return;
+            }
+        }
     }
 
     /// Whom the token speaks for, or why it is refused.
@@ -112,21 +153,25 @@ impl Verifier {
         if token.len() > MAX_TOKEN {
             return Err("the token is too large");
         }
-        let header = header(token).ok_or("the token is no JWT")?;
-        if header.crit.is_some() {
-            return Err("the token demands an extension that is not known");
-        }
+        let header = header(token)?;
         let algorithm = algorithm(&header.alg).ok_or("the token's algorithm is not allowed")?;
-        let key = self
-            .keys
-            .find(header.kid.as_deref(), algorithm)
-            .await
-            .ok_or("the token's key is not known")?;
+        let key = self.keys.find(header.kid.as_deref(), algorithm).await?;
         let validation = self.validation(key.algorithm);
         let claims = jsonwebtoken::decode::<Claims>(token, &key.decoding, &validation)
             .map_err(|error| reason(error.kind()))?
             .claims;
-        principal(&claims, token)
+        let latest = since_epoch().as_secs_f64() + self.leeway as f64;
+        if claims.iat.is_some_and(|issued| issued > latest) {
+            return Err("the token is issued in the future");
+        }
+        if self.require_tenant && claims.tenant_id.is_none() {
+            return Err("the token lacks the claim tenant_id, which this server requires");
+        }
+        let credential = Credential {
+            expires: Duration::try_from_secs_f64(claims.exp).unwrap_or(Duration::ZERO),
+            key: key.print,
+        };
+        Ok(principal(&claims, token)?.with(credential))
     }
 
     fn validation(&self, algorithm: Algorithm) -> Validation {
@@ -148,14 +193,28 @@ impl Verifier {
     }
 }
 
-fn header(token: &str) -> Option<Header> {
+fn header(token: &str) -> Result<Header, &'static str> {
+    const STRANGE: &str = "the token is no JWT";
     let mut parts = token.split('.');
-    let (head, _, _) = (parts.next()?, parts.next()?, parts.next()?);
-    if parts.next().is_some() {
-        return None;
+    let (Some(head), Some(_), Some(_), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Err(STRANGE);
+    };
+    let head = URL_SAFE_NO_PAD.decode(head).map_err(|_| STRANGE)?;
+    // RFC 7515, section 4.1.11: whoever does not know what must be known refuses. Nothing is
+    // known here, so neither an empty list nor null nor another spelling makes a difference.
+    let members: Map<String, Value> = serde_json::from_slice(&head).map_err(|_| STRANGE)?;
+    if members.keys().any(|name| name.eq_ignore_ascii_case("crit")) {
+        return Err("the token demands an extension that is not known");
     }
-    let head = URL_SAFE_NO_PAD.decode(head).ok()?;
-    serde_json::from_slice(&head).ok()
+    // From the text again: a member that comes twice is refused so.
+    serde_json::from_slice(&head).map_err(|_| STRANGE)
+}
+
+fn since_epoch() -> Duration {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.unwrap_or(Duration::ZERO)
 }
 
 fn algorithm(name: &str) -> Option<Algorithm> {
@@ -207,5 +266,119 @@ fn reason(kind: &jsonwebtoken::errors::ErrorKind) -> &'static str {
             _ => "the token lacks the claim aud",
         },
         _ => "the token cannot be used",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jsonwebtoken::EncodingKey;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::fuzz::{changed, changes, rounds};
+
+    const SECRET: [u8; 32] = [7; 32];
+
+    struct World {
+        runtime: tokio::runtime::Runtime,
+        verifier: Verifier,
+        _folder: tempfile::TempDir,
+    }
+
+    fn world() -> World {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("keys.json");
+        let key = json!({"kty": "oct", "kid": "s", "k": URL_SAFE_NO_PAD.encode(SECRET)});
+        std::fs::write(&file, json!({"keys": [key]}).to_string()).unwrap();
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().unwrap();
+        let options = JwtOptions {
+            rotation: Some(Rotation {
+                min_interval: Duration::from_secs(3600),
+                max_age: Duration::from_secs(7200),
+            }),
+            ..JwtOptions::new(KeySource::File(file))
+        };
+        let verifier = runtime.block_on(Verifier::new(options)).unwrap();
+        World {
+            runtime,
+            verifier,
+            _folder: folder,
+        }
+    }
+
+    impl World {
+        fn verify(&self, token: &str) -> Result<Principal, &'static str> {
+            self.runtime.block_on(self.verifier.verify(token))
+        }
+    }
+
+    fn signed(header: &str, claims: &str) -> String {
+        let (header, claims) = (
+            URL_SAFE_NO_PAD.encode(header),
+            URL_SAFE_NO_PAD.encode(claims),
+        );
+        let message = format!("{header}.{claims}");
+        let key = EncodingKey::from_secret(&SECRET);
+        let code = jsonwebtoken::crypto::sign(message.as_bytes(), &key, Algorithm::HS256);
+        format!("{message}.{}", code.unwrap())
+    }
+
+    const HEADER: &str = r#"{"alg":"HS256","kid":"s"}"#;
+
+    fn good() -> String {
+        let claims = json!({"sub": "ann", "tenant_id": "acme", "scope": "workflows:read",
+            "exp": since_epoch().as_secs() + 100_000});
+        signed(HEADER, &claims.to_string())
+    }
+
+    #[test]
+    fn fuzz_tokens_that_were_changed_are_refused() {
+        let (world, good) = (world(), good());
+        assert!(world.verify(&good).is_ok());
+        rounds(&changes(), |changes| {
+            let token = changed(&good, &changes);
+            assert_eq!(world.verify(&token).is_ok(), token == good, "{token}");
+        });
+    }
+
+    #[test]
+    fn fuzz_texts_are_no_tokens() {
+        let world = world();
+        let text = prop_oneof![
+            ".*",
+            "[A-Za-z0-9_-]{0,40}\\.[A-Za-z0-9_-]{0,40}\\.[A-Za-z0-9_-]{0,40}",
+        ];
+        rounds(&text, |text| {
+            assert!(world.verify(&text).is_err(), "{text}");
+        });
+    }
+
+    /// Whoever has the key may still write nonsense.
+    #[test]
+    fn fuzz_signed_headers_and_claims_are_what_they_must_be() {
+        let world = world();
+        let claims = json!({"sub": "ann", "exp": since_epoch().as_secs() + 100_000,
+            "iat": since_epoch().as_secs(), "nbf": 1, "tenant_id": "acme", "scp": ["admin"]});
+        let claims = claims.to_string();
+        rounds(&(changes(), changes()), |(head, body)| {
+            let (header, claims) = (changed(HEADER, &head), changed(&claims, &body));
+            let Ok(principal) = world.verify(&signed(&header, &claims)) else {
+                return;
+            };
+            let header: Map<String, Value> = serde_json::from_str(&header).unwrap();
+            assert_eq!(header["alg"], "HS256");
+            assert!(!header.contains_key("crit"));
+            let claims: Map<String, Value> = serde_json::from_str(&claims).unwrap();
+            let now = since_epoch().as_secs_f64();
+            assert!(claims["exp"].as_f64().unwrap() > now - 31.0);
+            for name in ["iat", "nbf"] {
+                let moment = claims.get(name).map(|it| it.as_f64().unwrap());
+                assert!(moment.is_none_or(|it| it < now + 31.0));
+            }
+            let tenant = claims.get("tenant_id").and_then(Value::as_str);
+            assert_eq!(principal.tenant.as_deref(), tenant);
+        });
     }
 }

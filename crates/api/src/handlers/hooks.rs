@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use windlass_core::{Digest, Millis, RunId};
+use windlass_core::{Digest, RunId};
 use windlass_engine::names::is_request_id;
 use windlass_engine::{Enqueue, StartError, Started, canonical, load_latest};
 use windlass_service::moment::now;
@@ -17,6 +17,7 @@ use windlass_store::Hook;
 
 use super::executions::{decode, encode, foreign};
 use super::shapes::{Any, HookMadeShape, HookShape, HookStartedShape, RemovedShape};
+use super::signature::Call;
 use super::{WORDS_BYTES, value_bytes};
 use crate::answer::{Page, RawJson};
 use crate::app::{App, Caller};
@@ -29,9 +30,6 @@ use crate::failures::{
     STARTING, STORE_TIMEOUT, STORE_UNAVAILABLE, TOO_MANY_HOOKS, together,
 };
 use crate::route::{Access, Rate, Routes, Scope};
-
-/// How far a signature's time may be from now.
-const PATIENCE_SECONDS: u64 = 300;
 
 /// How many headers reach the run, and how long each may be.
 const HEADERS: (usize, usize) = (64, 1024);
@@ -98,13 +96,6 @@ struct ListQuery {
 struct HookPath {
     /// The hook's id.
     id: String,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct TokenPath {
-    /// What the hook's address ends with.
-    token: String,
 }
 
 /// What a hook starts.
@@ -198,23 +189,13 @@ async fn remove_hook(
 async fn call_hook(
     State(app): State<App>,
     caller: Caller,
-    Path(path): Path<TokenPath>,
+    call: Call,
     key: IdempotencyKey,
     headers: HeaderMap,
     body: Document<Any>,
 ) -> Result<Json<HookStartedShape>, ApiError> {
-    let token = Digest::of(path.token.as_bytes());
-    let find = move |look: &windlass_service::Look| Ok(look.store.hook_of(&token)?);
-    let found: Option<Hook> = app.read(&caller, find).await?;
-    let hook = found.ok_or_else(secrets::unknown_hook)?;
-    let secret = secrets::open_hook(app.secrets(), &hook)?;
-    let signature = headers.get("x-windlass-signature");
-    let signature = signature.and_then(|value| value.to_str().ok());
-    let time = signature.and_then(|text| signed_at(text, &secret, &body.bytes, now()));
-    let Some(time) = time else {
-        let message = "the header X-Windlass-Signature is missing, wrong, or not of these minutes";
-        return Err(HOOK_SIGNATURE_INVALID.error(message));
-    };
+    call.check(&body.bytes)?;
+    let hook = &call.hook;
     let own_key = key.0.is_some();
     let request = match key.0 {
         Some(key) if !is_request_id(&key) => {
@@ -229,20 +210,16 @@ async fn call_hook(
                 false => format!("hook:{}:digest:{}", hook.id, Digest::of(key.as_bytes())),
             }
         }
-        // What was signed, and not how the signature is written: that has several ways.
-        None => {
-            let signed = [time.as_bytes(), b".", &body.bytes].concat();
-            format!("hook:{}:{}", hook.id, Digest::of(&signed))
-        }
+        None => format!("hook:{}:{}", hook.id, call.digest(&body.bytes)),
     };
     let tenant = hook.tenant.clone();
     let trigger = trigger(&headers, &body.bytes)?;
     let enqueue = Enqueue {
-        tenant: hook.tenant,
+        tenant: tenant.clone(),
         trigger: trigger.clone(),
         request_id: Some(request.into()),
         correlation_id: Some(caller.correlation.as_str().into()),
-        ..Enqueue::new(hook.workflow)
+        ..Enqueue::new(hook.workflow.clone())
     };
     let started = match app.engine().enqueue(enqueue).await {
         // The same delivery, with other headers: it has its run.
@@ -258,7 +235,7 @@ async fn call_hook(
     };
     if !started.existing {
         let detail = json!({ "executionId": started.run.to_string() });
-        app.note(&caller, tenant, "hooks.call", hook.id, &detail)
+        app.note(&caller, tenant, "hooks.call", hook.id.clone(), &detail)
             .await?;
     }
     Ok(Json(HookStartedShape {
@@ -284,28 +261,6 @@ async fn has_body(
         Ok(body(&trigger).is_some() && body(&trigger) == body(&first))
     };
     app.read(caller, same).await
-}
-
-/// The time of `t=SECONDS,v1=HEX`, if that is the code of the time, a dot and the body, and
-/// the time is near.
-fn signed_at<'a>(signature: &'a str, secret: &str, body: &[u8], now: Millis) -> Option<&'a str> {
-    let (time, code) = signature.split_once(',')?;
-    let (time, code) = (time.strip_prefix("t=")?, code.strip_prefix("v1=")?);
-    let seconds: i64 = time.parse().ok()?;
-    let apart = (now.0 / 1000).checked_sub(seconds)?;
-    let code = hex(code)?;
-    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());
-    let message = [time.as_bytes(), b".", body].concat();
-    let is_good = ring::hmac::verify(&key, &message, &code).is_ok();
-    (is_good && apart.unsigned_abs() <= PATIENCE_SECONDS).then_some(time)
-}
-
-fn hex(text: &str) -> Option<Vec<u8>> {
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    let pair = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).ok();
-    (0..64).step_by(2).map(pair).collect()
 }
 
 /// What the run begins with: the headers that are safe to keep, and the body.
@@ -347,67 +302,6 @@ fn is_safe(name: &str) -> bool {
 #[allow(clippy::unwrap_used, reason = "all of it is for tests")]
 mod tests {
     use super::*;
-
-    fn is_signed(signature: &str, secret: &str, body: &[u8], now: Millis) -> bool {
-        signed_at(signature, secret, body, now).is_some()
-    }
-
-    fn sign(secret: &str, time: i64, body: &[u8]) -> String {
-        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());
-        let message = [format!("{time}.").as_bytes(), body].concat();
-        let code = ring::hmac::sign(&key, &message);
-        let hex: String = code.as_ref().iter().map(|it| format!("{it:02x}")).collect();
-        format!("t={time},v1={hex}")
-    }
-
-    #[test]
-    fn only_a_right_and_recent_signature_is_good() {
-        let now = Millis(1_800_000_000_000);
-        let body = b"{\"n\":1}";
-        let good = sign("secret", 1_800_000_000, body);
-        assert!(is_signed(&good, "secret", body, now));
-        assert!(is_signed(
-            &sign("secret", 1_800_000_300, body),
-            "secret",
-            body,
-            now
-        ));
-        assert!(is_signed(
-            &sign("secret", 1_799_999_700, body),
-            "secret",
-            body,
-            now
-        ));
-        assert!(!is_signed(
-            &sign("secret", 1_800_000_301, body),
-            "secret",
-            body,
-            now
-        ));
-        assert!(!is_signed(
-            &sign("secret", 1_799_999_699, body),
-            "secret",
-            body,
-            now
-        ));
-        assert!(!is_signed(&good, "other", body, now));
-        assert!(!is_signed(&good, "secret", b"{\"n\":2}", now));
-        let moved = good.replace("t=1800000000", "t=1800000001");
-        assert!(!is_signed(&moved, "secret", body, now));
-        let (time, code) = good.split_once(',').unwrap();
-        for wrong in [
-            "",
-            "t=,v1=",
-            time,
-            code,
-            &format!("{code},{time}"),
-            &good[..good.len() - 2],
-            &format!("{time},v1={}", "é".repeat(32)),
-            &format!("t={},v1={}", i64::MIN, &code[3..]),
-        ] {
-            assert!(!is_signed(wrong, "secret", body, now), "{wrong}");
-        }
-    }
 
     #[test]
     fn what_lets_somebody_in_does_not_reach_the_run() {

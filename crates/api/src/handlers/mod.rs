@@ -11,6 +11,7 @@ mod resuming;
 mod schedules;
 mod secrets;
 mod shapes;
+mod signature;
 mod starting;
 mod workflows;
 
@@ -35,6 +36,14 @@ fn definition_bytes() -> u64 {
 
 /// The largest body that only says what to do.
 const WORDS_BYTES: u64 = 1024 * 1024;
+
+/// The largest body that any route takes under these limits.
+#[must_use]
+pub fn largest_body(limits: &windlass_engine::Limits) -> u64 {
+    let value = limits.payload_bytes as u64 + 64 * 1024;
+    let definition = limits.definition.bytes as u64;
+    value.max(definition).max(WORDS_BYTES)
+}
 
 /// All routes; `probing` is what health and metrics need.
 pub fn routes(gate: Gate, probing: Access) -> Routes<App> {

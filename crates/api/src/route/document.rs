@@ -87,6 +87,8 @@ impl<'g> Operation<'g> {
             code::BODY_INCOMPLETE,
             code::MEDIA_TYPE_UNSUPPORTED,
             code::REQUEST_TIMEOUT,
+            code::BODY_MEMORY_EXHAUSTED,
+            code::BODY_SPOOL_FAILED,
         ] {
             self.implies(code);
         }
@@ -162,6 +164,8 @@ impl<'g> Operation<'g> {
         if access.rate_class() != Rate::Free {
             self.implies(code::RATE_LIMITED);
         }
+        self.implies(code::HOST_NOT_ALLOWED);
+        self.implies(code::CONNECTIONS_EXHAUSTED);
         self.implies(code::BODY_TOO_LARGE);
         self.implies(code::URI_TOO_LONG);
         self.implies(code::HEADERS_TOO_LARGE);

@@ -1,5 +1,6 @@
 //! The check in front of every handler: token, scope, rate, body, time.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,18 +14,26 @@ use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, header};
 
 use super::access::{Access, Rate, Scope};
+use crate::answer::Streaming;
 use crate::auth::{Auth, Principal};
+use crate::bodies::{Arrival, Bodies, BodyOptions};
 use crate::body::{self, Bounded};
 use crate::code;
 use crate::correlation::Correlation;
 use crate::error::ApiError;
-use crate::limit::{Budget, Limiter, Verdict};
+use crate::extract::Peer;
+use crate::fair;
+use crate::hosts::Hosts;
+use crate::limit::{self, Budget, Key, Limiter, Verdict};
+use crate::serve::{Claimed, Seated};
+use crate::stream::Polite;
 
 /// What guards all routes.
 pub struct Gate {
     options: GateOptions,
     auth: Auth,
     limiter: Limiter,
+    bodies: Arc<Bodies>,
     watch: Option<Box<Watch>>,
 }
 
@@ -61,6 +70,12 @@ pub struct GateOptions {
     /// Whether requests are counted where there are no tokens: all of them together, as if
     /// they came with one.
     pub limit_without_auth: bool,
+    /// Where the server listens; without tokens it is asked by that address.
+    pub listen: Option<SocketAddr>,
+    /// By which names it may be asked besides: `name`, `name:port` or `*.name`.
+    pub allow_hosts: Vec<String>,
+    /// How bodies are held, of all requests together.
+    pub bodies: BodyOptions,
 }
 
 impl Default for GateOptions {
@@ -72,6 +87,9 @@ impl Default for GateOptions {
             token_rate: Budget::per_minute(60, 120),
             workflow_rate: Budget::OFF,
             limit_without_auth: false,
+            listen: None,
+            allow_hosts: Vec::new(),
+            bodies: BodyOptions::default(),
         }
     }
 }
@@ -82,6 +100,7 @@ impl Gate {
     pub fn new(auth: Auth, options: GateOptions) -> Self {
         let limiter = Limiter::new(options.token_rate, options.workflow_rate);
         Self {
+            bodies: Arc::new(Bodies::new(&options.bodies)),
             options,
             auth,
             limiter,
@@ -96,8 +115,20 @@ impl Gate {
         self
     }
 
+    /// What Prometheus collects of bodies.
+    pub fn metrics(&self) -> impl Fn() -> String + Send + Sync + 'static {
+        let bodies = Arc::clone(&self.bodies);
+        move || bodies.metrics()
+    }
+
     pub(super) fn origins(&self) -> &[String] {
         &self.options.origins
+    }
+
+    /// By which names the server may be asked, where that matters.
+    pub(super) fn hosts(&self) -> Option<Hosts> {
+        let options = &self.options;
+        (!self.auth.is_on()).then(|| Hosts::new(options.listen, &options.allow_hosts))
     }
 
     /// Whose request it is, and whether it may go on.
@@ -108,6 +139,23 @@ impl Gate {
         let principal = self.auth.principal(headers).await?;
         principal.require(access.scope())?;
         Ok(principal)
+    }
+
+    /// Whose share of memory and connections a request takes: that of its tenant or subject,
+    /// and where no token says, that of the address it comes from, for each hook its own.
+    fn client(&self, access: Access, request: &Request) -> Key {
+        if let Some(principal) = request.extensions().get::<Principal>()
+            && access.scope() != Scope::Public
+            && self.auth.is_on()
+        {
+            return principal.client();
+        }
+        let peer = request.extensions().get::<Peer>().and_then(|peer| peer.0);
+        let address = peer.map_or([0; 16], |peer| fair::address(peer.ip()));
+        match access.rate_class() {
+            Rate::Hook => limit::key(&[&address, request.uri().path().as_bytes()]),
+            _ => address,
+        }
     }
 
     /// Whether a page of another origin sends it, which a browser lets through unless it
@@ -128,6 +176,20 @@ impl Gate {
         let host = host.or_else(|| request.uri().authority().map(Authority::as_str));
         let own = origin.split_once("://").map(|(_, host)| host);
         !allowed && (own.is_none() || own != host)
+    }
+
+    /// Counts the connection, or the request on it, for the client of its token.
+    fn claim(
+        &self,
+        access: Access,
+        principal: &Principal,
+        request: &Request,
+    ) -> Result<Option<Claimed>, ApiError> {
+        if !self.auth.is_on() || access.scope() == Scope::Public {
+            return Ok(None);
+        }
+        let seated = request.extensions().get::<Seated>();
+        seated.map(|it| it.claim(principal.client())).transpose()
     }
 
     /// Counts the request; the narrowest of its budgets tells.
@@ -234,11 +296,25 @@ async fn admit(guard: &Guard, mut request: Request, next: Next) -> Response {
         Err(error) => return error.into_response(),
     };
     let verdict = gate.count(*access, &principal, &mut request).await;
-    let mut response = match verdict.as_ref().filter(|verdict| verdict.is_refused()) {
-        Some(verdict) => limited(verdict).into_response(),
-        None => {
+    let claimed = gate.claim(*access, &principal, &request);
+    let refused = verdict.as_ref().filter(|verdict| verdict.is_refused());
+    let mut response = match (refused, claimed) {
+        (Some(verdict), _) => limited(verdict).into_response(),
+        (None, Err(error)) => error.into_response(),
+        (None, Ok(claimed)) => {
+            let credential = principal.credential();
             request.extensions_mut().insert(principal);
-            pass(guard, request, next).await
+            let mut response = pass(guard, request, next).await;
+            if let Some(credential) = credential
+                && response.extensions().get::<Streaming>().is_some()
+            {
+                let auth = gate.auth.clone();
+                response = response.map(|body| Body::new(Polite::expiring(body, auth, credential)));
+            }
+            if let Some(claimed) = claimed {
+                response.extensions_mut().insert(claimed);
+            }
+            response
         }
     };
     if let Some(verdict) = verdict {
@@ -250,13 +326,21 @@ async fn admit(guard: &Guard, mut request: Request, next: Next) -> Response {
 }
 
 /// Lets the request through, with its body and its time bounded.
-async fn pass(guard: &Guard, request: Request, next: Next) -> Response {
+async fn pass(guard: &Guard, mut request: Request, next: Next) -> Response {
     let limit = guard.access.body_limit();
-    if announced(&request).is_some_and(|length| length > limit) {
+    let announced = announced(&request);
+    if announced.is_some_and(|length| length > limit) {
         return body::too_large(limit).into_response();
     }
     let options = &guard.gate.options;
     let timeout = options.body_timeout;
+    // Kept here until the request is answered, and the body with it.
+    let _arrival = (limit > 0).then(|| {
+        let client = guard.gate.client(guard.access, &request);
+        let arrival = Arrival::new(&guard.gate.bodies, client, announced);
+        request.extensions_mut().insert(Arc::clone(&arrival));
+        arrival
+    });
     let request = request.map(|body| Body::new(Bounded::new(body, limit, timeout)));
     match tokio::time::timeout(options.request_timeout, next.run(request)).await {
         Ok(response) => response,

@@ -23,7 +23,7 @@ pub use guard::{Exchange, Gate, GateOptions};
 use crate::code;
 use crate::cors;
 use crate::error::Code;
-use crate::front::{self, HeadLimits};
+use crate::front::{self, Front, HeadLimits};
 
 /// The routes of a server, as they are declared.
 pub struct Routes<S> {
@@ -115,8 +115,12 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
             Some(layer) => router.layer(layer),
             None => router,
         };
+        let front = Front {
+            limits: head,
+            hosts: self.gate.hosts(),
+        };
         router.layer(axum::middleware::from_fn_with_state(
-            Arc::new(head),
+            Arc::new(front),
             front::front,
         ))
     }

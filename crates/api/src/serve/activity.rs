@@ -20,6 +20,9 @@ use tokio::time::Instant;
 
 use super::options::ServerOptions;
 
+/// How long a connection of the reserve may take for its head, and rest.
+const BRIEF: Duration = Duration::from_secs(2);
+
 /// How long each phase may last.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
@@ -34,6 +37,15 @@ impl Patience {
             header: options.header_timeout,
             idle: options.idle_timeout,
             write: options.write_timeout,
+        }
+    }
+
+    /// As long as a connection gets that is there for a probe.
+    pub(super) fn brief(self) -> Self {
+        Self {
+            header: self.header.min(BRIEF),
+            idle: self.idle.min(BRIEF),
+            write: self.write,
         }
     }
 
@@ -57,13 +69,13 @@ pub(super) struct Activity(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    patience: Patience,
     state: Mutex<State>,
     opened: Notify,
 }
 
 #[derive(Debug)]
 struct State {
+    patience: Patience,
     phase: Phase,
     /// Requests under way, their answers included.
     requests: usize,
@@ -79,8 +91,8 @@ struct State {
 impl Activity {
     pub(super) fn new(patience: Patience) -> Self {
         Self(Arc::new(Shared {
-            patience,
             state: Mutex::new(State {
+                patience,
                 phase: Phase::Opening(Instant::now()),
                 requests: 0,
                 http2: false,
@@ -113,6 +125,16 @@ impl Activity {
             activity: self.clone(),
             number,
         }
+    }
+
+    /// Other times hold from here on.
+    pub(super) fn set_patience(&self, patience: Patience) {
+        self.state().patience = patience;
+    }
+
+    /// Whether other requests than this one are under way.
+    pub(super) fn is_shared(&self) -> bool {
+        self.state().requests > 1
     }
 
     /// Bytes came from the client.
@@ -155,8 +177,8 @@ impl Activity {
 
     /// Until when all is well, if it ends.
     fn deadline(&self) -> Option<Instant> {
-        let patience = self.0.patience;
         let state = self.state();
+        let patience = state.patience;
         let phase = match state.phase {
             Phase::Opening(since) | Phase::Head(since) => Some(since + patience.header),
             Phase::Idle(since) => Some(since + patience.idle),
@@ -172,7 +194,7 @@ impl Activity {
     pub(super) async fn expired(&self) {
         loop {
             let now = Instant::now();
-            let look = now + self.0.patience.interval();
+            let look = now + self.state().patience.interval();
             match self.deadline() {
                 Some(deadline) if deadline <= now => return,
                 Some(deadline) => tokio::time::sleep_until(deadline.min(look)).await,

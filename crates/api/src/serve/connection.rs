@@ -25,13 +25,21 @@ use tower::ServiceExt;
 use super::activity::{Activity, Patience, UnderWay};
 use super::io::Watched;
 use super::options::ServerOptions;
+use super::seats::{Claimed, Place, Refused, Seated, is_probe};
 use super::{Draining, Stop};
-use crate::extract::Peer;
+use crate::code;
+use crate::extract::{Local, Peer};
+use crate::fair::Share;
 
 /// Room for the head of a request on the connection: more than `HeadLimits`, so that what
 /// is just too large is answered in words.
 const HEAD_BYTES: usize = 128 * 1024;
 const HEAD_COUNT: usize = 256;
+
+/// What an HTTP/2 client may send before anything of it is read: that is in memory, and in no
+/// budget.
+const STREAM_WINDOW: u32 = 64 * 1024;
+const CONNECTION_WINDOW: u32 = 256 * 1024;
 
 /// How often a quiet HTTP/2 client is asked whether it lives, and how long it may take.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
@@ -51,6 +59,17 @@ pub(super) struct Shared {
     pub(super) tls: Option<TlsAcceptor>,
     pub(super) patience: Patience,
     pub(super) stop: Stop,
+    /// Whether nothing but probes is answered.
+    pub(super) probes_only: bool,
+}
+
+/// What a connection's requests need of it.
+#[derive(Clone)]
+struct Connected {
+    peer: SocketAddr,
+    local: Option<SocketAddr>,
+    place: Arc<Place>,
+    activity: Activity,
 }
 
 pub(super) fn builder(options: &ServerOptions) -> auto::Builder<TokioExecutor> {
@@ -68,41 +87,55 @@ pub(super) fn builder(options: &ServerOptions) -> auto::Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .max_concurrent_streams(options.max_streams)
         .max_header_list_size(HEAD_BYTES as u32)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT);
     builder
 }
 
 /// Serves the connection until it ends.
-pub(super) async fn serve(shared: Arc<Shared>, stream: TcpStream, peer: SocketAddr) {
+pub(super) async fn serve(
+    shared: Arc<Shared>,
+    stream: TcpStream,
+    peer: SocketAddr,
+    place: Arc<Place>,
+) {
     // Answers are small and written whole; waiting to fill a packet only delays them.
     let _ = stream.set_nodelay(true);
-    let activity = Activity::new(shared.patience);
+    let patience = match place.is_seated() {
+        true => shared.patience,
+        false => shared.patience.brief(),
+    };
+    let connected = Connected {
+        peer,
+        local: stream.local_addr().ok(),
+        place,
+        activity: Activity::new(patience),
+    };
     match &shared.tls {
-        None => speak(&shared, stream, peer, activity).await,
+        None => speak(&shared, stream, connected).await,
         Some(tls) => {
             let handshake = tls.accept(stream);
             let stream = tokio::select! {
                 stream = handshake => stream,
-                () = activity.expired() => return,
+                () = connected.activity.expired() => return,
                 () = shared.stop.now.cancelled() => return,
             };
             if let Ok(stream) = stream {
-                speak(&shared, stream, peer, activity).await;
+                speak(&shared, stream, connected).await;
             }
         }
     }
 }
 
-async fn speak<I>(shared: &Shared, stream: I, peer: SocketAddr, activity: Activity)
+async fn speak<I>(shared: &Arc<Shared>, stream: I, connected: Connected)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let activity = connected.activity.clone();
     let io = TokioIo::new(Watched::new(stream, activity.clone()));
-    let service = service_fn({
-        let activity = activity.clone();
-        move |request| answer(shared, peer, &activity, request)
-    });
+    let service = service_fn(move |request| answer(shared, &connected, request));
     let mut connection = pin!(shared.builder.serve_connection(io, service));
     tokio::select! {
         _ = connection.as_mut() => {}
@@ -137,35 +170,75 @@ async fn last_call(shared: &Shared, activity: &Activity) {
 }
 
 fn answer(
-    shared: &Shared,
-    peer: SocketAddr,
-    activity: &Activity,
+    shared: &Arc<Shared>,
+    connected: &Connected,
     request: Request<Incoming>,
 ) -> impl Future<Output = Result<Response<Counted>, Infallible>> + use<> {
     let http2 = request.version() == Version::HTTP_2;
-    let under_way = activity.request(http2);
+    let under_way = connected.activity.request(http2);
     let mut request = request.map(Body::new);
     let extensions = request.extensions_mut();
-    extensions.insert(Peer(Some(peer)));
+    extensions.insert(Peer(Some(connected.peer)));
+    extensions.insert(Local(connected.local));
     extensions.insert(Draining(shared.stop.drain.clone()));
-    let router = shared.router.clone();
-    let drain = shared.stop.drain.clone();
+    let (shared, connected) = (Arc::clone(shared), connected.clone());
     async move {
-        let mut response = router.oneshot(request).await?;
-        // An answer may be out before the connection has heard of the end.
-        if drain.is_cancelled() && !http2 {
+        let seat = admit(&shared, &connected, &mut request).await;
+        let mut response = shared.router.clone().oneshot(request).await?;
+        // An answer may be out before the connection has heard of the end; and one that was
+        // let in for a probe makes room for the next.
+        let last = shared.stop.drain.is_cancelled() || !connected.place.is_seated();
+        if last && !http2 {
             let close = HeaderValue::from_static("close");
             response.headers_mut().insert(header::CONNECTION, close);
         }
         if http2 {
             under_way.waits(true);
         }
+        let held = (seat, response.extensions_mut().remove::<Claimed>());
         Ok(response.map(|inner| Counted {
             inner,
             under_way,
             http2,
             rest: Bytes::new(),
+            _held: held,
         }))
+    }
+}
+
+/// Finds the request its place, or marks it as refused; what it holds besides the connection's
+/// own place comes back.
+async fn admit(
+    shared: &Shared,
+    connected: &Connected,
+    request: &mut Request<Body>,
+) -> Option<Share> {
+    if is_probe(request.method(), request.uri().path()) {
+        return None;
+    }
+    if shared.probes_only {
+        let refusal = code::ROUTE_NOT_FOUND.error("only probes are answered on this address");
+        request.extensions_mut().insert(Refused(refusal));
+        return None;
+    }
+    let was_seated = connected.place.is_seated();
+    let http2 = request.version() == Version::HTTP_2;
+    let several = http2 && connected.activity.is_shared();
+    match connected.place.admit(several).await {
+        Ok(seat) => {
+            if !was_seated {
+                connected.activity.set_patience(shared.patience);
+            }
+            request.extensions_mut().insert(Seated {
+                place: Arc::clone(&connected.place),
+                several,
+            });
+            seat
+        }
+        Err(refusal) => {
+            request.extensions_mut().insert(Refused(refusal));
+            None
+        }
     }
 }
 
@@ -180,6 +253,8 @@ struct Counted {
     http2: bool,
     /// What is left of a part.
     rest: Bytes,
+    /// What it takes of connections until it ends.
+    _held: (Option<Share>, Option<Claimed>),
 }
 
 impl Counted {

@@ -1,9 +1,12 @@
-//! The accept loop: connections come in up to a number, are watched, and end politely.
+//! The accept loop: connections come in up to a number, each address up to its share, are
+//! watched, and end politely. Probes have a few connections of their own, and may have a
+//! listener.
 
 mod activity;
 mod connection;
 mod io;
 mod options;
+mod seats;
 mod tls;
 
 use std::convert::Infallible;
@@ -15,7 +18,6 @@ use axum::Router;
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -24,6 +26,8 @@ pub use options::{ServerOptions, TlsFiles};
 
 use activity::Patience;
 use connection::Shared;
+use seats::Seats;
+pub(crate) use seats::{Claimed, Refused, Seated};
 
 use crate::route::{Input, Operation};
 
@@ -32,11 +36,33 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// A server that listens, and serves once it is run.
 pub struct Server {
-    listener: TcpListener,
-    local_addr: SocketAddr,
+    main: Listening,
+    probes: Option<Listening>,
     tls: Option<TlsAcceptor>,
     options: ServerOptions,
 }
+
+/// An address that is listened on, and who may hold its connections.
+struct Listening {
+    listener: TcpListener,
+    address: SocketAddr,
+    seats: Arc<Seats>,
+}
+
+impl Listening {
+    async fn bind(address: SocketAddr, seats: Arc<Seats>) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        Ok(Self {
+            listener,
+            address,
+            seats,
+        })
+    }
+}
+
+/// Connections at once of the listener that is there for probes.
+const PROBE_CONNECTIONS: usize = 64;
 
 /// Whether all requests under way ended by themselves when the server drained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,11 +81,20 @@ impl Server {
     /// If the address is taken or the certificate cannot be used.
     pub async fn bind(options: ServerOptions) -> std::io::Result<Self> {
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
-        let listener = TcpListener::bind(options.address).await?;
-        let local_addr = listener.local_addr()?;
+        let main = Listening::bind(options.address, Seats::new(&options)).await?;
+        let probes = match options.probe_address {
+            None => None,
+            Some(address) => {
+                let few = ServerOptions {
+                    max_connections: PROBE_CONNECTIONS,
+                    ..options.clone()
+                };
+                Some(Listening::bind(address, Seats::new(&few)).await?)
+            }
+        };
         Ok(Self {
-            listener,
-            local_addr,
+            main,
+            probes,
             tls,
             options,
         })
@@ -68,7 +103,26 @@ impl Server {
     /// The address that it listens on.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        self.local_addr
+        self.main.address
+    }
+
+    /// The address that answers nothing but probes, if there is one.
+    #[must_use]
+    pub fn probe_addr(&self) -> Option<SocketAddr> {
+        self.probes.as_ref().map(|probes| probes.address)
+    }
+
+    /// What Prometheus collects of connections.
+    pub fn metrics(&self) -> impl Fn() -> String + Send + Sync + 'static {
+        let seats = Arc::clone(&self.main.seats);
+        move || {
+            let (held, refused) = seats.figures();
+            format!(
+                "# TYPE http_connections gauge\nhttp_connections {held}\n\
+                 # TYPE http_connections_refused_total counter\n\
+                 http_connections_refused_total {refused}\n"
+            )
+        }
     }
 
     /// Serves until `shutdown` is cancelled, then drains: takes in no more, answers what is
@@ -79,20 +133,29 @@ impl Server {
             now: CancellationToken::new(),
         };
         let tasks = TaskTracker::new();
-        let shared = Arc::new(Shared {
-            router,
-            builder: connection::builder(&self.options),
-            tls: self.tls,
-            patience: Patience::new(&self.options),
-            stop: stop.clone(),
-        });
-        let room = Arc::new(Semaphore::new(self.options.max_connections));
-        let intake = Intake {
-            room,
-            tasks: tasks.clone(),
-            shared,
+        let intake = |listening: Listening, tls: Option<TlsAcceptor>, probes_only: bool| {
+            let shared = Arc::new(Shared {
+                router: router.clone(),
+                builder: connection::builder(&self.options),
+                tls,
+                patience: Patience::new(&self.options),
+                stop: stop.clone(),
+                probes_only,
+            });
+            let intake = Intake {
+                seats: listening.seats,
+                tasks: tasks.clone(),
+                shared,
+            };
+            intake.run(listening.listener)
         };
-        intake.run(self.listener).await;
+        // What probes a server from inside a machine has no certificate to check.
+        let probing = self.probes.map(|probes| intake(probes, None, true));
+        let main = intake(self.main, self.tls, false);
+        match probing {
+            Some(probing) => drop(tokio::join!(main, probing)),
+            None => main.await,
+        }
         tasks.close();
         drain(&tasks, &stop, self.options.drain_timeout).await
     }
@@ -102,7 +165,7 @@ impl std::fmt::Debug for Server {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("Server")
-            .field("local_addr", &self.local_addr)
+            .field("local_addr", &self.local_addr())
             .finish_non_exhaustive()
     }
 }
@@ -148,26 +211,22 @@ impl Input for Draining {
 }
 
 struct Intake {
-    room: Arc<Semaphore>,
+    seats: Arc<Seats>,
     tasks: TaskTracker,
     shared: Arc<Shared>,
 }
 
 impl Intake {
+    /// Accepts all the time: a connection that finds no seat must not keep those behind it
+    /// waiting that would find one.
     async fn run(self, listener: TcpListener) {
         let drain = self.shared.stop.drain.clone();
         loop {
-            let permit = tokio::select! {
-                biased;
-                () = drain.cancelled() => break,
-                permit = Arc::clone(&self.room).acquire_owned() => permit,
-            };
-            let permit = permit.expect("the semaphore is never closed");
             tokio::select! {
                 biased;
                 () = drain.cancelled() => break,
                 accepted = listener.accept() => match accepted {
-                    Ok((stream, peer)) => self.spawn(stream, peer, permit),
+                    Ok((stream, peer)) => self.take(stream, peer),
                     Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
                 },
             }
@@ -175,11 +234,14 @@ impl Intake {
         self.take_rest(listener);
     }
 
-    fn spawn(&self, stream: TcpStream, peer: SocketAddr, permit: OwnedSemaphorePermit) {
+    fn take(&self, stream: TcpStream, peer: SocketAddr) {
+        let place = self.seats.enter(peer);
         let shared = Arc::clone(&self.shared);
         self.tasks.spawn(async move {
-            connection::serve(shared, stream, peer).await;
-            drop(permit);
+            tokio::select! {
+                () = connection::serve(shared, stream, peer, Arc::clone(&place)) => {}
+                () = place.gone() => {}
+            }
         });
     }
 
@@ -190,13 +252,11 @@ impl Intake {
         let Ok(listener) = listener.into_std() else {
             return;
         };
-        while let Ok(permit) = Arc::clone(&self.room).try_acquire_owned()
-            && let Ok((stream, peer)) = listener.accept()
-        {
+        while let Ok((stream, peer)) = listener.accept() {
             if stream.set_nonblocking(true).is_ok()
                 && let Ok(stream) = TcpStream::from_std(stream)
             {
-                self.spawn(stream, peer, permit);
+                self.take(stream, peer);
             }
         }
     }

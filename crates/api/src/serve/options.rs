@@ -11,8 +11,15 @@ pub struct ServerOptions {
     pub address: SocketAddr,
     /// Certificate and key, for TLS.
     pub tls: Option<TlsFiles>,
-    /// Connections at once; more wait in the system's backlog until one ends.
+    /// Where probes are answered besides, on connections of their own.
+    pub probe_address: Option<SocketAddr>,
+    /// Connections at once; a request on more waits a while until one ends.
     pub max_connections: usize,
+    /// How many of them one address, or one token's client, may hold while no other holds any,
+    /// in percent.
+    pub connection_share: u8,
+    /// Connections besides that are kept for probes.
+    pub probe_connections: usize,
     /// Requests at once on one HTTP/2 connection.
     pub max_streams: u32,
     /// How long the head of a request may take, on a new connection with the TLS handshake
@@ -33,7 +40,10 @@ impl ServerOptions {
         Self {
             address,
             tls: None,
+            probe_address: None,
             max_connections: 10_000,
+            connection_share: 75,
+            probe_connections: 16,
             max_streams: 128,
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(60),

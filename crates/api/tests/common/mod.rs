@@ -15,12 +15,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_api::answer::{Accepted, EventStream, NoContent, Page};
 use windlass_api::auth::{Auth, Principal};
-use windlass_api::extract::{Json, Path, Query};
+use windlass_api::extract::{Document, Json, Path, Query};
 use windlass_api::health::{self, Probes, http_limits};
 use windlass_api::route::{Access, Gate, GateOptions, Rate, Routes};
 use windlass_api::serve::{Drained, Server, ServerOptions};
@@ -31,11 +31,13 @@ pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 pub(crate) const THING_NOT_FOUND: Code = Code::new(404, "THING_NOT_FOUND", "No such thing");
 pub(crate) const BODY_LIMIT: u64 = 1000;
+pub(crate) const LARGE_LIMIT: u64 = 4 * 1024 * 1024;
 
 #[derive(Clone)]
 pub(crate) struct Sample {
     pub(crate) release: CancellationToken,
     pub(crate) unready: Arc<AtomicBool>,
+    pub(crate) auth: Auth,
 }
 
 impl FromRef<Sample> for Probes {
@@ -53,7 +55,8 @@ impl FromRef<Sample> for Probes {
         };
         let options = ServerOptions::new("127.0.0.1:0".parse().unwrap());
         let limits = http_limits(&options, &GateOptions::default(), &HeadLimits::default());
-        Self::new(ready, || async { "up 1\n".to_owned() }.boxed(), limits)
+        let probes = Self::new(ready, || async { "up 1\n".to_owned() }.boxed(), limits);
+        probes.with_auth(sample.auth.clone())
     }
 }
 
@@ -131,6 +134,17 @@ async fn events() -> Result<EventStream<Value>, ApiError> {
     ))
 }
 
+/// Says how long the body was, when the test lets it.
+async fn measure(
+    State(sample): State<Sample>,
+    document: Document<Value>,
+) -> Result<Json<usize>, ApiError> {
+    if document.yaml {
+        sample.release.cancelled().await;
+    }
+    Ok(Json(document.bytes.len()))
+}
+
 async fn remove_all() -> Result<NoContent, ApiError> {
     Ok(NoContent)
 }
@@ -189,6 +203,14 @@ pub(crate) fn routes(gate: Gate) -> Routes<Sample> {
             events,
         )
         .add(
+            Method::POST,
+            "/api/v1/measure",
+            Access::execute().body(LARGE_LIMIT),
+            &[],
+            "Measures",
+            measure,
+        )
+        .add(
             Method::DELETE,
             "/api/v1/things",
             Access::admin(),
@@ -201,10 +223,13 @@ pub(crate) fn routes(gate: Gate) -> Routes<Sample> {
 
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
+    pub(crate) probe_address: Option<SocketAddr>,
     pub(crate) release: CancellationToken,
     pub(crate) unready: Arc<AtomicBool>,
     pub(crate) shutdown: CancellationToken,
     pub(crate) task: JoinHandle<Drained>,
+    /// What is counted of bodies.
+    pub(crate) bodies: Box<dyn Fn() -> String>,
 }
 
 type Change = Box<dyn FnOnce(&mut ServerOptions)>;
@@ -228,24 +253,30 @@ impl Setup {
         if let Some(change) = self.change {
             change(&mut options);
         }
-        let gate = Gate::new(self.auth.unwrap_or_else(Auth::off), self.gate);
+        let auth = self.auth.unwrap_or_else(Auth::off);
+        let gate = Gate::new(auth.clone(), self.gate);
+        let bodies = Box::new(gate.metrics());
         let release = CancellationToken::new();
         let unready = Arc::new(AtomicBool::new(false));
         let sample = Sample {
             release: release.clone(),
             unready: Arc::clone(&unready),
+            auth,
         };
         let router = routes(gate).build(sample, self.head);
         let server = Server::bind(options).await.unwrap();
         let address = server.local_addr();
+        let probe_address = server.probe_addr();
         let shutdown = CancellationToken::new();
         let task = tokio::spawn(server.run(router, shutdown.clone()));
         Running {
             address,
+            probe_address,
             release,
             unready,
             shutdown,
             task,
+            bodies,
         }
     }
 }
@@ -300,6 +331,32 @@ impl Running {
         TcpStream::connect(self.address).await.unwrap()
     }
 
+    /// Bytes of bodies in memory.
+    pub(crate) fn body_bytes(&self) -> usize {
+        let text = (self.bodies)();
+        let line = text
+            .lines()
+            .find_map(|it| it.strip_prefix("http_body_memory_bytes "));
+        line.unwrap().parse().unwrap()
+    }
+
+    /// A connection from 127.0.0.`number`.
+    pub(crate) async fn connect_from(&self, number: u8) -> TcpStream {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket
+            .bind(SocketAddr::from(([127, 0, 0, number], 0)))
+            .unwrap();
+        socket.connect(self.address).await.unwrap()
+    }
+
+    /// Sends bytes from 127.0.0.`number` and reads one answer, if there is one.
+    pub(crate) async fn send_from(&self, number: u8, request: impl AsRef<[u8]>) -> Option<Answer> {
+        let mut stream = self.connect_from(number).await;
+        // A server that refuses may close before all of it is sent.
+        let _ = stream.write_all(request.as_ref()).await;
+        read_answer(&mut stream).await
+    }
+
     /// Sends bytes on a connection of their own and reads one answer.
     pub(crate) async fn send(&self, request: impl AsRef<[u8]>) -> Answer {
         let mut stream = self.connect().await;
@@ -314,7 +371,7 @@ impl Running {
             length => format!("Content-Length: {length}\r\n"),
         };
         self.send(format!(
-            "{line} HTTP/1.1\r\nHost: x\r\n{headers}{length}\r\n{body}"
+            "{line} HTTP/1.1\r\nHost: localhost\r\n{headers}{length}\r\n{body}"
         ))
         .await
     }
