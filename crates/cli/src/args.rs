@@ -621,9 +621,15 @@ pub(crate) struct Serve {
     /// What this process does
     #[arg(long, value_enum, value_name = "ROLE", default_value = "all")]
     pub(crate) role: Vec<Role>,
+    /// Answer health and metrics here besides, whatever else goes on
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) probe_listen: Option<String>,
     /// Listen beyond loopback although there are no tokens
     #[arg(long)]
     pub(crate) insecure: bool,
+    /// Without tokens, answer to this name too: name, name:port or *.name; may be repeated
+    #[arg(long, value_name = "HOST")]
+    pub(crate) allow_host: Vec<String>,
     /// The keys of tokens: a JWKS document in a file or at a URL
     #[arg(long, value_name = "FILE|URL")]
     pub(crate) auth_keys: Option<String>,
@@ -633,6 +639,9 @@ pub(crate) struct Serve {
     /// For whom tokens must be
     #[arg(long, value_name = "AUDIENCE")]
     pub(crate) auth_audience: Option<String>,
+    /// Refuse tokens without tenant_id
+    #[arg(long)]
+    pub(crate) auth_require_tenant: bool,
     /// The certificate chain, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<String>,

@@ -5,11 +5,13 @@ mod server;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use windlass_api::auth::{KeySource, count_keys};
 use windlass_store::{Health, Queries as _, RunFilter};
 use windlass_store_embedded::EmbeddedStore;
 
 use crate::bench::disk;
 use crate::commands::backup::size;
+use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use crate::moment::{now, readable};
 use crate::paint::{DIM, GREEN, RED, YELLOW, paint};
@@ -37,7 +39,7 @@ const EARLIEST_MS: i64 = 1_704_067_200_000;
 const NAMED_DAMAGE: usize = 10;
 
 /// Checks the installation.
-pub(crate) fn run(settings: &Settings) -> Result<Exit, Failure> {
+pub(crate) fn run(settings: &Settings, config: &Config) -> Result<Exit, Failure> {
     let mut findings = Findings::default();
     if let Some(server) = &settings.server {
         server::check(server, &mut findings);
@@ -57,11 +59,30 @@ pub(crate) fn run(settings: &Settings) -> Result<Exit, Failure> {
         }
         check_disk(directory, &mut findings);
     }
+    if let Some(keys) = config.value("auth_keys") {
+        check_keys(keys, &mut findings)?;
+    }
     check_open_files(&mut findings);
     check_clock(&mut findings);
     let version = env!("CARGO_PKG_VERSION");
     findings.add("windlass", Grade::Ok, format!("version {version}"), "");
     findings.end(settings)
+}
+
+/// The keys of tokens, as a server that starts now would find them.
+fn check_keys(source: &str, findings: &mut Findings) -> Result<(), Failure> {
+    let source = KeySource::parse(source);
+    match crate::access::runtime()?.block_on(count_keys(&source)) {
+        Ok(count) => {
+            let text = format!("{source} has {count} of use");
+            findings.add("keys of tokens", Grade::Ok, text, "");
+        }
+        Err(reason) => {
+            let what = "put the JWKS document back: a server refuses every token without it";
+            findings.add("keys of tokens", Grade::Error, reason, what);
+        }
+    }
+    Ok(())
 }
 
 fn check_directory(directory: &Path, findings: &mut Findings) -> bool {

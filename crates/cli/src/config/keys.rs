@@ -46,12 +46,16 @@ pub(crate) enum Kind {
     Span,
     /// A time such as `30s`.
     Time,
+    /// A part of a hundred.
+    Percent,
     /// `true` or `false`.
     Switch,
     /// A list.
     List,
     /// A list of names that become keys.
     Names,
+    /// A list of host names.
+    Hosts,
     /// What `http.request` may reach.
     Reach,
     /// An address and a port.
@@ -102,6 +106,20 @@ impl Kind {
             Self::Time => (
                 span(value).is_some(),
                 "a time such as 500ms, 30s, 5m, 2h or 7d",
+            ),
+            Self::Percent => (
+                value
+                    .parse()
+                    .is_ok_and(|percent: u8| (1..=100).contains(&percent)),
+                "a percentage from 1 to 100",
+            ),
+            Self::Hosts => (
+                value
+                    .split(',')
+                    .map(str::trim)
+                    .filter(|name| !name.is_empty())
+                    .all(windlass_api::is_host_pattern),
+                "host names such as windlass.example, windlass.example:7400 or *.example",
             ),
             Self::Switch => (matches!(value, "true" | "false"), "true or false"),
             Self::Reach => (
@@ -190,10 +208,14 @@ pub(crate) const KEYS: &[Key] = &[
     key("server", "WINDLASS_SERVER", None, Kind::Url, "the server that commands act on"),
     key("token", "WINDLASS_TOKEN", None, Kind::Text, "the token for it"),
     key("listen", "WINDLASS_LISTEN", Some("127.0.0.1:7400"), Kind::Address, "where the server listens"),
+    key("allow_host", "WINDLASS_ALLOW_HOST", None, Kind::Hosts, "names besides its own that a server without tokens answers to: name, name:port or *.name"),
+    key("probe_listen", "WINDLASS_PROBE_LISTEN", None, Kind::Address, "where health and metrics are answered besides, on connections of their own, without TLS"),
     key("insecure", "WINDLASS_INSECURE", Some("false"), Kind::Switch, "whether it may listen beyond loopback without tokens"),
     key("auth_keys", "WINDLASS_AUTH_KEYS", None, Kind::Text, "the keys of tokens: a JWKS file or URL"),
     key("auth_issuer", "WINDLASS_AUTH_ISSUER", None, Kind::Text, "who must have issued tokens"),
     key("auth_audience", "WINDLASS_AUTH_AUDIENCE", None, Kind::Text, "for whom tokens must be"),
+    key("auth_require_tenant", "WINDLASS_AUTH_REQUIRE_TENANT", Some("false"), Kind::Switch, "whether every token must have tenant_id"),
+    key("auth_keys_grace", "WINDLASS_AUTH_KEYS_GRACE", Some("5m"), Kind::Span, "how long the last keys are used while their document cannot be read or has none"),
     key("tls_cert", "WINDLASS_TLS_CERT", None, Kind::Path, "the certificate chain, in PEM"),
     key("tls_key", "WINDLASS_TLS_KEY", None, Kind::Path, "its private key, in PEM"),
     key("rate_per_minute", "WINDLASS_RATE_PER_MINUTE", Some("60"), Kind::Number, "requests a minute and token; 0 is no limit"),
@@ -202,6 +224,11 @@ pub(crate) const KEYS: &[Key] = &[
     key("workflow_rate_burst", "WINDLASS_WORKFLOW_RATE_BURST", Some("0"), Kind::Number, "starts at once and workflow"),
     key("cors_origins", "WINDLASS_CORS_ORIGINS", None, Kind::List, "origins whose pages may ask"),
     key("max_connections", "WINDLASS_MAX_CONNECTIONS", Some("10000"), Kind::Count, "connections at once"),
+    key("connection_share", "WINDLASS_CONNECTION_SHARE", Some("75"), Kind::Percent, "how many of them one address or one token's client may hold, in percent"),
+    key("probe_connections", "WINDLASS_PROBE_CONNECTIONS", Some("16"), Kind::Count, "connections besides that are kept for health and metrics"),
+    key("body_memory", "WINDLASS_BODY_MEMORY", Some("268435456"), Kind::Large, "bytes of all request bodies in memory"),
+    key("body_spool", "WINDLASS_BODY_SPOOL", Some("1073741824"), Kind::Large, "bytes of all request bodies on disk while they arrive"),
+    key("body_spool_after", "WINDLASS_BODY_SPOOL_AFTER", Some("262144"), Kind::Bytes, "bytes of a body from which on it arrives on disk"),
     key("header_timeout", "WINDLASS_HEADER_TIMEOUT", Some("10s"), Kind::Span, "how long the head of a request may take"),
     key("idle_timeout", "WINDLASS_IDLE_TIMEOUT", Some("60s"), Kind::Span, "how long a connection may rest"),
     key("body_timeout", "WINDLASS_BODY_TIMEOUT", Some("30s"), Kind::Span, "how long a body may take"),

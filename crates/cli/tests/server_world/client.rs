@@ -45,7 +45,7 @@ impl Client {
 
     /// The head of a request, without the empty line at its end.
     pub(crate) fn head(&self, method: &str, path: &str) -> String {
-        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: windlass\r\n");
+        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n");
         if let Some(token) = &self.token {
             head.push_str(&format!("Authorization: Bearer {token}\r\n"));
         }

@@ -141,8 +141,10 @@ impl World {
             panic!("the server did not start: {line}{log}")
         });
         let url = said["url"].as_str().expect("an address");
+        let probes = said["probeUrl"].as_str();
         Server {
             address: url.trim_start_matches("http://").to_owned(),
+            probes: probes.map(|url| url.trim_start_matches("http://").to_owned()),
             child,
             log,
         }
@@ -153,6 +155,7 @@ impl World {
 pub(crate) struct Server {
     child: Child,
     address: String,
+    probes: Option<String>,
     log: PathBuf,
 }
 
@@ -169,6 +172,11 @@ impl Server {
     /// Where it listens.
     pub(crate) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Where it answers probes alone.
+    pub(crate) fn probes(&self) -> Option<&str> {
+        self.probes.as_deref()
     }
 
     pub(crate) fn process(&self) -> u32 {

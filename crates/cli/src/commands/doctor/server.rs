@@ -94,12 +94,11 @@ fn check_ready(server: &Server, findings: &mut Findings) {
         }
     };
     match ready.status {
-        200 => findings.add(
-            "ready",
-            Grade::Ok,
-            "it takes and begins runs".to_owned(),
-            "",
-        ),
+        200 => {
+            let text = "it takes and begins runs".to_owned();
+            findings.add("ready", Grade::Ok, text, "");
+            warn(&ready, findings);
+        }
         401 | 403 => {
             let text = "it tells that only with a token".to_owned();
             findings.add("ready", Grade::Warn, text, "give a token with --token");
@@ -107,6 +106,17 @@ fn check_ready(server: &Server, findings: &mut Findings) {
         _ => {
             let what = "look at the server's log";
             findings.add("ready", Grade::Error, refusal(&ready), what);
+        }
+    }
+}
+
+/// What the server says will go wrong.
+fn warn(ready: &Probed, findings: &mut Findings) {
+    let body: Value = serde_json::from_slice(&ready.body).unwrap_or_default();
+    for warning in body["warnings"].as_array().into_iter().flatten() {
+        if let Some(message) = warning["message"].as_str() {
+            let what = "look at the server's log";
+            findings.add("ready", Grade::Warn, message.to_owned(), what);
         }
     }
 }

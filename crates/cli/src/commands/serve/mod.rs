@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+use windlass_api::auth::Auth;
 use windlass_api::serve::{Drained, Server};
 use windlass_api::{App, AppOptions, HeadLimits, engine_limits, health, routes};
 use windlass_engine::{Backend, Engine, Observers, Recovery};
@@ -70,18 +71,26 @@ async fn serve(session: &Session, mut options: Options) -> Result<Exit, Failure>
     let carrier = Carrier::of(engine.clone(), interrupt.clone(), Arc::clone(&options.hub));
     // Commands on the same data directory act through this process.
     let control = control::Server::listen(session.directory()?.directory(), &carrier).ok();
+    prepare(&options)?;
     let auth = options.auth().await?;
     let server = Server::bind(options.server.clone())
         .await
         .map_err(|error| {
-            let message = format!("cannot listen on {}: {error}", options.server.address);
-            Failure::new(Exit::Storage, "LISTEN_FAILED", message)
-                .hint("name another address with --listen; port 0 takes a free one")
+            let probes = options.server.probe_address;
+            let probes = probes
+                .map(|address| format!(" or {address}"))
+                .unwrap_or_default();
+            let address = options.server.address;
+            let message = format!("cannot listen on {address}{probes}: {error}");
+            Failure::new(Exit::Storage, "LISTEN_FAILED", message).hint(
+                "name another address with --listen or --probe-listen; port 0 takes a free one",
+            )
         })?;
     windlass_service::secrets::seal_hooks(&*session.store, &keys).await?;
     let recovery = engine.serve(options.serving.clone()).await?;
     tell_recovery(&recovery);
-    let router = router(session, &engine, &options, auth, (&telemetry, &keys))?;
+    let figures = (&telemetry, server.metrics());
+    let router = router(session, &engine, &options, (auth, &keys), figures)?;
     announce(session, &options, &server)?;
     let shutdown = CancellationToken::new();
     let address = server.local_addr();
@@ -150,10 +159,12 @@ fn router(
     session: &Session,
     engine: &Engine,
     options: &Options,
-    auth: windlass_api::auth::Auth,
-    (telemetry, keys): (&Telemetry, &Arc<SecretKeys>),
+    (auth, keys): (Auth, &Arc<SecretKeys>),
+    (telemetry, connections): (&Telemetry, impl Fn() -> String + Send + Sync + 'static),
 ) -> Result<axum::Router, Failure> {
-    let gate = windlass_api::route::Gate::new(auth, options.gate.clone());
+    let gate = windlass_api::route::Gate::new(auth.clone(), options.gate.clone());
+    let (bodies, keys_of_tokens) = (gate.metrics(), auth.clone());
+    let more = Arc::new(move || connections() + &bodies() + &keys_of_tokens.metrics());
     let counted = telemetry.clone();
     let gate = gate.watched(move |exchange| {
         counted.http(&HttpExchange {
@@ -171,14 +182,15 @@ fn router(
     let probes = health::Probes::new(
         move || Box::pin(ready(asked.clone())),
         move || {
-            let telemetry = rendered.clone();
+            let (telemetry, more) = (rendered.clone(), Arc::clone(&more));
             Box::pin(async move {
-                let rendering = tokio::task::spawn_blocking(move || telemetry.render());
+                let rendering = tokio::task::spawn_blocking(move || telemetry.render() + &more());
                 rendering.await.unwrap_or_default()
             })
         },
         limits,
-    );
+    )
+    .with_auth(auth);
     let directory: EmbeddedStore = session.directory()?.clone();
     let registry = options.registry(&session.settings);
     let app = App::new(
@@ -194,6 +206,18 @@ fn router(
     );
     app.resume_jobs()?;
     Ok(routes(gate, options.probing).build(app, head))
+}
+
+/// Makes the folder of bodies that arrive.
+fn prepare(options: &Options) -> Result<(), Failure> {
+    let Some(spool) = &options.gate.bodies.spool else {
+        return Ok(());
+    };
+    windlass_api::prepare_spool(&spool.folder).map_err(|error| {
+        let message = format!("{}: {error}", spool.folder.display());
+        Failure::new(Exit::Storage, "SPOOL_UNUSABLE", message)
+            .hint("it holds large request bodies while they arrive; check its permissions")
+    })
 }
 
 /// Whether the store answers, and pending runs are begun.
@@ -228,12 +252,22 @@ fn announce(session: &Session, options: &Options, server: &Server) -> Result<(),
         None => "http",
     };
     let url = format!("{scheme}://{}", server.local_addr());
+    let probes = server
+        .probe_addr()
+        .map(|address| format!("http://{address}"));
     let output = session.settings.output;
     if output.json {
+        let mut said = serde_json::json!({ "url": url });
+        if let Some(probes) = probes {
+            said["probeUrl"] = probes.into();
+        }
         // In one line, so that whoever started this knows when it has read all of it.
-        return output.data(&serde_json::json!({ "url": url }).to_string());
+        return output.data(&said.to_string());
     }
     output.data(&format!("listening on {url}"))?;
+    if let Some(probes) = probes {
+        output.say(&format!("health and metrics are also at {probes}"));
+    }
     output.say(&format!("the API is described at {url}/api/docs"));
     Ok(())
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_api::Budget;
 use windlass_api::auth::{Auth, JwtOptions, KeySource};
 use windlass_api::route::{Access, GateOptions};
 use windlass_api::serve::{ServerOptions, TlsFiles};
+use windlass_api::{BodyOptions, Budget, SpoolOptions};
 use windlass_engine::{Registry, Retain, Serving};
 use windlass_telemetry::{Endpoint, Format, LogOptions, TelemetryOptions, TraceOptions};
 
@@ -33,19 +33,23 @@ impl Options {
     /// Reads the settings, with the command's own flags before all others.
     pub(super) fn new(config: &Config, arguments: &Serve) -> Result<Self, Failure> {
         let on = |flag: bool| flag.then(|| "true".to_owned());
+        let listed = |list: &[String]| (!list.is_empty()).then(|| list.join(","));
         let config = config.clone().with([
             ("listen", arguments.listen.clone()),
+            ("probe_listen", arguments.probe_listen.clone()),
             ("insecure", on(arguments.insecure)),
+            ("allow_host", listed(&arguments.allow_host)),
             ("auth_keys", arguments.auth_keys.clone()),
             ("auth_issuer", arguments.auth_issuer.clone()),
             ("auth_audience", arguments.auth_audience.clone()),
+            ("auth_require_tenant", on(arguments.auth_require_tenant)),
             ("tls_cert", arguments.tls_cert.clone()),
             ("tls_key", arguments.tls_key.clone()),
             ("allow_exec", on(arguments.allow_exec)),
         ])?;
         let options = Self {
             server: server(&config)?,
-            gate: gate(&config),
+            gate: gate(&config)?,
             serving: serving(&config),
             telemetry: telemetry(&config)?,
             probing: match config.is_on("private_probes") {
@@ -108,8 +112,12 @@ fn server(config: &Config) -> Result<ServerOptions, Failure> {
             return Err(Failure::new(Exit::Usage, "SETTING_INVALID", message));
         }
     };
-    if let Some(most) = config.number("max_connections") {
-        server.max_connections = most;
+    server.probe_address = config.number("probe_listen");
+    let set = |place: &mut usize, key| *place = config.number(key).unwrap_or(*place);
+    set(&mut server.max_connections, "max_connections");
+    set(&mut server.probe_connections, "probe_connections");
+    if let Some(share) = config.number("connection_share") {
+        server.connection_share = share;
     }
     let set = |time: &mut Duration, key| *time = config.span(key).unwrap_or(Duration::MAX);
     set(&mut server.header_timeout, "header_timeout");
@@ -118,7 +126,7 @@ fn server(config: &Config) -> Result<ServerOptions, Failure> {
     Ok(server)
 }
 
-fn gate(config: &Config) -> GateOptions {
+fn gate(config: &Config) -> Result<GateOptions, Failure> {
     let budget = |rate, burst| {
         let rate: u32 = config.number(rate).unwrap_or(0);
         match rate {
@@ -127,14 +135,40 @@ fn gate(config: &Config) -> GateOptions {
         }
     };
     let time = |key| config.span(key).unwrap_or(Duration::MAX);
-    GateOptions {
+    Ok(GateOptions {
         request_timeout: time("request_timeout"),
         body_timeout: time("body_timeout"),
         origins: config.list("cors_origins"),
         token_rate: budget("rate_per_minute", "rate_burst"),
         workflow_rate: budget("workflow_rate_per_minute", "workflow_rate_burst"),
+        listen: config.number("listen"),
+        allow_hosts: config.list("allow_host"),
+        bodies: bodies(config)?,
         ..GateOptions::default()
+    })
+}
+
+/// How bodies are held. The largest that is allowed must fit, or it never could be sent.
+fn bodies(config: &Config) -> Result<BodyOptions, Failure> {
+    let defaults = BodyOptions::default();
+    let memory = config.number("body_memory").unwrap_or(defaults.memory);
+    let bytes = config.number("body_spool").unwrap_or(u64::MAX);
+    let largest = windlass_api::largest_body(&config.limits());
+    for (name, value) in [("body_memory", memory), ("body_spool", bytes)] {
+        if value < largest {
+            let message = format!("{name} is {value}, less than the largest body, {largest}");
+            return Err(Failure::new(Exit::Usage, "SETTING_INVALID", message)
+                .hint("raise it, or lower limit_definition_bytes and limit_trigger_bytes"));
+        }
     }
+    Ok(BodyOptions {
+        memory,
+        spool: Some(SpoolOptions {
+            folder: config.data_dir().join("spool"),
+            after: config.number("body_spool_after").unwrap_or(u64::MAX),
+            bytes,
+        }),
+    })
 }
 
 fn serving(config: &Config) -> Serving {
@@ -193,6 +227,8 @@ fn keys(config: &Config) -> Option<JwtOptions> {
     Some(JwtOptions {
         issuer: config.value("auth_issuer").map(str::to_owned),
         audience: config.value("auth_audience").map(str::to_owned),
+        grace: config.span("auth_keys_grace").unwrap_or(Duration::MAX),
+        require_tenant: config.is_on("auth_require_tenant"),
         ..JwtOptions::new(keys)
     })
 }
