@@ -104,7 +104,7 @@ impl Fair {
             let left = self.total.checked_sub(held)?.checked_sub(amount)? + 1;
             let fair = u128::from(wanted) * u128::from(100 - self.share)
                 <= u128::from(left) * u128::from(self.share);
-            // What nobody holds anything of is anyone's, or some could never be had.
+            // An amount above the share can be had while nothing is held, or it never could.
             (held == 0 || fair).then(|| held + amount)
         };
         let granted = self
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_gets_it_when_it_is_free() {
+    async fn a_client_that_waits_gets_its_amount_when_it_is_free() {
         let fair = Fair::new(2, 50);
         let share = fair.take(client(1), 1).unwrap();
         let waiting = tokio::spawn({

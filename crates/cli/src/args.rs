@@ -3,11 +3,14 @@
 
 pub(crate) mod hooks;
 pub(crate) mod secrets;
+mod serve;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use windlass_service::launch::{REQUEST_ID_BYTES, is_request_id};
+
+pub(crate) use serve::Serve;
 
 /// Durable DAG workflows: describe a process as a graph, and it runs to its end.
 #[derive(Debug, Parser)]
@@ -607,64 +610,6 @@ pub(crate) struct Bench {
     /// Only figures whose name contains this
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Option<String>,
-}
-
-/// `windlass serve`
-#[derive(Debug, Args)]
-pub(crate) struct Serve {
-    /// Where to listen [default: 127.0.0.1:7400]
-    #[arg(long, value_name = "ADDR")]
-    pub(crate) listen: Option<String>,
-    /// What keeps the runs
-    #[arg(long, value_enum, value_name = "BACKEND", default_value = "embedded")]
-    pub(crate) backend: Backend,
-    /// What this process does
-    #[arg(long, value_enum, value_name = "ROLE", default_value = "all")]
-    pub(crate) role: Vec<Role>,
-    /// Answer health and metrics here besides, whatever else goes on
-    #[arg(long, value_name = "ADDR")]
-    pub(crate) probe_listen: Option<String>,
-    /// Listen beyond loopback although there are no tokens
-    #[arg(long)]
-    pub(crate) insecure: bool,
-    /// Without tokens, answer to this name too: name, name:port or *.name; may be repeated
-    #[arg(long, value_name = "HOST")]
-    pub(crate) allow_host: Vec<String>,
-    /// The keys of tokens: a JWKS document in a file or at a URL
-    #[arg(long, value_name = "FILE|URL")]
-    pub(crate) auth_keys: Option<String>,
-    /// Who must have issued tokens
-    #[arg(long, value_name = "ISSUER")]
-    pub(crate) auth_issuer: Option<String>,
-    /// For whom tokens must be
-    #[arg(long, value_name = "AUDIENCE")]
-    pub(crate) auth_audience: Option<String>,
-    /// Refuse tokens without tenant_id
-    #[arg(long)]
-    pub(crate) auth_require_tenant: bool,
-    /// The certificate chain, in PEM
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    pub(crate) tls_cert: Option<String>,
-    /// Its private key, in PEM
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    pub(crate) tls_key: Option<String>,
-    /// Let core.exec run programs on this machine
-    #[arg(long)]
-    pub(crate) allow_exec: bool,
-}
-
-/// What keeps the runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Backend {
-    /// A data directory of this process
-    Embedded,
-}
-
-/// What a process of a server does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Role {
-    /// Everything
-    All,
 }
 
 /// `windlass token`

@@ -202,8 +202,8 @@ fn header(token: &str) -> Result<Header, &'static str> {
         return Err(STRANGE);
     };
     let head = URL_SAFE_NO_PAD.decode(head).map_err(|_| STRANGE)?;
-    // RFC 7515, section 4.1.11: whoever does not know what must be known refuses. Nothing is
-    // known here, so neither an empty list nor null nor another spelling makes a difference.
+    // RFC 7515, section 4.1.11: a verifier refuses extensions that it does not know. None is
+    // known here, so an empty list, null and other spellings are refused as well.
     let members: Map<String, Value> = serde_json::from_slice(&head).map_err(|_| STRANGE)?;
     if members.keys().any(|name| name.eq_ignore_ascii_case("crit")) {
         return Err("the token demands an extension that is not known");
@@ -355,7 +355,7 @@ mod tests {
         });
     }
 
-    /// Whoever has the key may still write nonsense.
+    /// An issuer with the key may still write nonsense.
     #[test]
     fn fuzz_signed_headers_and_claims_are_what_they_must_be() {
         let world = world();

@@ -1,11 +1,11 @@
 //! Who may hold connections: each address and each client of a token has a share of them, and
 //! a few are kept for probes.
 //!
-//! | place | who is there | what it may ask for |
+//! | place | connections there | may ask for |
 //! | --- | --- | --- |
-//! | seat | who found room within the share of its address | everything |
-//! | reserve | who found none, for a moment | probes; anything else has to wait for a seat |
-//! | waiting | who asks for something else and waits | nothing until there is a seat |
+//! | seat | found room within the share of their address | everything |
+//! | reserve | found none, and have not asked yet | probes; for anything else they must wait |
+//! | waiting | asked for something else | nothing until there is a seat |
 //!
 //! Each has a bound that is shared fairly between addresses. A new connection always finds a
 //! place in the reserve: the oldest of the address that has the most there makes room, so that
@@ -27,7 +27,7 @@ use crate::error::ApiError;
 use crate::fair::{self, Fair, Share};
 use crate::limit::Key;
 
-/// The routes that are answered whoever holds the seats.
+/// The routes that are answered while other clients hold all seats.
 const PROBES: [&str; 3] = ["/health/live", "/health/ready", "/metrics"];
 
 /// How long a request waits for a seat.
@@ -242,7 +242,7 @@ impl Drop for Spot {
     }
 }
 
-/// A request on a connection, for who learns whose it is.
+/// A request on a connection, for the guard, which learns whose it is.
 #[derive(Debug, Clone)]
 pub(crate) struct Seated {
     pub(super) place: Arc<Place>,
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reserve_takes_everyone_and_the_greediest_makes_room() {
+    fn the_reserve_takes_every_connection_and_the_greediest_address_makes_room() {
         let reserve = Arc::new(Reserve::new(4));
         let enter = |number| Reserve::enter(&reserve, [number; 16]);
         let flood: Vec<_> = (0..20).map(|_| enter(1)).collect();
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_is_seated_when_a_seat_is_free() {
+    async fn a_connection_that_waits_is_seated_when_a_seat_is_free() {
         let seats = seats(1);
         let (first, second) = (seats.enter(peer(1)), seats.enter(peer(1)));
         assert!(first.is_seated() && !second.is_seated());
@@ -329,7 +329,10 @@ mod tests {
         while seats.waiting.held() == 0 {
             tokio::task::yield_now().await;
         }
-        assert!(seats.reserve.spots().is_empty(), "who waits is not there");
+        assert!(
+            seats.reserve.spots().is_empty(),
+            "a connection that waits is not there"
+        );
         drop(first);
         assert!(waiting.await.unwrap());
         assert_eq!(seats.figures().0, 0);
