@@ -27,7 +27,7 @@ pub(crate) fn accept<'a>(name: &str, text: &'a [u8]) -> Result<Parsed<'a>, Failu
     match check(name, text) {
         Ok(parsed) => {
             for warning in &parsed.warnings {
-                eprintln!("{}", warning.render(text));
+                crate::output::say(&warning.render(text));
             }
             Ok(parsed)
         }

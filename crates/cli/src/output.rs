@@ -1,9 +1,14 @@
 //! Where output goes and how it looks: data on stdout, everything else on stderr,
 //! colour only where a terminal wants it.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write as _};
 
+use windlass_core::printable;
+use windlass_engine::view;
+
 use crate::exit::{Exit, Failure};
+use crate::paint;
 
 /// What was asked for, and what the terminals can do.
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +39,18 @@ impl Output {
         }
     }
 
-    /// Writes data. A reader that went away ends the program quietly.
+    /// Writes one line of data, whatever names and messages in it hold.
+    pub(crate) fn line(&self, text: &str) -> Result<(), Failure> {
+        match self.json {
+            true => self.data(text),
+            false => self.data(&printable::one_line(text)),
+        }
+    }
+
+    /// Writes data: lines that are put together of printable parts. A reader that went away
+    /// ends the program quietly.
     pub(crate) fn data(&self, text: &str) -> Result<(), Failure> {
+        let text = &*self.shown(text);
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(text.as_bytes()).and_then(|()| {
             if text.ends_with('\n') {
@@ -54,6 +69,16 @@ impl Output {
         self.data(&text)
     }
 
+    /// Writes JSON as it is stored, indented, digit by digit. For people, letters that a
+    /// terminal would obey are written as JSON's escapes: it is the same JSON.
+    pub(crate) fn pretty(&self, json: &[u8]) -> Result<(), Failure> {
+        let mut text = Vec::with_capacity(json.len() + json.len() / 4);
+        view::Pretty::new(&mut text)
+            .write_all(json)
+            .map_err(|error| Failure::new(Exit::Storage, "OUTPUT_UNREADABLE", error))?;
+        self.data(&String::from_utf8_lossy(&text))
+    }
+
     /// Says that a run was left before its end: to people in a sentence, to programs as a
     /// failure.
     pub(crate) fn left(&self, exit: Exit, message: &str) -> Result<Exit, Failure> {
@@ -64,11 +89,30 @@ impl Output {
         Ok(exit)
     }
 
-    /// Says something to people.
+    /// Says something to people, on one line.
     pub(crate) fn say(&self, text: &str) {
-        // Nobody reads it if it cannot be written.
-        let _ = writeln!(io::stderr().lock(), "{text}");
+        self.say_lines(&printable::one_line(text));
     }
+
+    /// Says something that has several lines, put together of printable parts.
+    pub(crate) fn say_lines(&self, text: &str) {
+        say(text);
+    }
+
+    /// The text as it is for programs; for people without what a terminal would obey, but for
+    /// the program's own styles.
+    pub(crate) fn shown<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match self.json {
+            true => Cow::Borrowed(text),
+            false => paint::shown(text),
+        }
+    }
+}
+
+/// Says something that has several lines, where the settings are not at hand.
+pub(crate) fn say(text: &str) {
+    // Nobody reads it if it cannot be written.
+    let _ = writeln!(io::stderr().lock(), "{}", printable::lines(text));
 }
 
 /// A closed pipe is not a failure: `windlass events … | head` ends well.

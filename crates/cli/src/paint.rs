@@ -1,6 +1,9 @@
 //! Statuses as people see them: one character and one colour each.
 
+use std::borrow::Cow;
+
 use anstyle::{AnsiColor, Style};
+use windlass_core::printable;
 use windlass_core::{NodeStatus, RunStatus};
 pub(crate) use windlass_service::glyph::node_glyph;
 
@@ -17,14 +20,45 @@ pub(crate) const YELLOW: Style = AnsiColor::Yellow.on_default();
 /// Under way.
 pub(crate) const CYAN: Style = AnsiColor::Cyan.on_default();
 
-/// The text in a style, where colour is wanted.
+/// Stands for the escape character of the program's own styles until they are written, so that
+/// one in a text from outside is known as such. It is no character of any text.
+const MARK: char = '\u{FDD0}';
+
+/// The text in a style, where colour is wanted. What a terminal would obey is taken out of it.
 pub(crate) fn paint(color: bool, style: Style, text: &str) -> String {
+    let text = printable::one_line(text);
     if color && !text.is_empty() {
-        format!("{style}{text}{style:#}")
+        let (begin, end) = (style.render(), style.render_reset());
+        let marked = |code: String| code.replace('\x1b', &MARK.to_string());
+        let (begin, end) = (marked(begin.to_string()), marked(end.to_string()));
+        format!("{begin}{text}{end}")
     } else {
-        text.to_owned()
+        text.into_owned()
     }
 }
+
+/// The text as it is written to a terminal: the program's own styles, and nothing else that a
+/// terminal would obey.
+pub(crate) fn shown(text: &str) -> Cow<'_, str> {
+    let Some((first, marked)) = text.split_once(MARK) else {
+        return printable::lines(text);
+    };
+    let mut shown = printable::lines(first).into_owned();
+    for part in marked.split(MARK) {
+        match STYLES.iter().find(|code| part.starts_with(**code)) {
+            Some(code) => {
+                shown.push('\x1b');
+                shown.push_str(code);
+                shown.push_str(&printable::lines(&part[code.len()..]));
+            }
+            None => shown.push_str(&printable::lines(part)),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// What the styles above are written as.
+const STYLES: [&str; 7] = ["[0m", "[1m", "[2m", "[31m", "[32m", "[33m", "[36m"];
 
 /// A node's colour.
 pub(crate) fn node_style(status: NodeStatus) -> Style {
@@ -57,5 +91,21 @@ pub(crate) fn run_style(status: RunStatus) -> Style {
         RunStatus::Paused | RunStatus::Cancelled => YELLOW,
         RunStatus::Succeeded => GREEN,
         RunStatus::Failed => RED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_styles_are_written_and_foreign_ones_are_not() {
+        for style in [DIM, BOLD, GREEN, RED, YELLOW, CYAN] {
+            let painted = paint(true, style, "a\x1b[8mb\nc\u{FDD0}[31m");
+            let plain = format!("{style}a\\u001b[8mb\\nc\\ufdd0[31m{style:#}");
+            assert_eq!(shown(&painted), plain);
+        }
+        assert_eq!(shown("x\x1b[31my\r\nz\u{9b}"), "x\\u001b[31my\\r\nz\\u009b");
+        assert_eq!(paint(false, RED, "a\nb"), "a\\nb");
     }
 }

@@ -1,6 +1,7 @@
 //! Plain tables: columns as wide as their content, the last one cut to the terminal.
 
 use anstyle::Style;
+use windlass_core::printable;
 
 use crate::output::Output;
 use crate::paint::{DIM, paint};
@@ -71,7 +72,9 @@ impl Table {
         (0..self.heading.len())
             .map(|column| {
                 let cells = self.rows.iter().filter_map(|row| row.get(column));
-                let widest = cells.map(|cell| cell.text.chars().count()).max();
+                let widest = cells
+                    .map(|cell| printable::one_line(&cell.text).chars().count())
+                    .max();
                 let name = self.heading[column].trim_start_matches('>').len();
                 widest.unwrap_or(0).max(name)
             })
@@ -119,12 +122,9 @@ pub(crate) fn width(output: &Output) -> Option<usize> {
 
 /// The text on one line, with an ellipsis where it was cut.
 pub(crate) fn cut(text: &str, width: usize) -> String {
-    let line: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+    let line = printable::one_line(text);
     if line.chars().count() <= width {
-        return line;
+        return line.into_owned();
     }
     let mut short: String = line.chars().take(width.saturating_sub(1)).collect();
     if width > 0 {
@@ -151,7 +151,7 @@ mod tests {
         };
         assert_eq!(
             table.render(&output),
-            "  NODE   TRIES  DETAIL\n✓ fetch      1\n✗ a         12  long story\n"
+            "  NODE   TRIES  DETAIL\n✓ fetch      1\n✗ a         12  long\\nstory\n"
         );
     }
 

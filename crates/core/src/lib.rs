@@ -93,6 +93,7 @@ pub mod glance;
 pub mod id;
 pub mod name;
 pub mod plan;
+pub mod printable;
 pub mod routing;
 pub mod run;
 pub mod status;

@@ -1,6 +1,7 @@
 //! Small pieces of text that several answers share.
 
 use serde_json::Value;
+use windlass_core::printable;
 use windlass_core::run::{Instance, Run};
 use windlass_engine::view::Counts;
 
@@ -9,9 +10,7 @@ use crate::look::Look;
 
 /// The text on one line, without what a terminal would obey.
 pub fn one_line(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
+    printable::one_line(text).into_owned()
 }
 
 /// `4 succeeded · 1 failed`.

@@ -1,6 +1,7 @@
 //! `windlass actions`: what a node can call, and with what.
 
 use serde_json::{Value, json};
+use windlass_core::printable;
 use windlass_engine::action::Description;
 
 use crate::args::Actions;
@@ -46,7 +47,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Actions) -> Result<Exit, Fail
         settings.output.data(&table.render(&settings.output))?;
         settings
             .output
-            .say("\n`windlass actions NAME` shows the parameters of one");
+            .say_lines("\n`windlass actions NAME` shows the parameters of one");
     }
     Ok(Exit::Done)
 }
@@ -65,7 +66,7 @@ fn describe(settings: &Settings, action: &Description) -> String {
     let mut text = format!(
         "{}\n{}\n",
         paint(color, BOLD, &action.name),
-        action.description
+        printable::one_line(&action.description)
     );
     for (title, schema) in [
         ("parameters", &action.parameters),

@@ -51,7 +51,7 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
         ]);
     }
     output.data(&table.render(&output))?;
-    output.say("\nnext: windlass dead-letters requeue RUN, or purge RUN");
+    output.say_lines("\nnext: windlass dead-letters requeue RUN, or purge RUN");
     Ok(Exit::Done)
 }
 
@@ -96,7 +96,7 @@ fn report(settings: &Settings, ids: &[String], requeue: bool) -> Result<Exit, Fa
         false => "is forgotten among the dead letters",
     };
     for id in ids {
-        settings.output.data(&format!("{id} {what}"))?;
+        settings.output.line(&format!("{id} {what}"))?;
     }
     if ids.is_empty() {
         settings.output.say("No dead letters.");

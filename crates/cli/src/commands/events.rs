@@ -33,7 +33,8 @@ pub(crate) fn run(settings: &Settings, arguments: &Events) -> Result<Exit, Failu
                 .map_err(io::Error::from)
                 .and_then(|()| out.write_all(b"\n"))
         } else {
-            out.write_all(lines.line(&event).as_bytes())
+            let line = lines.line(&event);
+            out.write_all(settings.output.shown(&line).as_bytes())
         };
         match written {
             Ok(()) => ControlFlow::Continue(()),

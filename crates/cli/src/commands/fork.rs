@@ -122,19 +122,19 @@ fn dry_run(session: &Session, asked: &ForkAsked) -> Result<Exit, Failure> {
         rest,
         ..
     } = forked;
-    output.data(&format!("would fork {origin}"))?;
-    output.data(&format!("  again: {}", again.join(", ")))?;
+    output.line(&format!("would fork {origin}"))?;
+    output.line(&format!("  again: {}", again.join(", ")))?;
     let reused = match reused.as_slice() {
         [] => "nothing".to_owned(),
         reused => reused.join(", "),
     };
-    output.data(&format!("  reused: {reused}"))?;
+    output.line(&format!("  reused: {reused}"))?;
     if !rest.is_empty() {
         let rest: Vec<String> = rest
             .iter()
             .map(|(node, status)| format!("{node} (was {status})"))
             .collect();
-        output.data(&format!("  without a result to reuse: {}", rest.join(", ")))?;
+        output.line(&format!("  without a result to reuse: {}", rest.join(", ")))?;
     }
     Ok(Exit::Done)
 }

@@ -184,7 +184,7 @@ fn dry_run(session: &Session, rows: &[RunRow], asked: &[ForkAsked]) -> Result<Ex
             Ok(forked) if output.json => items.push(forking::to_json(origin, &forked)),
             Ok(forked) => {
                 let again = forked.again.join(", ");
-                output.data(&format!(
+                output.line(&format!(
                     "{origin} {workflow}: would be forked, again: {again}"
                 ))?;
             }
@@ -214,7 +214,7 @@ fn report(output: Output, rows: &[RunRow], done: Vec<Done>) -> Result<Exit, Fail
                     continue;
                 }
                 let status = status.map_or_else(String::new, |status| format!(": {status}"));
-                output.data(&format!("{origin} {workflow}: forked as {run}{status}"))?;
+                output.line(&format!("{origin} {workflow}: forked as {run}{status}"))?;
             }
             Err(failure) => {
                 exit = exit.worse(failure.exit);
@@ -240,7 +240,7 @@ fn say_failure(
         }));
         return Ok(());
     }
-    output.data(&format!("{origin} {workflow}: {}", failure.message))
+    output.line(&format!("{origin} {workflow}: {}", failure.message))
 }
 
 fn close(output: Output, items: &[Value], rows: &[RunRow]) -> Result<(), Failure> {

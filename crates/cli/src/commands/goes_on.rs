@@ -189,7 +189,7 @@ fn report(session: &Session, doing: &Doing, run: RunId) -> Result<Exit, Failure>
             "executionId": run, "workflowId": workflow, "status": status,
         }))?;
     } else {
-        output.data(&format!("{run} {workflow}: {}", doing.deed.says(status)))?;
+        output.line(&format!("{run} {workflow}: {}", doing.deed.says(status)))?;
     }
     Ok(Exit::Done)
 }

@@ -230,7 +230,7 @@ fn report(
                         "executionId": run, "workflowId": workflow, "status": status,
                     }));
                 } else {
-                    output.data(&format!("{run} {workflow}: {}", deed.says(*status)))?;
+                    output.line(&format!("{run} {workflow}: {}", deed.says(*status)))?;
                 }
             }
             Err(failure) => {
@@ -241,7 +241,7 @@ fn report(
                         "executionId": run, "workflowId": workflow, "error": error,
                     }));
                 } else {
-                    output.data(&format!("{run} {workflow}: {}", failure.message))?;
+                    output.line(&format!("{run} {workflow}: {}", failure.message))?;
                 }
             }
         }

@@ -30,9 +30,9 @@ pub(crate) fn run(settings: &Settings, arguments: &Publish) -> Result<Exit, Fail
             "workflowId": workflow, "version": version, "created": created,
         }))?;
     } else if created {
-        output.data(&format!("published {workflow} version {version}"))?;
+        output.line(&format!("published {workflow} version {version}"))?;
     } else {
-        output.data(&format!(
+        output.line(&format!(
             "unchanged: {workflow} version {version} is the same"
         ))?;
     }

@@ -26,7 +26,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Exit, Failure> {
         }))?;
     } else {
         let noun = if rebuilt == 1 { "run" } else { "runs" };
-        output.data(&format!("rebuilt {rebuilt} {noun}"))?;
+        output.line(&format!("rebuilt {rebuilt} {noun}"))?;
         for (run, reason) in &done.quarantined {
             output.say(&format!("left as it is: {run}: {reason}"));
         }

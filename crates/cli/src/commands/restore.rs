@@ -29,7 +29,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Restore) -> Result<Exit, Fail
     } else {
         settings
             .output
-            .data(&format!("restored into {}", directory.display()))?;
+            .line(&format!("restored into {}", directory.display()))?;
     }
     Ok(Exit::Done)
 }

@@ -1,14 +1,10 @@
 //! `windlass result`: a run's output, and its status as the exit code.
 
-use std::io::{self, Write as _};
-
 use windlass_core::RunStatus;
 use windlass_engine::load_latest;
-use windlass_engine::view::Pretty;
 
 use crate::args::RunReference;
 use crate::exit::{Exit, Failure};
-use crate::output::closed_pipe;
 use crate::session::{Session, Settings};
 
 /// Prints the output of a run that succeeded.
@@ -41,12 +37,7 @@ pub(crate) fn run(settings: &Settings, arguments: &RunReference) -> Result<Exit,
     }
     if let Some(output) = &finished.output {
         let text = session.values().resolve(output)?;
-        let mut out = io::BufWriter::new(io::stdout().lock());
-        Pretty::new(&mut out)
-            .write_all(text.as_bytes())
-            .and_then(|()| out.write_all(b"\n"))
-            .and_then(|()| out.flush())
-            .or_else(closed_pipe)?;
+        settings.output.pretty(text.as_bytes())?;
     }
     Ok(status.into())
 }

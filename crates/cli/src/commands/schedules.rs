@@ -186,7 +186,7 @@ fn remove(settings: &Settings, id: &str) -> Result<Exit, Failure> {
     }
     match settings.output.json {
         true => settings.output.json(&json!({ "id": id }))?,
-        false => settings.output.data(&format!("{id} is removed"))?,
+        false => settings.output.line(&format!("{id} is removed"))?,
     }
     Ok(Exit::Done)
 }

@@ -88,7 +88,7 @@ fn set(settings: &Settings, arguments: &SetSecret) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let what = if created { "is set" } else { "is replaced" };
-    output.data(&format!("the secret {name} {what}"))?;
+    output.line(&format!("the secret {name} {what}"))?;
     Ok(Exit::Done)
 }
 
@@ -111,7 +111,7 @@ fn remove(settings: &Settings, name: &str) -> Result<Exit, Failure> {
         output.json(&json!({ "name": name }))?;
         return Ok(Exit::Done);
     }
-    output.data(&format!("the secret {name} is forgotten"))?;
+    output.line(&format!("the secret {name} is forgotten"))?;
     Ok(Exit::Done)
 }
 
@@ -128,7 +128,7 @@ fn rotate(settings: &Settings) -> Result<Exit, Failure> {
         output.json(&json!({ "secrets": secrets, "hooks": hooks }))?;
         return Ok(Exit::Done);
     }
-    output.data(&format!(
+    output.line(&format!(
         "sealed anew: {secrets} secrets, and those of {hooks} hooks"
     ))?;
     output.say("backups from before need the old key");

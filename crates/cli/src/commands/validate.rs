@@ -28,7 +28,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Validate) -> Result<Exit, Fai
     } else {
         for file in &files {
             for problem in &file.problems {
-                settings.output.say(&problem.render(&file.text));
+                settings.output.say_lines(&problem.render(&file.text));
             }
         }
         settings.output.data(&summary(&files))?;

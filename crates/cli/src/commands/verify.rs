@@ -28,7 +28,7 @@ pub(crate) fn run(settings: &Settings, arguments: &RunReference) -> Result<Exit,
 
 fn report(settings: &Settings, verified: &Verified) -> Result<Exit, Failure> {
     let Some(misfit) = &verified.misfit else {
-        settings.output.data(&format!(
+        settings.output.line(&format!(
             "verified: {} records, {} values and {} ancestry hashes fit",
             verified.records, verified.values, verified.hashes
         ))?;

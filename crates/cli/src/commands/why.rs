@@ -1,6 +1,7 @@
 //! `windlass why`: in a sentence, what a run or a node waits for, or why it ended so.
 
 use windlass_core::RunStatus;
+use windlass_core::printable::one_line;
 use windlass_service::why::{Answer, why};
 
 use crate::args::Why;
@@ -31,13 +32,13 @@ pub(crate) fn run(settings: &Settings, arguments: &Why) -> Result<Exit, Failure>
     let line = |answer: &Answer| {
         let glyph = node_glyph(answer.status);
         let mark = paint(output.color, node_style(answer.status), glyph);
-        format!("{mark} {}\n", answer.reason)
+        format!("{mark} {}\n", one_line(&answer.reason))
     };
     if arguments.node.is_some() {
         output.data(&why.nodes.iter().map(line).collect::<String>())?;
         return Ok(Exit::Done);
     }
-    let mut text = format!("{}\n", why.reason);
+    let mut text = format!("{}\n", one_line(&why.reason));
     // All nodes of a run that has not begun wait for the same thing.
     if why.status != RunStatus::Pending {
         text.extend(why.undoing.iter().map(line));

@@ -1,9 +1,6 @@
 //! `windlass workflows`: the catalogue of definitions.
 
-use std::io::{self, Write as _};
-
 use serde_json::{Value, json};
-use windlass_engine::view::Pretty;
 use windlass_service::listing::{version_item, workflow_item};
 use windlass_store::TenantFilter;
 
@@ -13,7 +10,6 @@ use crate::catalogue::{self, unknown};
 use crate::control::{Answer, Heard, Request};
 use crate::exit::{Exit, Failure};
 use crate::moment::{ago, now, readable};
-use crate::output::closed_pipe;
 use crate::paint::{DIM, RED, YELLOW};
 use crate::remote;
 use crate::session::{Session, Settings};
@@ -70,12 +66,7 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
 fn show(settings: &Settings, id: &str, version: Option<u32>) -> Result<Exit, Failure> {
     let session = Session::look(settings.clone())?;
     let row = session.definition(id, version)?;
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    Pretty::new(&mut out)
-        .write_all(&row.text)
-        .and_then(|()| out.write_all(b"\n"))
-        .and_then(|()| out.flush())
-        .or_else(closed_pipe)?;
+    settings.output.pretty(&row.text)?;
     Ok(Exit::Done)
 }
 
@@ -116,7 +107,7 @@ fn set_enabled(settings: &Settings, id: &str, enabled: bool) -> Result<Exit, Fai
         } else {
             "disabled: new runs are refused"
         };
-        settings.output.data(&format!("{id} is {state}"))?;
+        settings.output.line(&format!("{id} is {state}"))?;
     }
     Ok(Exit::Done)
 }

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthChar as _;
+use windlass_core::printable;
 
 /// How a part of a line looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,9 +46,8 @@ impl Line {
     /// Adds text. What would move the cursor is replaced.
     #[must_use]
     pub(super) fn add(mut self, paint: Paint, text: impl AsRef<str>) -> Self {
-        let clean = |c: char| if c.is_control() { ' ' } else { c };
-        self.parts
-            .push((paint, text.as_ref().chars().map(clean).collect()));
+        let text = printable::one_line(text.as_ref()).into_owned();
+        self.parts.push((paint, text));
         self
     }
 
@@ -109,7 +109,7 @@ mod tests {
         let line = Line::new()
             .add(Paint::Red, "failed")
             .add(Paint::Plain, " 漢字\n!");
-        assert_eq!(line.render(80, false), "failed 漢字 !");
+        assert_eq!(line.render(80, false), r"failed 漢字\n!");
         assert_eq!(line.render(10, false), "failed 漢…");
         assert_eq!(line.render(9, false), "failed …");
         assert_eq!(line.render(4, true), "\x1b[31mfai\x1b[0m…");

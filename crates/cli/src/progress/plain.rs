@@ -5,6 +5,7 @@ use windlass_core::NodeStatus;
 
 use super::Phase;
 use super::model::{Model, SMALL, Said};
+use super::screen::write;
 use crate::standing::standing_words;
 
 /// Of loops that go round at the same time, this many are told.
@@ -20,7 +21,10 @@ pub(super) fn begin(model: &mut Model) {
         String::new()
     };
     let plural = if nodes == 1 { "" } else { "s" };
-    eprintln!("{workflow} {}: {nodes} node{plural}{so_far}", model.run);
+    write(&format!(
+        "{workflow} {}: {nodes} node{plural}{so_far}\n",
+        model.run
+    ));
 }
 
 /// The line for something that was said; nothing for what a plain log need not hold.
@@ -32,10 +36,6 @@ pub(super) fn line(said: &Said) -> Option<String> {
         Said::Ended(node, status, None) => format!("  {node}: {status}"),
         Said::Failed { node, what, again } => {
             let then = if *again { " (to be tried again)" } else { "" };
-            let what: String = what
-                .chars()
-                .map(|c| if c.is_control() { ' ' } else { c })
-                .collect();
             format!("  {node}: Failed: {what}{then}")
         }
         Said::Waits(node, what) => format!("  {node}: {}", standing_words(what)),

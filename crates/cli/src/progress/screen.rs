@@ -6,6 +6,8 @@ use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use windlass_core::printable::one_line;
+
 use super::frame::{Terminal, frame, permanent};
 use super::model::Model;
 use super::{Style, plain};
@@ -84,13 +86,13 @@ impl Screen {
         for said in std::mem::take(&mut model.said) {
             if let Some(line) = plain::line(&said) {
                 // Writing to a string cannot fail, here and below.
-                let _ = writeln!(text, "{line}");
+                let _ = writeln!(text, "{}", one_line(&line));
             }
         }
         if self.last.elapsed() >= PLAIN_EVERY && !model.ended {
             self.last = Instant::now();
             for line in plain::summary(model) {
-                let _ = writeln!(text, "{line}");
+                let _ = writeln!(text, "{}", one_line(&line));
             }
         }
         if let Some(status) = model.status.filter(|_| end && model.ended) {
@@ -145,7 +147,8 @@ impl Screen {
     }
 }
 
-fn write(text: &str) {
+/// Writes lines whose parts are printable.
+pub(super) fn write(text: &str) {
     if !text.is_empty() {
         // Nobody reads it if it cannot be written.
         let _ = io::stderr().lock().write_all(text.as_bytes());

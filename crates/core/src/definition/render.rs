@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use super::problem::{Problem, Severity};
+use crate::printable::{is_unprintable, one_line};
 
 /// The widest line that is printed whole.
 const WIDTH: usize = 80;
@@ -17,16 +18,20 @@ impl Problem {
         };
         let number = self.line.to_string();
         let margin = " ".repeat(number.len());
-        let mut out = format!("{severity}[{}]: {}\n", self.code, self.message);
+        let message = one_line(&self.message);
+        let suggestion = self.suggestion.as_deref().map(one_line);
+        let mut out = format!("{severity}[{}]: {message}\n", self.code);
         // Writing to a string cannot fail, here and below.
         let _ = writeln!(
             out,
             "{margin}--> {}:{}:{}",
-            self.file, self.line, self.column
+            one_line(&self.file),
+            self.line,
+            self.column
         );
         let column = (self.column as usize).saturating_sub(1);
         let Some(excerpt) = excerpt(text, self.line, column) else {
-            if let Some(suggestion) = &self.suggestion {
+            if let Some(suggestion) = &suggestion {
                 let _ = writeln!(out, "{margin} = {suggestion}");
             }
             return out;
@@ -36,7 +41,7 @@ impl Problem {
         let _ = writeln!(out, "{margin} |");
         let _ = writeln!(out, "{number} | {}", view.text);
         let caret = format!("{}{}", " ".repeat(view.before), "^".repeat(view.width));
-        match &self.suggestion {
+        match &suggestion {
             Some(suggestion) if caret.len() + 1 + suggestion.len() <= available => {
                 let _ = writeln!(out, "{margin} | {caret} {suggestion}");
             }
@@ -133,10 +138,8 @@ fn cell(character: char) -> (String, usize) {
         '\t' => ("    ".to_owned(), 4),
         // Control characters and marks that turn the direction of writing
         // would change what the reader sees.
-        c if c.is_control() => ("·".to_owned(), 1),
-        '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' => {
-            ("·".to_owned(), 1)
-        }
+        c if is_unprintable(c) => ("·".to_owned(), 1),
+        '\u{200C}' | '\u{200D}' => ("·".to_owned(), 1),
         '\u{0300}'..='\u{036F}' | '\u{FE00}'..='\u{FE0F}' => (character.to_string(), 0),
         '\u{1100}'..='\u{115F}'
         | '\u{2E80}'..='\u{A4CF}'

@@ -1,5 +1,6 @@
 //! The lines about the run itself.
 
+use anstyle::Style;
 use windlass_core::event::Compensation;
 use windlass_core::run::Run;
 use windlass_engine::view::Counts;
@@ -28,7 +29,10 @@ impl Page<'_> {
             paint(color, style, status.as_str()),
         );
         for (name, value) in self.lines()? {
+            let is_error = name == "error";
             let name = paint(color, DIM, &format!("{name:<10}"));
+            let style = if is_error { RED } else { Style::new() };
+            let value = paint(color, style, &value);
             text.push_str(&format!("  {name}{value}\n"));
         }
         Ok(text)
@@ -78,8 +82,7 @@ impl Page<'_> {
         }
         if let Some(error) = run.finished().and_then(|finished| finished.error.as_ref()) {
             let message = format!("{}: {}", error.code, error.message);
-            let color = self.session.settings.output.color;
-            lines.push(("error", paint(color, RED, &message)));
+            lines.push(("error", message));
         }
         lines.push(("nodes", summary(&Counts::of(run))));
         if let Some(words) = undoing(run) {

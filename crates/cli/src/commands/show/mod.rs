@@ -55,7 +55,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Show) -> Result<Exit, Failure
     }
     settings.output.data(&text)?;
     if let Some(next) = page.next_command() {
-        settings.output.say(&format!("\nnext: {next}"));
+        settings.output.say_lines(&format!("\nnext: {next}"));
     }
     Ok(Exit::Done)
 }
