@@ -6,106 +6,10 @@
     reason = "a test has nothing better to do than to stop"
 )]
 
-use std::sync::Arc;
+mod common;
 
-use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
-use windlass_actions::{Allowed, Options, registry_with};
-use windlass_core::Digest;
-use windlass_core::plan::Plan;
-use windlass_engine::{Engine, Plans, StartRequest, view};
-use windlass_store::{Catalogue as _, MemoryStore, NewDefinition};
-
-/// Runs one node and gives its entry of the execution.
-async fn run_node(action: &str, parameters: Value, allow: &[&str]) -> Value {
-    let (node, _) = run_with_secret(action, parameters, allow, "").await;
-    node
-}
-
-/// One secret, called X.
-struct OneSecret(String);
-
-impl windlass_engine::SecretSource for OneSecret {
-    fn secret(&self, name: &str) -> Option<String> {
-        (name == "X").then(|| self.0.clone())
-    }
-}
-
-/// Runs one node; its entry of the execution, and everything that was recorded as text.
-async fn run_with_secret(
-    action: &str,
-    parameters: Value,
-    allow: &[&str],
-    secret: &str,
-) -> (Value, String) {
-    let definition = json!({
-        "id": "one",
-        "nodes": [{ "id": "n", "actionType": action, "parameters": parameters }],
-    });
-    let text = definition.to_string();
-    let store = MemoryStore::new();
-    let digest = Digest::of(text.as_bytes());
-    let plan = Plan::build(serde_json::from_str(&text).unwrap()).unwrap();
-    let published = store
-        .publish(NewDefinition {
-            tenant: None,
-            workflow: "one".into(),
-            display_name: None,
-            digest,
-            text: Arc::from(text.as_bytes()),
-            signature: plan.signature(),
-            at: windlass_core::Millis(0),
-        })
-        .await
-        .unwrap();
-    let registry = registry_with(Options {
-        http_allowed: Allowed::parse(allow).unwrap(),
-        exec: true,
-    });
-    let options = windlass_engine::Options {
-        secrets: Arc::new(OneSecret(secret.to_owned())),
-        ..Default::default()
-    };
-    let engine = Engine::new(Arc::new(store.clone()), registry, options);
-    let request = StartRequest::new(Arc::new(plan), published.version, digest);
-    let started = engine.start(&request).await.unwrap();
-    engine.wait(started.run).await.unwrap();
-    let mut json = Vec::new();
-    let plans = Plans::new(1 << 20);
-    view::write(&store, &plans, started.run, &Default::default(), &mut json).unwrap();
-    engine.shutdown().await;
-    let execution: Value = serde_json::from_slice(&json).unwrap();
-    let records = windlass_store::Store::read(&store, started.run, 1, usize::MAX).unwrap();
-    let recorded = records
-        .iter()
-        .map(|record| String::from_utf8_lossy(&record.bytes).into_owned())
-        .collect();
-    (execution["nodes"]["n"].clone(), recorded)
-}
-
-/// Answers every connection with the same bytes, and hands out what was asked.
-async fn server(answer: String) -> (String, tokio::sync::mpsc::UnboundedReceiver<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = format!("http://{}", listener.local_addr().unwrap());
-    let (asked, questions) = tokio::sync::mpsc::unbounded_channel();
-    tokio::spawn(async move {
-        while let Ok((mut stream, _)) = listener.accept().await {
-            let mut bytes = vec![0; 64 * 1024];
-            let count = stream.read(&mut bytes).await.unwrap_or(0);
-            let _ = asked.send(String::from_utf8_lossy(&bytes[..count]).into_owned());
-            let _ = stream.write_all(answer.as_bytes()).await;
-        }
-    });
-    (address, questions)
-}
-
-fn answer(status: &str, headers: &str, body: &str) -> String {
-    let length = body.len();
-    format!(
-        "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n{headers}\r\n{body}"
-    )
-}
+use common::{answer, run_node, run_with_secret, server};
+use serde_json::json;
 
 #[tokio::test]
 async fn a_json_answer_is_parsed_and_the_request_carries_a_key() {

@@ -38,6 +38,7 @@ mod retention;
 mod schedule;
 mod schema;
 mod scrub;
+mod secrecy;
 mod serve;
 mod shared;
 mod standing;

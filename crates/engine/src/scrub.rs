@@ -133,9 +133,16 @@ fn string_length(text: &str) -> usize {
 }
 
 /// What to look for: each secret as it is; as programs print it inside JSON, once and
-/// twice escaped, with letters beyond ASCII as they are or as `\u` escapes; and as it goes
-/// into addresses and headers.
+/// twice escaped, with letters beyond ASCII as they are or as `\u` escapes; as it goes into
+/// addresses and headers; as hexadecimal digits; and in base64, alone and in the middle of
+/// something else, such as the name and password of basic authentication.
 struct Needles(Vec<String>);
+
+/// Shorter secrets are not looked for as hexadecimal digits: too many numbers look the same.
+const LEAST_IN_HEX: usize = 3;
+
+/// Fewer letters of base64 than this say too little to be taken for a part of a secret.
+const LEAST_IN_BASE64: usize = 4;
 
 impl Needles {
     fn new(secrets: &[String]) -> Self {
@@ -154,10 +161,16 @@ impl Needles {
                 percent(secret, "-_.!~*'();/?:@&=+$,#", false),
                 percent(secret, "-_.~", false),
                 percent(secret, "*-._", false).replace("%20", "+"),
-                base64(secret, b"+/"),
-                base64(secret, b"-_"),
+                base64(secret.as_bytes(), b"+/"),
+                base64(secret.as_bytes(), b"-_"),
             ];
             needles.extend(forms);
+            needles.extend(within_base64(secret));
+            if secret.len() >= LEAST_IN_HEX {
+                let hex = |digit: fn(u8) -> String| secret.bytes().map(digit).collect::<String>();
+                needles.push(hex(|byte| format!("{byte:02x}")));
+                needles.push(hex(|byte| format!("{byte:02X}")));
+            }
         }
         // The longest first: a part of one form must not hide the rest of another.
         needles.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
@@ -233,8 +246,28 @@ fn percent(text: &str, kept: &str, lower: bool) -> String {
     written
 }
 
+/// The letters of base64 that a secret alone decides, after none, one or two other bytes of a
+/// group of three, whatever comes before and after it. What is left of it beside them is a
+/// part of its first byte and of its last.
+fn within_base64(secret: &str) -> Vec<String> {
+    let mut forms = Vec::new();
+    for before in 0..3 {
+        let mut bytes = vec![0; before];
+        bytes.extend(secret.as_bytes());
+        // A letter has six bits, a byte eight: the first letter without a bit of what comes
+        // before, and the last without one of what follows.
+        let (first, last) = ((before * 8).div_ceil(6), bytes.len() * 8 / 6);
+        for alphabet in [b"+/", b"-_"] {
+            let letters = base64(&bytes, alphabet);
+            forms.extend(letters.get(first..last).map(str::to_owned));
+        }
+    }
+    forms.retain(|form| form.len() >= LEAST_IN_BASE64);
+    forms
+}
+
 /// RFC 4648, without padding, which may be there or not; the alphabets differ in two.
-fn base64(text: &str, last: &[u8; 2]) -> String {
+fn base64(text: &[u8], last: &[u8; 2]) -> String {
     let letter = |index: u32| match index {
         0..26 => char::from(b'A' + index as u8),
         26..52 => char::from(b'a' + (index - 26) as u8),
@@ -243,7 +276,7 @@ fn base64(text: &str, last: &[u8; 2]) -> String {
         _ => char::from(last[1]),
     };
     let mut written = String::with_capacity(text.len() * 4 / 3 + 4);
-    for group in text.as_bytes().chunks(3) {
+    for group in text.chunks(3) {
         let mut bits = 0;
         for at in 0..3 {
             bits = bits << 8 | u32::from(group.get(at).copied().unwrap_or(0));
@@ -295,6 +328,46 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_is_found_inside_of_other_things_in_base64_and_hex() {
+        for secret in [
+            "pass",
+            "s3cr3t",
+            "hunter22",
+            "\u{3ff}>>?~~\u{3ff}",
+            "a longer one, with more",
+        ] {
+            for user in ["", "u", "me", "bob", "user@example"] {
+                for after in ["", "\n", "!!", "and more"] {
+                    let whole = format!("{user}:{secret}{after}");
+                    for alphabet in [b"+/", b"-_"] {
+                        let written = base64(whole.as_bytes(), alphabet);
+                        let text = format!("\"Basic {written}==\"");
+                        let cleaned = clean(&text, &[secret]);
+                        assert!(cleaned.contains(REDACTED), "{whole}: {cleaned}");
+                        // At most one letter on each side has bits of the secret.
+                        let bits = secret.len() * 8;
+                        let left = cleaned.replace(REDACTED, "").len();
+                        assert!(left + bits / 6 <= text.len() + 1, "{whole}: {cleaned}");
+                    }
+                    for hex in [|byte| format!("{byte:02x}"), |byte| format!("{byte:02X}")] {
+                        let written: String = whole.bytes().map(hex).collect();
+                        let cleaned = clean(&format!("\"{written}\""), &[secret]);
+                        let rest = (whole.len() - secret.len()) * 2;
+                        assert_eq!(cleaned.len(), rest + REDACTED.len() + 2, "{cleaned}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_only_resembles_a_short_secret_stays() {
+        for text in [r#""YWJj ZGVm 6162 616263""#, r#""3132""#] {
+            assert_eq!(clean(text, &["ab", "1"]), text.replace('1', REDACTED));
+        }
+    }
+
+    #[test]
     fn keys_are_cleaned_and_stay_apart() {
         let text = r#"{"x-longsecret-1": 1, "x-longsecret-2": 2, "o": {"longsecret-1": 3}}"#;
         assert_eq!(
@@ -339,8 +412,8 @@ mod tests {
             ("foob", "Zm9vYg"),
             ("foobar", "Zm9vYmFy"),
         ] {
-            assert_eq!(base64(text, b"+/"), expected);
+            assert_eq!(base64(text.as_bytes(), b"+/"), expected);
         }
-        assert_eq!(base64("\u{3ff}>>?", b"-_"), "z78-Pj8");
+        assert_eq!(base64("\u{3ff}>>?".as_bytes(), b"-_"), "z78-Pj8");
     }
 }

@@ -20,6 +20,7 @@ use crate::names::{check_resources, with_valid_code};
 use crate::options::Options;
 use crate::render::{Rendered, render};
 use crate::scrub::{scrub, scrub_text};
+use crate::secrecy::Secrecy;
 use crate::start::FROZEN_AT;
 use crate::values::ValueReader;
 
@@ -56,7 +57,7 @@ impl Workers {
             }
         };
         crash::point("before-action");
-        let called = self.call(dispatch, &rendered.text, stop).await;
+        let called = self.call(dispatch, &rendered, stop).await;
         crash::point("after-action");
         drop(slot);
         let mut report = self.conclude(called, &rendered);
@@ -77,7 +78,7 @@ impl Workers {
     async fn call(
         &self,
         dispatch: &Dispatch,
-        parameters: &str,
+        rendered: &Rendered,
         stop: CancellationToken,
     ) -> Result<Called, ActionError> {
         let context = Context {
@@ -92,8 +93,12 @@ impl Workers {
             span: self.span(dispatch),
             stop,
             store: Arc::clone(&self.store),
+            secrecy: Secrecy::of(rendered),
         };
-        let Some(call) = self.registry.call(&dispatch.action, context, parameters) else {
+        let Some(call) = self
+            .registry
+            .call(&dispatch.action, context, &rendered.text)
+        else {
             return Err(self.unknown_action(dispatch));
         };
         let time = Duration::from_millis(dispatch.timeout_ms);

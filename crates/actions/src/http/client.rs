@@ -11,17 +11,13 @@ use windlass_engine::ActionError;
 
 use super::guard::{Allowed, Refused};
 
-/// How many redirects are followed.
-const MAX_REDIRECTS: usize = 10;
-
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Client {
     allowed: Arc<Allowed>,
-    following: Arc<OnceLock<Option<reqwest::Client>>>,
-    staying: Arc<OnceLock<Option<reqwest::Client>>>,
+    made: Arc<OnceLock<Option<reqwest::Client>>>,
 }
 
 impl Client {
@@ -36,28 +32,18 @@ impl Client {
         &self.allowed
     }
 
-    /// The client that follows redirects, or the one that does not.
-    pub(super) fn get(&self, follow: bool) -> Result<&reqwest::Client, ActionError> {
-        let cell = if follow {
-            &self.following
-        } else {
-            &self.staying
-        };
-        let client = cell.get_or_init(|| build(&self.allowed, follow).ok());
+    /// The client. It follows no redirect by itself; see `redirect`.
+    pub(super) fn get(&self) -> Result<&reqwest::Client, ActionError> {
+        let client = self.made.get_or_init(|| build(&self.allowed).ok());
         client
             .as_ref()
             .ok_or_else(|| ActionError::failed("HTTP_CLIENT", "the HTTP client could not be made"))
     }
 }
 
-fn build(allowed: &Arc<Allowed>, follow: bool) -> reqwest::Result<reqwest::Client> {
+fn build(allowed: &Arc<Allowed>) -> reqwest::Result<reqwest::Client> {
     // An error means that a provider is installed already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let redirects = if follow {
-        guarded(Arc::clone(allowed))
-    } else {
-        redirect::Policy::none()
-    };
     reqwest::Client::builder()
         .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_TIMEOUT)
@@ -66,21 +52,8 @@ fn build(allowed: &Arc<Allowed>, follow: bool) -> reqwest::Result<reqwest::Clien
         })
         // A proxy would make the connections, and the guard would guard nothing.
         .no_proxy()
-        .redirect(redirects)
+        .redirect(redirect::Policy::none())
         .build()
-}
-
-/// Every redirect's address is checked like the first one.
-fn guarded(allowed: Arc<Allowed>) -> redirect::Policy {
-    redirect::Policy::custom(move |attempt| {
-        if attempt.previous().len() > MAX_REDIRECTS {
-            return attempt.error("more than ten redirects");
-        }
-        match allowed.check_literal(attempt.url()) {
-            Ok(()) => attempt.follow(),
-            Err(refused) => attempt.error(refused),
-        }
-    })
 }
 
 /// Resolves names and drops the addresses that must not be reached; what is left is
@@ -121,13 +94,16 @@ pub(super) fn explain(error: &reqwest::Error) -> ActionError {
         ActionError::retriable("HTTP_TIMEOUT", message)
     } else if error.is_connect() {
         ActionError::retriable("HTTP_CONNECT", message)
-    } else if error.is_redirect() {
-        ActionError::failed("HTTP_REDIRECT", message)
     } else if error.is_builder() {
         ActionError::failed("PARAMETERS_INVALID", message)
     } else {
         ActionError::retriable("HTTP_FAILED", message)
     }
+}
+
+/// The request took longer than it may.
+pub(super) fn timed_out() -> ActionError {
+    ActionError::retriable("HTTP_TIMEOUT", "the request failed: it took too long")
 }
 
 /// An error and its causes in one sentence, without the address, which may hold secrets.

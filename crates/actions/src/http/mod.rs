@@ -3,6 +3,7 @@
 
 mod client;
 mod guard;
+mod redirect;
 mod response;
 
 use std::collections::BTreeMap;
@@ -52,7 +53,8 @@ pub struct Parameters {
     /// The request's own time; the node's timeout holds as well.
     #[serde(default)]
     timeout_ms: Option<u64>,
-    /// Whether redirects are followed, up to ten; they are by default.
+    /// Whether redirects are followed, up to ten; they are by default. Secrets do not follow to
+    /// another origin.
     #[serde(default)]
     follow_redirects: Option<bool>,
     /// Statuses that count as success instead of 200 to 399.
@@ -91,16 +93,23 @@ impl Action for HttpRequest {
         parameters: Parameters,
     ) -> Result<Reply<Output>, ActionError> {
         let expected = parameters.expect_status.clone();
+        let follow = parameters.follow_redirects.unwrap_or(true);
+        let time = parameters.timeout_ms.map(Duration::from_millis);
         let request = self.build(&context, parameters)?;
         let exchange = async {
-            let response = request
-                .send()
-                .await
-                .map_err(|error| client::explain(&error))?;
+            let response = if follow {
+                let names = request.headers().keys().cloned();
+                let confined = redirect::Confined::of(&context, names);
+                redirect::send(&self.client, &context, &confined, request).await?
+            } else {
+                let sent = self.client.get()?.execute(request).await;
+                sent.map_err(|error| client::explain(&error))?
+            };
             response::read(response, &expected).await
         };
         tokio::select! {
             reply = exchange => reply,
+            () = elapsed(time) => Err(client::timed_out()),
             () = context.stop_asked() => Err(ActionError::stopped()),
         }
     }
@@ -111,7 +120,7 @@ impl HttpRequest {
         &self,
         context: &Context,
         parameters: Parameters,
-    ) -> Result<reqwest::RequestBuilder, ActionError> {
+    ) -> Result<reqwest::Request, ActionError> {
         let url = guard::parse(&parameters.url)?;
         self.client
             .allowed()
@@ -124,9 +133,7 @@ impl HttpRequest {
             .to_ascii_uppercase();
         let method = reqwest::Method::from_bytes(method.as_bytes())
             .map_err(|_| invalid(format!("'{method}' is not an HTTP method")))?;
-        let client = self
-            .client
-            .get(parameters.follow_redirects.unwrap_or(true))?;
+        let client = self.client.get()?;
         let mut headers = header_map(&parameters.headers)?;
         if !method.is_safe() && !headers.contains_key("idempotency-key") {
             // The other side can recognise a request that a crash made us send again.
@@ -149,16 +156,22 @@ impl HttpRequest {
         if !query.is_empty() {
             request = request.query(&query);
         }
-        if let Some(time) = parameters.timeout_ms {
-            request = request.timeout(Duration::from_millis(time));
-        }
         request = match parameters.body {
             None => request,
             Some(Value::String(text)) => request.body(text),
             Some(value) => request.json(&value),
         };
         // Last, so that a content type that was given wins over the one of `json`.
-        Ok(request.headers(headers))
+        let built = request.headers(headers).build();
+        built.map_err(|error| client::explain(&error))
+    }
+}
+
+/// Ends when a time has passed; without one, never.
+async fn elapsed(time: Option<Duration>) {
+    match time {
+        Some(time) => tokio::time::sleep(time).await,
+        None => std::future::pending().await,
     }
 }
 

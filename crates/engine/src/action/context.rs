@@ -7,6 +7,7 @@ use windlass_core::RunId;
 use windlass_core::trace::{SpanId, TraceParent};
 
 use crate::Backend;
+use crate::secrecy::Secrecy;
 
 /// What an action may know of the attempt it serves.
 #[derive(Clone)]
@@ -31,6 +32,8 @@ pub struct Context {
     pub(crate) span: Option<SpanId>,
     pub(crate) stop: CancellationToken,
     pub(crate) store: Arc<dyn Backend>,
+    /// Which parameters were rendered with secrets.
+    pub(crate) secrecy: Secrecy,
 }
 
 impl Context {
@@ -42,6 +45,22 @@ impl Context {
     /// Whether the action was told to stop.
     pub fn is_stop_asked(&self) -> bool {
         self.stop.is_cancelled()
+    }
+
+    /// Whether the parameter at a JSON pointer was rendered with a secret, also where an
+    /// expression computed it from one: then it must not leave for where it was not sent.
+    pub fn is_secret(&self, pointer: &str) -> bool {
+        self.secrecy.is_secret(pointer)
+    }
+
+    /// The members of an object among the parameters that were rendered with a secret.
+    pub fn secret_members(&self, pointer: &str) -> Vec<String> {
+        self.secrecy.members(pointer)
+    }
+
+    /// Whether a text holds a secret of the parameters, in any form that is redacted.
+    pub fn reveals(&self, text: &str) -> bool {
+        self.secrecy.reveals(text)
     }
 
     /// The trace context to hand on to other systems, as W3C's `traceparent` writes it: the

@@ -1,0 +1,105 @@
+//! Which of an attempt's parameters were rendered with secrets.
+//!
+//! They are rendered twice, with the secrets and with what stands for them in the record.
+//! Where the two differ, a secret has a part in it, whatever an expression made of it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use windlass_core::value::Payload;
+
+use crate::render::Rendered;
+use crate::scrub::scrub_text;
+
+/// See the module; empty where no secret was used.
+#[derive(Clone, Default)]
+pub(crate) struct Secrecy(Option<Arc<Both>>);
+
+struct Both {
+    given: Arc<str>,
+    recorded: Option<Payload>,
+    secrets: Vec<String>,
+}
+
+impl Secrecy {
+    pub(crate) fn of(rendered: &Rendered) -> Self {
+        if rendered.secrets.is_empty() {
+            return Self(None);
+        }
+        Self(Some(Arc::new(Both {
+            given: Arc::clone(&rendered.text),
+            recorded: rendered.recorded.clone(),
+            secrets: rendered.secrets.clone(),
+        })))
+    }
+
+    pub(crate) fn is_secret(&self, pointer: &str) -> bool {
+        self.0.as_ref().is_some_and(|both| {
+            let (given, recorded) = both.parse();
+            given.pointer(pointer) != recorded.pointer(pointer)
+        })
+    }
+
+    pub(crate) fn members(&self, pointer: &str) -> Vec<String> {
+        let Some(both) = &self.0 else {
+            return Vec::new();
+        };
+        let (given, recorded) = both.parse();
+        let recorded = recorded.pointer(pointer);
+        let members = given.pointer(pointer).and_then(Value::as_object);
+        let is_secret = |(name, value): &(&String, &Value)| {
+            recorded.and_then(|object| object.get(name)) != Some(value)
+        };
+        let secret = members.into_iter().flatten().filter(is_secret);
+        secret.map(|(name, _)| name.clone()).collect()
+    }
+
+    pub(crate) fn reveals(&self, text: &str) -> bool {
+        let secrets = self.0.as_ref().map(|both| both.secrets.as_slice());
+        secrets.is_some_and(|secrets| scrub_text(text, secrets) != text)
+    }
+}
+
+impl Both {
+    fn parse(&self) -> (Value, Value) {
+        let parse = |text: &str| serde_json::from_str(text).unwrap_or_default();
+        let recorded = self.recorded.as_ref();
+        let recorded = recorded.map_or(Value::Null, |payload| parse(payload.text()));
+        (parse(&self.given), recorded)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secrecy(given: &str, recorded: &str) -> Secrecy {
+        Secrecy::of(&Rendered {
+            text: given.into(),
+            recorded: Some(Payload::new(recorded)),
+            secrets: vec!["hunter22".to_owned()],
+        })
+    }
+
+    #[test]
+    fn what_differs_from_the_record_is_secret() {
+        let secrecy = secrecy(
+            r#"{"url": "u", "headers": {"a": "1", "sum": "9f", "key": "hunter22"}, "body": 1}"#,
+            r#"{"url": "u", "headers": {"a": "1", "sum": "07", "key": "[redacted]"}, "body": 1}"#,
+        );
+        assert_eq!(secrecy.members("/headers"), ["key", "sum"]);
+        assert!(!secrecy.is_secret("/url") && !secrecy.is_secret("/body"));
+        assert!(secrecy.is_secret("/headers"));
+        assert!(secrecy.reveals("https://x/?k=hunter22") && !secrecy.reveals("https://x/"));
+    }
+
+    #[test]
+    fn what_could_not_be_recorded_is_secret_and_without_secrets_nothing_is() {
+        let all = secrecy(r#"{"headers": {"a": "1"}, "body": 1}"#, r#""[redacted]""#);
+        assert_eq!(all.members("/headers"), ["a"]);
+        assert!(all.is_secret("/body"));
+        let none = Secrecy::default();
+        assert!(none.members("/headers").is_empty());
+        assert!(!none.is_secret("/body") && !none.reveals("hunter22"));
+    }
+}
