@@ -77,6 +77,7 @@ codes! {
     TOO_MANY_JOBS 429 "Too many jobs are under way",
     STORE_TIMEOUT 503 "The store took too long to answer",
     STORE_UNAVAILABLE 503 "The store cannot be used now",
+    STORE_FULL 503 "The store has no space left to write to",
     ENGINE_STOPPED 503 "The server is stopping",
     BACKUP_UNSUPPORTED 501 "This server cannot make a backup",
 }

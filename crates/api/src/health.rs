@@ -16,6 +16,7 @@ use crate::auth::Auth;
 use crate::code;
 use crate::error::{ApiError, Detail};
 use crate::extract::Json;
+use crate::failures::STORE_FULL;
 use crate::front::HeadLimits;
 use crate::route::{Access, GateOptions, Rate, Routes};
 use crate::serve::{Draining, ServerOptions};
@@ -34,7 +35,7 @@ pub struct Probes {
 
 impl Probes {
     /// Probes that ask these: `ready` says what is not, by a pointer (`/store`) and a
-    /// message; `metrics` gives the text of Prometheus; `limits` are those of
+    /// message, and with the `code` `STORE_FULL` where there is no space; `metrics` gives the text of Prometheus; `limits` are those of
     /// `GET /api/v1/limits`.
     pub fn new(
         ready: impl Fn() -> BoxFuture<'static, Result<(), Vec<Detail>>> + Send + Sync + 'static,
@@ -94,8 +95,8 @@ where
             Method::GET,
             "/health/ready",
             access,
-            &[code::UNAVAILABLE],
-            "Whether the server can work: its store answers, and it does not drain",
+            &[code::UNAVAILABLE, STORE_FULL],
+            "Whether the server can work: its store answers and has space, and it does not drain",
             ready,
         )
         .add(
@@ -187,9 +188,21 @@ async fn ready(draining: Draining, State(probes): State<Probes>) -> Result<Json<
         return Ok(Json(Health { status, warnings }));
     }
     details.extend(warnings);
-    Err(code::UNAVAILABLE
-        .error("the server is not ready")
-        .details(details))
+    Err(not_ready(&details).details(details))
+}
+
+/// Lack of space has a code of its own: it is the operator's to end, and ends by itself then.
+fn not_ready(details: &[Detail]) -> ApiError {
+    let is_full = |detail: &Detail| {
+        let code = detail.more.get("code").and_then(Value::as_str);
+        code == Some(STORE_FULL.code)
+    };
+    match details.iter().any(is_full) {
+        true => STORE_FULL
+            .error("the store has no space left, and writes are refused")
+            .hint("free space on the disk of the data directory"),
+        false => code::UNAVAILABLE.error("the server is not ready"),
+    }
 }
 
 async fn metrics(State(probes): State<Probes>) -> Result<Text, ApiError> {

@@ -145,7 +145,7 @@ pub(crate) enum Command {
     /// Make a token for development, signed with a key of a file
     Token(Token),
     /// Check the installation, and say what to do about each finding
-    Doctor,
+    Doctor(Doctor),
     /// Print the settings in force, and where each comes from
     Config,
     /// Print the JSON Schema of definitions
@@ -610,6 +610,14 @@ pub(crate) struct Bench {
     /// Only figures whose name contains this
     #[arg(long, value_name = "NAME")]
     pub(crate) only: Option<String>,
+}
+
+/// `windlass doctor`
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Open a data directory whose write-ahead log lost commits, with what is left
+    #[arg(long)]
+    pub(crate) accept_loss: bool,
 }
 
 /// `windlass token`

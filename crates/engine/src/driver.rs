@@ -454,6 +454,7 @@ impl Driver {
             }
             Effect::Broken { run, parent, error } => {
                 self.lost(run, parent);
+                self.shared.interrupt(run, &error);
                 self.answer_start(run, StartAnswer::Broken(error.clone()));
                 self.answer_waits(run, &Err(error));
             }

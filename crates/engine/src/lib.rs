@@ -21,6 +21,7 @@ mod gates;
 mod heal;
 pub mod history;
 mod intake;
+mod interrupted;
 mod known;
 mod limits;
 mod line;

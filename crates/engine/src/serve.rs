@@ -9,6 +9,7 @@ use windlass_store::{Error, RunRow};
 
 use crate::admission::admit;
 use crate::engine::{Engine, Recovery};
+use crate::interrupted::carry_on_always;
 use crate::load::{LoadError, Unavailable};
 use crate::poison::Limits;
 use crate::retention::{Retain, retain_always};
@@ -101,6 +102,7 @@ impl Engine {
         let engine = Arc::downgrade(self.inner());
         tokio::spawn(retain_always(engine.clone(), options.retention));
         tokio::spawn(fire_always(engine.clone(), self.now()));
+        tokio::spawn(carry_on_always(engine.clone()));
         tokio::spawn(admit(engine, options.max_active_runs));
         Ok(recovery)
     }

@@ -10,6 +10,7 @@ use windlass_core::RunId;
 
 use crate::feed::Feeds;
 use crate::gates::Gates;
+use crate::interrupted::Interrupted;
 use crate::mend::Told;
 use crate::notice::Notice;
 use crate::options::Observer;
@@ -24,6 +25,8 @@ pub(crate) struct Shared {
     pub(crate) feeds: Feeds,
     /// Who may have killed a process.
     pub(crate) trials: Trials,
+    /// Runs that the store could not write for.
+    pub(crate) interrupted: Interrupted,
     /// What was told to be damaged.
     pub(crate) told: Told,
     pub(crate) observer: Option<Arc<dyn Observer>>,
@@ -57,6 +60,7 @@ impl Shared {
             gates,
             feeds: Feeds::default(),
             trials: Trials::default(),
+            interrupted: Interrupted::default(),
             told: Told::default(),
             observer,
             held: AtomicUsize::new(0),

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use windlass_core::RunStatus;
+use windlass_core::printable::{self, one_line};
 use windlass_engine::fork::ForkError;
 use windlass_engine::{CommandError, LoadError, PayloadError, StartError};
 use windlass_store::Error;
@@ -171,26 +172,43 @@ impl Failure {
     }
 
     fn to_text(&self) -> String {
-        let mut text = format!("{}error[{}]: {}", self.parts.shown, self.code, self.message);
+        // A message may quote what came from outside: it must not look like another line.
+        let shown = printable::lines(&self.parts.shown);
+        let (code, message) = (one_line(&self.code), one_line(&self.message));
+        let mut text = format!("{shown}error[{code}]: {message}");
         if let Some(hint) = &self.hint {
             text.push_str("\n  hint: ");
-            text.push_str(hint);
+            text.push_str(&one_line(hint));
         }
         text
     }
 }
+
+/// What to do about a write-ahead log that is missing, cut or damaged.
+pub const LOST_LOG: &str = "put the missing file back, or keep a copy of the data directory and \
+    restore a backup with `windlass restore FILE`; without one, `windlass doctor --accept-loss` \
+    opens the directory with what is left";
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let (exit, code) = match &error {
             Error::NotFound(_) => (Exit::NotFound, "NOT_FOUND"),
             Error::Unavailable(_) => (Exit::Storage, "STORE_UNAVAILABLE"),
+            Error::Full(_) => (Exit::Storage, "STORE_FULL"),
             Error::Damaged(_) => (Exit::Storage, "STORE_DAMAGED"),
             Error::Fatal(_) => (Exit::Storage, "STORE_FAILED"),
             Error::TooNew(_) => (Exit::Storage, "STORE_TOO_NEW"),
             Error::Timeout(_) => (Exit::Storage, "STORE_TIMEOUT"),
         };
-        Self::new(exit, code, error)
+        let hint = match &error {
+            Error::Full(_) => Some("free space on the disk of the data directory"),
+            Error::Damaged(damage) if damage.place.ends_with("-wal") => Some(LOST_LOG),
+            _ => None,
+        };
+        Self {
+            hint: hint.map(str::to_owned),
+            ..Self::new(exit, code, error)
+        }
     }
 }
 

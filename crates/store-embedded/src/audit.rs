@@ -36,19 +36,26 @@ impl Audit for EmbeddedStore {
     }
 }
 
-const COLUMNS: &str = "number, at, tenant, actor, origin, what, target, detail, sum";
+/// The columns of an entry but for its number.
+const COLUMNS: &str = "at, tenant, actor, origin, what, target, detail, sum";
 
 fn audit_sql(tenant: &TenantFilter) -> String {
-    let condition = match tenant {
-        TenantFilter::Any => "WHERE number < ?1",
-        TenantFilter::Only(_) => "INDEXED BY audit_by_tenant WHERE tenant IS ?3 AND number < ?1",
+    // A tenant sees how many entries it has itself, and nothing of the others.
+    let (number, condition) = match tenant {
+        TenantFilter::Any => ("number", "WHERE number < ?1"),
+        TenantFilter::Only(_) => (
+            "ordinal",
+            "INDEXED BY audit_by_tenant WHERE tenant IS ?3 AND ordinal < ?1",
+        ),
     };
-    format!("SELECT {COLUMNS} FROM audit {condition} ORDER BY number DESC LIMIT ?2")
+    format!("SELECT {number}, {COLUMNS} FROM audit {condition} ORDER BY {number} DESC LIMIT ?2")
 }
 
 fn note(connection: &Connection, entries: &[AuditEntry]) -> Result<(), Fault> {
-    const SQL: &str = "INSERT INTO audit (at, tenant, actor, origin, what, target, detail, sum) \
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?)";
+    const SQL: &str = "INSERT INTO audit \
+         (at, tenant, actor, origin, what, target, detail, sum, ordinal) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1 + coalesce((SELECT max(ordinal) \
+         FROM audit INDEXED BY audit_by_tenant WHERE tenant IS ?2), 0))";
     let mut statement = connection.prepare_cached(SQL)?;
     for entry in entries {
         statement.execute(params![
@@ -110,7 +117,7 @@ fn sum(entry: &AuditEntry) -> Sum {
 
 /// Reads every entry, checking it.
 pub(crate) fn check(connection: &Connection) -> Result<(), Fault> {
-    let mut statement = connection.prepare(&format!("SELECT {COLUMNS} FROM audit"))?;
+    let mut statement = connection.prepare(&format!("SELECT number, {COLUMNS} FROM audit"))?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         entry_row(row)?;

@@ -5,7 +5,7 @@
 //! content, and its SHA-256. An entry with an empty name ends it; its content is the SHA-256
 //! of all the entries' digests, so that a cut, reordered or damaged file is recognised.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ use crate::connect::{self, DATABASE, Layout};
 use crate::error::{Fault, from_io};
 use crate::files::{sync_directory, sync_failed};
 use crate::wal::{PAGE, Scan};
-use crate::{EmbeddedStore, blob, codec};
+use crate::{EmbeddedStore, blob, codec, private};
 
 const MAGIC: &[u8; 16] = b"windlass-backup1";
 
@@ -36,7 +36,7 @@ impl EmbeddedStore {
     /// Writes everything that is stored now into one new file, while others go on writing.
     /// After an error, or a crash, there is no such file or one that [`restore`] refuses.
     pub fn backup(&self, file: &Path, progress: Progress<'_>) -> Result<(), Error> {
-        let target = OpenOptions::new()
+        let target = private::options()
             .write(true)
             .create_new(true)
             .open(file)
@@ -117,7 +117,7 @@ pub fn restore(file: &Path, directory: &Path) -> Result<(), Error> {
         Err(error) => return Err(from_io(directory, &error)),
     }
     let temporary = beside(directory, "restore");
-    fs::create_dir_all(&temporary).map_err(|error| from_io(&temporary, &error))?;
+    private::create_data_directory(&temporary).map_err(|error| from_io(&temporary, &error))?;
     let restored = unpack(file, &temporary).and_then(|()| {
         connect::check_header(&Layout::of(&temporary), Scan::default())?;
         crash::point("before-restore");
@@ -140,6 +140,8 @@ fn copy_database(
     // While this snapshot is held, what others write does not restart the copy.
     let transaction = connection.unchecked_transaction()?;
     let large = large_values(&transaction)?;
+    let made = private::create(snapshot).map_err(|error| from_io(snapshot, &error));
+    drop(made?);
     let mut copy = Connection::open(snapshot)?;
     copy.execute_batch("PRAGMA synchronous = OFF; PRAGMA journal_mode = OFF;")?;
     let backup = Backup::new(&transaction, &mut copy)?;
@@ -299,8 +301,8 @@ fn unpack_entry(
     cut: impl Fn(io::Error) -> Error,
 ) -> Result<[u8; 32], Error> {
     let failed = |error: io::Error| from_io(path, &error);
-    fs::create_dir_all(parent(path)).map_err(failed)?;
-    let mut out = File::create(path).map_err(failed)?;
+    private::create_directory(parent(path)).map_err(failed)?;
+    let mut out = private::create(path).map_err(failed)?;
     let mut hasher = Sha256::new();
     let mut left = length;
     let mut buffer = vec![0; 1 << 16];

@@ -10,11 +10,14 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use windlass_store::{Error, crash};
 
+use crate::acknowledged::{self, Verdict};
 use crate::error::{Fault, damaged_file, from_io, from_sqlite};
 use crate::files::{sync_directory, sync_failed};
 use crate::gate::Gate;
 use crate::journal::Journal;
+use crate::mark::{self, Mark};
 use crate::migrate;
+use crate::private;
 use crate::wal::{self, PAGE, Scan};
 use crate::writer::Handle;
 
@@ -25,7 +28,7 @@ const DATABASE_LOG: &str = "windlass.db-wal";
 /// "Wndl", at a fixed place in the file's header.
 pub(crate) const APPLICATION_ID: u32 = 0x576e_646c;
 /// Counts changes of `schema.sql`.
-pub(crate) const SCHEMA_VERSION: u32 = 4;
+pub(crate) const SCHEMA_VERSION: u32 = 5;
 
 /// A log longer than this is copied into the database by the writer as its first work, so
 /// that opening it the next time reads little. Reading need not wait for it.
@@ -63,7 +66,7 @@ pub(crate) fn prepare_directory(directory: &Path, create: bool) -> Result<(), Er
             if !create {
                 return Err(missing(directory));
             }
-            fs::create_dir_all(directory).map_err(|error| from_io(directory, &error))
+            private::create_data_directory(directory).map_err(|error| from_io(directory, &error))
         }
         Err(error) => Err(from_io(directory, &error)),
     }
@@ -80,6 +83,10 @@ pub(crate) fn create_database(layout: &Layout, durable: bool) -> Result<(), Erro
         let reason = "there is a write-ahead log but no database".into();
         return Err(damaged_file(DATABASE, 0, reason));
     }
+    if Mark::read(&layout.directory).is_some_and(|mark| mark.frames > 0) {
+        let reason = format!("there is no database, but {} tells of one", mark::NAME);
+        return Err(damaged_file(DATABASE, 0, reason));
+    }
     let temporary = layout.directory.join("windlass.db.new");
     match fs::remove_file(&temporary) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -87,6 +94,8 @@ pub(crate) fn create_database(layout: &Layout, durable: bool) -> Result<(), Erro
         }
         _ => {}
     }
+    // SQLite gives the log the rights that the database has.
+    private::create(&temporary).map_err(|error| from_io(&temporary, &error))?;
     write_schema(&temporary).map_err(|error| from_sqlite(&error))?;
     if durable {
         File::open(&temporary)
@@ -171,6 +180,29 @@ fn check_identity(application: u32, version: u32) -> Result<(), Error> {
     Ok(())
 }
 
+/// Reads the log and holds it against what was acknowledged. Only the holder of the lock may
+/// call this.
+pub(crate) fn check_log(layout: &Layout) -> Result<Scan, Error> {
+    let scan = wal::scan(&layout.log)?;
+    if verdict(layout, &scan)? == Verdict::Superseded {
+        mark::forget(&layout.directory)?;
+    }
+    Ok(scan)
+}
+
+/// The same for a process that only reads, and changes nothing.
+pub(crate) fn look_at_log(layout: &Layout) -> Result<Scan, Error> {
+    let scan = wal::scan(&layout.log)?;
+    verdict(layout, &scan)?;
+    Ok(scan)
+}
+
+fn verdict(layout: &Layout, scan: &Scan) -> Result<Verdict, Error> {
+    let mark = Mark::read(&layout.directory);
+    let name = wal::name(&layout.log);
+    acknowledged::check(scan, mark.as_ref(), &name, &layout.database)
+}
+
 /// Opens the writing connection and starts the writer on it.
 pub(crate) fn start_writer(
     layout: &Layout,
@@ -187,7 +219,7 @@ pub(crate) fn start_writer(
 /// Brings an older database to the present schema, for somebody who only reads. Only the
 /// holder of the lock may call this.
 pub(crate) fn migrate_only(layout: &Layout) -> Result<(), Error> {
-    let scan = wal::scan(&layout.log)?;
+    let scan = check_log(layout)?;
     check_header(layout, scan)?;
     let opened = open_writer(layout, scan, Arc::default(), true).map_err(Fault::into_error)?;
     drop(opened);
@@ -217,7 +249,7 @@ fn open_writer(
     }
     check_versions(&connection)?;
     migrate::migrate(&connection)?;
-    let journal = Journal::watch(&mut connection, &layout.log, scan.committed, gate, durable)?;
+    let journal = Journal::watch(&mut connection, &layout.log, &scan, gate, durable)?;
     Ok((connection, journal))
 }
 

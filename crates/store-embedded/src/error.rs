@@ -77,7 +77,7 @@ pub(crate) fn from_sqlite(error: &rusqlite::Error) -> Error {
         extended => match extended & 0xff {
             ffi::SQLITE_CORRUPT | ffi::SQLITE_NOTADB => damage(text),
             ffi::SQLITE_INTERRUPT => Error::Timeout("the query took too long".into()),
-            ffi::SQLITE_FULL => Error::Unavailable("the disk is full".into()),
+            ffi::SQLITE_FULL => Error::Full("the disk is full".into()),
             _ => Error::Unavailable(text),
         },
     }
@@ -118,5 +118,17 @@ pub(crate) fn damaged_file(place: &str, offset: u64, reason: String) -> Error {
 
 /// A file operation that failed, with the file's name.
 pub(crate) fn from_io(path: &Path, error: &io::Error) -> Error {
-    Error::Unavailable(format!("{}: {error}", path.display()))
+    let text = format!("{}: {error}", path.display());
+    if is_full(error) {
+        Error::Full(text)
+    } else {
+        Error::Unavailable(text)
+    }
+}
+
+/// Whether an operation failed for lack of space: of the disk, of the user's part of it, or of
+/// what one file may hold.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }

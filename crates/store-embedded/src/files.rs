@@ -2,7 +2,7 @@
 //! and checkpoints delay only themselves; and how such a file is written.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,9 @@ use std::thread::{self, JoinHandle};
 use windlass_store::{Error, crash};
 
 use crate::error::{Fault, from_io};
+use crate::private;
 use crate::queue::{self, Queue, Reply, Submitted};
+use crate::space::Space;
 use crate::writer::{Job, Outcome, Session};
 
 /// Where files are written before they get their names: one place, so that what a kill left
@@ -42,7 +44,7 @@ pub(crate) struct Files {
 impl Files {
     /// Starts the thread. If it cannot be started, its queue is closed, which every caller
     /// notices.
-    pub(crate) fn start(directory: &Path, durable: bool) -> Self {
+    pub(crate) fn start(directory: &Path, durable: bool, space: Option<Arc<Space>>) -> Self {
         let queue: Arc<Queue<Parcel>> = Arc::new(Queue::new());
         let parcels = Arc::clone(&queue);
         let directory = directory.to_owned();
@@ -51,7 +53,7 @@ impl Files {
             .spawn(move || {
                 while let Some(waiting) = parcels.take() {
                     for parcel in waiting {
-                        carry(&directory, durable, parcel);
+                        carry(&directory, durable, parcel, space.as_deref());
                     }
                 }
             });
@@ -99,8 +101,15 @@ impl Drop for Files {
     }
 }
 
-fn carry(directory: &Path, durable: bool, parcel: Parcel) {
+fn carry(directory: &Path, durable: bool, parcel: Parcel, space: Option<&Space>) {
     let done = (parcel.errand)(directory, durable);
+    if let Some(space) = space {
+        match &done {
+            Err(Error::Full(_)) => space.refused_file(),
+            Ok(()) if parcel.then.is_some() => space.wrote_file(),
+            _ => {}
+        }
+    }
     let Some(Onward { job, next }) = parcel.then else {
         return;
     };
@@ -141,7 +150,7 @@ pub(crate) fn write(
         return Err(Error::Unavailable("a file has no directory".into()));
     };
     if !parent.is_dir() {
-        fs::create_dir_all(parent).map_err(|error| from_io(parent, &error))?;
+        private::create_directory(parent).map_err(|error| from_io(parent, &error))?;
         if durable {
             let above = parent.ancestors().skip(1);
             for made in above.take_while(|above| above.starts_with(directory)) {
@@ -170,7 +179,7 @@ fn unfinished(directory: &Path) -> Result<PathBuf, Error> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let folder = directory.join(UNFINISHED);
     if !folder.is_dir() {
-        fs::create_dir_all(&folder).map_err(|error| from_io(&folder, &error))?;
+        private::create_directory(&folder).map_err(|error| from_io(&folder, &error))?;
     }
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     Ok(folder.join(format!("{}.{count}", std::process::id())))
@@ -199,7 +208,7 @@ pub(crate) fn remove_unfinished(directory: &Path) {
 }
 
 fn write_synced(path: &Path, parts: &[&[u8]], durable: bool) -> Result<(), Error> {
-    let mut file = File::create(path).map_err(|error| from_io(path, &error))?;
+    let mut file = private::create(path).map_err(|error| from_io(path, &error))?;
     for part in parts {
         file.write_all(part)
             .map_err(|error| from_io(path, &error))?;
@@ -208,6 +217,18 @@ fn write_synced(path: &Path, parts: &[&[u8]], durable: bool) -> Result<(), Error
         file.sync_all().map_err(|error| sync_failed(path, &error))?;
     }
     Ok(())
+}
+
+/// Whether a file of so many bytes can be written.
+pub(crate) fn try_room(directory: &Path, bytes: u64) -> io::Result<()> {
+    let path = directory.join("windlass.space");
+    let tried = private::create(&path).and_then(|mut file| {
+        io::copy(&mut io::repeat(1).take(bytes), &mut file)?;
+        // Some file systems say only now that there is no space.
+        file.sync_data()
+    });
+    let removed = std::fs::remove_file(&path);
+    tried.and(removed)
 }
 
 /// Makes the names in a directory durable.

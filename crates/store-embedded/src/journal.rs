@@ -1,10 +1,11 @@
 //! Tending the write-ahead log: growing it once, so that commits overwrite blocks that are
-//! there instead of extending the file, and checkpointing it by size.
+//! there instead of extending the file, checkpointing it by size, and marking what of it is
+//! acknowledged.
 //!
 //! Runs on the writer's thread between transactions. It never touches the database file or
 //! the `-shm` file: closing a second descriptor on those would drop SQLite's own locks.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,14 +15,11 @@ use std::time::Duration;
 use rusqlite::Connection;
 use windlass_store::{Error, crash};
 
-use crate::error::{Fault, from_io};
+use crate::error::{Fault, from_io, is_full};
 use crate::files::sync_failed;
 use crate::gate::{Gate, Wish};
-use crate::mark::Mark;
-use crate::wal;
-
-/// Bytes of a frame in the log: a header and a page.
-const FRAME: u64 = 24 + 4096;
+use crate::mark::{Mark, MarkFile, PAGES, PageSum};
+use crate::wal::{self, FRAME, Scan};
 
 /// When the log is copied into the database. Large enough that pages written often are
 /// copied once for many commits, small enough to copy in some tens of milliseconds.
@@ -46,14 +44,25 @@ const ROOM: u64 = 128 << 10;
 
 const FIRST_GROWTH: u64 = 1 << 20;
 
+/// The last frames that are looked at for pages to mark when the store is closed.
+const LOOKED_AT: u64 = 16;
+
 /// The state of the write-ahead log in this process.
 pub(crate) struct Journal {
     path: PathBuf,
-    /// Frames in the log after the last commit, as SQLite reports them.
-    frames: Arc<AtomicU64>,
+    /// What SQLite reports.
+    reported: Arc<Reported>,
     commits: u64,
-    /// Frames that were whole when it was opened.
+    /// Commits that the mark knows of, of those that were reported.
+    marked: u64,
+    /// What is acknowledged.
+    mark: Mark,
+    /// Frames that were there when the log was opened: whether a checkpoint had copied them is
+    /// not known for certain.
     found: u64,
+    mark_file: MarkFile,
+    /// The log, for reading its end.
+    log: Option<File>,
     /// The file's length as far as we know.
     length: u64,
     checkpoint_at: u64,
@@ -63,28 +72,43 @@ pub(crate) struct Journal {
     durable: bool,
 }
 
+/// What SQLite reports after each commit.
+#[derive(Default)]
+struct Reported {
+    /// Frames in the log.
+    frames: AtomicU64,
+    commits: AtomicU64,
+}
+
 impl Journal {
     /// Watches the commits of the writing connection.
     pub(crate) fn watch(
         connection: &mut Connection,
         path: &Path,
-        found: u64,
+        scan: &Scan,
         gate: Arc<Gate>,
         durable: bool,
     ) -> rusqlite::Result<Self> {
-        let frames = Arc::new(AtomicU64::new(0));
-        let seen = Arc::clone(&frames);
+        let reported = Arc::new(Reported::default());
+        let told = Arc::clone(&reported);
         connection.wal_hook(Some(
             move |_: &mut rusqlite::hooks::Wal, count: std::ffi::c_int| {
-                seen.store(u64::try_from(count).unwrap_or(0), Ordering::Relaxed);
+                let frames = u64::try_from(count).unwrap_or(0);
+                told.frames.store(frames, Ordering::Relaxed);
+                told.commits.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             },
         ))?;
+        let directory = path.parent().unwrap_or(Path::new(""));
         Ok(Self {
             path: path.to_owned(),
-            frames,
+            reported,
             commits: 0,
-            found,
+            marked: 0,
+            mark: found(scan, Mark::read(directory)),
+            found: scan.committed,
+            mark_file: MarkFile::new(directory),
+            log: None,
             length: path.metadata().map_or(0, |metadata| metadata.len()),
             checkpoint_at: checkpoint_bytes(),
             seen: 0,
@@ -93,17 +117,72 @@ impl Journal {
         })
     }
 
-    /// Leaves word of how much of the log is acknowledged, for whoever opens it next.
-    pub(crate) fn leave_mark(&self) {
-        let frames = match self.frames.load(Ordering::Relaxed) {
-            0 => self.found,
-            frames => frames,
-        };
-        let is_there = |metadata: &std::fs::Metadata| metadata.len() >= wal::length(frames);
-        let metadata = self.path.metadata().ok().filter(is_there);
-        if let (Some(_), Some(salts)) = (metadata, wal::salts(&self.path)) {
-            Mark { salts, frames }.leave(self.directory());
+    /// Marks what was committed since the last time as acknowledged: it is durable, and its
+    /// callers have not been answered yet.
+    pub(crate) fn acknowledge(&mut self) {
+        let commits = self.reported.commits.load(Ordering::Relaxed);
+        if commits == self.marked {
+            return;
         }
+        crash::point("before-mark");
+        if self.advance(commits - self.marked).is_ok() {
+            self.marked = commits;
+            self.mark_file.write(&self.mark);
+        }
+        crash::point("after-mark");
+    }
+
+    /// Brings the mark up to the log's end. If that cannot be read, an older mark stays.
+    fn advance(&mut self, commits: u64) -> io::Result<()> {
+        let frames = self.reported.frames.load(Ordering::Relaxed);
+        let log = match &mut self.log {
+            Some(log) => log,
+            none => none.insert(File::open(&self.path)?),
+        };
+        let id = wal::identify(log)?;
+        let (page, sum) = wal::page_at(log, id, frames)?;
+        if id != self.mark.log || frames < self.mark.frames {
+            self.mark = Mark {
+                log: id,
+                ..Mark::default()
+            };
+            self.found = 0;
+        }
+        self.mark.frames = frames;
+        self.mark.commits += commits;
+        self.mark.pages = [PageSum::default(); PAGES];
+        self.mark.pages[0] = PageSum { page, sum };
+        Ok(())
+    }
+
+    /// Marks the log's end more closely when the store is closed.
+    pub(crate) fn leave_mark(&mut self) {
+        self.acknowledge();
+        if self.mark.frames == 0 {
+            return;
+        }
+        match self.last_pages() {
+            Ok(pages) if pages[0].page > 0 => self.mark.pages = pages,
+            _ => {}
+        }
+        self.mark_file.write(&self.mark);
+    }
+
+    /// The pages of the last frames that no checkpoint may have copied.
+    fn last_pages(&self) -> io::Result<[PageSum; PAGES]> {
+        let mut pages = [PageSum::default(); PAGES];
+        let mut log = File::open(&self.path)?;
+        let known = self.mark.touched.max(self.found);
+        let first = known.max(self.mark.frames.saturating_sub(LOOKED_AT)) + 1;
+        let mut count = 0;
+        for frame in (first..=self.mark.frames).rev() {
+            let (page, sum) = wal::page_at(&mut log, self.mark.log, frame)?;
+            if count < PAGES && !pages.iter().any(|known| known.page == page) {
+                pages[count] = PageSum { page, sum };
+                count += 1;
+            }
+        }
+        Ok(pages)
     }
 
     /// The directory that it is in.
@@ -125,7 +204,7 @@ impl Journal {
 
     /// What the log holds. If that is less than before, the log began anew.
     fn look(&mut self) -> u64 {
-        let used = 32 + self.frames.load(Ordering::Relaxed) * FRAME;
+        let used = 32 + self.reported.frames.load(Ordering::Relaxed) * FRAME;
         if used < self.seen {
             self.checkpoint_at = checkpoint_bytes();
         }
@@ -151,12 +230,7 @@ impl Journal {
             // A reader, or a full disk, may keep it from being complete, or the log from
             // beginning anew after it.
             self.checkpoint_at = used + CHECKPOINT_STEP;
-            let copied = if used < MOST_BYTES {
-                checkpoint(connection)
-            } else {
-                self.gate.alone(PATIENCE, || checkpoint(connection))
-            };
-            copied.map_err(Fault::into_error)?;
+            self.checkpoint(connection, used >= MOST_BYTES)?;
         } else if self.wants_growth(used) {
             self.grow()?;
         }
@@ -171,8 +245,41 @@ impl Journal {
                 .execute_batch(sql)
                 .map_err(|error| Fault::from(error).into_error())?;
         }
-        let copied = self.gate.alone(PATIENCE, || checkpoint(connection));
-        copied.map(drop).map_err(Fault::into_error)
+        self.acknowledge();
+        self.checkpoint(connection, true)
+    }
+
+    /// Why the log cannot get longer, if that is for lack of space.
+    pub(crate) fn lacks_space(&self) -> Option<Error> {
+        let error = extend(&self.path).err()?;
+        is_full(&error).then(|| from_io(&self.path, &error))
+    }
+
+    /// Copies the log into the database, as far as readers allow; `alone` asks those to make
+    /// way first.
+    pub(crate) fn checkpoint(&mut self, connection: &Connection, alone: bool) -> Result<(), Error> {
+        self.mark.touched = self.mark.frames;
+        self.mark.pages = [PageSum::default(); PAGES];
+        if self.mark.frames > 0 {
+            self.mark_file.write(&self.mark);
+            // No older mark comes back once pages are copied: it would not know of them.
+            if self.durable {
+                self.mark_file.sync()?;
+            }
+        }
+        let copied = if alone {
+            let gate = Arc::clone(&self.gate);
+            gate.alone(PATIENCE, || copy(connection))
+        } else {
+            copy(connection)
+        };
+        // Only a complete copy is synced.
+        if copied.map_err(Fault::into_error)? && self.mark.frames > 0 {
+            self.mark.copied = self.mark.frames;
+            self.mark_file.write(&self.mark);
+            crash::point("after-checkpoint-mark");
+        }
+        Ok(())
     }
 
     /// Writes zeros behind the log's end: SQLite takes them for the end, and later commits
@@ -205,6 +312,15 @@ impl Journal {
     }
 }
 
+/// Writes a page behind a file's end, and takes it off again.
+fn extend(path: &Path) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).open(path)?;
+    let end = file.seek(SeekFrom::End(0))?;
+    let written = file.write_all(&[0; FRAME as usize]);
+    file.set_len(end)?;
+    written
+}
+
 fn commits_before_growth() -> u64 {
     crash::setting("WINDLASS_COMMITS_BEFORE_GROWTH").unwrap_or(COMMITS_BEFORE_GROWTH)
 }
@@ -213,8 +329,24 @@ fn checkpoint_bytes() -> u64 {
     crash::setting("WINDLASS_CHECKPOINT_BYTES").unwrap_or(CHECKPOINT_BYTES)
 }
 
+/// What is known of a log that was found when the store was opened.
+fn found(scan: &Scan, mark: Option<Mark>) -> Mark {
+    let same = mark.filter(|mark| !mark.old && Some(mark.log) == scan.log);
+    let exact = same.filter(|mark| mark.frames == scan.committed);
+    Mark {
+        log: scan.log.unwrap_or_default(),
+        frames: scan.committed,
+        commits: scan.commits,
+        copied: same.map_or(0, |mark| mark.copied),
+        pages: exact.map_or_else(Default::default, |mark| mark.pages),
+        // Without a mark, nobody knows whether a checkpoint had begun.
+        touched: same.map_or(scan.committed, |mark| mark.touched),
+        ..Mark::default()
+    }
+}
+
 /// Copies the log into the database; says whether all of it was.
-pub(crate) fn checkpoint(connection: &Connection) -> Result<bool, Fault> {
+fn copy(connection: &Connection) -> Result<bool, Fault> {
     crash::during("in-checkpoint");
     let mut statement = connection.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?;
     let (busy, log, copied) = statement.query_row([], |row| {

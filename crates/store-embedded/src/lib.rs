@@ -2,7 +2,7 @@
 //!
 //! A data directory holds `windlass.db` with its write-ahead log, `blobs/` with the values
 //! and `checkpoints/` with the checkpoints too large for it, `lock`, and `windlass.tail`, which
-//! says how far the log was whole when it was closed. One process holds the lock and writes; others read.
+//! says how much of the log was acknowledged. One process holds the lock and writes; others read.
 //!
 //! ```no_run
 //! use windlass_store::Store;
@@ -18,6 +18,8 @@
 //! Everything is durable when its future is ready, and not before. It does not know what
 //! records mean, nor any engine.
 
+mod accept;
+mod acknowledged;
 mod admission;
 mod audit;
 mod backup;
@@ -47,6 +49,7 @@ mod migrate;
 mod notes;
 mod pack;
 mod page;
+mod private;
 mod query;
 mod queue;
 mod read;
@@ -55,11 +58,13 @@ mod retention;
 mod schedule;
 mod secrets;
 mod segment;
+mod space;
 mod store;
 mod sweep;
 mod wal;
 mod writer;
 
+pub use accept::{AcceptedLoss, accept_loss};
 pub use backup::{Progress, restore};
 pub use lock::Holder;
 pub use store::{EmbeddedStore, Opened, Options};

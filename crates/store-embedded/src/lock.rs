@@ -3,13 +3,14 @@
 //! The lock is the operating system's, on a file of its own, so that it ends with the
 //! process however that ends. The file's text is only for people.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 
 use windlass_store::Error;
 
 use crate::error::from_io;
+use crate::private;
 
 const FILE: &str = "lock";
 
@@ -50,7 +51,7 @@ impl Lock {
     /// Takes the lock if it is free.
     pub(crate) fn take(directory: &Path) -> Result<Taken, Error> {
         let path = directory.join(FILE);
-        let mut file = OpenOptions::new()
+        let mut file = private::options()
             .create(true)
             .truncate(false)
             .read(true)

@@ -196,8 +196,19 @@ CREATE TABLE note (
 ) WITHOUT ROWID;
 ";
 
+/// What makes version 5 of version 4: entries of the audit are counted for each tenant.
+const FROM_4: &str = "
+ALTER TABLE audit ADD COLUMN ordinal INTEGER NOT NULL DEFAULT 0;
+UPDATE audit SET ordinal = counted.ordinal FROM
+  (SELECT number AS n, row_number() OVER (PARTITION BY tenant ORDER BY number) AS ordinal
+   FROM audit) AS counted
+  WHERE counted.n = audit.number;
+DROP INDEX audit_by_tenant;
+CREATE INDEX audit_by_tenant ON audit (tenant, ordinal);
+";
+
 /// The steps from each version to the next, from version 1 on.
-const STEPS: [&str; 3] = [FROM_1, FROM_2, FROM_3];
+const STEPS: [&str; 4] = [FROM_1, FROM_2, FROM_3, FROM_4];
 
 /// Which version a database has.
 pub(crate) fn version(connection: &Connection) -> rusqlite::Result<u32> {
@@ -237,10 +248,11 @@ mod tests {
     use super::*;
 
     /// The schemas of the versions before, from version 1 on.
-    const OLD: [&str; 3] = [
+    const OLD: [&str; 4] = [
         include_str!("../tests/common/schema-1.sql"),
         include_str!("../tests/common/schema-2.sql"),
         include_str!("../tests/common/schema-3.sql"),
+        include_str!("../tests/common/schema-4.sql"),
     ];
 
     /// Every table and index with its text, less its spaces.
@@ -271,6 +283,28 @@ mod tests {
                 assert_eq!(version(&old).unwrap(), SCHEMA_VERSION);
             }
         }
+    }
+
+    #[test]
+    fn old_entries_of_the_audit_are_counted_for_each_tenant() {
+        let old = Connection::open_in_memory().unwrap();
+        old.execute_batch(OLD[3]).unwrap();
+        old.execute_batch("PRAGMA user_version = 4").unwrap();
+        for tenant in [None, Some("a"), None, Some("b"), Some("a"), None] {
+            old.execute(
+                "INSERT INTO audit (at, tenant, actor, origin, what, target, detail, sum) \
+                 VALUES (1, ?, '', '', '', '', '', 0)",
+                [tenant],
+            )
+            .unwrap();
+        }
+        migrate(&old).unwrap();
+        let mut statement = old
+            .prepare("SELECT ordinal FROM audit ORDER BY number")
+            .unwrap();
+        let rows = statement.query_map([], |row| row.get(0)).unwrap();
+        let ordinals: Vec<i64> = rows.map(Result::unwrap).collect();
+        assert_eq!(ordinals, [1, 1, 2, 1, 2, 3]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
--- The tables of the embedded store, version 4. `user_version` counts changes of this file;
+-- The tables of the embedded store, version 5. `user_version` counts changes of this file;
 -- `migrate.rs` makes it of the versions before.
 -- `sum` is a checksum over a row's other columns, because pages of the database have none;
 -- records have their chain and values their digest instead.
@@ -178,7 +178,8 @@ CREATE TABLE dead_letter (
 );
 CREATE INDEX dead_letter_by_tenant ON dead_letter (tenant, run);
 
--- Who changed what. A number is never used twice.
+-- Who changed what. A number is never used twice; `ordinal` counts the entries of a tenant,
+-- which sees that number and not the other.
 CREATE TABLE audit (
   number INTEGER PRIMARY KEY AUTOINCREMENT,
   at INTEGER NOT NULL,
@@ -188,9 +189,10 @@ CREATE TABLE audit (
   what TEXT NOT NULL,
   target TEXT NOT NULL,
   detail TEXT NOT NULL,
-  sum INTEGER NOT NULL
+  sum INTEGER NOT NULL,
+  ordinal INTEGER NOT NULL DEFAULT 0
 );
-CREATE INDEX audit_by_tenant ON audit (tenant, number);
+CREATE INDEX audit_by_tenant ON audit (tenant, ordinal);
 
 -- Secrets, sealed: the key is elsewhere. `tenant` is '' for none, as above.
 CREATE TABLE secret (

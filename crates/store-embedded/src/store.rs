@@ -20,9 +20,10 @@ use crate::log::AppendJob;
 use crate::pack::Packer;
 use crate::read::Leftovers;
 use crate::reader::Readers;
+use crate::space::Space;
 use crate::wal::TornTail;
 use crate::writer::{Handle, Job, Session, Task, stopped};
-use crate::{blob, checkpoint, claim, inbox, log, migrate, page, query, queue, read, wal};
+use crate::{blob, checkpoint, claim, inbox, log, migrate, page, private, query, queue, read, wal};
 
 /// How to open a data directory.
 #[derive(Clone, Copy, Debug)]
@@ -129,11 +130,12 @@ impl EmbeddedStore {
     }
 
     fn open_writing(layout: &Layout, options: Options, lock: Lock) -> Result<Opened, Error> {
+        private::tighten_data_directory(&layout.directory);
         let created = !layout.database.exists();
         if created {
             connect::create_database(layout, options.durable)?;
         }
-        let scan = wal::scan(&layout.log)?;
+        let scan = connect::check_log(layout)?;
         connect::check_header(layout, scan)?;
         let readers = Readers::new(&layout.database, options.query_timeout);
         let writer = connect::start_writer(layout, scan, readers.gate(), options.durable)?;
@@ -171,7 +173,7 @@ impl EmbeddedStore {
         // While somebody writes, the log's end is in motion; then the holder has looked.
         let mut torn = None;
         if holder.is_none() {
-            match wal::scan(&layout.log) {
+            match connect::look_at_log(layout) {
                 _ if Lock::holder(&layout.directory).is_some() => {}
                 Ok(scan) => torn = scan.torn_tail(),
                 Err(error) => return Err(error),
@@ -276,9 +278,11 @@ impl EmbeddedStore {
 
     /// The thread that writes large values, started by the first of them.
     pub(crate) fn files(&self) -> &Files {
-        self.shared
-            .files
-            .get_or_init(|| Files::start(&self.shared.directory, self.shared.durable))
+        self.shared.files.get_or_init(|| {
+            let space = self.shared.writer.as_ref();
+            let space = space.map(|writer| Arc::clone(&writer.space));
+            Files::start(&self.shared.directory, self.shared.durable, space)
+        })
     }
 
     /// Queues work for the writer, after the files that it refers to.
@@ -569,6 +573,10 @@ impl Queries for EmbeddedStore {
     fn health(&self) -> Result<Health, Error> {
         if self.shared.writer.as_ref().is_some_and(Handle::has_failed) {
             return Err(stopped());
+        }
+        if let Some(writer) = &self.shared.writer {
+            let commit = || windlass_store::block_on(self.task(None, Space::touch));
+            writer.space.look(&self.shared.directory, commit)?;
         }
         self.readers().query(|connection| {
             let pages: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0))?;

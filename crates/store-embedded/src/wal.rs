@@ -12,31 +12,52 @@
 //! - two or more commits with the current salts: those were acknowledged, and the frame
 //!   before them is damaged.
 //!
-//! Where the store was closed in good order, its mark says how much was acknowledged, so
-//! that the last commit counts as well; see `mark`.
+//! How much of it was acknowledged is not told by the log; see `acknowledged`.
 
 use std::fs::File;
-use std::io::{BufReader, ErrorKind, Read};
+use std::io::{BufReader, ErrorKind, Read, Seek as _, SeekFrom};
 use std::path::Path;
 
 use windlass_store::Error;
 
 use crate::error::{damaged_file, from_io};
-use crate::mark::Mark;
 
 const HEADER: u64 = 32;
-const FRAME_HEADER: usize = 24;
+pub(crate) const FRAME_HEADER: usize = 24;
 /// Every database of ours has pages of this size.
 pub(crate) const PAGE: usize = 4096;
-const FRAME: u64 = (FRAME_HEADER + PAGE) as u64;
+pub(crate) const FRAME: u64 = (FRAME_HEADER + PAGE) as u64;
 
 /// Checksums over little-endian words; the one greater is over big-endian ones.
 const MAGIC: u32 = 0x377f_0682;
 const VERSION: u32 = 3_007_000;
 
+/// Which log it is: both parts change each time it begins anew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LogId {
+    /// The first is incremented, the second is random.
+    pub(crate) salts: (u32, u32),
+    /// How often it began anew.
+    pub(crate) restarts: u32,
+}
+
+impl LogId {
+    fn of(header: &[u8]) -> Self {
+        Self {
+            salts: (word(header, 16), word(header, 20)),
+            restarts: word(header, 12),
+        }
+    }
+}
+
 /// What a log holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Scan {
+    /// Which log it is; `None` if there is none. Of one without a sound header, the salts of
+    /// its first frame.
+    pub(crate) log: Option<LogId>,
+    /// Where the first frame that does not fit begins, or the file ends.
+    pub(crate) end: u64,
     /// Frames up to the last whole commit.
     pub(crate) committed: u64,
     /// The number of commits in them.
@@ -79,37 +100,80 @@ impl std::fmt::Display for TornTail {
 
 /// Reads a log to its end, or says where it is damaged. A file that is not there is empty.
 pub(crate) fn scan(path: &Path) -> Result<Scan, Error> {
-    let directory = path.parent().unwrap_or(Path::new(""));
-    let mark = Mark::read(directory);
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Scan::default()),
         Err(error) => return Err(from_io(path, &error)),
     };
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut reader = BufReader::with_capacity(256 << 10, file);
-    scan_reader(&mut reader, &name, mark).map_err(|problem| match problem {
-        Problem::Io(error) => from_io(path, &error),
-        Problem::Damage(error) => error,
-    })
-}
-
-enum Problem {
-    Io(std::io::Error),
-    Damage(Error),
-}
-
-impl From<std::io::Error> for Problem {
-    fn from(error: std::io::Error) -> Self {
-        Self::Io(error)
+    let (scan, lost) = read_log(&mut reader).map_err(|error| from_io(path, &error))?;
+    match lost {
+        Some(lost) => Err(lost.into_error(&name(path))),
+        None => Ok(scan),
     }
 }
 
-/// The salts of a log: those of its header.
-pub(crate) fn salts(path: &Path) -> Option<(u32, u32)> {
+/// The same, but of a damaged log the commits before the damage, which is what SQLite takes
+/// for the whole of it.
+pub(crate) fn scan_to_damage(path: &Path) -> std::io::Result<Scan> {
+    let mut reader = BufReader::with_capacity(256 << 10, File::open(path)?);
+    Ok(read_log(&mut reader)?.0)
+}
+
+/// How damage in the log names it.
+pub(crate) fn name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
+/// Damage that the log itself shows.
+enum Lost {
+    /// Whole commits follow the place where it cannot be read on.
+    Commits { offset: u64, count: u64 },
+    /// Pages of a size that no database of ours has.
+    Foreign { page: u32 },
+}
+
+impl Lost {
+    fn into_error(self, name: &str) -> Error {
+        match self {
+            Self::Commits { offset, count } => {
+                let reason =
+                    format!("{count} commits follow a frame that does not fit its checksum");
+                damaged_file(name, offset, reason)
+            }
+            Self::Foreign { page } => {
+                damaged_file(name, 8, format!("pages of {page} bytes are not ours"))
+            }
+        }
+    }
+}
+
+/// Which log a file is, by its header.
+pub(crate) fn identify(file: &mut File) -> std::io::Result<LogId> {
     let mut header = [0; HEADER as usize];
-    File::open(path).ok()?.read_exact(&mut header).ok()?;
-    Some((word(&header, 16), word(&header, 20)))
+    file.seek(SeekFrom::Start(0))?;
+    file.read_exact(&mut header)?;
+    Ok(LogId::of(&header))
+}
+
+/// The page of a frame, counted from 1, as the log has it: its number and its checksum.
+pub(crate) fn page_at(file: &mut File, log: LogId, frame: u64) -> std::io::Result<(u32, u64)> {
+    let mut bytes = [0; FRAME as usize];
+    file.seek(SeekFrom::Start(length(frame.saturating_sub(1))))?;
+    file.read_exact(&mut bytes)?;
+    if (word(&bytes, 8), word(&bytes, 12)) != log.salts {
+        return Err(ErrorKind::InvalidData.into());
+    }
+    Ok((word(&bytes, 0), page_sum(&bytes[FRAME_HEADER..])))
+}
+
+/// A checksum of a page, for comparing it with another version of itself.
+pub(crate) fn page_sum(page: &[u8]) -> u64 {
+    let mut sum = Checksum::new(false);
+    sum.add(page);
+    let (first, second) = sum.words();
+    u64::from(first) << 32 | u64::from(second)
 }
 
 /// Bytes of a log with so many frames.
@@ -117,10 +181,10 @@ pub(crate) fn length(frames: u64) -> u64 {
     HEADER + frames * FRAME
 }
 
-fn scan_reader(reader: &mut impl Read, name: &str, mark: Option<Mark>) -> Result<Scan, Problem> {
+fn read_log(reader: &mut impl Read) -> std::io::Result<(Scan, Option<Lost>)> {
     let mut header = [0; HEADER as usize];
     if !fill(reader, &mut header)? {
-        return Ok(Scan::default());
+        return Ok((Scan::default(), None));
     }
     let mut sum = Checksum::new(word(&header, 0) == MAGIC + 1);
     sum.add(&header[..24]);
@@ -128,8 +192,8 @@ fn scan_reader(reader: &mut impl Read, name: &str, mark: Option<Mark>) -> Result
         && word(&header, 4) == VERSION
         && (word(&header, 24), word(&header, 28)) == sum.words();
     if sound && word(&header, 8) as usize != PAGE {
-        let reason = format!("pages of {} bytes are not ours", word(&header, 8));
-        return Err(Problem::Damage(damaged_file(name, 8, reason)));
+        let page = word(&header, 8);
+        return Ok((Scan::default(), Some(Lost::Foreign { page })));
     }
     // Without a sound header the first frame tells which salts are current.
     let mut salts = sound.then(|| (word(&header, 16), word(&header, 20)));
@@ -163,31 +227,16 @@ fn scan_reader(reader: &mut impl Read, name: &str, mark: Option<Mark>) -> Result
             lost += 1;
         }
     }
-    match bad {
-        Some(offset) if lost >= 2 => {
-            let reason = format!("{lost} commits follow a frame that does not fit its checksum");
-            Err(Problem::Damage(damaged_file(name, offset, reason)))
-        }
-        _ => acknowledged(scan, name, bad.unwrap_or(length(number)), (mark, salts)),
-    }
-}
-
-/// What was acknowledged when the store was closed is still there.
-fn acknowledged(
-    scan: Scan,
-    name: &str,
-    bad: u64,
-    (mark, salts): (Option<Mark>, Option<(u32, u32)>),
-) -> Result<Scan, Problem> {
-    let mark = mark.filter(|mark| Some(mark.salts) == salts);
-    match mark {
-        Some(mark) if scan.committed < mark.frames => {
-            let (whole, all) = (scan.committed, mark.frames);
-            let reason = format!("{all} frames were acknowledged, only {whole} are whole");
-            Err(Problem::Damage(damaged_file(name, bad, reason)))
-        }
-        _ => Ok(scan),
-    }
+    scan.end = bad.unwrap_or(length(number));
+    scan.log = salts.map(|salts| LogId {
+        salts,
+        ..LogId::of(&header)
+    });
+    let lost = bad.filter(|_| lost >= 2).map(|offset| Lost::Commits {
+        offset,
+        count: lost,
+    });
+    Ok((scan, lost))
 }
 
 /// Whether a frame was written since the log was last reset. Both salts change then, so one

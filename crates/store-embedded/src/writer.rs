@@ -17,9 +17,10 @@ use rusqlite::Connection;
 use windlass_store::{Error, crash};
 
 use crate::error::Fault;
-use crate::journal::{self, Journal};
+use crate::journal::Journal;
 use crate::log::Heads;
 use crate::queue::Queue;
+use crate::space::Space;
 
 /// What a job sees while it executes, inside the transaction.
 pub(crate) struct Session<'a> {
@@ -96,6 +97,8 @@ pub(crate) struct Handle {
     writer: Arc<Mutex<Writer>>,
     thread: Option<JoinHandle<()>>,
     failed: Arc<AtomicBool>,
+    /// Whether writes fail for lack of space.
+    pub(crate) space: Arc<Space>,
 }
 
 impl Handle {
@@ -107,6 +110,7 @@ impl Handle {
     ) -> Result<Self, Error> {
         let queue = Arc::new(Queue::new());
         let failed = Arc::new(AtomicBool::new(false));
+        let space = Arc::new(Space::default());
         let writer = Arc::new(Mutex::new(Writer {
             connection,
             journal,
@@ -115,6 +119,7 @@ impl Handle {
             failed: Arc::clone(&failed),
             usual: Duration::ZERO,
             told: None,
+            space: Arc::clone(&space),
         }));
         let jobs = Arc::clone(&queue);
         let shared = Arc::clone(&writer);
@@ -135,6 +140,7 @@ impl Handle {
             writer,
             thread: Some(thread),
             failed,
+            space,
         })
     }
 
@@ -195,7 +201,7 @@ impl Drop for Handle {
             }
         }
         // Not after a failed sync: what is durable is not known then.
-        if let Ok(writer) = self.writer.try_lock()
+        if let Ok(mut writer) = self.writer.try_lock()
             && writer.fatal.is_none()
         {
             writer.journal.leave_mark();
@@ -249,6 +255,7 @@ struct Writer {
     usual: Duration,
     /// Who wants to know how long commits take.
     told: Option<Told>,
+    space: Arc<Space>,
 }
 
 impl Writer {
@@ -278,8 +285,8 @@ impl Writer {
     }
 
     fn checkpoint(&mut self) {
-        let done = journal::checkpoint(&self.connection);
-        self.note(done.map(drop).map_err(Fault::into_error));
+        let done = self.journal.checkpoint(&self.connection, false);
+        self.note(done);
     }
 
     /// Housekeeping that failed is tried again later, unless a sync failed.
@@ -305,7 +312,10 @@ impl Writer {
 
     fn attempt(&mut self, jobs: &mut [Box<dyn Job>]) -> Outcome {
         let error = match self.transact(jobs) {
-            Ok(()) => return Outcome::Committed,
+            Ok(()) => {
+                self.space.committed();
+                return Outcome::Committed;
+            }
             Err(fault) => fault.into_error(),
         };
         // The heads in memory ran ahead of what was undone.
@@ -319,8 +329,21 @@ impl Writer {
                 self.fail(error.clone());
                 Outcome::Unknown(error)
             }
-            other => Outcome::Undone(other),
+            other => Outcome::Undone(self.with_space(other)),
         }
+    }
+
+    /// SQLite does not say why it could not write, unless the disk is full: it may also be
+    /// the user's part of it, or the file may not get longer.
+    fn with_space(&self, error: Error) -> Error {
+        let error = match error {
+            Error::Unavailable(_) => self.journal.lacks_space().unwrap_or(error),
+            other => other,
+        };
+        if matches!(error, Error::Full(_)) {
+            self.space.refused_commit();
+        }
+        error
     }
 
     fn transact(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<(), Fault> {
@@ -339,6 +362,8 @@ impl Writer {
         crash::during("in-commit");
         connection.prepare_cached("COMMIT")?.execute([])?;
         crash::point("after-commit");
+        // Before the answers: what a caller was told of is marked.
+        self.journal.acknowledge();
         Ok(())
     }
 

@@ -21,15 +21,20 @@ use windlass_store::{
 };
 use windlass_store_embedded::EmbeddedStore;
 
+/// Checkpoints come often in children.
+const CHECKPOINT_BYTES: &str = "200000";
+
 /// Runs a test of this file as a child that is killed at a place.
-fn killed(test: &str, directory: &Path, place: &str) {
+fn killed(test: &str, directory: &Path, place: &str) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
         .args([test, "--exact", "--nocapture"])
         .env("WINDLASS_TEST_CRASH", directory)
         .env("WINDLASS_CRASH_AT", place)
+        .env("WINDLASS_CHECKPOINT_BYTES", CHECKPOINT_BYTES)
         .output()
         .unwrap();
     assert_eq!(output.status.signal(), Some(9), "{place}: {output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 fn child() -> Option<std::path::PathBuf> {
@@ -199,6 +204,68 @@ fn forgetting_is_whole_or_not() {
     }
 }
 
+/// Killed anywhere around a commit, its mark and a checkpoint, a directory opens by itself with
+/// all that was acknowledged; without its log, or with a part of it, it does not, unless nothing
+/// is missing.
+#[test]
+fn a_kill_at_any_mark_leaves_a_log_whose_loss_is_noticed() {
+    if let Some(directory) = child() {
+        let store = open(&directory);
+        for _ in 0..100 {
+            println!("ack {}", extend(&store, some_run(), 1).sequence);
+        }
+        return;
+    }
+    let test = "a_kill_at_any_mark_leaves_a_log_whose_loss_is_noticed";
+    let mut places = Vec::new();
+    for point in ["before-mark", "after-mark", "after-commit", "before-commit"] {
+        places.extend([1, 2, 7, 12, 30, 60].map(|n| format!("{point}:{n}")));
+    }
+    for point in ["after-checkpoint", "after-checkpoint-mark", "in-checkpoint"] {
+        places.extend([1, 2].map(|n| format!("{point}:{n}")));
+    }
+    let (mut noticed, mut harmless) = (0, 0);
+    for place in places {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().join("data");
+        let said = killed(test, &directory, &place);
+        let acks = said.lines().filter_map(|line| line.split("ack ").nth(1));
+        let acknowledged: u64 = acks.filter_map(|n| n.parse().ok()).max().unwrap_or(0);
+        let log = std::fs::read(directory.join("windlass.db-wal")).unwrap_or_default();
+        for left in [
+            None,
+            Some(0),
+            Some(32),
+            Some(log.len() / 2),
+            Some(log.len()),
+        ] {
+            let left = left.map(|left| left.min(log.len()));
+            let copy = root.path().join("copy");
+            let _ = std::fs::remove_dir_all(&copy);
+            common::copy_directory(&directory, &copy);
+            let _ = std::fs::copy(directory.join("windlass.tail"), copy.join("windlass.tail"));
+            match left {
+                Some(left) => std::fs::write(copy.join("windlass.db-wal"), &log[..left]).unwrap(),
+                None => drop(std::fs::remove_file(copy.join("windlass.db-wal"))),
+            }
+            match common::try_open(&copy) {
+                Ok(store) => {
+                    let there = length(&store, some_run()).unwrap();
+                    assert!(there >= acknowledged, "{place}, {left:?}: {there}");
+                    assert_eq!(store.check(None).unwrap(), [], "{place}, {left:?}");
+                    harmless += 1;
+                }
+                Err(windlass_store::Error::Damaged(_)) => {
+                    assert_ne!(left, Some(log.len()), "{place}: a whole log opens");
+                    noticed += 1;
+                }
+                Err(other) => panic!("{place}: {other}"),
+            }
+        }
+    }
+    assert!(noticed > 60 && harmless > 30, "{noticed} and {harmless}");
+}
+
 #[test]
 fn a_migration_is_whole_or_not() {
     if let Some(directory) = child() {
@@ -225,7 +292,7 @@ fn a_migration_is_whole_or_not() {
     killed("a_migration_is_whole_or_not", root.path(), "in-migration");
     assert_eq!(version(), 1);
     let store = open(root.path());
-    assert_eq!(version(), 4);
+    assert_eq!(version(), 5);
     extend(&store, run_id(1), 3);
     assert_eq!(store.check(None).unwrap(), []);
 }

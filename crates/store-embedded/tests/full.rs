@@ -13,7 +13,10 @@ use std::process::{Command, Stdio};
 
 use common::{length, open, some_run};
 use windlass_store::conformance::{append_one, record};
-use windlass_store::{AppendError, Error, Store};
+use windlass_store::{AppendError, Error, Queries as _, Store};
+
+/// How long the child waits between two looks at the store's health.
+const BETWEEN_LOOKS: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// The child: writes until refused, waits for room, and goes on.
 fn write_past_the_limit(directory: &Path) {
@@ -28,14 +31,20 @@ fn write_past_the_limit(directory: &Path) {
                 head = appended.head;
                 after += u64::from(refusals > 0);
             }
-            Err(AppendError::Failed(Error::Unavailable(text))) => {
+            Err(AppendError::Failed(Error::Full(text))) => {
                 refusals += 1;
                 println!("refused {} {text}", head.sequence);
+                // As long as writes fail, the store says so.
+                assert!(matches!(store.health(), Err(Error::Full(_))));
                 // A reader sees what was acknowledged, no more and no less.
                 assert_eq!(length(&store, some_run()).unwrap(), head.sequence);
                 if refusals == 3 {
                     println!("waiting");
                     std::io::stdin().read_line(&mut String::new()).unwrap();
+                    // It notices by itself that there is room, without a write of a caller.
+                    let tries = std::iter::repeat_with(|| store.health());
+                    let paused = tries.inspect(|_| std::thread::sleep(BETWEEN_LOOKS));
+                    assert!(paused.take(200).any(|health| health.is_ok()));
                 }
             }
             Err(other) => panic!("{other:?}"),

@@ -32,7 +32,9 @@ pub trait Audit: Send + Sync + 'static {
     fn note(&self, entries: Vec<AuditEntry>) -> Pending<'_, Result<(), Error>>;
 
     /// Entries with their numbers, newest first, those with a number less than `before`.
-    /// Numbers count up, and none is used twice.
+    /// Numbers count up, and none is used twice. Asked for one tenant, they count that
+    /// tenant's entries from 1 without gaps, and tell nothing of the others; asked for all,
+    /// they count all.
     fn audit(
         &self,
         tenant: &TenantFilter,

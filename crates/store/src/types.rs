@@ -393,8 +393,11 @@ pub struct Damage {
 pub enum Error {
     /// There is no such thing.
     NotFound(String),
-    /// The store cannot be used now: disk full, read-only, gone. Nothing was lost.
+    /// The store cannot be used now: read-only, busy, gone. Nothing was lost.
     Unavailable(String),
+    /// There is no space left to write to. Nothing was lost, reading goes on, and so does
+    /// writing once there is space again.
+    Full(String),
     /// Stored data is damaged.
     Damaged(Box<Damage>),
     /// A sync failed: what is on the disk is unknown, and the process must stop.
@@ -426,6 +429,7 @@ impl fmt::Display for Error {
         match self {
             Self::NotFound(what) => write!(f, "not found: {what}"),
             Self::Unavailable(why) => write!(f, "the store cannot be used: {why}"),
+            Self::Full(why) => write!(f, "the store has no space left: {why}"),
             Self::Damaged(damage) => damage.fmt(f),
             Self::Fatal(why) => write!(f, "the store failed and the process must stop: {why}"),
             Self::TooNew(what) => write!(f, "written by a newer version: {what}"),

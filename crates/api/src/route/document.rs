@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use super::access::{Access, Rate, Scope};
 use crate::code;
 use crate::error::{Code, ErrorBody};
+use crate::failures::{STORE_FULL, STORE_UNAVAILABLE};
 
 /// An operation of the document, while its handler describes it.
 pub struct Operation<'g> {
@@ -124,6 +125,10 @@ impl<'g> Operation<'g> {
     pub(super) fn finish(mut self, declared: &Declared<'_>) -> Value {
         for code in declared.errors {
             self.implies(*code);
+            // What cannot be used may also be full.
+            if *code == STORE_UNAVAILABLE {
+                self.implies(STORE_FULL);
+            }
         }
         self.imply_checks(declared.access);
         let schema = self.generator.subschema_for::<ErrorBody>();

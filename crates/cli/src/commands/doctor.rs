@@ -2,13 +2,16 @@
 
 mod server;
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use serde_json::{Value, json};
 use windlass_api::auth::{KeySource, count_keys};
+use windlass_core::printable::one_line;
 use windlass_store::{Health, Queries as _, RunFilter};
 use windlass_store_embedded::EmbeddedStore;
 
+use crate::args::Doctor;
 use crate::bench::disk;
 use crate::commands::backup::size;
 use crate::config::Config;
@@ -35,12 +38,22 @@ const OPEN_FILES: u64 = 1024;
 /// 2024-01-01: this program did not exist before.
 const EARLIEST_MS: i64 = 1_704_067_200_000;
 
+/// What to do where nothing better is known.
+const RESTORE: &str = "restore a backup with `windlass restore FILE`";
+
 /// Damage that is named one by one.
 const NAMED_DAMAGE: usize = 10;
 
 /// Checks the installation.
-pub(crate) fn run(settings: &Settings, config: &Config) -> Result<Exit, Failure> {
+pub(crate) fn run(
+    settings: &Settings,
+    config: &Config,
+    arguments: &Doctor,
+) -> Result<Exit, Failure> {
     let mut findings = Findings::default();
+    if arguments.accept_loss {
+        accept_loss(settings, &mut findings)?;
+    }
     if let Some(server) = &settings.server {
         server::check(server, &mut findings);
         check_clock(&mut findings);
@@ -54,7 +67,7 @@ pub(crate) fn run(settings: &Settings, config: &Config) -> Result<Exit, Failure>
                 "store",
                 Grade::Error,
                 format!("{}: {}", failure.code, failure.message),
-                "restore a backup with `windlass restore FILE`",
+                failure.hint.unwrap_or(RESTORE.to_owned()),
             ),
         }
         check_disk(directory, &mut findings);
@@ -80,6 +93,26 @@ fn check_keys(source: &str, findings: &mut Findings) -> Result<(), Failure> {
         Err(reason) => {
             let what = "put the JWKS document back: a server refuses every token without it";
             findings.add("keys of tokens", Grade::Error, reason, what);
+        }
+    }
+    Ok(())
+}
+
+/// Lets a directory open whose write-ahead log lost commits.
+fn accept_loss(settings: &Settings, findings: &mut Findings) -> Result<(), Failure> {
+    settings.refuse_server("doctor --accept-loss")?;
+    match windlass_store_embedded::accept_loss(&settings.data_dir)? {
+        None => {
+            let text = "nothing is lost, and nothing was changed".to_owned();
+            findings.add("accepted loss", Grade::Ok, text, "");
+        }
+        Some(accepted) => {
+            let what = match &accepted.kept {
+                Some(path) => format!("what was left of the log is kept in {}", path.display()),
+                None => "runs since the last checkpoint are gone".to_owned(),
+            };
+            let text = accepted.damage.to_string();
+            findings.add("accepted loss", Grade::Warn, text, what);
         }
     }
     Ok(())
@@ -117,12 +150,29 @@ fn check_directory(directory: &Path, findings: &mut Findings) -> bool {
             );
             false
         }
-        Ok(_) => {
+        Ok(metadata) => {
             findings.add("data directory", Grade::Ok, place.to_string(), "");
+            check_rights(&metadata, findings);
             true
         }
     }
 }
+
+/// Whether other users of the machine can look into the data directory.
+#[cfg(unix)]
+fn check_rights(metadata: &std::fs::Metadata, findings: &mut Findings) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = metadata.permissions().mode() & 0o777;
+    if mode & 0o077 == 0 {
+        return findings.add("rights", Grade::Ok, "its owner alone".to_owned(), "");
+    }
+    let text = format!("other users can look into it (mode {mode:o})");
+    let what = "`chmod 700` it; a process that writes does so itself where nothing else is in it";
+    findings.add("rights", Grade::Warn, text, what);
+}
+
+#[cfg(not(unix))]
+fn check_rights(_: &std::fs::Metadata, _: &mut Findings) {}
 
 fn check_store(store: &EmbeddedStore, settings: &Settings, findings: &mut Findings) {
     match store.holder() {
@@ -321,7 +371,7 @@ struct Finding {
     name: &'static str,
     grade: Grade,
     text: String,
-    what: &'static str,
+    what: Cow<'static, str>,
 }
 
 #[derive(Default)]
@@ -330,12 +380,18 @@ struct Findings {
 }
 
 impl Findings {
-    fn add(&mut self, name: &'static str, grade: Grade, text: String, what: &'static str) {
+    fn add(
+        &mut self,
+        name: &'static str,
+        grade: Grade,
+        text: String,
+        what: impl Into<Cow<'static, str>>,
+    ) {
         self.list.push(Finding {
             name,
             grade,
             text,
-            what,
+            what: what.into(),
         });
     }
 
@@ -357,7 +413,7 @@ impl Findings {
     fn print(&self, settings: &Settings) -> Result<(), Failure> {
         if settings.output.json {
             let findings = self.list.iter().map(|finding| {
-                let remedy = Some(finding.what).filter(|what| !what.is_empty());
+                let remedy = Some(&finding.what).filter(|what| !what.is_empty());
                 json!({
                     "check": finding.name,
                     "status": finding.grade.as_str(),
@@ -380,7 +436,7 @@ impl Findings {
                 Grade::Error => ("✗", RED),
             };
             let (mark, name) = (paint(color, style, mark), finding.name);
-            text.push_str(&format!("{mark} {name:<15} {}\n", finding.text));
+            text.push_str(&format!("{mark} {name:<15} {}\n", one_line(&finding.text)));
             if !finding.what.is_empty() {
                 let what = paint(color, DIM, &format!("→ {}", finding.what));
                 text.push_str(&format!("{:18}{what}\n", ""));

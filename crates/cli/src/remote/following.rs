@@ -279,12 +279,13 @@ async fn sleep_until(due: Option<Instant>) {
 
 /// Whether asking again may help.
 fn is_passing(failure: &Failure) -> bool {
-    const PASSING: [&str; 6] = [
+    const PASSING: [&str; 7] = [
         "RATE_LIMITED",
         "UNAVAILABLE",
         "TIMED_OUT",
         "ENGINE_STOPPED",
         "STORE_UNAVAILABLE",
+        "STORE_FULL",
         "STORE_TIMEOUT",
     ];
     failure.exit == Exit::Unreachable || PASSING.contains(&&*failure.code)

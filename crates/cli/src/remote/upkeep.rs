@@ -75,7 +75,11 @@ pub(crate) fn backup(
     path: &Path,
     progress: impl FnMut(u64, u64) + Send + 'static,
 ) -> Result<(), Failure> {
-    let file = OpenOptions::new().write(true).create_new(true).open(path);
+    let mut options = OpenOptions::new();
+    // A backup holds everything that the data directory does.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.write(true).create_new(true).open(path);
     let file = file.map_err(|error| unwritable(path, &error))?;
     let place = path.to_owned();
     let asking = server.clone();

@@ -17,10 +17,10 @@ impl Audit for MemoryStore {
         limit: usize,
     ) -> Result<Vec<(u64, AuditEntry)>, Error> {
         let state = self.state();
-        let numbered = (1u64..).zip(&state.audit);
-        let meant = numbered.filter(|(number, entry)| {
-            before.is_none_or(|before| *number < before) && tenant.matches(entry.tenant.as_deref())
-        });
+        let entries = state.audit.iter();
+        let numbered =
+            (1u64..).zip(entries.filter(|entry| tenant.matches(entry.tenant.as_deref())));
+        let meant = numbered.filter(|(number, _)| before.is_none_or(|before| *number < before));
         let mut meant: Vec<_> = meant.map(|(n, entry)| (n, entry.clone())).collect();
         meant.reverse();
         meant.truncate(limit);

@@ -230,6 +230,12 @@ async fn ready(engine: Engine) -> Result<(), Vec<windlass_api::Detail>> {
     match asking.await {
         Ok((Ok(()), Ok(standing))) if standing.serving => Ok(()),
         Ok((Ok(()), Ok(_))) => Err(place("/queue", "pending runs are not begun yet".to_owned())),
+        Ok((Err(error @ windlass_store::Error::Full(_)), _)) => {
+            let mut detail = windlass_api::Detail::new("/store", error.to_string());
+            let code = windlass_api::failures::STORE_FULL.code;
+            detail.more.insert("code".to_owned(), code.into());
+            Err(vec![detail])
+        }
         Ok((Err(error), _)) => Err(place("/store", error.to_string())),
         Ok((_, Err(error))) => Err(place("/queue", error.to_string())),
         Err(error) => Err(place("/store", error.to_string())),
@@ -264,7 +270,7 @@ fn announce(session: &Session, options: &Options, server: &Server) -> Result<(),
         // In one line, so that whoever started this knows when it has read all of it.
         return output.data(&said.to_string());
     }
-    output.data(&format!("listening on {url}"))?;
+    output.line(&format!("listening on {url}"))?;
     if let Some(probes) = probes {
         output.say(&format!("health and metrics are also at {probes}"));
     }

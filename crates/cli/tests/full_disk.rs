@@ -1,0 +1,86 @@
+//! A server whose disk is full says so, loses nothing, and goes on by itself when there is
+//! space. A limit on the size of files stands for the size of the disk.
+
+#![cfg(target_os = "linux")]
+
+mod server_world;
+
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use server_world::{Client, Server, World};
+
+/// A chain that outlives the time without space.
+const CHAIN: &str = r#"{
+  "id": "chain",
+  "nodes": [
+    { "id": "first", "actionType": "core.sleep", "parameters": { "ms": 300 } },
+    { "id": "second", "dependsOn": ["first"], "actionType": "core.echo",
+      "parameters": { "said": "{{ trigger.say }}" } },
+    { "id": "third", "dependsOn": ["second"], "actionType": "core.echo" }
+  ]
+}"#;
+
+/// Sets how large a file of the server may get.
+fn limit(server: &Server, bytes: &str) {
+    let set = Command::new("prlimit")
+        .args(["--pid", &server.process().to_string()])
+        .arg(format!("--fsize={bytes}:unlimited"))
+        .status();
+    assert!(set.expect("prlimit is installed").success());
+}
+
+/// Asks until the answer is as expected; the last one.
+fn until(client: &Client, path: &str, expected: impl Fn(u16, &Value) -> bool) -> Value {
+    for _ in 0..400 {
+        let answer = client.get(path);
+        let body = answer.json();
+        if expected(answer.status, &body) {
+            return body;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    panic!(
+        "{path} does not become as expected: {:?}",
+        client.get(path).json()
+    );
+}
+
+#[test]
+fn a_full_disk_is_told_by_the_probe_and_ends_by_itself() {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    client.publish(CHAIN);
+    client.get("/health/ready").expect(200);
+    let body = json!({ "trigger": { "say": "x".repeat(2000) } });
+    let before: Vec<String> = (0..5).map(|_| client.execute("chain", &body)).collect();
+    // No file may get longer than the log is: every further commit is refused.
+    let log = world.path().join(".windlass/windlass.db-wal");
+    let length = std::fs::metadata(&log).expect("a log").len();
+    limit(&server, &length.min(64 << 10).to_string());
+    let ready = until(&client, "/health/ready", |status, body| {
+        status == 503 && body["error"]["code"] == "STORE_FULL"
+    });
+    assert_eq!(ready["error"]["details"][0]["pointer"], "/store", "{ready}");
+    client.get("/health/live").expect(200);
+    // What cannot be stored is refused with the same code, and reading goes on.
+    let refused = client.post("/api/v1/workflows/chain/execute", &body);
+    refused.refused(503, "STORE_FULL");
+    client
+        .get(&format!("/api/v1/executions/{}", before[0]))
+        .expect(200);
+    limit(&server, "unlimited");
+    until(&client, "/health/ready", |status, _| status == 200);
+    // Runs that were interrupted are carried on without a restart.
+    for run in &before {
+        let path = format!("/api/v1/executions/{run}");
+        until(&client, &path, |_, body| body["status"] == "Succeeded");
+    }
+    let after = client.execute("chain", &body);
+    assert_eq!(client.ended(&after)["status"], "Succeeded");
+    server.stop();
+    world.run(&["doctor"]).expect(0);
+}

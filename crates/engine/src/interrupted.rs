@@ -1,0 +1,103 @@
+//! Runs that the store could not write for are carried on when it can again.
+//!
+//! When an append fails, the shard lets the run go: what memory holds is ahead of the log. The
+//! log itself is whole, so the run is read back from it as after a restart, after a while and
+//! as often as it takes. Only an engine that serves does so; a command reports the failure to
+//! its user instead. It does not know why the store failed.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use windlass_core::{RunId, RunStatus};
+use windlass_store::Error;
+
+use crate::engine::{Engine, Inner};
+use crate::load::LoadError;
+use crate::shared::Shared;
+
+/// How long after a failure the store is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// The runs that were let go. There are no more of them than there were in memory.
+#[derive(Default)]
+pub(crate) struct Interrupted {
+    runs: Mutex<BTreeSet<RunId>>,
+    bell: Notify,
+}
+
+impl Interrupted {
+    fn runs(&self) -> MutexGuard<'_, BTreeSet<RunId>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, run: RunId) {
+        self.runs().insert(run);
+        self.bell.notify_one();
+    }
+
+    fn take(&self) -> BTreeSet<RunId> {
+        std::mem::take(&mut *self.runs())
+    }
+}
+
+impl Shared {
+    /// A run was let go because its record could not be stored.
+    pub(crate) fn interrupt(&self, run: RunId, error: &Error) {
+        if self.is_serving() && may_pass(error) {
+            self.interrupted.add(run);
+        }
+    }
+}
+
+/// Whether the store may be able to write later. After a failed sync it will not be.
+fn may_pass(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Full(_) | Error::Unavailable(_) | Error::Timeout(_)
+    )
+}
+
+/// Carries on what was let go, until the engine is gone.
+pub(crate) async fn carry_on_always(engine: Weak<Inner>) {
+    loop {
+        let Some(waiting) = engine.upgrade().map(Engine::of) else {
+            return;
+        };
+        let (shared, stop) = (waiting.shared().clone(), waiting.stop_token());
+        drop(waiting);
+        let rings = async {
+            shared.interrupted.bell.notified().await;
+            tokio::time::sleep(AGAIN).await;
+        };
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = rings => {}
+        }
+        drop(shared);
+        let Some(engine) = engine.upgrade().map(Engine::of) else {
+            return;
+        };
+        for run in engine.shared().interrupted.take() {
+            engine.carry_on(run).await;
+        }
+    }
+}
+
+impl Engine {
+    async fn carry_on(&self, run: RunId) {
+        let row = match self.store().run(run) {
+            Ok(Some(row)) => row,
+            // Its first record could not be stored, and its caller was told.
+            Ok(None) => return,
+            Err(error) => return self.shared().interrupt(run, &error),
+        };
+        if row.status == RunStatus::Pending && row.parent.is_none() {
+            return self.shared().arrived(row.tenant, row.priority);
+        }
+        if let Err(LoadError::Store(error)) = self.recover(run).await {
+            self.shared().interrupt(run, &error);
+        }
+    }
+}
