@@ -23,7 +23,9 @@ async fn redirected(status: &str, parameters: Value) -> (Value, String, Option<S
     parameters["url"] = json!(format!("{url}/{}", path.as_str().unwrap_or_default()));
     let allowed = &["127.0.0.1"];
     let (node, _) = run_with_secret("http.request", parameters, allowed, SECRET).await;
-    let first = asked.recv().await.unwrap();
+    let first = asked
+        .try_recv()
+        .unwrap_or_else(|_| panic!("nothing was asked: {node}"));
     (node, first, reached.try_recv().ok())
 }
 
@@ -33,7 +35,7 @@ async fn secrets_do_not_follow_to_another_origin() {
         "Authorization": "Bearer public",
         "Cookie": "a=b",
         "X-Api-Key": "{{ secrets.X }}",
-        "X-Made-Of-It": "{{ secrets.X.length }}",
+        "X-Made-Of-It": "n{{ secrets.X.length }}",
         "X-Plain": "stays",
     });
     for status in [

@@ -231,6 +231,30 @@ pub(crate) fn try_room(directory: &Path, bytes: u64) -> io::Result<()> {
     tried.and(removed)
 }
 
+/// Reads at a place, in one call where the system has it.
+pub(crate) fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+    #[cfg(unix)]
+    return std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset);
+    #[cfg(not(unix))]
+    {
+        let mut file = file;
+        io::Seek::seek(&mut file, io::SeekFrom::Start(offset))?;
+        file.read_exact(bytes)
+    }
+}
+
+/// Writes at a place, in one call where the system has it.
+pub(crate) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    #[cfg(unix)]
+    return std::os::unix::fs::FileExt::write_all_at(file, bytes, offset);
+    #[cfg(not(unix))]
+    {
+        let mut file = file;
+        io::Seek::seek(&mut file, io::SeekFrom::Start(offset))?;
+        file.write_all(bytes)
+    }
+}
+
 /// Makes the names in a directory durable.
 pub(crate) fn sync_directory(path: &Path) -> Result<(), Error> {
     let directory = File::open(path).map_err(|error| from_io(path, &error))?;

@@ -135,15 +135,18 @@ impl Journal {
     /// Brings the mark up to the log's end. If that cannot be read, an older mark stays.
     fn advance(&mut self, commits: u64) -> io::Result<()> {
         let frames = self.reported.frames.load(Ordering::Relaxed);
-        let log = match &mut self.log {
+        let log = match &self.log {
             Some(log) => log,
-            none => none.insert(File::open(&self.path)?),
+            None => self.log.insert(File::open(&self.path)?),
         };
-        let id = wal::identify(log)?;
-        let (page, sum) = wal::page_at(log, id, frames)?;
-        if id != self.mark.log || frames < self.mark.frames {
+        let frame = wal::frame_at(log, frames)?;
+        if frame.salts != self.mark.log.salts || frames < self.mark.frames {
+            let log = wal::identify(log)?;
+            if log.salts != frame.salts {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
             self.mark = Mark {
-                log: id,
+                log,
                 ..Mark::default()
             };
             self.found = 0;
@@ -151,7 +154,7 @@ impl Journal {
         self.mark.frames = frames;
         self.mark.commits += commits;
         self.mark.pages = [PageSum::default(); PAGES];
-        self.mark.pages[0] = PageSum { page, sum };
+        self.mark.pages[0] = frame.into();
         Ok(())
     }
 
@@ -171,14 +174,15 @@ impl Journal {
     /// The pages of the last frames that no checkpoint may have copied.
     fn last_pages(&self) -> io::Result<[PageSum; PAGES]> {
         let mut pages = [PageSum::default(); PAGES];
-        let mut log = File::open(&self.path)?;
+        let log = File::open(&self.path)?;
         let known = self.mark.touched.max(self.found);
         let first = known.max(self.mark.frames.saturating_sub(LOOKED_AT)) + 1;
         let mut count = 0;
         for frame in (first..=self.mark.frames).rev() {
-            let (page, sum) = wal::page_at(&mut log, self.mark.log, frame)?;
-            if count < PAGES && !pages.iter().any(|known| known.page == page) {
-                pages[count] = PageSum { page, sum };
+            let frame = wal::frame_at(&log, frame)?;
+            let is_known = pages.iter().any(|known| known.page == frame.page);
+            if frame.salts == self.mark.log.salts && count < PAGES && !is_known {
+                pages[count] = frame.into();
                 count += 1;
             }
         }

@@ -38,6 +38,8 @@ mod error;
 mod explain;
 mod files;
 mod forget;
+#[cfg(test)]
+mod fuzz;
 mod gate;
 mod hook;
 mod inbox;

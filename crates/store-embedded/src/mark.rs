@@ -10,15 +10,15 @@
 //! hold; see `acknowledged`.
 
 use std::fs::{self, File};
-use std::io::{self, Seek as _, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use windlass_core::Digest;
 
 use crate::error::from_io;
-use crate::files::{sync_directory, sync_failed};
+use crate::files::{sync_directory, sync_failed, write_at};
 use crate::private;
-use crate::wal::LogId;
+use crate::wal::{Frame, LogId};
 
 /// The file's name in the data directory.
 pub(crate) const NAME: &str = "windlass.tail";
@@ -38,6 +38,15 @@ pub(crate) struct PageSum {
     /// From 1 on; 0 for none.
     pub(crate) page: u32,
     pub(crate) sum: u64,
+}
+
+impl From<Frame> for PageSum {
+    fn from(frame: Frame) -> Self {
+        Self {
+            page: frame.page,
+            sum: frame.sum,
+        }
+    }
 }
 
 /// What was acknowledged.
@@ -163,11 +172,10 @@ impl MarkFile {
             let options = options.write(true).create(true).truncate(false);
             self.file = Some(options.open(&self.path)?);
         }
-        let Some(file) = &mut self.file else {
-            return Ok(());
-        };
-        file.rewind()?;
-        file.write_all(&mark.encode())
+        match &self.file {
+            Some(file) => write_at(file, &mark.encode(), 0),
+            None => Ok(()),
+        }
     }
 }
 

@@ -28,17 +28,21 @@ const FORMAT: u8 = 1;
 /// zstd's own default: several times smaller, at hundreds of megabytes a second.
 const LEVEL: i32 = 3;
 
+/// No segment is longer: a record has some mebibytes at most, and a segment one that is larger
+/// than its bound. A damaged length must not ask for all memory.
+const LONGEST: usize = 1 << 30;
+
 /// A segment as its row holds it.
 pub(crate) struct Segment {
     /// The key: the run's number << 32 | the last record's sequence number.
-    id: i64,
-    first: u64,
+    pub(crate) id: i64,
+    pub(crate) first: u64,
     previous: [u8; 16],
-    append_id: u64,
+    pub(crate) append_id: u64,
     chain: [u8; 16],
     /// Bytes before compression.
-    length: usize,
-    bytes: Vec<u8>,
+    pub(crate) length: usize,
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// The records of a segment, or what is left of them.
@@ -179,6 +183,9 @@ impl Segment {
     /// Unpacks and verifies the records.
     pub(crate) fn unpack(self, run: RunId) -> Result<Unpacked, Error> {
         let damaged = |reason: &str| damaged_log(run, self.first, reason);
+        if self.length > LONGEST {
+            return Err(damaged("the packed records cannot be that long"));
+        }
         let raw = zstd::bulk::decompress(&self.bytes, self.length)
             .map_err(|error| damaged(&format!("the packed records cannot be read: {error}")))?;
         if raw.first() != Some(&FORMAT) {
@@ -219,7 +226,7 @@ fn parse(raw: &[u8], first: u64, mut previous: [u8; 16]) -> Option<VecDeque<Reco
         rest = after;
         let writer = WriterId(number(writers, at)?);
         let append_id = number(append_ids, at)?;
-        let sequence = first + at as u64;
+        let sequence = first.checked_add(at as u64)?;
         previous = checksum::chain(&previous, sequence, writer, append_id, bytes);
         records.push_back(Record {
             sequence,

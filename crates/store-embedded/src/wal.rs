@@ -15,12 +15,13 @@
 //! How much of it was acknowledged is not told by the log; see `acknowledged`.
 
 use std::fs::File;
-use std::io::{BufReader, ErrorKind, Read, Seek as _, SeekFrom};
+use std::io::{BufReader, ErrorKind, Read};
 use std::path::Path;
 
 use windlass_store::Error;
 
 use crate::error::{damaged_file, from_io};
+use crate::files::read_at;
 
 const HEADER: u64 = 32;
 pub(crate) const FRAME_HEADER: usize = 24;
@@ -150,22 +151,31 @@ impl Lost {
 }
 
 /// Which log a file is, by its header.
-pub(crate) fn identify(file: &mut File) -> std::io::Result<LogId> {
+pub(crate) fn identify(file: &File) -> std::io::Result<LogId> {
     let mut header = [0; HEADER as usize];
-    file.seek(SeekFrom::Start(0))?;
-    file.read_exact(&mut header)?;
+    read_at(file, &mut header, 0)?;
     Ok(LogId::of(&header))
 }
 
-/// The page of a frame, counted from 1, as the log has it: its number and its checksum.
-pub(crate) fn page_at(file: &mut File, log: LogId, frame: u64) -> std::io::Result<(u32, u64)> {
+/// A frame as the log has it.
+pub(crate) struct Frame {
+    /// The salts of its log.
+    pub(crate) salts: (u32, u32),
+    /// The number of its page.
+    pub(crate) page: u32,
+    /// The page's checksum.
+    pub(crate) sum: u64,
+}
+
+/// Reads a frame, counted from 1.
+pub(crate) fn frame_at(file: &File, frame: u64) -> std::io::Result<Frame> {
     let mut bytes = [0; FRAME as usize];
-    file.seek(SeekFrom::Start(length(frame.saturating_sub(1))))?;
-    file.read_exact(&mut bytes)?;
-    if (word(&bytes, 8), word(&bytes, 12)) != log.salts {
-        return Err(ErrorKind::InvalidData.into());
-    }
-    Ok((word(&bytes, 0), page_sum(&bytes[FRAME_HEADER..])))
+    read_at(file, &mut bytes, length(frame.saturating_sub(1)))?;
+    Ok(Frame {
+        salts: (word(&bytes, 8), word(&bytes, 12)),
+        page: word(&bytes, 0),
+        sum: page_sum(&bytes[FRAME_HEADER..]),
+    })
 }
 
 /// A checksum of a page, for comparing it with another version of itself.
