@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use crate::ast::Node;
+use crate::cheap::is_cheap;
 use crate::check::{References, check};
 use crate::eval::Evaluator;
 use crate::limits::Budget;
 use crate::parser;
-use crate::{Error, Limits, Mention, Problem, Reference, Scope, Value};
+use crate::{Error, Limits, Mention, Meter, Problem, Reference, Scope, Value};
 
 /// A compiled expression: immutable, shareable between threads and cheap to clone.
 #[derive(Clone, Debug)]
@@ -22,6 +23,7 @@ struct Inner {
     /// How many slots its arrow parameters need.
     locals: usize,
     references: References,
+    cheap: bool,
 }
 
 impl Expression {
@@ -32,6 +34,7 @@ impl Expression {
         let locals = check(&mut root, scope, limits, &mut references)?;
         let inner = Inner {
             source: source.into(),
+            cheap: is_cheap(&root),
             root,
             locals,
             references,
@@ -72,16 +75,34 @@ impl Expression {
         &self.inner.references.offsets
     }
 
+    /// Whether evaluating takes a bounded number of operations, whatever the inputs: no function
+    /// called for each element, no spread, no method that walks what it is called on. Evaluated
+    /// with [`Limits::inline`], it is over in well under a millisecond.
+    pub fn is_cheap(&self) -> bool {
+        self.inner.cheap
+    }
+
     /// Evaluates over `inputs`, one for each reference; `None` means `undefined`.
     pub fn evaluate<'a>(
         &'a self,
         inputs: &[Option<&'a serde_json::Value>],
         limits: &Limits,
     ) -> Result<Value<'a>, Error> {
-        let mut budget = Budget::new(limits);
+        self.evaluate_metered(inputs, limits, &mut Meter::default())
+    }
+
+    /// Evaluates as [`evaluate`](Self::evaluate) does, ends early when the meter's interrupt is
+    /// set, and leaves on the meter what it cost.
+    pub fn evaluate_metered<'a>(
+        &'a self,
+        inputs: &[Option<&'a serde_json::Value>],
+        limits: &Limits,
+        meter: &mut Meter,
+    ) -> Result<Value<'a>, Error> {
+        let mut budget = Budget::metered(limits, meter);
         let mut evaluator = Evaluator::new(inputs, self.inner.locals, &mut budget);
-        evaluator
-            .value(&self.inner.root)
-            .map_err(|error| *error.at(0))
+        let result = evaluator.value(&self.inner.root);
+        budget.report(limits, meter);
+        result.map_err(|error| *error.at(0))
     }
 }

@@ -23,6 +23,7 @@
 //! no prototypes. A computed key and `in` see own data only, and functions are not values.
 
 mod ast;
+mod cheap;
 mod check;
 mod convert;
 mod eval;
@@ -31,6 +32,7 @@ mod functions;
 mod json;
 mod lexer;
 mod limits;
+mod meter;
 mod number;
 mod parser;
 mod problem;
@@ -45,6 +47,7 @@ mod tests;
 
 pub use expression::Expression;
 pub use limits::Limits;
+pub use meter::{Interrupt, Meter};
 pub use problem::{Error, Problem, TemplateProblem};
 pub use scope::{Mention, Reference, Scope};
 pub use template::Template;

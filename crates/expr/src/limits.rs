@@ -2,14 +2,15 @@
 //!
 //! Every operation pays before it works, so an evaluation ends however hostile it is.
 
-use crate::problem::{Fallible, limit};
+use crate::meter::{Interrupt, Meter};
+use crate::problem::{Fallible, INTERRUPTED, failure, limit};
 
 /// How deep a value may be nested, built or read. It keeps every walk over a value, and
 /// dropping it, within a small stack.
 pub(crate) const VALUE_DEPTH: usize = 200;
 
 /// Bytes that are read for the price of one step.
-const BYTES_PER_STEP: usize = 256;
+const BYTES_PER_STEP: usize = 64;
 
 /// Limits of one compilation, evaluation or rendering as a whole.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +37,21 @@ impl Limits {
     /// No setting allows deeper nesting: reading recurses once for each level.
     pub const MAX_NESTING: usize = 64;
 
+    /// Steps of an evaluation that may run where nothing may wait for long: well below a
+    /// millisecond.
+    pub const INLINE_STEPS: u64 = 5_000;
+
+    /// These limits, but with no more than [`INLINE_STEPS`](Self::INLINE_STEPS). An evaluation
+    /// that is cheap by construction and still exceeds them meets large data: it then belongs
+    /// where evaluations may take long, with the limits as they are.
+    #[must_use]
+    pub fn inline(&self) -> Self {
+        Self {
+            steps: self.steps.min(Self::INLINE_STEPS),
+            ..*self
+        }
+    }
+
     /// For what was checked when it was published, maybe by larger limits than those of now.
     pub const CHECKED: Self = Self {
         source_bytes: usize::MAX,
@@ -49,29 +65,56 @@ impl Default for Limits {
     }
 }
 
+/// Steps between two looks at the interrupt.
+const STEPS_PER_LOOK: u64 = 1024;
+
 /// What is left of the limits.
 #[derive(Debug)]
 pub(crate) struct Budget {
+    /// Steps until the next look at the interrupt.
     steps: u64,
+    /// Steps after those.
+    reserve: u64,
     bytes: usize,
+    interrupt: Option<Interrupt>,
 }
 
 impl Budget {
     pub(crate) fn new(limits: &Limits) -> Self {
-        Self {
-            steps: limits.steps,
-            bytes: limits.built_bytes,
+        Self::of(limits.steps, limits.built_bytes)
+    }
+
+    /// The limits, and an interrupt that ends the evaluation before it reaches them.
+    pub(crate) fn metered(limits: &Limits, meter: &Meter) -> Self {
+        let mut budget = Self::new(limits);
+        if meter.interrupt.is_some() {
+            // The first step looks: what was stopped before it began does nothing.
+            budget.reserve = std::mem::take(&mut budget.steps);
+            budget.interrupt = meter.interrupt.clone();
         }
+        budget
+    }
+
+    fn of(steps: u64, bytes: usize) -> Self {
+        Self {
+            steps,
+            reserve: 0,
+            bytes,
+            interrupt: None,
+        }
+    }
+
+    /// Writes down what was used of `limits`.
+    pub(crate) fn report(&self, limits: &Limits, meter: &mut Meter) {
+        meter.steps = limits.steps - self.steps - self.reserve;
+        meter.built_bytes = limits.built_bytes - self.bytes;
     }
 
     /// What writing down the values of a rendering may cost. It is an account of its own: what
     /// an expression may build can also be written. A built value may share its parts, and
     /// its text must not grow without bound.
     pub(crate) fn for_writing(limits: &Limits) -> Self {
-        Self {
-            steps: limits.steps,
-            bytes: limits.built_bytes.saturating_mul(4),
-        }
+        Self::of(limits.steps, limits.built_bytes.saturating_mul(4))
     }
 
     /// What a value may cost that leaves the language without any limits given. One that comes
@@ -79,10 +122,7 @@ impl Budget {
     /// must not grow without bound.
     pub(crate) fn for_output(built: bool) -> Self {
         let bytes = if built { 64 * 1024 * 1024 } else { usize::MAX };
-        Self {
-            steps: u64::MAX,
-            bytes,
-        }
+        Self::of(u64::MAX, bytes)
     }
 
     /// Pays for `count` steps.
@@ -93,8 +133,26 @@ impl Budget {
                 self.steps = left;
                 Ok(())
             }
+            None => self.steps_from_reserve(count),
+        }
+    }
+
+    #[cold]
+    fn steps_from_reserve(&mut self, count: u64) -> Fallible<()> {
+        if let Some(interrupt) = &self.interrupt
+            && interrupt.is_interrupted()
+        {
+            let message = "the evaluation was interrupted before it ended";
+            return Err(failure(INTERRUPTED, message.to_owned()));
+        }
+        match (self.steps + self.reserve).checked_sub(count) {
+            Some(left) => {
+                self.steps = left.min(STEPS_PER_LOOK);
+                self.reserve = left - self.steps;
+                Ok(())
+            }
             None => {
-                self.steps = 0;
+                (self.steps, self.reserve) = (0, 0);
                 Err(limit("the expression takes too many steps"))
             }
         }

@@ -16,6 +16,8 @@ pub(crate) const KEY_NOT_CONSTANT: &str = "EXPRESSION_KEY_NOT_CONSTANT";
 pub(crate) const LIMIT: &str = "EXPRESSION_LIMIT";
 /// What JavaScript would have thrown.
 pub(crate) const ERROR: &str = "EXPRESSION_ERROR";
+/// The caller stopped the evaluation.
+pub(crate) const INTERRUPTED: &str = "EXPRESSION_INTERRUPTED";
 /// A template came to `undefined`.
 pub(crate) const TEMPLATE_UNDEFINED: &str = "TEMPLATE_UNDEFINED";
 
@@ -52,7 +54,8 @@ pub struct TemplateProblem {
 /// Why an evaluation did not come to a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// `EXPRESSION_LIMIT`, `EXPRESSION_ERROR` or `TEMPLATE_UNDEFINED`.
+    /// `EXPRESSION_LIMIT`, `EXPRESSION_ERROR`, `TEMPLATE_UNDEFINED`, or
+    /// `EXPRESSION_INTERRUPTED` when the caller stopped it.
     pub code: &'static str,
     /// What went wrong, worded as JavaScript words it where JavaScript has words.
     pub message: String,
@@ -96,6 +99,16 @@ pub(crate) fn failure(code: &'static str, message: String) -> Box<Error> {
 }
 
 impl Error {
+    /// Whether the caller stopped the evaluation: it says nothing about the expression.
+    pub fn is_interrupted(&self) -> bool {
+        self.code == INTERRUPTED
+    }
+
+    /// Whether the evaluation exceeded a limit.
+    pub fn is_limit(&self) -> bool {
+        self.code == LIMIT
+    }
+
     /// Fills in the place, unless an inner operation did already.
     pub(crate) fn at(mut self: Box<Self>, offset: usize) -> Box<Self> {
         if self.offset == NOWHERE {

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use crate::ast::Node;
+use crate::cheap::is_cheap;
 use crate::check::{References, check};
 use crate::eval::Evaluator;
 use crate::json::{self, Reader};
@@ -14,7 +15,7 @@ use crate::limits::Budget;
 use crate::parser;
 use crate::problem::{Fallible, SYNTAX, TEMPLATE_UNDEFINED, failure};
 use crate::text::Text;
-use crate::{Error, Limits, Mention, Problem, Reference, Scope, TemplateProblem, Value};
+use crate::{Error, Limits, Mention, Meter, Problem, Reference, Scope, TemplateProblem, Value};
 
 /// A JSON document whose strings may hold `{{ expression }}`s. Object keys are not templates.
 #[derive(Clone, Debug)]
@@ -28,7 +29,11 @@ struct Inner {
     /// The document after the last hole; all of it when there is none.
     tail: Box<str>,
     references: References,
+    cheap: bool,
 }
+
+/// Bytes of a document that is copied in no time.
+const CHEAP_BYTES: usize = 256 * 1024;
 
 /// A string that holds expressions.
 #[derive(Debug)]
@@ -75,6 +80,7 @@ impl Template {
         }
         let tail = json[compiler.copied..].into();
         let inner = Inner {
+            cheap: compiler.holes.iter().all(Hole::is_cheap) && json.len() <= CHEAP_BYTES,
             holes: compiler.holes,
             tail,
             references: compiler.references,
@@ -95,6 +101,7 @@ impl Template {
                 holes: Vec::new(),
                 tail: json.into(),
                 references: References::default(),
+                cheap: true,
             }),
         })
     }
@@ -119,21 +126,50 @@ impl Template {
         &self.inner.references.list
     }
 
+    /// Whether every expression of the document is cheap, as
+    /// [`Expression::is_cheap`](crate::Expression::is_cheap) has it. Rendered with
+    /// [`Limits::inline`], it is over in well under a millisecond.
+    pub fn is_cheap(&self) -> bool {
+        self.inner.cheap
+    }
+
     /// Renders to JSON text. The limits hold for the whole document.
     pub fn render(
         &self,
         inputs: &[Option<&serde_json::Value>],
         limits: &Limits,
     ) -> Result<String, Error> {
+        self.render_metered(inputs, limits, &mut Meter::default())
+    }
+
+    /// Renders as [`render`](Self::render) does, ends early when the meter's interrupt is set,
+    /// and leaves on the meter what it cost.
+    pub fn render_metered(
+        &self,
+        inputs: &[Option<&serde_json::Value>],
+        limits: &Limits,
+        meter: &mut Meter,
+    ) -> Result<String, Error> {
         if self.is_constant() {
             return Ok(self.inner.tail.to_string());
         }
-        let mut budget = Budget::new(limits);
+        let mut budget = Budget::metered(limits, meter);
+        let result = self.fill(inputs, limits, &mut budget);
+        budget.report(limits, meter);
+        result
+    }
+
+    fn fill(
+        &self,
+        inputs: &[Option<&serde_json::Value>],
+        limits: &Limits,
+        budget: &mut Budget,
+    ) -> Result<String, Error> {
         let mut writing = Budget::for_writing(limits);
         let mut out = String::new();
         for hole in &self.inner.holes {
             out.push_str(&hole.before);
-            hole.render(inputs, &mut out, &mut budget, &mut writing)
+            hole.render(inputs, &mut out, budget, &mut writing)
                 .map_err(|mut error| {
                     error.pointer = Some(hole.pointer.to_string());
                     *error.at(0)
@@ -145,6 +181,13 @@ impl Template {
 }
 
 impl Hole {
+    fn is_cheap(&self) -> bool {
+        self.parts.iter().all(|part| match part {
+            Part::Text(_) => true,
+            Part::Value(hosted) => is_cheap(&hosted.root),
+        })
+    }
+
     fn render(
         &self,
         inputs: &[Option<&serde_json::Value>],

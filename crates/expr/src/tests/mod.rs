@@ -4,6 +4,7 @@ mod generate;
 mod hostile;
 mod javascript;
 mod limits;
+mod meter;
 mod problems;
 mod templates;
 mod values;

@@ -1,0 +1,156 @@
+//! Interrupts, what an evaluation reports of its cost, and which expressions are cheap.
+
+use serde_json::json;
+
+use crate::limits::Budget;
+use crate::{Expression, Interrupt, Limits, Meter, Scope, Template};
+
+fn expression(source: &str) -> Expression {
+    let scope = Scope::new(&["trigger", "vars"], &["context.data"]);
+    Expression::compile(source, &scope, &Limits::default()).unwrap()
+}
+
+fn template(document: &str) -> Template {
+    let scope = Scope::new(&["trigger"], &[]);
+    Template::compile(document, &scope, &Limits::default()).unwrap()
+}
+
+#[test]
+fn an_interrupted_evaluation_does_not_begin() {
+    let interrupt = Interrupt::new();
+    let (limits, mut meter) = (Limits::default(), Meter::interrupted_by(&interrupt));
+    let one = expression("1 + 1");
+    assert!(one.evaluate_metered(&[], &limits, &mut meter).is_ok());
+    interrupt.interrupt();
+    let error = one.evaluate_metered(&[], &limits, &mut meter).unwrap_err();
+    assert_eq!((error.code, meter.steps), ("EXPRESSION_INTERRUPTED", 0));
+    assert!(error.is_interrupted() && !error.is_limit());
+    let error = template(r#""{{ 1 }}""#)
+        .render_metered(&[], &limits, &mut meter)
+        .unwrap_err();
+    assert!(error.is_interrupted());
+}
+
+#[test]
+fn an_interrupt_from_another_thread_ends_an_evaluation() {
+    let limits = Limits {
+        steps: u64::MAX,
+        ..Limits::default()
+    };
+    let interrupt = Interrupt::new();
+    let mut meter = Meter::interrupted_by(&interrupt);
+    let endless = "Array.from({ length: 600000 }).some((_, i, all) => all.some(() => false))";
+    let worker = std::thread::Builder::new().spawn(move || {
+        let endless = expression(endless);
+        let error = endless
+            .evaluate_metered(&[], &limits, &mut meter)
+            .unwrap_err();
+        (error.code, meter.steps)
+    });
+    let worker = worker.unwrap();
+    interrupt.interrupt();
+    // Without the interrupt this takes hours.
+    let (code, _) = worker.join().unwrap();
+    assert_eq!(code, "EXPRESSION_INTERRUPTED");
+}
+
+#[test]
+fn an_interrupt_is_seen_within_a_thousand_steps() {
+    let interrupt = Interrupt::new();
+    let mut budget = Budget::metered(&Limits::default(), &Meter::interrupted_by(&interrupt));
+    for _ in 0..5000 {
+        budget.steps(1).unwrap();
+    }
+    interrupt.interrupt();
+    let unseen = (0..).take_while(|_| budget.steps(1).is_ok()).count();
+    assert!(unseen <= 1024, "{unseen}");
+    assert!(
+        budget
+            .steps(2000)
+            .is_err_and(|error| error.is_interrupted())
+    );
+}
+
+#[test]
+fn the_meter_says_what_was_used() {
+    let (limits, mut meter) = (Limits::default(), Meter::default());
+    let three = expression("1 + 2");
+    three.evaluate_metered(&[], &limits, &mut meter).unwrap();
+    assert_eq!((meter.steps, meter.built_bytes), (3, 0));
+    // The same with an interrupt, and after another evaluation.
+    let mut other = Meter::interrupted_by(&Interrupt::new());
+    three.evaluate_metered(&[], &limits, &mut other).unwrap();
+    three.evaluate_metered(&[], &limits, &mut other).unwrap();
+    assert_eq!(other.steps, 3);
+    let built = expression("'x'.repeat(1000).length");
+    built.evaluate_metered(&[], &limits, &mut meter).unwrap();
+    assert_eq!(meter.built_bytes, 1000);
+    // What fails has a cost too.
+    let endless = expression("Array.from({ length: 100 }, (_, i) => i)");
+    let few = Limits {
+        steps: 10,
+        ..limits
+    };
+    for meter in [&mut meter, &mut other] {
+        let error = endless.evaluate_metered(&[], &few, meter).unwrap_err();
+        assert!(error.is_limit());
+        assert_eq!(meter.steps, 10);
+    }
+}
+
+#[test]
+fn cheap_expressions_are_told_from_the_others() {
+    for cheap in [
+        "1",
+        "trigger.a.b[0]?.c ?? 'x'",
+        "trigger.status === 'Approved' && vars.n + 1 > 2 ** 3",
+        "trigger.list.length > 0 ? { a: [1, trigger] } : null",
+        "`Order ${trigger.id}`",
+        "context.data['a'].items[0].Status === 'Approved'",
+        "Math.max(trigger.a, 1) - Number(trigger.b)",
+        "typeof trigger.x !== 'undefined' && !('a' in trigger)",
+    ] {
+        assert!(expression(cheap).is_cheap(), "{cheap}");
+    }
+    let long = vec!["1"; 2000].join("+");
+    for dear in [
+        "trigger.map((x) => x)",
+        "trigger.map(Number)",
+        "[...trigger]",
+        "({ ...trigger })",
+        "Math.max(...trigger)",
+        "trigger.text.includes('x')",
+        "trigger.text.toUpperCase()",
+        "JSON.stringify(trigger)",
+        "1 + (trigger.a ? trigger.b.sort() : 2)",
+        "trigger[trigger.x.join()]",
+        &long,
+    ] {
+        assert!(!expression(dear).is_cheap(), "{dear}");
+    }
+    assert!(template(r#"{"a": "{{ trigger.x }} and {{ trigger.y }}"}"#).is_cheap());
+    assert!(template(r#"{"a": 1}"#).is_cheap());
+    assert!(!template(r#"{"a": "{{ trigger.x }} and {{ trigger.y.join() }}"}"#).is_cheap());
+}
+
+#[test]
+fn cheap_expressions_over_large_data_exceed_the_inline_limits() {
+    let trigger = json!({ "a": "x".repeat(5_000_000), "b": "y".repeat(5_000_000) });
+    let limits = Limits::default();
+    for source in [
+        "trigger.a === trigger.b",
+        "trigger.a + 'x'",
+        "trigger.a * 1",
+    ] {
+        let expression = expression(source);
+        assert!(expression.is_cheap());
+        let inputs = [Some(&trigger)];
+        let error = expression.evaluate(&inputs, &limits.inline()).unwrap_err();
+        assert!(error.is_limit(), "{source}");
+        assert!(expression.evaluate(&inputs, &limits).is_ok(), "{source}");
+    }
+    let error = template(r#"{"a": "{{ trigger }}"}"#)
+        .render(&[Some(&trigger)], &limits.inline())
+        .unwrap_err();
+    assert!(error.is_limit());
+}
