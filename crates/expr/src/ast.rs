@@ -191,6 +191,30 @@ pub(crate) enum Unary {
     TypeOf,
 }
 
+impl Unary {
+    /// As it is written.
+    pub(crate) fn symbol(self) -> &'static str {
+        match self {
+            Self::Plus => "+",
+            Self::Minus => "-",
+            Self::Not => "!",
+            Self::BitNot => "~",
+            Self::TypeOf => "typeof",
+        }
+    }
+
+    /// Every one: each names the next, so that none is left out.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        std::iter::successors(Some(Self::Plus), |operator| match operator {
+            Self::Plus => Some(Self::Minus),
+            Self::Minus => Some(Self::Not),
+            Self::Not => Some(Self::BitNot),
+            Self::BitNot => Some(Self::TypeOf),
+            Self::TypeOf => None,
+        })
+    }
+}
+
 /// Operators that evaluate both operands; those of one precedence associate to the left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Binary {
@@ -214,6 +238,60 @@ pub(crate) enum Binary {
     BitAnd,
     BitXor,
     BitOr,
+}
+
+impl Binary {
+    /// As it is written.
+    pub(crate) fn symbol(self) -> &'static str {
+        match self {
+            Self::Add => "+",
+            Self::Subtract => "-",
+            Self::Multiply => "*",
+            Self::Divide => "/",
+            Self::Remainder => "%",
+            Self::ShiftLeft => "<<",
+            Self::ShiftRight => ">>",
+            Self::ShiftRightUnsigned => ">>>",
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+            Self::In => "in",
+            Self::Equal => "==",
+            Self::NotEqual => "!=",
+            Self::StrictEqual => "===",
+            Self::StrictNotEqual => "!==",
+            Self::BitAnd => "&",
+            Self::BitXor => "^",
+            Self::BitOr => "|",
+        }
+    }
+
+    /// Every one: each names the next, so that none is left out.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        std::iter::successors(Some(Self::Add), |operator| match operator {
+            Self::Add => Some(Self::Subtract),
+            Self::Subtract => Some(Self::Multiply),
+            Self::Multiply => Some(Self::Divide),
+            Self::Divide => Some(Self::Remainder),
+            Self::Remainder => Some(Self::ShiftLeft),
+            Self::ShiftLeft => Some(Self::ShiftRight),
+            Self::ShiftRight => Some(Self::ShiftRightUnsigned),
+            Self::ShiftRightUnsigned => Some(Self::Less),
+            Self::Less => Some(Self::LessOrEqual),
+            Self::LessOrEqual => Some(Self::Greater),
+            Self::Greater => Some(Self::GreaterOrEqual),
+            Self::GreaterOrEqual => Some(Self::In),
+            Self::In => Some(Self::Equal),
+            Self::Equal => Some(Self::NotEqual),
+            Self::NotEqual => Some(Self::StrictEqual),
+            Self::StrictEqual => Some(Self::StrictNotEqual),
+            Self::StrictNotEqual => Some(Self::BitAnd),
+            Self::BitAnd => Some(Self::BitXor),
+            Self::BitXor => Some(Self::BitOr),
+            Self::BitOr => None,
+        })
+    }
 }
 
 /// Operators that may leave their right operand alone.

@@ -4,10 +4,10 @@
 
 use std::cmp::Ordering;
 
-use crate::limits::{Budget, check_depth};
+use crate::limits::{Budget, Price, check_depth};
 use crate::number;
 use crate::problem::{Fallible, error};
-use crate::text::Text;
+use crate::text::{Text, TextBuilder};
 use crate::value::{List, Value};
 
 impl<'a> Value<'a> {
@@ -24,10 +24,6 @@ impl<'a> Value<'a> {
 
     /// `ToString` (7.1.17).
     pub(crate) fn to_text(&self, budget: &mut Budget) -> Fallible<Text<'a>> {
-        self.to_text_at(0, budget)
-    }
-
-    fn to_text_at(&self, depth: usize, budget: &mut Budget) -> Fallible<Text<'a>> {
         budget.steps(1)?;
         Ok(match self {
             Self::Undefined => Text::Borrowed("undefined"),
@@ -36,13 +32,14 @@ impl<'a> Value<'a> {
             Self::Bool(false) => Text::Borrowed("false"),
             Self::Number(_) | Self::Exact(_) => {
                 budget.build(24)?;
-                Text::built(number::to_text(self.as_number().unwrap_or(f64::NAN)))
+                let number = self.as_number().unwrap_or(f64::NAN);
+                Text::built(ryu_js::Buffer::new().format(number))
             }
             Self::String(text) => text.clone(),
-            Self::Array(list) => join(list, &Text::Borrowed(","), depth, budget)?,
+            Self::Array(list) => join(list, &Text::Borrowed(","), budget)?,
             Self::Object(record) => {
                 // An own property hides the method that would have made the text.
-                if record.get(&Text::Borrowed("toString")).is_some() {
+                if record.get(&Text::Borrowed("toString"), budget)?.is_some() {
                     return Err(error("Cannot convert object to primitive value"));
                 }
                 Text::Borrowed("[object Object]")
@@ -78,29 +75,46 @@ impl<'a> Value<'a> {
 }
 
 fn text_to_number(text: &Text<'_>, budget: &mut Budget) -> Fallible<f64> {
-    budget.steps(text.size() as u64 / 16)?;
-    Ok(text.as_str().map_or(f64::NAN, number::from_text))
+    let plain = text.view(Price::CONVERT, budget)?.plain();
+    budget.steps(number::parsing_steps(text.size()))?;
+    Ok(plain.map_or(f64::NAN, number::from_text))
 }
 
-/// `Array.prototype.join` (23.1.3.18) at some depth inside a conversion.
+/// `Array.prototype.join` (23.1.3.18).
 pub(crate) fn join<'a>(
     list: &List<'a>,
     separator: &Text<'_>,
-    depth: usize,
     budget: &mut Budget,
 ) -> Fallible<Text<'a>> {
+    let mut joined = TextBuilder::new();
+    join_into(list, separator, 0, &mut joined, budget)?;
+    Ok(joined.finish())
+}
+
+/// Appends the texts of a list's elements; lists in it are joined by commas.
+fn join_into(
+    list: &List<'_>,
+    separator: &Text<'_>,
+    depth: usize,
+    joined: &mut TextBuilder,
+    budget: &mut Budget,
+) -> Fallible<()> {
     check_depth(depth)?;
-    budget.steps(list.len() as u64)?;
-    let mut parts = Vec::with_capacity(2 * list.len());
     for (index, item) in list.iter().enumerate() {
+        budget.steps(1)?;
         if index > 0 && !separator.is_empty() {
-            parts.push(separator.clone());
+            joined.push(separator, budget)?;
         }
-        if !item.is_nullish() {
-            parts.push(item.to_text_at(depth + 1, budget)?);
+        match item {
+            Value::Undefined | Value::Null => {}
+            Value::Array(inner) => {
+                budget.steps(1)?;
+                join_into(&inner, &Text::Borrowed(","), depth + 1, joined, budget)?;
+            }
+            other => joined.push(&other.to_text(budget)?, budget)?,
         }
     }
-    Text::concat(&parts, budget)
+    Ok(())
 }
 
 /// `IsStrictlyEqual` (7.2.15).
@@ -110,10 +124,7 @@ pub(crate) fn strictly_equal(
     budget: &mut Budget,
 ) -> Fallible<bool> {
     Ok(match (one, two) {
-        (Value::String(one), Value::String(two)) => {
-            budget.scan(one.size().min(two.size()))?;
-            texts_equal(one, two)
-        }
+        (Value::String(one), Value::String(two)) => one.equals(two, budget)?,
         (Value::Undefined, Value::Undefined) | (Value::Null, Value::Null) => true,
         (Value::Bool(one), Value::Bool(two)) => one == two,
         (Value::Array(one), Value::Array(two)) => one.is_same(two),
@@ -123,14 +134,6 @@ pub(crate) fn strictly_equal(
             _ => false,
         },
     })
-}
-
-/// Equality of texts of different lifetimes.
-fn texts_equal(one: &Text<'_>, two: &Text<'_>) -> bool {
-    match (one, two) {
-        (Text::Wide(one), Text::Wide(two)) => one == two,
-        _ => one.as_str().is_some() && one.as_str() == two.as_str(),
-    }
 }
 
 /// `SameValueZero` (7.2.12): as `===`, but `NaN` equals itself.
@@ -165,8 +168,7 @@ pub(crate) fn loosely_equal(
         _ => (one.clone(), two.clone()),
     };
     if let (Value::String(one), Value::String(two)) = (&one, &two) {
-        budget.scan(one.size().min(two.size()))?;
-        return Ok(texts_equal(one, two));
+        return one.equals(two, budget);
     }
     Ok(one.to_number(budget)? == two.to_number(budget)?)
 }

@@ -14,10 +14,10 @@ use serde_json::Value as Json;
 
 use crate::ast::{Binary, Call, Chunk, Element, Kind, Logical, Node, Property, Unary};
 use crate::convert::{add, compare, loosely_equal, power, strictly_equal};
-use crate::limits::Budget;
+use crate::limits::{Budget, Price};
 use crate::number::{to_int32, to_uint32};
 use crate::problem::{Fallible, error};
-use crate::text::Text;
+use crate::text::{Text, TextBuilder};
 use crate::value::{ENTRY_SIZE, ITEM_SIZE, List, Record, Value};
 
 /// One evaluation: the inputs, the arrow parameters in force, and what is left of the limits.
@@ -147,14 +147,15 @@ impl<'i, 'a> Evaluator<'i, 'a> {
     }
 
     fn template(&mut self, chunks: &'a [Chunk]) -> Fallible<Value<'a>> {
-        let mut parts = Vec::with_capacity(chunks.len());
+        let mut text = TextBuilder::new();
         for chunk in chunks {
-            parts.push(match chunk {
+            let part = match chunk {
                 Chunk::Text(literal) => Text::literal(literal),
                 Chunk::Value(node) => self.value(node)?.to_text(self.budget)?,
-            });
+            };
+            text.push(&part, self.budget)?;
         }
-        Ok(Value::String(Text::concat(&parts, self.budget)?))
+        Ok(Value::String(text.finish()))
     }
 
     fn array(&mut self, elements: &'a [Element]) -> Fallible<Value<'a>> {
@@ -183,7 +184,7 @@ impl<'i, 'a> Evaluator<'i, 'a> {
 
     /// An array of elements that are paid for.
     pub(crate) fn list(&mut self, items: Vec<Value<'a>>) -> Fallible<Value<'a>> {
-        Ok(Value::Array(List::built(items)?))
+        Ok(Value::Array(List::built(items, self.budget)?))
     }
 
     /// What iterating a value gives: elements of an array, characters of a string.
@@ -192,7 +193,8 @@ impl<'i, 'a> Evaluator<'i, 'a> {
             Value::Array(list) => Ok(list.clone()),
             Value::String(text) => {
                 self.budget.build_many(text.size(), ITEM_SIZE)?;
-                List::built(text.characters().into_iter().map(Value::String).collect())
+                let letters = text.characters().into_iter().map(Value::String);
+                List::built(letters.collect(), self.budget)
             }
             other => Err(error(format!("{} is not iterable", describe(other)))),
         }
@@ -216,7 +218,7 @@ impl<'i, 'a> Evaluator<'i, 'a> {
             let value = self.value(node)?;
             self.insert(&mut entries, key, value)?;
         }
-        Ok(Value::Object(Record::built(entries)?))
+        Ok(Value::Object(Record::built(entries, self.budget)?))
     }
 
     /// Adds one property and pays for it.
@@ -227,6 +229,7 @@ impl<'i, 'a> Evaluator<'i, 'a> {
         value: Value<'a>,
     ) -> Fallible<()> {
         self.budget.build(ENTRY_SIZE + key.size())?;
+        self.budget.read_at(key.size(), Price::KEY)?;
         entries.insert(key, value);
         Ok(())
     }
@@ -237,50 +240,48 @@ impl<'i, 'a> Evaluator<'i, 'a> {
         value: &Value<'a>,
         entries: &mut IndexMap<Text<'a>, Value<'a>>,
     ) -> Fallible<()> {
-        for (key, value) in self.properties(value)? {
-            self.insert(entries, key, value)?;
+        self.each_property(value, &mut |run, key, value| {
+            run.insert(entries, key, value)
+        })
+    }
+
+    /// Calls `take` with each of a value's own enumerable properties: of arrays and strings,
+    /// their elements.
+    pub(crate) fn each_property(
+        &mut self,
+        value: &Value<'a>,
+        take: &mut dyn FnMut(&mut Self, Text<'a>, Value<'a>) -> Fallible<()>,
+    ) -> Fallible<()> {
+        let elements = match value {
+            Value::Object(record) => {
+                for (key, value) in record.entries(self.budget)? {
+                    take(self, key, value)?;
+                }
+                return Ok(());
+            }
+            Value::Array(list) => list.clone(),
+            Value::String(text) => self.code_units(text)?,
+            _ => return Ok(()),
+        };
+        for (index, item) in elements.iter().enumerate() {
+            let key = self.index_text(index)?;
+            take(self, key, item)?;
         }
         Ok(())
     }
 
-    /// A value's own enumerable properties: of arrays and strings, their elements.
-    pub(crate) fn properties(&mut self, value: &Value<'a>) -> Fallible<Vec<(Text<'a>, Value<'a>)>> {
-        let elements = match value {
-            Value::Object(record) => {
-                self.budget.steps(record.len() as u64)?;
-                return Ok(record.entries());
-            }
-            Value::Array(list) => list.clone(),
-            Value::String(text) => self.code_units(text)?,
-            _ => return Ok(Vec::new()),
-        };
-        self.budget.build_many(elements.len(), ENTRY_SIZE)?;
-        let keyed = elements.iter().enumerate();
-        Ok(keyed
-            .map(|(index, item)| (Text::built(index.to_string()), item))
-            .collect())
+    /// An index as a key.
+    pub(crate) fn index_text(&mut self, index: usize) -> Fallible<Text<'a>> {
+        self.budget.steps(1)?;
+        self.budget.hold(32)?;
+        Ok(Text::built(ryu_js::Buffer::new().format(index as f64)))
     }
 
     /// A string's code units, each as a string.
     pub(crate) fn code_units(&mut self, text: &Text<'a>) -> Fallible<List<'a>> {
         self.budget.build_many(text.size(), ITEM_SIZE + 16)?;
-        if let Text::Borrowed(plain) = text
-            && plain.is_ascii()
-        {
-            let letters = plain.split_inclusive(|_| true);
-            return List::built(
-                letters
-                    .map(|letter| Value::String(Text::Borrowed(letter)))
-                    .collect(),
-            );
-        }
-        let units = text.units(self.budget)?;
-        List::built(
-            units
-                .iter()
-                .map(|unit| Value::String(Text::from_units(&[*unit])))
-                .collect(),
-        )
+        let units = text.single_units().into_iter().map(Value::String);
+        List::built(units.collect(), self.budget)
     }
 
     fn call_function(&mut self, call: &'a Call) -> Fallible<Value<'a>> {

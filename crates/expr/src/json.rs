@@ -8,18 +8,43 @@ mod read;
 
 pub(crate) use read::{Reader, parse};
 
+use indexmap::IndexSet;
 use serde_json::Value as Json;
 
 use crate::limits::{Budget, check_depth};
 use crate::number;
 use crate::problem::{Fallible, error};
-use crate::text::Text;
+use crate::text::{Text, View};
 use crate::value::{List, Record, Value};
+use crate::work;
+
+/// Which account pays for what is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Account {
+    /// Text that the expression builds.
+    Built,
+    /// Text that leaves the language.
+    Written,
+}
+
+impl Account {
+    fn pay(self, bytes: usize, budget: &mut Budget) -> Fallible<()> {
+        work::built(bytes);
+        match self {
+            Self::Built => {
+                budget.hold(bytes)?;
+                budget.trickle(bytes)
+            }
+            Self::Written => budget.write(bytes),
+        }
+    }
+}
 
 /// Appends a value that leaves the language.
 pub(crate) fn write_output(
     value: &Value<'_>,
     out: &mut String,
+    account: Account,
     budget: &mut Budget,
 ) -> Fallible<()> {
     if value.is_undefined() {
@@ -28,6 +53,7 @@ pub(crate) fn write_output(
     Writer {
         out,
         budget,
+        account,
         script: false,
         keys: None,
         indent: "",
@@ -39,7 +65,7 @@ pub(crate) fn write_output(
 /// `JSON.stringify(value, keys, indent)` of anything but `undefined`.
 pub(crate) fn stringify(
     value: &Value<'_>,
-    keys: Option<&[Text<'_>]>,
+    keys: Option<&IndexSet<Text<'_>>>,
     indent: &str,
     budget: &mut Budget,
 ) -> Fallible<String> {
@@ -47,6 +73,7 @@ pub(crate) fn stringify(
     Writer {
         out: &mut out,
         budget,
+        account: Account::Built,
         script: true,
         keys,
         indent,
@@ -56,9 +83,35 @@ pub(crate) fn stringify(
     Ok(out)
 }
 
-/// Appends text as a JSON string.
-pub(crate) fn write_string(text: &str, out: &mut String) {
+/// Bytes that stand for one byte in a JSON string.
+fn escaped_size(byte: u8) -> usize {
+    match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x8 | 0xc => 2,
+        0..0x20 => 6,
+        _ => 1,
+    }
+}
+
+/// Appends text as a JSON string and pays for what it comes to, escapes included.
+pub(crate) fn write_string(
+    text: &str,
+    out: &mut String,
+    account: Account,
+    budget: &mut Budget,
+) -> Fallible<()> {
+    budget.trickle(text.len())?;
+    work::read(text.len());
+    let size: usize = text.bytes().map(escaped_size).sum();
+    account.pay(size + 2, budget)?;
     out.push('"');
+    escape(text, out);
+    out.push('"');
+    Ok(())
+}
+
+/// Appends what stands between the quotes.
+fn escape(text: &str, out: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut plain = 0;
     for (at, byte) in text.bytes().enumerate() {
         if byte >= 0x20 && byte != b'"' && byte != b'\\' {
@@ -74,21 +127,28 @@ pub(crate) fn write_string(text: &str, out: &mut String) {
             b'\t' => out.push_str("\\t"),
             0x8 => out.push_str("\\b"),
             0xc => out.push_str("\\f"),
-            other => out.push_str(&format!("\\u{other:04x}")),
+            other => {
+                out.push_str("\\u00");
+                out.push(char::from(DIGITS[usize::from(other >> 4)]));
+                out.push(char::from(DIGITS[usize::from(other & 15)]));
+            }
         }
     }
     out.push_str(&text[plain..]);
-    out.push('"');
 }
+
+/// What any value costs to write, as bytes.
+const VALUE_COST: usize = 16;
 
 /// Every value it writes costs bytes, so it ends however often a value is shared.
 struct Writer<'w> {
     out: &'w mut String,
     budget: &'w mut Budget,
+    account: Account,
     /// For `JSON.stringify` rather than for output.
     script: bool,
     /// The keys of objects that are written, in this order; all where there are none.
-    keys: Option<&'w [Text<'w>]>,
+    keys: Option<&'w IndexSet<Text<'w>>>,
     indent: &'w str,
     depth: usize,
 }
@@ -96,6 +156,7 @@ struct Writer<'w> {
 impl Writer<'_> {
     /// Anything but a top-level `undefined`, which counts as null further down.
     fn value(&mut self, value: &Value<'_>) -> Fallible<()> {
+        self.budget.trickle(VALUE_COST)?;
         match value {
             Value::Undefined | Value::Null => self.push("null"),
             Value::Bool(true) => self.push("true"),
@@ -110,7 +171,7 @@ impl Writer<'_> {
     }
 
     fn push(&mut self, text: &str) -> Fallible<()> {
-        self.budget.build(text.len())?;
+        self.account.pay(text.len(), self.budget)?;
         self.out.push_str(text);
         Ok(())
     }
@@ -123,12 +184,19 @@ impl Writer<'_> {
     }
 
     fn text(&mut self, text: &Text<'_>) -> Fallible<()> {
-        self.budget.build(text.size() + 2)?;
-        match text {
-            Text::Wide(units) if self.script => write_wide(units, self.out),
-            _ => write_string(&text.lossy(), self.out),
+        match text.unpaid_view() {
+            View::Plain(plain) => write_string(plain, self.out, self.account, self.budget),
+            View::Wide(units) => {
+                // Each unit is an escape at most.
+                self.budget.read(2 * units.len())?;
+                work::read(2 * units.len());
+                self.account.pay(6 * units.len() + 2, self.budget)?;
+                self.out.push('"');
+                write_wide(units, self.script, self.out);
+                self.out.push('"');
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     fn array(&mut self, list: &List<'_>) -> Fallible<()> {
@@ -150,11 +218,11 @@ impl Writer<'_> {
         let mut first = true;
         if let Some(keys) = self.keys {
             for key in keys {
-                let value = record.get(key).unwrap_or(Value::Undefined);
+                let value = record.get(key, self.budget)?.unwrap_or(Value::Undefined);
                 self.property(key, &value, &mut first)?;
             }
         } else if self.script {
-            for (key, value) in record.entries() {
+            for (key, value) in record.entries(self.budget)? {
                 self.property(&key, &value, &mut first)?;
             }
         } else {
@@ -203,20 +271,15 @@ impl Writer<'_> {
     }
 }
 
-/// Lone surrogates as escapes, as `JSON.stringify` has it.
-fn write_wide(units: &[u16], out: &mut String) {
-    out.push('"');
+/// Lone surrogates as escapes, as `JSON.stringify` has it, or as U+FFFD.
+fn write_wide(units: &[u16], script: bool, out: &mut String) {
     for letter in char::decode_utf16(units.iter().copied()) {
         match letter {
-            Ok(letter) => {
-                let mut quoted = String::new();
-                write_string(letter.encode_utf8(&mut [0; 4]), &mut quoted);
-                out.push_str(&quoted[1..quoted.len() - 1]);
-            }
-            Err(lone) => out.push_str(&format!("\\u{:04x}", lone.unpaired_surrogate())),
+            Ok(letter) => escape(letter.encode_utf8(&mut [0; 4]), out),
+            Err(lone) if script => out.push_str(&format!("\\u{:04x}", lone.unpaired_surrogate())),
+            Err(_) => out.push(char::REPLACEMENT_CHARACTER),
         }
     }
-    out.push('"');
 }
 
 /// A value as plain JSON.
@@ -229,15 +292,15 @@ pub(crate) fn to_json(value: &Value<'_>, budget: &mut Budget) -> Fallible<Json> 
 
 fn plain(value: &Value<'_>, depth: usize, budget: &mut Budget) -> Fallible<Json> {
     check_depth(depth)?;
-    budget.build(size_of::<Json>())?;
+    budget.write(size_of::<Json>())?;
     Ok(match value {
         Value::Undefined | Value::Null => Json::Null,
         Value::Bool(value) => Json::Bool(*value),
         Value::Number(number) => number_to_json(*number),
         Value::Exact(number) => Json::Number((*number).clone()),
         Value::String(text) => {
-            budget.build(text.size())?;
-            Json::String(text.lossy().into_owned())
+            budget.write(text.size())?;
+            Json::String(text.lossy_unpaid().into_owned())
         }
         Value::Array(list) => {
             let items = list.iter().map(|item| plain(&item, depth + 1, budget));
@@ -247,8 +310,11 @@ fn plain(value: &Value<'_>, depth: usize, budget: &mut Budget) -> Fallible<Json>
             let mut map = serde_json::Map::new();
             for (key, value) in record.stored() {
                 if !value.is_undefined() {
-                    budget.build(key.size())?;
-                    map.insert(key.lossy().into_owned(), plain(&value, depth + 1, budget)?);
+                    budget.write(key.size())?;
+                    map.insert(
+                        key.lossy_unpaid().into_owned(),
+                        plain(&value, depth + 1, budget)?,
+                    );
                 }
             }
             Json::Object(map)

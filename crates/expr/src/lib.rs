@@ -41,6 +41,9 @@ mod subject;
 mod template;
 mod text;
 mod value;
+mod work;
+#[doc(hidden)]
+pub mod worst;
 
 #[cfg(test)]
 mod tests;

@@ -9,8 +9,22 @@ use crate::problem::{Fallible, INTERRUPTED, failure, limit};
 /// dropping it, within a small stack.
 pub(crate) const VALUE_DEPTH: usize = 200;
 
-/// Bytes that are read for the price of one step.
-const BYTES_PER_STEP: usize = 64;
+/// How many bytes are gone over for one step. What goes over them slowly costs more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Price(usize);
+
+impl Price {
+    /// Reading, comparing, copying.
+    pub(crate) const READ: Self = Self(64);
+    /// Hashing a key and finding it.
+    pub(crate) const KEY: Self = Self(32);
+    /// Looking for one text in another: each byte of the text.
+    pub(crate) const SEARCH: Self = Self(32);
+    /// Getting ready to look for a text: each of its bytes.
+    pub(crate) const NEEDLE: Self = Self(16);
+    /// Reading numbers, encoding and decoding.
+    pub(crate) const CONVERT: Self = Self(16);
+}
 
 /// Limits of one compilation, evaluation or rendering as a whole.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +35,7 @@ pub struct Limits {
     pub nesting: usize,
     /// Steps of one evaluation or rendering.
     pub steps: u64,
-    /// Bytes that one evaluation or rendering may build; values only read cost nothing.
+    /// Bytes that one evaluation or rendering may build; values only read cost steps alone.
     pub built_bytes: usize,
 }
 
@@ -76,6 +90,10 @@ pub(crate) struct Budget {
     /// Steps after those.
     reserve: u64,
     bytes: usize,
+    /// Bytes that may be written down as output.
+    written: usize,
+    /// Bytes of many small writes that no step is paid for yet.
+    small: usize,
     interrupt: Option<Interrupt>,
 }
 
@@ -100,6 +118,8 @@ impl Budget {
             steps,
             reserve: 0,
             bytes,
+            written: bytes.saturating_mul(2),
+            small: 0,
             interrupt: None,
         }
     }
@@ -110,19 +130,14 @@ impl Budget {
         meter.built_bytes = limits.built_bytes - self.bytes;
     }
 
-    /// What writing down the values of a rendering may cost. It is an account of its own: what
-    /// an expression may build can also be written. A built value may share its parts, and
-    /// its text must not grow without bound.
-    pub(crate) fn for_writing(limits: &Limits) -> Self {
-        Self::of(limits.steps, limits.built_bytes.saturating_mul(4))
-    }
-
     /// What a value may cost that leaves the language without any limits given. One that comes
     /// from an input as it is may cost what it does; one that was built may share its parts and
     /// must not grow without bound.
     pub(crate) fn for_output(built: bool) -> Self {
-        let bytes = if built { 64 * 1024 * 1024 } else { usize::MAX };
-        Self::of(u64::MAX, bytes)
+        if built {
+            return Self::new(&Limits::DEFAULT);
+        }
+        Self::of(u64::MAX, usize::MAX)
     }
 
     /// Pays for `count` steps.
@@ -160,19 +175,53 @@ impl Budget {
 
     /// Pays for reading `bytes`.
     #[inline]
-    pub(crate) fn scan(&mut self, bytes: usize) -> Fallible<()> {
-        self.steps((bytes / BYTES_PER_STEP) as u64)
+    pub(crate) fn read(&mut self, bytes: usize) -> Fallible<()> {
+        self.read_at(bytes, Price::READ)
+    }
+
+    /// Pays for going over `bytes` at a price.
+    #[inline]
+    pub(crate) fn read_at(&mut self, bytes: usize, price: Price) -> Fallible<()> {
+        self.steps((bytes / price.0) as u64)
     }
 
     /// Pays for building `bytes`.
     #[inline]
     pub(crate) fn build(&mut self, bytes: usize) -> Fallible<()> {
+        self.hold(bytes)?;
+        self.read(bytes)
+    }
+
+    /// Pays for a piece of many, each of which may be too small to be worth a step.
+    #[inline]
+    pub(crate) fn trickle(&mut self, bytes: usize) -> Fallible<()> {
+        let bytes = self.small.saturating_add(bytes);
+        self.small = bytes % Price::READ.0;
+        self.read(bytes)
+    }
+
+    /// Pays for memory that takes no time to fill.
+    #[inline]
+    pub(crate) fn hold(&mut self, bytes: usize) -> Fallible<()> {
         match self.bytes.checked_sub(bytes) {
             Some(left) => {
                 self.bytes = left;
-                self.scan(bytes)
+                Ok(())
             }
             None => Err(limit("the expression builds too much")),
+        }
+    }
+
+    /// Pays for writing `bytes` of output. It is an account of its own: what an expression may
+    /// build can also be written. A built value may share its parts, and its text must not
+    /// grow without bound.
+    pub(crate) fn write(&mut self, bytes: usize) -> Fallible<()> {
+        match self.written.checked_sub(bytes) {
+            Some(left) => {
+                self.written = left;
+                self.trickle(bytes)
+            }
+            None => Err(limit("the rendered text is too large")),
         }
     }
 

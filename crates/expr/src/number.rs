@@ -4,6 +4,16 @@
 
 use crate::text::is_space;
 
+/// What reading a number costs beside going over its text: one that is too long for the quick
+/// way is computed digit by digit.
+pub(crate) fn parsing_steps(size: usize) -> u64 {
+    if size <= 19 {
+        1
+    } else {
+        1 + size.min(800) as u64 / 4
+    }
+}
+
 /// `Number.prototype.toString`: the shortest text that reads back as the same number.
 pub(crate) fn to_text(number: f64) -> String {
     ryu_js::Buffer::new().format(number).to_owned()

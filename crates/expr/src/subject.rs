@@ -1,123 +1,147 @@
-//! A string made ready to be searched and cut many times, each at the price of its part only.
+//! A string made ready to be searched for another many times, each at the price of its part
+//! only.
+//!
+//! Places are in the string's own measure: bytes of well-formed text, code units otherwise.
 
-use std::rc::Rc;
+use std::borrow::Cow;
 
-use crate::limits::Budget;
+use crate::limits::{Budget, Price};
 use crate::problem::Fallible;
-use crate::text::Text;
+use crate::text::{self, Text, TextBuilder};
 
-/// Positions tried between two payments.
-const BLOCK: usize = 256;
-
-/// A string whose code units can be reached directly.
-pub(crate) enum Subject<'a> {
-    /// One byte a code unit.
-    Ascii(Text<'a>),
-    Units(Rc<[u16]>),
+/// A string and what is looked for in it.
+pub(crate) struct Subject<'s, 'a> {
+    text: &'s Text<'a>,
+    needle: &'s Text<'s>,
+    /// Both as code units, where bytes would miss a match inside a character.
+    units: Option<(Cow<'s, [u16]>, Cow<'s, [u16]>)>,
 }
 
-impl<'a> Subject<'a> {
-    pub(crate) fn new(text: &Text<'a>, budget: &mut Budget) -> Fallible<Self> {
-        budget.scan(text.size())?;
-        if text.as_str().is_some_and(str::is_ascii) {
-            return Ok(Self::Ascii(text.clone()));
-        }
-        Ok(Self::Units(text.units(budget)?))
+impl<'s, 'a> Subject<'s, 'a> {
+    pub(crate) fn new(
+        text: &'s Text<'a>,
+        needle: &'s Text<'s>,
+        budget: &mut Budget,
+    ) -> Fallible<Self> {
+        // Nothing is found between the halves of a character, unless it is a half, or empty.
+        let halves = text.is_wide()
+            || needle.is_wide()
+            || (needle.is_empty() && !text.view(Price::READ, budget)?.is_ascii());
+        let units = if halves {
+            Some((text.units(budget)?, needle.units(budget)?))
+        } else {
+            None
+        };
+        Ok(Self {
+            text,
+            needle,
+            units,
+        })
     }
 
     pub(crate) fn len(&self) -> usize {
-        match self {
-            Self::Ascii(text) => text.size(),
-            Self::Units(units) => units.len(),
+        match &self.units {
+            Some((units, _)) => units.len(),
+            None => self.text.size(),
         }
     }
 
-    /// The code units from `start` up to `end`, which are in range and in order.
+    pub(crate) fn needle_len(&self) -> usize {
+        match &self.units {
+            Some((_, needle)) => needle.len(),
+            None => self.needle.size(),
+        }
+    }
+
+    /// Bytes or code units that are cut out.
     pub(crate) fn slice(
         &self,
         start: usize,
         end: usize,
         budget: &mut Budget,
     ) -> Fallible<Text<'a>> {
-        match self {
-            Self::Ascii(Text::Borrowed(text)) => Ok(Text::Borrowed(&text[start..end])),
-            Self::Ascii(text) => {
-                budget.build(end - start)?;
-                Ok(Text::Shared(
-                    text.as_str().unwrap_or_default()[start..end].into(),
-                ))
-            }
-            Self::Units(units) => {
-                budget.build_many(end - start, 2)?;
-                Ok(Text::from_units(&units[start..end]))
-            }
+        match &self.units {
+            Some((units, _)) => Text::from_units(&units[start..end], budget),
+            None => self.text.bytes(start, end, budget),
         }
     }
 
-    /// Where `needle` first occurs at or after `from`.
-    pub(crate) fn find(
+    /// Appends a part.
+    pub(crate) fn append(
         &self,
-        needle: &Text<'_>,
-        from: usize,
+        start: usize,
+        end: usize,
+        out: &mut TextBuilder,
         budget: &mut Budget,
-    ) -> Fallible<Option<usize>> {
-        match self {
-            Self::Ascii(text) => {
-                let rest = &text.as_str().unwrap_or_default()[from..];
-                let found = needle.as_str().and_then(|needle| rest.find(needle));
-                budget.scan(found.unwrap_or(rest.len()))?;
-                Ok(found.map(|at| from + at))
-            }
-            Self::Units(units) => find_units(units, &needle.units(budget)?, from, budget),
+    ) -> Fallible<()> {
+        match &self.units {
+            Some((units, _)) => out.push_units(&units[start..end], budget),
+            None => out.push_range(self.text, start, end, budget),
         }
     }
 
-    /// Where `needle` last occurs at or before `from`.
-    pub(crate) fn find_last(
+    /// Where the needle first occurs at or after `from`.
+    pub(crate) fn find(&self, from: usize, budget: &mut Budget) -> Fallible<Option<usize>> {
+        match &self.units {
+            Some((units, needle)) => text::find_units(units, needle, from, budget),
+            None => self.text.find_from(self.needle, from, budget),
+        }
+    }
+
+    /// How many code units lie between two places.
+    pub(crate) fn distance(
         &self,
-        needle: &Text<'_>,
-        from: usize,
+        start: usize,
+        end: usize,
         budget: &mut Budget,
-    ) -> Fallible<Option<usize>> {
-        match self {
-            Self::Ascii(text) => {
-                let text = text.as_str().unwrap_or_default();
-                let end = from.saturating_add(needle.size()).min(text.len());
-                let found = needle.as_str().and_then(|needle| text[..end].rfind(needle));
-                budget.scan(end - found.unwrap_or(0))?;
-                Ok(found)
-            }
-            Self::Units(units) => {
-                let needle = needle.units(budget)?;
-                let Some(last) = units.len().checked_sub(needle.len()) else {
-                    return Ok(None);
-                };
-                budget.scan(units.len().saturating_mul(needle.len()))?;
-                Ok((0..=from.min(last))
-                    .rev()
-                    .find(|start| units[*start..].starts_with(&needle)))
-            }
+    ) -> Fallible<usize> {
+        match &self.units {
+            Some(_) => Ok(end - start),
+            None => self.text.units_between(start, end, budget),
         }
     }
 }
 
-fn find_units(
-    units: &[u16],
-    needle: &[u16],
+/// Where `needle` first occurs in `text` at or after code unit `from`, in code units.
+pub(crate) fn index_of(
+    text: &Text<'_>,
+    needle: &Text<'_>,
     from: usize,
     budget: &mut Budget,
 ) -> Fallible<Option<usize>> {
-    let Some(last) = units.len().checked_sub(needle.len()) else {
-        return Ok(None);
-    };
-    let mut start = from;
-    while start <= last {
-        budget.steps(1 + needle.len() as u64)?;
-        let end = (start + BLOCK).min(last + 1);
-        if let Some(found) = (start..end).find(|at| units[*at..].starts_with(needle)) {
-            return Ok(Some(found));
-        }
-        start = end;
+    if needle.is_empty() {
+        return Ok(Some(from.min(text.length(budget)?)));
     }
-    Ok(None)
+    if text.is_wide() || needle.is_wide() {
+        let (units, needle) = (text.units(budget)?, needle.units(budget)?);
+        return text::find_units(&units, &needle, from, budget);
+    }
+    let start = match from {
+        0 => 0,
+        _ => text.offset_after(from, budget)?,
+    };
+    match text.find_from(needle, start, budget)? {
+        Some(at) => text.units_between(0, at, budget).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Where `needle` last occurs in `text` at or before code unit `from`, in code units.
+pub(crate) fn last_index_of(
+    text: &Text<'_>,
+    needle: &Text<'_>,
+    from: usize,
+    budget: &mut Budget,
+) -> Fallible<Option<usize>> {
+    if needle.is_empty() {
+        return Ok(Some(from.min(text.length(budget)?)));
+    }
+    if text.is_wide() || needle.is_wide() {
+        let (units, needle) = (text.units(budget)?, needle.units(budget)?);
+        return text::find_units_last(&units, &needle, from, budget);
+    }
+    match text.find_before(needle, from, budget)? {
+        Some(at) => text.units_between(0, at, budget).map(Some),
+        None => Ok(None),
+    }
 }

@@ -10,8 +10,8 @@ use crate::ast::Node;
 use crate::cheap::is_cheap;
 use crate::check::{References, check};
 use crate::eval::Evaluator;
-use crate::json::{self, Reader};
-use crate::limits::Budget;
+use crate::json::{self, Account, Reader};
+use crate::limits::{Budget, Price};
 use crate::parser;
 use crate::problem::{Fallible, SYNTAX, TEMPLATE_UNDEFINED, failure};
 use crate::text::Text;
@@ -154,7 +154,7 @@ impl Template {
             return Ok(self.inner.tail.to_string());
         }
         let mut budget = Budget::metered(limits, meter);
-        let result = self.fill(inputs, limits, &mut budget);
+        let result = self.fill(inputs, &mut budget);
         budget.report(limits, meter);
         result
     }
@@ -162,18 +162,19 @@ impl Template {
     fn fill(
         &self,
         inputs: &[Option<&serde_json::Value>],
-        limits: &Limits,
         budget: &mut Budget,
     ) -> Result<String, Error> {
-        let mut writing = Budget::for_writing(limits);
         let mut out = String::new();
         for hole in &self.inner.holes {
+            // The document's own text is no larger than the document; copying it takes time.
+            budget
+                .read(hole.before.len())
+                .map_err(|error| *error.at(0))?;
             out.push_str(&hole.before);
-            hole.render(inputs, &mut out, budget, &mut writing)
-                .map_err(|mut error| {
-                    error.pointer = Some(hole.pointer.to_string());
-                    *error.at(0)
-                })?;
+            hole.render(inputs, &mut out, budget).map_err(|mut error| {
+                error.pointer = Some(hole.pointer.to_string());
+                *error.at(0)
+            })?;
         }
         out.push_str(&self.inner.tail);
         Ok(out)
@@ -193,12 +194,11 @@ impl Hole {
         inputs: &[Option<&serde_json::Value>],
         out: &mut String,
         budget: &mut Budget,
-        writing: &mut Budget,
     ) -> Fallible<()> {
         // One expression alone keeps its type.
         if let [Part::Value(hosted)] = &self.parts[..] {
             let value = hosted.evaluate(inputs, &self.pointer, budget)?;
-            return json::write_output(&value, out, writing)
+            return json::write_output(&value, out, Account::Written, budget)
                 .map_err(|error| error.at(hosted.root.start));
         }
         let mut text = String::new();
@@ -215,9 +215,7 @@ impl Hole {
                 }
             }
         }
-        writing.build(text.len())?;
-        json::write_string(&text, out);
-        Ok(())
+        json::write_string(&text, out, Account::Written, budget)
     }
 }
 
@@ -249,14 +247,16 @@ impl Hosted {
 fn append(value: &Value<'_>, text: &mut String, budget: &mut Budget) -> Fallible<()> {
     match value {
         Value::Null => Ok(()),
-        Value::Array(_) | Value::Object(_) => json::write_output(value, text, budget),
+        Value::Array(_) | Value::Object(_) => {
+            json::write_output(value, text, Account::Built, budget)
+        }
         _ => {
             let shown = match json::number_text(value) {
-                Some(number) => Text::built(number),
+                Some(number) => Text::built(&number),
                 None => value.to_text(budget)?,
             };
             budget.build(shown.size())?;
-            text.push_str(&shown.lossy());
+            text.push_str(&shown.lossy(Price::READ, budget)?);
             Ok(())
         }
     }
@@ -366,7 +366,7 @@ impl<'c> Compiler<'c> {
 
     fn key(&mut self) -> Fallible<String> {
         self.reader.skip_space();
-        let key = self.reader.string()?.lossy().into_owned();
+        let key = self.reader.string()?.lossy_unpaid().into_owned();
         if self.reader.eat(b':') {
             Ok(key)
         } else {
@@ -377,7 +377,7 @@ impl<'c> Compiler<'c> {
     fn string(&mut self) -> Fallible<()> {
         let start = self.reader.position();
         let text = self.reader.string()?;
-        let text = text.lossy();
+        let text = text.lossy_unpaid();
         if !text.contains("{{") {
             return Ok(());
         }

@@ -4,6 +4,15 @@
 //! is kept as code units. The two never mix: what is well-formed is always UTF-8, so equal
 //! strings have equal representations. When a value leaves the language its lone surrogates
 //! become U+FFFD.
+//!
+//! The bytes of a text are reached only here: every other module pays to see them
+//! ([`Text::view`]) or calls an operation that pays.
+
+mod build;
+mod units;
+
+pub(crate) use build::TextBuilder;
+pub(crate) use units::{find_units, find_units_last, unit_count};
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -11,8 +20,9 @@ use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 use crate::ast::Literal;
-use crate::limits::Budget;
+use crate::limits::{Budget, Price};
 use crate::problem::Fallible;
+use crate::work;
 
 /// A string.
 #[derive(Clone, Debug)]
@@ -21,8 +31,32 @@ pub enum Text<'a> {
     Borrowed(&'a str),
     /// Built by the expression.
     Shared(Rc<str>),
+    /// Borrowed from the source, and holding at least one lone surrogate.
+    WideBorrowed(&'a [u16]),
     /// Built, and holding at least one lone surrogate.
     Wide(Rc<[u16]>),
+}
+
+/// What a text holds.
+#[derive(Clone, Copy)]
+pub(crate) enum View<'t> {
+    Plain(&'t str),
+    /// Code units with at least one lone surrogate.
+    Wide(&'t [u16]),
+}
+
+impl<'t> View<'t> {
+    /// The text, unless it holds a lone surrogate.
+    pub(crate) fn plain(self) -> Option<&'t str> {
+        match self {
+            Self::Plain(text) => Some(text),
+            Self::Wide(_) => None,
+        }
+    }
+
+    pub(crate) fn is_ascii(self) -> bool {
+        self.plain().is_some_and(str::is_ascii)
+    }
 }
 
 /// JavaScript's white space and line ends.
@@ -44,58 +78,107 @@ impl<'a> Text<'a> {
     pub(crate) fn literal(literal: &'a Literal) -> Self {
         match literal {
             Literal::Plain(text) => Self::Borrowed(text),
-            Literal::Wide(units) => Self::Wide(units.as_ref().into()),
+            Literal::Wide(units) => Self::WideBorrowed(units),
         }
     }
 
-    pub(crate) fn built(text: String) -> Self {
+    /// Text that is paid for.
+    pub(crate) fn built(text: &str) -> Self {
+        work::built(text.len());
         Self::Shared(text.into())
     }
 
-    pub(crate) fn from_units(units: &[u16]) -> Self {
-        match String::from_utf16(units) {
-            Ok(text) => Self::Shared(text.into()),
-            Err(_) => Self::Wide(units.into()),
+    /// One character.
+    pub(crate) fn letter(letter: char) -> Self {
+        match units::ascii(letter) {
+            Some(text) => Self::Borrowed(text),
+            None => Self::built(letter.encode_utf8(&mut [0; 4])),
         }
     }
 
-    /// The text, unless it holds a lone surrogate.
-    pub(crate) fn as_str(&self) -> Option<&str> {
+    /// One code unit.
+    pub(crate) fn unit(unit: u16) -> Self {
+        match char::from_u32(u32::from(unit)) {
+            Some(letter) => Self::letter(letter),
+            None => Self::Wide([unit].into()),
+        }
+    }
+
+    /// Code units, which are paid for here.
+    pub(crate) fn from_units(units: &[u16], budget: &mut Budget) -> Fallible<Self> {
+        budget.build(2 * units.len())?;
+        Ok(build::of_units(units))
+    }
+
+    /// Code units that are paid for.
+    pub(crate) fn of_units(units: &[u16]) -> Self {
+        build::of_units(units)
+    }
+
+    fn raw(&self) -> View<'_> {
         match self {
-            Self::Borrowed(text) => Some(text),
-            Self::Shared(text) => Some(text),
-            Self::Wide(_) => None,
+            Self::Borrowed(text) => View::Plain(text),
+            Self::Shared(text) => View::Plain(text),
+            Self::WideBorrowed(units) => View::Wide(units),
+            Self::Wide(units) => View::Wide(units),
         }
     }
 
-    /// The text with U+FFFD for every lone surrogate.
-    pub(crate) fn lossy(&self) -> Cow<'_, str> {
-        match self {
-            Self::Borrowed(text) => Cow::Borrowed(text),
-            Self::Shared(text) => Cow::Borrowed(text),
-            Self::Wide(units) => Cow::Owned(String::from_utf16_lossy(units)),
+    /// What it holds, for a reader that goes over all of it at a price.
+    pub(crate) fn view(&self, price: Price, budget: &mut Budget) -> Fallible<View<'_>> {
+        budget.read_at(self.size(), price)?;
+        work::read(self.size());
+        Ok(self.raw())
+    }
+
+    /// The text with U+FFFD for every lone surrogate, for a reader that goes over all of it.
+    pub(crate) fn lossy(&self, price: Price, budget: &mut Budget) -> Fallible<Cow<'_, str>> {
+        if let View::Wide(units) = self.view(price, budget)? {
+            budget.build(3 * units.len())?;
+        }
+        Ok(self.lossy_unpaid())
+    }
+
+    /// As [`lossy`](Self::lossy), where nothing is evaluated or the caller has paid.
+    pub(crate) fn lossy_unpaid(&self) -> Cow<'_, str> {
+        match self.raw() {
+            View::Plain(text) => Cow::Borrowed(text),
+            View::Wide(units) => Cow::Owned(String::from_utf16_lossy(units)),
         }
     }
 
-    /// The code units, copied.
-    pub(crate) fn units(&self, budget: &mut Budget) -> Fallible<Rc<[u16]>> {
-        Ok(match self {
-            Self::Wide(units) => Rc::clone(units),
-            Self::Borrowed(_) | Self::Shared(_) => {
-                let text = self.as_str().unwrap_or_default();
-                // Memory that is given back at once costs time only.
-                budget.steps(1 + text.len() as u64 / 64)?;
-                text.encode_utf16().collect()
+    /// The first characters, for a message.
+    pub(crate) fn excerpt(&self, count: usize) -> String {
+        match self.raw() {
+            View::Plain(text) => text.chars().take(count).collect(),
+            View::Wide(units) => char::decode_utf16(units.iter().copied())
+                .map(|letter| letter.unwrap_or(char::REPLACEMENT_CHARACTER))
+                .take(count)
+                .collect(),
+        }
+    }
+
+    /// The code units, copied unless it is kept as such; the copy counts as built.
+    pub(crate) fn units(&self, budget: &mut Budget) -> Fallible<Cow<'_, [u16]>> {
+        match self.raw() {
+            View::Wide(units) => Ok(Cow::Borrowed(units)),
+            View::Plain(text) => {
+                budget.read(text.len())?;
+                let count = unit_count(text);
+                budget.build(2 * count)?;
+                work::built(2 * count);
+                let mut units = Vec::with_capacity(count);
+                units.extend(text.encode_utf16());
+                Ok(Cow::Owned(units))
             }
-        })
+        }
     }
 
     /// Bytes it occupies, for the account.
     pub(crate) fn size(&self) -> usize {
-        match self {
-            Self::Borrowed(text) => text.len(),
-            Self::Shared(text) => text.len(),
-            Self::Wide(units) => units.len() * 2,
+        match self.raw() {
+            View::Plain(text) => text.len(),
+            View::Wide(units) => units.len() * 2,
         }
     }
 
@@ -103,13 +186,19 @@ impl<'a> Text<'a> {
         self.size() == 0
     }
 
+    pub(crate) fn is_wide(&self) -> bool {
+        matches!(self.raw(), View::Wide(_))
+    }
+
     /// `length`: how many code units.
     pub(crate) fn length(&self, budget: &mut Budget) -> Fallible<usize> {
-        budget.scan(self.size())?;
-        Ok(match self {
-            Self::Wide(units) => units.len(),
-            _ => unit_count(self.as_str().unwrap_or_default()),
-        })
+        match self.raw() {
+            View::Wide(units) => Ok(units.len()),
+            View::Plain(text) => {
+                budget.read(text.len())?;
+                Ok(unit_count(text))
+            }
+        }
     }
 
     /// The code units from `start` up to `end`, which are in range and in order.
@@ -119,137 +208,208 @@ impl<'a> Text<'a> {
         end: usize,
         budget: &mut Budget,
     ) -> Fallible<Text<'a>> {
-        budget.scan(self.size())?;
-        if let Some((from, to)) = self.byte_range(start, end) {
-            return match self {
-                Self::Borrowed(text) => Ok(Text::Borrowed(&text[from..to])),
-                Self::Shared(text) if from == 0 && to == text.len() => {
-                    Ok(Text::Shared(Rc::clone(text)))
-                }
-                _ => {
-                    budget.build(to - from)?;
-                    Ok(Text::Shared(
-                        self.as_str().unwrap_or_default()[from..to].into(),
-                    ))
-                }
-            };
+        let text = match self.raw() {
+            View::Plain(text) => text,
+            View::Wide(units) if start == 0 && end == units.len() => return Ok(self.clone()),
+            View::Wide(units) => return Text::from_units(&units[start..end], budget),
+        };
+        budget.read(text.len())?;
+        if let Some((from, to)) = units::byte_range(text, start, end) {
+            return self.bytes(from, to, budget);
         }
-        let units = self.units(budget)?;
+        // An end falls inside a character, so the part holds a lone surrogate.
         budget.build_many(end - start, 2)?;
-        Ok(Text::from_units(&units[start..end]))
+        work::built(2 * (end - start));
+        let mut units = Vec::with_capacity(end - start);
+        units.extend(text.encode_utf16().skip(start).take(end - start));
+        Ok(Text::Wide(units.into()))
     }
 
-    /// The byte range of a range of code units, if neither end falls inside a character.
-    fn byte_range(&self, start: usize, end: usize) -> Option<(usize, usize)> {
-        let text = self.as_str()?;
-        if text.is_ascii() {
-            return Some((start, end));
+    /// The bytes of plain text from one character's start up to another's.
+    pub(crate) fn bytes(&self, from: usize, to: usize, budget: &mut Budget) -> Fallible<Text<'a>> {
+        match self {
+            Self::Borrowed(text) => Ok(Text::Borrowed(&text[from..to])),
+            Self::Shared(text) if from == 0 && to == text.len() => {
+                Ok(Text::Shared(Rc::clone(text)))
+            }
+            Self::Shared(text) => {
+                budget.build(to - from)?;
+                Ok(Text::built(&text[from..to]))
+            }
+            Self::WideBorrowed(_) | Self::Wide(_) => Ok(self.clone()),
         }
-        let from = byte_offset(text, start)?;
-        let to = from + byte_offset(&text[from..], end - start)?;
-        Some((from, to))
+    }
+
+    /// Whether both are the same text.
+    pub(crate) fn equals(&self, other: &Text<'_>, budget: &mut Budget) -> Fallible<bool> {
+        let size = self.size();
+        if size != other.size() || self.is_wide() != other.is_wide() {
+            return Ok(false);
+        }
+        budget.read(size)?;
+        Ok(self.same(other))
+    }
+
+    fn same(&self, other: &Text<'_>) -> bool {
+        match (self.raw(), other.raw()) {
+            (View::Plain(one), View::Plain(two)) => units::equal(one.as_bytes(), two.as_bytes()),
+            (View::Wide(one), View::Wide(two)) => units::equal(one, two),
+            _ => false,
+        }
     }
 
     /// Order by code units, as JavaScript's `<` and `sort` have it.
     pub(crate) fn compare(&self, other: &Text<'_>, budget: &mut Budget) -> Fallible<Ordering> {
-        budget.scan(self.size().min(other.size()))?;
-        Ok(match (self.as_str(), other.as_str()) {
-            (Some(one), Some(two)) => compare_units(one, two),
-            _ => self.units(budget)?.cmp(&other.units(budget)?),
+        budget.read(self.size().min(other.size()).saturating_mul(2))?;
+        Ok(match (self.raw(), other.raw()) {
+            (View::Plain(one), View::Plain(two)) => units::compare(one, two),
+            (View::Wide(one), View::Wide(two)) => {
+                work::read(2 * one.len().min(two.len()));
+                one.cmp(two)
+            }
+            (View::Plain(one), View::Wide(two)) => {
+                units::compare_iterators(one.encode_utf16(), two.iter().copied())
+            }
+            (View::Wide(one), View::Plain(two)) => {
+                units::compare_iterators(one.iter().copied(), two.encode_utf16())
+            }
         })
     }
 
-    /// Characters, as iterating a string gives them: lone surrogates stand alone.
+    /// The byte at which plain `needle` first occurs in plain text, at or after byte `from`.
+    pub(crate) fn find_from(
+        &self,
+        needle: &Text<'_>,
+        from: usize,
+        budget: &mut Budget,
+    ) -> Fallible<Option<usize>> {
+        let (View::Plain(text), View::Plain(needle)) = (self.raw(), needle.raw()) else {
+            return Ok(None);
+        };
+        let found = units::find(&text[from..], needle, budget)?;
+        Ok(found.map(|at| from + at))
+    }
+
+    /// The byte at which plain `needle` last occurs in plain text, beginning at or before code
+    /// unit `from`.
+    pub(crate) fn find_before(
+        &self,
+        needle: &Text<'_>,
+        from: usize,
+        budget: &mut Budget,
+    ) -> Fallible<Option<usize>> {
+        let (View::Plain(text), View::Plain(needle)) = (self.raw(), needle.raw()) else {
+            return Ok(None);
+        };
+        if needle.len() > text.len() {
+            return Ok(None);
+        }
+        budget.read(text.len())?;
+        let (start, _) = units::offset_of(text, from);
+        let end = text.floor_char_boundary(start.saturating_add(needle.len()).min(text.len()));
+        units::find_last(&text[..end], needle, budget)
+    }
+
+    /// How many code units lie between two bytes of plain text.
+    pub(crate) fn units_between(
+        &self,
+        start: usize,
+        end: usize,
+        budget: &mut Budget,
+    ) -> Fallible<usize> {
+        budget.read(end - start)?;
+        Ok(match self.raw() {
+            View::Plain(text) => unit_count(&text[start..end]),
+            View::Wide(_) => end - start,
+        })
+    }
+
+    /// The first byte of plain text at or after code unit `position` that begins a character.
+    pub(crate) fn offset_after(&self, position: usize, budget: &mut Budget) -> Fallible<usize> {
+        budget.read(self.size())?;
+        let View::Plain(text) = self.raw() else {
+            return Ok(position);
+        };
+        let (offset, inside) = units::offset_of(text, position);
+        Ok(text.ceil_char_boundary(offset + usize::from(inside)))
+    }
+
+    /// Characters, as iterating a string gives them: lone surrogates stand alone. The caller
+    /// pays for each.
     pub(crate) fn characters(&self) -> Vec<Text<'a>> {
+        work::read(self.size());
         match self {
             Self::Borrowed(text) => text.split_inclusive(|_| true).map(Text::Borrowed).collect(),
-            Self::Shared(text) => text
-                .chars()
-                .map(|letter| Text::built(letter.into()))
-                .collect(),
-            Self::Wide(units) => char::decode_utf16(units.iter().copied())
-                .map(|letter| match letter {
-                    Ok(letter) => Text::built(letter.into()),
-                    Err(lone) => Text::Wide([lone.unpaired_surrogate()].into()),
-                })
-                .collect(),
+            Self::Shared(text) => text.chars().map(Text::letter).collect(),
+            Self::WideBorrowed(_) | Self::Wide(_) => {
+                let View::Wide(units) = self.raw() else {
+                    return Vec::new();
+                };
+                char::decode_utf16(units.iter().copied())
+                    .map(|letter| match letter {
+                        Ok(letter) => Text::letter(letter),
+                        Err(lone) => Text::unit(lone.unpaired_surrogate()),
+                    })
+                    .collect()
+            }
+        }
+    }
+
+    /// Its code units, each as a text. The caller pays for each.
+    pub(crate) fn single_units(&self) -> Vec<Text<'a>> {
+        work::read(self.size());
+        match self {
+            Self::Borrowed(text) if text.is_ascii() => self.characters(),
+            _ => match self.raw() {
+                View::Plain(text) => text.encode_utf16().map(Text::unit).collect(),
+                View::Wide(units) => units.iter().copied().map(Text::unit).collect(),
+            },
         }
     }
 
     /// Joins parts, whose price is paid here.
     pub(crate) fn concat<'b>(parts: &[Text<'_>], budget: &mut Budget) -> Fallible<Text<'b>> {
-        let size = parts.iter().map(Text::size).fold(0, usize::saturating_add);
-        budget.build(size)?;
-        if parts.iter().all(|part| part.as_str().is_some()) {
-            let mut text = String::with_capacity(size);
-            for part in parts {
-                text.push_str(part.as_str().unwrap_or_default());
-            }
-            return Ok(Text::built(text));
-        }
-        let mut units = Vec::with_capacity(size);
+        let mut joined = TextBuilder::new();
         for part in parts {
-            units.extend_from_slice(&part.units(budget)?);
+            joined.push(part, budget)?;
         }
-        Ok(Text::from_units(&units))
+        Ok(joined.finish())
     }
 
-    /// Whether this is exactly `text`.
-    pub(crate) fn is(&self, text: &str) -> bool {
-        self.as_str() == Some(text)
+    /// Whether this is exactly a word of the language.
+    pub(crate) fn is(&self, word: &str) -> bool {
+        self.raw().plain() == Some(word)
     }
-}
 
-/// How many UTF-16 code units a text has.
-pub(crate) fn unit_count(text: &str) -> usize {
-    if text.is_ascii() {
-        text.len()
-    } else {
-        text.chars().map(char::len_utf16).sum()
+    /// The text, if it is not longer than a word of the language may be.
+    pub(crate) fn word(&self) -> Option<&str> {
+        self.raw().plain().filter(|text| text.len() <= 64)
     }
-}
 
-/// The byte at which code unit `position` starts; `None` inside a character or past the end.
-fn byte_offset(text: &str, position: usize) -> Option<usize> {
-    if position == 0 {
-        return Some(0);
+    /// What it holds, for a reader that pays by itself.
+    pub(crate) fn unpaid_view(&self) -> View<'_> {
+        self.raw()
     }
-    if text.is_ascii() {
-        return (position <= text.len()).then_some(position);
+
+    /// The plain text, for a reader that the caller has paid for.
+    pub(crate) fn unpaid(&self) -> Option<&str> {
+        self.raw().plain()
     }
-    let mut seen = 0;
-    for (offset, letter) in text.char_indices() {
-        if seen == position {
-            return Some(offset);
+
+    /// The array index it spells, if it is one.
+    pub(crate) fn array_index(&self) -> Option<u32> {
+        let text = self.word()?;
+        let canonical = text == "0" || text.starts_with(|first: char| ('1'..='9').contains(&first));
+        if !canonical || text.len() > 10 {
+            return None;
         }
-        seen += letter.len_utf16();
-    }
-    (seen == position).then_some(text.len())
-}
-
-fn compare_units(one: &str, two: &str) -> Ordering {
-    let differs = one
-        .bytes()
-        .zip(two.bytes())
-        .position(|(left, right)| left != right);
-    match differs {
-        None => one.len().cmp(&two.len()),
-        Some(at) => {
-            let start = (0..=at)
-                .rev()
-                .find(|at| one.is_char_boundary(*at))
-                .unwrap_or(0);
-            one[start..].encode_utf16().cmp(two[start..].encode_utf16())
-        }
+        text.parse().ok().filter(|index| *index != u32::MAX)
     }
 }
 
 impl PartialEq for Text<'_> {
     fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Wide(one), Self::Wide(two)) => one == two,
-            _ => self.as_str().is_some() && self.as_str() == other.as_str(),
-        }
+        self.same(other)
     }
 }
 
@@ -257,9 +417,20 @@ impl Eq for Text<'_> {}
 
 impl Hash for Text<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        match self {
-            Self::Wide(units) => units.hash(state),
-            _ => self.as_str().hash(state),
+        work::read(self.size());
+        match self.raw() {
+            View::Plain(text) => text.hash(state),
+            View::Wide(units) => units.hash(state),
         }
+    }
+}
+
+/// A key to look up, free of the lifetime of a map's keys.
+#[derive(Hash)]
+pub(crate) struct Lookup<'k, 'b>(pub(crate) &'k Text<'b>);
+
+impl<'a> indexmap::Equivalent<Text<'a>> for Lookup<'_, '_> {
+    fn equivalent(&self, key: &Text<'a>) -> bool {
+        self.0.same(key)
     }
 }

@@ -10,10 +10,11 @@ use indexmap::IndexMap;
 use serde_json::Value as Json;
 
 use crate::Error;
-use crate::json;
-use crate::limits::{Budget, check_depth};
+use crate::json::{self, Account};
+use crate::limits::{Budget, Price, check_depth};
 use crate::problem::Fallible;
-use crate::text::Text;
+use crate::text::{Lookup, Text};
+use crate::work;
 
 /// Integers up to here are exact as JavaScript numbers.
 const SAFE_INTEGER: i64 = 9_007_199_254_740_991;
@@ -93,7 +94,7 @@ impl Value<'_> {
     pub fn to_display_string(&self) -> Result<String, Error> {
         let mut budget = Budget::for_output(self.depth() > 0);
         let text = self.to_text(&mut budget).map_err(|error| *error.at(0))?;
-        Ok(text.lossy().into_owned())
+        Ok(text.lossy_unpaid().into_owned())
     }
 
     /// Appends the value as JSON: what `JSON.stringify` gives, with U+FFFD for lone surrogates.
@@ -101,7 +102,7 @@ impl Value<'_> {
     /// its keys. `undefined` has no JSON and is an error.
     pub fn write_json(&self, out: &mut String) -> Result<(), Error> {
         let mut budget = Budget::for_output(self.depth() > 0);
-        json::write_output(self, out, &mut budget).map_err(|error| *error.at(0))
+        json::write_output(self, out, Account::Written, &mut budget).map_err(|error| *error.at(0))
     }
 
     /// The value as plain JSON, as [`write_json`](Self::write_json) would write it.
@@ -125,8 +126,9 @@ impl<'a> Value<'a> {
         }
     }
 
-    pub(crate) fn text(text: impl Into<String>) -> Self {
-        Self::String(Text::built(text.into()))
+    /// A string that is paid for.
+    pub(crate) fn text(text: &str) -> Self {
+        Self::String(Text::built(text))
     }
 
     /// The number this is, if it is one.
@@ -169,9 +171,17 @@ pub(crate) const ITEM_SIZE: usize = size_of::<Value<'static>>();
 /// The bytes one property of a built object costs beside its key.
 pub(crate) const ENTRY_SIZE: usize = 2 * ITEM_SIZE + 16;
 
+/// The bytes a built array costs beside its elements.
+const LIST_SIZE: usize = 64;
+
+/// The bytes a built object costs beside its properties.
+const RECORD_SIZE: usize = 192;
+
 impl<'a> List<'a> {
-    /// A new array. The elements are paid for by whoever collected them.
-    pub(crate) fn built(items: Vec<Value<'a>>) -> Fallible<Self> {
+    /// A new array. The caller has paid for its elements.
+    pub(crate) fn built(items: Vec<Value<'a>>, budget: &mut Budget) -> Fallible<Self> {
+        budget.hold(LIST_SIZE)?;
+        work::built(items.len() * ITEM_SIZE + LIST_SIZE);
         let depth = 1 + items.iter().map(Value::depth).max().unwrap_or(0);
         check_depth(depth)?;
         Ok(Self::Built(Rc::new(BuiltList { items, depth })))
@@ -203,7 +213,16 @@ impl<'a> List<'a> {
     }
 
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Value<'a>> + ExactSizeIterator {
-        (0..self.len()).map(|index| self.get(index).unwrap_or(Value::Undefined))
+        self.range(0, self.len())
+    }
+
+    /// The elements from `start` up to `end`; those before it cost nothing.
+    pub(crate) fn range(
+        &self,
+        start: usize,
+        end: usize,
+    ) -> impl DoubleEndedIterator<Item = Value<'a>> + ExactSizeIterator {
+        (start..end).map(|index| self.get(index).unwrap_or(Value::Undefined))
     }
 
     pub(crate) fn is_same(&self, other: &List<'_>) -> bool {
@@ -217,38 +236,87 @@ impl<'a> List<'a> {
     }
 }
 
+/// An object's properties one by one, in JavaScript's order.
+type Properties<'r, 'a> = Box<dyn Iterator<Item = (Text<'a>, Value<'a>)> + 'r>;
+
 impl<'a> Record<'a> {
-    /// A new object. The entries are paid for by whoever collected them.
-    pub(crate) fn built(mut entries: IndexMap<Text<'a>, Value<'a>>) -> Fallible<Self> {
+    /// A new object. The caller has paid for its entries.
+    pub(crate) fn built(
+        mut entries: IndexMap<Text<'a>, Value<'a>>,
+        budget: &mut Budget,
+    ) -> Fallible<Self> {
+        budget.hold(RECORD_SIZE)?;
+        work::built(entries.len() * ENTRY_SIZE + RECORD_SIZE);
         let depth = 1 + entries.values().map(Value::depth).max().unwrap_or(0);
         check_depth(depth)?;
-        if entries.keys().any(|key| array_index(key).is_some()) {
+        if entries.len() > 1 && entries.keys().any(|key| key.array_index().is_some()) {
+            budget.steps(sorting_steps(entries.len()))?;
             // Stable, so other keys stay in the order they came in.
-            entries.sort_by(|one, _, two, _| index_order(array_index(one), array_index(two)));
+            entries.sort_by(|one, _, two, _| index_order(one.array_index(), two.array_index()));
         }
         Ok(Self::Built(Rc::new(BuiltRecord { entries, depth })))
     }
 
-    pub(crate) fn get(&self, key: &Text<'_>) -> Option<Value<'a>> {
+    pub(crate) fn get(&self, key: &Text<'_>, budget: &mut Budget) -> Fallible<Option<Value<'a>>> {
+        budget.read_at(key.size(), Price::KEY)?;
+        Ok(match self {
+            Self::Borrowed(map) => {
+                work::read(key.size());
+                key.unpaid()
+                    .and_then(|key| map.get(key))
+                    .map(Value::from_json)
+            }
+            Self::Built(record) => record.entries.get(&Lookup(key)).cloned(),
+        })
+    }
+
+    /// Whether a key is an array index; going over the keys is paid for.
+    pub(crate) fn has_indices(&self, budget: &mut Budget) -> Fallible<bool> {
         match self {
-            Self::Borrowed(map) => map.get(key.as_str()?).map(Value::from_json),
-            Self::Built(record) => find(&record.entries, key).cloned(),
+            Self::Borrowed(map) => {
+                budget.steps(map.len() as u64 / 4)?;
+                Ok(map
+                    .keys()
+                    .any(|key| Text::Borrowed(key).array_index().is_some()))
+            }
+            // They come first.
+            Self::Built(record) => Ok(record
+                .entries
+                .first()
+                .is_some_and(|(key, _)| key.array_index().is_some())),
         }
     }
 
-    /// The properties in JavaScript's order: array indices first, ascending.
-    pub(crate) fn entries(&self) -> Vec<(Text<'a>, Value<'a>)> {
-        let mut entries: Vec<_> = self.stored().collect();
-        if let Self::Borrowed(_) = self
-            && entries.iter().any(|(key, _)| array_index(key).is_some())
-        {
-            entries.sort_by(|(one, _), (two, _)| index_order(array_index(one), array_index(two)));
+    /// The properties in JavaScript's order: array indices first, ascending. Going over them
+    /// is paid for by a step each.
+    pub(crate) fn entries(&self, budget: &mut Budget) -> Fallible<Properties<'_, 'a>> {
+        budget.steps(self.len() as u64)?;
+        let Self::Borrowed(map) = self else {
+            return Ok(self.stored());
+        };
+        if !self.has_indices(budget)? {
+            return Ok(self.stored());
         }
-        entries
+        let index_of = |key: &str| Text::Borrowed(key).array_index();
+        let indexed = || map.iter().filter(move |(key, _)| index_of(key).is_some());
+        let count = indexed().count();
+        budget.steps(sorting_steps(count))?;
+        budget.build_many(count, size_of::<(u32, &str, &Json)>())?;
+        let mut sorted = Vec::with_capacity(count);
+        sorted.extend(indexed().map(|(key, value)| (index_of(key), key.as_str(), value)));
+        sorted.sort_by_key(|(index, ..)| *index);
+        let indexed = sorted.into_iter().map(|(_, key, value)| (key, value));
+        let others = map
+            .iter()
+            .filter(move |(key, _)| index_of(key).is_none())
+            .map(|(key, value)| (key.as_str(), value));
+        Ok(Box::new(indexed.chain(others).map(|(key, value)| {
+            (Text::Borrowed(key), Value::from_json(value))
+        })))
     }
 
     /// The properties in the order they are stored in.
-    pub(crate) fn stored(&self) -> Box<dyn Iterator<Item = (Text<'a>, Value<'a>)> + '_> {
+    pub(crate) fn stored(&self) -> Properties<'_, 'a> {
         match self {
             Self::Borrowed(map) => Box::new(
                 map.iter()
@@ -281,35 +349,9 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Looks a key up that may live shorter than the map's own keys.
-fn find<'m, 'a>(
-    entries: &'m IndexMap<Text<'a>, Value<'a>>,
-    key: &Text<'_>,
-) -> Option<&'m Value<'a>> {
-    entries.get(&Lookup(key))
-}
-
-/// A key to look up, free of the lifetime of the map's keys.
-#[derive(Hash)]
-struct Lookup<'k, 'b>(&'k Text<'b>);
-
-impl<'a> indexmap::Equivalent<Text<'a>> for Lookup<'_, '_> {
-    fn equivalent(&self, key: &Text<'a>) -> bool {
-        match (self.0, key) {
-            (Text::Wide(one), Text::Wide(two)) => one == two,
-            (one, two) => one.as_str().is_some() && one.as_str() == two.as_str(),
-        }
-    }
-}
-
-/// The array index a key spells, if it is one: such keys come first in every enumeration.
-pub(crate) fn array_index(key: &Text<'_>) -> Option<u32> {
-    let text = key.as_str()?;
-    let canonical = text == "0" || text.starts_with(|first: char| ('1'..='9').contains(&first));
-    if !canonical || text.len() > 10 {
-        return None;
-    }
-    text.parse().ok().filter(|index| *index != u32::MAX)
+/// What it costs to sort so many keys that spell numbers.
+fn sorting_steps(count: usize) -> u64 {
+    count as u64 * u64::from(count.max(1).ilog2()) / 4
 }
 
 fn index_order(one: Option<u32>, two: Option<u32>) -> std::cmp::Ordering {

@@ -138,13 +138,17 @@ impl<'a> Evaluator<'_, 'a> {
         }
         let Some(rest) = rest else { return Ok(()) };
         let mut entries = IndexMap::new();
-        for (key, value) in self.properties(value)? {
-            self.budget.steps(taken.len() as u64)?;
-            if !taken.contains(&key) {
-                self.insert(&mut entries, key, value)?;
+        self.each_property(value, &mut |run, key, value| {
+            run.budget.steps(taken.len() as u64)?;
+            for other in &taken {
+                if key.equals(other, run.budget)? {
+                    return Ok(());
+                }
             }
-        }
-        self.bind(rest, Value::Object(Record::built(entries)?))
+            run.insert(&mut entries, key, value)
+        })?;
+        let record = Record::built(entries, self.budget)?;
+        self.bind(rest, Value::Object(record))
     }
 
     fn bind_array(
@@ -163,7 +167,9 @@ impl<'a> Evaluator<'_, 'a> {
         let Some(rest) = rest else { return Ok(()) };
         let tail = list.len().saturating_sub(elements.len());
         self.budget.build_many(tail, ITEM_SIZE)?;
-        let tail = list.iter().skip(elements.len()).collect();
-        self.bind(rest, Value::Array(List::built(tail)?))
+        let start = elements.len().min(list.len());
+        let tail = list.range(start, list.len()).collect();
+        let tail = List::built(tail, self.budget)?;
+        self.bind(rest, Value::Array(tail))
     }
 }

@@ -7,7 +7,7 @@ use crate::functions::Methods;
 use crate::limits::Budget;
 use crate::problem::{Error, Fallible, error};
 use crate::text::Text;
-use crate::value::{Value, array_index};
+use crate::value::Value;
 
 impl<'a> Evaluator<'_, 'a> {
     pub(super) fn access(&mut self, access: &'a Access) -> Fallible<Value<'a>> {
@@ -44,12 +44,13 @@ impl<'a> Evaluator<'_, 'a> {
     fn field(&mut self, value: &Value<'a>, name: &'a Literal) -> Fallible<Value<'a>> {
         // The common case first, without making a key.
         if let (Value::Object(record), Literal::Plain(_)) = (value, name) {
-            return Ok(record.get(&Text::literal(name)).unwrap_or(Value::Undefined));
+            let found = record.get(&Text::literal(name), self.budget)?;
+            return Ok(found.unwrap_or(Value::Undefined));
         }
         let key = Text::literal(name);
         let found = own_property(value, &key, self.budget)?;
         if found.is_none()
-            && let Some(name) = key.as_str()
+            && let Some(name) = key.word()
             && Methods::named(name).is_some_and(|methods| methods.applies_to(value))
         {
             return Err(error(format!("{name} is a method; call it: `.{name}(…)`")));
@@ -67,7 +68,6 @@ impl<'a> Evaluator<'_, 'a> {
             return Err(cannot_read(value, &key));
         }
         let key = key.to_text(self.budget)?;
-        self.budget.scan(key.size())?;
         Ok(own_property(value, &key, self.budget)?.unwrap_or(Value::Undefined))
     }
 
@@ -81,7 +81,7 @@ impl<'a> Evaluator<'_, 'a> {
             return Err(cannot_read(value, &name));
         }
         let shadowed = match value {
-            Value::Object(record) => record.get(&name),
+            Value::Object(record) => record.get(&name, self.budget)?,
             _ => None,
         };
         let nothing = shadowed.as_ref().is_none_or(Value::is_nullish);
@@ -121,14 +121,14 @@ pub(crate) fn own_property<'a>(
 ) -> Fallible<Option<Value<'a>>> {
     match value {
         Value::Undefined | Value::Null => Err(cannot_read(value, key)),
-        Value::Object(record) => Ok(record.get(key)),
+        Value::Object(record) => record.get(key, budget),
         Value::Array(list) if key.is("length") => Ok(Some(Value::Number(list.len() as f64))),
-        Value::Array(list) => Ok(array_index(key).and_then(|index| list.get(index as usize))),
+        Value::Array(list) => Ok(key.array_index().and_then(|index| list.get(index as usize))),
         Value::String(text) if key.is("length") => {
             Ok(Some(Value::Number(text.length(budget)? as f64)))
         }
         Value::String(text) => {
-            let Some(index) = array_index(key) else {
+            let Some(index) = key.array_index() else {
                 return Ok(None);
             };
             let index = index as usize;
@@ -156,7 +156,7 @@ pub(super) fn contains<'a>(
 }
 
 fn cannot_read(value: &Value<'_>, key: &Text<'_>) -> Box<Error> {
-    let shown: String = key.lossy().chars().take(60).collect();
+    let shown = key.excerpt(60);
     error(format!(
         "Cannot read properties of {} (reading '{shown}')",
         describe(value)

@@ -26,12 +26,7 @@ pub(super) const METHODS: &[(&str, ListMethod)] = &[
     ("toSorted", sort::sort),
     ("toSpliced", to_spliced),
     ("toString", |run, list, _| {
-        Ok(Value::String(join(
-            list,
-            &Text::Borrowed(","),
-            0,
-            run.budget,
-        )?))
+        Ok(Value::String(join(list, &Text::Borrowed(","), run.budget)?))
     }),
     ("valueOf", |_, list, _| Ok(Value::Array(list.clone()))),
     ("with", with),
@@ -123,7 +118,7 @@ fn includes<'a>(
     passed: &Passed<'a>,
 ) -> Fallible<Value<'a>> {
     let start = start(run, list, passed.get(1))?;
-    for item in list.iter().skip(start) {
+    for item in list.range(start, list.len()) {
         run.budget.steps(1)?;
         if same_value_zero(&item, passed.get(0), run.budget)? {
             return Ok(Value::Bool(true));
@@ -142,7 +137,8 @@ fn index_of<'a>(
     passed: &Passed<'a>,
 ) -> Fallible<Value<'a>> {
     let start = start(run, list, passed.get(1))?;
-    for (index, item) in list.iter().enumerate().skip(start) {
+    for index in start..list.len() {
+        let item = list.get(index).unwrap_or(Value::Undefined);
         run.budget.steps(1)?;
         if strictly_equal(&item, passed.get(0), run.budget)? {
             return Ok(Value::Number(index as f64));
@@ -188,7 +184,7 @@ fn join_items<'a>(
         Value::Undefined => Text::Borrowed(","),
         other => other.to_text(run.budget)?,
     };
-    Ok(Value::String(join(list, &separator, 0, run.budget)?))
+    Ok(Value::String(join(list, &separator, run.budget)?))
 }
 
 fn reverse<'a>(
@@ -212,7 +208,7 @@ fn slice<'a>(
     };
     let count = end.saturating_sub(start);
     run.budget.build_many(count, ITEM_SIZE)?;
-    run.list(list.iter().skip(start).take(count).collect())
+    run.list(list.range(start, start + count).collect())
 }
 
 fn to_spliced<'a>(
@@ -232,10 +228,10 @@ fn to_spliced<'a>(
     };
     let added = passed.values.get(2..).unwrap_or_default();
     run.budget.build_many(list.len() + added.len(), ITEM_SIZE)?;
-    let head = list.iter().take(start);
+    let head = list.range(0, start);
     run.list(
         head.chain(added.iter().cloned())
-            .chain(list.iter().skip(start + removed))
+            .chain(list.range(start + removed, list.len()))
             .collect(),
     )
 }

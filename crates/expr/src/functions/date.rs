@@ -16,6 +16,7 @@
 use super::calendar::{self, DAY, Moment};
 use super::{Function, function};
 use crate::eval::{Evaluator, Passed, describe};
+use crate::limits::Price;
 use crate::problem::{Error, Fallible, error};
 use crate::value::Value;
 
@@ -74,7 +75,7 @@ fn out_of_range() -> Box<Error> {
 fn iso<'a>(run: &mut Evaluator<'_, 'a>, milliseconds: i64) -> Fallible<Value<'a>> {
     run.budget.build(32)?;
     calendar::format(milliseconds)
-        .map(Value::text)
+        .map(|text| Value::text(&text))
         .ok_or_else(out_of_range)
 }
 
@@ -83,7 +84,8 @@ fn moment<'a>(run: &mut Evaluator<'_, 'a>, value: &Value<'a>) -> Fallible<i64> {
     run.budget.steps(4)?;
     match value {
         Value::String(text) => {
-            let parsed = text.as_str().and_then(|text| calendar::parse(text.trim()));
+            let plain = text.view(Price::READ, run.budget)?.plain();
+            let parsed = plain.and_then(|text| calendar::parse(text.trim()));
             parsed.ok_or_else(|| {
                 error("a date must be an ISO 8601 string such as 2026-01-31T10:00:00Z")
             })
@@ -100,7 +102,10 @@ fn moment<'a>(run: &mut Evaluator<'_, 'a>, value: &Value<'a>) -> Fallible<i64> {
 /// A duration: text with units, or a number of milliseconds.
 fn duration<'a>(run: &mut Evaluator<'_, 'a>, value: &Value<'a>) -> Fallible<f64> {
     let text = match value {
-        Value::String(text) => text.lossy(),
+        Value::String(text) => {
+            run.budget.steps(1 + text.size() as u64)?;
+            text.lossy(Price::READ, run.budget)?
+        }
         other => {
             let message = || {
                 error(format!(
@@ -114,7 +119,6 @@ fn duration<'a>(run: &mut Evaluator<'_, 'a>, value: &Value<'a>) -> Fallible<f64>
                 .ok_or_else(message);
         }
     };
-    run.budget.steps(1 + text.len() as u64)?;
     parse_duration(&text).ok_or_else(|| {
         let shown: String = text.chars().take(40).collect();
         error(format!(
@@ -179,7 +183,7 @@ fn start_of<'a>(run: &mut Evaluator<'_, 'a>, passed: &Passed<'a>) -> Fallible<Va
     let milliseconds = moment(run, passed.get(0))?;
     let unit = passed.get(1).to_text(run.budget)?;
     let moment = Moment::from_milliseconds(milliseconds);
-    let start = match unit.as_str().unwrap_or_default() {
+    let start = match unit.word().unwrap_or_default() {
         "second" => milliseconds - milliseconds.rem_euclid(1000),
         "minute" => milliseconds - milliseconds.rem_euclid(60_000),
         "hour" => milliseconds - milliseconds.rem_euclid(3_600_000),

@@ -2,6 +2,7 @@
 
 use super::{Function, ScalarMethod, function};
 use crate::eval::{Evaluator, Passed};
+use crate::limits::Price;
 use crate::number;
 use crate::problem::{Fallible, error};
 use crate::text::Text;
@@ -83,14 +84,16 @@ fn is_integer(value: &Value<'_>) -> bool {
 fn parse_int<'a>(run: &mut Evaluator<'_, 'a>, passed: &Passed<'a>) -> Fallible<Value<'a>> {
     let text = passed.get(0).to_text(run.budget)?;
     let radix = passed.get(1).to_number(run.budget)?;
-    run.budget.steps(text.size() as u64 / 16)?;
-    Ok(Value::Number(number::parse_int(&text.lossy(), radix)))
+    run.budget.steps(number::parsing_steps(text.size()))?;
+    let text = text.lossy(Price::CONVERT, run.budget)?;
+    Ok(Value::Number(number::parse_int(&text, radix)))
 }
 
 fn parse_float<'a>(run: &mut Evaluator<'_, 'a>, passed: &Passed<'a>) -> Fallible<Value<'a>> {
     let text = passed.get(0).to_text(run.budget)?;
-    run.budget.steps(text.size() as u64 / 16)?;
-    Ok(Value::Number(number::parse_float(&text.lossy())))
+    run.budget.steps(number::parsing_steps(text.size()))?;
+    let text = text.lossy(Price::CONVERT, run.budget)?;
+    Ok(Value::Number(number::parse_float(&text)))
 }
 
 fn from_char_code<'a>(run: &mut Evaluator<'_, 'a>, passed: &Passed<'a>) -> Fallible<Value<'a>> {
@@ -99,7 +102,7 @@ fn from_char_code<'a>(run: &mut Evaluator<'_, 'a>, passed: &Passed<'a>) -> Falli
         units.push((number::to_uint32(value.to_number(run.budget)?) & 0xFFFF) as u16);
     }
     run.budget.build_many(units.len(), 4)?;
-    Ok(Value::String(Text::from_units(&units)))
+    Ok(Value::String(Text::from_units(&units, run.budget)?))
 }
 
 fn from_code_point<'a>(run: &mut Evaluator<'_, 'a>, passed: &Passed<'a>) -> Fallible<Value<'a>> {
@@ -116,5 +119,5 @@ fn from_code_point<'a>(run: &mut Evaluator<'_, 'a>, passed: &Passed<'a>) -> Fall
         }
     }
     run.budget.build_many(units.len(), 4)?;
-    Ok(Value::String(Text::from_units(&units)))
+    Ok(Value::String(Text::from_units(&units, run.budget)?))
 }

@@ -1,17 +1,17 @@
 //! `JSON.stringify` and `JSON.parse`, with what may be given to them besides the value: a function
 //! that replaces each value, or a list of the keys to keep.
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 
 use super::Function;
 use crate::ast::CallbackKind;
 use crate::eval::{Evaluator, Passed};
 use crate::json;
-use crate::limits::check_depth;
+use crate::limits::{Price, check_depth};
 use crate::number;
 use crate::problem::Fallible;
 use crate::text::Text;
-use crate::value::{ITEM_SIZE, Record, Value};
+use crate::value::{ENTRY_SIZE, ITEM_SIZE, Record, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function {
@@ -36,26 +36,28 @@ fn stringify<'a>(run: &mut Evaluator<'_, 'a>, passed: &Passed<'a>) -> Fallible<V
     }
     let keys = kept_keys(run, passed.get(1))?;
     let indent = indent(run, passed.get(2))?;
-    let text = json::stringify(&value, keys.as_deref(), &indent, run.budget)?;
-    Ok(Value::text(text))
+    let text = json::stringify(&value, keys.as_ref(), &indent, run.budget)?;
+    Ok(Value::text(&text))
 }
 
 /// The keys that a list of texts and numbers names, each once, in its order.
-fn kept_keys<'a>(run: &mut Evaluator<'_, 'a>, list: &Value<'a>) -> Fallible<Option<Vec<Text<'a>>>> {
+fn kept_keys<'a>(
+    run: &mut Evaluator<'_, 'a>,
+    list: &Value<'a>,
+) -> Fallible<Option<IndexSet<Text<'a>>>> {
     let Value::Array(list) = list else {
         return Ok(None);
     };
-    let mut keys: Vec<Text<'a>> = Vec::new();
+    let mut keys = IndexSet::new();
     for item in list.iter() {
+        run.budget.steps(1)?;
         if !matches!(item, Value::String(_)) && item.as_number().is_none() {
             continue;
         }
         let key = item.to_text(run.budget)?;
-        run.budget.steps(keys.len() as u64 + 1)?;
-        if !keys.contains(&key) {
-            run.budget.build(ITEM_SIZE)?;
-            keys.push(key);
-        }
+        run.budget.read_at(key.size(), Price::KEY)?;
+        run.budget.build(ENTRY_SIZE)?;
+        keys.insert(key);
     }
     Ok(Some(keys))
 }
@@ -64,7 +66,7 @@ fn indent<'a>(run: &mut Evaluator<'_, 'a>, wanted: &Value<'a>) -> Fallible<Strin
     Ok(match wanted {
         Value::String(text) => {
             let end = text.length(run.budget)?.min(10);
-            text.slice(0, end, run.budget)?.lossy().into_owned()
+            text.slice(0, end, run.budget)?.lossy_unpaid().into_owned()
         }
         other => {
             let count = other
@@ -89,18 +91,18 @@ fn replaced<'a>(
             run.budget.build_many(list.len(), ITEM_SIZE)?;
             let mut items = Vec::with_capacity(list.len());
             for (index, item) in list.iter().enumerate() {
-                let key = Text::built(index.to_string());
+                let key = run.index_text(index)?;
                 items.push(replaced(run, replacer, key, item, depth + 1)?);
             }
             run.list(items)
         }
         Value::Object(record) => {
             let mut entries = IndexMap::new();
-            for (key, value) in record.entries() {
+            for (key, value) in record.entries(run.budget)? {
                 let value = replaced(run, replacer, key.clone(), value, depth + 1)?;
                 run.insert(&mut entries, key, value)?;
             }
-            Ok(Value::Object(Record::built(entries)?))
+            Ok(Value::Object(Record::built(entries, run.budget)?))
         }
         other => Ok(other),
     }
@@ -108,7 +110,7 @@ fn replaced<'a>(
 
 fn parse<'a>(run: &mut Evaluator<'_, 'a>, passed: &Passed<'a>) -> Fallible<Value<'a>> {
     let text = passed.get(0).to_text(run.budget)?;
-    let value = json::parse(&text.lossy(), run.budget)?;
+    let value = json::parse(&text.lossy(Price::READ, run.budget)?, run.budget)?;
     match passed.any_callback() {
         Some(reviver) => revived(run, reviver, Text::Borrowed(""), value),
         None => Ok(value),
@@ -127,20 +129,20 @@ fn revived<'a>(
             run.budget.build_many(list.len(), ITEM_SIZE)?;
             let mut items = Vec::with_capacity(list.len());
             for (index, item) in list.iter().enumerate() {
-                let key = Text::built(index.to_string());
+                let key = run.index_text(index)?;
                 items.push(revived(run, reviver, key, item)?);
             }
             run.list(items)?
         }
         Value::Object(record) => {
             let mut entries = IndexMap::new();
-            for (key, value) in record.entries() {
+            for (key, value) in record.entries(run.budget)? {
                 let value = revived(run, reviver, key.clone(), value)?;
                 if !value.is_undefined() {
                     run.insert(&mut entries, key, value)?;
                 }
             }
-            Value::Object(Record::built(entries)?)
+            Value::Object(Record::built(entries, run.budget)?)
         }
         other => other,
     };

@@ -165,6 +165,25 @@ pub(crate) fn method_names() -> impl Iterator<Item = &'static str> {
         .chain(others)
 }
 
+/// The methods of each kind of receiver: the kind, a small receiver, and the names.
+pub(crate) fn methods_by_receiver() -> [(&'static str, &'static str, Vec<&'static str>); 5] {
+    fn names<T>(tables: &[&[(&'static str, T)]]) -> Vec<&'static str> {
+        let methods = tables.iter().copied().flatten();
+        methods.map(|(name, _)| *name).collect()
+    }
+    [
+        ("String", "'xyz'", names(&[string::METHODS])),
+        (
+            "Array",
+            "[1, 2]",
+            names(&[array::METHODS, iterate::METHODS]),
+        ),
+        ("Number", "(1.5)", names(&[number::METHODS])),
+        ("Object", "({ a: 1 })", names(&[object::METHODS])),
+        ("Boolean", "true", names(&[global::METHODS])),
+    ]
+}
+
 /// What to use instead of a part of JavaScript that is left out.
 pub(crate) fn left_out(name: &str) -> Option<&'static str> {
     Some(match name {

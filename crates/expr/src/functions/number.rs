@@ -43,9 +43,9 @@ fn to_fixed<'a>(
 ) -> Fallible<Value<'a>> {
     let digits = digits(run, passed, 0.0, "toFixed")?;
     if !number.is_finite() || number.abs() >= 1e21 {
-        return Ok(Value::text(number::to_text(number)));
+        return Ok(Value::text(&number::to_text(number)));
     }
-    Ok(Value::text(number::to_fixed(number, digits)))
+    Ok(Value::text(&number::to_fixed(number, digits)))
 }
 
 fn to_exponential<'a>(
@@ -55,11 +55,11 @@ fn to_exponential<'a>(
 ) -> Fallible<Value<'a>> {
     if !number.is_finite() {
         passed.get(0).to_integer(run.budget)?;
-        return Ok(Value::text(number::to_text(number)));
+        return Ok(Value::text(&number::to_text(number)));
     }
     let count = digits(run, passed, 0.0, "toExponential")?;
     let count = (!passed.get(0).is_undefined()).then_some(count);
-    Ok(Value::text(number::to_exponential(number, count)))
+    Ok(Value::text(&number::to_exponential(number, count)))
 }
 
 fn to_precision<'a>(
@@ -69,10 +69,10 @@ fn to_precision<'a>(
 ) -> Fallible<Value<'a>> {
     if passed.get(0).is_undefined() || !number.is_finite() {
         passed.get(0).to_integer(run.budget)?;
-        return Ok(Value::text(number::to_text(number)));
+        return Ok(Value::text(&number::to_text(number)));
     }
     let count = digits(run, passed, 1.0, "toPrecision")?;
-    Ok(Value::text(number::to_precision(number, count)))
+    Ok(Value::text(&number::to_precision(number, count)))
 }
 
 fn to_string<'a>(
@@ -91,7 +91,7 @@ fn to_string<'a>(
     run.budget.steps(FORMAT_STEPS)?;
     run.budget.build(1200)?;
     if radix == 10.0 || !number.is_finite() {
-        return Ok(Value::text(number::to_text(number)));
+        return Ok(Value::text(&number::to_text(number)));
     }
-    Ok(Value::text(number::to_radix(number, radix as u32)))
+    Ok(Value::text(&number::to_radix(number, radix as u32)))
 }

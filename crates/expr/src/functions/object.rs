@@ -7,7 +7,7 @@ use crate::convert::{same_value_zero, strictly_equal};
 use crate::eval::{Evaluator, Passed, describe};
 use crate::problem::{Fallible, error};
 use crate::text::Text;
-use crate::value::{ENTRY_SIZE, ITEM_SIZE, Record, Value};
+use crate::value::{ITEM_SIZE, Record, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     function("Object.keys", keys),
@@ -45,43 +45,38 @@ pub(super) const METHODS: &[(&str, RecordMethod)] = &[
     ("valueOf", |_, record, _| Ok(Value::Object(record.clone()))),
 ];
 
-/// The properties of what JavaScript can make an object of.
-fn properties<'a>(
+/// A list of what `take` makes of each property of what JavaScript can make an object of.
+fn listed<'a>(
     run: &mut Evaluator<'_, 'a>,
     passed: &Passed<'a>,
-) -> Fallible<Vec<(Text<'a>, Value<'a>)>> {
+    take: fn(&mut Evaluator<'_, 'a>, Text<'a>, Value<'a>) -> Fallible<Value<'a>>,
+) -> Fallible<Value<'a>> {
     let value = passed.get(0);
     if value.is_nullish() {
         return Err(error("Cannot convert undefined or null to object"));
     }
-    let properties = run.properties(value)?;
-    run.budget.build_many(properties.len(), ITEM_SIZE)?;
-    Ok(properties)
+    let mut items = Vec::new();
+    run.each_property(value, &mut |run, key, value| {
+        run.budget.build(ITEM_SIZE)?;
+        items.push(take(run, key, value)?);
+        Ok(())
+    })?;
+    run.list(items)
 }
 
 fn keys<'a>(run: &mut Evaluator<'_, 'a>, passed: &Passed<'a>) -> Fallible<Value<'a>> {
-    let properties = properties(run, passed)?;
-    run.list(
-        properties
-            .into_iter()
-            .map(|(key, _)| Value::String(key))
-            .collect(),
-    )
+    listed(run, passed, |_, key, _| Ok(Value::String(key)))
 }
 
 fn values<'a>(run: &mut Evaluator<'_, 'a>, passed: &Passed<'a>) -> Fallible<Value<'a>> {
-    let properties = properties(run, passed)?;
-    run.list(properties.into_iter().map(|(_, value)| value).collect())
+    listed(run, passed, |_, _, value| Ok(value))
 }
 
 fn entries<'a>(run: &mut Evaluator<'_, 'a>, passed: &Passed<'a>) -> Fallible<Value<'a>> {
-    let properties = properties(run, passed)?;
-    run.budget.build_many(properties.len(), ENTRY_SIZE)?;
-    let mut pairs = Vec::with_capacity(properties.len());
-    for (key, value) in properties {
-        pairs.push(run.list(vec![Value::String(key), value])?);
-    }
-    run.list(pairs)
+    listed(run, passed, |run, key, value| {
+        run.budget.build(2 * ITEM_SIZE)?;
+        run.list(vec![Value::String(key), value])
+    })
 }
 
 fn from_entries<'a>(run: &mut Evaluator<'_, 'a>, passed: &Passed<'a>) -> Fallible<Value<'a>> {
@@ -92,8 +87,8 @@ fn from_entries<'a>(run: &mut Evaluator<'_, 'a>, passed: &Passed<'a>) -> Fallibl
         let (key, value) = match &entry {
             Value::Array(pair) => (pair.get(0), pair.get(1)),
             Value::Object(record) => (
-                record.get(&Text::Borrowed("0")),
-                record.get(&Text::Borrowed("1")),
+                record.get(&Text::Borrowed("0"), run.budget)?,
+                record.get(&Text::Borrowed("1"), run.budget)?,
             ),
             other => {
                 return Err(error(format!(
@@ -105,7 +100,7 @@ fn from_entries<'a>(run: &mut Evaluator<'_, 'a>, passed: &Passed<'a>) -> Fallibl
         let key = key.unwrap_or(Value::Undefined).to_text(run.budget)?;
         run.insert(&mut entries, key, value.unwrap_or(Value::Undefined))?;
     }
-    Ok(Value::Object(Record::built(entries)?))
+    Ok(Value::Object(Record::built(entries, run.budget)?))
 }
 
 /// Values never change, so the target is copied: the result is what JavaScript's target becomes.
@@ -117,7 +112,7 @@ fn assign<'a>(run: &mut Evaluator<'_, 'a>, passed: &Passed<'a>) -> Fallible<Valu
     for value in &passed.values {
         run.copy_properties(value, &mut entries)?;
     }
-    Ok(Value::Object(Record::built(entries)?))
+    Ok(Value::Object(Record::built(entries, run.budget)?))
 }
 
 fn has_own<'a>(
@@ -125,7 +120,6 @@ fn has_own<'a>(
     value: &Value<'a>,
     key: &Text<'a>,
 ) -> Fallible<Value<'a>> {
-    run.budget.scan(key.size())?;
     Ok(Value::Bool(
         crate::eval::own_property(value, key, run.budget)?.is_some(),
     ))
@@ -149,7 +143,7 @@ fn from<'a>(run: &mut Evaluator<'_, 'a>, passed: &Passed<'a>) -> Fallible<Value<
     let length = match source {
         Value::Object(record) => {
             let length = record
-                .get(&Text::Borrowed("length"))
+                .get(&Text::Borrowed("length"), run.budget)?
                 .unwrap_or(Value::Undefined);
             Some(
                 length
@@ -172,12 +166,19 @@ fn from<'a>(run: &mut Evaluator<'_, 'a>, passed: &Passed<'a>) -> Fallible<Value<
         .as_ref()
         .map_or(length.unwrap_or(0), crate::value::List::len);
     run.budget.build_many(length, ITEM_SIZE)?;
+    let indexed = match source {
+        Value::Object(record) if record.has_indices(run.budget)? => Some(record),
+        _ => None,
+    };
     let mut items = Vec::new();
     for index in 0..length {
         run.budget.steps(1)?;
-        let item = match (&list, source) {
+        let item = match (&list, indexed) {
             (Some(list), _) => list.get(index),
-            (None, Value::Object(record)) => record.get(&Text::built(index.to_string())),
+            (None, Some(record)) => {
+                let key = run.index_text(index)?;
+                record.get(&key, run.budget)?
+            }
             _ => None,
         };
         let item = item.unwrap_or(Value::Undefined);

@@ -15,8 +15,8 @@ pub(super) fn sort<'a>(
     passed: &Passed<'a>,
 ) -> Fallible<Value<'a>> {
     let comparator = passed.optional_callback(0)?;
-    // The elements, their texts, and room to merge in.
-    run.budget.build_many(list.len(), 3 * ITEM_SIZE)?;
+    // The elements, their texts, and places to merge.
+    run.budget.build_many(list.len(), 4 * ITEM_SIZE)?;
     let (missing, present): (Vec<_>, Vec<_>) = list.iter().partition(Value::is_undefined);
     let mut keyed = Vec::with_capacity(present.len());
     for value in present {
@@ -103,35 +103,44 @@ fn first_run<T>(items: &mut [T], compare: Compare<'_, T>) -> Fallible<usize> {
 }
 
 /// Bottom-up, so that no array is too long for the stack; the library's sort may panic when a
-/// comparator is inconsistent, and cannot fail.
+/// comparator is inconsistent, and cannot fail. Places are merged, and the items moved once.
 fn merge_sort<T>(items: Vec<T>, compare: Compare<'_, T>) -> Fallible<Vec<T>> {
-    let mut runs: Vec<Vec<T>> = items.into_iter().map(|item| vec![item]).collect();
-    while runs.len() > 1 {
-        let mut merged = Vec::with_capacity(runs.len().div_ceil(2));
-        let mut pairs = runs.into_iter();
-        while let Some(left) = pairs.next() {
-            merged.push(match pairs.next() {
-                Some(right) => merge(left, right, compare)?,
-                None => left,
-            });
+    let mut places: Vec<usize> = (0..items.len()).collect();
+    let mut merged = Vec::with_capacity(places.len());
+    let mut width = 1;
+    while width < places.len() {
+        for pair in places.chunks(2 * width) {
+            let (left, right) = pair.split_at(width.min(pair.len()));
+            merge(&items, left, right, &mut merged, compare)?;
         }
-        runs = merged;
+        std::mem::swap(&mut places, &mut merged);
+        merged.clear();
+        width *= 2;
     }
-    Ok(runs.pop().unwrap_or_default())
+    let mut items: Vec<Option<T>> = items.into_iter().map(Some).collect();
+    Ok(places
+        .into_iter()
+        .filter_map(|place| items[place].take())
+        .collect())
 }
 
-fn merge<T>(left: Vec<T>, right: Vec<T>, compare: Compare<'_, T>) -> Fallible<Vec<T>> {
-    let mut merged = Vec::with_capacity(left.len() + right.len());
-    let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());
-    while let (Some(one), Some(two)) = (left.peek(), right.peek()) {
-        let from_right = compare(one, two)? == Ordering::Greater;
-        merged.extend(if from_right {
-            right.next()
+fn merge<T>(
+    items: &[T],
+    mut left: &[usize],
+    mut right: &[usize],
+    merged: &mut Vec<usize>,
+    compare: Compare<'_, T>,
+) -> Fallible<()> {
+    while let ([one, lefts @ ..], [two, rights @ ..]) = (left, right) {
+        if compare(&items[*one], &items[*two])? == Ordering::Greater {
+            merged.push(*two);
+            right = rights;
         } else {
-            left.next()
-        });
+            merged.push(*one);
+            left = lefts;
+        }
     }
-    merged.extend(left);
-    merged.extend(right);
-    Ok(merged)
+    merged.extend_from_slice(left);
+    merged.extend_from_slice(right);
+    Ok(())
 }

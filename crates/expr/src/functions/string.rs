@@ -5,10 +5,11 @@ mod replace;
 
 use super::TextMethod;
 use crate::eval::{Evaluator, Passed};
+use crate::limits::Price;
 use crate::number::{relative, to_uint32};
 use crate::problem::{Fallible, error};
-use crate::subject::Subject;
-use crate::text::{Text, is_space};
+use crate::subject::{self, Subject};
+use crate::text::{Text, TextBuilder, View, is_space};
 use crate::value::{ITEM_SIZE, Value};
 
 pub(super) const METHODS: &[(&str, TextMethod)] = &[
@@ -112,12 +113,9 @@ fn char_code_at<'a>(
     let Some(index) = index(run, text, passed.get(0))? else {
         return Ok(Value::Number(f64::NAN));
     };
-    let units = text
-        .slice(index, index + 1, run.budget)?
-        .units(run.budget)?;
-    Ok(Value::Number(
-        units.first().map_or(f64::NAN, |unit| f64::from(*unit)),
-    ))
+    let unit = text.slice(index, index + 1, run.budget)?;
+    let unit = unit.units(run.budget)?.first().copied();
+    Ok(Value::Number(unit.map_or(f64::NAN, f64::from)))
 }
 
 fn code_point_at<'a>(
@@ -129,7 +127,8 @@ fn code_point_at<'a>(
         return Ok(Value::Undefined);
     };
     let end = text.length(run.budget)?.min(index + 2);
-    let units = text.slice(index, end, run.budget)?.units(run.budget)?;
+    let part = text.slice(index, end, run.budget)?;
+    let units = part.units(run.budget)?;
     let code = char::decode_utf16(units.iter().copied())
         .next()
         .map(|letter| match letter {
@@ -144,11 +143,12 @@ fn concat<'a>(
     text: &Text<'a>,
     passed: &Passed<'a>,
 ) -> Fallible<Value<'a>> {
-    let mut parts = vec![text.clone()];
+    let mut joined = TextBuilder::new();
+    joined.push(text, run.budget)?;
     for value in &passed.values {
-        parts.push(value.to_text(run.budget)?);
+        joined.push(&value.to_text(run.budget)?, run.budget)?;
     }
-    Ok(Value::String(Text::concat(&parts, run.budget)?))
+    Ok(Value::String(joined.finish()))
 }
 
 fn has_own_property<'a>(
@@ -185,9 +185,9 @@ fn search<'a>(
     passed: &Passed<'a>,
 ) -> Fallible<Option<usize>> {
     let needle = passed.get(0).to_text(run.budget)?;
-    let subject = Subject::new(text, run.budget)?;
-    let from = position(run, passed.get(1), subject.len(), 0)?;
-    subject.find(&needle, from, run.budget)
+    let from = passed.get(1).to_integer(run.budget)?;
+    let from = from.clamp(0.0, usize::MAX as f64) as usize;
+    subject::index_of(text, &needle, from, run.budget)
 }
 
 fn last_index_of<'a>(
@@ -198,8 +198,7 @@ fn last_index_of<'a>(
     let needle = passed.get(0).to_text(run.budget)?;
     let from = passed.get(1).to_number(run.budget)?;
     let from = if from.is_nan() { f64::INFINITY } else { from };
-    let subject = Subject::new(text, run.budget)?;
-    let found = subject.find_last(&needle, from.max(0.0) as usize, run.budget)?;
+    let found = subject::last_index_of(text, &needle, from.max(0.0) as usize, run.budget)?;
     Ok(Value::Number(found.map_or(-1.0, |index| index as f64)))
 }
 
@@ -237,13 +236,13 @@ fn is_at<'a>(
     length: usize,
 ) -> Fallible<Value<'a>> {
     Ok(Value::Bool(
-        end <= length && text.slice(start, end, run.budget)? == *needle,
+        end <= length
+            && text
+                .slice(start, end, run.budget)?
+                .equals(needle, run.budget)?,
     ))
 }
 
-/// Compares as a dictionary does, as far as ASCII goes: punctuation, digits, letters regardless
-/// of case, and lower case before upper case where nothing else differs. Other characters come
-/// after those, in the order of their code points.
 fn pad<'a>(
     run: Run<'_, '_, 'a>,
     text: &Text<'a>,
@@ -261,11 +260,12 @@ fn pad<'a>(
     }
     let missing = (target - length as f64).min(usize::MAX as f64) as usize;
     let size = filler.length(run.budget)?;
-    let padding = repeated(run, &filler, missing.div_ceil(size))?.slice(0, missing, run.budget)?;
+    let whole = repeated(run, &filler, missing / size)?;
+    let rest = filler.slice(0, missing % size, run.budget)?;
     let parts = if start {
-        [padding, text.clone()]
+        [whole, rest, text.clone()]
     } else {
-        [text.clone(), padding]
+        [text.clone(), whole, rest]
     };
     Ok(Value::String(Text::concat(&parts, run.budget)?))
 }
@@ -291,9 +291,9 @@ fn repeated<'a>(run: Run<'_, '_, 'a>, text: &Text<'a>, count: usize) -> Fallible
         return Ok(Text::Borrowed(""));
     }
     run.budget.build_many(count, text.size())?;
-    Ok(match text {
-        Text::Wide(units) => Text::from_units(&units.repeat(count)),
-        _ => Text::built(text.as_str().unwrap_or_default().repeat(count)),
+    Ok(match text.view(Price::READ, run.budget)? {
+        View::Plain(plain) => Text::built(&plain.repeat(count)),
+        View::Wide(units) => Text::of_units(&units.repeat(count)),
     })
 }
 
@@ -364,20 +364,20 @@ fn split<'a>(
     }
     if separator.is_empty() {
         let units = run.code_units(text)?;
-        return run.list(units.iter().take(limit).collect());
+        let count = limit.min(units.len());
+        run.budget.build_many(count, ITEM_SIZE)?;
+        return run.list(units.range(0, count).collect());
     }
     let mut parts = Vec::new();
-    let subject = Subject::new(text, run.budget)?;
-    let size = separator.length(run.budget)?;
+    let subject = Subject::new(text, &separator, run.budget)?;
+    let size = subject.needle_len();
     let mut start = 0;
     while parts.len() < limit {
+        run.budget.steps(1)?;
         run.budget.build(ITEM_SIZE)?;
-        let found = subject.find(&separator, start, run.budget)?;
-        parts.push(Value::String(subject.slice(
-            start,
-            found.unwrap_or(subject.len()),
-            run.budget,
-        )?));
+        let found = subject.find(start, run.budget)?;
+        let end = found.unwrap_or(subject.len());
+        parts.push(Value::String(subject.slice(start, end, run.budget)?));
         let Some(found) = found else { break };
         start = found + size;
     }
@@ -391,9 +391,10 @@ fn change_case<'a>(
 ) -> Fallible<Value<'a>> {
     // One character becomes three at most.
     run.budget.build(text.size().saturating_mul(2))?;
-    run.budget.steps(text.size() as u64 / 32)?;
-    let Text::Wide(units) = text else {
-        return Ok(Value::text(change(text.as_str().unwrap_or_default())));
+    run.budget.read_at(text.size(), Price::CONVERT)?;
+    let units = match text.view(Price::CONVERT, run.budget)? {
+        View::Plain(plain) => return Ok(Value::text(&change(plain))),
+        View::Wide(units) => units,
     };
     let mut changed = Vec::with_capacity(units.len());
     for letter in char::decode_utf16(units.iter().copied()) {
@@ -402,58 +403,30 @@ fn change_case<'a>(
             Err(lone) => changed.push(lone.unpaired_surrogate()),
         }
     }
-    Ok(Value::String(Text::from_units(&changed)))
+    Ok(Value::String(Text::from_units(&changed, run.budget)?))
 }
 
 fn trim<'a>(run: Run<'_, '_, 'a>, text: &Text<'a>, start: bool, end: bool) -> Fallible<Value<'a>> {
-    run.budget.scan(text.size())?;
-    if let Text::Wide(units) = text {
-        let blank = |unit: &u16| char::from_u32(u32::from(*unit)).is_some_and(is_space);
-        let from = if start {
-            units.iter().take_while(|unit| blank(unit)).count()
-        } else {
-            0
-        };
-        let tail = if end {
-            units[from..]
-                .iter()
-                .rev()
-                .take_while(|unit| blank(unit))
-                .count()
-        } else {
-            0
-        };
-        run.budget.build(text.size())?;
-        return Ok(Value::String(Text::from_units(
-            &units[from..units.len() - tail],
-        )));
-    }
-    let cut = |plain: &str| {
-        let from = if start {
-            plain.len() - plain.trim_start_matches(is_space).len()
-        } else {
-            0
-        };
-        let to = if end {
-            plain[from..].trim_end_matches(is_space).len()
-        } else {
-            plain.len() - from
-        };
-        (from, from + to)
+    let plain = match text.view(Price::READ, run.budget)? {
+        View::Plain(plain) => plain,
+        View::Wide(units) => {
+            let blank = |unit: &u16| char::from_u32(u32::from(*unit)).is_some_and(is_space);
+            let first = units.iter().position(|unit| !blank(unit));
+            let last = units.iter().rposition(|unit| !blank(unit));
+            let from = first.filter(|_| start).unwrap_or(0);
+            let to = last.filter(|_| end).map_or(units.len(), |last| last + 1);
+            return Ok(Value::String(text.slice(from, to, run.budget)?));
+        }
     };
-    Ok(Value::String(match text {
-        Text::Borrowed(plain) => {
-            let (from, to) = cut(plain);
-            Text::Borrowed(&plain[from..to])
-        }
-        _ => {
-            let plain = text.as_str().unwrap_or_default();
-            let (from, to) = cut(plain);
-            if from == 0 && to == plain.len() {
-                return Ok(Value::String(text.clone()));
-            }
-            run.budget.build(to - from)?;
-            Text::built(plain[from..to].to_owned())
-        }
-    }))
+    let from = if start {
+        plain.len() - plain.trim_start_matches(is_space).len()
+    } else {
+        0
+    };
+    let to = if end {
+        from + plain[from..].trim_end_matches(is_space).len()
+    } else {
+        plain.len()
+    };
+    Ok(Value::String(text.bytes(from, to, run.budget)?))
 }

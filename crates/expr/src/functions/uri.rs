@@ -2,8 +2,9 @@
 
 use super::{Function, function};
 use crate::eval::{Evaluator, Passed};
+use crate::limits::Price;
 use crate::problem::{Error, Fallible, error};
-use crate::text::Text;
+use crate::text::{Text, View};
 use crate::value::Value;
 
 /// Characters that no encoding touches, beside letters and digits.
@@ -23,32 +24,39 @@ fn malformed() -> Box<Error> {
 }
 
 fn encode<'a>(run: &mut Evaluator<'_, 'a>, passed: &Passed<'a>, kept: &str) -> Fallible<Value<'a>> {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let text = passed.get(0).to_text(run.budget)?;
     // A lone surrogate has no encoding.
-    let text = text.as_str().ok_or_else(malformed)?;
-    run.budget.build(text.len().saturating_mul(3))?;
-    run.budget.steps(text.len() as u64 / 16)?;
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
+    let text = text.view(Price::CONVERT, run.budget)?.plain();
+    let text = text.ok_or_else(malformed)?;
+    let stays = |byte: u8| {
         let letter = char::from(byte);
-        if letter.is_ascii_alphanumeric() || UNRESERVED.contains(letter) || kept.contains(letter) {
-            out.push(letter);
+        letter.is_ascii_alphanumeric()
+            || (letter.is_ascii() && (UNRESERVED.contains(letter) || kept.contains(letter)))
+    };
+    let escaped = text.bytes().filter(|byte| !stays(*byte)).count();
+    let size = text.len() + 2 * escaped;
+    run.budget.build(size)?;
+    let mut out = String::with_capacity(size);
+    for byte in text.bytes() {
+        if stays(byte) {
+            out.push(char::from(byte));
         } else {
-            out.push_str(&format!("%{byte:02X}"));
+            out.push('%');
+            out.push(char::from(DIGITS[usize::from(byte >> 4)]));
+            out.push(char::from(DIGITS[usize::from(byte & 15)]));
         }
     }
-    Ok(Value::text(out))
+    Ok(Value::text(&out))
 }
 
 fn decode<'a>(run: &mut Evaluator<'_, 'a>, passed: &Passed<'a>, kept: &str) -> Fallible<Value<'a>> {
     let text = passed.get(0).to_text(run.budget)?;
     run.budget.build(text.size())?;
-    run.budget.steps(text.size() as u64 / 16)?;
-    let Text::Wide(units) = &text else {
-        return Ok(Value::text(decode_plain(
-            text.as_str().unwrap_or_default(),
-            kept,
-        )?));
+    run.budget.read_at(text.size(), Price::CONVERT)?;
+    let units = match text.view(Price::CONVERT, run.budget)? {
+        View::Plain(plain) => return Ok(Value::text(&decode_plain(plain, kept)?)),
+        View::Wide(units) => units,
     };
     // Lone surrogates stay as they are; what is between them is plain.
     let mut decoded: Vec<u16> = Vec::with_capacity(units.len());
@@ -63,7 +71,7 @@ fn decode<'a>(run: &mut Evaluator<'_, 'a>, passed: &Passed<'a>, kept: &str) -> F
         }
     }
     decoded.extend(decode_plain(&plain, kept)?.encode_utf16());
-    Ok(Value::String(Text::from_units(&decoded)))
+    Ok(Value::String(Text::from_units(&decoded, run.budget)?))
 }
 
 fn decode_plain(text: &str, kept: &str) -> Fallible<String> {
@@ -98,13 +106,13 @@ fn sequence(rest: &[u8], kept: &str, out: &mut Vec<u8>) -> Fallible<usize> {
         0xF0..=0xF7 => 4,
         _ => return Err(malformed()),
     };
-    let bytes: Option<Vec<u8>> = (0..count)
-        .map(|index| escaped_byte(rest.get(index * 3..)?))
-        .collect();
-    let bytes = bytes
-        .filter(|bytes| std::str::from_utf8(bytes).is_ok())
-        .ok_or_else(malformed)?;
-    out.extend_from_slice(&bytes);
+    let mut bytes = [0; 4];
+    for (index, byte) in bytes.iter_mut().enumerate().take(count) {
+        let rest = rest.get(index * 3..).ok_or_else(malformed)?;
+        *byte = escaped_byte(rest).ok_or_else(malformed)?;
+    }
+    let letter = std::str::from_utf8(&bytes[..count]).map_err(|_| malformed())?;
+    out.extend_from_slice(letter.as_bytes());
     Ok(count * 3)
 }
 

@@ -1,15 +1,18 @@
-//! A JSON reader: tokens for whoever walks a document, and `JSON.parse`.
+//! A JSON reader: tokens for the compiler of templates, and `JSON.parse`.
 
 use indexmap::IndexMap;
 
-use crate::limits::{Budget, check_depth};
+use crate::limits::{Budget, Price, check_depth};
+use crate::number::parsing_steps;
 use crate::problem::{Fallible, error};
 use crate::text::Text;
 use crate::value::{ENTRY_SIZE, ITEM_SIZE, List, Record, Value};
+use crate::work;
 
 /// `JSON.parse(text)`.
 pub(crate) fn parse<'a>(text: &str, budget: &mut Budget) -> Fallible<Value<'a>> {
-    budget.scan(text.len())?;
+    budget.read(text.len())?;
+    work::read(text.len());
     let mut reader = Reader::new(text);
     let value = reader.value(0, budget)?;
     reader.skip_space();
@@ -79,12 +82,35 @@ impl<'j> Reader<'j> {
             Some(b'{') => self.object(depth, budget),
             Some(b'[') => self.array(depth, budget),
             Some(b'"') => {
-                let text = self.string()?;
-                budget.build(text.size())?;
-                Ok(Value::String(text))
+                self.pay_string(0, budget)?;
+                self.string().map(Value::String)
             }
-            _ => self.scalar(),
+            _ => {
+                let start = self.position;
+                let value = self.scalar()?;
+                budget.steps(parsing_steps(self.position - start))?;
+                Ok(value)
+            }
         }
+    }
+
+    /// Pays for the string that comes next before it is built: what it holds is no longer than
+    /// twice what is written.
+    fn pay_string(&mut self, more: usize, budget: &mut Budget) -> Fallible<()> {
+        let rest = self
+            .text
+            .as_bytes()
+            .get(self.position + 1..)
+            .unwrap_or_default();
+        let mut escaped = false;
+        let length = rest.iter().take_while(|byte| {
+            let ends = **byte == b'"' && !escaped;
+            escaped = **byte == b'\\' && !escaped;
+            !ends
+        });
+        let length = length.count();
+        budget.build(more + length)?;
+        budget.read_at(length, Price::KEY)
     }
 
     /// A number, `true`, `false` or `null`.
@@ -121,7 +147,7 @@ impl<'j> Reader<'j> {
                 self.expect(b',')?;
             }
         }
-        Ok(Value::Array(List::built(items)?))
+        Ok(Value::Array(List::built(items, budget)?))
     }
 
     fn object<'a>(&mut self, depth: usize, budget: &mut Budget) -> Fallible<Value<'a>> {
@@ -130,9 +156,9 @@ impl<'j> Reader<'j> {
         if !self.eat(b'}') {
             loop {
                 self.skip_space();
+                self.pay_string(ENTRY_SIZE, budget)?;
                 let key = self.string()?;
                 self.expect(b':')?;
-                budget.build(ENTRY_SIZE + key.size())?;
                 let value = self.value(depth + 1, budget)?;
                 entries.insert(key, value);
                 if self.eat(b'}') {
@@ -141,7 +167,7 @@ impl<'j> Reader<'j> {
                 self.expect(b',')?;
             }
         }
-        Ok(Value::Object(Record::built(entries)?))
+        Ok(Value::Object(Record::built(entries, budget)?))
     }
 
     /// A string, decoded.
@@ -164,11 +190,10 @@ impl<'j> Reader<'j> {
             match rest.as_bytes().get(plain) {
                 Some(b'"') => {
                     self.position += 1;
-                    let wide_text = || Text::from_units(&wide);
                     return Ok(if wide.is_empty() {
-                        Text::built(text)
+                        Text::built(&text)
                     } else {
-                        wide_text()
+                        Text::of_units(&wide)
                     });
                 }
                 Some(b'\\') => {

@@ -98,7 +98,6 @@ fn huge_arguments_end_at_once() {
         "trigger.a.slice(0, 100).reduce((list) => [list, list], [])",
         "JSON.stringify(1, (key, value) => [value, value])",
         "JSON.stringify(trigger.a.map(() => ({})), Array.from({ length: 1000 }, (_, i) => i))",
-        "JSON.stringify({}, Array.from({ length: 100000 }, (_, i) => i))",
         "trigger.a.map(() => JSON.parse(JSON.stringify(trigger.a), (key, value) => value))",
         "JSON.parse('['.repeat(100000))",
         "JSON.parse('['.repeat(1000) + ']'.repeat(1000))",
@@ -130,6 +129,10 @@ fn large_but_reasonable_work_is_done() {
     check(
         "Object.keys(Object.fromEntries(Array.from({ length: 20000 }, (_, i) => ['k' + i, i]))).length",
         Ok("20000"),
+    );
+    check(
+        "JSON.stringify({}, Array.from({ length: 100000 }, (_, i) => i))",
+        Ok(r#""{}""#),
     );
     check(
         "trigger.s.replaceAll('x', 'é').replaceAll('é', 'yy').length",

@@ -123,9 +123,9 @@ fn show(value: &Value<'_>) -> String {
         }
         Value::Object(record) => {
             let properties: Vec<String> = record
-                .entries()
-                .iter()
-                .map(|(key, value)| format!("{}:{}", quoted(key), show(value)))
+                .entries(&mut Budget::new(&Limits::default()))
+                .unwrap()
+                .map(|(key, value)| format!("{}:{}", quoted(&key), show(&value)))
                 .collect();
             format!("{{{}}}", properties.join(","))
         }

@@ -1,5 +1,6 @@
 //! Tests of the language as a whole.
 
+mod audit;
 mod generate;
 mod hostile;
 mod javascript;

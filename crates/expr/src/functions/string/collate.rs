@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use crate::eval::{Evaluator, Passed};
+use crate::limits::Price;
 use crate::problem::{Fallible, error};
 use crate::text::Text;
 use crate::value::Value;
@@ -78,7 +79,11 @@ pub(super) fn locale_compare<'a>(
     }
     let other = passed.get(0).to_text(run.budget)?;
     run.budget.steps((text.size() + other.size()) as u64 / 2)?;
-    let order = compare(&text.lossy(), &other.lossy());
+    let (one, two) = (
+        text.lossy(Price::READ, run.budget)?,
+        other.lossy(Price::READ, run.budget)?,
+    );
+    let order = compare(&one, &two);
     Ok(Value::Number(f64::from(order as i8)))
 }
 

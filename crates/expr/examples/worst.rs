@@ -1,0 +1,99 @@
+//! The slowest evaluations within the limits: `cargo run --release -p windlass-expr --example
+//! worst`. Every case of the audit is repeated for a twentieth of the limit's steps at three
+//! sizes; the slowest are then repeated to the limit.
+
+use std::time::Instant;
+
+use windlass_expr::{Expression, Limits, Meter, Scope, worst};
+
+const SIZES: [usize; 3] = [16, 1024, 256 * 1024];
+const SHOWN: usize = 40;
+
+struct Measured {
+    name: String,
+    source: String,
+    size: usize,
+    milliseconds: f64,
+    steps: u64,
+}
+
+impl Measured {
+    fn per_million_steps(&self) -> f64 {
+        self.milliseconds * 1e6 / self.steps.max(1) as f64
+    }
+}
+
+fn main() {
+    let only = std::env::args().nth(1);
+    let mut all = Vec::new();
+    for size in SIZES {
+        let trigger = worst::trigger(size, 400_000);
+        for case in worst::cases() {
+            if only.as_ref().is_some_and(|only| !case.name.contains(only)) {
+                continue;
+            }
+            let limits = Limits {
+                steps: Limits::DEFAULT.steps / 20,
+                ..Limits::DEFAULT
+            };
+            if let Some(measured) = measure(&case.name, case.repeated(), size, &trigger, &limits)
+                && measured.milliseconds > 0.3
+            {
+                all.push(measured);
+            }
+        }
+    }
+    println!("{} cases", all.len());
+    all.sort_by(|one, two| two.per_million_steps().total_cmp(&one.per_million_steps()));
+    let mut shown = 0;
+    let mut last = String::new();
+    for measured in &all {
+        if measured.name == last || shown == SHOWN {
+            continue;
+        }
+        last.clone_from(&measured.name);
+        shown += 1;
+        let trigger = worst::trigger(measured.size, 400_000);
+        let full = measure(
+            &measured.name,
+            measured.source.clone(),
+            measured.size,
+            &trigger,
+            &Limits::DEFAULT,
+        );
+        let full = full.map_or(0.0, |full| full.milliseconds);
+        let source: String = measured.source.chars().take(90).collect();
+        println!(
+            "{full:8.1} ms  {:8.1} ms/Msteps ({:.1} ms, {} steps)  {:>7}  {}  {source}",
+            measured.per_million_steps(),
+            measured.milliseconds,
+            measured.steps,
+            measured.size,
+            measured.name,
+        );
+    }
+}
+
+fn measure(
+    name: &str,
+    source: String,
+    size: usize,
+    trigger: &serde_json::Value,
+    limits: &Limits,
+) -> Option<Measured> {
+    let scope = Scope::new(&["trigger"], &[]);
+    let expression = Expression::compile(&source, &scope, limits).ok()?;
+    let inputs = vec![Some(trigger); expression.references().len()];
+    let mut meter = Meter::default();
+    let begun = Instant::now();
+    let result = expression.evaluate_metered(&inputs, limits, &mut meter);
+    drop(result);
+    let milliseconds = begun.elapsed().as_secs_f64() * 1000.0;
+    Some(Measured {
+        name: name.to_owned(),
+        source,
+        size,
+        milliseconds,
+        steps: meter.steps,
+    })
+}
