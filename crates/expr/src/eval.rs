@@ -314,10 +314,19 @@ fn apply<'a>(
         Binary::GreaterOrEqual => matches!(compare(left, right, budget)?, Some(Greater | Equal)),
         _ => {
             let (left, right) = (left.to_number(budget)?, right.to_number(budget)?);
+            if operator == Binary::Remainder {
+                budget.steps(remainder_steps(left, right))?;
+            }
             return Ok(Value::Number(arithmetic(operator, left, right)));
         }
     };
     Ok(Value::Bool(ordered))
+}
+
+/// A remainder is computed bit by bit of what the operands' exponents differ.
+fn remainder_steps(left: f64, right: f64) -> u64 {
+    let exponent = |number: f64| (number.to_bits() >> 52) & 0x7FF;
+    exponent(left).saturating_sub(exponent(right)) / 16
 }
 
 fn arithmetic(operator: Binary, left: f64, right: f64) -> f64 {

@@ -140,6 +140,9 @@ fn escape(text: &str, out: &mut String) {
 /// What any value costs to write, as bytes.
 const VALUE_COST: usize = 16;
 
+/// What a number costs beside, which is put into digits.
+const NUMBER_COST: usize = 32;
+
 /// Every value it writes costs bytes, so it ends however often a value is shared.
 struct Writer<'w> {
     out: &'w mut String,
@@ -180,6 +183,7 @@ impl Writer<'_> {
         if !number.is_finite() {
             return self.push("null");
         }
+        self.budget.trickle(NUMBER_COST)?;
         self.push(ryu_js::Buffer::new().format(number))
     }
 

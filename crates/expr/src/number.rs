@@ -174,7 +174,16 @@ pub(crate) fn to_uint32(number: f64) -> u32 {
     if !number.is_finite() {
         return 0;
     }
-    number.trunc().rem_euclid(4_294_967_296.0) as u32
+    // Larger numbers are multiples of 2^32; the general remainder of such takes long.
+    if number.abs() >= 2.0_f64.powi(127) {
+        return 0;
+    }
+    let low = number.abs() as u128 as u32;
+    if number < 0.0 {
+        low.wrapping_neg()
+    } else {
+        low
+    }
 }
 
 /// Resolves a relative position as `slice` and `at` count: from the end when negative.
@@ -190,12 +199,11 @@ pub(crate) fn relative(position: f64, length: usize) -> usize {
 /// `toFixed`, for numbers below 1e21.
 pub(crate) fn to_fixed(number: f64, digits: usize) -> String {
     // A result of all zeros keeps the sign of the number, as in JavaScript; a zero has none.
-    let (mantissa, exponent) = exact_digits(number.abs());
+    let (_, exponent) = leading_digits(number.abs(), 1);
     let kept = exponent + 1 + digits as i32;
-    let mut text = if kept < 0 {
-        "0".repeat(digits + 1)
-    } else {
-        round_digits(&mantissa, kept as usize)
+    let mut text = match usize::try_from(kept) {
+        Err(_) => "0".repeat(digits + 1),
+        Ok(kept) => round_digits(&leading_digits(number.abs(), kept).0, kept),
     };
     if text.len() < digits + 1 {
         text.insert_str(0, &"0".repeat(digits + 1 - text.len()));
@@ -243,10 +251,23 @@ fn scientific(digits: &str, exponent: i32) -> String {
 
 /// `count` significant digits and the exponent of the first; ties go up, as JavaScript has it.
 fn rounded(number: f64, count: usize) -> (String, i32) {
-    let (mantissa, exponent) = exact_digits(number);
+    let (mantissa, exponent) = leading_digits(number, count);
     let digits = round_digits(&mantissa, count);
     if digits.len() > count {
         return (digits[..count].to_owned(), exponent + 1);
+    }
+    (digits, exponent)
+}
+
+/// At least `count` digits of a number, the next one as far as it decides a rounding, and the
+/// exponent of the first.
+fn leading_digits(number: f64, count: usize) -> (String, i32) {
+    // So many digits more that what they round to cannot change those before, but at a tie.
+    const GUARD: usize = 20;
+    let (digits, exponent) = split_scientific(&format!("{number:.*e}", count + GUARD));
+    let mut rest = digits.bytes().skip(count);
+    if rest.next() == Some(b'5') && rest.all(|digit| digit == b'0') {
+        return exact_digits(number);
     }
     (digits, exponent)
 }

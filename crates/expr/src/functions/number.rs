@@ -6,8 +6,12 @@ use crate::number;
 use crate::problem::{Fallible, error};
 use crate::value::Value;
 
-/// Formatting goes through every digit of a number, which is worth this many steps.
-const FORMAT_STEPS: u64 = 16;
+/// What formatting costs, beside a step for each digit: numbers of extreme size are computed
+/// digit by digit.
+const FORMAT_STEPS: u64 = 60;
+
+/// What writing a number in another base costs: it may have a thousand digits.
+const RADIX_STEPS: u64 = 100;
 
 pub(super) const METHODS: &[(&str, NumberMethod)] = &[
     ("hasOwnProperty", |_, _, _| Ok(Value::Bool(false))),
@@ -31,7 +35,7 @@ fn digits<'a>(
             "{what}() argument must be between {least} and 100"
         )));
     }
-    run.budget.steps(FORMAT_STEPS)?;
+    run.budget.steps(FORMAT_STEPS + digits as u64)?;
     run.budget.build(128)?;
     Ok(digits as usize)
 }
@@ -88,10 +92,11 @@ fn to_string<'a>(
     if !(2.0..=36.0).contains(&radix) {
         return Err(error("toString() radix must be between 2 and 36"));
     }
-    run.budget.steps(FORMAT_STEPS)?;
-    run.budget.build(1200)?;
     if radix == 10.0 || !number.is_finite() {
+        run.budget.build(24)?;
         return Ok(Value::text(&number::to_text(number)));
     }
+    run.budget.steps(RADIX_STEPS)?;
+    run.budget.build(1200)?;
     Ok(Value::text(&number::to_radix(number, radix as u32)))
 }

@@ -20,7 +20,7 @@ const CONSTANT: u64 = 16 * 1024;
 const SIZES: [usize; 3] = [1024, 16 * 1024, 256 * 1024];
 
 /// What one evaluation did and paid, or nothing if it is no expression.
-struct Cost {
+pub(super) struct Cost {
     read: u64,
     built: u64,
     steps: u64,
@@ -28,27 +28,27 @@ struct Cost {
     ended: bool,
 }
 
-fn cost(source: &str, trigger: &serde_json::Value) -> Option<Cost> {
-    let (scope, limits) = (Scope::new(&["trigger"], &[]), Limits::default());
-    let expression = Expression::compile(source, &scope, &limits).ok()?;
-    let inputs = vec![Some(trigger); expression.references().len()];
-    let mut meter = Meter::default();
-    work::count::take();
-    let ended = expression
-        .evaluate_metered(&inputs, &limits, &mut meter)
-        .is_ok();
-    let (read, built) = work::count::take();
-    Some(Cost {
-        read,
-        built,
-        steps: meter.steps,
-        built_bytes: meter.built_bytes as u64,
-        ended,
-    })
-}
-
 impl Cost {
-    fn check(&self, case: &str, size: usize) -> Result<(), String> {
+    pub(super) fn of(source: &str, trigger: &serde_json::Value, limits: &Limits) -> Option<Self> {
+        let scope = Scope::new(&["trigger"], &[]);
+        let expression = Expression::compile(source, &scope, limits).ok()?;
+        let inputs = vec![Some(trigger); expression.references().len()];
+        let mut meter = Meter::default();
+        work::count::take();
+        let ended = expression
+            .evaluate_metered(&inputs, limits, &mut meter)
+            .is_ok();
+        let (read, built) = work::count::take();
+        Some(Self {
+            read,
+            built,
+            steps: meter.steps,
+            built_bytes: meter.built_bytes as u64,
+            ended,
+        })
+    }
+
+    pub(super) fn check(&self, case: &str, size: usize) -> Result<(), String> {
         let paid = self.steps * BYTES_PER_STEP;
         if self.read > FACTOR * paid + CONSTANT {
             return Err(format!(
@@ -64,6 +64,10 @@ impl Cost {
         }
         Ok(())
     }
+}
+
+fn cost(source: &str, trigger: &serde_json::Value) -> Option<Cost> {
+    Cost::of(source, trigger, &Limits::default())
 }
 
 /// Audits the cases whose names `wanted` takes; every one must end in a value at least once.

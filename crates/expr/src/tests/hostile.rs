@@ -8,7 +8,7 @@ use crate::{Expression, Limits, Scope, Template};
 /// The stack that promises are made for.
 const STACK: usize = 512 * 1024;
 
-fn on_small_stack(work: impl FnOnce() + Send + 'static) {
+pub(super) fn on_small_stack(work: impl FnOnce() + Send + 'static) {
     let thread = std::thread::Builder::new()
         .stack_size(STACK)
         .spawn(work)

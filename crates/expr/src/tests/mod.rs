@@ -1,6 +1,7 @@
 //! Tests of the language as a whole.
 
 mod audit;
+mod fuzz;
 mod generate;
 mod hostile;
 mod javascript;
