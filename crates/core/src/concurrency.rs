@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::{Map, Value, json};
-use windlass_expr::{Limits, Reference, Template};
+use windlass_expr::{Limits, Meter, Reference, Template};
 
 use crate::definition::{self, Json, scope};
 use crate::event::Gate;
@@ -39,11 +39,25 @@ pub struct Asked<'a> {
 
 /// Why a key cannot be used, in a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyError(pub String);
+pub struct KeyError {
+    /// Whether evaluating it takes more than the limits allow.
+    pub is_limit: bool,
+    /// The sentence.
+    pub message: String,
+}
+
+impl KeyError {
+    fn new(message: impl Into<String>) -> Self {
+        Self {
+            is_limit: false,
+            message: message.into(),
+        }
+    }
+}
 
 impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.message)
     }
 }
 
@@ -66,13 +80,25 @@ impl Concurrency {
         })
     }
 
+    /// Whether the key is the same for every run.
+    pub fn is_constant(&self) -> bool {
+        self.key
+            .as_ref()
+            .is_none_or(|key| key.references().is_empty())
+    }
+
     /// The gate that a run must pass. Without a key all runs of the workflow share one.
     ///
     /// # Errors
     /// The key cannot be evaluated, or is neither text nor a number nor a truth value.
-    pub fn gate(&self, asked: &Asked<'_>) -> Result<Gate, KeyError> {
+    pub fn gate(
+        &self,
+        asked: &Asked<'_>,
+        limits: &Limits,
+        meter: &mut Meter,
+    ) -> Result<Gate, KeyError> {
         let key = match &self.key {
-            Some(template) => key(template, asked)?,
+            Some(template) => key(template, asked, limits, meter)?,
             None => Box::default(),
         };
         Ok(Gate {
@@ -82,27 +108,35 @@ impl Concurrency {
     }
 }
 
-fn key(template: &Template, asked: &Asked<'_>) -> Result<Box<str>, KeyError> {
+fn key(
+    template: &Template,
+    asked: &Asked<'_>,
+    limits: &Limits,
+    meter: &mut Meter,
+) -> Result<Box<str>, KeyError> {
     let inputs: Vec<_> = template
         .references()
         .iter()
         .map(|reference| input(reference, asked))
         .collect();
     let slots: Vec<_> = inputs.iter().map(Option::as_ref).collect();
-    let text = template.render(&slots, &Limits::default());
-    let text = text.map_err(|error| KeyError(error.message))?;
+    let text = template.render_metered(&slots, limits, meter);
+    let text = text.map_err(|error| KeyError {
+        is_limit: error.code == "EXPRESSION_LIMIT",
+        message: error.message,
+    })?;
     let key = match serde_json::from_str(&text) {
         Ok(Value::String(text)) => text,
         Ok(Value::Number(_) | Value::Bool(_)) => text,
-        Ok(Value::Null) => return Err(KeyError("it is null".to_owned())),
+        Ok(Value::Null) => return Err(KeyError::new("it is null")),
         _ => {
             let message = "it is neither text nor a number nor a truth value";
-            return Err(KeyError(message.to_owned()));
+            return Err(KeyError::new(message));
         }
     };
     if key.len() > MAX_KEY_BYTES {
         let message = format!("it has {} bytes; it may have {MAX_KEY_BYTES}", key.len());
-        return Err(KeyError(message));
+        return Err(KeyError::new(message));
     }
     Ok(key.into())
 }
@@ -141,13 +175,14 @@ mod tests {
         let region: Json = serde_json::from_str("\"eu\"").expect("a value");
         let vars = BTreeMap::from([("region".into(), &region)]);
         let compiled = Concurrency::compile(&written).expect("compiles");
-        compiled.gate(&Asked {
+        let asked = Asked {
             run: RunId::from_bytes([7; 16]),
             workflow: "pay",
             version: 3,
             trigger,
             vars: &vars,
-        })
+        };
+        compiled.gate(&asked, &Limits::default(), &mut Meter::default())
     }
 
     fn key_of(key: &str, trigger: &str) -> Result<Box<str>, KeyError> {
@@ -187,10 +222,10 @@ mod tests {
             (r#"{"k":{}}"#, "neither"),
         ] {
             let error = key_of(r#""{{ trigger.k }}""#, trigger).expect_err("refused");
-            assert!(error.0.contains(reason), "{error}");
+            assert!(error.message.contains(reason), "{error}");
         }
         let long = format!(r#"{{"k":"{}"}}"#, "x".repeat(MAX_KEY_BYTES + 1));
         let error = key_of(r#""{{ trigger.k }}""#, &long).expect_err("refused");
-        assert!(error.0.contains("513 bytes"), "{error}");
+        assert!(error.message.contains("513 bytes"), "{error}");
     }
 }

@@ -178,6 +178,15 @@ pub enum Event {
 }
 
 impl Event {
+    /// Whether it gives variables of the run new values.
+    pub fn sets_vars(&self) -> bool {
+        match self {
+            Self::AttemptEnded(ended) => !ended.vars.is_empty(),
+            Self::SetByHand(set) => !set.vars.is_empty(),
+            _ => false,
+        }
+    }
+
     /// Every value that stands in the event, or is named by it, and that the state may
     /// refer to: outputs, errors, parameters, lists of items, signals.
     pub fn values(&self) -> Vec<&Stored> {

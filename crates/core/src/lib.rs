@@ -13,7 +13,7 @@
 //! use std::sync::Arc;
 //! use windlass_core::event::{Event, Queued, RULES, Transition};
 //! use windlass_core::plan::Plan;
-//! use windlass_core::run::{Facts, Input, Outcome, Report, Run, ValueLimits, Values, decide};
+//! use windlass_core::run::{Evaluations, Facts, Input, Outcome, Report, Run, ValueLimits, Values, decide};
 //! use windlass_core::value::Payload;
 //! use windlass_core::{Digest, Millis, NodeStatus, RunId, RunStatus};
 //!
@@ -54,7 +54,8 @@
 //! // `apply` makes it so. What the run asks for next is decided in the same way.
 //! let (values, running) = (Values::default(), BTreeSet::new());
 //! let limits = &ValueLimits::DEFAULT;
-//! let facts = Facts { now, seed: 0, values: &values, running: &running, limits };
+//! let evaluations = &Evaluations::default();
+//! let facts = Facts { now, seed: 0, values: &values, running: &running, limits, evaluations };
 //! let node = plan.index("ask").ok_or("no such node")?;
 //! let report = Box::new(Report {
 //!     started: now,

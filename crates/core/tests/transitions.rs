@@ -377,7 +377,7 @@ fn a_state_is_the_same_as_its_replay_and_as_no_earlier_one() {
     let again = Input::Reattempt(Vec::new(), nobody());
     give(&mut harness, &[again]);
     step(&mut harness, "opened again");
-    let mut other = harness.run.clone();
+    let other = harness.run.clone();
     other.seal();
     assert!(!other.is_same(&harness.run), "a record more");
 }

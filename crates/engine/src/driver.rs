@@ -4,6 +4,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,14 +15,15 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
-use windlass_core::run::{Dispatch, Instance, Outcome, Refusal, Report};
+use windlass_core::run::{Dispatch, Instance, Interrupt, Outcome, Refusal, Report};
 use windlass_core::value::ValueRef;
 use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
-use windlass_orchestrator::{Adoption, Command, CommandId, Effect, Input, Shard};
+use windlass_orchestrator::{Adoption, Command, CommandId, Effect, Evaluation, Input, Pass, Shard};
 use windlass_store::{AppendError, Appended, Checkpoint, Error, Head, crash};
 
 use crate::alarm::Alarm;
 use crate::clerk::{Clerk, Job, Place};
+use crate::evaluators::{self, Next, Turn};
 use crate::notice::Notice;
 use crate::shared::Shared;
 use crate::watched::{AppendWatch, Watched};
@@ -69,6 +71,9 @@ pub(crate) type WaitAnswer = Result<Option<RunStatus>, Error>;
 
 type AppendAnswer = (Vec<(RunId, u64)>, Vec<Result<Appended, AppendError>>);
 
+/// How many rounds of appends are made before messages are looked at again.
+const ROUNDS_AT_ONCE: usize = 8;
+
 /// How many inputs are taken before appends and effects are looked at again.
 const INPUTS_AT_ONCE: usize = 1024;
 
@@ -85,6 +90,8 @@ pub(crate) struct Driver {
     watched: Watched,
     waits: HashMap<RunId, Vec<oneshot::Sender<WaitAnswer>>>,
     tasks: HashMap<(RunId, Instance), Task>,
+    /// Decisions that evaluators compute.
+    evaluations: HashMap<RunId, Interrupt>,
     next_command: CommandId,
     /// Runs that wait for a child and are not in memory.
     dormant: HashSet<RunId>,
@@ -95,6 +102,8 @@ pub(crate) struct Driver {
     /// Who wakes sleeping runs.
     sleepers: Option<mpsc::UnboundedSender<Millis>>,
     shared: Arc<Shared>,
+    /// Whether the shard wants more done than one turn allows.
+    has_more: bool,
     /// Whether admission may find room where there was none.
     made_room: bool,
 }
@@ -123,6 +132,7 @@ impl Driver {
         Self {
             shared: Arc::clone(shared),
             made_room: false,
+            has_more: false,
             shard,
             workers,
             inbox,
@@ -133,6 +143,7 @@ impl Driver {
             watched: Watched::default(),
             waits: HashMap::new(),
             tasks: HashMap::new(),
+            evaluations: HashMap::new(),
             next_command: 0,
             dormant: HashSet::new(),
             packing: Arc::default(),
@@ -170,6 +181,7 @@ impl Driver {
                     }
                 }
                 () = alarm.as_mut().rung() => {}
+                () = std::future::ready(()), if self.has_more => {}
             }
             while let Some(Some(answer)) = self.appends.next().now_or_never() {
                 self.handle_appended(answer);
@@ -186,6 +198,9 @@ impl Driver {
         }
         for task in self.tasks.values() {
             task.stop.cancel();
+        }
+        for interrupt in self.evaluations.values() {
+            interrupt.interrupt();
         }
         while let Some(answer) = self.appends.next().await {
             self.handle_appended(answer);
@@ -236,6 +251,9 @@ impl Driver {
                 }
                 if let Input::Adopt { run, .. } = &input {
                     self.dormant.remove(&run.id());
+                }
+                if let Input::Evaluated(evaluated) = &input {
+                    self.evaluations.remove(&evaluated.run());
                 }
                 self.shard.handle(input, now);
                 if recovers {
@@ -328,12 +346,15 @@ impl Driver {
         }
     }
 
-    /// Hands out everything the shard wants done.
+    /// Hands out everything the shard wants done. A store that answers at once could keep it
+    /// here for as long as a run goes on by itself, so messages have their turn in between.
     fn carry_out(&mut self) {
-        loop {
+        self.has_more = true;
+        for _ in 0..ROUNDS_AT_ONCE {
             self.answer_all();
             let batch = self.shard.poll_append();
             if batch.is_empty() {
+                self.has_more = false;
                 break;
             }
             let keys = batch
@@ -373,6 +394,12 @@ impl Driver {
                 give_up,
             } => self.stop(run, node, attempt, give_up),
             Effect::Load { run, values } => self.load(run, values),
+            Effect::Evaluate(evaluation) => self.evaluate(evaluation),
+            Effect::Interrupt { run } => {
+                if let Some(interrupt) = self.evaluations.get(&run) {
+                    interrupt.interrupt();
+                }
+            }
             Effect::Accepted { run } => {
                 crash::point("after-accept");
                 self.answer_start(run, StartAnswer::Accepted);
@@ -484,6 +511,9 @@ impl Driver {
 
     /// A run does not go on here, and has not ended.
     fn lost(&mut self, run: RunId, parent: Option<RunId>) {
+        if let Some(interrupt) = self.evaluations.remove(&run) {
+            interrupt.interrupt();
+        }
         self.watched.forget(run);
         self.shared.gates.give_up(run);
         self.hear_of(run, parent);
@@ -555,7 +585,7 @@ impl Driver {
         self.dormant.contains(&run) || row.is_some_and(|row| row.asleep)
     }
 
-    fn dispatch(&mut self, dispatch: Box<Dispatch>) {
+    fn dispatch(&mut self, dispatch: Arc<Dispatch>) {
         crash::point("before-dispatch");
         self.notice(&Notice::Dispatched {
             dispatch: &dispatch,
@@ -624,6 +654,19 @@ impl Driver {
         });
     }
 
+    /// Computes a decision off the driver's task: its expressions take long.
+    fn evaluate(&mut self, evaluation: Box<Evaluation>) {
+        let run = evaluation.run();
+        let turn = Turn {
+            tenant: evaluation.tenant().map(Into::into),
+            run,
+        };
+        let interrupt = Interrupt::new();
+        self.evaluations.insert(run, interrupt.clone());
+        let job = evaluation_job(evaluation, interrupt, self.outbox.clone());
+        self.workers.evaluators.submit(turn, job);
+    }
+
     fn answer_start(&mut self, run: RunId, answer: StartAnswer) {
         if let Some(reply) = self.starts.remove(&run) {
             let _ = reply.send(answer);
@@ -662,6 +705,32 @@ impl Driver {
             observer.notice(notice);
         }
     }
+}
+
+/// One pass of an evaluation after the other, each in the run's turn.
+fn evaluation_job(
+    evaluation: Box<Evaluation>,
+    interrupt: Interrupt,
+    outbox: mpsc::Sender<Message>,
+) -> evaluators::Job {
+    Box::new(move || {
+        let run = evaluation.run();
+        let pass = AssertUnwindSafe(|| evaluation.pass(&interrupt));
+        let input = match catch_unwind(pass) {
+            Ok(Pass::Again(evaluation)) => {
+                return Next::Again(evaluation_job(evaluation, interrupt, outbox));
+            }
+            Ok(Pass::Done(evaluated)) => Input::Evaluated(evaluated),
+            // The run is let go and can be taken up again; others are not touched.
+            Err(_) => Input::LoadFailed {
+                run,
+                error: Error::Unavailable("an evaluation panicked".to_owned()),
+            },
+        };
+        // The driver is gone only when the engine is.
+        let _ = outbox.blocking_send(Message::Input(input));
+        Next::Done
+    })
 }
 
 fn lock(packing: &Mutex<HashSet<RunId>>) -> MutexGuard<'_, HashSet<RunId>> {

@@ -5,7 +5,8 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use windlass_core::event::{After, Hand};
+use windlass_core::concurrency::Asked;
+use windlass_core::event::{After, Gate, Hand};
 use windlass_core::run::Run;
 use windlass_core::{Millis, RunId, RunStatus};
 use windlass_orchestrator::{Adoption, Command, Input, Shard};
@@ -17,6 +18,7 @@ use crate::clerk::{Busy, Clerk};
 use crate::clock::Clock;
 use crate::command::CommandError;
 use crate::driver::{Driver, Message, StartAnswer};
+use crate::evaluators::Evaluators;
 use crate::gates::Gates;
 use crate::intake::Intake;
 use crate::limits::limits;
@@ -55,6 +57,7 @@ pub(crate) struct Inner {
     options: Options,
     /// The bound on actions under way.
     slots: Arc<Semaphore>,
+    evaluators: Arc<Evaluators>,
     messages: mpsc::Sender<Message>,
     shutdown: CancellationToken,
     driver: tokio::sync::Mutex<Option<JoinHandle<usize>>>,
@@ -161,11 +164,13 @@ impl Engine {
         });
         let (messages, inbox) = mpsc::channel(MESSAGE_QUEUE);
         let slots = Arc::new(Semaphore::new(options.workers.max(1)));
+        let evaluators = Arc::new(Evaluators::new(options.evaluators));
         let workers = Arc::new(Workers {
             store: Arc::clone(&store),
             registry,
             values: values.clone(),
             slots: Arc::clone(&slots),
+            evaluators: Arc::clone(&evaluators),
             options: options.clone(),
         });
         let shutdown = CancellationToken::new();
@@ -188,6 +193,7 @@ impl Engine {
                 plans,
                 values,
                 slots,
+                evaluators,
                 clock: Arc::clone(&options.clock),
                 options,
                 messages,
@@ -308,6 +314,28 @@ impl Engine {
         &self.inner.values
     }
 
+    async fn gate_of(
+        &self,
+        run: RunId,
+        request: &StartRequest,
+    ) -> Result<Option<Gate>, StartError> {
+        let asked = Asked {
+            run,
+            workflow: request.plan.workflow(),
+            version: request.version,
+            trigger: &request.trigger,
+            vars: &request.own_vars(),
+        };
+        let concurrency = request.plan.concurrency();
+        self.gate(concurrency, request.tenant.as_deref(), &asked)
+            .await
+    }
+
+    /// Threads for evaluations that take long.
+    pub(crate) fn evaluators(&self) -> &Evaluators {
+        &self.inner.evaluators
+    }
+
     /// Starts a run. On return its first record is durable.
     ///
     /// # Errors
@@ -327,7 +355,7 @@ impl Engine {
             queued,
             blobs,
             claims,
-        } = request.prepare(run)?;
+        } = request.prepare(run, self.gate_of(run, request).await?)?;
         let start = windlass_orchestrator::Start {
             run,
             plan: Arc::clone(&request.plan),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use windlass_core::definition::InFlight;
 use windlass_core::event::Event;
 use windlass_core::plan::Plan;
-use windlass_core::run::{Facts, Input, Refusal, Run, Values, decide};
+use windlass_core::run::{Evaluations, Facts, Input, Refusal, Run, Values, decide};
 use windlass_core::{Digest, Millis, NodeStatus, RunId, RunStatus};
 use windlass_orchestrator::Command;
 use windlass_store::{Error, RunFilter, RunRow, TenantFilter};
@@ -72,6 +72,7 @@ pub fn would_heal(
         values: &values,
         running: &running,
         limits: &limits().values,
+        evaluations: &Evaluations::default(),
     };
     let decision = decide(run, &input, &facts)?;
     let mut healing = Healing::default();

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use tokio::sync::{mpsc, oneshot};
+use windlass_core::concurrency::Asked;
 use windlass_core::definition::Json;
 use windlass_core::event::Event;
 use windlass_core::value::Payload;
@@ -192,6 +193,23 @@ impl Engine {
         }
         let request = check(request, Arc::clone(&known)).await?;
         let run = self.new_run_id();
+        let vars: BTreeMap<Box<str>, &Json> = known
+            .vars
+            .iter()
+            .chain(&request.vars)
+            .map(|(name, value)| (name.clone(), value))
+            .collect();
+        let asked = Asked {
+            run,
+            workflow: &request.workflow,
+            version: known.version,
+            trigger: &request.trigger,
+            vars: &vars,
+        };
+        let concurrency = known.concurrency.as_ref();
+        let gate = self
+            .gate(concurrency, request.tenant.as_deref(), &asked)
+            .await?;
         let own = known.labels.iter().chain(&request.labels);
         let asking = Asking {
             workflow: &request.workflow,
@@ -205,14 +223,9 @@ impl Engine {
             labels: own
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect(),
-            vars: known
-                .vars
-                .iter()
-                .chain(&request.vars)
-                .map(|(name, value)| (name.clone(), value))
-                .collect(),
+            vars,
             traceparent: request.traceparent.as_deref(),
-            concurrency: known.concurrency.as_ref(),
+            gate,
         };
         let append = self.intake().append(run, asking.prepare(run)?, self.now());
         let (reply, answer) = oneshot::channel();

@@ -10,8 +10,10 @@ mod canonical;
 mod clerk;
 mod clock;
 mod command;
+mod concurrency_key;
 mod driver;
 mod engine;
+mod evaluators;
 mod feed;
 pub mod fork;
 #[cfg(test)]

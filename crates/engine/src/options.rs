@@ -12,6 +12,8 @@ use crate::notice::Notice;
 pub struct Options {
     /// How many actions run at once, over all runs.
     pub workers: usize,
+    /// How many threads evaluate expressions that take long.
+    pub evaluators: usize,
     /// How many nodes of one run are with workers when its definition does not say.
     pub max_parallel: u32,
     /// What the workers here have: a node that requires another label waits.
@@ -41,6 +43,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             workers: 1024,
+            evaluators: default_evaluators(),
             max_parallel: 200,
             labels: Labels::default(),
             worker_name: format!("local-{}", std::process::id()).into(),
@@ -54,6 +57,12 @@ impl Default for Options {
             plan_cache_bytes: 256 * 1024 * 1024,
         }
     }
+}
+
+/// One core is left for everything else.
+fn default_evaluators() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, Into::into);
+    usize::max(1, cores - 1)
 }
 
 /// Where secrets come from. They exist only while parameters are rendered.

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use windlass_core::run::{Dispatch, Failure, Source};
+use windlass_core::run::{Dispatch, Failure, Interrupt, Source};
 use windlass_core::value::{Payload, ValueRef};
+use windlass_expr::Meter;
 
 use crate::limits::limits;
 use crate::options::SecretSource;
@@ -22,11 +23,40 @@ pub(crate) struct Rendered {
     pub(crate) secrets: Vec<String>,
 }
 
-/// Renders the parameters of an attempt.
+/// How much rendering may cost where it happens.
+#[derive(Clone, Copy)]
+pub(crate) enum Effort<'a> {
+    /// Little: other work waits for the thread.
+    AtOnce,
+    /// Up to the limits, unless it is interrupted.
+    Full(&'a Interrupt),
+}
+
+/// Sources of more bytes than this together are not read where other work waits.
+const AT_ONCE_BYTES: usize = 64 * 1024;
+
+/// Renders the parameters of an attempt; nothing if that takes more effort.
 pub(crate) fn render(
     dispatch: &Dispatch,
     values: &ValueReader,
     secrets: &dyn SecretSource,
+    effort: Effort<'_>,
+) -> Option<Result<Rendered, Failure>> {
+    let too_large = || dispatch.source_bytes() > AT_ONCE_BYTES;
+    if matches!(effort, Effort::AtOnce) && too_large() {
+        return None;
+    }
+    let mut unfinished = false;
+    let rendered = try_render(dispatch, values, secrets, effort, &mut unfinished);
+    (!unfinished).then_some(rendered)
+}
+
+fn try_render(
+    dispatch: &Dispatch,
+    values: &ValueReader,
+    secrets: &dyn SecretSource,
+    effort: Effort<'_>,
+    unfinished: &mut bool,
 ) -> Result<Rendered, Failure> {
     if let Some(reason) = &dispatch.broken {
         return Err(Failure::permanent("PARAMETERS_INVALID", reason.as_str()));
@@ -43,11 +73,17 @@ pub(crate) fn render(
     for source in &dispatch.sources {
         inputs.push(resolve(dispatch, source, values, secrets, &mut used)?);
     }
-    let rendered = |inputs: &[Option<Value>]| {
+    let full = limits().values.expressions;
+    let (limits, mut meter) = match effort {
+        Effort::AtOnce => (full.inline(), Meter::default()),
+        Effort::Full(interrupt) => (full, Meter::interrupted_by(interrupt)),
+    };
+    let mut rendered = |inputs: &[Option<Value>]| {
         let slots: Vec<Option<&Value>> = inputs.iter().map(Option::as_ref).collect();
         template
-            .render(&slots, &limits().values.expressions)
+            .render_metered(&slots, &limits, &mut meter)
             .map_err(|error| {
+                *unfinished |= error.code == "EXPRESSION_LIMIT" && limits.steps < full.steps;
                 let place = error.pointer.filter(|pointer| !pointer.is_empty());
                 let place = place
                     .map(|pointer| format!(" at {pointer}"))

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use windlass_core::concurrency::{Asked, Concurrency, KeyError};
+use windlass_core::concurrency::KeyError;
 use windlass_core::definition::Json;
-use windlass_core::event::{Origin, Parent, Queued, RULES, ReusedNode};
+use windlass_core::event::{Gate, Origin, Parent, Queued, RULES, ReusedNode};
 use windlass_core::plan::Plan;
 use windlass_core::run::var_bytes;
 use windlass_core::trace::TraceParent;
@@ -112,9 +112,8 @@ impl StartRequest {
     /// The first event, the values it refers to, and the claim on the request id.
     ///
     /// # Errors
-    /// The variables are too large, or the key of its concurrency cannot be used.
-    pub(crate) fn prepare(&self, run: RunId) -> Result<Prepared, StartError> {
-        let own = self.plan.vars().iter().chain(&self.vars);
+    /// The variables are too large.
+    pub(crate) fn prepare(&self, run: RunId, gate: Option<Gate>) -> Result<Prepared, StartError> {
         let mut labels = self.plan.labels().clone();
         labels.extend(self.labels.clone());
         let asking = Asking {
@@ -127,9 +126,9 @@ impl StartRequest {
             tenant: self.tenant.as_deref(),
             priority: self.priority,
             labels,
-            vars: own.map(|(name, value)| (name.clone(), value)).collect(),
+            vars: self.own_vars(),
             traceparent: self.traceparent.as_deref(),
-            concurrency: self.plan.concurrency(),
+            gate,
         };
         let mut prepared = asking.prepare(run)?;
         let queued = &mut prepared.queued;
@@ -140,6 +139,12 @@ impl StartRequest {
         let frozen = self.frozen.clone().map(Payload::new);
         prepared.blobs.extend(frozen);
         Ok(prepared)
+    }
+
+    /// The variables at the start.
+    pub(crate) fn own_vars(&self) -> BTreeMap<Box<str>, &Json> {
+        let own = self.plan.vars().iter().chain(&self.vars);
+        own.map(|(name, value)| (name.clone(), value)).collect()
     }
 }
 
@@ -165,7 +170,7 @@ pub(crate) struct Asking<'a> {
     pub(crate) labels: BTreeMap<Box<str>, Box<str>>,
     pub(crate) vars: BTreeMap<Box<str>, &'a Json>,
     pub(crate) traceparent: Option<&'a str>,
-    pub(crate) concurrency: Option<&'a Concurrency>,
+    pub(crate) gate: Option<Gate>,
 }
 
 impl Asking<'_> {
@@ -176,16 +181,6 @@ impl Asking<'_> {
         if bytes > limits().values.vars_bytes {
             return Err(StartError::VarsLimit(bytes));
         }
-        let gate = self.concurrency.map(|concurrency| {
-            concurrency.gate(&Asked {
-                run,
-                workflow: self.workflow,
-                version: self.version,
-                trigger: self.trigger,
-                vars: &self.vars,
-            })
-        });
-        let gate = gate.transpose().map_err(StartError::ConcurrencyKey)?;
         let mut blobs = Vec::new();
         let mut store = |payload: Payload| -> Stored {
             let stored = payload.stored();
@@ -221,7 +216,7 @@ impl Asking<'_> {
             origin: None,
             frozen: false,
             traceparent: well_formed(self.traceparent),
-            gate,
+            gate: self.gate,
         };
         Ok(Prepared {
             queued,

@@ -2,23 +2,24 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use serde_json::value::RawValue;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
-use windlass_core::run::{Dispatch, Failure, Outcome, Report};
+use windlass_core::run::{Dispatch, Failure, Interrupt, Outcome, Report};
 use windlass_core::trace::SpanId;
 use windlass_core::value::Payload;
 use windlass_store::{Blob, crash};
 
 use crate::Backend;
 use crate::action::{ActionError, Called, Context, Registry};
+use crate::evaluators::{Evaluators, Turn};
 use crate::limits::limits;
 use crate::names::{check_resources, with_valid_code};
 use crate::options::Options;
-use crate::render::{Rendered, render};
+use crate::render::{Effort, Rendered, render};
 use crate::scrub::{scrub, scrub_text};
 use crate::secrecy::Secrecy;
 use crate::start::FROZEN_AT;
@@ -36,18 +37,44 @@ pub(crate) struct Workers {
     pub(crate) options: Options,
     /// The bound on actions under way.
     pub(crate) slots: Arc<Semaphore>,
+    /// Where parameters are rendered that take long.
+    pub(crate) evaluators: Arc<Evaluators>,
 }
 
 impl Workers {
-    /// Runs one attempt to its end.
-    pub(crate) async fn run(&self, dispatch: &Dispatch, stop: CancellationToken) -> Report {
-        let slot = tokio::select! {
-            biased;
-            slot = self.slots.acquire() => slot,
-            () = stop.cancelled() => return self.stopped(),
+    /// Runs one attempt to its end. Its time covers rendering and the call.
+    pub(crate) async fn run(&self, dispatch: &Arc<Dispatch>, stop: CancellationToken) -> Report {
+        let Some(mut slot) = self.slot(&stop).await else {
+            return self.stopped();
         };
         let started = self.options.clock.now();
-        let rendered = match render(dispatch, &self.values, &*self.options.secrets) {
+        let mut time = Duration::from_millis(dispatch.timeout_ms);
+        let at_once = render(
+            dispatch,
+            &self.values,
+            &*self.options.secrets,
+            Effort::AtOnce,
+        );
+        let rendered = match at_once {
+            Some(rendered) => rendered,
+            None => {
+                // An attempt that waits for an evaluator keeps no slot from others.
+                drop(slot);
+                let begun = Instant::now();
+                let rendered = tokio::select! {
+                    biased;
+                    rendered = self.render_elsewhere(dispatch, time) => rendered,
+                    () = stop.cancelled() => return self.stopped(),
+                };
+                time = time.saturating_sub(begun.elapsed());
+                match self.slot(&stop).await {
+                    Some(again) => slot = again,
+                    None => return self.stopped(),
+                }
+                rendered
+            }
+        };
+        let rendered = match rendered {
             Ok(rendered) => rendered,
             Err(failure) => {
                 return Report {
@@ -57,7 +84,7 @@ impl Workers {
             }
         };
         crash::point("before-action");
-        let called = self.call(dispatch, &rendered, stop).await;
+        let called = self.call(dispatch, &rendered, time, stop).await;
         crash::point("after-action");
         drop(slot);
         let mut report = self.conclude(called, &rendered);
@@ -75,10 +102,53 @@ impl Workers {
         report
     }
 
+    /// A place among the actions under way; none if the attempt is told to stop first.
+    async fn slot(&self, stop: &CancellationToken) -> Option<SemaphorePermit<'_>> {
+        tokio::select! {
+            biased;
+            slot = self.slots.acquire() => slot.ok(),
+            () = stop.cancelled() => None,
+        }
+    }
+
+    /// Renders parameters that take long on an evaluator's thread.
+    async fn render_elsewhere(
+        &self,
+        dispatch: &Arc<Dispatch>,
+        time: Duration,
+    ) -> Result<Rendered, Failure> {
+        let turn = Turn {
+            tenant: dispatch.tenant.clone(),
+            run: dispatch.run,
+        };
+        let (dispatch, values) = (Arc::clone(dispatch), self.values.clone());
+        let secrets = Arc::clone(&self.options.secrets);
+        let timeout_ms = dispatch.timeout_ms;
+        let work = move |interrupt: &Interrupt| {
+            let effort = Effort::Full(interrupt);
+            render(&dispatch, &values, &*secrets, effort)
+        };
+        match tokio::time::timeout(time, self.evaluators.run(turn, work)).await {
+            Ok(Some(Some(rendered))) => rendered,
+            Ok(_) => {
+                let message = "rendering the parameters panicked";
+                Err(Failure::permanent("PARAMETERS_INVALID", message))
+            }
+            Err(_) => {
+                let error = timed_out(timeout_ms);
+                Err(Failure {
+                    retriable: error.retriable,
+                    ..Failure::permanent(&error.code, error.message)
+                })
+            }
+        }
+    }
+
     async fn call(
         &self,
         dispatch: &Dispatch,
         rendered: &Rendered,
+        time: Duration,
         stop: CancellationToken,
     ) -> Result<Called, ActionError> {
         let context = Context {
@@ -101,7 +171,6 @@ impl Workers {
         else {
             return Err(self.unknown_action(dispatch));
         };
-        let time = Duration::from_millis(dispatch.timeout_ms);
         // An action that panics fails its own attempt and nothing else.
         let call = AssertUnwindSafe(call).catch_unwind();
         match tokio::time::timeout(time, call).await {
@@ -110,10 +179,7 @@ impl Workers {
                 let message = format!("the action '{}' panicked", dispatch.action);
                 Err(ActionError::failed("ACTION_PANICKED", message))
             }
-            Err(_) => {
-                let message = format!("the attempt did not end within {} ms", dispatch.timeout_ms);
-                Err(ActionError::retriable("TIMEOUT", message))
-            }
+            Err(_) => Err(timed_out(dispatch.timeout_ms)),
         }
     }
 
@@ -242,4 +308,9 @@ impl Workers {
             resources: Vec::new(),
         }
     }
+}
+
+fn timed_out(timeout_ms: u64) -> ActionError {
+    let message = format!("the attempt did not end within {timeout_ms} ms");
+    ActionError::retriable("TIMEOUT", message)
 }

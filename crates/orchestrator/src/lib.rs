@@ -6,10 +6,12 @@
 
 pub mod codec;
 mod deadline;
+mod evaluation;
 mod gate;
 mod row;
 mod shard;
 
+pub use evaluation::{Evaluated, Evaluation, Pass};
 pub use row::{gate_name, queued_row, resource_rows, row, sleep};
 pub use shard::{
     Adoption, Begin, ChildCommand, Command, CommandId, Effect, Input, Labels, Options, Shard, Start,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use windlass_core::run::{Facts, Input, Loaded, Run, Values, decide, wants};
+use windlass_core::run::{Evaluations, Facts, Input, Loaded, Run, Values, decide, wants};
 use windlass_engine::CommandError;
 
 use crate::deed::{Deed, Doing};
@@ -35,6 +35,7 @@ pub fn effect(look: &Look, state: &Run, doing: &Doing) -> Result<Effect, Failure
         values: &values,
         running: &BTreeSet::new(),
         limits: &windlass_engine::limits().values,
+        evaluations: &Evaluations::default(),
     };
     let decision = decide(state, &input, &facts)
         .map_err(|refusal| Failure::from(CommandError::refused(state, refusal)))?;

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use windlass_core::plan::NodeIndex;
-use windlass_core::run::{Dispatch, Outcome, Report, Source};
+use windlass_core::run::{Dispatch, Interrupt, Outcome, Report, Source};
 use windlass_core::value::{Payload, ValueRef};
 use windlass_core::{Digest, Millis, NodeStatus, RunId};
-use windlass_orchestrator::{Begin, Effect, Input};
+use windlass_orchestrator::{Begin, Effect, Evaluation, Input, Pass};
 
 use crate::clerk::{Job, Place};
 use crate::faults::Defect;
@@ -33,6 +33,13 @@ impl World {
                 attempt,
             } => self.stop(id, run, (node, attempt), give_up),
             Effect::Load { run, values } => self.load(id, run, &values),
+            Effect::Evaluate(evaluation) => self.evaluate(id, evaluation),
+            Effect::Interrupt { run } => {
+                let process = self.processes.get(&id);
+                if let Some(interrupt) = process.and_then(|it| it.evaluations.get(&run)) {
+                    interrupt.interrupt();
+                }
+            }
             Effect::Accepted { run } => {
                 self.starting.remove(&run);
                 self.oracle.accepted(id, run);
@@ -312,6 +319,34 @@ impl World {
             values,
         };
         self.after(delay, loaded);
+    }
+
+    fn evaluate(&mut self, id: ProcessId, evaluation: Box<Evaluation>) {
+        self.counts.evaluations += 1;
+        let interrupt = Interrupt::new();
+        if let Some(process) = self.processes.get_mut(&id) {
+            process
+                .evaluations
+                .insert(evaluation.run(), interrupt.clone());
+        }
+        let delay = self.moment(30);
+        self.after(delay, Event::Evaluate(id, evaluation, interrupt));
+    }
+
+    /// One pass of an evaluation; another comes later.
+    pub(crate) fn evaluate_on(
+        &mut self,
+        id: ProcessId,
+        evaluation: Box<Evaluation>,
+        interrupt: Interrupt,
+    ) {
+        match evaluation.pass(&interrupt) {
+            Pass::Done(evaluated) => self.handle(id, Input::Evaluated(evaluated)),
+            Pass::Again(evaluation) => {
+                let delay = self.moment(30);
+                self.after(delay, Event::Evaluate(id, evaluation, interrupt));
+            }
+        }
     }
 
     pub(crate) fn loaded(&mut self, id: ProcessId, run: RunId, values: Vec<(Digest, Arc<str>)>) {

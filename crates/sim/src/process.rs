@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::RunId;
+use windlass_core::run::Interrupt;
 use windlass_orchestrator::{Input, Labels, Shard};
 use windlass_store::{Append, AppendError, Appended, Error, WriterId, checksum};
 
@@ -20,6 +21,8 @@ pub(crate) struct Process {
     in_flight: BTreeMap<RunId, u64>,
     /// Runs that wait for a child and are not in memory.
     pub(crate) dormant: BTreeSet<RunId>,
+    /// Evaluations that are on their way.
+    pub(crate) evaluations: BTreeMap<RunId, Interrupt>,
     /// Who it is in the records that it writes.
     pub(crate) writer: WriterId,
 }
@@ -34,6 +37,8 @@ impl World {
             max_parallel: MAX_PARALLEL,
             record_bytes,
             labels: Labels::All,
+            // Every other process has its decisions evaluated elsewhere, wherever it can.
+            inline_steps: if writer.0 % 2 == 0 { 0 } else { 5_000 },
             seed: self.random.number(),
             ..Default::default()
         };
@@ -41,6 +46,7 @@ impl World {
             shard: Shard::new(options),
             in_flight: BTreeMap::new(),
             dormant: BTreeSet::new(),
+            evaluations: BTreeMap::new(),
             writer,
         };
         self.processes.insert(self.current, process);

@@ -6,9 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use windlass_core::event::Event as RunEvent;
-use windlass_core::run::{self, ChildEnd, Instance as NodeIndex, Report};
+use windlass_core::run::{self, ChildEnd, Instance as NodeIndex, Interrupt, Report};
 use windlass_core::value::Payload;
 use windlass_core::{Digest, Millis, RunId};
+use windlass_orchestrator::Evaluation;
 use windlass_store::{Append, AppendError, Appended};
 
 use crate::catalogue::Catalogue;
@@ -75,6 +76,8 @@ pub struct Counts {
     pub sleeps: u64,
     /// How often somebody had to help a run that waited for a person.
     pub nudges: u64,
+    /// Decisions that were evaluated elsewhere.
+    pub evaluations: u64,
     /// How often a process died or lost a run.
     pub losses: u64,
     /// Graphs that were imported.
@@ -138,6 +141,9 @@ pub(crate) enum Event {
         attempt: u32,
         report: Box<Report>,
     },
+    /// An evaluation goes on.
+    Evaluate(ProcessId, Box<Evaluation>, Interrupt),
+    /// Values come from the store.
     Loaded {
         process: ProcessId,
         run: RunId,
@@ -465,6 +471,9 @@ impl World {
                 run,
                 values,
             } => self.loaded(process, run, values),
+            Event::Evaluate(process, evaluation, interrupt) => {
+                self.evaluate_on(process, evaluation, interrupt);
+            }
             Event::Job(process, child) => self.next_job(process, child),
             Event::ChildEnd(process, place, end) => self.child_ended(process, place, end),
             Event::ChildFailed(process, place, failure) => {

@@ -6,9 +6,11 @@ pub(crate) mod disk;
 mod figures;
 mod graphs;
 mod http;
+mod noisy;
 mod process;
 mod recover;
 mod report;
+mod server;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -11,6 +11,7 @@ use super::Run;
 use super::environment::Held;
 use super::frame::{Frame, FrameKey, Instance, TOP};
 use super::join::Wave;
+use super::record_count::RecordCount;
 use crate::event::{
     After, AttemptEnded, AttemptResult, Event, Queued, RULES, Stopping, Transition,
 };
@@ -101,7 +102,7 @@ impl Run {
             ended_at: None,
             reopened_at: None,
             clock_from: None,
-            records: 0,
+            records: RecordCount::default(),
             folded: 0,
             next_instance: top.nodes.len() as Instance,
             top,
@@ -168,8 +169,8 @@ impl Run {
     }
 
     /// Ends a record: the next event belongs to the next one.
-    pub fn seal(&mut self) {
-        self.records += 1;
+    pub fn seal(&self) {
+        self.records.increment();
     }
 
     /// Folds one event.
@@ -198,7 +199,7 @@ impl Run {
         self.collect_garbage();
         let had_ended = self.status.is_final();
         match event {
-            Event::Queued(_) if self.records == 0 => {}
+            Event::Queued(_) if self.records() == 0 => {}
             Event::Queued(_) => return self.corrupt("the run was asked for twice"),
             Event::Started {} => self.start(at, changes)?,
             Event::AttemptStarted(started) => {
@@ -239,7 +240,7 @@ impl Run {
                 self.reopen(&nodes, at, changes);
             }
             Event::SetByHand(set) => self.set_by_hand(set, at, changes)?,
-            Event::Reused(nodes) => self.offer_reuse(nodes, self.records + 1),
+            Event::Reused(nodes) => self.offer_reuse(nodes, self.records() + 1),
             Event::Compensating { .. }
             | Event::CompensationEnded(_)
             | Event::CompensationRetried { .. }
@@ -295,7 +296,7 @@ impl Run {
     ) -> Result<(), Corrupt> {
         let node = self.open_node(&event.node, event.attempt, false)?;
         self.put_vars(&event.vars);
-        let record = self.records + 1;
+        let record = self.records() + 1;
         let (status, value) = match &event.result {
             AttemptResult::Succeeded(output) => {
                 self.output_bytes += output.size();
@@ -358,7 +359,7 @@ impl Run {
 
     pub(super) fn node(&self, path: &str) -> Result<Instance, Corrupt> {
         self.resolve(path).ok_or_else(|| Corrupt {
-            record: self.records + 1,
+            record: self.records() + 1,
             reason: format!("the graph has no node '{path}'"),
         })
     }
@@ -407,7 +408,7 @@ impl Run {
 
     pub(crate) fn corrupt<T>(&self, reason: &str) -> Result<T, Corrupt> {
         Err(Corrupt {
-            record: self.records + 1,
+            record: self.records() + 1,
             reason: reason.to_owned(),
         })
     }

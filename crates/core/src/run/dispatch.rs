@@ -77,6 +77,18 @@ pub enum Source {
 }
 
 impl Dispatch {
+    /// The bytes that rendering the parameters reads. An item counts for nothing: it is found
+    /// without reading its list.
+    pub fn source_bytes(&self) -> usize {
+        let bytes = |source: &Source| match source {
+            Source::Text(text) => text.len(),
+            Source::Stored(value) | Source::Error { value, .. } => value.size as usize,
+            Source::Vars(vars) => vars.iter().map(|(_, held)| held.size() as usize).sum(),
+            Source::Undefined | Source::Item(..) | Source::Secret(_) => 0,
+        };
+        self.sources.iter().map(bytes).sum()
+    }
+
     /// The same for automatic retries; a reattempt by hand appends its number.
     pub fn idempotency_key(&self) -> String {
         idempotency_key(self.run, &self.path, self.undo, self.first_attempt)

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Map, Value, json};
 use windlass_expr::Reference;
 
-use super::Run;
 use super::frame::{FrameKey, Instance};
+use super::{Facts, Run};
 use crate::id::{Digest, DigestMap, Millis};
 use crate::plan::Structure;
 use crate::status::NodeStatus;
@@ -246,11 +246,11 @@ impl Run {
         &self,
         references: &[Reference],
         place: &Place<'a>,
-        values: &'a Values,
+        facts: &Facts<'a>,
     ) -> Inputs<'a> {
         let slots = references
             .iter()
-            .map(|reference| self.input(reference, place, values));
+            .map(|reference| self.input(reference, place, facts));
         Inputs {
             slots: slots.collect(),
         }
@@ -260,8 +260,9 @@ impl Run {
         &self,
         reference: &Reference,
         place: &Place<'a>,
-        values: &'a Values,
+        facts: &Facts<'a>,
     ) -> Option<Slot<'a>> {
+        let values = facts.values;
         match reference {
             Reference::Entry { table, key } if &**table == "context.data" => {
                 self.data(self.named(place.frame, key)?, values)
@@ -269,7 +270,10 @@ impl Run {
             Reference::Entry { .. } => None,
             Reference::Value(name) => match &**name {
                 "trigger" | "$" => self.trigger.loaded(values).map(Slot::Shared),
-                "vars" => Some(Slot::Own(self.vars_value(values))),
+                "vars" => {
+                    let vars = facts.evaluations.vars(|| self.vars_value(values));
+                    Some(Slot::Borrowed(vars))
+                }
                 "run" => Some(Slot::Own(self.run_value(place.node))),
                 "now" => Some(Slot::Own(Value::String(place.now.to_string()))),
                 "uuid" => Some(Slot::Own(Value::String(self.uuid(place.node)))),

@@ -32,7 +32,7 @@ impl Run {
         changes.push(Change::Ended(node, set.attempt, NodeStatus::Cancelled));
         self.put_vars(&set.vars);
         self.output_bytes += set.output.size();
-        let record = self.records + 1;
+        let record = self.records() + 1;
         let state = self.state_mut(node);
         state.by_hand = true;
         state.value = Some(ValueRef::new(&set.output, set.output.digest(), record));

@@ -24,6 +24,7 @@ mod levels;
 mod look;
 mod looking;
 mod reattempt;
+mod record_count;
 mod retry;
 mod reuse;
 mod same;
@@ -53,15 +54,18 @@ use child::Child;
 pub use child::{ChildEnd, ChildStart};
 pub use cycle::{Iteration, Loop};
 pub use decide::{
-    Decision, Facts, Failure, Input, Outcome, Refusal, Report, Todo, ValueLimits, decide, wants,
+    Decision, Evaluations, Facts, Failure, Input, Outcome, Refusal, Report, Todo, ValueLimits,
+    decide, wants,
 };
 pub use dispatch::{Dispatch, Source};
 pub use environment::{Held, Loaded, Values};
 pub use frame::{FrameKey, Instance};
 pub use looking::{Standing, What};
+use record_count::RecordCount;
 pub use snapshot::{GraphName, SNAPSHOT_VERSION, Snapshot};
 pub use undo::{Undo, Undone};
 pub use variables::var_bytes;
+pub use windlass_expr::Interrupt;
 
 use frame::{Frame, TOP};
 use frames::Frames;
@@ -100,7 +104,7 @@ pub struct Run {
     /// From when the run's own time counts: its start, or the reattempt that re-opened it.
     clock_from: Option<Millis>,
     /// How many records have been folded in.
-    records: u64,
+    records: RecordCount,
     /// How many events were folded into this very state.
     folded: u64,
     top: Frame,
@@ -220,7 +224,7 @@ impl Run {
 
     /// How many records have been folded in.
     pub fn records(&self) -> u64 {
-        self.records
+        self.records.get()
     }
 
     /// How many events were folded into this very state, and not into one that it was
@@ -519,6 +523,16 @@ impl Run {
         }
         let (plan, index) = self.plan_node(node);
         plan.is_compensated(index)
+    }
+
+    /// Whether a node's success sets variables.
+    pub fn sets_vars(&self, node: Instance) -> bool {
+        if self.find_state(node).is_none() {
+            return false;
+        }
+        let (plan, index) = self.plan_node(node);
+        plan.rare(index)
+            .is_some_and(|rare| !rare.set_vars.is_empty())
     }
 
     /// Every instance that is ready, running or waiting, those that undo others included.

@@ -16,6 +16,7 @@ use super::environment::Held;
 use super::frame::{Frame, FrameKey, Ids, Instance, NodeState, Owner};
 use super::kept::Kept;
 use super::levels::Levels;
+use super::record_count::RecordCount;
 use super::reuse::Reuse;
 use super::{Loop, Run, Stop, Undo, Undone};
 use crate::event::{Finished, Queued};
@@ -206,7 +207,7 @@ impl Run {
             ended_at: self.ended_at,
             reopened_at: self.reopened_at,
             clock_from: self.clock_from,
-            records: self.records,
+            records: self.records(),
             frames: frames.collect::<Option<_>>()?,
             loops: self.loops.clone(),
             shapes: shapes.collect::<Option<_>>()?,
@@ -295,7 +296,7 @@ impl Run {
         run.ended_at = snapshot.ended_at;
         run.reopened_at = snapshot.reopened_at;
         run.clock_from = snapshot.clock_from;
-        run.records = snapshot.records;
+        run.records = RecordCount::new(snapshot.records);
         run.loops = snapshot.loops;
         run.next_instance = snapshot.next_instance;
         run.active = snapshot.active;

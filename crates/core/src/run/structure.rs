@@ -71,7 +71,7 @@ impl Run {
         changes: &mut Vec<Change>,
     ) -> Result<(), Corrupt> {
         let node = self.open_node(node, attempt, false)?;
-        let items = ValueRef::new(items, items.digest(), self.records + 1);
+        let items = ValueRef::new(items, items.digest(), self.records() + 1);
         self.began(node, at);
         self.begin_loop(node, Some(items), count);
         let mut wave = Wave::default();
@@ -130,7 +130,7 @@ impl Run {
         if !self.to_settle.contains(&key) {
             return self.corrupt("an iteration's output was evaluated that had not ended");
         }
-        let record = self.records + 1;
+        let record = self.records() + 1;
         let stored = |value: &Stored| Some(ValueRef::new(value, value.digest(), record));
         let result = match result {
             IterationResult::Succeeded(output) => {
@@ -148,7 +148,7 @@ impl Run {
     /// Every signal is kept first; who waits for it takes it with its own end.
     fn signal_received(&mut self, signal: &SignalReceived) {
         let payload = &signal.payload;
-        let value = ValueRef::new(payload, payload.digest(), self.records + 1);
+        let value = ValueRef::new(payload, payload.digest(), self.records() + 1);
         self.keep_signal(&signal.name, value);
     }
 
@@ -165,7 +165,7 @@ impl Run {
         let input = &started.input;
         let child = Child {
             run: started.child,
-            input: ValueRef::new(input, input.digest(), self.records + 1),
+            input: ValueRef::new(input, input.digest(), self.records() + 1),
         };
         self.children.insert(node, child);
         if let Some(timeout) = self.own_timeout(node) {

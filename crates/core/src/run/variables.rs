@@ -22,6 +22,11 @@ impl Run {
         }
     }
 
+    /// What all variables count for together.
+    pub fn vars_bytes(&self) -> u64 {
+        self.vars_bytes
+    }
+
     /// What a variable of this name counts for now; nothing, if there is none.
     pub(super) fn var_bytes(&self, name: &str) -> u64 {
         let held = self.vars.get(name);

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use windlass_core::event::{Event, Queued, RULES, Transition};
 use windlass_core::plan::{NodeIndex, Plan};
 use windlass_core::run::{
-    Change, Facts, Failure, Input, Loaded, Outcome, Refusal, Report, Run, Snapshot, ValueLimits,
-    Values, decide, wants,
+    Change, Decision, Evaluations, Facts, Failure, Input, Interrupt, Loaded, Outcome, Refusal,
+    Report, Run, Snapshot, ValueLimits, Values, decide, wants,
 };
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{Digest, Millis, NodeStatus, RunId};
@@ -264,8 +264,15 @@ impl Harness {
             values: &values,
             running: &self.running,
             limits: &ValueLimits::DEFAULT,
+            evaluations: &Evaluations::default(),
         };
-        let decision = decide(&self.run, input, &facts)?;
+        let decision = decide(&self.run, input, &facts);
+        assert_eq!(
+            format!("{decision:?}"),
+            format!("{:?}", decide_in_passes(&self.run, input, &facts)),
+            "a decision made in passes is the same"
+        );
+        let decision = decision?;
         for blob in &decision.blobs {
             let loaded = Loaded::new(Arc::clone(blob.text()));
             self.values.insert(blob.digest(), loaded);
@@ -352,4 +359,21 @@ pub(crate) fn retriable(code: &str, retry_after_ms: Option<u64>) -> Outcome {
         retry_after_ms,
         ..Failure::permanent(code, "it failed")
     })
+}
+
+/// Decides as an engine does that evaluates nothing on its own thread: the first pass ends at
+/// the first expression, and the next takes it from there.
+fn decide_in_passes(run: &Run, input: &Input, facts: &Facts<'_>) -> Result<Decision, Refusal> {
+    let mut evaluations = Evaluations::up_to(0);
+    loop {
+        let facts = Facts {
+            evaluations: &evaluations,
+            ..*facts
+        };
+        let decision = decide(run, input, &facts);
+        if !evaluations.is_unfinished() {
+            return decision;
+        }
+        evaluations = evaluations.next_pass(&Interrupt::new());
+    }
 }

@@ -20,7 +20,11 @@ use windlass_core::{Digest, Millis, RunId, RunStatus};
 use windlass_store::{Append, AppendError, Appended, Claim, Head, WriterId};
 
 use crate::deadline::{Deadline, Deadlines};
+use crate::evaluation::{Evaluated, Evaluation};
 use slot::Slot;
+
+/// Steps that a decision takes on the thread that all runs share: well below a millisecond.
+const INLINE_STEPS: u64 = 5_000;
 
 /// How a shard behaves.
 #[derive(Clone, Debug)]
@@ -44,6 +48,11 @@ pub struct Options {
     pub worker: Arc<str>,
     /// How large what runs make may be.
     pub limits: ValueLimits,
+    /// A decision that takes more steps than this, or reads more bytes of values than
+    /// `inline_bytes`, is computed elsewhere.
+    pub inline_steps: u64,
+    /// See `inline_steps`.
+    pub inline_bytes: usize,
     /// Where randomness begins.
     pub seed: u64,
 }
@@ -94,6 +103,8 @@ impl Default for Options {
             labels: Labels::default(),
             worker: "local".into(),
             limits: ValueLimits::DEFAULT,
+            inline_steps: INLINE_STEPS,
+            inline_bytes: 64 * 1024,
             seed: 0,
         }
     }
@@ -172,6 +183,8 @@ pub enum Input {
         /// Why.
         error: windlass_store::Error,
     },
+    /// What an [`Effect::Evaluate`] came to.
+    Evaluated(Box<Evaluated>),
     /// Somebody wants something of a run that this shard holds.
     Command {
         /// The run.
@@ -328,7 +341,7 @@ pub enum ChildCommand {
 #[derive(Debug)]
 pub enum Effect {
     /// Hand an attempt to a worker.
-    Dispatch(Box<Dispatch>),
+    Dispatch(Arc<Dispatch>),
     /// Act on a child run.
     Child {
         /// The parent.
@@ -382,6 +395,13 @@ pub enum Effect {
         run: RunId,
         /// Where they are.
         values: Vec<ValueRef>,
+    },
+    /// Compute a decision where no other run waits, and answer with [`Input::Evaluated`].
+    Evaluate(Box<Evaluation>),
+    /// End the run's evaluation early: something more urgent has come.
+    Interrupt {
+        /// The run.
+        run: RunId,
     },
     /// The run's first record is durable.
     Accepted {
@@ -475,6 +495,7 @@ pub struct Shard {
     effects: VecDeque<Effect>,
     deadlines: Deadlines,
     next_append: u64,
+    next_evaluation: u64,
     random: u64,
 }
 
@@ -484,6 +505,7 @@ pub(crate) struct Context<'a> {
     pub(crate) effects: &'a mut VecDeque<Effect>,
     pub(crate) deadlines: &'a mut Deadlines,
     pub(crate) random: &'a mut u64,
+    pub(crate) next_evaluation: &'a mut u64,
     pub(crate) now: Millis,
 }
 
@@ -510,6 +532,7 @@ impl Shard {
             effects: VecDeque::new(),
             deadlines: Deadlines::default(),
             next_append: 0,
+            next_evaluation: 0,
         }
     }
 
@@ -561,12 +584,14 @@ impl Shard {
             | Input::Loaded { run, .. }
             | Input::LoadFailed { run, .. }
             | Input::Command { run, .. } => *run,
+            Input::Evaluated(evaluated) => evaluated.run(),
         };
         let mut context = Context {
             options: &self.options,
             effects: &mut self.effects,
             deadlines: &mut self.deadlines,
             random: &mut self.random,
+            next_evaluation: &mut self.next_evaluation,
             now,
         };
         let keep = match input {
@@ -631,6 +656,7 @@ impl Shard {
                 effects: &mut self.effects,
                 deadlines: &mut self.deadlines,
                 random: &mut self.random,
+                next_evaluation: &mut self.next_evaluation,
                 now,
             };
             slot.handle_deadline(deadline, &mut context);

@@ -160,9 +160,8 @@ impl Run {
             cycle: Some(node),
             ..Place::of(self, node, facts.now)
         };
-        let inputs = self.inputs(condition.references(), &place, facts.values);
-        match condition.evaluate(&inputs.as_slots(), &facts.limits.expressions) {
-            Ok(value) => value.is_truthy(),
+        match self.truth(condition, &place, facts) {
+            Ok(holds) => holds,
             Err(error) => {
                 let message = format!("'{what}' erred and counts as false: {}", error.message);
                 decision.warn(Some(&self.path(node)), error.code, message);

@@ -283,13 +283,10 @@ impl Run {
         };
         let mut vars = Vec::new();
         for (name, template) in &rare.set_vars {
-            let inputs = self.inputs(template.references(), &place, facts.values);
-            let text = template
-                .render(&inputs.as_slots(), &facts.limits.expressions)
-                .map_err(|error| {
-                    let message = format!("setVars '{name}': {}", error.message);
-                    Failure::permanent(error.code, message)
-                })?;
+            let text = self.rendered(template, &place, facts).map_err(|error| {
+                let message = format!("setVars '{name}': {}", error.message);
+                Failure::permanent(error.code, message)
+            })?;
             vars.push((name.clone(), Payload::new(text)));
         }
         Ok(vars)

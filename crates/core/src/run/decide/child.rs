@@ -107,9 +107,7 @@ impl Run {
             output: Some(&value),
             ..Place::of(self, node, facts.now)
         };
-        let inputs = self.inputs(template.references(), &place, facts.values);
-        let rendered = template.render(&inputs.as_slots(), &facts.limits.expressions);
-        rendered
+        self.rendered(template, &place, facts)
             .map(Payload::new)
             .map_err(|error| Failure::permanent(error.code, format!("output: {}", error.message)))
     }

@@ -7,6 +7,7 @@ mod advance;
 mod attempt;
 mod child;
 mod control;
+mod evaluations;
 mod hand;
 mod heal;
 mod open;
@@ -31,6 +32,7 @@ use crate::plan::Plan;
 use crate::value::{MAX_NESTING, Payload, ValueRef};
 use windlass_expr::Limits;
 
+pub use evaluations::Evaluations;
 pub(crate) use heal::heals;
 
 /// How long work that is told to stop may take to do so.
@@ -285,6 +287,8 @@ pub struct Facts<'a> {
     pub running: &'a BTreeSet<Instance>,
     /// How large what is decided may be. What was decided stands, whatever holds later.
     pub limits: &'a ValueLimits,
+    /// What was evaluated so far, and how much more may be.
+    pub evaluations: &'a Evaluations,
 }
 
 impl Facts<'_> {

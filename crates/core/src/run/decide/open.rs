@@ -1,6 +1,7 @@
 //! Beginning what is no call of an action: a loop, a wait, a child run.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -96,11 +97,9 @@ impl Run {
         what: &str,
         template: &Template,
         facts: &Facts<'_>,
-    ) -> Result<String, Failure> {
+    ) -> Result<Arc<str>, Failure> {
         let place = Place::of(self, node, facts.now);
-        let inputs = self.inputs(template.references(), &place, facts.values);
-        let rendered = template.render(&inputs.as_slots(), &facts.limits.expressions);
-        let text = rendered.map_err(|error| {
+        let text = self.rendered(template, &place, facts).map_err(|error| {
             Failure::permanent(error.code, format!("{what}: {}", error.message))
         })?;
         let limit = facts.limits.output_bytes;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use windlass_expr::Expression;
 
 use super::{Decision, Facts};
-use crate::event::Event;
+use crate::event::{Event, StopCause};
 use crate::plan::{EdgeKind, NodeIndex};
 use crate::routing::EdgeState;
 use crate::run::environment::Place;
@@ -38,6 +38,12 @@ impl Run {
         let mut decision = Decision::default();
         let mut switched = None;
         let mut taken = Vec::new();
+        if matches!(
+            self.stop_cause(),
+            Some(StopCause::Cancel | StopCause::Timeout)
+        ) {
+            facts.evaluations.hurry();
+        }
         for (ordinal, index) in plan.outgoing(frame.node(node)).enumerate() {
             let edge = plan.edge(index);
             if frame.edge(index) != EdgeState::Unresolved {
@@ -74,9 +80,8 @@ impl Run {
         facts: &Facts<'_>,
         decision: &mut Decision,
     ) -> bool {
-        let inputs = self.inputs(condition.references(), place, facts.values);
-        match condition.evaluate(&inputs.as_slots(), &facts.limits.expressions) {
-            Ok(value) => value.is_truthy(),
+        match self.truth(condition, place, facts) {
+            Ok(holds) => holds,
             Err(error) => {
                 let message = format!(
                     "the condition of the edge to '{}' erred and counts as false: {}",
@@ -99,13 +104,7 @@ impl Run {
     ) -> Option<NodeIndex> {
         let frame = self.frame_of(node);
         let switch = frame.plan.rare(frame.node(node))?.switch.as_ref()?;
-        let inputs = self.inputs(switch.on.references(), place, facts.values);
-        let slots = inputs.as_slots();
-        let chosen = switch
-            .on
-            .evaluate(&slots, &facts.limits.expressions)
-            .and_then(|value| value.to_display_string());
-        match chosen {
+        match self.display(&switch.on, place, facts) {
             Ok(text) => switch.cases.get(&*text).copied().or(switch.default),
             Err(error) => {
                 let message = format!("the switch erred and takes its default: {}", error.message);

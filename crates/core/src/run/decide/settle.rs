@@ -151,12 +151,10 @@ impl Run {
         let text = match &self.frame(key).shape().output {
             Some(template) => {
                 let place = Place::at(key, facts.now);
-                let inputs = self.inputs(template.references(), &place, facts.values);
-                template
-                    .render(&inputs.as_slots(), &facts.limits.expressions)
+                self.rendered(template, &place, facts)
                     .map_err(|error| format!("{}: {}", error.code, error.message))?
             }
-            None => self.default_output(key, facts),
+            None => self.default_output(key, facts).into(),
         };
         let limit = facts.limits.output_bytes;
         if text.len() > limit {

@@ -2,29 +2,41 @@
 //! durable.
 
 use windlass_core::event::{Event, StopCause};
-use windlass_core::run::{self, Change, Facts, Input as RunInput, Instance, Todo};
+use windlass_core::run::{
+    self, Change, Decision, Evaluations, Facts, Input as RunInput, Instance, Refusal, Todo,
+};
 use windlass_core::{NodeStatus, RunStatus};
 
 use super::{Consequence, Slot, refused};
 use crate::row::resource_rows;
 use crate::shard::{ChildCommand, CommandId, Context, Effect};
 
+/// Decisions of one run before others have their turn.
+const DECISIONS_AT_ONCE: u32 = 1024;
+
 impl Slot {
     /// Decides on everything that waits, as far as values are at hand and the record
-    /// has room, then lets ready nodes go.
+    /// has room, then lets ready nodes go. Other runs have their turn after a while: what is
+    /// left is decided once the record is stored.
     pub(super) fn advance(&mut self, context: &mut Context<'_>) {
-        while !self.loading && !self.closed {
+        self.has_more = false;
+        let mut decisions = 0;
+        while !self.is_waiting() && !self.closed {
             let has_room = self.record.len() < context.options.record_bytes;
-            let todo = self.run.todo();
+            if !self.record.is_empty() && (decisions == DECISIONS_AT_ONCE || !has_room) {
+                self.has_more = true;
+                break;
+            }
+            decisions += 1;
+            let todo = self.run.todo().filter(|_| !self.is_urgent_next());
             // One at a time, what begins waits for its turn among all that is ready.
             let todo = todo.filter(|todo| !matches!(todo, Todo::Open(_)) || !self.is_sequential());
             let next = match todo {
                 Some(todo) => (RunInput::Todo(todo), None),
-                None if has_room => match self.inbox.pop_front() {
+                None => match self.inbox.pop_front() {
                     Some(next) => next,
                     None => break,
                 },
-                None => break,
             };
             if let Some(postponed) = self.decide(next, context) {
                 self.inbox.push_front(postponed);
@@ -40,15 +52,14 @@ impl Slot {
         (input, command): (RunInput, Option<CommandId>),
         context: &mut Context<'_>,
     ) -> Option<(RunInput, Option<CommandId>)> {
-        let missing: Vec<_> = run::wants(&self.run, &input)
-            .into_iter()
-            .filter(|want| !self.values.contains_key(&want.digest))
-            .collect();
-        if !missing.is_empty() {
+        let mut wants = run::wants(&self.run, &input);
+        let weight = self.weight(&input, &wants);
+        wants.retain(|want| !self.values.contains_key(&want.digest));
+        if !wants.is_empty() {
             self.loading = true;
             context.effects.push_back(Effect::Load {
                 run: self.run.id(),
-                values: missing,
+                values: wants,
             });
             // What the run itself asks for it will ask for again.
             return if matches!(input, RunInput::Todo(_)) {
@@ -57,14 +68,36 @@ impl Slot {
                 Some((input, command))
             };
         }
+        let seed = context.random();
+        let evaluations = Evaluations::up_to(context.options.inline_steps);
+        if weight > context.options.inline_bytes {
+            self.evaluate((input, command), seed, evaluations, context);
+            return None;
+        }
         let facts = Facts {
             now: context.now,
-            seed: context.random(),
+            seed,
             values: &self.values,
             running: self.running.nodes(),
             limits: &context.options.limits,
+            evaluations: &evaluations,
         };
         let decided = run::decide(&self.run, &input, &facts);
+        if evaluations.is_unfinished() {
+            self.evaluate((input, command), seed, evaluations, context);
+        } else {
+            self.conclude((input, command), decided, context);
+        }
+        None
+    }
+
+    /// Records what was decided, or answers the refusal.
+    pub(super) fn conclude(
+        &mut self,
+        (input, command): (RunInput, Option<CommandId>),
+        decided: Result<Decision, Refusal>,
+        context: &mut Context<'_>,
+    ) {
         if let RunInput::Ended { node, attempt, .. } = &input {
             self.running.remove(*node, *attempt);
         }
@@ -89,7 +122,6 @@ impl Slot {
             }
             Err(refusal) => refused(command, refusal, context),
         }
-        None
     }
 
     /// Records an event; the node is the one whose attempt ends with it, if it is known.
@@ -105,11 +137,15 @@ impl Slot {
         self.hold_values(event, ended);
         let mut changes = Vec::new();
         let went = is_going(&self.run);
-        self.run
+        self.run_mut()
             .apply(event, at, &mut changes)
             .expect("an event that was just decided fits the state that decided it");
         if is_going(&self.run) != went {
             self.consequences.push(Consequence::Going(!went));
+        }
+        if event.sets_vars() {
+            self.setting_vars += 1;
+            self.consequences.push(Consequence::VarsSet);
         }
         self.consequences.reserve(changes.len());
         for change in changes {
@@ -140,7 +176,7 @@ impl Slot {
             }
             Event::Healed { .. } | Event::Imported { .. } => {
                 self.row_changed = true;
-                let ordered = self.is_sequential().then_some(&self.run);
+                let ordered = self.is_sequential().then_some(&*self.run);
                 self.ready.reorder(ordered);
                 // It may give the run another time as well.
                 self.arm_timeout();
@@ -217,7 +253,7 @@ impl Slot {
             definition, plan, ..
         } = input
         {
-            self.run.stage(definition, plan);
+            self.run_mut().stage(definition, plan);
         }
     }
 

@@ -3,6 +3,7 @@
 //! its state was read from the store.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use windlass_core::definition::ExecutionMode;
 use windlass_core::run::{Change, Dispatch, Input as RunInput, Instance, Source, Standing, Todo};
@@ -115,6 +116,7 @@ impl Slot {
                 Consequence::ArmTimeout(at) => context.deadlines.set(at, run, Deadline::Timeout),
                 Consequence::ArmGrace(at) => context.deadlines.set(at, run, Deadline::Grace),
                 Consequence::Stored(digest, wanted) => self.stored(digest, wanted),
+                Consequence::VarsSet => self.setting_vars -= 1,
             }
         }
         let standings = self.standings(&touched);
@@ -139,7 +141,7 @@ impl Slot {
     }
 
     pub(super) fn make_ready(&mut self, node: Instance, attempt: u32) {
-        let ordered = self.is_sequential().then_some(&self.run);
+        let ordered = self.is_sequential().then_some(&*self.run);
         self.ready.insert(node, attempt, ordered);
     }
 
@@ -212,7 +214,7 @@ impl Slot {
         let sequential = plan.execution_mode() == ExecutionMode::Sequential;
         // One at a time means in definition order, so what an undecided or undurable
         // record may still make ready must be known first.
-        let undecided = self.in_flight.is_some() || !self.record.is_empty() || self.loading;
+        let undecided = self.in_flight.is_some() || !self.record.is_empty() || self.is_waiting();
         if sequential && (undecided || self.run.open_children().next().is_some()) {
             return;
         }
@@ -253,7 +255,7 @@ impl Slot {
                 .note_start(noted_at, dispatch.run, node, attempt);
             context
                 .effects
-                .push_back(Effect::Dispatch(Box::new(dispatch)));
+                .push_back(Effect::Dispatch(Arc::new(dispatch)));
         }
         for (node, attempt) in postponed {
             self.make_ready(node, attempt);
@@ -276,7 +278,7 @@ impl Slot {
             self.make_ready(node, attempt);
         }
         debug_assert!(postponed.is_none() || self.loading, "only a load postpones");
-        self.loading || !self.record.is_empty()
+        self.is_waiting() || !self.record.is_empty()
     }
 
     /// Whether a worker could not find a value that the parameters name.
@@ -292,10 +294,7 @@ impl Slot {
             Source::Stored(value) | Source::Error { value, .. } | Source::Item(value, _) => {
                 is_undurable(value)
             }
-            Source::Vars(vars) => vars
-                .iter()
-                .filter_map(|(_, held)| held.blob())
-                .any(|value| is_undurable(&value)),
+            Source::Vars(_) => self.setting_vars > 0,
             Source::Undefined | Source::Text(_) | Source::Secret(_) => false,
         })
     }

@@ -3,10 +3,12 @@
 
 mod decide;
 mod effects;
+mod evaluate;
 mod sleep;
 mod values;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use windlass_core::definition::ExecutionMode;
 use windlass_core::event::{After, Event};
@@ -25,6 +27,7 @@ use crate::codec::{self, RecordBuilder};
 use crate::deadline::Deadline;
 use crate::gate::Gated;
 use crate::row::row;
+use evaluate::Evaluating;
 
 /// Values that decisions may need later are kept in memory up to this size.
 const KEPT_VALUE_BYTES: usize = 1024 * 1024;
@@ -75,6 +78,8 @@ enum Consequence {
     ArmGrace(Millis),
     /// A value can be found in the store now; later decisions may still need it here.
     Stored(Digest, bool),
+    /// Variables that the record sets may be told to workers.
+    VarsSet,
 }
 
 /// What a child run is told.
@@ -105,7 +110,7 @@ impl Consequence {
 
 #[derive(Debug)]
 pub(in crate::shard) struct Slot {
-    run: Run,
+    run: Arc<Run>,
     head: Head,
     ready: Ready,
     running: Running,
@@ -123,10 +128,16 @@ pub(in crate::shard) struct Slot {
     in_flight: Option<(u64, Gated<Consequence>)>,
     /// An [`Effect::Load`] is on its way.
     loading: bool,
+    /// An [`Effect::Evaluate`] is on its way. Until it is answered the state does not change.
+    evaluating: Option<Evaluating>,
+    /// The run has more to decide than it may in one turn.
+    has_more: bool,
     /// Values of records that are not durable yet, and those that decisions need.
     values: Values,
     /// How many records that are not durable yet name a value.
     undurable: DigestMap<u32>,
+    /// Records that are not durable yet and set variables.
+    setting_vars: u32,
     /// Values kept because decisions need them, oldest first, and their size together.
     kept: DigestSet,
     kept_order: VecDeque<Digest>,
@@ -209,7 +220,7 @@ impl Slot {
 
     fn new(run: Run, head: Head) -> Self {
         Self {
-            run,
+            run: Arc::new(run),
             head,
             ready: Ready::default(),
             running: Running::default(),
@@ -224,8 +235,11 @@ impl Slot {
             row_changed: false,
             in_flight: None,
             loading: false,
+            evaluating: None,
+            has_more: false,
             values: Values::default(),
             undurable: DigestMap::default(),
+            setting_vars: 0,
             kept: DigestSet::default(),
             kept_order: VecDeque::new(),
             kept_bytes: 0,
@@ -330,7 +344,12 @@ impl Slot {
                 if let Command::Import { text, .. } = &command {
                     self.hold_blob(text);
                 }
-                self.inbox.push_back((command.into(), Some(id)));
+                match command.into() {
+                    input @ (RunInput::Cancel { .. } | RunInput::TimedOutAbove(_)) => {
+                        self.enqueue_urgent(input, Some(id), context);
+                    }
+                    input => self.inbox.push_back((input, Some(id))),
+                }
             }
             Input::Loaded { values, .. } => {
                 self.loading = false;
@@ -354,6 +373,7 @@ impl Slot {
                 self.broken = true;
                 self.closed = true;
             }
+            Input::Evaluated(evaluated) => self.evaluated(*evaluated, context),
             Input::Start(_) | Input::Adopt { .. } => {}
         }
         self.advance(context);
@@ -370,7 +390,7 @@ impl Slot {
             Deadline::Due(node, attempt) => self.due(node, attempt),
             Deadline::Idle => {}
             Deadline::Grace => self.inbox.push_back((RunInput::GraceEnded, None)),
-            Deadline::Timeout => self.inbox.push_back((RunInput::TimedOut, None)),
+            Deadline::Timeout => self.enqueue_urgent(RunInput::TimedOut, None, context),
             Deadline::StillRunning(node, attempt) => {
                 if self.is_running(node, attempt) {
                     let delay = i64::try_from(context.options.still_running_ms).unwrap_or(0);
@@ -422,7 +442,9 @@ impl Slot {
         }
         self.run.seal();
         self.since_checkpoint += self.record.len();
-        self.take_checkpoint(options);
+        if self.evaluating.is_none() {
+            self.take_checkpoint(options);
+        }
         let consequences = std::mem::take(&mut self.consequences);
         self.in_flight = Some((append_id, consequences));
         let sleep = self.sleep();
@@ -458,7 +480,7 @@ impl Slot {
             return;
         }
         self.since_checkpoint = 0;
-        if let Some(state) = self.run.snapshot() {
+        if let Some(state) = self.run_mut().snapshot() {
             self.checkpoint_size = state.len();
             // It changes nothing in the state, so it need not be applied here.
             self.record.push(&Event::Checkpointed {}, Millis::default());

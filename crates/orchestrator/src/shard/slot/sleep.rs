@@ -24,7 +24,7 @@ impl Slot {
     /// The run has ended, not begun or sleeps, everything of it is durable, and nothing waits.
     pub(super) fn let_go_at_the_end(&mut self, context: &mut Context<'_>) {
         let quiet = self.record.is_empty() && self.in_flight.is_none() && self.inbox.is_empty();
-        if !quiet || self.closed || self.loading {
+        if !quiet || self.closed || self.is_waiting() {
             return;
         }
         let (run, status) = (self.run.id(), self.run.status());
@@ -80,7 +80,8 @@ impl Slot {
     /// Whether the run waits for nothing that is here, and when it wants to be woken.
     pub(super) fn sleep(&self) -> (bool, Option<Millis>) {
         let paused = self.run.status() == RunStatus::Paused && self.running.len() == 0;
-        let asleep = (self.run.is_asleep() || paused) && self.inbox.is_empty() && !self.loading;
+        let decided = self.inbox.is_empty() && !self.is_waiting() && !self.has_more;
+        let asleep = (self.run.is_asleep() || paused) && decided;
         let begun = !matches!(self.run.status(), RunStatus::Pending);
         if asleep && begun && !self.run.status().is_final() {
             (true, self.run.wake_at())

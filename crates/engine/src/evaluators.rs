@@ -1,0 +1,300 @@
+//! Threads for evaluations that take long, so that none of them runs where other work waits.
+//! Tenants take turns, within a tenant its runs, within a run what came first.
+//!
+//! Knows nothing of expressions: a job says after each pass whether it wants another.
+
+use std::collections::{HashMap, VecDeque};
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+use tokio::sync::oneshot;
+use windlass_core::RunId;
+use windlass_core::run::Interrupt;
+
+/// Whose turn a job takes.
+#[derive(Clone, Debug)]
+pub(crate) struct Turn {
+    pub(crate) tenant: Option<Box<str>>,
+    pub(crate) run: RunId,
+}
+
+/// One pass of a job; what it returns waits for the run's next turn.
+pub(crate) type Job = Box<dyn FnOnce() -> Next + Send>;
+
+/// What follows a pass.
+pub(crate) enum Next {
+    Done,
+    Again(Job),
+}
+
+/// The threads, and what waits for them.
+pub(crate) struct Evaluators {
+    shared: Arc<Shared>,
+    threads: usize,
+}
+
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    wake: Condvar,
+}
+
+/// What waits, in the order of turns.
+#[derive(Default)]
+struct Queue {
+    tenants: HashMap<Option<Box<str>>, Tenant>,
+    order: VecDeque<Option<Box<str>>>,
+    /// Threads that were started, and those of them that wait for a job.
+    started: usize,
+    idle: usize,
+    closed: bool,
+}
+
+#[derive(Default)]
+struct Tenant {
+    runs: HashMap<RunId, VecDeque<Job>>,
+    order: VecDeque<RunId>,
+}
+
+impl Queue {
+    fn push(&mut self, turn: Turn, job: Job) {
+        let tenant = self.tenants.entry(turn.tenant.clone()).or_default();
+        if tenant.order.is_empty() {
+            self.order.push_back(turn.tenant);
+        }
+        let jobs = tenant.runs.entry(turn.run).or_default();
+        if jobs.is_empty() {
+            tenant.order.push_back(turn.run);
+        }
+        jobs.push_back(job);
+    }
+
+    fn pop(&mut self) -> Option<(Turn, Job)> {
+        let name = self.order.pop_front()?;
+        let tenant = self.tenants.get_mut(&name)?;
+        let run = tenant.order.pop_front()?;
+        let jobs = tenant.runs.get_mut(&run)?;
+        let job = jobs.pop_front()?;
+        if jobs.is_empty() {
+            tenant.runs.remove(&run);
+        } else {
+            tenant.order.push_back(run);
+        }
+        if tenant.order.is_empty() {
+            self.tenants.remove(&name);
+        } else {
+            self.order.push_back(name.clone());
+        }
+        Some((Turn { tenant: name, run }, job))
+    }
+}
+
+impl Evaluators {
+    /// At most this many threads; each is started when there is first work for it.
+    pub(crate) fn new(threads: usize) -> Self {
+        Self {
+            shared: Arc::default(),
+            threads: threads.max(1),
+        }
+    }
+
+    /// Queues a job.
+    pub(crate) fn submit(&self, turn: Turn, job: Job) {
+        let mut queue = self.shared.lock();
+        queue.push(turn, job);
+        if queue.idle == 0 && queue.started < self.threads {
+            queue.started += 1;
+            let shared = Arc::clone(&self.shared);
+            let name = format!("evaluator-{}", queue.started);
+            let thread = std::thread::Builder::new().name(name);
+            if thread.spawn(move || shared.work()).is_err() {
+                // The threads there are take the work; with none the next job tries again.
+                queue.started -= 1;
+            }
+        }
+        drop(queue);
+        self.shared.wake.notify_one();
+    }
+
+    /// Computes something on an evaluator's thread. Dropping the future interrupts it.
+    /// Nothing comes back from work that panicked.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        turn: Turn,
+        work: impl FnOnce(&Interrupt) -> T + Send + 'static,
+    ) -> Option<T> {
+        let interrupt = Interrupt::new();
+        let _guard = InterruptOnDrop(interrupt.clone());
+        let (reply, answer) = oneshot::channel();
+        let job = Box::new(move || {
+            if !interrupt.is_interrupted() {
+                let _ = reply.send(work(&interrupt));
+            }
+            Next::Done
+        });
+        self.submit(turn, job);
+        answer.await.ok()
+    }
+}
+
+impl Drop for Evaluators {
+    /// What waits is dropped. What runs ends by its own limits; nothing waits for it.
+    fn drop(&mut self) {
+        let mut queue = self.shared.lock();
+        queue.closed = true;
+        queue.order.clear();
+        let waiting = std::mem::take(&mut queue.tenants);
+        drop(queue);
+        drop(waiting);
+        self.shared.wake.notify_all();
+    }
+}
+
+impl Shared {
+    /// The life of a thread.
+    fn work(&self) {
+        while let Some((turn, job)) = self.next() {
+            // An evaluation that panics is lost; the others go on.
+            let next = std::panic::catch_unwind(AssertUnwindSafe(job));
+            if let Ok(Next::Again(job)) = next {
+                let mut queue = self.lock();
+                if !queue.closed {
+                    queue.push(turn, job);
+                }
+            }
+        }
+    }
+
+    fn next(&self) -> Option<(Turn, Job)> {
+        let mut queue = self.lock();
+        loop {
+            if queue.closed {
+                return None;
+            }
+            if let Some(next) = queue.pop() {
+                return Some(next);
+            }
+            queue.idle += 1;
+            queue = self
+                .wake
+                .wait(queue)
+                .expect("nothing panics while it holds the queue");
+            queue.idle -= 1;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue
+            .lock()
+            .expect("nothing panics while it holds the queue")
+    }
+}
+
+struct InterruptOnDrop(Interrupt);
+
+impl Drop for InterruptOnDrop {
+    fn drop(&mut self) {
+        self.0.interrupt();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    fn turn(tenant: &str, run: u128) -> Turn {
+        Turn {
+            tenant: Some(tenant.into()),
+            run: RunId::from_bytes(run.to_be_bytes()),
+        }
+    }
+
+    /// The order in which jobs with these turns are taken.
+    fn order(turns: &[(&'static str, u128)]) -> Vec<(String, u128)> {
+        let mut queue = Queue::default();
+        for &(tenant, run) in turns {
+            queue.push(turn(tenant, run), Box::new(|| Next::Done));
+        }
+        let taken = std::iter::from_fn(|| queue.pop());
+        taken
+            .map(|(turn, _)| {
+                let run = u128::from_be_bytes(*turn.run.as_bytes());
+                (turn.tenant.unwrap_or_default().into(), run)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_run_with_many_jobs_takes_turns_with_one_that_has_few() {
+        let mut turns = vec![("a", 1); 100];
+        turns.push(("a", 2));
+        let order = order(&turns);
+        assert_eq!(order[1], ("a".to_owned(), 2));
+        assert_eq!(order.len(), 101);
+    }
+
+    #[test]
+    fn a_tenant_with_many_runs_takes_turns_with_one_that_has_few() {
+        let mut turns: Vec<_> = (0..100).map(|run| ("a", run)).collect();
+        turns.push(("b", 100));
+        turns.push(("b", 101));
+        let order = order(&turns);
+        assert_eq!(order[1], ("b".to_owned(), 100));
+        assert_eq!(order[3], ("b".to_owned(), 101));
+    }
+
+    #[test]
+    fn a_job_that_wants_another_pass_lets_others_go_first() {
+        let evaluators = Evaluators::new(1);
+        let (sender, seen) = mpsc::channel();
+        let (begun, begin) = mpsc::channel::<()>();
+        let (first, again) = (sender.clone(), sender.clone());
+        let job = move || {
+            let _ = begin.recv();
+            let _ = first.send("first pass");
+            let second = move || {
+                let _ = again.send("second pass");
+                Next::Done
+            };
+            Next::Again(Box::new(second) as Job)
+        };
+        evaluators.submit(turn("a", 1), Box::new(job));
+        let other = move || {
+            let _ = sender.send("other");
+            Next::Done
+        };
+        evaluators.submit(turn("a", 2), Box::new(other));
+        begun.send(()).expect("the job waits");
+        let order: Vec<_> = seen.iter().take(3).collect();
+        assert_eq!(order, ["first pass", "other", "second pass"]);
+    }
+
+    #[tokio::test]
+    async fn a_dropped_future_interrupts_its_work() {
+        let evaluators = Evaluators::new(1);
+        let (began, begin) = oneshot::channel();
+        let (ended, end) = oneshot::channel();
+        let work = evaluators.run(turn("a", 1), move |interrupt| {
+            let _ = began.send(());
+            while !interrupt.is_interrupted() {
+                std::thread::yield_now();
+            }
+            let _ = ended.send(());
+        });
+        tokio::select! {
+            _ = work => unreachable!("the work ends when it is interrupted"),
+            _ = begin => {}
+        }
+        end.await.expect("the work was interrupted");
+    }
+
+    #[tokio::test]
+    async fn a_panic_loses_its_own_work_alone() {
+        let evaluators = Evaluators::new(1);
+        let lost = evaluators.run(turn("a", 1), |_| panic!("on purpose"));
+        assert!(lost.await.is_none());
+        assert_eq!(evaluators.run(turn("a", 1), |_| 7).await, Some(7));
+    }
+}
