@@ -183,10 +183,19 @@ fn metrics_name_no_action_that_the_server_does_not_have() {
     server.stop();
 }
 
-/// Texts in bodies that have another bound: values of any kind, and what is only compared
-/// with what is stored and bounded by the size of the body.
+/// Texts in bodies that have another bound: values of any kind, expressions, and what is only
+/// compared with what is stored and bounded by the size of the body.
 const FREE: &[&str] = &[
-    "/filter/", "/value", "/trigger", "/vars/", "/set", "/output", "/payload",
+    "/filter/",
+    "/value",
+    "/trigger",
+    "/vars/",
+    "/set",
+    "/output",
+    "/payload",
+    "/condition/",
+    "/switch/on/",
+    "/until/",
 ];
 
 /// Looks for texts without a bound. What is referred to is looked at once.

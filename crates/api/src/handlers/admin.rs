@@ -16,7 +16,7 @@ use super::resuming::Written;
 use super::shapes::{AuditShape, LetterShape, LettersShape};
 use crate::answer::{Accepted, Download, Page, RawJson};
 use crate::app::{App, Caller};
-use crate::bounds::Between;
+use crate::bounds::{Between, Words};
 use crate::error::ApiError;
 use crate::extract::{Json, Query};
 use crate::failures;
@@ -127,7 +127,7 @@ async fn dead_letters(
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Which {
     /// Those of these runs.
-    execution_id: Vec<String>,
+    execution_id: Vec<Words<128>>,
     /// All of them.
     all: bool,
 }
@@ -178,6 +178,8 @@ async fn chosen(app: &App, caller: &Caller, which: Which) -> Result<Vec<RunId>, 
     if which.all != which.execution_id.is_empty() {
         return Err(failures::USAGE.error("name runs by executionId, or say all=true"));
     }
+    let all = which.all;
+    let ids: Vec<String> = which.execution_id.into_iter().map(Into::into).collect();
     app.read(caller, move |look| {
         let missing = |id: &str| {
             let message = format!("the run '{id}' is not among the dead letters");
@@ -188,14 +190,14 @@ async fn chosen(app: &App, caller: &Caller, which: Which) -> Result<Vec<RunId>, 
             )
         };
         let mut runs = Vec::new();
-        for id in &which.execution_id {
+        for id in &ids {
             let run: RunId = id.parse().map_err(|_| missing(id))?;
             let letter = look.store.dead_letter(run)?;
             let letter = letter.filter(|it| look.tenants.matches(it.tenant.as_deref()));
             runs.push(letter.ok_or_else(|| missing(id))?.run);
         }
         let mut before = None;
-        if !which.all {
+        if !all {
             return Ok(runs);
         }
         loop {
