@@ -141,7 +141,7 @@ fn escape(text: &str, out: &mut String) {
 const VALUE_COST: usize = 16;
 
 /// What a number costs beside, which is put into digits.
-const NUMBER_COST: usize = 32;
+const NUMBER_COST: usize = 40;
 
 /// Every value it writes costs bytes, so it ends however often a value is shared.
 struct Writer<'w> {

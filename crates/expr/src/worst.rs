@@ -286,3 +286,34 @@ fn syntax(cases: &mut Vec<Case>) {
         cases.push(Case::new(name, call));
     }
 }
+
+/// Evaluations that take as much memory as they may, each done once.
+pub fn heavy() -> Vec<Case> {
+    [
+        "Array.from({ length: 690000 })",
+        "Array.from({ length: 150000 }, (_, i) => [i])",
+        "Array.from({ length: 90000 }, (_, i) => ({ a: i }))",
+        "Array.from({ length: 150000 }, (_, i) => 'k' + i)",
+        "Object.fromEntries(Array.from({ length: 90000 }, (_, i) => ['k' + i, i]))",
+        "Object.entries(Object.fromEntries(Array.from({ length: 60000 }, (_, i) => [i, i])))",
+        "Array.from({ length: 25000 }, (_, i) => 'k' + (i * 7919) % 99991).sort()",
+        "'x'.repeat(400000).split('')",
+        "[...'é'.repeat(300000)]",
+        "'x'.repeat(16700000).length",
+        "'x'.repeat(5000000) + 'y'.repeat(5000000)",
+        "'x'.repeat(5000000).toUpperCase()",
+        "'é'.repeat(250000).replaceAll('', 'y')",
+        "'x'.repeat(300000).replaceAll('x', 'yyyyyyyyyyyyyyyyyyyy')",
+        "JSON.stringify('\\u0000'.repeat(2500000))",
+        "JSON.parse('[' + '1,'.repeat(300000) + '1]').length",
+        "JSON.parse('\"' + 'x'.repeat(5000000) + '\"').length",
+        "encodeURIComponent('é'.repeat(1200000))",
+        "'\\ud800'.concat('x'.repeat(2500000))",
+        "('\\ud800' + 'x'.repeat(1000000)).includes('é'.repeat(100000))",
+        "Array.from({ length: 200000 }, () => '\\ud800xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx').length",
+        "Array.from({ length: 1000 }, (_, i) => 'x'.repeat(15000)).join(',')",
+    ]
+    .into_iter()
+    .map(|call| Case::new(call, call.to_owned()))
+    .collect()
+}

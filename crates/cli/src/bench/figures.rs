@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{Bench, Rig, disk, graphs, http, noisy};
+use super::{Bench, Rig, disk, expressions, graphs, http, noisy};
 use crate::exit::{Exit, Failure};
 
 /// A figure's name and how it is measured.
@@ -18,7 +18,7 @@ pub(crate) struct Figure {
 type Measuring<'a> = Pin<Box<dyn Future<Output = Result<Value, Failure>> + 'a>>;
 
 /// All figures that run in this process.
-pub(crate) const ALL: [Figure; 8] = [
+pub(crate) const ALL: [Figure; 9] = [
     Figure {
         name: "chain",
         run: |bench| Box::pin(chain(bench, "core.echo")),
@@ -50,6 +50,10 @@ pub(crate) const ALL: [Figure; 8] = [
     Figure {
         name: "noisy",
         run: |bench| Box::pin(noisy::measure(bench)),
+    },
+    Figure {
+        name: "expressions",
+        run: |bench| Box::pin(async move { expressions::measure(bench) }),
     },
 ];
 

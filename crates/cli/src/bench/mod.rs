@@ -3,6 +3,7 @@
 //! store, shard, workers and actions as in production.
 
 pub(crate) mod disk;
+mod expressions;
 mod figures;
 mod graphs;
 mod http;

@@ -141,7 +141,8 @@ fn resident(command: &mut Command) -> Result<(Duration, Option<u64>), Failure> {
     }
 }
 
-fn high_water(path: &str) -> Option<u64> {
+/// The largest resident size of a process so far, by its status file.
+pub(super) fn high_water(path: &str) -> Option<u64> {
     let text = std::fs::read_to_string(path).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kibibytes: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;

@@ -228,6 +228,15 @@ fn escapes_pay_for_the_bytes_that_are_written() {
 }
 
 #[test]
+fn the_heaviest_evaluations_pay_for_what_they_build() {
+    let trigger = serde_json::Value::Null;
+    for case in worst::heavy() {
+        let cost = cost(&case.once(), &trigger).unwrap();
+        cost.check(&case.name, 0).unwrap();
+    }
+}
+
+#[test]
 fn what_an_attacker_found_is_paid_for() {
     let trigger = worst::trigger(1024 * 1024, 400_000);
     for call in [

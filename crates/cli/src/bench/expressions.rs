@@ -1,0 +1,137 @@
+//! The dearest evaluations within their limits: every function, method and operator over large
+//! values, repeated until a limit ends it.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use windlass_expr::{Expression, Limits, Meter, Scope, worst};
+
+use super::Bench;
+use super::process::high_water;
+use crate::exit::Failure;
+
+/// What no evaluation may take.
+const MILLISECONDS: f64 = 100.0;
+const MEBIBYTES: f64 = 64.0;
+
+/// Sizes of the values, in bytes.
+const VALUES: [usize; 3] = [16, 1024, 256 * 1024];
+
+/// Repetitions that no limit leaves room for.
+const REPEATS: usize = 400_000;
+
+const STATUS: &str = "/proc/self/status";
+
+/// How many of the cases that look slowest are measured to the limit.
+const MEASURED: usize = 60;
+
+/// A case, and how long a thousand of its steps take.
+struct Probe {
+    name: String,
+    source: String,
+    size: usize,
+    pace: f64,
+}
+
+pub(super) fn measure(bench: Bench<'_>) -> Result<Value, Failure> {
+    let cases = worst::cases();
+    // One of so many, where a quick look is asked for.
+    let stride = if bench.sizes.repeats > 1 { 1 } else { 10 };
+    let triggers = VALUES.map(|size| (size, worst::trigger(size, REPEATS)));
+    // What the process takes before the first evaluation; what allocators keep counts as taken.
+    let baseline = mark_memory();
+    let mut probes = Vec::new();
+    for (size, trigger) in &triggers {
+        for case in cases.iter().step_by(stride) {
+            probes.extend(probe(case, *size, trigger));
+        }
+    }
+    let tried = probes.len();
+    probes.sort_by(|one, two| two.pace.total_cmp(&one.pace));
+    let (mut slowest, mut slowest_case) = (0.0_f64, String::new());
+    let (mut largest, mut largest_case) = (None, String::new());
+    let heavy = worst::heavy().into_iter().map(|case| Probe {
+        source: case.once(),
+        name: case.name,
+        size: VALUES[0],
+        pace: 0.0,
+    });
+    for probe in chosen(probes).into_iter().chain(heavy) {
+        let trigger = triggers.iter().find(|(size, _)| *size == probe.size);
+        let Some((_, trigger)) = trigger else {
+            continue;
+        };
+        // The shortest of some, because others work on this machine too.
+        let times = (0..bench.sizes.repeats.max(1))
+            .filter_map(|_| evaluate(&probe.source, trigger, &Limits::DEFAULT));
+        let time = times.map(|(time, _)| time).min().unwrap_or_default();
+        if time.as_secs_f64() * 1000.0 > slowest {
+            slowest = time.as_secs_f64() * 1000.0;
+            slowest_case = format!("{} of {} bytes", probe.name, probe.size);
+        }
+        mark_memory();
+        evaluate(&probe.source, trigger, &Limits::DEFAULT);
+        let peak = high_water(STATUS).zip(baseline);
+        let peak = peak.map(|(peak, baseline)| peak.saturating_sub(baseline));
+        if peak > largest {
+            largest = peak;
+            largest_case = format!("{} of {} bytes", probe.name, probe.size);
+        }
+    }
+    let mebibytes = largest.map(|bytes| bytes as f64 / f64::from(1024 * 1024));
+    let met = slowest <= MILLISECONDS && mebibytes.is_none_or(|peak| peak <= MEBIBYTES);
+    Ok(json!({
+        "cases": tried,
+        "slowestMilliseconds": slowest,
+        "slowest": slowest_case,
+        "peakMebibytes": mebibytes,
+        "largest": largest_case,
+        "target": "no evaluation within its limits over 100 ms or 64 MiB",
+        "met": met,
+    }))
+}
+
+/// How slow a case is, from a hundredth of the steps it may take.
+fn probe(case: &worst::Case, size: usize, trigger: &Value) -> Option<Probe> {
+    let limits = Limits {
+        steps: Limits::DEFAULT.steps / 100,
+        ..Limits::DEFAULT
+    };
+    let source = case.repeated();
+    // The shorter of two, because others work on this machine too.
+    let (time, steps) = evaluate(&source, trigger, &limits)?;
+    let time = time.min(evaluate(&source, trigger, &limits)?.0);
+    Some(Probe {
+        name: case.name.clone(),
+        source,
+        size,
+        // What ends early is no slower for it.
+        pace: time.as_secs_f64() / steps.max(limits.steps / 10) as f64,
+    })
+}
+
+/// The slowest of each name, as many as are measured.
+fn chosen(probes: Vec<Probe>) -> Vec<Probe> {
+    let mut seen = std::collections::BTreeSet::new();
+    let first = |probe: &Probe| seen.insert(probe.name.clone());
+    probes.into_iter().filter(first).take(MEASURED).collect()
+}
+
+/// The time and the steps of one evaluation; none if it is no expression.
+fn evaluate(source: &str, trigger: &Value, limits: &Limits) -> Option<(Duration, u64)> {
+    let scope = Scope::new(&["trigger"], &[]);
+    let expression = Expression::compile(source, &scope, limits).ok()?;
+    let inputs = vec![Some(trigger); expression.references().len()];
+    let mut meter = Meter::default();
+    let begun = Instant::now();
+    // How it ends does not matter: most end at a limit.
+    drop(expression.evaluate_metered(&inputs, limits, &mut meter));
+    Some((begun.elapsed(), meter.steps))
+}
+
+/// Sets the kernel's mark of the largest resident size to what is in use now, which it gives;
+/// none where the system has no such mark.
+fn mark_memory() -> Option<u64> {
+    std::fs::write("/proc/self/clear_refs", "5").ok()?;
+    high_water(STATUS)
+}
