@@ -373,7 +373,7 @@ mod tests {
         let said = model.said.pop_front().expect("a failure");
         let line = permanent(&said).expect("a line");
         assert_eq!(line.render(20, false), "↻ node-00000  CODE:…");
-        let wide = "↻ node-00000  CODE: a long message (to be tried again)";
+        let wide = r"↻ node-00000  CODE: a long\nmessage (to be tried again)";
         assert_eq!(line.render(80, false), wide);
     }
 }
