@@ -222,7 +222,7 @@ fn a_large_body_goes_through_the_spool_and_leaves_nothing() {
     let server = world.serve();
     let client = server.client();
     let mut definition: Value = serde_json::from_str(ECHO).expect("JSON");
-    definition["description"] = "x".repeat(3 * 1024 * 1024).into();
+    definition["vars"]["large"] = "x".repeat(3 * 1024 * 1024).into();
     client.publish(&definition.to_string());
     let spool = world.path().join(".windlass/spool");
     assert_eq!(std::fs::read_dir(&spool).expect("a folder").count(), 0);

@@ -15,20 +15,25 @@ fn hostile() -> String {
 
 /// A definition that says it wherever a text is allowed.
 fn definition() -> String {
+    definition_with_names("\"a name\"")
+}
+
+/// The same, with these names for people.
+fn definition_with_names(name: &str) -> String {
     let text = hostile();
     format!(
-        r#"{{ "id": "hostile", "displayName": {text}, "description": {text},
-        "labels": {{ "team": {text} }}, "vars": {{ "v": {text} }},
+        r#"{{ "id": "hostile", "displayName": {name}, "description": {text},
+        "labels": {{ "team": {name} }}, "vars": {{ "v": {text} }},
         "nodes": [
-          {{ "id": "echo", "name": {text}, "actionType": "core.echo",
+          {{ "id": "echo", "name": {name}, "actionType": "core.echo",
              "parameters": {{ "said": "{{{{ trigger.said }}}}" }},
              "edges": [ {{ "targetNode": "fail" }}, {{ "targetNode": "caught" }} ] }},
-          {{ "id": "fail", "name": {text}, "actionType": "core.fail",
+          {{ "id": "fail", "name": {name}, "actionType": "core.fail",
              "parameters": {{ "message": {text} }}, "edges": [ {{ "targetNode": "never" }} ] }},
           {{ "id": "caught", "actionType": "core.fail", "onFailure": "repair",
              "parameters": {{ "message": {text} }} }},
           {{ "id": "repair", "actionType": "core.echo", "parameters": {{ "a": {text} }} }},
-          {{ "id": "never", "name": {text}, "actionType": "core.echo" }}
+          {{ "id": "never", "name": {name}, "actionType": "core.echo" }}
         ] }}"#
     )
 }
@@ -71,22 +76,19 @@ fn no_command_lets_a_hostile_text_reach_the_terminal() {
     };
     run(&["validate", &file]).done();
     run(&["publish", &file]).done();
-    let ran = run(&["run", &file, "--trigger", &trigger, "--request-id", HOSTILE]);
+    let refused = run(&["run", &file, "--trigger", &trigger, "--request-id", HOSTILE]);
+    assert_eq!(refused.code, 3, "{}{}", refused.stdout, refused.stderr);
+    let ran = run(&["run", &file, "--trigger", &trigger]);
     assert_eq!(ran.code, 1, "{}{}", ran.stdout, ran.stderr);
     assert!(
         ran.stderr.contains("x\\u001b[2J\\u009b31m\\r\\nFORGED"),
         "{}",
         ran.stderr
     );
-    run(&[
-        "start",
-        "hostile",
-        "--trigger",
-        &trigger,
-        "--label",
-        &label,
-        "--wait",
-    ]);
+    let start = ["start", "hostile", "--trigger", &trigger, "--wait"];
+    run(&start);
+    let refused = run(&[&start[..], &["--label", &label]].concat());
+    assert_eq!(refused.code, 3, "{}{}", refused.stdout, refused.stderr);
     let all: &[&[&str]] = &[
         &["runs"],
         &["show", "@last"],
@@ -147,6 +149,7 @@ fn problems_quote_hostile_texts_as_text() {
     let world = World::new();
     let text = hostile();
     for definition in [
+        definition_with_names(&text),
         format!(r#"{{ "id": {text}, "nodes": [] }}"#),
         format!(r#"{{ "id": "a", {text}: 1, "nodes": [] }}"#),
         format!(r#"{{ "id": "a", "nodes": [{{ "id": {text}, "actionType": {text} }}] }}"#),
@@ -184,5 +187,5 @@ fn json_keeps_every_character() {
     // People get the same JSON, with the letters that a terminal obeys as escapes.
     let answer = world.windlass(&["workflows", "show", "hostile"]);
     assert_eq!(offence(&answer.stdout), None);
-    assert_eq!(answer.json()["displayName"], HOSTILE);
+    assert_eq!(answer.json()["description"], HOSTILE);
 }
