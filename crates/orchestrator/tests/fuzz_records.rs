@@ -3,8 +3,8 @@
 //! that repeats it (`WINDLASS_FUZZ_SEED`).
 
 #![allow(
-    clippy::unwrap_used,
-    reason = "a test has nothing better to do than to stop"
+    clippy::disallowed_methods,
+    reason = "a round of mutations may be given a time"
 )]
 
 use std::time::{Duration, Instant};
