@@ -41,7 +41,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => return refuse(&error).into(),
+        Err(error) => return refuse(&printable(error)).into(),
     };
     let config = Config::resolve(&arguments.global);
     let json = match &config {
@@ -53,6 +53,27 @@ fn main() -> ExitCode {
         Err(failure) => {
             failure.print(json);
             failure.exit.into()
+        }
+    }
+}
+
+/// The same error about arguments that a terminal can show: clap quotes them as they are.
+fn printable(error: clap::Error) -> clap::Error {
+    let given: Vec<_> = std::env::args_os().collect();
+    let shown = |argument: &OsString| one_line(&argument.to_string_lossy()).into_owned();
+    let plain: Vec<_> = given.iter().map(shown).collect();
+    if plain.iter().eq(given.iter().filter_map(|it| it.to_str())) {
+        return error;
+    }
+    match Arguments::try_parse_from(&plain) {
+        Err(again) => again,
+        // What was wrong was the very characters that cannot be shown.
+        Ok(_) => {
+            let differs = |(shown, given): &(&String, &OsString)| given.to_str() != Some(shown);
+            let hostile = plain.iter().zip(&given).find(differs);
+            let named = hostile.map_or("", |(shown, _)| shown);
+            let message = format!("the argument '{named}' has characters that are not allowed here");
+            Arguments::command().error(ErrorKind::InvalidValue, message)
         }
     }
 }

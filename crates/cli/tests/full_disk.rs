@@ -12,13 +12,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use server_world::{Client, Server, World};
 
-/// A chain that outlives the time without space.
+/// A chain that outlives the time without space, with a value that gets a file of its own.
 const CHAIN: &str = r#"{
   "id": "chain",
   "nodes": [
     { "id": "first", "actionType": "core.sleep", "parameters": { "ms": 300 } },
     { "id": "second", "dependsOn": ["first"], "actionType": "core.echo",
-      "parameters": { "said": "{{ trigger.say }}" } },
+      "parameters": { "said": "{{ trigger.say.repeat(200) }}" } },
     { "id": "third", "dependsOn": ["second"], "actionType": "core.echo" }
   ]
 }"#;

@@ -77,7 +77,7 @@ fn no_command_lets_a_hostile_text_reach_the_terminal() {
     run(&["validate", &file]).done();
     run(&["publish", &file]).done();
     let refused = run(&["run", &file, "--trigger", &trigger, "--request-id", HOSTILE]);
-    assert_eq!(refused.code, 3, "{}{}", refused.stdout, refused.stderr);
+    assert_eq!(refused.code, 2, "{}{}", refused.stdout, refused.stderr);
     let ran = run(&["run", &file, "--trigger", &trigger]);
     assert_eq!(ran.code, 1, "{}{}", ran.stdout, ran.stderr);
     assert!(
@@ -88,7 +88,7 @@ fn no_command_lets_a_hostile_text_reach_the_terminal() {
     let start = ["start", "hostile", "--trigger", &trigger, "--wait"];
     run(&start);
     let refused = run(&[&start[..], &["--label", &label]].concat());
-    assert_eq!(refused.code, 3, "{}{}", refused.stdout, refused.stderr);
+    assert_eq!(refused.code, 2, "{}{}", refused.stdout, refused.stderr);
     let all: &[&[&str]] = &[
         &["runs"],
         &["show", "@last"],

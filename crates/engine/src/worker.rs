@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::run::{Dispatch, Failure, Interrupt, Outcome, Report};
 use windlass_core::trace::SpanId;
 use windlass_core::value::Payload;
-use windlass_store::{Blob, crash};
+use windlass_store::{Blob, Error, crash};
 
 use crate::Backend;
 use crate::action::{ActionError, Called, Context, Registry};
@@ -28,6 +28,9 @@ use crate::values::ValueReader;
 /// Values over this size are stored before they are reported, so that one does not
 /// hold up the commit of everything else.
 const STORE_FIRST_BYTES: usize = 256 * 1024;
+
+/// How long after a full disk refused a value it is tried again.
+const FULL_AGAIN: Duration = Duration::from_secs(1);
 
 /// What all workers of an engine share.
 pub(crate) struct Workers {
@@ -84,13 +87,13 @@ impl Workers {
             }
         };
         crash::point("before-action");
-        let called = self.call(dispatch, &rendered, time, stop).await;
+        let called = self.call(dispatch, &rendered, time, stop.clone()).await;
         crash::point("after-action");
         drop(slot);
         let mut report = self.conclude(called, &rendered);
         report.started = started;
         report.parameters = rendered.recorded;
-        self.store_first(&mut report).await;
+        self.store_first(&mut report, &stop).await;
         if let Outcome::Succeeded(output) = &report.outcome {
             output.digest();
             output.prepare();
@@ -265,7 +268,7 @@ impl Workers {
     }
 
     /// Stores large values before the report, or fails the attempt if that fails.
-    async fn store_first(&self, report: &mut Report) {
+    async fn store_first(&self, report: &mut Report, stop: &CancellationToken) {
         let output = match &report.outcome {
             Outcome::Succeeded(payload) => Some(payload.clone()),
             _ => None,
@@ -281,13 +284,27 @@ impl Workers {
                 digest: payload.digest(),
                 bytes,
             };
-            if let Err(error) = self.store.put_blob(blob).await {
+            if let Err(error) = self.put(blob, stop).await {
                 let message = format!("the output could not be stored: {error}");
                 let failure = Failure::permanent("STORE_UNAVAILABLE", message);
                 report.outcome = Outcome::Failed(Failure {
                     retriable: true,
                     ..failure
                 });
+            }
+        }
+    }
+
+    /// Stores a value. What was done is not thrown away because the disk is full: it is tried
+    /// again until there is space, or the attempt is told to stop.
+    async fn put(&self, blob: Blob, stop: &CancellationToken) -> Result<(), Error> {
+        loop {
+            match self.store.put_blob(blob.clone()).await {
+                Err(Error::Full(_)) if !stop.is_cancelled() => tokio::select! {
+                    () = stop.cancelled() => {}
+                    () = tokio::time::sleep(FULL_AGAIN) => {}
+                },
+                stored => return stored,
             }
         }
     }
