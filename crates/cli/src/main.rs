@@ -23,9 +23,12 @@ mod session;
 mod source;
 mod table;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser as _};
+use windlass_core::printable::one_line;
 use windlass_service::failure as exit;
 use windlass_service::{
     act, catalogue, deed, filter, forking, launch, moment, overrides, standing,
@@ -72,7 +75,8 @@ fn printable(error: clap::Error) -> clap::Error {
             let differs = |(shown, given): &(&String, &OsString)| given.to_str() != Some(shown);
             let hostile = plain.iter().zip(&given).find(differs);
             let named = hostile.map_or("", |(shown, _)| shown);
-            let message = format!("the argument '{named}' has characters that are not allowed here");
+            let message =
+                format!("the argument '{named}' has characters that are not allowed here");
             Arguments::command().error(ErrorKind::InvalidValue, message)
         }
     }

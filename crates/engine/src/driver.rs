@@ -395,11 +395,7 @@ impl Driver {
             } => self.stop(run, node, attempt, give_up),
             Effect::Load { run, values } => self.load(run, values),
             Effect::Evaluate(evaluation) => self.evaluate(evaluation),
-            Effect::Interrupt { run } => {
-                if let Some(interrupt) = self.evaluations.get(&run) {
-                    interrupt.interrupt();
-                }
-            }
+            Effect::Interrupt { run } => self.interrupt(run),
             Effect::Accepted { run } => {
                 crash::point("after-accept");
                 self.answer_start(run, StartAnswer::Accepted);
@@ -665,6 +661,13 @@ impl Driver {
         self.evaluations.insert(run, interrupt.clone());
         let job = evaluation_job(evaluation, interrupt, self.outbox.clone());
         self.workers.evaluators.submit(turn, job);
+    }
+
+    /// Ends the run's evaluation early; what it was asked for is asked again.
+    fn interrupt(&self, run: RunId) {
+        if let Some(interrupt) = self.evaluations.get(&run) {
+            interrupt.interrupt();
+        }
     }
 
     fn answer_start(&mut self, run: RunId, answer: StartAnswer) {

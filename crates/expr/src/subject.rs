@@ -9,12 +9,15 @@ use crate::limits::{Budget, Price};
 use crate::problem::Fallible;
 use crate::text::{self, Text, TextBuilder};
 
+/// The code units of a text.
+type Units<'s> = Cow<'s, [u16]>;
+
 /// A string and what is looked for in it.
 pub(crate) struct Subject<'s, 'a> {
     text: &'s Text<'a>,
     needle: &'s Text<'s>,
     /// Both as code units, where bytes would miss a match inside a character.
-    units: Option<(Cow<'s, [u16]>, Cow<'s, [u16]>)>,
+    units: Option<(Units<'s>, Units<'s>)>,
 }
 
 impl<'s, 'a> Subject<'s, 'a> {
