@@ -29,14 +29,16 @@ pub(crate) enum Account {
 
 impl Account {
     fn pay(self, bytes: usize, budget: &mut Budget) -> Fallible<()> {
-        work::built(bytes);
         match self {
             Self::Built => {
                 budget.hold(bytes)?;
-                budget.trickle(bytes)
+                budget.trickle(bytes)?;
             }
-            Self::Written => budget.write(bytes),
+            Self::Written => budget.write(bytes)?,
         }
+        // What is refused is not built.
+        work::built(bytes);
+        Ok(())
     }
 }
 
