@@ -38,7 +38,7 @@ impl World {
             record_bytes,
             labels: Labels::All,
             // Every other process has its decisions evaluated elsewhere, wherever it can.
-            inline_steps: if writer.0 % 2 == 0 { 0 } else { 5_000 },
+            inline_steps: if writer.0.is_multiple_of(2) { 0 } else { 5_000 },
             seed: self.random.number(),
             ..Default::default()
         };
