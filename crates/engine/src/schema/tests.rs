@@ -119,12 +119,10 @@ fn recursion_through_parts_of_the_value_is_allowed() {
         panic!("a name that is a number");
     };
     assert_eq!(problems[0].0, "/children/0/children/0/name");
-    for meta in ["https://json-schema.org/draft/2020-12/schema"] {
-        let schema = json!({ "$ref": meta }).to_string();
-        let schema = Schema::compile(&schema, LIMIT).expect("the schema of schemas");
-        assert_eq!(schema.check(&json!({ "type": "object" })), Ok(()));
-        assert!(schema.check(&json!({ "type": 7 })).is_err());
-    }
+    let meta = r#"{"$ref":"https://json-schema.org/draft/2020-12/schema"}"#;
+    let schema = Schema::compile(meta, LIMIT).expect("the schema of schemas");
+    assert_eq!(schema.check(&json!({ "type": "object" })), Ok(()));
+    assert!(schema.check(&json!({ "type": 7 })).is_err());
 }
 
 #[test]
