@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::ast::Node;
-use crate::cheap::is_cheap;
 use crate::check::{References, check};
 use crate::eval::Evaluator;
 use crate::limits::Budget;
@@ -23,7 +22,6 @@ struct Inner {
     /// How many slots its arrow parameters need.
     locals: usize,
     references: References,
-    cheap: bool,
 }
 
 impl Expression {
@@ -34,7 +32,6 @@ impl Expression {
         let locals = check(&mut root, scope, limits, &mut references)?;
         let inner = Inner {
             source: source.into(),
-            cheap: is_cheap(&root),
             root,
             locals,
             references,
@@ -73,13 +70,6 @@ impl Expression {
     /// The byte offset of the first occurrence of each reference.
     pub fn reference_offsets(&self) -> &[usize] {
         &self.inner.references.offsets
-    }
-
-    /// Whether evaluating takes a bounded number of operations, whatever the inputs: no function
-    /// called for each element, no spread, no method that walks what it is called on. Evaluated
-    /// with [`Limits::inline`], it is over in well under a millisecond.
-    pub fn is_cheap(&self) -> bool {
-        self.inner.cheap
     }
 
     /// Evaluates over `inputs`, one for each reference; `None` means `undefined`.

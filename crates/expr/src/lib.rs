@@ -23,7 +23,6 @@
 //! no prototypes. A computed key and `in` see own data only, and functions are not values.
 
 mod ast;
-mod cheap;
 mod check;
 mod convert;
 mod eval;

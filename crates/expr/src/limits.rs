@@ -56,8 +56,7 @@ impl Limits {
     pub const INLINE_STEPS: u64 = 5_000;
 
     /// These limits, but with no more than [`INLINE_STEPS`](Self::INLINE_STEPS). An evaluation
-    /// that is cheap by construction and still exceeds them meets large data: it then belongs
-    /// where evaluations may take long, with the limits as they are.
+    /// that exceeds them belongs where evaluations may take long, with the limits as they are.
     #[must_use]
     pub fn inline(&self) -> Self {
         Self {

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use crate::ast::Node;
-use crate::cheap::is_cheap;
 use crate::check::{References, check};
 use crate::eval::Evaluator;
 use crate::json::{self, Account, Reader};
@@ -29,11 +28,7 @@ struct Inner {
     /// The document after the last hole; all of it when there is none.
     tail: Box<str>,
     references: References,
-    cheap: bool,
 }
-
-/// Bytes of a document that is copied in no time.
-const CHEAP_BYTES: usize = 256 * 1024;
 
 /// A string that holds expressions.
 #[derive(Debug)]
@@ -80,7 +75,6 @@ impl Template {
         }
         let tail = json[compiler.copied..].into();
         let inner = Inner {
-            cheap: compiler.holes.iter().all(Hole::is_cheap) && json.len() <= CHEAP_BYTES,
             holes: compiler.holes,
             tail,
             references: compiler.references,
@@ -101,7 +95,6 @@ impl Template {
                 holes: Vec::new(),
                 tail: json.into(),
                 references: References::default(),
-                cheap: true,
             }),
         })
     }
@@ -124,13 +117,6 @@ impl Template {
     /// What the document's expressions refer to, each once; slot order of [`render`](Self::render).
     pub fn references(&self) -> &[Reference] {
         &self.inner.references.list
-    }
-
-    /// Whether every expression of the document is cheap, as
-    /// [`Expression::is_cheap`](crate::Expression::is_cheap) has it. Rendered with
-    /// [`Limits::inline`], it is over in well under a millisecond.
-    pub fn is_cheap(&self) -> bool {
-        self.inner.cheap
     }
 
     /// Renders to JSON text. The limits hold for the whole document.
@@ -182,13 +168,6 @@ impl Template {
 }
 
 impl Hole {
-    fn is_cheap(&self) -> bool {
-        self.parts.iter().all(|part| match part {
-            Part::Text(_) => true,
-            Part::Value(hosted) => is_cheap(&hosted.root),
-        })
-    }
-
     fn render(
         &self,
         inputs: &[Option<&serde_json::Value>],

@@ -67,6 +67,9 @@ pub use undo::{Undo, Undone};
 pub use variables::var_bytes;
 pub use windlass_expr::Interrupt;
 
+/// Steps that a decision takes on a thread that other runs wait for.
+pub const INLINE_STEPS: u64 = windlass_expr::Limits::INLINE_STEPS;
+
 use frame::{Frame, TOP};
 use frames::Frames;
 use kept::Kept;

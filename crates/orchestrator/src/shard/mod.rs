@@ -12,8 +12,8 @@ use windlass_core::event::ReusedNode;
 use windlass_core::event::{After, Hand, Queued};
 use windlass_core::plan::Plan;
 use windlass_core::run::{
-    About, ChildEnd, ChildStart, Dispatch, Failure, Instance, Refusal, Report, Run, Standing,
-    ValueLimits,
+    About, ChildEnd, ChildStart, Dispatch, Failure, INLINE_STEPS, Instance, Refusal, Report, Run,
+    Standing, ValueLimits,
 };
 use windlass_core::value::{Payload, ValueRef};
 use windlass_core::{Digest, Millis, RunId, RunStatus};
@@ -22,9 +22,6 @@ use windlass_store::{Append, AppendError, Appended, Claim, Head, WriterId};
 use crate::deadline::{Deadline, Deadlines};
 use crate::evaluation::{Evaluated, Evaluation};
 use slot::Slot;
-
-/// Steps that a decision takes on the thread that all runs share: well below a millisecond.
-const INLINE_STEPS: u64 = 5_000;
 
 /// How a shard behaves.
 #[derive(Clone, Debug)]
