@@ -16,9 +16,8 @@ pub struct Parameters {
     message: Option<String>,
     /// The error's code; `FAILED` by default.
     code: Option<String>,
-    /// Whether another attempt might succeed.
-    #[serde(default)]
-    retriable: bool,
+    /// Whether another attempt might succeed; by default only with `untilAttempt`.
+    retriable: Option<bool>,
     /// Succeed from this attempt on.
     until_attempt: Option<u32>,
 }
@@ -59,9 +58,10 @@ impl Action for Fail {
             .message
             .unwrap_or_else(|| "failed, as told".to_owned());
         // Failing until an attempt makes sense only if there is another one.
-        if parameters.retriable || parameters.until_attempt.is_some() {
-            return Err(ActionError::retriable(code, message));
+        let again = parameters.until_attempt.is_some();
+        match parameters.retriable.unwrap_or(again) {
+            true => Err(ActionError::retriable(code, message)),
+            false => Err(ActionError::failed(code, message)),
         }
-        Err(ActionError::failed(code, message))
     }
 }

@@ -47,6 +47,19 @@ async fn statuses_decide_what_can_be_retried() {
 }
 
 #[tokio::test]
+async fn failing_until_an_attempt_is_retriable_unless_told_otherwise() {
+    for (parameters, retriable) in [
+        (json!({}), false),
+        (json!({ "retriable": true }), true),
+        (json!({ "untilAttempt": 3 }), true),
+        (json!({ "untilAttempt": 3, "retriable": false }), false),
+    ] {
+        let node = run_node("core.fail", parameters.clone(), &[]).await;
+        assert_eq!(node["error"]["retriable"], retriable, "{parameters}");
+    }
+}
+
+#[tokio::test]
 async fn private_addresses_are_refused_as_literals_by_name_and_by_redirect() {
     let (url, mut questions) = server(answer("200 OK", "", "")).await;
     let port = url.rsplit(':').next().unwrap().to_owned();

@@ -159,7 +159,7 @@ struct Health {
     /// `live` or `ready`.
     status: &'static str,
     /// What goes wrong soon unless something is done.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<Detail>,
 }
 
