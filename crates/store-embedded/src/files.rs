@@ -103,12 +103,8 @@ impl Drop for Files {
 
 fn carry(directory: &Path, durable: bool, parcel: Parcel, space: Option<&Space>) {
     let done = (parcel.errand)(directory, durable);
-    if let Some(space) = space {
-        match &done {
-            Err(Error::Full(_)) => space.refused_file(),
-            Ok(()) if parcel.then.is_some() => space.wrote_file(),
-            _ => {}
-        }
+    if let (Some(space), Err(Error::Full(_))) = (space, &done) {
+        space.refused_file();
     }
     let Some(Onward { job, next }) = parcel.then else {
         return;

@@ -1,8 +1,9 @@
 //! Whether writes fail for lack of space, so that the store says so as long as they do, and
 //! notices by itself when they no longer do.
 //!
-//! A refused write sets it, a write of the same kind that succeeds clears it. If nothing is
-//! written meanwhile, asking for the store's health tries a small write, but not often.
+//! A refused write sets it. A smaller one may still succeed and says nothing, so only a try
+//! clears it: a file as large as any value, and a commit. Asking for the store's health makes
+//! one, but not often.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,8 +19,9 @@ use crate::writer::Session;
 /// How long after a try the next one may come.
 const BETWEEN_TRIES: Duration = Duration::from_millis(250);
 
-/// The size of the file that is tried: more than the smallest value that gets one.
-const TRIED_BYTES: u64 = 1 << 20;
+/// The size of the file that is tried: more than the largest value, so that what was refused
+/// has room, and not only what is smaller.
+const TRIED_BYTES: u64 = 16 << 20;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -32,23 +34,12 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    pub(crate) fn committed(&self) {
-        // Read first: the line is shared, and this is done for every commit.
-        if self.commit.load(Ordering::Relaxed) {
-            self.commit.store(false, Ordering::Release);
-        }
-    }
-
     pub(crate) fn refused_commit(&self) {
         self.commit.store(true, Ordering::Release);
     }
 
     pub(crate) fn refused_file(&self) {
         self.file.store(true, Ordering::Release);
-    }
-
-    pub(crate) fn wrote_file(&self) {
-        self.file.store(false, Ordering::Release);
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -74,7 +65,7 @@ impl Space {
     }
 
     /// Tries what was refused again, at most every so often; an error if there is no space.
-    /// `commit` makes a small commit, which reports its fate here by itself.
+    /// `commit` makes a small commit.
     pub(crate) fn look(
         &self,
         directory: &Path,
@@ -84,18 +75,13 @@ impl Space {
             return Ok(());
         }
         if self.is_due() {
-            if self.file.load(Ordering::Acquire) {
-                try_room(directory, TRIED_BYTES).map_err(|error| from_io(directory, &error))?;
-                self.wrote_file();
-            }
-            if self.commit.load(Ordering::Acquire) {
-                commit()?;
-            }
+            try_room(directory, TRIED_BYTES).map_err(|error| from_io(directory, &error))?;
+            commit()?;
+            self.commit.store(false, Ordering::Release);
+            self.file.store(false, Ordering::Release);
+            return Ok(());
         }
-        match self.is_full() {
-            true => Err(Error::Full("writes are refused; free space".into())),
-            false => Ok(()),
-        }
+        Err(Error::Full("writes are refused; free space".into()))
     }
 }
 
@@ -104,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refused_write_is_told_until_one_of_its_kind_succeeds() {
+    fn a_refused_write_is_told_until_a_try_succeeds() {
         let root = tempfile::tempdir().expect("a directory");
         let space = Space::default();
         let never = || -> Result<(), Error> { panic!("nothing is tried") };
@@ -117,8 +103,6 @@ mod tests {
             space.look(root.path(), never),
             Err(Error::Full(_))
         ));
-        space.committed();
-        assert!(space.look(root.path(), never).is_ok());
     }
 
     #[test]
@@ -127,11 +111,7 @@ mod tests {
         let space = Space::default();
         space.refused_file();
         space.refused_commit();
-        let works = || {
-            space.committed();
-            Ok(())
-        };
-        assert!(space.look(root.path(), works).is_ok());
+        assert!(space.look(root.path(), || Ok(())).is_ok());
         assert!(!space.is_full());
     }
 }

@@ -312,10 +312,7 @@ impl Writer {
 
     fn attempt(&mut self, jobs: &mut [Box<dyn Job>]) -> Outcome {
         let error = match self.transact(jobs) {
-            Ok(()) => {
-                self.space.committed();
-                return Outcome::Committed;
-            }
+            Ok(()) => return Outcome::Committed,
             Err(fault) => fault.into_error(),
         };
         // The heads in memory ran ahead of what was undone.
