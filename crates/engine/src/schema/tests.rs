@@ -126,6 +126,36 @@ fn recursion_through_parts_of_the_value_is_allowed() {
 }
 
 #[test]
+fn items_that_a_hash_cannot_tell_apart_count_each_with_each() {
+    let schema = Schema::compile(r#"{"uniqueItems":true}"#, LIMIT).expect("a schema");
+    // Nestings of empty lists have one hash; so have objects with swapped values.
+    let nested = |number: u32| {
+        let bit = |value: Value, at: u32| match number >> at & 1 {
+            0 => json!([value]),
+            _ => json!([value, []]),
+        };
+        (0..16).fold(json!([]), bit)
+    };
+    let lists: Vec<Value> = (0..10_000).map(nested).collect();
+    assert!(matches!(
+        schema.check(&json!(lists)),
+        Err(Refused::Limit(_))
+    ));
+    let large: Vec<Value> = (0..20_000u64).map(|n| json!(u64::MAX - n)).collect();
+    assert!(matches!(
+        schema.check(&json!(large)),
+        Err(Refused::Limit(_))
+    ));
+    // Ordinary lists are as long as they like.
+    let texts: Vec<Value> = (0..200_000).map(|n| json!(format!("id-{n}"))).collect();
+    assert_eq!(schema.check(&json!(texts)), Ok(()));
+    let numbers: Vec<Value> = (0..200_000).map(|n| json!(n)).collect();
+    assert_eq!(schema.check(&json!(numbers)), Ok(()));
+    let rows: Vec<Value> = (0..1000).map(|n| json!({ "id": n, "name": "x" })).collect();
+    assert_eq!(schema.check(&json!(rows)), Ok(()));
+}
+
+#[test]
 fn a_value_that_multiplies_the_work_is_refused() {
     let doubling = r##"{"properties":{"a":{"allOf":[{"$ref":"#"},{"$ref":"#"}]}}}"##;
     let schema = Schema::compile(doubling, LIMIT).expect("it expands to little by itself");

@@ -280,7 +280,11 @@ impl<'s> Counter<'s> {
             }
             Part::Value(list @ Value::Array(items)) => {
                 cost += items.len() as u64;
-                cost += if subschema.unique { weight(list) } else { 0 };
+                cost += if subschema.unique {
+                    distinct(list, items)
+                } else {
+                    0
+                };
             }
             _ => {}
         }
@@ -381,3 +385,21 @@ impl Compiled<'_> {
         (self.nesting <= MOST_NESTING).then_some(())
     }
 }
+
+/// What finding two equal items takes. Texts and small numbers are told apart by their hash;
+/// lists, objects and large numbers may all have the same, and are then compared each with each.
+fn distinct(list: &Value, items: &[Value]) -> u64 {
+    let is_hashed_well = |item: &Value| match item {
+        Value::Array(_) | Value::Object(_) => false,
+        Value::Number(number) => number.to_string().len() <= EXACT_DIGITS,
+        _ => true,
+    };
+    let others = items.iter().filter(|item| !is_hashed_well(item));
+    let (count, heavy) = others.fold((0u64, 0u64), |(count, heavy), item| {
+        (count + 1, heavy.saturating_add(weight(item)))
+    });
+    weight(list).saturating_add(count.saturating_mul(heavy))
+}
+
+/// Numbers of so many characters are exact as floating-point numbers.
+const EXACT_DIGITS: usize = 15;
