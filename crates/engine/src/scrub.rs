@@ -155,16 +155,15 @@ impl Needles {
                 ascii(&escaped(&once)),
                 escaped(&once),
                 once,
-                percent(secret, "-_.!~*'()", false),
-                percent(secret, "-_.!~*'()", true),
-                percent(secret, "-_.!~*'()", false).replace("%20", "+"),
-                percent(secret, "-_.!~*'();/?:@&=+$,#", false),
-                percent(secret, "-_.~", false),
-                percent(secret, "*-._", false).replace("%20", "+"),
                 base64(secret.as_bytes(), b"+/"),
                 base64(secret.as_bytes(), b"-_"),
             ];
             needles.extend(forms);
+            for (kept, lower) in KEPT.iter().flat_map(|kept| [(kept, false), (kept, true)]) {
+                let written = percent(secret, kept, lower);
+                needles.push(written.replace("%20", "+"));
+                needles.push(written);
+            }
             needles.extend(within_base64(secret));
             if secret.len() >= LEAST_IN_HEX {
                 let hex = |digit: fn(u8) -> String| secret.bytes().map(digit).collect::<String>();
@@ -231,6 +230,21 @@ fn ascii(text: &str) -> String {
 }
 
 /// As it stands in addresses: RFC 3986, section 2.1.
+/// What the usual ways to percent-encode leave as it is, besides letters and digits: JavaScript's
+/// two, RFC 3986, forms, then the parts of an address as browsers and our own client write them
+/// (query, path twice, user, fragment).
+const KEPT: [&str; 9] = [
+    "-_.!~*'()",
+    "-_.!~*'();/?:@&=+$,#",
+    "-_.~",
+    "*-._",
+    "!$%&()*+,-./:;=?@[\\]^_`{|}~",
+    "!$%&'()*+,-./:;=@[\\]^_|~",
+    "!$%&'()*+,-./:;=@[\\]_|~",
+    "!$%&'()*+,-._~",
+    "!#$%&'()*+,-./:;=?@[\\]^_{|}~",
+];
+
 fn percent(text: &str, kept: &str, lower: bool) -> String {
     let mut written = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -305,6 +319,23 @@ mod tests {
         assert_eq!(clean(text, &["hunter22"]), expected);
         assert_eq!(clean(text, &["absent"]), text);
         assert_eq!(clean("no json", &["x"]), "\"[redacted]\"");
+    }
+
+    #[test]
+    fn a_secret_is_found_as_parts_of_an_address_write_it() {
+        for (secret, form) in [
+            (r#"p|w[x]^y z"q"#, "http://host/x?k=p|w[x]^y%20z%22q"),
+            (r#"p|w[x]^y z"q"#, "http://host/p|w[x]^y%20z%22q/end"),
+            ("a<b>c`d{e}", "http://host/?k=a%3Cb%3Ec`d{e}"),
+            ("a<b>c`d{e}", "http://host/a%3Cb%3Ec%60d%7Be%7D"),
+            ("it's(1)*!~", "http://host/?k=it%27s(1)*!~"),
+            ("us:er@pa/ss", "http://us%3Aer%40pa%2Fss@host/"),
+            ("hunter22!sup/er+secret", "x hunter22%21sup%2fer%2bsecret"),
+        ] {
+            let text = serde_json::Value::from(form).to_string();
+            let cleaned = clean(&text, &[secret]);
+            assert!(cleaned.contains(REDACTED), "{secret}: {cleaned}");
+        }
     }
 
     #[test]
