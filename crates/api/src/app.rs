@@ -132,6 +132,21 @@ impl App {
         self.read(caller, move |look| look.row(run)).await
     }
 
+    /// Keeps who changed what, after it was done for good. The answer says what was done, also
+    /// where the entry cannot be kept: a refusal would make the caller do it twice.
+    pub(crate) async fn note_done(
+        &self,
+        caller: &Caller,
+        tenant: Option<Box<str>>,
+        what: &str,
+        target: impl Into<Box<str>>,
+        detail: &serde_json::Value,
+    ) {
+        if let Err(error) = self.note(caller, tenant, what, target, detail).await {
+            tracing::error!(what, ?error, "no entry was made in the audit");
+        }
+    }
+
     /// Keeps who changed what, from where; durable on return.
     pub(crate) async fn note(
         &self,

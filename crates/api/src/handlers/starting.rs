@@ -197,8 +197,8 @@ async fn execute(
     if !started.existing {
         let detail = json!({ "executionId": started.run.to_string(), "requestId": request_id });
         let what = "workflows.execute";
-        app.note(&caller, tenant, what, path.id.as_str(), &detail)
-            .await?;
+        app.note_done(&caller, tenant, what, path.id.as_str(), &detail)
+            .await;
     }
     accepted(&app, &caller, started).await
 }
@@ -285,8 +285,8 @@ async fn dynamic(
     };
     let started = launch(app.engine(), request).await?;
     let detail = json!({ "executionId": started.run.to_string() });
-    app.note(&caller, tenant, "executions.start", target, &detail)
-        .await?;
+    app.note_done(&caller, tenant, "executions.start", target, &detail)
+        .await;
     accepted(&app, &caller, started).await
 }
 
@@ -372,7 +372,7 @@ async fn fork(
         .await
         .map_err(Failure::from)?;
     let detail = json!({ "executionId": started.run.to_string(), "reason": reason });
-    app.note(&caller, row.tenant, "executions.fork", path.id, &detail)
-        .await?;
+    app.note_done(&caller, row.tenant, "executions.fork", path.id, &detail)
+        .await;
     Ok(Either::Left(accepted(&app, &caller, started).await?))
 }
