@@ -78,6 +78,7 @@ codes! {
     STORE_TIMEOUT 503 "The store took too long to answer",
     STORE_UNAVAILABLE 503 "The store cannot be used now",
     STORE_FULL 503 "The store has no space left to write to",
+    CHECKS_BUSY 503 "Too many values are being checked",
     ENGINE_STOPPED 503 "The server is stopping",
     BACKUP_UNSUPPORTED 501 "This server cannot make a backup",
 }
@@ -93,6 +94,7 @@ pub const ACTING: &[Code] = &[
     SIGNAL_INVALID,
     NAME_INVALID,
     SCHEMA_LIMIT,
+    CHECKS_BUSY,
     RESULT_INVALID,
     PAYLOAD_TOO_LARGE,
     INCOMPATIBLE,
@@ -123,6 +125,7 @@ pub const STARTING: &[Code] = &[
     NESTING_LIMIT,
     SCHEMA_INVALID,
     SCHEMA_LIMIT,
+    CHECKS_BUSY,
     VARS_LIMIT,
     NAME_INVALID,
     CONCURRENCY_KEY_INVALID,

@@ -284,6 +284,8 @@ pub enum StartError {
     /// The `triggerSchema` expands to more than a schema may, or checking this trigger against
     /// it would take too much work.
     SchemaLimit(String),
+    /// The trigger could not be checked in time, because others are: it may be sent again.
+    Busy,
     /// A variable was given that the definition does not declare.
     UnknownVariable(Box<str>),
     /// The catalogue has no such workflow, or not this version of it.
@@ -343,6 +345,7 @@ impl fmt::Display for StartError {
                 limits().values.vars_bytes
             ),
             Self::SchemaLimit(reason) => write!(f, "the triggerSchema: {reason}"),
+            Self::Busy => f.write_str("too many triggers are being checked; start it again later"),
             Self::ConcurrencyKey(error) => write!(f, "the key of the concurrency: {error}"),
             Self::UnknownVariable(name) => {
                 write!(f, "the definition declares no variable '{name}'")
@@ -377,6 +380,7 @@ impl StartError {
             Self::NameInvalid { .. } => "NAME_INVALID",
             Self::VarsLimit(_) => "VARS_LIMIT",
             Self::SchemaLimit(_) => "SCHEMA_LIMIT",
+            Self::Busy => "CHECKS_BUSY",
             Self::ConcurrencyKey(_) => "CONCURRENCY_KEY_INVALID",
             Self::UnknownVariable(_) => "VARIABLE_UNKNOWN",
             Self::UnknownWorkflow { .. } => "WORKFLOW_NOT_FOUND",
@@ -407,6 +411,7 @@ impl From<PayloadError> for StartError {
             PayloadError::Invalid(problems) => Self::TriggerInvalid(problems),
             PayloadError::SchemaInvalid(reason) => Self::SchemaInvalid(reason),
             PayloadError::SchemaLimit(reason) => Self::SchemaLimit(reason),
+            PayloadError::Busy => Self::Busy,
         }
     }
 }

@@ -171,11 +171,36 @@ impl Failure {
         } })
     }
 
+    /// The places that the details name, a line each.
+    fn places(&self) -> String {
+        let part = |detail: &Value, key| detail[key].as_str().map(str::to_owned);
+        let line = |detail: &Value| {
+            let pointer = part(detail, "pointer")?;
+            let pointer = if pointer.is_empty() { "/" } else { &pointer };
+            let message = part(detail, "message")?;
+            Some(format!(
+                "\n  at {}: {}",
+                one_line(pointer),
+                one_line(&message)
+            ))
+        };
+        self.parts.details.iter().filter_map(line).collect()
+    }
+
     fn to_text(&self) -> String {
         // A message may quote what came from outside: it must not look like another line.
         let shown = printable::lines(&self.parts.shown);
-        let (code, message) = (one_line(&self.code), one_line(&self.message));
-        let mut text = format!("{shown}error[{code}]: {message}");
+        let code = one_line(&self.code);
+        let places = self.places();
+        let message = match self.message.split_once('\n') {
+            // The message repeats its places, each on a line of its own.
+            Some((head, _)) if !places.is_empty() => head,
+            _ => &self.message,
+        };
+        let mut text = format!("{shown}error[{code}]: {}", one_line(message));
+        if message.len() < self.message.len() {
+            text.push_str(&places);
+        }
         if let Some(hint) = &self.hint {
             text.push_str("\n  hint: ");
             text.push_str(&one_line(hint));
@@ -256,6 +281,7 @@ impl From<StartError> for Failure {
             StartError::NameInvalid { .. } => (Exit::Invalid, "NAME_INVALID"),
             StartError::VarsLimit(_) => (Exit::Invalid, "VARS_LIMIT"),
             StartError::SchemaLimit(_) => (Exit::Invalid, "SCHEMA_LIMIT"),
+            StartError::Busy => (Exit::TimedOut, "CHECKS_BUSY"),
             StartError::ConcurrencyKey(_) => (Exit::Invalid, "CONCURRENCY_KEY_INVALID"),
             StartError::UnknownVariable(_) => (Exit::Invalid, "VARIABLE_UNKNOWN"),
             StartError::UnknownWorkflow { .. } => (Exit::NotFound, "WORKFLOW_NOT_FOUND"),
@@ -289,6 +315,10 @@ impl From<CommandError> for Failure {
         match error {
             CommandError::SignalInvalid(PayloadError::SchemaLimit(_)) => {
                 Self::new(Exit::Invalid, "SCHEMA_LIMIT", error)
+            }
+            CommandError::SignalInvalid(PayloadError::Busy)
+            | CommandError::ResultInvalid(PayloadError::Busy) => {
+                Self::new(Exit::TimedOut, "CHECKS_BUSY", error)
             }
             CommandError::SignalInvalid(ref problem) => {
                 let details = places(&problem.places());
