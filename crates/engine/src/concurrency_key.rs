@@ -14,7 +14,7 @@ use crate::limits::limits;
 use crate::start::StartError;
 
 /// Triggers and variables of more bytes than this together are not read where requests wait.
-const AT_ONCE_BYTES: usize = 64 * 1024;
+const AT_ONCE_BYTES: usize = 4 * 1024;
 
 impl Engine {
     /// The gate that a run of this tenant must pass, if its definition has one.

@@ -641,8 +641,7 @@ impl Driver {
         let values = self.workers.values.clone();
         let outbox = self.outbox.clone();
         tokio::task::spawn_blocking(move || {
-            let read = |value: &ValueRef| Ok((value.digest, values.read(run, value)?));
-            let input = match wanted.iter().map(read).collect() {
+            let input = match values.read_many(run, &wanted) {
                 Ok(values) => Input::Loaded { run, values },
                 Err(error) => Input::LoadFailed { run, error },
             };

@@ -11,6 +11,8 @@ use tokio::sync::oneshot;
 use windlass_core::RunId;
 use windlass_core::run::Interrupt;
 
+use crate::parsed;
+
 /// Whose turn a job takes.
 #[derive(Clone, Debug)]
 pub(crate) struct Turn {
@@ -175,6 +177,7 @@ impl Shared {
                 return Some(next);
             }
             queue.idle += 1;
+            parsed::forget();
             queue = self
                 .wake
                 .wait(queue)

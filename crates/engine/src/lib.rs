@@ -32,6 +32,7 @@ mod mend;
 pub mod names;
 mod notice;
 mod options;
+mod parsed;
 mod payload;
 mod plans;
 mod poison;

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use windlass_core::run::{Dispatch, Failure, Interrupt, Source};
+use windlass_core::run::{Dispatch, Failure, Held, Interrupt, Source};
 use windlass_core::value::{Payload, ValueRef};
 use windlass_expr::Meter;
 
 use crate::limits::limits;
 use crate::options::SecretSource;
+use crate::parsed;
 use crate::scrub::{REDACTED, scrub, scrub_text};
 use crate::values::ValueReader;
 
@@ -33,7 +34,7 @@ pub(crate) enum Effort<'a> {
 }
 
 /// Sources of more bytes than this together are not read where other work waits.
-const AT_ONCE_BYTES: usize = 64 * 1024;
+const AT_ONCE_BYTES: usize = 4 * 1024;
 
 /// Renders the parameters of an attempt; nothing if that takes more effort.
 pub(crate) fn render(
@@ -71,6 +72,10 @@ fn try_render(
     let mut used = Vec::new();
     let mut inputs = Vec::with_capacity(dispatch.sources.len());
     for source in &dispatch.sources {
+        if matches!(effort, Effort::Full(interrupt) if interrupt.is_interrupted()) {
+            let message = "the attempt was told to stop while its parameters were rendered";
+            return Err(Failure::permanent("EXPRESSION_INTERRUPTED", message));
+        }
         inputs.push(resolve(dispatch, source, values, secrets, &mut used)?);
     }
     let full = limits().values.expressions;
@@ -78,8 +83,8 @@ fn try_render(
         Effort::AtOnce => (full.inline(), Meter::default()),
         Effort::Full(interrupt) => (full, Meter::interrupted_by(interrupt)),
     };
-    let mut rendered = |inputs: &[Option<Value>]| {
-        let slots: Vec<Option<&Value>> = inputs.iter().map(Option::as_ref).collect();
+    let mut rendered = |inputs: &[Option<Arc<Value>>]| {
+        let slots: Vec<Option<&Value>> = inputs.iter().map(Option::as_deref).collect();
         template
             .render_metered(&slots, &limits, &mut meter)
             .map_err(|error| {
@@ -101,7 +106,7 @@ fn try_render(
     } else {
         for (source, input) in dispatch.sources.iter().zip(&mut inputs) {
             if matches!(source, Source::Secret(_)) {
-                *input = Some(Value::String(REDACTED.to_owned()));
+                *input = Some(Arc::new(Value::String(REDACTED.to_owned())));
             }
         }
         // An expression may compute with a secret, so its letters are removed as well; one
@@ -124,47 +129,59 @@ fn resolve(
     values: &ValueReader,
     secrets: &dyn SecretSource,
     used: &mut Vec<String>,
-) -> Result<Option<Value>, Failure> {
+) -> Result<Option<Arc<Value>>, Failure> {
     let read = |value: &ValueRef| {
-        values
-            .read(dispatch.run, value)
-            .map_err(unreadable)
-            .and_then(|text| parse(&text))
+        parsed::of(value.digest, || {
+            let text = values.read(dispatch.run, value).map_err(unreadable)?;
+            parse(&text)
+        })
     };
     Ok(match source {
         Source::Undefined => None,
-        Source::Text(text) => Some(parse(text)?),
+        Source::Text(text) => Some(Arc::new(parse(text)?)),
         Source::Stored(value) => Some(read(value)?),
         Source::Item(list, index) => {
             let item = values.read_item(dispatch.run, list, *index);
-            Some(parse(&item.map_err(unreadable)?)?)
+            Some(Arc::new(parse(&item.map_err(unreadable)?)?))
         }
-        Source::Error { value, node } => Some(json!({ "error": read(value)?, "errorNode": node })),
-        Source::Vars(vars) => {
-            let mut object = Map::new();
-            for (name, held) in vars {
-                let value = match (held.text(), held.blob()) {
-                    (Some(text), _) => parse(text)?,
-                    (None, Some(blob)) => read(&blob)?,
-                    (None, None) => continue,
-                };
-                object.insert(name.to_string(), value);
-            }
-            Some(Value::Object(object))
+        Source::Error { value, node } => {
+            let error = json!({ "error": &*read(value)?, "errorNode": node });
+            Some(Arc::new(error))
         }
+        Source::Vars(vars) => Some(Arc::new(variables(vars, read)?)),
         Source::Secret(name) => {
-            let found = secrets.secret_of(dispatch.tenant.as_deref(), name);
-            let found = found.map_err(|error| Failure {
-                retriable: error.retriable,
-                ..Failure::permanent("SECRET_UNREADABLE", &*error.message)
-            })?;
-            let secret = found.ok_or_else(|| {
-                let message = format!("there is no secret '{name}'");
-                Failure::permanent("SECRET_NOT_FOUND", message)
-            })?;
+            let secret = secret(dispatch, name, secrets)?;
             used.push(secret.clone());
-            Some(Value::String(secret))
+            Some(Arc::new(Value::String(secret)))
         }
+    })
+}
+
+fn variables(
+    vars: &[(Box<str>, Held)],
+    read: impl Fn(&ValueRef) -> Result<Arc<Value>, Failure>,
+) -> Result<Value, Failure> {
+    let mut object = Map::new();
+    for (name, held) in vars {
+        let value = match (held.text(), held.blob()) {
+            (Some(text), _) => parse(text)?,
+            (None, Some(blob)) => Value::clone(&*read(&blob)?),
+            (None, None) => continue,
+        };
+        object.insert(name.to_string(), value);
+    }
+    Ok(Value::Object(object))
+}
+
+fn secret(dispatch: &Dispatch, name: &str, secrets: &dyn SecretSource) -> Result<String, Failure> {
+    let found = secrets.secret_of(dispatch.tenant.as_deref(), name);
+    let found = found.map_err(|error| Failure {
+        retriable: error.retriable,
+        ..Failure::permanent("SECRET_UNREADABLE", &*error.message)
+    })?;
+    found.ok_or_else(|| {
+        let message = format!("there is no secret '{name}'");
+        Failure::permanent("SECRET_NOT_FOUND", message)
     })
 }
 

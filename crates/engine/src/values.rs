@@ -2,7 +2,7 @@
 //! blobs. Values are text until an expression names them.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::value::RawValue;
@@ -90,6 +90,60 @@ impl ValueReader {
         };
         self.remember(value.digest, &text);
         Ok(text)
+    }
+
+    /// The JSON texts of many values. A record that holds several of them is read once.
+    ///
+    /// # Errors
+    /// As for [`Self::read`].
+    pub fn read_many(
+        &self,
+        run: RunId,
+        values: &[ValueRef],
+    ) -> Result<Vec<(Digest, Arc<str>)>, Error> {
+        let mut inline: BTreeMap<u32, Vec<&ValueRef>> = BTreeMap::new();
+        let mut found = Vec::with_capacity(values.len());
+        for value in values {
+            match self.cached(&value.digest) {
+                Some(text) => found.push((value.digest, text)),
+                None if value.is_blob() => found.push((value.digest, self.read(run, value)?)),
+                None => inline.entry(value.record).or_default().push(value),
+            }
+        }
+        for (record, values) in inline {
+            match &values[..] {
+                [value] => found.push((value.digest, self.read(run, value)?)),
+                values => found.extend(self.read_record(run, record, values)?),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Values that stand in one record.
+    fn read_record(
+        &self,
+        run: RunId,
+        record: u32,
+        values: &[&ValueRef],
+    ) -> Result<Vec<(Digest, Arc<str>)>, Error> {
+        let sequence = u64::from(record);
+        let fault = |reason: String| damage(Some(run), Some(sequence), reason);
+        let stored = self.store.read(run, sequence, 1)?.into_iter().next();
+        let stored = stored.ok_or_else(|| fault("the record is missing".to_owned()))?;
+        let transition = codec::decode(&stored.bytes).map_err(|error| fault(error.to_string()))?;
+        let mut texts = HashMap::new();
+        for value in transition.events.iter().flat_map(Event::values) {
+            if let Stored::Inline(raw) = value {
+                texts.insert(value.digest(), raw);
+            }
+        }
+        let text = |value: &&ValueRef| {
+            let raw = texts.get(&value.digest);
+            let missing = || fault(format!("it does not hold the value {}", value.digest));
+            let text: Arc<str> = raw.ok_or_else(missing)?.get().into();
+            Ok((value.digest, text))
+        };
+        values.iter().map(text).collect()
     }
 
     /// One item of a stored list.

@@ -147,3 +147,21 @@ async fn every_place_of_an_expression_may_take_long_and_means_the_same() {
     let rounds = world.engine.values().read(run, &rounds).expect("readable");
     assert!(rounds.contains("\"iterations\":2"), "{rounds}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_that_read_a_large_value_hold_up_no_other_run() {
+    let world = World::new();
+    let list = format!("{{{{ JSON.parse('[{}[0]]') }}}}", "[0],".repeat(3_000));
+    let nodes = (0..2_000).map(|node| {
+        json!({ "id": format!("n{node}"), "actionType": "core.echo", "dependsOn": ["large"],
+                "parameters": { "x": "{{ context.data['large'].x.length > 0 }}" } })
+    });
+    let large = json!({ "id": "large", "actionType": "core.echo", "parameters": { "x": list } });
+    let nodes: Vec<_> = std::iter::once(large).chain(nodes).collect();
+    let noisy = world
+        .start(&json!({ "id": "noise", "nodes": nodes }).to_string())
+        .await;
+    world.until(noisy, "NodeSucceeded", "large").await;
+    runs_beside(&world, noisy).await;
+    assert_eq!(cancel(&world, noisy).await, RunStatus::Cancelled);
+}

@@ -101,7 +101,7 @@ impl Default for Options {
             worker: "local".into(),
             limits: ValueLimits::DEFAULT,
             inline_steps: INLINE_STEPS,
-            inline_bytes: 64 * 1024,
+            inline_bytes: 16 * 1024,
             seed: 0,
         }
     }

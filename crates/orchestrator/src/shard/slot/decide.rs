@@ -43,6 +43,9 @@ impl Slot {
                 break;
             }
         }
+        if !self.is_waiting() {
+            self.drop_loaded(&[]);
+        }
         self.release(context);
     }
 
@@ -54,6 +57,7 @@ impl Slot {
     ) -> Option<(RunInput, Option<CommandId>)> {
         let mut wants = run::wants(&self.run, &input);
         let weight = self.weight(&input, &wants);
+        self.drop_loaded(&wants);
         wants.retain(|want| !self.values.contains_key(&want.digest));
         if !wants.is_empty() {
             self.loading = true;
@@ -101,7 +105,6 @@ impl Slot {
         if let RunInput::Ended { node, attempt, .. } = &input {
             self.running.remove(*node, *attempt);
         }
-        self.drop_loaded();
         let ended = match &input {
             RunInput::Ended { node, .. } => Some(*node),
             _ => None,

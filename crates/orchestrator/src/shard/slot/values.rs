@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_core::Digest;
 use windlass_core::event::{AttemptEnded, AttemptResult, Event};
 use windlass_core::run::{Instance, Loaded};
-use windlass_core::value::{Payload, Stored};
+use windlass_core::value::{Payload, Stored, ValueRef};
 use windlass_store::Blob;
 
 use super::{Consequence, KEPT_ENTRY_BYTES, KEPT_VALUE_BYTES, Slot};
@@ -82,12 +82,19 @@ impl Slot {
         self.keep_or_drop(digest, wanted);
     }
 
-    /// The decision is made: what was loaded for it is kept as far as there is room. More
-    /// than there is room for would only drive out each other, and everything else.
-    pub(super) fn drop_loaded(&mut self) {
+    /// What was loaded for a decision stays for those that follow at once and want it too. The
+    /// rest is kept as far as there is room. More than there is room for would only drive out
+    /// each other, and everything else.
+    pub(super) fn drop_loaded(&mut self, wants: &[ValueRef]) {
+        if self.loaded.is_empty() {
+            return;
+        }
+        let is_wanted = |digest: &Digest| wants.iter().any(|want| want.digest == *digest);
         let loaded = std::mem::take(&mut self.loaded);
-        let wanted = loaded.len() <= KEPT_VALUE_BYTES / KEPT_ENTRY_BYTES;
-        for digest in loaded {
+        let (stays, goes): (Vec<_>, Vec<_>) = loaded.into_iter().partition(is_wanted);
+        self.loaded = stays;
+        let wanted = goes.len() <= KEPT_VALUE_BYTES / KEPT_ENTRY_BYTES;
+        for digest in goes {
             self.keep_or_drop(digest, wanted);
         }
     }
