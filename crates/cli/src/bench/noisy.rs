@@ -104,7 +104,7 @@ async fn run(connection: &mut Connection) -> Result<Duration, Failure> {
 }
 
 async fn ended(connection: &mut Connection, id: &str) -> Result<(), Failure> {
-    let path = format!("/api/v1/executions/{id}?nodes=none");
+    let path = format!("/api/v1/executions/{id}?nodes=n0");
     loop {
         let page = connection.get(&path).await?;
         if !page["endedAt"].is_null() {
