@@ -115,5 +115,7 @@ fixtures!(
     by_hand,
     reattempt_bodies,
     reuse,
-    healing
+    healing,
+    rules,
+    stored
 );

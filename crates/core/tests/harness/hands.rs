@@ -42,6 +42,9 @@ impl Script {
             "undone" => {
                 let node = self.undoes(first).expect("it is undone");
                 let (verb, rest) = more.split_once(' ').unwrap_or((more, ""));
+                if verb == "still" {
+                    return Some(self.still_has(node));
+                }
                 let attempt = self.harness.run.attempt(node);
                 self.harness.ended(node, attempt, outcome(verb, rest))
             }

@@ -12,7 +12,10 @@ mod digest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use windlass_core::event::{Event, Queued, RULES, Transition};
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use windlass_core::event::{Event, Queued, RULES, ResourceLink, Transition};
 use windlass_core::plan::{NodeIndex, Plan};
 use windlass_core::run::{
     Change, Decision, Evaluations, Facts, Failure, Input, Interrupt, Loaded, Outcome, Refusal,
@@ -25,6 +28,15 @@ pub(crate) use digest::digest;
 
 /// The time at which every run of the tests is asked for.
 pub(crate) const BEGIN: Millis = Millis(1_000_000);
+
+/// What a worker says of an attempt besides how it ended.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Reporting {
+    parameters: Option<Box<RawValue>>,
+    meta: Option<Box<RawValue>>,
+    resources: Vec<ResourceLink>,
+}
 
 /// What one input led to: each event with the changes it made.
 pub(crate) type Steps = Vec<(Event, Vec<Change>)>;
@@ -42,6 +54,12 @@ pub(crate) struct Harness {
     /// The graph that the run began with, and those that were brought later.
     first_plan: Arc<Plan>,
     plans: BTreeMap<Digest, Arc<Plan>>,
+    /// The texts of all graphs, the first one first.
+    pub(crate) definitions: Vec<String>,
+    /// What workers say besides how an attempt ended.
+    pub(crate) reporting: Reporting,
+    /// Whether the next record ends with a checkpoint.
+    pub(crate) takes_checkpoint: bool,
     /// Where the edges of nodes lead that were asked: the frame may be gone by the time
     /// somebody tells of it.
     pub(crate) asked: BTreeMap<String, Vec<String>>,
@@ -59,19 +77,20 @@ pub(crate) struct Harness {
 impl Harness {
     /// A run that was asked for and has not begun.
     pub(crate) fn new(definition: &str, trigger: &str) -> Self {
-        Self::at_depth(definition, trigger, 0)
+        Self::asked(definition, trigger, json!({}))
     }
 
-    /// A run that was asked for and has not begun, with this many runs above it.
-    pub(crate) fn at_depth(definition: &str, trigger: &str, depth: u32) -> Self {
-        let definition = serde_json::from_str(definition).expect("a definition");
+    /// A run that was asked for and has not begun; the request has these keys in place of
+    /// the usual ones.
+    pub(crate) fn asked(text: &str, trigger: &str, keys: serde_json::Value) -> Self {
+        let definition = serde_json::from_str(text).expect("a definition");
         let plan = Arc::new(Plan::build(definition).expect("a plan"));
         let inline = |text: &str| Payload::new(text).stored();
         let queued = Queued {
             rules: RULES,
             workflow: plan.workflow().into(),
             version: 1,
-            definition: Digest::of(b"definition"),
+            definition: Digest::of(text.as_bytes()),
             request_id: "request".into(),
             tenant: None,
             correlation_id: "correlation".into(),
@@ -84,12 +103,13 @@ impl Harness {
                 .map(|(name, value)| (name.clone(), inline(value.get())))
                 .collect(),
             parent: None,
-            depth,
+            depth: 0,
             origin: None,
             frozen: false,
             gate: None,
             traceparent: None,
         };
+        let queued = with_keys(&queued, keys);
         let id = RunId::from_bytes([7; 16]);
         let run = Run::new(id, Arc::clone(&plan), queued.clone(), BEGIN).expect("a run");
         let mut harness = Self {
@@ -101,6 +121,9 @@ impl Harness {
             log: Vec::new(),
             first_plan: plan,
             plans: BTreeMap::new(),
+            definitions: vec![text.to_owned()],
+            reporting: Reporting::default(),
+            takes_checkpoint: false,
             asked: BTreeMap::new(),
             watch: None,
             buries: false,
@@ -135,6 +158,12 @@ impl Harness {
             asked += 1;
             assert!(asked < 20_000, "the run asks for ever: {todo:?}");
             steps.extend(self.step(&Input::Todo(todo))?);
+        }
+        if std::mem::take(&mut self.takes_checkpoint) {
+            let event = Event::Checkpointed {};
+            let applied = self.run.apply(&event, self.now, &mut Vec::new());
+            applied.expect("a checkpoint changes nothing");
+            steps.push((event, Vec::new()));
         }
         self.run.seal();
         let events = steps.iter().map(|(event, _)| event.clone()).collect();
@@ -178,9 +207,9 @@ impl Harness {
             ended: self.now,
             worker: "worker".into(),
             outcome,
-            parameters: None,
-            meta: None,
-            resources: Vec::new(),
+            parameters: self.reporting.parameters.as_deref().map(payload),
+            meta: self.reporting.meta.clone(),
+            resources: self.reporting.resources.clone(),
         };
         Input::Ended {
             node,
@@ -240,6 +269,7 @@ impl Harness {
     /// A graph that somebody brings, and what it is known by.
     pub(crate) fn bring(&mut self, definition: &str) -> (Digest, Arc<Plan>) {
         let digest = Digest::of(definition.as_bytes());
+        self.definitions.push(definition.to_owned());
         let definition = serde_json::from_str(definition).expect("a definition");
         let plan = Arc::new(Plan::build(definition).expect("a plan"));
         self.plans.insert(digest, Arc::clone(&plan));
@@ -340,6 +370,21 @@ impl Harness {
         transition.events.iter().for_each(|event| self.keep(event));
         self.log.push(transition);
     }
+}
+
+/// A request with these keys in place of its own.
+fn with_keys(queued: &Queued, keys: serde_json::Value) -> Queued {
+    let text = serde_json::to_string(queued).expect("a request serialises");
+    let mut whole: serde_json::Value = serde_json::from_str(&text).expect("an object");
+    let serde_json::Value::Object(keys) = keys else {
+        panic!("keys of a request: {keys}");
+    };
+    whole.as_object_mut().expect("an object").extend(keys);
+    serde_json::from_str(&whole.to_string()).expect("a request")
+}
+
+fn payload(json: &RawValue) -> Payload {
+    Payload::new(json.get())
 }
 
 /// An output.

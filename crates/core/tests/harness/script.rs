@@ -1,7 +1,8 @@
 //! The commands of fixtures, and how what they lead to is written.
 
-use windlass_core::event::{Event, Hand};
-use windlass_core::run::{Input, Outcome, Refusal};
+use serde_json::json;
+use windlass_core::event::{After, Event, Hand};
+use windlass_core::run::{Input, Instance, Outcome, Refusal};
 
 use crate::harness::{Harness, Steps, digest, failure, output, retriable};
 use crate::{hands, notation};
@@ -13,23 +14,26 @@ pub(crate) struct Script {
 
 impl Script {
     /// A run of this graph; a `trigger JSON` line is what it is started with, `depth N` how
-    /// many runs are above it, and `reuses NODE RESULT` lines are what it takes from the
-    /// run that it was forked from.
+    /// many runs are above it, `queued JSON` has keys of the request as it is stored, and
+    /// `reuses NODE RESULT` lines are what it takes from the run that it was forked from.
     pub(crate) fn new(graph: &[&str]) -> Self {
-        let (mut trigger, mut depth) = ("null", 0);
+        let (mut trigger, mut keys) = ("null", json!({}));
         let (mut reused, mut lines) = (Vec::new(), Vec::new());
         for line in graph {
             if let Some(json) = line.strip_prefix("trigger ") {
                 trigger = json;
             } else if let Some(number) = line.strip_prefix("depth ") {
-                depth = number.parse().expect("a number");
+                let depth: u32 = number.parse().expect("a number");
+                keys["depth"] = json!(depth);
+            } else if let Some(json) = line.strip_prefix("queued ") {
+                keys = serde_json::from_str(json).expect("keys of a request");
             } else if let Some(rest) = line.strip_prefix("reuses ") {
                 reused.push(hands::reused(rest));
             } else {
                 lines.push(*line);
             }
         }
-        let mut harness = Harness::at_depth(&notation::definition(&lines), trigger, depth);
+        let mut harness = Harness::asked(&notation::definition(&lines), trigger, keys);
         if !reused.is_empty() {
             harness.record(vec![Event::Reused(reused)]);
         }
@@ -52,7 +56,14 @@ impl Script {
             "resume" => self.harness.give(&Input::Resume(hand(rest))),
             "timeout" => self.harness.give(&Input::TimedOut),
             "grace" => self.harness.give(&Input::GraceEnded),
-            "recover" => self.harness.give(&Input::Recover(Default::default())),
+            "recover" => {
+                let after = match rest {
+                    "stop" => After::Stop,
+                    "requeue" => After::Requeue,
+                    _ => After::Death,
+                };
+                self.harness.give(&Input::Recover(after))
+            }
             "reattempt" => {
                 let nodes = rest.split_whitespace().map(|id| self.harness.index(id));
                 let input = Input::Reattempt(nodes.collect(), Hand::default());
@@ -101,6 +112,16 @@ impl Script {
                 self.harness.seed = (fraction * (1u64 << 53) as f64) as u64 * (1 << 11);
                 Vec::new()
             }
+            // What workers say besides how an attempt ended.
+            "reporting" => {
+                self.harness.reporting = serde_json::from_str(rest).expect("a report's keys");
+                Vec::new()
+            }
+            // The next record ends with a checkpoint.
+            "checkpoint" => {
+                self.harness.takes_checkpoint = true;
+                Vec::new()
+            }
             "nodes" => self.nodes(),
             "edges" => self.edges(),
             "vars" => self.vars(),
@@ -128,6 +149,11 @@ impl Script {
 
     fn still(&mut self, node: &str) -> Result<Steps, Refusal> {
         let node = self.harness.index(node);
+        self.still_has(node)
+    }
+
+    /// A worker still has the node's present attempt, or the one that undoes it.
+    pub(crate) fn still_has(&mut self, node: Instance) -> Result<Steps, Refusal> {
         self.harness.running.insert(node);
         let input = Input::StillRunning {
             node,
