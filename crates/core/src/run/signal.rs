@@ -31,6 +31,12 @@ impl Run {
         kept.map(|(name, values)| (&**name, values.len()))
     }
 
+    /// The signals that are kept, by name, the oldest first.
+    pub fn signal_values(&self) -> impl Iterator<Item = (&str, &ValueRef)> + '_ {
+        let kept = self.signals.iter();
+        kept.flat_map(|(name, values)| values.iter().map(|value| (&**name, value)))
+    }
+
     pub(crate) fn keep_signal(&mut self, name: &str, value: ValueRef) {
         self.signals
             .entry(name.into())
