@@ -151,10 +151,18 @@ impl Catalogue {
 
     /// The graph of the text with this digest, which some version or import has.
     pub fn graph(&self, digest: &Digest) -> Option<Arc<Plan>> {
+        Some(Arc::clone(&self.made(digest)?.plan))
+    }
+
+    /// The text with this digest, which some version or import has.
+    pub fn text(&self, digest: &Digest) -> Option<Arc<str>> {
+        Some(Arc::clone(&self.made(digest)?.text))
+    }
+
+    fn made(&self, digest: &Digest) -> Option<&Version> {
         let lists = self.workflows.values().chain(self.imports.values());
         let mut made = lists.flatten().filter_map(|entry| entry.made.get());
-        let found = made.find(|version| version.digest == *digest)?;
-        Some(Arc::clone(&found.plan))
+        made.find(|version| version.digest == *digest)
     }
 
     /// The names of all workflows.

@@ -20,6 +20,7 @@ mod nudge;
 pub mod oracle;
 mod process;
 pub mod random;
+pub mod recorded;
 pub mod rules;
 pub mod script;
 pub mod simulate;

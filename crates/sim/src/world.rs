@@ -256,7 +256,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    fn new(seed: u64, options: Options) -> Self {
+    pub(crate) fn new(seed: u64, options: Options) -> Self {
         let mut random = Random::new(seed);
         let horizon = [1_500, 8_000, 30_000][random.below(3) as usize];
         let mut faults = Faults::draw(&mut random, horizon, options.kind);

@@ -1,0 +1,25 @@
+//! Completes a history from its log: folds it and notes what each record led to.
+
+use crate::file::History;
+use crate::replay::{Graphs, decoded};
+use crate::state::{State, changes, state};
+
+/// The history with the states that replaying its log gives.
+pub(crate) fn complete(mut history: History) -> History {
+    let graphs = Graphs::of(&history);
+    let mut run = None;
+    let mut before = State::new();
+    let mut led_to = Vec::new();
+    for record in &decoded(&history) {
+        let folded = graphs.fold(&history, run.take(), record);
+        let after = state(&folded);
+        led_to.push(changes(&before, &after));
+        before = after;
+        run = Some(folded);
+    }
+    for (record, led_to) in history.records.iter_mut().zip(led_to) {
+        record.changes = led_to;
+    }
+    history.end = changes(&State::new(), &before);
+    history
+}
