@@ -78,7 +78,9 @@ pub(super) fn locale_compare<'a>(
         return Err(error("localeCompare takes no locale here"));
     }
     let other = passed.get(0).to_text(run.budget)?;
-    run.budget.steps((text.size() + other.size()) as u64 / 2)?;
+    // Three passes over both, a letter at a time.
+    run.budget
+        .steps((text.size() + other.size()) as u64 * 3 / 4)?;
     let (one, two) = (
         text.lossy(Price::READ, run.budget)?,
         other.lossy(Price::READ, run.budget)?,
