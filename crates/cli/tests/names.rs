@@ -162,6 +162,36 @@ fn a_schema_that_doubles_at_each_level_is_refused_and_the_server_stops_at_once()
 }
 
 #[test]
+fn a_server_that_stops_does_not_wait_for_a_definition_that_is_checked() {
+    let world = World::new();
+    let server = world.serve();
+    let patterns: Map<String, Value> = (0..20)
+        .map(|n| (format!("^(a|b|c{n}){{1,200}}[x-z]+$"), json!({})))
+        .collect();
+    let nodes: Vec<Value> = (0..3000)
+        .map(|n| {
+            let schema = json!({ "title": n, "patternProperties": patterns });
+            json!({ "id": format!("n{n}"), "waitForSignal": { "name": "go", "schema": schema } })
+        })
+        .collect();
+    let definition = json!({ "id": "slow", "nodes": nodes });
+    let client = server.client();
+    let checking = std::thread::spawn(move || client.post("/api/v1/workflows", &definition));
+    let probe = server.client();
+    let is_checked = || {
+        let metrics = String::from_utf8(probe.get("/metrics").expect(200).body).expect("text");
+        !metrics.contains("\nhttp_body_memory_bytes 0\n")
+    };
+    while !is_checked() {
+        std::thread::yield_now();
+    }
+    server.ask_to_stop();
+    let answer = checking.join().expect("an answer");
+    answer.refused(503, "UNAVAILABLE");
+    assert_eq!(server.ended(), Some(0));
+}
+
+#[test]
 fn metrics_name_no_action_that_the_server_does_not_have() {
     let world = World::new();
     let server = world.serve();

@@ -24,6 +24,7 @@ use crate::error::ApiError;
 use crate::extract::{Document, Json, Path, Query};
 use crate::failures::{ACTING, DEFINING, together};
 use crate::route::{Access, Routes};
+use crate::serve::Draining;
 
 pub(super) fn add(routes: &mut Routes<App>) {
     let words = Access::execute().body(WORDS_BYTES);
@@ -443,13 +444,14 @@ async fn import(
     caller: Caller,
     Path(path): Path<RunPath>,
     Query(query): Query<ImportQuery>,
+    draining: Draining,
     document: Document<Any>,
 ) -> Result<Json<ActedShape>, ApiError> {
     let row = app.run(&caller, &path.id).await?;
     // What was edited is not what was signed.
     let text =
         frozen::definition_for(&document.bytes, &row.workflow).map_err(act::not_importable)?;
-    let preparing = prepared(text.into()).await;
+    let preparing = prepared(text.into(), &draining).await;
     let definition = preparing.map_err(|error| match error.code() {
         "DEFINITION_INVALID" => error.renamed(crate::failures::IMPORT_INVALID),
         _ => error,

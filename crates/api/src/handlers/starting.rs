@@ -30,6 +30,7 @@ use crate::error::ApiError;
 use crate::extract::{Document, IdempotencyKey, Json, Path, Query, decode, given};
 use crate::failures::{self, ACTING, DEFINING, STARTING, together};
 use crate::route::{Access, Rate, Routes};
+use crate::serve::Draining;
 
 pub(super) fn add(routes: &mut Routes<App>) {
     routes
@@ -249,6 +250,7 @@ async fn dynamic(
     caller: Caller,
     key: IdempotencyKey,
     Query(query): Query<DynamicQuery>,
+    draining: Draining,
     document: Document<Any>,
 ) -> Result<Accepted<StartedShape>, ApiError> {
     let (graph, mut body) = match document.yaml {
@@ -258,7 +260,7 @@ async fn dynamic(
     body.request_id = body.request_id.or(query.request_id);
     let common = body.common(&caller, key)?;
     let (text, signed) = frozen::definition_of(&graph)?;
-    let definition = prepared(text.into()).await?;
+    let definition = prepared(text.into(), &draining).await?;
     if let Some(signed) = signed {
         frozen::check_signature("the graph", Some(signed), &definition)?;
     }

@@ -1,5 +1,7 @@
 //! The catalogue: publishing, looking, comparing, disabling.
 
+use std::time::Duration;
+
 use axum::extract::State;
 use http::Method;
 use schemars::JsonSchema;
@@ -19,10 +21,12 @@ use super::{WORDS_BYTES, definition_bytes};
 use crate::answer::{Created, Either, Page, RawJson};
 use crate::app::{App, Caller};
 use crate::bounds::Between;
+use crate::code;
 use crate::error::ApiError;
 use crate::extract::{Document, Json, Path, Query};
 use crate::failures::{self, DEFINING};
 use crate::route::{Access, Routes};
+use crate::serve::Draining;
 
 pub(super) fn add(routes: &mut Routes<App>) {
     let one = "/api/v1/workflows/{id}";
@@ -244,20 +248,43 @@ async fn compare(
 }
 
 /// Checks a definition off the runtime's threads.
-pub(super) async fn prepared(text: bytes::Bytes) -> Result<Prepared, ApiError> {
-    let preparing = tokio::task::spawn_blocking(move || prepare_text(&text));
-    match preparing.await {
-        Ok(prepared) => Ok(prepared?),
-        Err(error) => std::panic::resume_unwind(error.into_panic()),
+pub(super) async fn prepared(
+    text: bytes::Bytes,
+    draining: &Draining,
+) -> Result<Prepared, ApiError> {
+    Ok(computed(move || prepare_text(&text), draining).await??)
+}
+
+/// Computes something off the runtime's threads. It cannot be interrupted, so a server that
+/// stops waits for it only a moment, and leaves it to the end of the process.
+async fn computed<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+    draining: &Draining,
+) -> Result<T, ApiError> {
+    let stopping = async {
+        draining.begun().await;
+        tokio::time::sleep(LAST_MOMENT).await;
+    };
+    tokio::select! {
+        biased;
+        done = tokio::task::spawn_blocking(work) => match done {
+            Ok(done) => Ok(done),
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        },
+        () = stopping => Err(code::UNAVAILABLE.error("the server stops; send it again")),
     }
 }
+
+/// How long a server that stops waits for what it computes.
+const LAST_MOMENT: Duration = Duration::from_secs(2);
 
 async fn publish(
     State(app): State<App>,
     caller: Caller,
+    draining: Draining,
     document: Document<Definition>,
 ) -> Result<Either<Created<PublishedShape>, Json<PublishedShape>>, ApiError> {
-    let definition = prepared(document.bytes).await?;
+    let definition = prepared(document.bytes, &draining).await?;
     let workflow = definition.plan.workflow().to_owned();
     let tenant = caller.tenant();
     let published = launch::publish(app.engine(), tenant, definition).await?;
@@ -287,8 +314,11 @@ async fn publish(
     })
 }
 
-async fn validate(document: Document<Definition>) -> Result<RawJson<ValidatedShape>, ApiError> {
-    let checking = tokio::task::spawn_blocking(move || {
+async fn validate(
+    draining: Draining,
+    document: Document<Definition>,
+) -> Result<RawJson<ValidatedShape>, ApiError> {
+    let checking = move || {
         let (valid, problems) = match check("definition", &document.bytes) {
             Ok(parsed) => (true, parsed.warnings),
             Err(problems) => (false, problems),
@@ -299,20 +329,19 @@ async fn validate(document: Document<Definition>) -> Result<RawJson<ValidatedSha
         );
         let problems: Vec<Value> = problems.iter().map(to_json).collect();
         json!({ "valid": valid, "problems": problems })
-    });
-    match checking.await {
-        Ok(answer) => Ok(RawJson::new(answer.to_string())),
-        Err(error) => std::panic::resume_unwind(error.into_panic()),
-    }
+    };
+    let answer = computed(checking, &draining).await?;
+    Ok(RawJson::new(answer.to_string()))
 }
 
 async fn plan(
     State(app): State<App>,
     caller: Caller,
     Path(path): Path<WorkflowPath>,
+    draining: Draining,
     document: Document<Definition>,
 ) -> Result<RawJson<PublishingShape>, ApiError> {
-    let definition = prepared(document.bytes).await?;
+    let definition = prepared(document.bytes, &draining).await?;
     let workflow = definition.plan.workflow();
     if workflow != path.id {
         let message = format!(
