@@ -79,8 +79,7 @@ pub(super) fn locale_compare<'a>(
     }
     let other = passed.get(0).to_text(run.budget)?;
     // Three passes over both, a letter at a time.
-    run.budget
-        .steps((text.size() + other.size()) as u64 * 3 / 4)?;
+    run.budget.steps((text.size() + other.size()) as u64)?;
     let (one, two) = (
         text.lossy(Price::READ, run.budget)?,
         other.lossy(Price::READ, run.budget)?,
