@@ -5,7 +5,6 @@ use std::marker::PhantomData;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use http::{HeaderValue, StatusCode, header};
 use schemars::JsonSchema;
@@ -41,18 +40,18 @@ impl<T: Serialize + JsonSchema> Output for Json<T> {
     }
 }
 
-/// JSON that was written before, of the schema of `T`.
-#[derive(Debug, Clone)]
+/// JSON that is written already, or while it is read, of the schema of `T`.
+#[derive(Debug)]
 pub struct RawJson<T> {
-    bytes: Bytes,
+    body: Body,
     schema: PhantomData<fn() -> T>,
 }
 
 impl<T> RawJson<T> {
-    /// An answer of these bytes, which must be JSON.
-    pub fn new(bytes: impl Into<Bytes>) -> Self {
+    /// An answer of this body, which must be JSON.
+    pub fn new(body: impl Into<Body>) -> Self {
         Self {
-            bytes: bytes.into(),
+            body: body.into(),
             schema: PhantomData,
         }
     }
@@ -60,7 +59,7 @@ impl<T> RawJson<T> {
 
 impl<T> IntoResponse for RawJson<T> {
     fn into_response(self) -> Response {
-        typed(StatusCode::OK, "application/json", self.bytes)
+        typed(StatusCode::OK, "application/json", self.body)
     }
 }
 

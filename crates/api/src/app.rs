@@ -1,8 +1,10 @@
 //! What handlers share: the engine, whose rows may be seen, and who is told of changes.
 
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::{FromRef, FromRequestParts};
 use http::request::Parts;
 use windlass_core::RunId;
@@ -20,6 +22,7 @@ use crate::failures;
 use crate::health::Probes;
 use crate::jobs::Jobs;
 use crate::route::{Input, Operation};
+use crate::written;
 
 /// Writes a consistent copy of everything that is stored into a new file.
 pub type Backup = Arc<dyn Fn(&Path) -> Result<(), windlass_store::Error> + Send + Sync>;
@@ -122,6 +125,16 @@ impl App {
             Ok(answer) => Ok(answer?),
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
+    }
+
+    /// As [`read`](Self::read), for an answer that is written while the client reads it.
+    pub(crate) async fn write(
+        &self,
+        caller: &Caller,
+        write: impl FnOnce(&Look, &mut dyn Write) -> Result<(), Failure> + Send + 'static,
+    ) -> Result<Body, ApiError> {
+        let look = self.look(caller);
+        written::body(move |out| write(&look, out)).await
     }
 
     /// The run of a path, if the caller may see it. Whatever else it is, is no run.

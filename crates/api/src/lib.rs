@@ -95,6 +95,7 @@ pub mod route;
 pub mod serve;
 mod spool;
 mod stream;
+mod written;
 
 pub use accept::wants_events;
 pub use app::{App, AppOptions, Backup, Caller};

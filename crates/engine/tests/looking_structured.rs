@@ -10,7 +10,7 @@ use windlass_core::value::{Payload, Stored};
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::StartRequest;
 use windlass_engine::verify::verify;
-use windlass_engine::view::{Nodes, Options};
+use windlass_engine::view::{self, Nodes, Options};
 use windlass_orchestrator::Command;
 
 use look_world::{World, forge, publish};
@@ -28,7 +28,7 @@ const LOOPS: &str = r#"{"id":"loops","nodes":[
 fn all() -> Options {
     Options {
         nodes: Nodes::All,
-        actions: true,
+        actions: view::Actions::All,
         ..Options::default()
     }
 }
@@ -174,7 +174,7 @@ async fn a_loop_that_is_tried_again_lists_its_last_round() {
     );
     let mut out = Vec::new();
     let (store, plans) = (&**world.engine.store(), world.engine.plans());
-    windlass_engine::view::write(store, plans, run, &all(), &mut out).expect("written");
+    view::write(store, plans, run, &all(), &mut out).expect("written");
     let text = String::from_utf8(out).expect("text");
     assert_eq!(text.matches("\"each[0]/a\": {").count(), 1, "{text}");
     let shown: Value = serde_json::from_str(&text).expect("JSON");

@@ -1,6 +1,7 @@
 //! Lists of runs, and a run as a whole.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 
 use axum::extract::State;
 use base64::Engine as _;
@@ -10,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::{RunId, RunStatus};
-use windlass_engine::view::{self, Nodes};
+use windlass_engine::view::{self, Actions, Nodes};
 use windlass_service::moment::{now, since};
 use windlass_service::standing::has_instance;
 use windlass_service::why::no_such_node;
@@ -256,18 +257,18 @@ async fn show(
     Query(query): Query<ShowQuery>,
 ) -> Result<RawJson<ExecutionShape>, ApiError> {
     let run = app.run(&caller, &path.id).await?.run;
-    let text = app
-        .read(&caller, move |look| whole(look, run, &query))
+    let body = app
+        .write(&caller, move |look, out| whole(look, run, &query, out))
         .await?;
-    Ok(RawJson::new(text))
+    Ok(RawJson::new(body))
 }
 
-fn whole(look: &Look, run: RunId, query: &ShowQuery) -> Result<Vec<u8>, Failure> {
+fn whole(look: &Look, run: RunId, query: &ShowQuery, out: &mut dyn Write) -> Result<(), Failure> {
     let include = query.include.as_deref().unwrap_or_default();
     let mut options = view::Options::default();
     for part in include.split(',').filter(|part| !part.is_empty()) {
         match part.trim() {
-            "actions" => options.actions = true,
+            "actions" => options.actions = Actions::All,
             "resources" => options.resources = true,
             "events" => options.events = true,
             other => {
@@ -277,9 +278,8 @@ fn whole(look: &Look, run: RunId, query: &ShowQuery) -> Result<Vec<u8>, Failure>
         }
     }
     options.nodes = nodes(look, run, &query.nodes)?;
-    let mut text = Vec::new();
-    view::write(&*look.store, &look.plans, run, &options, &mut text)?;
-    Ok(text)
+    view::write(&*look.store, &look.plans, run, &options, out)?;
+    Ok(())
 }
 
 fn nodes(look: &Look, run: RunId, names: &[String]) -> Result<Nodes, Failure> {

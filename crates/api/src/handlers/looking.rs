@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::{Digest, RunId};
 use windlass_engine::history::for_each_event;
-use windlass_engine::view::{self, Nodes};
+use windlass_engine::view::{self, Actions, Nodes};
 use windlass_engine::{Fed, Feed};
 use windlass_service::graph::{Format, RenderOptions, render};
 use windlass_service::members::Members;
@@ -244,7 +244,7 @@ fn one(look: &Look, run: RunId, path: &str) -> Result<String, Failure> {
         return Err(why::no_such_node(path));
     }
     let options = view::Options {
-        actions: true,
+        actions: Actions::Of(path.into()),
         nodes: Nodes::Only([path.into()].into()),
         ..view::Options::default()
     };

@@ -9,7 +9,7 @@ use windlass_core::NodeStatus;
 use windlass_core::event::{AttemptEnded, AttemptResult, Event};
 use windlass_core::run::{Change, Instance, Run};
 
-use super::json::{Error, Separator, View, field, moment};
+use super::json::{Actions, Error, Separator, View, field, moment};
 use super::node::write_error;
 use crate::replay::{Place, Visitor, replay_through};
 
@@ -47,6 +47,14 @@ struct Attempts<'a, 'v> {
 }
 
 impl Attempts<'_, '_> {
+    fn is_asked_for(&self, path: &str) -> bool {
+        match &self.view.options.actions {
+            Actions::None => false,
+            Actions::Of(asked) => **asked == *path,
+            Actions::All => true,
+        }
+    }
+
     fn write_ended(
         &mut self,
         run: &Run,
@@ -148,6 +156,7 @@ impl Visitor for Attempts<'_, '_> {
 
     fn before(&mut self, run: &Run, event: &Event, _place: Place) -> Result<(), Error> {
         let (ended, undoes) = match event {
+            Event::AttemptStarted(started) if !self.is_asked_for(&started.node) => return Ok(()),
             Event::AttemptStarted(started) => {
                 if let Some(node) = instance(run, &started.node, (started.attempt, started.undo)) {
                     let open = Open {
@@ -166,6 +175,9 @@ impl Visitor for Attempts<'_, '_> {
             Event::CompensationEnded(ended) => (ended, true),
             _ => return Ok(()),
         };
+        if !self.is_asked_for(&ended.node) {
+            return Ok(());
+        }
         if let Some(node) = instance(run, &ended.node, (ended.attempt, undoes)) {
             self.open.remove(&node);
             self.write_ended(run, node, ended)?;

@@ -27,8 +27,8 @@ use crate::values::{blob_text, stored_text};
 /// What to write besides the run and its nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Every attempt.
-    pub actions: bool,
+    /// Which attempts.
+    pub actions: Actions,
     /// Links to what was made elsewhere.
     pub resources: bool,
     /// What happened.
@@ -37,6 +37,18 @@ pub struct Options {
     pub nodes: Nodes,
     /// In the answer to a request: whether an earlier one with the same id had started it.
     pub existing: Option<bool>,
+}
+
+/// Which attempts are written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Actions {
+    /// None, and no `actions` either.
+    #[default]
+    None,
+    /// Those of one node instance.
+    Of(Box<str>),
+    /// Every one.
+    All,
 }
 
 /// Why an execution was not written.
@@ -156,7 +168,7 @@ pub(super) struct View<'a> {
     pub(super) store: &'a dyn Backend,
     pub(super) plans: &'a Plans,
     pub(super) overview: &'a Overview,
-    options: &'a Options,
+    pub(super) options: &'a Options,
     /// A line for each node, attempt and event.
     lines: bool,
     /// By node, the instance that undoes it and how far that is.
@@ -171,7 +183,7 @@ impl View<'_> {
         self.nodes(out)?;
         self.break_line(out)?;
         out.write_all(b"}")?;
-        if self.options.actions {
+        if self.options.actions != Actions::None {
             out.write_all(b",\"actions\":[")?;
             attempts::write(self, out)?;
             out.write_all(b"]")?;

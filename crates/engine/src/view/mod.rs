@@ -24,7 +24,7 @@ use crate::plans::Plans;
 use crate::replay::replay;
 
 pub use counts::Counts;
-pub use json::{Error, Options, write};
+pub use json::{Actions, Error, Options, write};
 pub use notes::{ByHand, Notes};
 pub use pretty::{PRETTY_NODES, Pretty};
 pub use times::Times;

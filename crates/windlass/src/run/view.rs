@@ -4,7 +4,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use windlass_core::{NodeStatus, RunId, RunStatus};
-use windlass_engine::view::{Options, write};
+use windlass_engine::view::{Actions, Options, write};
 
 use super::ReadError;
 use crate::engine::Engine;
@@ -118,7 +118,10 @@ pub struct NodeError {
 /// Reads a run, with every attempt if asked.
 pub(super) fn read(engine: &Engine, run: RunId, actions: bool) -> Result<Execution, ReadError> {
     let options = Options {
-        actions,
+        actions: match actions {
+            true => Actions::All,
+            false => Actions::None,
+        },
         ..Options::default()
     };
     let engine = engine.inner();

@@ -70,7 +70,10 @@ pub(crate) fn write_json(session: &Session, id: RunId, arguments: &Show) -> Resu
     };
     let options = view::Options {
         existing: None,
-        actions: arguments.include.contains(&Include::Actions),
+        actions: match arguments.include.contains(&Include::Actions) {
+            true => view::Actions::All,
+            false => view::Actions::None,
+        },
         resources: arguments.include.contains(&Include::Resources),
         events: arguments.include.contains(&Include::Events),
         nodes,
