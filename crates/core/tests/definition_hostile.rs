@@ -2,10 +2,11 @@
 //! a definition, never in a panic, an overflow or memory without bound.
 
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use windlass_core::definition::{
-    Definition, Format, Limits, MAX_PROBLEMS, Options, Parsed, Problem, Source, parse,
+    Definition, Format, Limits, MAX_PROBLEMS, Options, Parsed, Problem, SCHEMA_COST, Source, parse,
 };
 use windlass_core::plan::Plan;
 
@@ -412,4 +413,60 @@ fn a_stored_definition_with_names_of_before_still_loads() {
     let stored: Definition = serde_json::from_str(text).expect("it is read as it is");
     let plan = Plan::build(stored).expect("a plan");
     assert_eq!(plan.signals(), ["manager approval"]);
+}
+
+/// Definitions whose nodes wait for signals with these schemas, checked at a cost of 1,000 each.
+fn with_schemas(schemas: impl Iterator<Item = String>) -> Result<usize, Vec<&'static str>> {
+    static CHECKED: AtomicUsize = AtomicUsize::new(0);
+    CHECKED.store(0, Ordering::SeqCst);
+    let nodes = schemas.enumerate().map(|(at, schema)| {
+        format!(r#"{{"id":"n{at}","waitForSignal":{{"name":"go","schema":{schema}}}}}"#)
+    });
+    let nodes: Vec<_> = nodes.collect();
+    let text = format!(r#"{{"id":"a","nodes":[{}]}}"#, nodes.join(","));
+    let source = Source {
+        name: "flow".to_owned(),
+        text: text.as_bytes(),
+        format: Format::Json,
+    };
+    let options = Options {
+        check_schema: Some(|_| {
+            CHECKED.fetch_add(1, Ordering::SeqCst);
+            Ok(1_000)
+        }),
+        ..Options::default()
+    };
+    match parse(&source, &options) {
+        Ok(_) => Ok(CHECKED.load(Ordering::SeqCst)),
+        Err(problems) => Err(problems.iter().map(|problem| problem.code).collect()),
+    }
+}
+
+#[test]
+fn schemas_of_one_definition_are_bounded_together_and_equal_ones_count_once() {
+    let most = usize::try_from(SCHEMA_COST).expect("small") / 1_000;
+    let different = |count: usize| (0..count).map(|n| format!(r#"{{"const":{n}}}"#));
+    assert_eq!(with_schemas(different(most)), Ok(most));
+    assert_eq!(with_schemas(different(most + 1)), Err(vec!["SCHEMA_LIMIT"]));
+    // The problem is reported once, and nothing more is compiled.
+    assert_eq!(
+        with_schemas(different(10 * most)),
+        Err(vec!["SCHEMA_LIMIT"])
+    );
+    let equal = (0..10 * most).map(|_| "true".to_owned());
+    assert_eq!(with_schemas(equal), Ok(1));
+}
+
+#[test]
+fn a_node_requires_a_bounded_number_of_labels() {
+    let requires = |count: usize| {
+        let labels: Vec<_> = (0..count).map(|n| format!("\"l{n}\"")).collect();
+        let labels = labels.join(",");
+        let text = format!(
+            r#"{{"id":"a","nodes":[{{"id":"n","actionType":"core.echo","requires":[{labels}]}}]}}"#
+        );
+        codes(&read(text.as_bytes(), Format::Json, Limits::DEFAULT))
+    };
+    assert_eq!(requires(64), Vec::<&str>::new());
+    assert_ne!(requires(65), Vec::<&str>::new());
 }

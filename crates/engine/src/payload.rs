@@ -218,11 +218,12 @@ fn verdict(mut problems: Vec<(String, String)>) -> Result<(), PayloadError> {
     }
 }
 
-/// Checks that a text is a JSON Schema that can be used.
+/// Checks that a text is a JSON Schema that can be used; says what compiling it costs, of
+/// [`SCHEMA_COST`](windlass_core::definition::SCHEMA_COST).
 ///
 /// # Errors
 /// Why it cannot.
-pub fn check_schema(schema: &str) -> Result<(), SchemaProblem> {
+pub fn check_schema(schema: &str) -> Result<u64, SchemaProblem> {
     check_text(schema, limits().schema)
 }
 

@@ -103,7 +103,7 @@ codes! {
         "a JSON Schema is neither an object nor true or false",
         "write the schema as an object";
     SCHEMA_LIMIT:
-        "a JSON Schema expands to more than the limit (10,000 subschemas for one value by default), refers to itself without going deeper into the value, or is larger than 1 MiB",
+        "a JSON Schema expands to more than the limit (10,000 subschemas for one value by default), refers to itself without going deeper into the value, or is larger than 1 MiB; or those of one definition take too much together",
         "refer to a subschema once instead of several times, and let recursion go through properties or items";
     VARS_LIMIT:
         "the variables have more bytes together than the limit (16 MiB by default)",

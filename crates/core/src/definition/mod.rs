@@ -34,7 +34,7 @@ pub use problem::{MAX_PROBLEMS, Problem, Severity};
 pub use schema::schema;
 pub use signature::signature;
 pub(crate) use signature::signature_of;
-pub use source::{Format, Limits, Options, SchemaCheck, SchemaProblem, Source};
+pub use source::{Format, Limits, Options, SCHEMA_COST, SchemaCheck, SchemaProblem, Source};
 pub use types::{
     Backoff, Body, Compensate, CompensationPolicy, Concurrency, Definition, Delay, Edge,
     ExecutionMode, FailurePolicy, ForEach, InFlight, Isolation, Join, Json, Node, OnItemFailure,

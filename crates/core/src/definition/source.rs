@@ -94,8 +94,11 @@ impl Default for Limits {
     }
 }
 
-/// Says what is wrong with a JSON Schema, if anything.
-pub type SchemaCheck = fn(&str) -> Result<(), SchemaProblem>;
+/// What compiling the JSON Schemas of one definition may cost together.
+pub const SCHEMA_COST: u64 = 100_000;
+
+/// Says what compiling a JSON Schema costs, or what is wrong with it.
+pub type SchemaCheck = fn(&str) -> Result<u64, SchemaProblem>;
 
 /// Why a JSON Schema cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,7 +126,7 @@ pub struct Options<'a> {
     pub limits: Limits,
     /// The known actions; an action that is not among them is a warning.
     pub known_actions: Option<&'a BTreeSet<String>>,
-    /// Says what is wrong with a JSON Schema, if anything is.
+    /// Checks a JSON Schema.
     pub check_schema: Option<SchemaCheck>,
 }
 

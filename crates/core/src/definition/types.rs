@@ -185,7 +185,7 @@ pub struct Node {
     pub compensate: Option<Box<Compensate>>,
     /// Labels a worker must have.
     #[serde(default, skip_serializing_if = "is_empty")]
-    #[schemars(inner(regex(pattern = KEY_PATTERN)))]
+    #[schemars(length(max = 64), inner(regex(pattern = KEY_PATTERN)))]
     pub requires: Box<[Box<str>]>,
     /// Variables set when the node succeeds, as templates.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -75,6 +75,8 @@ pub(super) struct Graph {
     pub(super) subschemas: Vec<Subschema>,
     /// Whether reporting problems tries several branches.
     pub(super) branches: bool,
+    /// What compiling all patterns takes.
+    pub(super) pattern_work: u64,
 }
 
 /// Reads a schema.
@@ -88,7 +90,6 @@ pub(super) fn read(schema: &Value, most: usize) -> Result<Graph, SchemaProblem> 
         waiting: Vec::new(),
         graph: Graph::default(),
         meta: None,
-        pattern_work: 0,
     };
     reader.place(schema);
     while let Some((place, schema)) = reader.waiting.pop() {
@@ -110,8 +111,6 @@ struct Reader<'s> {
     graph: Graph,
     /// Stands for the schemas of schemas, which are known to every validator.
     meta: Option<Place>,
-    /// What compiling all patterns so far takes.
-    pattern_work: u64,
 }
 
 /// Keywords that say nothing about a value.
@@ -246,8 +245,8 @@ impl<'s> Reader<'s> {
     /// The states of a pattern. Compiling patterns is bounded, too.
     fn pattern(&mut self, text: &str) -> Result<u64, SchemaProblem> {
         let states = pattern::states(text);
-        self.pattern_work += pattern::compiling(states);
-        if self.pattern_work > pattern::MOST_COMPILING {
+        self.graph.pattern_work += pattern::compiling(states);
+        if self.graph.pattern_work > pattern::MOST_COMPILING {
             let message = "the patterns of the schema are too many, or too large together";
             return Err(SchemaProblem::Limit(message.to_owned()));
         }

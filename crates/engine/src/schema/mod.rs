@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 use windlass_core::Digest;
-use windlass_core::definition::SchemaProblem;
+use windlass_core::definition::{SCHEMA_COST, SchemaProblem};
 
 use work::{Ordered, Work};
 
@@ -24,7 +24,10 @@ use work::{Ordered, Work};
 const SCHEMA_BYTES: usize = 1024 * 1024;
 
 /// How many validators a schema may be compiled to.
-const COMPILED: u64 = 100_000;
+const COMPILED: u64 = SCHEMA_COST;
+
+/// What compiling any schema costs, however small it is, in validators.
+const EACH: u64 = 50;
 
 /// How deep subschemas may refer to each other for the same value.
 const SAME_VALUE_NESTING: u64 = 128;
@@ -159,9 +162,10 @@ const QUICK: u64 = 20_000;
 ///
 /// # Errors
 /// Why it cannot.
-pub(crate) fn check_text(text: &str, limit: u64) -> Result<(), SchemaProblem> {
-    let (schema, ..) = bounded(text, limit)?;
-    linear(&schema).map(drop)
+pub(crate) fn check_text(text: &str, limit: u64) -> Result<u64, SchemaProblem> {
+    let (schema, ordered, validators) = bounded(text, limit)?;
+    linear(&schema)?;
+    Ok(EACH + validators as u64 + ordered.pattern_cost(COMPILED))
 }
 
 /// Reads a schema and refuses what expands to too much, before anything else looks at it.

@@ -88,6 +88,14 @@ impl<'s> Names<'s> {
         if META.iter().any(|meta| reference.starts_with(meta)) && !self.is_own(reference) {
             return Ok(vec![Target::Meta]);
         }
+        if self.is_remote(reference) {
+            let reference = windlass_core::name::cut(reference, 128).escape_debug();
+            let message = format!(
+                "it refers to '{reference}', which is outside the schema; references are not \
+                 fetched: put what it refers to under '$defs'"
+            );
+            return Err(SchemaProblem::Invalid(message));
+        }
         let (base, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         // A reference to nothing but a fragment stays in its resource, and there is one.
         let resources = match base.is_empty() && self.resources.len() == 1 {
@@ -112,6 +120,24 @@ impl<'s> Names<'s> {
             return Err(SchemaProblem::Invalid(message));
         }
         Ok(found.into_iter().map(Target::Schema).collect())
+    }
+
+    /// Whether a reference has an address of its own that no part of the document can have:
+    /// the end of a part's address is in its `$id`, however its beginning is inherited.
+    fn is_remote(&self, reference: &str) -> bool {
+        let Some((_, path)) = reference.split_once("://") else {
+            return false;
+        };
+        let last = |text: &str| {
+            let path = text.split('#').next().unwrap_or(text);
+            path.rsplit('/').next().unwrap_or(path).to_owned()
+        };
+        let mut ids = self.resources.iter().filter_map(|resource| {
+            let id = resource["$id"].as_str().or(resource["id"].as_str());
+            id.map(last)
+        });
+        let name = last(path);
+        !ids.any(|id| id == name)
     }
 
     /// Whether a part of the document has this address.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::graph::{Graph, Place, Subschema, weight};
-use super::pattern::matching;
+use super::pattern::{MOST_COMPILING, matching};
 
 /// How deep a check may be nested: subschemas inside subschemas, over all parts of a value.
 pub(super) const MOST_NESTING: u64 = 512;
@@ -138,6 +138,11 @@ impl Ordered {
             most = (most.0.max(checks), most.1.max(deep + 1));
         }
         most
+    }
+
+    /// What compiling the patterns takes, if the most that they may take counts as `whole`.
+    pub(super) fn pattern_cost(&self, whole: u64) -> u64 {
+        self.graph.pattern_work * whole / MOST_COMPILING
     }
 
     /// How many validators compiling the schema makes: what is referred to is made once, but

@@ -10,12 +10,14 @@ mod order;
 mod sources;
 mod variables;
 
+use std::collections::HashMap;
+
 use super::codes;
 use super::expressions::{Checker, Site};
 use super::path::Path;
 use super::problem::Findings;
 use super::repair::LeftOut;
-use super::source::{Options, SchemaProblem};
+use super::source::{Options, SCHEMA_COST, SchemaProblem};
 use super::suggest::Suggester;
 use super::types::{Definition, Json};
 use crate::run::var_bytes;
@@ -40,6 +42,8 @@ pub(crate) fn validate(
         checker: Checker::new(options.limits.expressions),
         nodes: 0,
         budget: Budget::default(),
+        schemas: HashMap::new(),
+        schema_cost: 0,
     };
     validator.definition(definition);
 }
@@ -54,6 +58,10 @@ struct Validator<'d, 'o> {
     /// Nodes seen so far, bodies included.
     nodes: usize,
     budget: Budget,
+    /// The JSON Schemas that were checked: equal ones are compiled once.
+    schemas: HashMap<&'d str, Result<(), SchemaProblem>>,
+    /// What compiling those takes together.
+    schema_cost: u64,
 }
 
 impl<'d> Validator<'d, '_> {
@@ -95,8 +103,9 @@ impl<'d> Validator<'d, '_> {
         }
     }
 
-    /// A JSON Schema is an object or a boolean, and whoever uses it must be able to.
-    fn schema(&mut self, schema: &Json, path: &Path<'_>) {
+    /// A JSON Schema is an object or a boolean that the engine can compile. Those of one
+    /// definition take no more together than one alone may.
+    fn schema(&mut self, schema: &'d Json, path: &Path<'_>) {
         let text = schema.get();
         if !text.starts_with('{') && text != "true" && text != "false" {
             let message = "a JSON Schema must be an object, or true or false".to_owned();
@@ -104,18 +113,35 @@ impl<'d> Validator<'d, '_> {
                 .error(codes::INVALID_SCHEMA, message, path.pointer());
             return;
         }
-        let check = self.options.check_schema;
-        match check.and_then(|check| check(text).err()) {
-            None => {}
-            Some(SchemaProblem::Invalid(reason)) => {
+        let Some(check) = self.options.check_schema else {
+            return;
+        };
+        let checked = match self.schemas.get(text) {
+            Some(checked) => checked.clone(),
+            None if self.schema_cost > SCHEMA_COST => return,
+            None => {
+                let checked = check(text).and_then(|cost| self.charge_schema(cost));
+                self.schemas.insert(text, checked.clone());
+                checked
+            }
+        };
+        let (code, message) = match checked {
+            Ok(()) => return,
+            Err(SchemaProblem::Invalid(reason)) => {
                 let message = format!("this is not a usable JSON Schema: {reason}");
-                self.findings
-                    .error(codes::INVALID_SCHEMA, message, path.pointer());
+                (codes::INVALID_SCHEMA, message)
             }
-            Some(SchemaProblem::Limit(reason)) => {
-                self.findings
-                    .error(codes::SCHEMA_LIMIT, reason, path.pointer());
-            }
+            Err(SchemaProblem::Limit(reason)) => (codes::SCHEMA_LIMIT, reason),
+        };
+        self.findings.error(code, message, path.pointer());
+    }
+
+    fn charge_schema(&mut self, cost: u64) -> Result<(), SchemaProblem> {
+        self.schema_cost += cost;
+        if self.schema_cost <= SCHEMA_COST {
+            return Ok(());
         }
+        let message = "the JSON Schemas of this definition are too many, or too large together";
+        Err(SchemaProblem::Limit(message.to_owned()))
     }
 }
