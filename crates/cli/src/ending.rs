@@ -2,7 +2,7 @@
 //! output for people.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 
 use windlass_core::event::Compensation;
 use windlass_core::run::{Failure as NodeFailure, Run};
@@ -45,7 +45,7 @@ fn execution(
     run: RunId,
     existing: Option<bool>,
 ) -> Result<(), Failure> {
-    let mut out = io::BufWriter::with_capacity(64 * 1024, io::stdout().lock());
+    let mut out = session.settings.output.stdout();
     let options = view::Options {
         existing,
         ..view::Options::default()

@@ -18,6 +18,7 @@ mod paint;
 mod progress;
 mod registry;
 mod remote;
+mod screen;
 mod secrets;
 mod session;
 mod source;

@@ -2,13 +2,13 @@
 //! colour only where a terminal wants it.
 
 use std::borrow::Cow;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _, Write};
 
 use windlass_core::printable;
 use windlass_engine::view;
 
 use crate::exit::{Exit, Failure};
-use crate::paint;
+use crate::{paint, screen};
 
 /// What was asked for, and what the terminals can do.
 #[derive(Clone, Copy, Debug)]
@@ -99,12 +99,18 @@ impl Output {
         say(text);
     }
 
+    /// Standard output, for what is written in parts.
+    pub(crate) fn stdout(&self) -> impl Write + use<> {
+        screen::stdout(self.terminal)
+    }
+
     /// The text as it is for programs; for people without what a terminal would obey, but for
     /// the program's own styles.
     pub(crate) fn shown<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        match self.json {
-            true => Cow::Borrowed(text),
-            false => paint::shown(text),
+        match (self.json, self.terminal) {
+            (true, true) => printable::lines(text),
+            (true, false) => Cow::Borrowed(text),
+            (false, _) => paint::shown(text),
         }
     }
 }

@@ -21,7 +21,7 @@ const PREFIX: usize = 43;
 pub(crate) fn run(settings: &Settings, arguments: &Events) -> Result<Exit, Failure> {
     let session = Session::look(settings.clone())?;
     let run = session.find_run(&arguments.run)?;
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = settings.output.stdout();
     let mut lines = Lines::new(settings.output);
     let mut written = Ok(());
     for_each_event(&*session.store, &session.plans, run, |event| {

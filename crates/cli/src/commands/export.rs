@@ -1,6 +1,6 @@
 //! `windlass export`: a run's graph as JSON, for people and for `import`.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 
 use windlass_service::export::export;
 
@@ -14,7 +14,7 @@ pub(crate) fn run(settings: &Settings, arguments: &RunReference) -> Result<Exit,
     let session = Session::look(settings.clone())?;
     let id = session.find_run(&arguments.run)?;
     let graph = export(&session, id)?;
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = settings.output.stdout();
     graph
         .write(&mut out)
         .and_then(|()| out.flush())

@@ -6,7 +6,7 @@ mod header;
 mod rows;
 
 use std::collections::BTreeSet;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::ops::ControlFlow;
 
 use serde_json::Value;
@@ -78,7 +78,7 @@ pub(crate) fn write_json(session: &Session, id: RunId, arguments: &Show) -> Resu
         events: arguments.include.contains(&Include::Events),
         nodes,
     };
-    let mut out = io::BufWriter::with_capacity(64 * 1024, io::stdout().lock());
+    let mut out = session.settings.output.stdout();
     match view::write(&*session.store, &session.plans, id, &options, &mut out) {
         Ok(()) => out.flush().or_else(closed_pipe),
         Err(view::Error::Write(error)) => closed_pipe(error),
