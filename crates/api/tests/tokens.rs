@@ -10,6 +10,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use common::{Answer, Running, Setup};
+use jsonwebtoken::crypto::rust_crypto::DEFAULT_PROVIDER as OTHER;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
@@ -104,7 +105,7 @@ impl Pair {
     fn sign(&self, claims: &Value) -> String {
         let mut header = Header::new(self.algorithm);
         header.kid = Some(self.id.to_owned());
-        jsonwebtoken::encode(&header, claims, &self.signs).unwrap()
+        self.sign_with(&serde_json::to_value(header).unwrap(), claims)
     }
 
     fn good(&self) -> String {
@@ -118,9 +119,10 @@ impl Pair {
             text(header.to_string().as_bytes()),
             text(claims.to_string().as_bytes())
         );
-        let signed =
-            jsonwebtoken::crypto::sign(message.as_bytes(), &self.signs, self.algorithm).unwrap();
-        format!("{message}.{signed}")
+        // By another implementation than the server's.
+        let signer = (OTHER.signer_factory)(&self.algorithm, &self.signs).unwrap();
+        let signed = signer.try_sign(message.as_bytes()).unwrap();
+        format!("{message}.{}", text(&signed))
     }
 }
 

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, DecodingKey};
 use serde::Deserialize;
 
+use super::crypto;
 use crate::limit;
 
 /// The largest document that is read.
@@ -70,6 +71,7 @@ impl KeySet {
     ///
     /// If it is no JWKS document, or there is no key in it that can be used; with the reason.
     pub(super) fn parse(document: &[u8]) -> Result<Self, String> {
+        crypto::install();
         if document.len() > MAX_DOCUMENT {
             return Err(format!("it is larger than {MAX_DOCUMENT} bytes"));
         }

@@ -1,5 +1,6 @@
 //! Who asks: nobody in particular where tokens are off, else whom a signed token names.
 
+mod crypto;
 mod key;
 mod mint;
 mod principal;

@@ -320,6 +320,7 @@ mod tests {
             URL_SAFE_NO_PAD.encode(claims),
         );
         let message = format!("{header}.{claims}");
+        super::super::crypto::install();
         let key = EncodingKey::from_secret(&SECRET);
         let code = jsonwebtoken::crypto::sign(message.as_bytes(), &key, Algorithm::HS256);
         format!("{message}.{}", code.unwrap())
