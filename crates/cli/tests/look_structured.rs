@@ -97,7 +97,11 @@ fn why_has_a_sentence_for_everything_that_waits() {
             "windlass signal",
         ],
     );
-    check("child", &["has waited for its child run", "(Running)"]);
+    check("child", &["has waited for its child run"]);
+    // The process may have been killed before the child began.
+    let child = why("child");
+    let begins = child.contains("(Running)") || child.contains("(Pending)");
+    assert!(begins, "{child}");
     check(
         "often",
         &[

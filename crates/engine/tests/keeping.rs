@@ -4,7 +4,7 @@ mod serve_world;
 
 use serve_world::{PLAIN, World};
 use windlass_core::{RunId, RunStatus};
-use windlass_engine::{Enqueue, Retain, Serving};
+use windlass_engine::{Clock as _, Enqueue, Retain, Serving, SystemClock};
 use windlass_store::{Queries as _, RunFilter};
 
 fn kept(world: &World) -> Vec<RunId> {
@@ -25,6 +25,11 @@ async fn ended(world: &mut World, count: usize) -> Vec<RunId> {
         world.floor.permits.add_permits(1);
         assert_eq!(world.next_ended().await, (run, RunStatus::Succeeded));
         runs.push(run);
+        // Runs that end in the same millisecond have no order.
+        let now = SystemClock.now();
+        while SystemClock.now() == now {
+            tokio::task::yield_now().await;
+        }
     }
     runs
 }
