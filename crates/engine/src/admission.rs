@@ -341,7 +341,7 @@ impl Engine {
     /// Whether the driver was given a run to begin.
     async fn begin_in_turn(&self, row: &RunRow) -> bool {
         let noted = self.about_to_begin(row.run).await;
-        let begun = self.begin_or_bury(row).await;
+        let begun = self.begin_or_dead_letter(row).await;
         if noted {
             // Its first record says from then on that it has begun.
             while begun && self.shared().gates.is_beginning(row.run) && self.carries(row.run).await
@@ -353,12 +353,12 @@ impl Engine {
         begun
     }
 
-    async fn begin_or_bury(&self, row: &RunRow) -> bool {
+    async fn begin_or_dead_letter(&self, row: &RunRow) -> bool {
         match self.begin(row.run).await {
             Ok(()) => true,
-            Err(error) if self.is_lost(&error) => {
+            Err(error) if self.is_unreadable(&error) => {
                 // What the store cannot take now stays in line.
-                let buried = self.bury_unreadable(row, &error).await;
+                let buried = self.dead_letter_unreadable(row, &error).await;
                 if buried.is_err() {
                     self.look_again(row);
                 }

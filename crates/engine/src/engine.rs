@@ -17,6 +17,7 @@ use crate::action::Registry;
 use crate::clerk::{Busy, Clerk};
 use crate::clock::Clock;
 use crate::command::CommandError;
+use crate::dead_letter::{Limits, Stops};
 use crate::driver::{Driver, Message, StartAnswer};
 use crate::evaluators::Evaluators;
 use crate::gates::Gates;
@@ -27,7 +28,6 @@ use crate::notice::Notice;
 use crate::options::Options;
 use crate::payload::check_payload_aside;
 use crate::plans::Plans;
-use crate::poison::{Limits, Stops};
 use crate::shared::Shared;
 use crate::start::{Begin, Prepared, StartError, StartRequest, Started, existing};
 use crate::values::ValueReader;
@@ -546,7 +546,7 @@ impl Engine {
             // A driver that panicked has nothing left to wait for, and did not stop well.
             if let Ok(left) = driver.await {
                 if left > 0 {
-                    self.leave_word().await;
+                    self.record_clean_shutdown().await;
                 }
                 self.forget_serving().await;
             }
@@ -622,13 +622,13 @@ impl Engine {
     fn read(&self, run: RunId, taking: Taking) -> Result<Read, LoadError> {
         let row = self.store().run(run)?;
         if let Some(row) = row.as_ref().filter(|row| row.dead) {
-            self.shared().gates.bury(row);
+            self.shared().gates.dead_letter(row);
         }
         let loaded = self.load(run)?;
         let carried = taking.adoption != Adoption::Hold;
         let adoption = match taking.adoption {
             Adoption::Recover(After::Death) | Adoption::Wake => {
-                let after = self.judge(row.as_ref(), &loaded, taking.patient)?;
+                let after = self.crash_policy(row.as_ref(), &loaded, taking.patient)?;
                 match taking.adoption {
                     Adoption::Wake => Adoption::Wake,
                     _ => Adoption::Recover(after),

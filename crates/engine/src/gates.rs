@@ -137,7 +137,7 @@ impl Gates {
     }
 
     /// A run is among the dead letters now; one that went gives its place up.
-    pub(crate) fn bury(&self, row: &RunRow) {
+    pub(crate) fn dead_letter(&self, row: &RunRow) {
         let mut state = self.state();
         let is_new = state.dead.insert(row.run);
         let went = matches!(row.status, RunStatus::Running | RunStatus::Paused) && !row.dead;
@@ -147,7 +147,7 @@ impl Gates {
     }
 
     /// A run is among the dead letters no more; one that had begun takes a place again.
-    pub(crate) fn dig_out(&self, row: &RunRow) {
+    pub(crate) fn restore(&self, row: &RunRow) {
         let mut state = self.state();
         state.dead.remove(&row.run);
         let goes = matches!(row.status, RunStatus::Running | RunStatus::Paused);

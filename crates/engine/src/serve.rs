@@ -8,10 +8,10 @@ use windlass_core::RunStatus;
 use windlass_store::{Error, RunRow};
 
 use crate::admission::admit;
+use crate::dead_letter::Limits;
 use crate::engine::{Engine, Recovery};
 use crate::interrupted::carry_on_always;
 use crate::load::{LoadError, Unavailable};
-use crate::poison::Limits;
 use crate::retention::{Retain, retain_always};
 use crate::schedule::fire_always;
 use crate::trial::Suspect;
@@ -146,14 +146,14 @@ impl Engine {
         let reason = error.to_string();
         match error {
             LoadError::Unavailable(Unavailable::Poison { deaths }) => {
-                self.bury_poison(&row, deaths).await?;
+                self.dead_letter_crasher(&row, deaths).await?;
                 Ok(Found::Buried(row, reason))
             }
             LoadError::Unavailable(Unavailable::Later { deaths }) => {
                 Ok(Found::Waits(Suspect { row, deaths }))
             }
-            error if self.is_lost(&error) => {
-                self.bury_unreadable(&row, &error).await?;
+            error if self.is_unreadable(&error) => {
+                self.dead_letter_unreadable(&row, &error).await?;
                 Ok(Found::Buried(row, reason))
             }
             _ => Ok(Found::Unread(row, reason)),

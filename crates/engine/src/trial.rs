@@ -20,10 +20,10 @@ use windlass_core::{Millis, RunId, RunStatus};
 use windlass_orchestrator::Adoption;
 use windlass_store::{Error, RunRow};
 
+use crate::dead_letter::Limits;
 use crate::driver::Message;
 use crate::engine::{Engine, Taking};
 use crate::gates::Passage;
-use crate::poison::Limits;
 
 const PROCESS: &str = "process";
 const BEGIN: &str = "begin";
@@ -291,7 +291,7 @@ impl Engine {
             let counts = writer.is_some() && culprit.is_none_or(|culprit| culprit == run);
             let deaths = beginning.deaths + u32::from(counts);
             if culprit == Some(run) && deaths >= limits.max_retries.max(1) {
-                self.bury_poison(&row, deaths).await?;
+                self.dead_letter_crasher(&row, deaths).await?;
                 self.store().forget_note(BEGIN, &key).await?;
                 continue;
             }

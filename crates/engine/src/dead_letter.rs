@@ -66,7 +66,7 @@ fn word_of(writer: WriterId) -> Payload {
 
 impl Engine {
     /// Leaves word that this engine stops in good order, though its runs have not ended.
-    pub(crate) async fn leave_word(&self) {
+    pub(crate) async fn record_clean_shutdown(&self) {
         let word = word_of(self.writer());
         let blob = Blob {
             digest: word.digest(),
@@ -80,7 +80,7 @@ impl Engine {
     ///
     /// # Errors
     /// It died once too often of this run, or so recently that the run must wait.
-    pub(crate) fn judge(
+    pub(crate) fn crash_policy(
         &self,
         row: Option<&RunRow>,
         loaded: &LoadedRun,
@@ -151,7 +151,7 @@ impl Engine {
     }
 
     /// Whether an error says that a run itself cannot be read, whoever tries.
-    pub(crate) fn is_lost(&self, error: &LoadError) -> bool {
+    pub(crate) fn is_unreadable(&self, error: &LoadError) -> bool {
         matches!(
             error,
             LoadError::Definition(_)
@@ -161,26 +161,26 @@ impl Engine {
     }
 
     /// Puts a run that cannot be read among the dead letters.
-    pub(crate) async fn bury_unreadable(
+    pub(crate) async fn dead_letter_unreadable(
         &self,
         row: &RunRow,
         error: &LoadError,
     ) -> Result<(), Error> {
-        self.bury(row, error.to_string(), 0, None).await
+        self.dead_letter(row, error.to_string(), 0, None).await
     }
 
     /// Puts a run that is poison among the dead letters.
-    pub(crate) async fn bury_poison(&self, row: &RunRow, deaths: u32) -> Result<(), Error> {
+    pub(crate) async fn dead_letter_crasher(&self, row: &RunRow, deaths: u32) -> Result<(), Error> {
         let reason = format!("whoever carried it died {deaths} times with its work in hand");
         let engine = self.clone();
         let run = row.run;
         let loading = tokio::task::spawn_blocking(move || engine.load(run).ok());
         let loaded = loading.await.ok().flatten();
         let run = loaded.map(|loaded| loaded.run);
-        self.bury(row, reason, deaths, run.as_ref()).await
+        self.dead_letter(row, reason, deaths, run.as_ref()).await
     }
 
-    async fn bury(
+    async fn dead_letter(
         &self,
         row: &RunRow,
         reason: String,
@@ -198,7 +198,7 @@ impl Engine {
             damage: None,
         };
         self.store().bury(letter).await?;
-        self.shared().gates.bury(row);
+        self.shared().gates.dead_letter(row);
         self.shared().gates.give_up(row.run);
         self.shared().bell.notify_one();
         self.shared().notice(&crate::notice::Notice::Buried {
@@ -244,15 +244,15 @@ impl Engine {
         }
         let Some(mut row) = row else { return Ok(true) };
         row.dead = false;
-        self.shared().gates.dig_out(&row);
+        self.shared().gates.restore(&row);
         match row.status {
             RunStatus::Pending => self.shared().arrived(row.tenant, row.priority),
             RunStatus::Running | RunStatus::Paused => {
                 let taking = Taking::recover(Adoption::Recover(After::Requeue));
                 if let Err(error) = self.hold(run, taking).await
-                    && self.is_lost(&error)
+                    && self.is_unreadable(&error)
                 {
-                    self.bury_unreadable(&row, &error).await?;
+                    self.dead_letter_unreadable(&row, &error).await?;
                 }
             }
             _ => {}
