@@ -25,9 +25,6 @@ const PAGE: usize = 128;
 /// How many runs may be about to begin at once: reading them takes place beside the driver.
 const MOST_BEGINNING: usize = 128;
 
-/// How soon to look whether a run that was noted has begun.
-const NOTED: Duration = Duration::from_millis(1);
-
 /// How soon to look again when the store could not answer.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -180,7 +177,6 @@ impl Queue {
                 break;
             }
             let Some(tenant) = self.turns.pop_front() else {
-                engine.line_is_empty();
                 break;
             };
             let mut line = self.lines.remove(&tenant).unwrap_or_default();
@@ -199,7 +195,7 @@ impl Queue {
 
     fn has_room(&self, engine: &Engine) -> bool {
         let shared = engine.shared();
-        if shared.trials.closed.load(Ordering::Acquire) {
+        if shared.isolation.is_closed() {
             return false;
         }
         let loading = shared.loading.load(Ordering::Acquire);
@@ -248,12 +244,12 @@ impl Queue {
         while let Some((gate, places)) = line.freed.first_key_value() {
             // Asked before the store is: one that has begun meanwhile still stands there.
             let beginning = gates.all_beginning();
-            let trials = &engine.shared().trials;
-            let limit = places + gates.beginning_at(gate) + trials.count();
+            let suspects = &engine.shared().isolation;
+            let limit = places + gates.beginning_at(gate) + suspects.count();
             engine.looked();
             for row in engine.store().aside(gate, limit)? {
-                // Who waits for its trial is in line again after it.
-                if !beginning.contains(&row.run) && trials.suspended(row.run).is_none() {
+                // A suspect is acquired alone, and not from here.
+                if !beginning.contains(&row.run) && suspects.suspended(row.run).is_none() {
                     line.add(row, true);
                 }
             }
@@ -274,11 +270,11 @@ impl Queue {
         // store is: one that has begun meanwhile may still stand there, and would take
         // another place.
         let beginning = engine.shared().gates.all_beginning();
-        let trials = &engine.shared().trials;
-        let limit = PAGE + beginning.len() + trials.count();
+        let suspects = &engine.shared().isolation;
+        let limit = PAGE + beginning.len() + suspects.count();
         engine.looked();
         for row in engine.store().waiting(tenant.as_deref(), limit)? {
-            if !beginning.contains(&row.run) && trials.suspended(row.run).is_none() {
+            if !beginning.contains(&row.run) && suspects.suspended(row.run).is_none() {
                 line.add(row, false);
             }
         }
@@ -319,38 +315,19 @@ impl Engine {
         self.shared().loading.fetch_add(1, Ordering::AcqRel);
         let loading = Loading(self.shared().clone());
         tokio::spawn(async move {
-            let begun = engine.begin_in_turn(&row).await;
-            // Known to the driver by now: it counts as held.
-            let carried = begun && engine.carries(row.run).await;
-            if !carried {
-                engine.shared().gates.give_up(row.run);
-            }
+            engine.begin_admitted(&row).await;
             drop(loading);
         });
     }
 
-    /// Begins a run that is tried, and waits until the driver has it.
-    pub(crate) async fn begin_tried(&self, row: &RunRow) -> bool {
-        let carried = self.begin_in_turn(row).await && self.carries(row.run).await;
-        if !carried {
+    /// Begins a run that has its place, and waits until the driver has it.
+    pub(crate) async fn begin_admitted(&self, row: &RunRow) -> bool {
+        // Known to the driver by then: it counts as held.
+        let acquired = self.begin_or_dead_letter(row).await && self.carries(row.run).await;
+        if !acquired {
             self.shared().gates.give_up(row.run);
         }
-        carried
-    }
-
-    /// Whether the driver was given a run to begin.
-    async fn begin_in_turn(&self, row: &RunRow) -> bool {
-        let noted = self.about_to_begin(row.run).await;
-        let begun = self.begin_or_dead_letter(row).await;
-        if noted {
-            // Its first record says from then on that it has begun.
-            while begun && self.shared().gates.is_beginning(row.run) && self.carries(row.run).await
-            {
-                tokio::time::sleep(NOTED).await;
-            }
-            self.has_begun(row.run).await;
-        }
-        begun
+        acquired
     }
 
     async fn begin_or_dead_letter(&self, row: &RunRow) -> bool {

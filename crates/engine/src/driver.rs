@@ -3,7 +3,7 @@
 //! What is shared with others (gates, followers, logs being packed) is locked briefly.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::Ordering;
@@ -55,8 +55,6 @@ pub(crate) enum Message {
     },
     /// How many runs the shard holds.
     Count(oneshot::Sender<usize>),
-    /// Which runs the shard holds.
-    List(oneshot::Sender<BTreeSet<RunId>>),
 }
 
 /// How a start went.
@@ -301,9 +299,6 @@ impl Driver {
             } => {
                 let run = self.shard.run(parent);
                 let _ = reply.send(run.and_then(|run| run.node_of_child(child)));
-            }
-            Message::List(reply) => {
-                let _ = reply.send(self.shard.runs().collect());
             }
             Message::Count(reply) => {
                 let _ = reply.send(self.shard.len());

@@ -17,7 +17,7 @@ use crate::action::Registry;
 use crate::clerk::{Busy, Clerk};
 use crate::clock::Clock;
 use crate::command::CommandError;
-use crate::dead_letter::{Limits, Stops};
+use crate::crash_isolation::Limits;
 use crate::driver::{Driver, Message, StartAnswer};
 use crate::evaluators::Evaluators;
 use crate::gates::Gates;
@@ -71,8 +71,7 @@ pub(crate) struct Inner {
     /// Who writes the records of runs.
     writer: WriterId,
     /// Set while it serves.
-    poison: OnceLock<Limits>,
-    stops: Stops,
+    crash_limits: OnceLock<Limits>,
     /// Why it is not known who goes at which gate.
     gates_unknown: Option<Error>,
 }
@@ -84,8 +83,8 @@ pub(crate) struct Taking {
     /// Whether one that has ended is taken up, too: a command may open it again, anything
     /// else would hold it for nothing.
     ended: bool,
-    /// Whether what took its carrier down has waited long enough, or somebody wants it now.
-    patient: bool,
+    /// Whether a suspect is acquired all the same: it is alone, or a command wants it now.
+    alone: bool,
 }
 
 impl Taking {
@@ -94,13 +93,13 @@ impl Taking {
         Self {
             adoption,
             ended: false,
-            patient: false,
+            alone: false,
         }
     }
 
-    pub(crate) fn patiently(self) -> Self {
+    pub(crate) fn alone(self) -> Self {
         Self {
-            patient: true,
+            alone: true,
             ..self
         }
     }
@@ -110,7 +109,7 @@ impl Taking {
         Self {
             adoption,
             ended: true,
-            patient: true,
+            alone: true,
         }
     }
 }
@@ -204,8 +203,7 @@ impl Engine {
                 shared,
                 intake: Intake::start(engine, intake_writer),
                 writer,
-                poison: OnceLock::new(),
-                stops: Stops::default(),
+                crash_limits: OnceLock::new(),
                 gates_unknown,
             }
         });
@@ -233,10 +231,6 @@ impl Engine {
         self.inner.writer
     }
 
-    pub(crate) fn stops(&self) -> &Stops {
-        &self.inner.stops
-    }
-
     /// Whether the engine stops, or has.
     pub fn is_stopping(&self) -> bool {
         self.inner.shutdown.is_cancelled()
@@ -246,13 +240,13 @@ impl Engine {
         self.inner.shutdown.clone()
     }
 
-    pub(crate) fn poison_limits(&self) -> Option<Limits> {
-        self.inner.poison.get().copied()
+    pub(crate) fn crash_limits(&self) -> Option<Limits> {
+        self.inner.crash_limits.get().copied()
     }
 
-    pub(crate) fn set_poison_limits(&self, limits: Limits) {
+    pub(crate) fn set_crash_limits(&self, limits: Limits) {
         // They are set once, by whoever serves.
-        let _ = self.inner.poison.set(limits);
+        let _ = self.inner.crash_limits.set(limits);
     }
 
     pub(crate) fn gates_known(&self) -> Result<(), Error> {
@@ -545,10 +539,7 @@ impl Engine {
         if let Some(driver) = self.inner.driver.lock().await.take() {
             // A driver that panicked has nothing left to wait for, and did not stop well.
             if let Ok(left) = driver.await {
-                if left > 0 {
-                    self.record_clean_shutdown().await;
-                }
-                self.forget_serving().await;
+                self.record_clean_shutdown(left).await;
             }
         }
     }
@@ -567,6 +558,7 @@ impl Engine {
         if self.ask(question).await == Some(true) {
             return Ok(());
         }
+        let named = self.name_acquired(run).await;
         let engine = self.clone();
         let reading = tokio::task::spawn_blocking(move || engine.read(run, taking));
         let Read {
@@ -603,6 +595,9 @@ impl Engine {
             adoption,
         })
         .await;
+        if named.is_some() && matches!(adoption, Adoption::Recover(_)) {
+            self.has_survived(run).await;
+        }
         if let Some(newest) = newest {
             // Refused where the run has ended or changed meanwhile.
             let _ = self.ask(|reply| Message::Command(run, newest, reply)).await;
@@ -628,7 +623,7 @@ impl Engine {
         let carried = taking.adoption != Adoption::Hold;
         let adoption = match taking.adoption {
             Adoption::Recover(After::Death) | Adoption::Wake => {
-                let after = self.crash_policy(row.as_ref(), &loaded, taking.patient)?;
+                let after = self.crash_policy(row.as_ref(), &loaded, taking.alone)?;
                 match taking.adoption {
                     Adoption::Wake => Adoption::Wake,
                     _ => Adoption::Recover(after),

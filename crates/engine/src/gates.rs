@@ -175,11 +175,6 @@ impl Gates {
         self.state().beginning.len()
     }
 
-    /// Whether a run is being begun.
-    pub(crate) fn is_beginning(&self, run: RunId) -> bool {
-        self.state().beginning.contains_key(&run)
-    }
-
     /// The runs that are being begun.
     pub(crate) fn all_beginning(&self) -> HashSet<RunId> {
         self.state().beginning.keys().copied().collect()

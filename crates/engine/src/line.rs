@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use windlass_core::RunId;
 use windlass_store::{Error, RunRow};
 
+use crate::crash_isolation::Suspended;
 use crate::engine::Engine;
-use crate::trial::Suspended;
 
 /// How many runs ahead are counted, at most.
 const MOST_AHEAD: usize = 1000;
@@ -65,7 +65,7 @@ impl Engine {
         {
             return Ok(held);
         }
-        if shared.trials.closed.load(Ordering::Acquire) {
+        if shared.isolation.is_closed() {
             return Ok(InLine::Trial);
         }
         let most = shared.max_active.load(Ordering::Acquire);

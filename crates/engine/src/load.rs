@@ -64,11 +64,11 @@ impl fmt::Display for Unavailable {
             Self::Dead => f.write_str("the run is among the dead letters; requeue it first"),
             Self::Poison { deaths } => write!(
                 f,
-                "whoever carried the run died {deaths} times with its work in hand"
+                "the process crashed {deaths} times with the run's work in hand"
             ),
             Self::Later { deaths } => write!(
                 f,
-                "whoever carried the run died {deaths} times with its work in hand; it waits"
+                "the process crashed {deaths} times with the run's work in hand; it is tried alone later"
             ),
         }
     }

@@ -5,16 +5,16 @@ use std::sync::atomic::Ordering;
 
 use futures_util::stream::{self, StreamExt as _};
 use windlass_core::RunStatus;
+use windlass_orchestrator::supervisor::CrashPolicy;
 use windlass_store::{Error, RunRow};
 
 use crate::admission::admit;
-use crate::dead_letter::Limits;
+use crate::crash_isolation::{Closed, Limits, Suspect};
 use crate::engine::{Engine, Recovery};
 use crate::interrupted::carry_on_always;
 use crate::load::{LoadError, Unavailable};
 use crate::retention::{Retain, retain_always};
 use crate::schedule::fire_always;
-use crate::trial::Suspect;
 
 /// How many runs recovery reads from the list together.
 const PAGE: usize = 256;
@@ -89,16 +89,23 @@ impl Engine {
             return Err(Error::Unavailable(message));
         }
         self.gates_known()?;
+        let closed = Closed::new(self);
         let limits = Limits {
-            max_retries: options.max_poison_retries,
+            policy: CrashPolicy {
+                max_crashes: options.max_poison_retries,
+            },
             delay_ms: options.poison_delay_ms,
-            trial_ms: options.poison_trial_ms,
+            alone_ms: options.poison_trial_ms,
         };
-        self.set_poison_limits(limits);
+        self.set_crash_limits(limits);
         let most = options.max_active_runs.max(1);
         self.shared().max_active.store(most, Ordering::Release);
-        let suspects = self.weigh_deaths(limits).await?;
-        let recovery = self.recover_begun(limits, suspects).await?;
+        let mut suspects = self.open_session(limits).await?;
+        self.suspend(&suspects, limits);
+        let recovery = self.recover_begun(&mut suspects).await?;
+        self.has_recovered();
+        drop(closed);
+        self.isolate(suspects, limits);
         let engine = Arc::downgrade(self.inner());
         tokio::spawn(retain_always(engine.clone(), options.retention));
         tokio::spawn(fire_always(engine.clone(), self.now()));
@@ -108,11 +115,7 @@ impl Engine {
     }
 
     /// Carries on what had begun; what has not waits for admission.
-    async fn recover_begun(
-        &self,
-        limits: Limits,
-        mut later: Vec<Suspect>,
-    ) -> Result<Recovery, Error> {
+    async fn recover_begun(&self, later: &mut Vec<Suspect>) -> Result<Recovery, Error> {
         let mut recovery = Recovery::default();
         let mut after = None;
         loop {
@@ -122,20 +125,22 @@ impl Engine {
             };
             after = Some(last.run);
             let begun = page.into_iter().filter(|row| !row.dead);
+            let (waiting, begun): (Vec<_>, Vec<_>) =
+                begun.partition(|row| self.suspended(row.run).is_some());
+            recovery.waiting.extend(waiting.iter().map(|row| row.run));
             let found = stream::iter(begun).map(|row| self.recover_one(row));
             let mut found = found.buffer_unordered(AT_ONCE);
             while let Some(found) = found.next().await {
-                recovery.note(found?, &mut later);
+                recovery.note(found?, later);
             }
         }
         // Those that the list left out.
         for row in self.mend_left_out().await {
             if row.status != RunStatus::Pending {
                 let row = self.recover_one(row).await?;
-                recovery.note(row, &mut later);
+                recovery.note(row, later);
             }
         }
-        self.try_later(later, limits);
         Ok(recovery)
     }
 
@@ -146,12 +151,15 @@ impl Engine {
         let reason = error.to_string();
         match error {
             LoadError::Unavailable(Unavailable::Poison { deaths }) => {
-                self.dead_letter_crasher(&row, deaths).await?;
+                let loaded = self.load_beside(row.run).await.ok();
+                let run = loaded.as_ref().map(|loaded| &loaded.run);
+                self.dead_letter_crasher(&row, deaths, run).await?;
                 Ok(Found::Buried(row, reason))
             }
-            LoadError::Unavailable(Unavailable::Later { deaths }) => {
-                Ok(Found::Waits(Suspect { row, deaths }))
-            }
+            LoadError::Unavailable(Unavailable::Later { deaths }) => Ok(Found::Waits(Suspect {
+                row,
+                crashes: deaths,
+            })),
             error if self.is_unreadable(&error) => {
                 self.dead_letter_unreadable(&row, &error).await?;
                 Ok(Found::Buried(row, reason))

@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 use windlass_core::RunId;
 
+use crate::crash_isolation::CrashIsolation;
 use crate::feed::Feeds;
 use crate::gates::Gates;
 use crate::interrupted::Interrupted;
 use crate::mend::Told;
 use crate::notice::Notice;
 use crate::options::Observer;
-use crate::trial::Trials;
 
 /// A tenant, by its name, if it has one.
 pub(crate) type Tenant = Option<Box<str>>;
@@ -23,8 +23,8 @@ pub(crate) type Tenant = Option<Box<str>>;
 pub(crate) struct Shared {
     pub(crate) gates: Gates,
     pub(crate) feeds: Feeds,
-    /// Who may have killed a process.
-    pub(crate) trials: Trials,
+    /// Which runs may crash the process.
+    pub(crate) isolation: CrashIsolation,
     /// Runs that the store could not write for.
     pub(crate) interrupted: Interrupted,
     /// What was told to be damaged.
@@ -59,7 +59,7 @@ impl Shared {
         Self {
             gates,
             feeds: Feeds::default(),
-            trials: Trials::default(),
+            isolation: CrashIsolation::default(),
             interrupted: Interrupted::default(),
             told: Told::default(),
             observer,

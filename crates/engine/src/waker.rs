@@ -64,7 +64,7 @@ impl Engine {
         let now = self.now();
         let mut after: Option<(Millis, RunId)> = None;
         loop {
-            if self.held().await > MOST_AWAKE {
+            if self.shared().isolation.is_closed() || self.held().await > MOST_AWAKE {
                 return Some(now.plus(NO_ROOM_MS));
             }
             let page = self.store().due(after, now, PAGE).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Runs that nobody can carry on: they go to the dead letters, and the others go on.
+//! Runs that cannot be read or crash the process: they are set aside, and the others go on.
 
 mod serve_world;
 
@@ -73,7 +73,7 @@ fn row(store: &MemoryStore, run: RunId) -> RunRow {
 }
 
 #[test]
-fn a_run_that_kills_its_process_again_and_again_is_buried() {
+fn a_run_that_crashes_its_process_three_times_is_set_aside() {
     let store = MemoryStore::new();
     let run = queued(&store, GATED);
     assert_eq!(process(&store, run, false).recovered, []);
@@ -116,7 +116,7 @@ fn a_run_that_kills_its_process_again_and_again_is_buried() {
 }
 
 #[test]
-fn stopping_in_good_order_is_no_death() {
+fn a_clean_stop_is_no_crash() {
     let store = MemoryStore::new();
     let run = queued(&store, PLAIN);
     process(&store, run, true);
@@ -134,7 +134,7 @@ fn stopping_in_good_order_is_no_death() {
 }
 
 #[test]
-fn progress_forgives_deaths() {
+fn progress_forgives_crashes() {
     let store = MemoryStore::new();
     let text = r#"{"id":"w","nodes":[
         {"id":"a","actionType":"test.work","edges":[{"targetNode":"b"}],"parameters":{}},
@@ -175,7 +175,7 @@ fn killed_by(store: &MemoryStore, killer: RunId) {
 }
 
 #[test]
-fn whoever_only_happens_to_be_there_is_not_buried() {
+fn runs_in_hand_at_another_runs_crashes_are_not_set_aside() {
     let store = MemoryStore::new();
     let (killer, others) = {
         let runtime = runtime();
@@ -189,7 +189,7 @@ fn whoever_only_happens_to_be_there_is_not_buried() {
         })
     };
     // How often it takes depends on who is tried first, and on how soon the killer strikes in
-    // its trial; without trials everybody would be dead after three.
+    // its time alone; without isolation all three would be set aside after three crashes.
     let deaths = (1..20).find(|_| {
         killed_by(&store, killer);
         row(&store, killer).dead
@@ -214,29 +214,24 @@ fn whoever_only_happens_to_be_there_is_not_buried() {
     });
 }
 
-/// A process that died while it began these runs, as it had twice before.
-async fn died_beginning(store: &MemoryStore, runs: &[RunId]) {
-    let dead = "00000000000000aa";
-    store
-        .keep_note("process", dead, b"null".to_vec())
-        .await
-        .expect("a store");
-    for run in runs {
-        let note = br#"{"writer":170,"deaths":2}"#.to_vec();
-        store
-            .keep_note("begin", &run.to_string(), note)
-            .await
-            .expect("a store");
-    }
+/// The session record of a process that crashed while it acquired a run, where these had
+/// crashed others twice.
+async fn crashed_acquiring(store: &MemoryStore, run: Option<RunId>, twice: &[RunId]) {
+    let runs = twice.iter().map(|run| (run.to_string(), 2));
+    let crashes: BTreeMap<String, u32> = runs.collect();
+    let session = serde_json::json!({ "acquiring": run, "crashes": crashes });
+    let text = session.to_string().into_bytes();
+    let kept = store.keep_note("session", "00000000000000aa", text);
+    kept.await.expect("a store");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_kills_before_it_has_begun_is_buried() {
+async fn a_run_that_crashes_its_process_before_it_has_begun_is_set_aside() {
     let mut world = World::new(100);
     world.publish(None, PLAIN).await;
     let killer = world.enqueue(None, "{}").await;
     let other = world.enqueue(None, "{}").await;
-    died_beginning(&world.store, &[killer]).await;
+    crashed_acquiring(&world.store, Some(killer), &[killer]).await;
     world.engine.serve(serving()).await.expect("serves");
     assert_eq!(world.next_ended().await, (other, RunStatus::Succeeded));
     assert!(row(&world.store, killer).dead);
@@ -249,14 +244,14 @@ async fn what_kills_before_it_has_begun_is_buried() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_that_were_about_to_begin_neither_is_buried_untried() {
+async fn suspects_that_have_not_begun_wait_and_are_begun_alone() {
     let mut world = World::new(100);
     world.publish(None, GATED).await;
     let runs = [
         world.enqueue(None, r#"{"key":"a"}"#).await,
         world.enqueue(None, r#"{"key":"a"}"#).await,
     ];
-    died_beginning(&world.store, &runs).await;
+    crashed_acquiring(&world.store, None, &runs).await;
     let slow = Serving {
         poison_delay_ms: 600_000,
         ..serving()
@@ -266,7 +261,7 @@ async fn of_two_that_were_about_to_begin_neither_is_buried_untried() {
     assert_eq!(world.next_ended().await, (free, RunStatus::Succeeded));
     for run in runs {
         let suspended = world.engine.suspended(run).expect("it waits");
-        assert_eq!(suspended.deaths, 3);
+        assert_eq!(suspended.deaths, 2);
         assert_eq!(row(&world.store, run).status, RunStatus::Pending);
     }
     // A clean stop is no death, and makes nobody less suspicious.
@@ -277,11 +272,33 @@ async fn of_two_that_were_about_to_begin_neither_is_buried_untried() {
         let (run, status) = world.next_ended().await;
         assert!(runs.contains(&run) && status == RunStatus::Succeeded);
     }
-    // What was written down about them is gone once they have begun.
-    let noted = || world.store.notes("begin", None, 9).expect("a store");
-    while !noted().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    // Nothing is held against them once they have begun.
+    world.engine.shutdown().await;
+    assert_eq!(world.store.notes("session", None, 9).expect("a store"), []);
+}
+
+/// What a process that serves has written about itself, and not closed.
+fn open_session(store: &MemoryStore) -> serde_json::Value {
+    let notes = store
+        .notes("session", None, 9)
+        .expect("a store")
+        .into_iter();
+    let mut sessions = notes.map(|(_, text)| serde_json::from_slice(&text).expect("JSON"));
+    let open = sessions.find(|session: &serde_json::Value| session["end"].is_null());
+    open.expect("an open session")
+}
+
+#[test]
+fn after_a_crash_the_session_names_a_run_before_it_is_acquired() {
+    let store = MemoryStore::new();
+    let run = queued(&store, PLAIN);
+    process(&store, run, false);
+    assert_eq!(open_session(&store)["acquiring"], serde_json::Value::Null);
+    process(&store, run, false);
+    assert_eq!(open_session(&store)["acquiring"], run.to_string());
+    // Acquired alone, it is named as that.
+    process(&store, run, false);
+    assert_eq!(open_session(&store)["alone"], run.to_string());
 }
 
 /// A run that waits to begin, with a log of these bytes.
@@ -314,7 +331,7 @@ async fn damaged(store: &MemoryStore, like: RunId, status: RunStatus, record: Ve
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_read_is_buried_and_the_others_go_on() {
+async fn runs_that_cannot_be_read_are_set_aside_and_the_others_go_on() {
     let mut world = World::new(100);
     world.publish(None, PLAIN).await;
     let good = world.enqueue(None, "{}").await;

@@ -10,6 +10,7 @@ mod evaluation;
 mod gate;
 mod row;
 mod shard;
+pub mod supervisor;
 
 pub use evaluation::{Evaluated, Evaluation, Pass};
 pub use row::{gate_name, queued_row, resource_rows, row, sleep};

@@ -45,6 +45,7 @@ const ALLOWED: &[Allowed] = &[
     Allowed {
         package: "windlass-orchestrator",
         dependencies: &[
+            ("serde", "how a session ended is kept"),
             ("serde_json", "values are JSON"),
             ("windlass-core", "the state machine it holds many of"),
             ("windlass-store", "the contract of appends and inboxes"),

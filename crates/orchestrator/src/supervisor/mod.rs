@@ -1,0 +1,7 @@
+//! The policy around a shard: which runs a process may acquire, and what follows when the
+//! store does not answer plainly. Without I/O: the engine and the simulator carry out what is
+//! decided here, and decide none of it again.
+
+mod crash_policy;
+
+pub use crash_policy::{CrashPolicy, SessionEnd, Verdict, cause_of_crash};
