@@ -567,4 +567,22 @@ pub struct RunFailure {
     pub message: Box<str>,
     /// The nodes whose failure was not handled.
     pub nodes: Vec<Box<str>>,
+    /// The root causes, first failed first; a run that ended before they were recorded
+    /// has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<Cause>,
+}
+
+/// A root cause of a run's failure: a failed node with no failed node behind it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cause {
+    /// The run that the node belongs to: the failed run, or a child at any depth.
+    pub execution_id: RunId,
+    /// The node instance, by its path in that run.
+    pub node: Box<str>,
+    /// The code of its error.
+    pub code: Box<str>,
+    /// The message of its error, cut if it is long.
+    pub message: Box<str>,
 }

@@ -25,6 +25,22 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     })
 }
 
+/// The text in at most so many bytes, with an ellipsis where something was cut off.
+///
+/// ```
+/// use windlass_core::printable::cut;
+/// assert_eq!(cut("naïveté", 9), "naïveté");
+/// assert_eq!(cut("naïveté", 6), "na…");
+/// ```
+pub fn cut(text: &str, bytes: usize) -> Cow<'_, str> {
+    const ELLIPSIS: &str = "…";
+    if text.len() <= bytes {
+        return Cow::Borrowed(text);
+    }
+    let end = text.floor_char_boundary(bytes.saturating_sub(ELLIPSIS.len()));
+    Cow::Owned(format!("{}{ELLIPSIS}", &text[..end]))
+}
+
 /// Whether a terminal would do something else than show a character.
 pub fn is_unprintable(letter: char) -> bool {
     match letter {

@@ -100,6 +100,7 @@ fixtures!(
     edges,
     joins,
     endings,
+    causes,
     stopping,
     fail_fast,
     levels,

@@ -139,6 +139,7 @@ impl Run {
             undo: None,
             reuse: Default::default(),
             output_bytes: 0,
+            failures: 0,
             deaths: Default::default(),
             finished: None,
             workflow: Arc::from(&*queued.workflow),

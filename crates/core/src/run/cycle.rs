@@ -289,7 +289,7 @@ impl Run {
         let Some(owner) = frame.owner.filter(|_| frame.is_quiet() && !frame.done) else {
             return;
         };
-        let result = match frame.failed.iter().find(|&&node| !self.is_handled(node)) {
+        let result = match frame.failed.keys().find(|&&node| !self.is_handled(node)) {
             _ if self.is_cut(frame, owner.node) => Iteration::Open,
             Some(&node) => Iteration::Failed(self.value(node)),
             None if frame.shape().has_plain_output() => {

@@ -4,7 +4,7 @@
 //! the top level are its nodes, each iteration takes the next numbers, and none is used
 //! again, so that a late result can never be mistaken for that of another iteration.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
@@ -129,7 +129,8 @@ pub(crate) struct Frame {
     pub(crate) counts: [u32; 9],
     /// Ended nodes whose conditional edges have not been asked.
     pub(crate) routing: u32,
-    pub(crate) failed: BTreeSet<Instance>,
+    /// Failed nodes, each with the number of its failure in the run: lower is earlier.
+    pub(crate) failed: BTreeMap<Instance, u64>,
     pub(crate) stop: Option<Stop>,
     pub(crate) levels: Option<Levels>,
     /// The iteration has ended.
@@ -163,7 +164,7 @@ impl Frame {
             nodes,
             counts,
             routing: 0,
-            failed: BTreeSet::new(),
+            failed: BTreeMap::new(),
             stop: None,
             levels,
             done: false,

@@ -221,12 +221,13 @@ impl Run {
     /// Counts and sets that follow from the states.
     fn count_again(&mut self) {
         let mut counts = [0; 9];
-        self.top.failed.clear();
+        let numbers = std::mem::take(&mut self.top.failed);
         for node in self.top.instances() {
             let state: &NodeState = self.top.state(node);
             counts[state.status as usize] += 1;
             if state.status == NodeStatus::Failed {
-                self.top.failed.insert(node);
+                let number = numbers.get(&node).copied().unwrap_or_default();
+                self.top.failed.insert(node, number);
             }
         }
         self.top.counts = counts;

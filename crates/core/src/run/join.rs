@@ -74,7 +74,9 @@ impl Run {
         self.due.remove(&node);
         if status == NodeStatus::Failed {
             let key = self.key_of(node);
-            self.frame_mut(key).failed.insert(node);
+            self.failures += 1;
+            let number = self.failures;
+            self.frame_mut(key).failed.insert(node, number);
         }
         self.note_completed(node, status);
         wave.ended.push(node);

@@ -7,6 +7,7 @@
 mod about;
 mod ancestry;
 mod apply;
+mod causes;
 mod child;
 mod cycle;
 mod deaths;
@@ -171,6 +172,8 @@ pub struct Run {
     completed: Vec<Undone>,
     undo: Option<Undo>,
     reuse: Reuse,
+    /// How many times a node has failed for good: what failures are ordered by.
+    failures: u64,
     /// Bytes of all outputs together, which have a limit.
     output_bytes: u64,
     /// Bytes of all variables together, which have a limit.
@@ -355,7 +358,7 @@ impl Run {
 
     /// Failed nodes of the top level, in definition order.
     pub fn failed(&self) -> impl Iterator<Item = Instance> + '_ {
-        self.top.failed.iter().copied()
+        self.top.failed.keys().copied()
     }
 
     /// The run's variables.

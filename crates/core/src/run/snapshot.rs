@@ -97,6 +97,8 @@ pub struct Snapshot {
     undo: Option<UndoState>,
     reuse: Reuse,
     output_bytes: u64,
+    #[serde(default)]
+    failures: u64,
     finished: Option<Finished>,
     #[serde(default)]
     deaths: Deaths,
@@ -118,6 +120,9 @@ struct FrameState {
     counts: [u32; 9],
     routing: u32,
     failed: BTreeSet<Instance>,
+    /// The numbers of those failures, in the same order; older snapshots have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    failed_as: Vec<u64>,
     stop: Option<Stop>,
     levels: Option<Levels>,
     done: bool,
@@ -237,6 +242,7 @@ impl Run {
             undo: self.undo.as_ref().map(undo_state),
             reuse: self.reuse.clone(),
             output_bytes: self.output_bytes,
+            failures: self.failures,
             finished: self.finished.as_deref().cloned(),
             deaths: self.deaths.clone(),
         };
@@ -321,6 +327,7 @@ impl Run {
         run.undo = snapshot.undo.map(undo_from);
         run.reuse = snapshot.reuse;
         run.output_bytes = snapshot.output_bytes;
+        run.failures = snapshot.failures;
         run.finished = snapshot.finished.map(Arc::new);
         run.deaths = snapshot.deaths;
         Some(run)
@@ -399,7 +406,8 @@ impl Run {
             edges: frame.edges.iter().map(|edge| edge_digit(*edge)).collect(),
             counts: frame.counts,
             routing: frame.routing,
-            failed: frame.failed.clone(),
+            failed: frame.failed.keys().copied().collect(),
+            failed_as: frame.failed.values().copied().collect(),
             stop: frame.stop.clone(),
             levels: frame.levels.clone(),
             done: frame.done,
@@ -419,6 +427,7 @@ fn frame_from(state: FrameState, plans: &[Arc<Plan>]) -> Option<Frame> {
     if numbered.is_some_and(|count| count != state.nodes.len()) {
         return None;
     }
+    let numbers = state.failed_as.into_iter().chain(std::iter::repeat(0));
     Some(Frame {
         plan: Arc::clone(plan),
         graph: state.graph,
@@ -429,7 +438,7 @@ fn frame_from(state: FrameState, plans: &[Arc<Plan>]) -> Option<Frame> {
         edges,
         counts: state.counts,
         routing: state.routing,
-        failed: state.failed,
+        failed: state.failed.into_iter().zip(numbers).collect(),
         stop: state.stop,
         levels: state.levels,
         done: state.done,

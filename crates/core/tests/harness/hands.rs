@@ -100,8 +100,8 @@ impl Script {
         self.harness.bring(&notation::definition(&lines))
     }
 
-    /// `succeeded JSON [vars JSON]`, `failed CODE`, `cancelled`, `undone`, `not undone`, or
-    /// `gone CODE` where it could not be started.
+    /// `succeeded JSON [vars JSON]`, `failed CODE [causes JSON]`, `cancelled`, `undone`,
+    /// `not undone`, or `gone CODE` where it could not be started.
     fn child(&self, path: &str, how: &str) -> Input {
         let run = &self.harness.run;
         let node = self
@@ -118,6 +118,7 @@ impl Script {
             };
         }
         let (output, vars) = rest.split_once(" vars ").unwrap_or((rest, "{}"));
+        let (code, causes) = rest.split_once(" causes ").unwrap_or((rest, "[]"));
         let vars: BTreeMap<String, serde_json::Value> =
             serde_json::from_str(vars).expect("variables");
         let vars = vars.into_iter();
@@ -131,9 +132,10 @@ impl Script {
             },
             output: Payload::new(if word == "succeeded" { output } else { "null" }),
             error: (word == "failed").then(|| RunFailure {
-                code: rest.into(),
+                code: code.into(),
                 message: "it failed".into(),
                 nodes: Vec::new(),
+                causes: serde_json::from_str(causes).expect("causes"),
             }),
             vars: vars
                 .map(|(name, value)| (name.into(), Payload::new(value.to_string())))

@@ -27,6 +27,24 @@ impl Script {
         lines.collect()
     }
 
+    /// Why the run failed: its root causes, and whose they are.
+    pub(crate) fn causes(&self) -> Vec<String> {
+        let run = &self.harness.run;
+        let error = run.finished().and_then(|finished| finished.error.as_ref());
+        let causes = error.map(|error| &*error.causes).unwrap_or_default();
+        let lines = causes.iter().map(|cause| {
+            let whose = match cause.execution_id == run.id() {
+                true => "",
+                false => "child ",
+            };
+            format!("{whose}{} {}: {}", cause.node, cause.code, cause.message)
+        });
+        match causes {
+            [] => vec!["no causes".to_owned()],
+            _ => lines.collect(),
+        }
+    }
+
     /// What is undone, in order, and how far it is.
     pub(crate) fn undoing(&self) -> Vec<String> {
         let run = &self.harness.run;

@@ -129,6 +129,7 @@ impl Script {
             "hashes" => self.hashes(),
             "values" => self.values(rest),
             "undo" => self.undoing(),
+            "causes" => self.causes(),
             "signals" => self.signals(),
             _ => panic!("unknown command '{verb} {rest}'"),
         }

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 
 use serde::Serialize;
-use windlass_core::event::Compensation;
+use windlass_core::event::{Cause, Compensation, RunFailure};
 use windlass_core::run::{Held, Instance, Run};
 use windlass_core::value::Stored;
 use windlass_core::{Millis, NodeStatus, RunId};
@@ -219,7 +219,7 @@ impl View<'_> {
         field(
             out,
             "error",
-            &finished.and_then(|finished| finished.error.as_ref()),
+            &finished.and_then(|finished| finished.error.as_ref().map(RunError::of)),
         )?;
         field(out, "compensation", &compensation(run))?;
         out.write_all(b",\"trigger\":")?;
@@ -346,6 +346,26 @@ fn compensation(run: &Run) -> Option<&'static str> {
         Some(Some(Compensation::Incomplete)) => Some("incomplete"),
         Some(None) => None,
         None => run.undo().map(|_| "running"),
+    }
+}
+
+/// A run's error as it is shown: with its causes, also where there are none.
+#[derive(Serialize)]
+struct RunError<'a> {
+    code: &'a str,
+    message: &'a str,
+    nodes: &'a [Box<str>],
+    causes: &'a [Cause],
+}
+
+impl<'a> RunError<'a> {
+    fn of(failure: &'a RunFailure) -> Self {
+        Self {
+            code: &failure.code,
+            message: &failure.message,
+            nodes: &failure.nodes,
+            causes: &failure.causes,
+        }
     }
 }
 

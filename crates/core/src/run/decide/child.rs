@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use serde_json::value::RawValue;
 use windlass_expr::Template;
 
 use super::{Decision, Facts, Failure, Outcome, Refusal};
 use crate::definition::Isolation;
 use crate::event::Compensation;
 use crate::plan::Structure;
+use crate::run::causes::child_details;
 use crate::run::environment::Place;
 use crate::run::{ChildEnd, Instance, Run};
 use crate::status::RunStatus;
@@ -120,9 +120,9 @@ fn child_failure(end: &ChildEnd) -> Failure {
         (None, RunStatus::Cancelled) => ("CHILD_CANCELLED", "the child was cancelled".to_owned()),
         (None, _) => ("CHILD_FAILED", "the child failed".to_owned()),
     };
-    let details = format!("{{\"executionId\":\"{}\"}}", end.child);
+    let causes = end.error.as_ref().map(|error| &*error.causes);
     Failure {
-        details: RawValue::from_string(details).ok(),
+        details: child_details(end.child, causes.unwrap_or_default()),
         // Another attempt is another run, which may fare better.
         retriable: true,
         ..Failure::permanent(code, message)

@@ -1,20 +1,23 @@
 //! The end of a run (semantics §4): its status, its error, its output.
 
 use super::{Decision, Facts, Failure};
-use crate::event::{Event, Finished, Hand, IterationResult, RunFailure, StopCause};
+use crate::event::{Cause, Event, Finished, Hand, IterationResult, RunFailure, StopCause};
+use crate::run::causes::NODE_FAILED;
 use crate::run::environment::Place;
 use crate::run::frame::{FrameKey, TOP};
 use crate::run::{Instance, Run};
 use crate::status::{NodeStatus, RunStatus};
 use crate::value::{Payload, ValueRef};
 
-/// A message names this many nodes; `nodes` has them all.
-const NAMED_NODES: usize = 5;
-
 impl Run {
     pub(super) fn want_for_end(&self, wants: &mut Vec<ValueRef>) {
-        if self.undo.is_none() && self.settled_as() == RunStatus::Succeeded {
-            self.want_for_output(TOP, wants);
+        if self.undo.is_some() {
+            return;
+        }
+        match self.settled_as() {
+            RunStatus::Succeeded => self.want_for_output(TOP, wants),
+            RunStatus::Failed => self.want_for_causes(wants),
+            _ => {}
         }
     }
 
@@ -49,15 +52,16 @@ impl Run {
                 Ok(output) => finished.output = Some(decision.store(&output)),
                 Err(message) => {
                     finished.status = RunStatus::Failed;
-                    finished.error = Some(self.failure("OUTPUT_INVALID", message));
+                    finished.error = Some(self.failure("OUTPUT_INVALID", message, Vec::new()));
                 }
             },
             RunStatus::Failed if self.stop_cause() == Some(StopCause::Timeout) => {
                 finished.error = Some(self.out_of_time(facts));
             }
             RunStatus::Failed => {
-                let message = self.failed_message();
-                finished.error = Some(self.failure("NODE_FAILED", message));
+                let (causes, more) = self.causes(facts);
+                let message = failed_message(&causes, more);
+                finished.error = Some(self.failure(NODE_FAILED, message, causes));
             }
             _ => {}
         }
@@ -101,7 +105,8 @@ impl Run {
             Some(time) => format!("the run did not end within {time} ms"),
             None => "the run that started it did not end in time".to_owned(),
         };
-        self.failure("RUN_TIMEOUT", message)
+        let (causes, _) = self.causes(facts);
+        self.failure("RUN_TIMEOUT", message, causes)
     }
 
     fn settled_as(&self) -> RunStatus {
@@ -113,28 +118,18 @@ impl Run {
         }
     }
 
-    fn failure(&self, code: &str, message: String) -> RunFailure {
+    fn failure(&self, code: &str, message: String, causes: Vec<Cause>) -> RunFailure {
         RunFailure {
             code: code.into(),
             message: message.into(),
             nodes: self.unhandled(),
+            causes,
         }
     }
 
     fn unhandled(&self) -> Vec<Box<str>> {
         let unhandled = self.failed().filter(|&node| !self.is_handled(node));
         unhandled.map(|node| self.path(node)).collect()
-    }
-
-    fn failed_message(&self) -> String {
-        let nodes = self.unhandled();
-        let named = nodes.iter().take(NAMED_NODES).map(|id| format!("'{id}'"));
-        let named = named.collect::<Vec<_>>().join(", ");
-        match nodes.len() {
-            1 => format!("node {named} failed"),
-            count if count > NAMED_NODES => format!("{count} nodes failed, among them {named}"),
-            _ => format!("nodes {named} failed"),
-        }
     }
 
     fn succeeded(&self, node: Instance) -> bool {
@@ -195,5 +190,17 @@ impl Run {
         }
         object.push('}');
         object
+    }
+}
+
+/// A sentence that names the first root cause, and how many others there are.
+fn failed_message(causes: &[Cause], more: usize) -> String {
+    let Some(first) = causes.first() else {
+        return "a node failed".to_owned();
+    };
+    let message = format!("{} failed: {}: {}", first.node, first.code, first.message);
+    match causes.len() - 1 + more {
+        0 => message,
+        others => format!("{message} (and {others} more)"),
     }
 }

@@ -1,0 +1,142 @@
+//! Root causes (semantics §4.6) where a text fixture cannot say it: how many there are, how
+//! large they are, and what they are read from. The rules are in `fixtures/causes.txt`.
+
+mod harness;
+#[path = "harness/notation.rs"]
+mod notation;
+
+use serde_json::value::RawValue;
+use windlass_core::event::{Cause, RunFailure};
+use windlass_core::run::{ChildEnd, Failure, Input, Outcome};
+use windlass_core::value::Payload;
+use windlass_core::{RunId, RunStatus};
+
+use harness::{Harness, failure};
+
+fn started(graph: &[&str]) -> Harness {
+    let mut harness = Harness::new(&notation::definition(graph), "null");
+    harness.give(&Input::Begin).expect("a run that can begin");
+    harness
+}
+
+fn error(harness: &Harness) -> &RunFailure {
+    let finished = harness.run.finished().expect("the run ended");
+    finished.error.as_ref().expect("it failed")
+}
+
+fn nodes(harness: &Harness) -> Vec<&str> {
+    let causes = error(harness).causes.iter();
+    causes.map(|cause| &*cause.node).collect()
+}
+
+/// Ends the child of a node Failed with these causes.
+fn fail_child(harness: &mut Harness, path: &str, causes: Vec<Cause>) {
+    let node = harness.index(path);
+    let error = RunFailure {
+        code: "NODE_FAILED".into(),
+        message: "deep failed".into(),
+        nodes: vec!["deep".into()],
+        causes,
+    };
+    let end = ChildEnd {
+        child: harness.run.child(node).expect("it has a child"),
+        status: RunStatus::Failed,
+        output: Payload::null(),
+        error: Some(error),
+        vars: Default::default(),
+        compensation: None,
+    };
+    let input = Input::ChildEnded {
+        node,
+        attempt: harness.run.attempt(node),
+        end: Box::new(end),
+    };
+    harness.give(&input).expect("the child was open");
+}
+
+fn cause(node: usize) -> Cause {
+    Cause {
+        execution_id: RunId::from_bytes([9; 16]),
+        node: format!("deep-{node}").into(),
+        code: "DEEP".into(),
+        message: "it failed".into(),
+    }
+}
+
+#[test]
+fn causes_are_the_first_ten_and_the_message_counts_the_others() {
+    let each = r#"each {"forEach": {"items": "{{ Array.from({length: 25}) }}", "body": {"nodes": ["a"]}}}"#;
+    let mut harness = started(&[each]);
+    // From the last to the first: the order of the definition is another one.
+    for item in (0..25).rev() {
+        let path = format!("each[{item}]/a");
+        harness
+            .end(&path, failure("BOOM"))
+            .expect("an open attempt");
+    }
+    let expected: Vec<String> = (15..25)
+        .rev()
+        .map(|item| format!("each[{item}]/a"))
+        .collect();
+    assert_eq!(nodes(&harness), expected);
+    let message = &*error(&harness).message;
+    assert_eq!(message, "each[24]/a failed: BOOM: it failed (and 24 more)");
+}
+
+#[test]
+fn children_bring_ten_causes_together_at_most() {
+    let child =
+        |id: &str| format!(r#"{id} {{"subworkflow": {{"workflowId": "other", "input": null}}}}"#);
+    let mut harness = started(&[&child("a"), &child("b")]);
+    fail_child(&mut harness, "b", (0..7).map(cause).collect());
+    fail_child(&mut harness, "a", (7..14).map(cause).collect());
+    let expected: Vec<String> = (0..10).map(|node| format!("deep-{node}")).collect();
+    assert_eq!(nodes(&harness), expected);
+    assert!(error(&harness).message.ends_with("(and 13 more)"));
+}
+
+#[test]
+fn a_long_message_is_cut_between_two_characters() {
+    let mut harness = started(&["nodes a"]);
+    let message = "é".repeat(100_000);
+    let failure = Failure::permanent("BOOM", &*message);
+    harness
+        .end("a", Outcome::Failed(failure))
+        .expect("an open attempt");
+    let error = error(&harness);
+    let cut = &*error.causes[0].message;
+    assert!(cut.len() <= 512 && cut.len() > 500, "{} bytes", cut.len());
+    assert!(cut.ends_with("é…"), "{cut}");
+    assert!(error.message.len() < 600, "{} bytes", error.message.len());
+    // The node's own error keeps it whole.
+    let value = harness.run.value(harness.index("a")).expect("an error");
+    assert!(harness.values[&value.digest].text().len() > message.len());
+}
+
+#[test]
+fn the_order_of_failures_survives_a_checkpoint() {
+    let mut harness = started(&["nodes a b c"]);
+    harness.end("c", failure("FIRST")).expect("an open attempt");
+    harness
+        .end("b", failure("SECOND"))
+        .expect("an open attempt");
+    harness.run = harness.replayed();
+    harness.end("a", failure("THIRD")).expect("an open attempt");
+    assert_eq!(nodes(&harness), ["c", "b", "a"]);
+}
+
+#[test]
+fn details_that_an_action_reports_are_not_taken_for_the_causes_of_a_child() {
+    let mut harness = started(&["nodes a"]);
+    let details = r#"{"executionId": "00000000-0000-7000-8000-000000000000", "causes": [
+        {"executionId": "00000000-0000-7000-8000-000000000000", "node": "other", "code": "X", "message": "x"}]}"#;
+    let failure = Failure {
+        details: RawValue::from_string(details.to_owned()).ok(),
+        ..Failure::permanent("NODE_FAILED", "mine")
+    };
+    harness
+        .end("a", Outcome::Failed(failure))
+        .expect("an open attempt");
+    assert_eq!(nodes(&harness), ["a"]);
+    assert_eq!(error(&harness).causes[0].execution_id, harness.run.id());
+}
