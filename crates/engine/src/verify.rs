@@ -110,9 +110,12 @@ fn derived(store: &dyn Backend, loaded: &LoadedRun) -> Result<Option<Misfit>, Lo
 
 /// The row that a run should have, but for what does not derive from its log.
 fn expected(run: &Run, found: &RunRow) -> RunRow {
+    let row = row(run, (found.asleep, found.wake_at));
     RunRow {
         dead: found.dead,
-        ..row(run, (found.asleep, found.wake_at))
+        // A row from before lists had messages has none.
+        error_message: found.error_message.as_ref().and(row.error_message),
+        ..row
     }
 }
 

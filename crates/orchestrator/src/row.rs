@@ -1,9 +1,14 @@
 //! The rows that derive from a run's log.
 
 use windlass_core::event::{AttemptEnded, Queued, ResourceLink};
+use windlass_core::printable::cut;
 use windlass_core::run::Run;
 use windlass_core::{Millis, RunId, RunStatus};
 use windlass_store::{ResourceRow, RunRow};
+
+/// Bytes of an error's message that lists show: a line on a wide terminal. A store may hold
+/// millions of rows; the run itself has the whole message.
+const MESSAGE_BYTES: usize = 240;
 
 /// The row that lists show for a run in this state; `sleep` says whether it only waits,
 /// and until when.
@@ -18,6 +23,7 @@ pub fn row(run: &Run, sleep: (bool, Option<Millis>)) -> RunRow {
         // Who waits for a child looks at it after every restart.
         asleep: sleep.0 && run.open_children().next().is_none(),
         error_code: error.map(|error| error.code.clone()),
+        error_message: error.map(|error| cut(&error.message, MESSAGE_BYTES).into()),
         ..queued_row(run.id(), run.queued(), run.created_at())
     }
 }
@@ -39,6 +45,7 @@ pub fn queued_row(run: RunId, queued: &Queued, at: Millis) -> RunRow {
         wake_at: None,
         asleep: false,
         error_code: None,
+        error_message: None,
         parent: queued.parent.as_ref().map(|parent| parent.execution_id),
         gate: gate_name(queued),
         limit: queued.gate.as_ref().map_or(0, |gate| gate.limit),

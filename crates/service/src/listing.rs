@@ -17,7 +17,9 @@ pub fn run_item(row: &RunRow) -> Value {
         "workflowId": row.workflow,
         "version": row.version,
         "status": row.status.as_str(),
-        "error": row.error_code.as_ref().map(|code| json!({ "code": code })),
+        "error": row.error_code.as_ref().map(|code| {
+            json!({ "code": code, "message": row.error_message })
+        }),
         "requestId": row.request_id,
         "tenantId": row.tenant,
         "priority": row.priority,

@@ -190,13 +190,16 @@ pub(crate) fn run_sum(row: &RunRow, dead: bool) -> Sum {
         sum = sum.optional_text(row.gate.as_deref());
         sum = sum.number(row.limit.into());
     }
+    if let Some(message) = &row.error_message {
+        sum = sum.text(message);
+    }
     if dead { sum.text("dead") } else { sum }
 }
 
 /// The columns that [`run_row`] reads.
 pub(crate) const RUN_COLUMNS: &str = "run.run, status, version, priority, created_at, started_at, \
      ended_at, wake_at, tenant, workflow, request_id, error_code, parent, labels, sum, asleep, \
-     gate, gate_limit, dead";
+     gate, gate_limit, dead, error_message";
 
 /// Where `dead` stands among them.
 pub(crate) const DEAD_COLUMN: usize = 18;
@@ -221,6 +224,7 @@ pub(crate) fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         gate: row.get(16)?,
         limit: row.get(17)?,
         dead: row.get(DEAD_COLUMN)?,
+        error_message: row.get(19)?,
     };
     run_sum(&decoded, decoded.dead).check(row, 14)?;
     Ok(decoded)

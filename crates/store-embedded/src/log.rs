@@ -280,8 +280,8 @@ pub(crate) fn insert_row(
 ) -> Result<i64, Fault> {
     const SQL: &str = "INSERT INTO run (run, sequence, append_id, chain, status, version, \
          priority, created_at, started_at, ended_at, wake_at, tenant, workflow, request_id, \
-         error_code, parent, labels, sum, asleep, gate, gate_limit) \
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+         error_code, parent, labels, sum, asleep, gate, gate_limit, error_message) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
     if !row.labels.is_empty() {
         query::label(connection, run, &codec::indexed(row))?;
     }
@@ -307,6 +307,7 @@ pub(crate) fn insert_row(
         row.asleep,
         row.gate,
         row.limit,
+        row.error_message,
     ])?)
 }
 
@@ -354,7 +355,7 @@ pub(crate) fn update_row(
          version = ?8, priority = ?9, created_at = ?10, started_at = ?11, ended_at = ?12, \
          wake_at = ?13, tenant = ?14, workflow = ?15, request_id = ?16, error_code = ?17, \
          parent = ?18, labels = ?19, sum = ?20, asleep = ?21, gate = ?22, gate_limit = ?23, \
-         aside = aside AND ?7 = 0 \
+         error_message = ?24, aside = aside AND ?7 = 0 \
          WHERE number = ?4 AND sequence = ?5 AND chain = ?6";
     relabel(connection, entry, row)?;
     Ok(connection.prepare_cached(SQL)?.execute(params![
@@ -381,6 +382,7 @@ pub(crate) fn update_row(
         row.asleep,
         row.gate,
         row.limit,
+        row.error_message,
     ])?)
 }
 
@@ -405,7 +407,8 @@ fn update_row_in_place(
     row: &RunRow,
 ) -> Result<usize, Fault> {
     const SQL: &str = "UPDATE run SET sequence = ?1, append_id = ?2, chain = ?3, version = ?7, \
-         started_at = ?8, wake_at = ?9, request_id = ?10, error_code = ?11, sum = ?12 \
+         started_at = ?8, wake_at = ?9, request_id = ?10, error_code = ?11, sum = ?12, \
+         error_message = ?13 \
          WHERE number = ?4 AND sequence = ?5 AND chain = ?6";
     Ok(connection.prepare_cached(SQL)?.execute(params![
         signed(next.sequence),
@@ -420,6 +423,7 @@ fn update_row_in_place(
         row.request_id,
         row.error_code,
         codec::run_sum(row, entry.dead).value(),
+        row.error_message,
     ])?)
 }
 

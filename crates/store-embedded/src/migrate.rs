@@ -207,8 +207,14 @@ DROP INDEX audit_by_tenant;
 CREATE INDEX audit_by_tenant ON audit (tenant, ordinal);
 ";
 
+/// What makes version 6 of version 5: lists show the message of a run's error. Rows that are
+/// there have none, because it stands in their logs.
+const FROM_5: &str = "
+ALTER TABLE run ADD COLUMN error_message TEXT;
+";
+
 /// The steps from each version to the next, from version 1 on.
-const STEPS: [&str; 4] = [FROM_1, FROM_2, FROM_3, FROM_4];
+const STEPS: [&str; 5] = [FROM_1, FROM_2, FROM_3, FROM_4, FROM_5];
 
 /// Which version a database has.
 pub(crate) fn version(connection: &Connection) -> rusqlite::Result<u32> {
@@ -248,11 +254,12 @@ mod tests {
     use super::*;
 
     /// The schemas of the versions before, from version 1 on.
-    const OLD: [&str; 4] = [
+    const OLD: [&str; 5] = [
         include_str!("../tests/common/schema-1.sql"),
         include_str!("../tests/common/schema-2.sql"),
         include_str!("../tests/common/schema-3.sql"),
         include_str!("../tests/common/schema-4.sql"),
+        include_str!("../tests/common/schema-5.sql"),
     ];
 
     /// Every table and index with its text, less its spaces.

@@ -1,4 +1,4 @@
--- The tables of the embedded store, version 5. `user_version` counts changes of this file;
+-- The tables of the embedded store, version 6. `user_version` counts changes of this file;
 -- `migrate.rs` makes it of the versions before.
 -- `sum` is a checksum over a row's other columns, because pages of the database have none;
 -- records have their chain and values their digest instead.
@@ -30,7 +30,8 @@ CREATE TABLE run (
   gate TEXT,
   gate_limit INTEGER NOT NULL DEFAULT 0,
   dead INTEGER NOT NULL DEFAULT 0,
-  aside INTEGER NOT NULL DEFAULT 0
+  aside INTEGER NOT NULL DEFAULT 0,
+  error_message TEXT
 );
 -- Those that sleep lie apart, so that the others are found without passing them.
 CREATE INDEX run_by_status ON run (status, asleep, run) WHERE status IS NOT NULL;

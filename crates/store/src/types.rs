@@ -210,6 +210,9 @@ pub struct RunRow {
     pub asleep: bool,
     /// The code of its error, if it failed.
     pub error_code: Option<Box<str>>,
+    /// The message of its error, if it failed, cut if it is long. Rows from before lists
+    /// had messages have none.
+    pub error_message: Option<Box<str>>,
     /// The run that started it, if it is a child.
     pub parent: Option<RunId>,
     /// What it shares with the runs that may not all go at once; `None` is nothing.

@@ -210,13 +210,32 @@ described! {
         valid: bool,
         problems: Vec<Object>,
     }
+    /// The error of a run in a list.
+    ListedErrorShape {
+        code: String,
+        message: Option<String>,
+    }
+    /// A root cause: a failed node with no failed node behind it.
+    CauseShape {
+        execution_id: String,
+        node: String,
+        code: String,
+        message: String,
+    }
+    /// Why a run failed.
+    RunErrorShape {
+        code: String,
+        message: String,
+        nodes: Vec<String>,
+        causes: Vec<CauseShape>,
+    }
     /// A run in a list.
     RunShape {
         execution_id: String,
         workflow_id: String,
         version: u32,
         status: String,
-        error: Option<Object>,
+        error: Option<ListedErrorShape>,
         request_id: String,
         tenant_id: Option<String>,
         priority: u8,
@@ -243,7 +262,7 @@ described! {
         priority: u8,
         labels: BTreeMap<String, String>,
         status: String,
-        error: Option<Object>,
+        error: Option<RunErrorShape>,
         compensation: Option<String>,
         trigger: Any,
         vars: Object,

@@ -64,9 +64,10 @@ fn table(session: &Session, page: &RunPage) -> Result<String, Failure> {
             .iter()
             .map(|(key, value)| format!("{key}={value}"));
         let labels = labels.collect::<Vec<_>>().join(" ");
-        let detail = match &row.error_code {
-            Some(code) => Cell::styled(code.to_string(), RED),
-            None => Cell::styled(labels, DIM),
+        let detail = match (&row.error_code, &row.error_message) {
+            (Some(code), Some(message)) => Cell::styled(format!("{code}: {message}"), RED),
+            (Some(code), None) => Cell::styled(code.to_string(), RED),
+            (None, _) => Cell::styled(labels, DIM),
         };
         table.row([
             Cell::styled(run_glyph(row.status), style),

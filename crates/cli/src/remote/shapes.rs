@@ -25,7 +25,7 @@ pub(super) struct RunShape {
     workflow_id: Box<str>,
     version: u32,
     status: String,
-    error: Option<CodeShape>,
+    error: Option<ErrorShape>,
     request_id: Box<str>,
     tenant_id: Option<Box<str>>,
     priority: u8,
@@ -42,13 +42,17 @@ pub(super) struct RunShape {
 }
 
 #[derive(Deserialize)]
-struct CodeShape {
+struct ErrorShape {
     code: Box<str>,
+    #[serde(default)]
+    message: Option<Box<str>>,
 }
 
 impl RunShape {
     /// The row; none if a part of it cannot be read.
     pub(super) fn row(self) -> Option<RunRow> {
+        let error = self.error.map(|error| (error.code, error.message));
+        let (error_code, error_message) = error.unzip();
         Some(RunRow {
             run: self.execution_id,
             tenant: self.tenant_id,
@@ -63,7 +67,8 @@ impl RunShape {
             ended_at: optional(self.ended_at)?,
             wake_at: optional(self.wake_at)?,
             asleep: self.asleep,
-            error_code: self.error.map(|error| error.code),
+            error_code,
+            error_message: error_message.flatten(),
             parent: self.parent,
             gate: self.gate,
             limit: self.gate_limit,

@@ -127,6 +127,7 @@ pub fn row(run: RunId) -> RunRow {
         wake_at: None,
         asleep: false,
         error_code: None,
+        error_message: None,
         parent: None,
         gate: None,
         limit: 0,

@@ -33,6 +33,7 @@ fn full_row(run: RunId) -> RunRow {
         ended_at: Some(Millis(-2)),
         wake_at: Some(Millis(i64::MAX)),
         error_code: Some("TIMEOUT".into()),
+        error_message: Some("it took too long".into()),
         parent: Some(run_id(99)),
         gate: Some("workflow\nkey".into()),
         limit: u32::MAX,
