@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use windlass_core::event::Compensation;
+use windlass_core::event::{Cause, Compensation};
 use windlass_core::run::{Failure as NodeFailure, Run};
 use windlass_core::{NodeStatus, RunId};
 use windlass_engine::{Plans, load_latest, view};
@@ -93,7 +93,19 @@ fn summary(session: &Session, run: &Run) -> String {
         }
         None => {}
     }
-    for node in run.failed().take(SHOWN) {
+    let causes = causes(run);
+    for cause in causes {
+        let _ = writeln!(text, "  failed {}", cause_line(run.id(), cause));
+    }
+    // Loops and child runs that failed with what is behind them, and what was handled.
+    let is_cause = |node: u32| {
+        let path = run.path(node);
+        let mut own = causes.iter().filter(|cause| cause.execution_id == run.id());
+        own.any(|cause| cause.node == path)
+    };
+    let others = || run.failed().filter(|&node| !is_cause(node));
+    let room = SHOWN.saturating_sub(causes.len());
+    for node in others().take(room) {
         let handled = if run.is_handled(node) {
             " (handled)"
         } else {
@@ -102,11 +114,32 @@ fn summary(session: &Session, run: &Run) -> String {
         let what = reason(session, run, node).unwrap_or_default();
         let _ = writeln!(text, "  failed {}: {what}{handled}", run.path(node));
     }
-    let more = run.failed().count().saturating_sub(SHOWN);
+    let more = others().count().saturating_sub(room);
     if more > 0 {
         let _ = writeln!(text, "  and {more} more: windlass show {}", run.id());
     }
     text
+}
+
+/// Why a run failed, if that is recorded.
+pub(crate) fn causes(run: &Run) -> &[Cause] {
+    let error = run.finished().and_then(|finished| finished.error.as_ref());
+    error.map(|error| &*error.causes).unwrap_or_default()
+}
+
+/// A root cause on one line, with the run that it is in where that is another one.
+pub(crate) fn cause_line(run: RunId, cause: &Cause) -> String {
+    let whose = match cause.execution_id == run {
+        true => String::new(),
+        false => format!(" of run {}", cause.execution_id),
+    };
+    let Cause {
+        node,
+        code,
+        message,
+        ..
+    } = cause;
+    one_line(&format!("{node}{whose}: {code}: {message}"))
 }
 
 fn reason(session: &Session, run: &Run, node: u32) -> Option<String> {

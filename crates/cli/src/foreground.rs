@@ -253,7 +253,7 @@ fn show_update(progress: &Progress, update: Update) {
             code,
             message,
             again,
-        } => progress.failed(node, &code, &message, again),
+        } => progress.failed(&node, &code, &message, again),
         Update::Phase { phase } => progress.phase(phase),
     }
 }

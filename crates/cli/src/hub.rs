@@ -166,20 +166,20 @@ impl Observer for Hub {
                     standings: standings.to_vec(),
                 });
             }
-            Notice::Failed {
-                run,
-                node,
-                failure,
-                again,
-            } => {
+            Notice::Failed { run, failed } => {
+                let node = match failed.undo {
+                    true => format!("compensation of {}", failed.path),
+                    false => failed.path.to_string(),
+                };
+                let failure = &failed.failure;
                 if let Some(progress) = state.follows(*run) {
-                    progress.failed(*node, &failure.code, &failure.message, *again);
+                    progress.failed(&node, &failure.code, &failure.message, failed.again);
                 }
                 state.tell_watchers(*run, || Update::Failed {
-                    node: *node,
+                    node: node.clone(),
                     code: failure.code.to_string(),
                     message: failure.message.to_string(),
-                    again: *again,
+                    again: failed.again,
                 });
             }
             Notice::Commanded { run, command } => {

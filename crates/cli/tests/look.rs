@@ -337,7 +337,7 @@ fn a_run_is_shown_to_people() {
         "✗ mixed v1  Failed",
         &run,
         "3 succeeded · 2 failed · 1 skipped · 2 blocked",
-        "NODE_FAILED: node 'charge' failed",
+        "NODE_FAILED: charge failed: CARD_DECLINED: no money",
         "CARD_DECLINED: no money",
         "by charge",
         "Fetch it",

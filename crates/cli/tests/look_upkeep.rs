@@ -129,7 +129,7 @@ fn why_answers_in_sentences() {
     let text = world.windlass(&["why", &run]).done().stdout;
     assert_eq!(
         text.lines().next(),
-        Some("The run failed: NODE_FAILED: node 'b' failed.")
+        Some("The run failed: NODE_FAILED: b failed: FAILED: no.")
     );
     let ask = |node: &str| world.windlass(&["why", &run, node]).done().stdout;
     assert!(ask("b").contains("b failed"), "{}", ask("b"));

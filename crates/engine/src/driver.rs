@@ -401,12 +401,16 @@ impl Driver {
                 run,
                 nodes,
                 standings,
+                failures,
             } => {
                 self.notice(&Notice::Progress {
                     run,
                     nodes: &nodes,
                     standings: &standings,
                 });
+                for failed in &failures {
+                    self.notice(&Notice::Failed { run, failed });
+                }
                 self.tell_ends(run, &nodes);
             }
             Effect::Child {
@@ -685,14 +689,6 @@ impl Driver {
     fn tell_ends(&mut self, run: RunId, nodes: &[(Instance, NodeStatus)]) {
         let clock = &self.workers.options.clock;
         for attempt in self.watched.ended(run, nodes, || clock.now()) {
-            if let Some(failure) = attempt.failure() {
-                self.notice(&Notice::Failed {
-                    run,
-                    node: attempt.instance,
-                    failure,
-                    again: attempt.again(),
-                });
-            }
             self.notice(&Notice::Ended { attempt: &attempt });
         }
     }

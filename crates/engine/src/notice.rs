@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use windlass_core::run::{About, Dispatch, Failure, Instance, Standing};
+use windlass_core::run::{About, Dispatch, Instance, Standing};
 use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
-use windlass_orchestrator::Command;
+use windlass_orchestrator::{Command, FailedAttempt};
 
 use crate::watched::Attempt;
 
@@ -26,16 +26,13 @@ pub enum Notice<'a> {
         /// look at, and perhaps ahead of what is durable.
         standings: &'a [Standing],
     },
-    /// An attempt failed: the node has failed, or waits for its next attempt.
+    /// An attempt failed, of an action, a loop, a wait or a child run: the node has failed,
+    /// or waits for its next attempt.
     Failed {
         /// The run.
         run: RunId,
-        /// The node.
-        node: Instance,
-        /// What the action said.
-        failure: &'a Failure,
-        /// Whether another attempt follows.
-        again: bool,
+        /// The node, how it failed, and whether another attempt follows.
+        failed: &'a FailedAttempt,
     },
     /// Somebody's command was carried out.
     Commanded {

@@ -141,7 +141,7 @@ pub(crate) enum Update {
     },
     /// An attempt failed.
     Failed {
-        node: Instance,
+        node: String,
         code: String,
         message: String,
         again: bool,

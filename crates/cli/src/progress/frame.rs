@@ -279,7 +279,7 @@ mod tests {
         assert!(lines.len() < TERMINAL.height, "{lines:#?}");
         // What ended in a body is forgotten, and its failure has a name.
         model.change(&[(2, NodeStatus::Failed)], &[]);
-        model.fail(2, "HTTP_503", "no", false);
+        model.fail("node-00000[0]/charge", "HTTP_503", "no", false);
         let said = model.said.pop_front().expect("a failure");
         let line = permanent(&said).expect("a line");
         assert_eq!(
@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn a_narrow_terminal_cuts_lines() {
         let mut model = model(1);
-        model.fail(0, "CODE", "a long\nmessage", true);
+        model.fail("node-00000", "CODE", "a long\nmessage", true);
         let said = model.said.pop_front().expect("a failure");
         let line = permanent(&said).expect("a line");
         assert_eq!(line.render(20, false), "↻ node-00000  CODE:…");

@@ -156,7 +156,7 @@ impl Progress {
     }
 
     /// An attempt failed.
-    pub(crate) fn failed(&self, node: Instance, code: &str, message: &str, again: bool) {
+    pub(crate) fn failed(&self, node: &str, code: &str, message: &str, again: bool) {
         self.update(|model| model.fail(node, code, message, again));
     }
 

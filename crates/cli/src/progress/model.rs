@@ -65,8 +65,6 @@ pub(super) struct Model {
     pub(super) loops: BTreeMap<Instance, Standing>,
     /// What waits for a time, a signal or a child.
     pub(super) waits: BTreeMap<Instance, Standing>,
-    /// Names of what ended in the last change: its failures are told after it.
-    ended_now: BTreeMap<Instance, Box<str>>,
     /// Loops that have ended: how many iterations each had.
     ended_loops: BTreeMap<Instance, u64>,
     pub(super) began: Instant,
@@ -92,7 +90,6 @@ impl Model {
             running: BTreeMap::new(),
             loops: BTreeMap::new(),
             waits: BTreeMap::new(),
-            ended_now: BTreeMap::new(),
             ended_loops: BTreeMap::new(),
             began: Instant::now(),
             phase: Phase::Running,
@@ -178,7 +175,6 @@ impl Model {
 
     /// Nodes changed, and some of them have more to tell.
     pub(super) fn change(&mut self, nodes: &[(Instance, NodeStatus)], standings: &[Standing]) {
-        self.ended_now.clear();
         for &(node, status) in nodes {
             self.set(node, status);
         }
@@ -214,9 +210,8 @@ impl Model {
             return;
         };
         let small = self.plan.len() <= SMALL;
-        // The failure of an action is said with its reason, which follows.
-        let is_told = status != NodeStatus::Failed || self.plan.action(place).is_none();
-        if small && status.is_final() && is_told {
+        // A failure is said with its reason, which follows.
+        if small && status.is_final() && status != NodeStatus::Failed {
             let seconds = since.map(|since| since.elapsed().as_secs_f64());
             let path = self.plan.id(place).into();
             self.said.push_back(Said::Ended(path, status, seconds));
@@ -254,18 +249,11 @@ impl Model {
         }
         let ran = self.running.remove(&node)?;
         let since = (!ran.begun_before).then_some(ran.since);
-        self.ended_now.insert(node, ran.path);
         since
     }
 
-    pub(super) fn fail(&mut self, node: Instance, code: &str, message: &str, again: bool) {
-        let name = match self.place(node) {
-            Some(place) => Box::from(self.plan.id(place)),
-            None => match self.ended_now.get(&node) {
-                Some(path) => path.clone(),
-                None => return,
-            },
-        };
+    /// An attempt failed; the node is told by its path.
+    pub(super) fn fail(&mut self, node: &str, code: &str, message: &str, again: bool) {
         self.failures += 1;
         if self.failures > MAX_FAILURES {
             if self.failures == MAX_FAILURES + 1 {
@@ -274,7 +262,7 @@ impl Model {
             return;
         }
         self.said.push_back(Said::Failed {
-            node: name,
+            node: node.into(),
             what: format!("{code}: {message}"),
             again,
         });

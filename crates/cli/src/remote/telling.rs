@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use windlass_core::NodeStatus;
-use windlass_core::run::Run;
+use windlass_core::run::{Instance, Run};
 use windlass_engine::history::PublicEvent;
 
 use crate::progress::{Phase, Progress};
@@ -27,9 +27,29 @@ fn show_node(progress: &Progress, run: &Run, event: &PublicEvent) {
     let Some(path) = event.node.as_deref() else {
         return;
     };
-    let Some(node) = run.resolve(path) else {
+    // An iteration may be gone since, and what failed in it is still worth a line.
+    if let Some(node) = run.resolve(path) {
+        show_status(progress, run, node, event);
+    }
+    show_failure(progress, path, event);
+}
+
+fn show_failure(progress: &Progress, path: &str, event: &PublicEvent) {
+    let Some(error) = event.data.get("error") else {
         return;
     };
+    let node = match event.kind {
+        "NodeFailed" | "NodeRetryScheduled" => path.to_owned(),
+        "CompensationFailed" => format!("compensation of {path}"),
+        _ => return,
+    };
+    let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
+    let again = event.data.contains_key("nextAttempt");
+    progress.failed(&node, text("code"), text("message"), again);
+}
+
+fn show_status(progress: &Progress, run: &Run, node: Instance, event: &PublicEvent) {
+    let path = event.node.as_deref().unwrap_or_default();
     let action = run.action_of(node).unwrap_or_default();
     let status = match event.kind {
         "NodeStarted" => {
@@ -55,11 +75,4 @@ fn show_node(progress: &Progress, run: &Run, event: &PublicEvent) {
         _ => None,
     };
     progress.changed(&[(node, status)], standing.as_slice());
-    if let "NodeFailed" | "NodeRetryScheduled" = event.kind
-        && let Some(error) = event.data.get("error")
-    {
-        let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
-        let again = event.kind == "NodeRetryScheduled";
-        progress.failed(node, text("code"), text("message"), again);
-    }
 }

@@ -333,6 +333,19 @@ pub enum ChildCommand {
     Compensate,
 }
 
+/// An attempt that failed: of an action, a loop, a wait or a child run.
+#[derive(Debug)]
+pub struct FailedAttempt {
+    /// The node instance.
+    pub path: Box<str>,
+    /// Whether it was to compensate the node.
+    pub undo: bool,
+    /// Why.
+    pub failure: Failure,
+    /// Whether another attempt follows.
+    pub again: bool,
+}
+
 /// What the shard wants done. What a record decided comes only once the record is durable;
 /// loads, refused answers and the loss of a run need no record of their own.
 #[derive(Debug)]
@@ -435,6 +448,8 @@ pub enum Effect {
         /// How loops of the top level and waits stand, where that changed. These may be
         /// ahead of what is durable: they are for people to look at.
         standings: Vec<Standing>,
+        /// The attempts that failed.
+        failures: Vec<FailedAttempt>,
     },
     /// The run goes now, or does no more: it began, was opened again, or ended, durably.
     Going {

@@ -1,11 +1,12 @@
 //! The lines about the run itself.
 
 use anstyle::Style;
-use windlass_core::event::Compensation;
+use windlass_core::event::{Cause, Compensation};
 use windlass_core::run::Run;
 use windlass_engine::view::Counts;
 
 use super::Page;
+use crate::ending::cause_line;
 use crate::exit::Failure;
 use crate::moment::{ago, duration, now, readable};
 use crate::paint::{BOLD, DIM, RED, paint, run_glyph, run_style};
@@ -83,6 +84,12 @@ impl Page<'_> {
         if let Some(error) = run.finished().and_then(|finished| finished.error.as_ref()) {
             let message = format!("{}: {}", error.code, error.message);
             lines.push(("error", message));
+            // The message names the first; one of another run, or one of several, is listed.
+            let is_told = |cause: &Cause| cause.execution_id == run.id();
+            if error.causes.len() > 1 || !error.causes.iter().all(is_told) {
+                let causes = error.causes.iter();
+                lines.extend(causes.map(|cause| ("cause", cause_line(run.id(), cause))));
+            }
         }
         lines.push(("nodes", summary(&Counts::of(run))));
         if let Some(words) = undoing(run) {

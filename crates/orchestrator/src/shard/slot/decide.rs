@@ -138,6 +138,7 @@ impl Slot {
         self.record.push(event, context.now);
         // Before it is applied: an iteration that ends with it may be gone after.
         self.hold_values(event, ended);
+        self.note_failure(event);
         let mut changes = Vec::new();
         let went = is_going(&self.run);
         self.run_mut()

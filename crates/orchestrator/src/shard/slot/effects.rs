@@ -54,6 +54,7 @@ impl Slot {
     pub(super) fn carry_out(&mut self, consequences: Vec<Consequence>, context: &mut Context<'_>) {
         let run = self.run.id();
         let mut progress = Vec::with_capacity(consequences.len());
+        let mut failures = Vec::new();
         let mut touched = BTreeSet::new();
         for consequence in consequences {
             match consequence {
@@ -65,6 +66,7 @@ impl Slot {
                     touched.insert(node);
                     progress.push((node, status));
                 }
+                Consequence::Failed(failed) => failures.push(*failed),
                 Consequence::Child(told) => {
                     let ToChild {
                         node,
@@ -120,11 +122,12 @@ impl Slot {
             }
         }
         let standings = self.standings(&touched);
-        if !progress.is_empty() || !standings.is_empty() {
+        if !progress.is_empty() || !standings.is_empty() || !failures.is_empty() {
             context.effects.push_back(Effect::Progress {
                 run,
                 nodes: progress,
                 standings,
+                failures,
             });
         }
     }

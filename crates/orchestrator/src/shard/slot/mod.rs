@@ -4,6 +4,7 @@
 mod decide;
 mod effects;
 mod evaluate;
+mod failures;
 mod sleep;
 mod values;
 
@@ -21,7 +22,8 @@ use windlass_store::{Append, Blob, Claim, Error, Head, ResourceRow};
 use super::ready::Ready;
 use super::running::Running;
 use super::{
-    Adoption, Begin, ChildCommand, Command, CommandId, Context, Effect, Input, Options, Start,
+    Adoption, Begin, ChildCommand, Command, CommandId, Context, Effect, FailedAttempt, Input,
+    Options, Start,
 };
 use crate::codec::{self, RecordBuilder};
 use crate::deadline::Deadline;
@@ -54,6 +56,8 @@ enum Consequence {
     Changed(Change),
     /// A node that no worker has began or went on.
     Noted(Instance, NodeStatus),
+    /// An attempt failed.
+    Failed(Box<FailedAttempt>),
     /// A child run is acted on.
     Child(Box<ToChild>),
     Answer(CommandId),
