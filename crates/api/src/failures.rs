@@ -3,7 +3,7 @@
 
 use http::StatusCode;
 use serde_json::Value;
-use windlass_service::{Exit, Failure};
+use windlass_service::{Failure, FailureKind};
 
 use crate::code;
 use crate::error::{ApiError, Code, Detail};
@@ -158,31 +158,105 @@ pub(crate) fn together(lists: &[&[Code]]) -> Vec<Code> {
     codes
 }
 
+/// How a kind of failure is told.
+enum Told {
+    /// With a declared code.
+    Coded(Code),
+    /// With a status alone: no route declares the kind's code.
+    Plain(StatusCode),
+    /// Not at all: what is wrong here is for the log, and no business of the caller.
+    Broken,
+}
+
+/// How each kind of failure of the service is told over HTTP.
+fn told(kind: FailureKind) -> Told {
+    use Told::{Broken, Coded, Plain};
+    match kind {
+        FailureKind::StoreNotFound => Coded(NOT_FOUND),
+        FailureKind::StoreUnavailable => Coded(STORE_UNAVAILABLE),
+        FailureKind::StoreFull => Coded(STORE_FULL),
+        FailureKind::StoreTimeout => Coded(STORE_TIMEOUT),
+        FailureKind::StoreDamaged
+        | FailureKind::StoreFailed
+        | FailureKind::StoreTooNew
+        | FailureKind::LoadFailed
+        | FailureKind::OutputFailed
+        | FailureKind::DefinitionUnreadable => Broken,
+        FailureKind::RunNotFound => Coded(RUN_NOT_FOUND),
+        FailureKind::RunAmbiguous | FailureKind::DeadLetter => Plain(StatusCode::CONFLICT),
+        FailureKind::RunEnded => Coded(RUN_ENDED),
+        FailureKind::NodeNotFound => Coded(NODE_NOT_FOUND),
+        FailureKind::LetterNotFound => Coded(LETTER_NOT_FOUND),
+        FailureKind::EngineStopped => Coded(ENGINE_STOPPED),
+        FailureKind::ReattemptRefused => Coded(REATTEMPT_REFUSED),
+        FailureKind::Compensated => Coded(COMPENSATED),
+        FailureKind::SignalUnknown => Coded(SIGNAL_UNKNOWN),
+        FailureKind::SignalInvalid => Coded(SIGNAL_INVALID),
+        FailureKind::ResultInvalid => Coded(RESULT_INVALID),
+        FailureKind::Incompatible => Coded(INCOMPATIBLE),
+        FailureKind::Conflict => Coded(CONFLICT),
+        FailureKind::ImportInvalid => Coded(IMPORT_INVALID),
+        FailureKind::RequestIdReused => Coded(REQUEST_ID_REUSED),
+        FailureKind::TriggerInvalid => Coded(TRIGGER_INVALID),
+        FailureKind::TriggerNotJson => Coded(TRIGGER_NOT_JSON),
+        FailureKind::TriggerTooLarge => Coded(TRIGGER_TOO_LARGE),
+        FailureKind::NestingLimit => Coded(NESTING_LIMIT),
+        FailureKind::SchemaInvalid => Coded(SCHEMA_INVALID),
+        FailureKind::SchemaLimit => Coded(SCHEMA_LIMIT),
+        FailureKind::ChecksBusy => Coded(CHECKS_BUSY),
+        FailureKind::VarsLimit => Coded(VARS_LIMIT),
+        FailureKind::NameInvalid => Coded(NAME_INVALID),
+        FailureKind::ConcurrencyKeyInvalid => Coded(CONCURRENCY_KEY_INVALID),
+        FailureKind::VariableUnknown => Coded(VARIABLE_UNKNOWN),
+        FailureKind::WorkflowDisabled => Coded(WORKFLOW_DISABLED),
+        FailureKind::WorkflowNotFound => Coded(WORKFLOW_NOT_FOUND),
+        FailureKind::VersionNotFound => Coded(VERSION_NOT_FOUND),
+        FailureKind::DefinitionInvalid => Coded(DEFINITION_INVALID),
+        FailureKind::GraphVersion => Coded(GRAPH_VERSION),
+        FailureKind::GraphTooLarge => Coded(GRAPH_TOO_LARGE),
+        FailureKind::SignatureMismatch => Coded(SIGNATURE_MISMATCH),
+        FailureKind::SecretInvalid => Coded(SECRET_INVALID),
+        FailureKind::SecretTooLarge => Coded(SECRET_TOO_LARGE),
+        FailureKind::SecretNotFound => Coded(SECRET_NOT_FOUND),
+        FailureKind::SecretKeyMissing => Coded(SECRET_KEY_MISSING),
+        FailureKind::SecretKeyInvalid | FailureKind::SecretKeyUnusable => {
+            Coded(SECRET_KEY_UNUSABLE)
+        }
+        FailureKind::HookInvalid => Coded(HOOK_INVALID),
+        FailureKind::HookNotFound => Coded(HOOK_NOT_FOUND),
+        FailureKind::TooManyHooks => Coded(TOO_MANY_HOOKS),
+        FailureKind::ScheduleInvalid => Coded(SCHEDULE_INVALID),
+        FailureKind::ScheduleNotFound => Coded(SCHEDULE_NOT_FOUND),
+        FailureKind::TooManySchedules => Coded(TOO_MANY_SCHEDULES),
+        FailureKind::Usage => Coded(USAGE),
+        FailureKind::TimeInvalid => Coded(TIME_INVALID),
+        FailureKind::StatusUnknown => Coded(STATUS_UNKNOWN),
+        FailureKind::LabelInvalid => Coded(LABEL_INVALID),
+        FailureKind::CursorInvalid => Coded(CURSOR_INVALID),
+    }
+}
+
 impl From<Failure> for ApiError {
     fn from(failure: Failure) -> Self {
         let details: Vec<Detail> = failure.parts.details.into_iter().map(detail).collect();
-        if let Some(code) = ALL.iter().find(|code| code.code == failure.code) {
-            let mut error = code.error(failure.message).details(details);
-            if let Some(hint) = failure.hint {
-                error = error.hint(hint);
+        match told(failure.kind) {
+            Told::Coded(code) => {
+                let error = code.error(failure.message).details(details);
+                match failure.hint {
+                    Some(hint) => error.hint(hint),
+                    None => error,
+                }
             }
-            return error;
-        }
-        let status = match failure.exit {
-            Exit::Usage => StatusCode::BAD_REQUEST,
-            Exit::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
-            Exit::NotFound => StatusCode::NOT_FOUND,
-            Exit::NotAllowed => StatusCode::FORBIDDEN,
-            Exit::Conflict => StatusCode::CONFLICT,
-            // What is wrong with the store is for the log, not for whoever asks.
-            _ => {
-                let cause = format!("{}: {}", failure.code, failure.message);
-                return code::INTERNAL
+            Told::Plain(status) => {
+                Self::with(status, failure.kind.code(), failure.message).details(details)
+            }
+            Told::Broken => {
+                let cause = format!("{}: {}", failure.kind.code(), failure.message);
+                code::INTERNAL
                     .error("something broke; the correlation id leads to the log")
-                    .because(cause);
+                    .because(cause)
             }
-        };
-        Self::with(status, failure.code, failure.message).details(details)
+        }
     }
 }
 
@@ -200,5 +274,72 @@ fn detail(value: Value) -> Detail {
         pointer,
         message,
         more: members,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The statuses are part of the interface: this is the whole table, written out.
+    #[test]
+    fn every_kind_has_its_status_and_keeps_its_code() {
+        let expected = [
+            (
+                400,
+                "USAGE TIME_INVALID STATUS_UNKNOWN LABEL_INVALID CURSOR_INVALID",
+            ),
+            (
+                404,
+                "NOT_FOUND RUN_NOT_FOUND NODE_NOT_FOUND LETTER_NOT_FOUND \
+                 WORKFLOW_NOT_FOUND VERSION_NOT_FOUND SECRET_NOT_FOUND \
+                 SECRET_KEY_MISSING HOOK_NOT_FOUND SCHEDULE_NOT_FOUND",
+            ),
+            (
+                409,
+                "RUN_AMBIGUOUS DEAD_LETTER RUN_ENDED REATTEMPT_REFUSED COMPENSATED \
+                 SIGNAL_UNKNOWN INCOMPATIBLE CONFLICT REQUEST_ID_REUSED \
+                 WORKFLOW_DISABLED TOO_MANY_HOOKS TOO_MANY_SCHEDULES",
+            ),
+            (413, "TRIGGER_TOO_LARGE SECRET_TOO_LARGE"),
+            (
+                422,
+                "SIGNAL_INVALID RESULT_INVALID IMPORT_INVALID TRIGGER_INVALID \
+                 TRIGGER_NOT_JSON NESTING_LIMIT SCHEMA_INVALID SCHEMA_LIMIT \
+                 VARS_LIMIT NAME_INVALID CONCURRENCY_KEY_INVALID VARIABLE_UNKNOWN \
+                 DEFINITION_INVALID GRAPH_VERSION GRAPH_TOO_LARGE \
+                 SIGNATURE_MISMATCH SECRET_INVALID HOOK_INVALID SCHEDULE_INVALID",
+            ),
+            (
+                500,
+                "STORE_DAMAGED STORE_FAILED STORE_TOO_NEW LOAD_FAILED OUTPUT_FAILED \
+                 DEFINITION_UNREADABLE",
+            ),
+            (
+                503,
+                "STORE_UNAVAILABLE STORE_FULL STORE_TIMEOUT ENGINE_STOPPED \
+                 CHECKS_BUSY SECRET_KEY_UNUSABLE SECRET_KEY_UNUSABLE",
+            ),
+        ];
+        let expected = expected.iter().flat_map(|(status, codes)| {
+            let codes = codes.split_whitespace();
+            codes.map(move |code| (code.to_owned(), *status))
+        });
+        let mut expected: Vec<(String, u16)> = expected.collect();
+        let actual = FailureKind::ALL.iter().map(|&kind| {
+            let status = match told(kind) {
+                Told::Coded(code) => {
+                    assert_eq!(code.code, kind.code());
+                    code.status
+                }
+                Told::Plain(status) => status.as_u16(),
+                Told::Broken => code::INTERNAL.status,
+            };
+            (kind.code().to_owned(), status)
+        });
+        let mut actual: Vec<(String, u16)> = actual.collect();
+        actual.sort();
+        expected.sort();
+        assert_eq!(actual, expected);
     }
 }

@@ -52,7 +52,7 @@ pub(crate) async fn body(
     let end = stream::once(async move {
         let ended = finished(writer).await;
         ended.map(|()| Bytes::new()).map_err(|failure| {
-            tracing::warn!(code = &*failure.code, "an answer broke off");
+            tracing::warn!(code = failure.code(), "an answer broke off");
             io::Error::other(failure.message)
         })
     });
@@ -104,17 +104,21 @@ mod tests {
 
     use http_body::Body as _;
     use http_body_util::BodyExt as _;
-    use windlass_service::Exit;
+    use windlass_service::FailureKind;
 
     use super::*;
 
     fn failure() -> Failure {
-        Failure::new(Exit::Storage, "OUTPUT_FAILED", "the disk failed")
+        Failure::new(FailureKind::OutputFailed, "the disk failed")
     }
 
     #[tokio::test]
     async fn a_small_answer_has_a_length_and_its_failure_a_status() {
-        let whole = body(|out| Ok(out.write_all(b"{}").expect("taken"))).await;
+        let whole = body(|out| {
+            out.write_all(b"{}").expect("taken");
+            Ok(())
+        });
+        let whole = whole.await;
         let whole = whole.expect("an answer");
         assert_eq!(whole.size_hint().exact(), Some(2));
         let failed = body(|out| {

@@ -291,7 +291,7 @@ fn read(path: &Path) -> Result<Vec<(&'static str, String)>, Failure> {
             format!("{place}: {message}"),
         )
     };
-    let bytes = crate::source::read_limited(path, FILE_BYTES)?;
+    let bytes = crate::source::read_limited(path, FILE_BYTES, crate::source::too_large)?;
     let text = String::from_utf8(bytes).map_err(|error| invalid(error.to_string()))?;
     let table: toml::Table = text
         .parse()

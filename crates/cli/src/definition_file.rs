@@ -23,7 +23,10 @@ pub(crate) fn read_graph(path: &Path) -> Result<(String, Vec<u8>), Failure> {
 }
 
 /// Checks a definition's text. Problems are the failure's; mere warnings go to stderr.
-pub(crate) fn accept<'a>(name: &str, text: &'a [u8]) -> Result<Parsed<'a>, Failure> {
+pub(crate) fn accept<'a>(
+    name: &str,
+    text: &'a [u8],
+) -> Result<Parsed<'a>, windlass_service::Failure> {
     match check(name, text) {
         Ok(parsed) => {
             for warning in &parsed.warnings {

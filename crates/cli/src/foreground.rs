@@ -261,7 +261,7 @@ fn show_update(progress: &Progress, update: Update) {
 /// Refuses to carry on what has ended, with what to do instead.
 pub(crate) fn refuse_ended(run: RunId, status: RunStatus) -> Result<(), Failure> {
     if status.is_final() {
-        return Err(act::ended(run, status));
+        return Err(act::ended(run, status).into());
     }
     Ok(())
 }

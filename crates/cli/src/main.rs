@@ -10,6 +10,7 @@ mod config;
 mod control;
 mod definition_file;
 mod ending;
+mod exit;
 mod foreground;
 mod hub;
 mod interrupt;
@@ -30,7 +31,6 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
 use windlass_core::printable::one_line;
-use windlass_service::failure as exit;
 use windlass_service::{
     act, catalogue, deed, filter, forking, launch, moment, overrides, standing,
 };

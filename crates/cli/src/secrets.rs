@@ -36,12 +36,10 @@ impl SecretSource for EnvironmentSecrets {
 pub(crate) fn keys(settings: &Settings) -> Result<Arc<SecretKeys>, Failure> {
     let given = std::env::var_os(KEY).filter(|text| !text.is_empty());
     let keys = match (given, &settings.sealing_key_file) {
-        (Some(text), _) => {
-            SecretKeys::given(&text.to_string_lossy()).map_err(|failure| Failure {
-                message: format!("{KEY}: {}", failure.message),
-                ..failure
-            })?
-        }
+        (Some(text), _) => SecretKeys::given(&text.to_string_lossy()).map_err(|mut failure| {
+            failure.message.insert_str(0, &format!("{KEY}: "));
+            failure
+        })?,
         (None, Some(path)) => SecretKeys::file(path),
         (None, None) => SecretKeys::file(settings.data_dir.join(KEY_FILE)),
     };

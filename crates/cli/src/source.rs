@@ -90,27 +90,38 @@ fn prepare_here(path: &Path, overrides: &Overrides) -> Result<Source, Failure> {
 }
 
 /// Checks a definition's text. Problems are printed; warnings as well.
-pub(crate) fn prepare_named(name: &str, text: &[u8]) -> Result<Prepared, Failure> {
+pub(crate) fn prepare_named(
+    name: &str,
+    text: &[u8],
+) -> Result<Prepared, windlass_service::Failure> {
     let parsed = accept(name, text)?;
     build(parsed.definition, parsed.json)
 }
 
 /// Reads the file of a definition, within its limit.
 pub(crate) fn read_definition(path: &Path) -> Result<Vec<u8>, Failure> {
-    read_limited(path, limits().definition.bytes).map_err(|mut failure| {
-        if failure.code == "INPUT_TOO_LARGE" {
-            failure.code = "DEFINITION_TOO_LARGE".into();
-        }
-        failure
+    read_limited(path, limits().definition.bytes, |message| {
+        Failure::new(Exit::Invalid, "DEFINITION_TOO_LARGE", message)
     })
 }
 
-/// Reads at most this many bytes of a file; one that is larger is refused unread.
-pub(crate) fn read_limited(path: &Path, limit: usize) -> Result<Vec<u8>, Failure> {
+/// The refusal of a file that has no code of its own.
+pub(crate) fn too_large(message: String) -> Failure {
+    Failure::new(Exit::Invalid, "INPUT_TOO_LARGE", message)
+}
+
+/// Reads at most this many bytes of a file; one that is larger is refused unread, in the
+/// caller's terms.
+pub(crate) fn read_limited(
+    path: &Path,
+    limit: usize,
+    refuse: impl FnOnce(String) -> Failure,
+) -> Result<Vec<u8>, Failure> {
     let place = path.display();
     let too_large = || {
-        let message = format!("{place} has more than {limit} bytes, which is the limit");
-        Failure::new(Exit::Invalid, "INPUT_TOO_LARGE", message)
+        refuse(format!(
+            "{place} has more than {limit} bytes, which is the limit"
+        ))
     };
     let unreadable = |error: io::Error| {
         let (exit, code) = match error.kind() {

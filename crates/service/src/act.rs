@@ -9,7 +9,7 @@ use windlass_engine::{CommandError, Engine, LoadedRun};
 use windlass_orchestrator::Command;
 
 use crate::deed::{Deed, Doing};
-use crate::failure::{Exit, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::overrides::nearest;
 use crate::source::prepare_text;
 
@@ -53,7 +53,7 @@ pub async fn act(engine: &Engine, run: RunId, doing: &Doing) -> Result<(), Failu
             let preparing = tokio::task::spawn_blocking(move || prepare_text(body.as_bytes()));
             let prepared = preparing
                 .await
-                .map_err(|error| Failure::new(Exit::Storage, "LOAD_FAILED", error))?
+                .map_err(|error| Failure::new(FailureKind::LoadFailed, error))?
                 .map_err(not_importable)?;
             let text = String::from_utf8_lossy(&prepared.text).into_owned();
             engine.import(run, text.into(), prepared.plan, hand).await
@@ -101,9 +101,9 @@ pub fn unknown_node(run: &Run, node: &str) -> Failure {
 
 /// What is brought to replace a graph is not one.
 pub fn not_importable(failure: Failure) -> Failure {
-    match &*failure.code {
-        "DEFINITION_INVALID" | "UNSUPPORTED" => Failure {
-            code: "IMPORT_INVALID".into(),
+    match failure.kind {
+        FailureKind::DefinitionInvalid => Failure {
+            kind: FailureKind::ImportInvalid,
             ..failure
         },
         _ => failure,
@@ -119,20 +119,15 @@ pub async fn load(engine: &Engine, run: RunId) -> Result<LoadedRun, Failure> {
     let loaded = tokio::task::spawn_blocking(move || engine.load(run)).await;
     match loaded {
         Ok(loaded) => Ok(loaded?),
-        Err(error) => Err(Failure::new(Exit::Storage, "LOAD_FAILED", error)),
+        Err(error) => Err(Failure::new(FailureKind::LoadFailed, error)),
     }
 }
 
 /// How a run stands.
 pub fn status(engine: &Engine, run: RunId) -> Result<RunStatus, Failure> {
     let row = engine.store().run(run)?;
-    row.map(|row| row.status).ok_or_else(|| {
-        Failure::new(
-            Exit::NotFound,
-            "RUN_NOT_FOUND",
-            format!("there is no run {run}"),
-        )
-    })
+    row.map(|row| row.status)
+        .ok_or_else(|| Failure::new(FailureKind::RunNotFound, format!("there is no run {run}")))
 }
 
 /// The refusal to carry on what has ended.
@@ -146,5 +141,5 @@ pub fn ended(run: RunId, status: RunStatus) -> Failure {
         }
         _ => format!("`windlass show {run}` shows it"),
     };
-    Failure::new(Exit::Conflict, "RUN_ENDED", message).hint(hint)
+    Failure::new(FailureKind::RunEnded, message).hint(hint)
 }

@@ -6,7 +6,7 @@ use windlass_core::RunId;
 use windlass_engine::{Backend, Plans, derive};
 use windlass_store::{NewDefinition, Published, block_on};
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::moment::now;
 use crate::source::Prepared;
 
@@ -53,8 +53,7 @@ pub fn set_enabled(
 /// There is no such workflow.
 pub fn unknown(workflow: &str) -> Failure {
     let message = format!("there is no workflow '{workflow}'");
-    Failure::new(Exit::NotFound, "WORKFLOW_NOT_FOUND", message)
-        .hint("`windlass workflows` lists them")
+    Failure::new(FailureKind::WorkflowNotFound, message).hint("`windlass workflows` lists them")
 }
 
 /// What became of a rebuilding.

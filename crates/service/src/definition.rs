@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use windlass_core::definition::{self, Options, Parsed, Problem, Severity, Source};
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{Failure, FailureKind};
 
 /// Checks a definition's text; every problem, sorted by place, if it may not be run.
 pub fn check<'a>(name: &str, text: &'a [u8]) -> Result<Parsed<'a>, Vec<Problem>> {
@@ -34,7 +34,7 @@ pub fn invalid(name: &str, text: &[u8], problems: &[Problem]) -> Failure {
     let count = problems.iter().filter(errors).count();
     let noun = if count == 1 { "problem" } else { "problems" };
     let message = format!("{name} has {count} {noun}");
-    let mut failure = Failure::new(Exit::Invalid, "DEFINITION_INVALID", message)
+    let mut failure = Failure::new(FailureKind::DefinitionInvalid, message)
         .details(problems.iter().map(to_json).collect());
     for problem in problems {
         failure.parts.shown.push_str(&problem.render(text));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 use windlass_core::definition::{Definition, When, graph::Graph, graph::Origin};
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::look::Look;
 
 /// Keys of a node that are edges, and compared as such.
@@ -34,7 +34,7 @@ impl Side {
     fn load(look: &Look, id: &str, version: u32) -> Result<Self, Failure> {
         let row = look.definition(id, Some(version))?;
         let unreadable =
-            |error: serde_json::Error| Failure::new(Exit::Storage, "DEFINITION_UNREADABLE", error);
+            |error: serde_json::Error| Failure::new(FailureKind::DefinitionUnreadable, error);
         let typed: Definition = serde_json::from_slice(&row.text).map_err(unreadable)?;
         let mut keys: Map<String, Value> = serde_json::from_slice(&row.text).map_err(unreadable)?;
         keys.remove("nodes");

@@ -11,7 +11,7 @@ use windlass_core::run::{Loop, Run};
 use windlass_core::{NodeStatus, RunId};
 use windlass_engine::view::{self, Nodes, Overview};
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::glyph::node_glyph;
 use crate::graph::{Graph, GraphNode, urgency};
 use crate::look::Look;
@@ -24,7 +24,7 @@ pub fn of_run(look: &Look, id: RunId, expand: bool) -> Result<Graph, Failure> {
     let overview = view::overview(&*look.store, &look.plans, id)?;
     let run = &overview.run;
     let definition: Definition = serde_json::from_slice(&text_of(look, run)?)
-        .map_err(|error| Failure::new(Exit::Storage, "DEFINITION_UNREADABLE", error))?;
+        .map_err(|error| Failure::new(FailureKind::DefinitionUnreadable, error))?;
     let mut graph = Graph::from_definition(&definition, expand);
     for node in &mut graph.nodes {
         let Some(instance) = run.resolve(&node.id) else {
@@ -87,7 +87,7 @@ fn text_of(look: &Look, run: &Run) -> Result<Vec<u8>, Failure> {
     let text = look.store.blob(&run.definition())?;
     text.ok_or_else(|| {
         let message = "the graph that belongs to the run alone is missing";
-        Failure::new(Exit::Storage, "DEFINITION_UNREADABLE", message)
+        Failure::new(FailureKind::DefinitionUnreadable, message)
     })
 }
 

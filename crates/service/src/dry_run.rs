@@ -7,7 +7,7 @@ use windlass_core::run::{Evaluations, Facts, Input, Loaded, Run, Values, decide,
 use windlass_engine::CommandError;
 
 use crate::deed::{Deed, Doing};
-use crate::failure::{Exit, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::look::Look;
 use crate::moment::now;
 
@@ -48,7 +48,7 @@ pub fn effect(look: &Look, state: &Run, doing: &Doing) -> Result<Effect, Failure
             after.stage(*definition, plan.clone());
         }
         if let Err(corrupt) = after.apply(event, facts.now, &mut Vec::new()) {
-            return Err(Failure::new(Exit::Conflict, "CONFLICT", corrupt));
+            return Err(Failure::new(FailureKind::Conflict, corrupt));
         }
     }
     let undoes = matches!(

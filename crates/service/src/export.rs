@@ -10,7 +10,7 @@ use windlass_engine::fork::definition_text;
 use windlass_engine::view::{PRETTY_NODES, Pretty};
 use windlass_engine::{FROZEN_AT, load_run};
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::frozen::VERSION;
 use crate::look::Look;
 use crate::members::Members;
@@ -30,7 +30,7 @@ pub fn export(look: &Look, id: RunId) -> Result<Exported, Failure> {
     let run = load_run(&*look.store, &look.plans, id, |_, _| {})?.run;
     let text = definition_text(&*look.store, &run)?;
     let definition: Definition = serde_json::from_str(&text)
-        .map_err(|error| Failure::new(Exit::Storage, "DEFINITION_UNREADABLE", error))?;
+        .map_err(|error| Failure::new(FailureKind::DefinitionUnreadable, error))?;
     let frozen_at = match run.is_frozen() {
         true => definition.labels.get(FROZEN_AT).map(ToString::to_string),
         false => None,

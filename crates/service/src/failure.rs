@@ -1,114 +1,204 @@
-//! Exit codes, and the failures that lead to them.
+//! Why a question was not answered or a command not carried out: a kind, a sentence, what to do
+//! about it, and what is wrong with each part. How a kind ends a program and which status
+//! it has over HTTP is decided where it is told: this file knows of neither.
 
-use std::borrow::Cow;
 use std::fmt;
-use std::io::{self, Write as _};
-use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use windlass_core::RunStatus;
-use windlass_core::printable::{self, one_line};
+use windlass_core::run::Refusal;
 use windlass_engine::fork::ForkError;
 use windlass_engine::{CommandError, LoadError, PayloadError, StartError};
 use windlass_store::Error;
 
-/// How the program ends. The numbers are part of the interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
-    /// Done and, where a run was waited for, Succeeded.
-    Done = 0,
-    /// The run Failed.
-    RunFailed = 1,
-    /// The command line makes no sense.
-    Usage = 2,
-    /// The definition or input is invalid.
-    Invalid = 3,
-    /// There is no such thing.
-    NotFound = 4,
-    /// Not allowed.
-    NotAllowed = 5,
-    /// The state of things does not allow it.
-    Conflict = 6,
-    /// Timed out waiting; the run goes on.
-    TimedOut = 7,
-    /// The run was Cancelled.
-    RunCancelled = 8,
-    /// The server cannot be reached.
-    Unreachable = 9,
-    /// Storage failed.
-    Storage = 74,
-    /// Interrupted by a signal.
-    Interrupted = 130,
-}
-
-impl Exit {
-    /// Every way to end.
-    const ALL: [Self; 12] = [
-        Self::Done,
-        Self::RunFailed,
-        Self::Usage,
-        Self::Invalid,
-        Self::NotFound,
-        Self::NotAllowed,
-        Self::Conflict,
-        Self::TimedOut,
-        Self::RunCancelled,
-        Self::Unreachable,
-        Self::Storage,
-        Self::Interrupted,
-    ];
-
-    /// The exit with this number, as another process names it.
-    pub fn from_code(code: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|exit| *exit as u8 == code)
-    }
-
-    /// The worse of two, where a command acted on many runs.
-    pub fn worse(self, other: Self) -> Self {
-        let rank = |exit: Self| match exit {
-            Self::Done => 0,
-            Self::RunCancelled => 1,
-            Self::RunFailed => 2,
-            Self::TimedOut => 3,
-            Self::Usage | Self::Invalid | Self::NotFound | Self::NotAllowed => 4,
-            Self::Conflict => 5,
-            Self::Unreachable => 6,
-            Self::Storage => 7,
-            Self::Interrupted => 8,
-        };
-        if rank(other) > rank(self) {
-            other
-        } else {
-            self
+macro_rules! kinds {
+    ($($(#[$meta:meta])* $name:ident $code:literal),* $(,)?) => {
+        /// What went wrong. Its code is part of the interface; two kinds may share one.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum FailureKind {
+            $($(#[$meta])* $name,)*
         }
-    }
-}
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
-    }
-}
+        impl FailureKind {
+            /// Every kind.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
 
-impl From<RunStatus> for Exit {
-    fn from(status: RunStatus) -> Self {
-        match status {
-            RunStatus::Failed => Self::RunFailed,
-            RunStatus::Cancelled => Self::RunCancelled,
-            RunStatus::Paused => Self::TimedOut,
-            RunStatus::Succeeded | RunStatus::Pending | RunStatus::Running => Self::Done,
+            /// The code, in capitals with underscores.
+            pub const fn code(self) -> &'static str {
+                match self {
+                    $(Self::$name => $code,)*
+                }
+            }
         }
+    };
+}
+
+kinds! {
+    // The store.
+    /// The store has no such thing.
+    StoreNotFound "NOT_FOUND",
+    /// The store cannot be used now.
+    StoreUnavailable "STORE_UNAVAILABLE",
+    /// There is no space left to write to.
+    StoreFull "STORE_FULL",
+    /// Something stored is damaged.
+    StoreDamaged "STORE_DAMAGED",
+    /// The store can do nothing more.
+    StoreFailed "STORE_FAILED",
+    /// A newer program wrote it.
+    StoreTooNew "STORE_TOO_NEW",
+    /// The store took too long.
+    StoreTimeout "STORE_TIMEOUT",
+
+    // Runs, and looking at them.
+    /// There is no such run.
+    RunNotFound "RUN_NOT_FOUND",
+    /// Several runs are meant.
+    RunAmbiguous "RUN_AMBIGUOUS",
+    /// The run has ended.
+    RunEnded "RUN_ENDED",
+    /// The run has no such node.
+    NodeNotFound "NODE_NOT_FOUND",
+    /// The run is among the dead letters.
+    DeadLetter "DEAD_LETTER",
+    /// The run is not among the dead letters.
+    LetterNotFound "LETTER_NOT_FOUND",
+    /// The task that read the run broke off.
+    LoadFailed "LOAD_FAILED",
+    /// The answer cannot be written.
+    OutputFailed "OUTPUT_FAILED",
+    /// The engine is stopping.
+    EngineStopped "ENGINE_STOPPED",
+
+    // Acting on runs.
+    /// The nodes cannot be tried again.
+    ReattemptRefused "REATTEMPT_REFUSED",
+    /// The run was compensated.
+    Compensated "COMPENSATED",
+    /// No node waits for a signal of that name.
+    SignalUnknown "SIGNAL_UNKNOWN",
+    /// The signal does not fit its schema.
+    SignalInvalid "SIGNAL_INVALID",
+    /// The result does not fit.
+    ResultInvalid "RESULT_INVALID",
+    /// The graph does not fit the run.
+    Incompatible "INCOMPATIBLE",
+    /// The state of the run does not allow it.
+    Conflict "CONFLICT",
+    /// The graph cannot be imported.
+    ImportInvalid "IMPORT_INVALID",
+
+    // Starting runs.
+    /// The request id was used with another trigger.
+    RequestIdReused "REQUEST_ID_REUSED",
+    /// The trigger does not fit its schema.
+    TriggerInvalid "TRIGGER_INVALID",
+    /// The trigger is not JSON.
+    TriggerNotJson "TRIGGER_NOT_JSON",
+    /// The trigger is too large.
+    TriggerTooLarge "TRIGGER_TOO_LARGE",
+    /// The value is nested too deep.
+    NestingLimit "NESTING_LIMIT",
+    /// The schema is not one.
+    SchemaInvalid "SCHEMA_INVALID",
+    /// The schema, or checking by it, is too large.
+    SchemaLimit "SCHEMA_LIMIT",
+    /// Too many values are being checked.
+    ChecksBusy "CHECKS_BUSY",
+    /// The variables are too large together.
+    VarsLimit "VARS_LIMIT",
+    /// A name does not match its pattern.
+    NameInvalid "NAME_INVALID",
+    /// The concurrency key cannot be computed.
+    ConcurrencyKeyInvalid "CONCURRENCY_KEY_INVALID",
+    /// The definition declares no such variable.
+    VariableUnknown "VARIABLE_UNKNOWN",
+    /// The workflow is disabled.
+    WorkflowDisabled "WORKFLOW_DISABLED",
+
+    // The catalogue.
+    /// There is no such workflow.
+    WorkflowNotFound "WORKFLOW_NOT_FOUND",
+    /// The workflow has no such version.
+    VersionNotFound "VERSION_NOT_FOUND",
+    /// The definition is invalid.
+    DefinitionInvalid "DEFINITION_INVALID",
+    /// A stored definition cannot be read.
+    DefinitionUnreadable "DEFINITION_UNREADABLE",
+    /// The exported graph is of another version.
+    GraphVersion "GRAPH_VERSION",
+    /// The graph is too large to draw.
+    GraphTooLarge "GRAPH_TOO_LARGE",
+    /// The graph was changed after it was signed.
+    SignatureMismatch "SIGNATURE_MISMATCH",
+
+    // Secrets and hooks.
+    /// The secret's name or value is not valid.
+    SecretInvalid "SECRET_INVALID",
+    /// The secret's value is too large.
+    SecretTooLarge "SECRET_TOO_LARGE",
+    /// There is no such secret.
+    SecretNotFound "SECRET_NOT_FOUND",
+    /// There is no key yet that seals secrets.
+    SecretKeyMissing "SECRET_KEY_MISSING",
+    /// The key that was given is not one.
+    SecretKeyInvalid "SECRET_KEY_UNUSABLE",
+    /// The key cannot be read, or does not open what is sealed.
+    SecretKeyUnusable "SECRET_KEY_UNUSABLE",
+    /// The hook's name or secret is not valid.
+    HookInvalid "HOOK_INVALID",
+    /// There is no such hook.
+    HookNotFound "HOOK_NOT_FOUND",
+    /// There are as many hooks as there may be.
+    TooManyHooks "TOO_MANY_HOOKS",
+
+    // Schedules.
+    /// The schedule cannot be used.
+    ScheduleInvalid "SCHEDULE_INVALID",
+    /// There is no such schedule.
+    ScheduleNotFound "SCHEDULE_NOT_FOUND",
+    /// There are as many schedules as there may be.
+    TooManySchedules "TOO_MANY_SCHEDULES",
+
+    // What is asked for.
+    /// The request makes no sense.
+    Usage "USAGE",
+    /// The time cannot be read.
+    TimeInvalid "TIME_INVALID",
+    /// There is no such status.
+    StatusUnknown "STATUS_UNKNOWN",
+    /// The label cannot be read.
+    LabelInvalid "LABEL_INVALID",
+    /// The cursor cannot be read.
+    CursorInvalid "CURSOR_INVALID",
+}
+
+impl FailureKind {
+    /// Whether the state of things does not allow it, which may be because it is done already.
+    pub const fn is_conflict(self) -> bool {
+        matches!(
+            self,
+            Self::RunAmbiguous
+                | Self::RunEnded
+                | Self::DeadLetter
+                | Self::ReattemptRefused
+                | Self::Compensated
+                | Self::SignalUnknown
+                | Self::Incompatible
+                | Self::Conflict
+                | Self::RequestIdReused
+                | Self::WorkflowDisabled
+                | Self::TooManyHooks
+                | Self::TooManySchedules
+        )
     }
 }
 
-/// Why a command did not do what it was asked: a code, a sentence, and what to do.
+/// Why the service did not do what it was asked.
 #[derive(Debug)]
 pub struct Failure {
-    /// How the program ends.
-    pub exit: Exit,
-    /// SCREAMING_SNAKE_CASE.
-    pub code: Cow<'static, str>,
-    /// What is wrong.
+    /// What went wrong.
+    pub kind: FailureKind,
+    /// The same as a sentence that names what it is about.
     pub message: String,
     /// What to do about it.
     pub hint: Option<String>,
@@ -121,16 +211,15 @@ pub struct Failure {
 pub struct Parts {
     /// For programs: a pointer, a message, and what else is known of each.
     pub details: Vec<Value>,
-    /// The same for people, printed before the message.
+    /// The same as text for people, with excerpts of what was given.
     pub shown: String,
 }
 
 impl Failure {
     /// A failure without a hint.
-    pub fn new(exit: Exit, code: impl Into<Cow<'static, str>>, message: impl fmt::Display) -> Self {
+    pub fn new(kind: FailureKind, message: impl fmt::Display) -> Self {
         Self {
-            exit,
-            code: code.into(),
+            kind,
             message: message.to_string(),
             hint: None,
             parts: Box::default(),
@@ -151,61 +240,9 @@ impl Failure {
         self
     }
 
-    /// Writes the failure to stderr: for programs as one line of JSON, else for people.
-    pub fn print(&self, json: bool) {
-        let text = if json {
-            self.to_json().to_string()
-        } else {
-            self.to_text()
-        };
-        // Nobody reads it if it cannot be written.
-        let _ = writeln!(io::stderr().lock(), "{text}");
-    }
-
-    fn to_json(&self) -> Value {
-        json!({ "error": {
-            "code": self.code,
-            "message": self.message,
-            "hint": self.hint,
-            "details": self.parts.details,
-        } })
-    }
-
-    /// The places that the details name, a line each.
-    fn places(&self) -> String {
-        let part = |detail: &Value, key| detail[key].as_str().map(str::to_owned);
-        let line = |detail: &Value| {
-            let pointer = part(detail, "pointer")?;
-            let pointer = if pointer.is_empty() { "/" } else { &pointer };
-            let message = part(detail, "message")?;
-            Some(format!(
-                "\n  at {}: {}",
-                one_line(pointer),
-                one_line(&message)
-            ))
-        };
-        self.parts.details.iter().filter_map(line).collect()
-    }
-
-    fn to_text(&self) -> String {
-        // A message may quote what came from outside: it must not look like another line.
-        let shown = printable::lines(&self.parts.shown);
-        let code = one_line(&self.code);
-        let places = self.places();
-        let message = match self.message.split_once('\n') {
-            // The message repeats its places, each on a line of its own.
-            Some((head, _)) if !places.is_empty() => head,
-            _ => &self.message,
-        };
-        let mut text = format!("{shown}error[{code}]: {}", one_line(message));
-        if message.len() < self.message.len() {
-            text.push_str(&places);
-        }
-        if let Some(hint) = &self.hint {
-            text.push_str("\n  hint: ");
-            text.push_str(&one_line(hint));
-        }
-        text
+    /// The code of its kind.
+    pub fn code(&self) -> &'static str {
+        self.kind.code()
     }
 }
 
@@ -216,14 +253,14 @@ pub const LOST_LOG: &str = "put the missing file back, or keep a copy of the dat
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let (exit, code) = match &error {
-            Error::NotFound(_) => (Exit::NotFound, "NOT_FOUND"),
-            Error::Unavailable(_) => (Exit::Storage, "STORE_UNAVAILABLE"),
-            Error::Full(_) => (Exit::Storage, "STORE_FULL"),
-            Error::Damaged(_) => (Exit::Storage, "STORE_DAMAGED"),
-            Error::Fatal(_) => (Exit::Storage, "STORE_FAILED"),
-            Error::TooNew(_) => (Exit::Storage, "STORE_TOO_NEW"),
-            Error::Timeout(_) => (Exit::Storage, "STORE_TIMEOUT"),
+        let kind = match &error {
+            Error::NotFound(_) => FailureKind::StoreNotFound,
+            Error::Unavailable(_) => FailureKind::StoreUnavailable,
+            Error::Full(_) => FailureKind::StoreFull,
+            Error::Damaged(_) => FailureKind::StoreDamaged,
+            Error::Fatal(_) => FailureKind::StoreFailed,
+            Error::TooNew(_) => FailureKind::StoreTooNew,
+            Error::Timeout(_) => FailureKind::StoreTimeout,
         };
         let hint = match &error {
             Error::Full(_) => Some("free space on the disk of the data directory"),
@@ -232,7 +269,7 @@ impl From<Error> for Failure {
         };
         Self {
             hint: hint.map(str::to_owned),
-            ..Self::new(exit, code, error)
+            ..Self::new(kind, error)
         }
     }
 }
@@ -241,9 +278,9 @@ impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Self {
         match error {
             LoadError::Store(error) => error.into(),
-            LoadError::NotFound(_) => Self::new(Exit::NotFound, "RUN_NOT_FOUND", error),
-            LoadError::Definition(_) => Self::new(Exit::Storage, "DEFINITION_UNREADABLE", error),
-            LoadError::Unavailable(_) => Self::new(Exit::Conflict, "DEAD_LETTER", error),
+            LoadError::NotFound(_) => Self::new(FailureKind::RunNotFound, error),
+            LoadError::Definition(_) => Self::new(FailureKind::DefinitionUnreadable, error),
+            LoadError::Unavailable(_) => Self::new(FailureKind::DeadLetter, error),
         }
     }
 }
@@ -252,9 +289,7 @@ impl From<windlass_engine::view::Error> for Failure {
     fn from(error: windlass_engine::view::Error) -> Self {
         match error {
             windlass_engine::view::Error::Load(error) => error.into(),
-            windlass_engine::view::Error::Write(_) => {
-                Self::new(Exit::Storage, "OUTPUT_FAILED", error)
-            }
+            windlass_engine::view::Error::Write(_) => Self::new(FailureKind::OutputFailed, error),
         }
     }
 }
@@ -268,28 +303,28 @@ impl From<StartError> for Failure {
             }
             _ => Vec::new(),
         };
-        let (exit, code) = match error {
+        let kind = match error {
             StartError::Store(error) => return error.into(),
-            StartError::RequestIdReused { .. } => (Exit::Conflict, "REQUEST_ID_REUSED"),
+            StartError::RequestIdReused { .. } => FailureKind::RequestIdReused,
             StartError::TriggerInvalid(_) | StartError::TriggerRepeatsKey(_) => {
-                (Exit::Invalid, "TRIGGER_INVALID")
+                FailureKind::TriggerInvalid
             }
-            StartError::TriggerNotJson(_) => (Exit::Invalid, "TRIGGER_NOT_JSON"),
-            StartError::TriggerTooLarge(_) => (Exit::Invalid, "TRIGGER_TOO_LARGE"),
-            StartError::TriggerTooDeep(_) => (Exit::Invalid, "NESTING_LIMIT"),
-            StartError::SchemaInvalid(_) => (Exit::Invalid, "SCHEMA_INVALID"),
-            StartError::NameInvalid { .. } => (Exit::Invalid, "NAME_INVALID"),
-            StartError::VarsLimit(_) => (Exit::Invalid, "VARS_LIMIT"),
-            StartError::SchemaLimit(_) => (Exit::Invalid, "SCHEMA_LIMIT"),
-            StartError::Busy => (Exit::TimedOut, "CHECKS_BUSY"),
-            StartError::ConcurrencyKey(_) => (Exit::Invalid, "CONCURRENCY_KEY_INVALID"),
-            StartError::UnknownVariable(_) => (Exit::Invalid, "VARIABLE_UNKNOWN"),
-            StartError::UnknownWorkflow { .. } => (Exit::NotFound, "WORKFLOW_NOT_FOUND"),
-            StartError::Disabled { .. } => (Exit::Conflict, "WORKFLOW_DISABLED"),
-            StartError::Definition(_) => (Exit::Storage, "DEFINITION_UNREADABLE"),
-            StartError::Stopped => (Exit::Storage, "ENGINE_STOPPED"),
+            StartError::TriggerNotJson(_) => FailureKind::TriggerNotJson,
+            StartError::TriggerTooLarge(_) => FailureKind::TriggerTooLarge,
+            StartError::TriggerTooDeep(_) => FailureKind::NestingLimit,
+            StartError::SchemaInvalid(_) => FailureKind::SchemaInvalid,
+            StartError::NameInvalid { .. } => FailureKind::NameInvalid,
+            StartError::VarsLimit(_) => FailureKind::VarsLimit,
+            StartError::SchemaLimit(_) => FailureKind::SchemaLimit,
+            StartError::Busy => FailureKind::ChecksBusy,
+            StartError::ConcurrencyKey(_) => FailureKind::ConcurrencyKeyInvalid,
+            StartError::UnknownVariable(_) => FailureKind::VariableUnknown,
+            StartError::UnknownWorkflow { .. } => FailureKind::WorkflowNotFound,
+            StartError::Disabled { .. } => FailureKind::WorkflowDisabled,
+            StartError::Definition(_) => FailureKind::DefinitionUnreadable,
+            StartError::Stopped => FailureKind::EngineStopped,
         };
-        Self::new(exit, code, error).details(details)
+        Self::new(kind, error).details(details)
     }
 }
 
@@ -304,8 +339,8 @@ impl From<ForkError> for Failure {
     fn from(error: ForkError) -> Self {
         match error {
             ForkError::Load(error) => error.into(),
-            ForkError::UnknownNode(_) => Self::new(Exit::NotFound, "NODE_NOT_FOUND", error),
-            ForkError::NoNode => Self::new(Exit::Usage, "USAGE", error),
+            ForkError::UnknownNode(_) => Self::new(FailureKind::NodeNotFound, error),
+            ForkError::NoNode => Self::new(FailureKind::Usage, error),
         }
     }
 }
@@ -314,37 +349,36 @@ impl From<CommandError> for Failure {
     fn from(error: CommandError) -> Self {
         match error {
             CommandError::SignalInvalid(PayloadError::SchemaLimit(_)) => {
-                Self::new(Exit::Invalid, "SCHEMA_LIMIT", error)
+                Self::new(FailureKind::SchemaLimit, error)
             }
             CommandError::SignalInvalid(PayloadError::Busy)
             | CommandError::ResultInvalid(PayloadError::Busy) => {
-                Self::new(Exit::TimedOut, "CHECKS_BUSY", error)
+                Self::new(FailureKind::ChecksBusy, error)
             }
             CommandError::SignalInvalid(ref problem) => {
                 let details = places(&problem.places());
-                Self::new(Exit::Invalid, "SIGNAL_INVALID", error).details(details)
+                Self::new(FailureKind::SignalInvalid, error).details(details)
             }
-            CommandError::SignalName => Self::new(Exit::Invalid, "NAME_INVALID", error),
+            CommandError::SignalName => Self::new(FailureKind::NameInvalid, error),
             CommandError::ResultInvalid(ref problem) => {
                 let details = places(&problem.places());
-                Self::new(Exit::Invalid, "RESULT_INVALID", error).details(details)
+                Self::new(FailureKind::ResultInvalid, error).details(details)
             }
             CommandError::Load(error) => error.into(),
-            CommandError::UnknownNode(_) => Self::new(Exit::NotFound, "NODE_NOT_FOUND", error),
-            CommandError::Stopped => Self::new(Exit::Storage, "ENGINE_STOPPED", error),
+            CommandError::UnknownNode(_) => Self::new(FailureKind::NodeNotFound, error),
+            CommandError::Stopped => Self::new(FailureKind::EngineStopped, error),
             CommandError::Refused { ref refusal, .. } => {
-                use windlass_core::run::Refusal;
-                let code = match refusal {
+                let kind = match refusal {
                     Refusal::InTheWay(_) | Refusal::NotFailed(_) | Refusal::NothingToReattempt => {
-                        "REATTEMPT_REFUSED"
+                        FailureKind::ReattemptRefused
                     }
-                    Refusal::Compensated => "COMPENSATED",
-                    Refusal::UnknownSignal(_) => "SIGNAL_UNKNOWN",
-                    Refusal::Incompatible(_) => "INCOMPATIBLE",
-                    Refusal::RunEnded => "RUN_ENDED",
-                    Refusal::NotNow(_) | Refusal::NotOpen => "CONFLICT",
+                    Refusal::Compensated => FailureKind::Compensated,
+                    Refusal::UnknownSignal(_) => FailureKind::SignalUnknown,
+                    Refusal::Incompatible(_) => FailureKind::Incompatible,
+                    Refusal::RunEnded => FailureKind::RunEnded,
+                    Refusal::NotNow(_) | Refusal::NotOpen => FailureKind::Conflict,
                 };
-                Self::new(Exit::Conflict, code, error)
+                Self::new(kind, error)
             }
         }
     }

@@ -3,7 +3,7 @@
 use windlass_core::RunStatus;
 use windlass_store::RunFilter;
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::moment::{now, since};
 use crate::overrides::nearest;
 
@@ -35,17 +35,13 @@ fn status(text: &str) -> Result<RunStatus, Failure> {
         let message = format!("'{text}' is not the status of a run");
         let hint = nearest(text, names.into_iter())
             .unwrap_or_else(|| format!("it is one of {}", names.join(", ")));
-        Failure::new(Exit::Usage, "USAGE", message).hint(hint)
+        Failure::new(FailureKind::Usage, message).hint(hint)
     })
 }
 
 fn usage(condition: &str, what: &str) -> Failure {
-    Failure::new(
-        Exit::Usage,
-        "USAGE",
-        format!("--filter {condition}: {what}"),
-    )
-    .hint("workflow=ID, status=STATUS, label.KEY=VALUE or since=TIME")
+    Failure::new(FailureKind::Usage, format!("--filter {condition}: {what}"))
+        .hint("workflow=ID, status=STATUS, label.KEY=VALUE or since=TIME")
 }
 
 #[cfg(test)]

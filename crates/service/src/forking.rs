@@ -13,7 +13,7 @@ use windlass_engine::fork::{Ask, Fork, Graph, definition_text, fork};
 use windlass_engine::{Backend, FROZEN_AT, LoadError, Plans, ValueReader, check_trigger, load_run};
 
 use crate::catalogue;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::launch::refuse_disabled;
 use crate::moment::now;
 use crate::overrides::Overrides;
@@ -109,7 +109,7 @@ fn graph(
             Some(row.ok_or_else(|| match version {
                 Some(version) => {
                     let message = format!("workflow '{workflow}' has no version {version}");
-                    Failure::new(Exit::NotFound, "VERSION_NOT_FOUND", message).hint(format!(
+                    Failure::new(FailureKind::VersionNotFound, message).hint(format!(
                         "`windlass workflows versions {workflow}` lists them"
                     ))
                 }
@@ -142,7 +142,7 @@ fn graph(
 
 /// A graph of the fork's own, with other parameters.
 fn changed(text: &str, overrides: &Overrides) -> Result<(Graph, Arc<Plan>), Failure> {
-    let unreadable = |error| Failure::new(Exit::Storage, "DEFINITION_UNREADABLE", error);
+    let unreadable = |error| Failure::new(FailureKind::DefinitionUnreadable, error);
     let mut definition: Definition = serde_json::from_str(text).map_err(unreadable)?;
     overrides.apply_to_nodes(&mut definition)?;
     let labels = &mut definition.labels;

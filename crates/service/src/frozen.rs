@@ -7,7 +7,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use windlass_core::Digest;
 use windlass_engine::FROZEN_AT;
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::members::Members;
 use crate::moment::now;
 use crate::source::Prepared;
@@ -45,7 +45,7 @@ pub fn read(name: &str, text: &[u8]) -> Result<Option<FrozenGraph>, Failure> {
 fn from_members(name: &str, members: Members) -> Result<FrozenGraph, Failure> {
     let invalid = |reason: String| {
         let message = format!("{name} is no frozen graph: {reason}");
-        Failure::new(Exit::Invalid, "DEFINITION_INVALID", message)
+        Failure::new(FailureKind::DefinitionInvalid, message)
     };
     let mut graph = FrozenGraph {
         name: name.to_owned(),
@@ -76,7 +76,7 @@ fn check_version(version: &Value, name: &str) -> Result<(), Failure> {
         Some(VERSION) => Ok(()),
         _ => {
             let message = format!("{name} has version {version}, and this program reads {VERSION}");
-            Err(Failure::new(Exit::Invalid, "GRAPH_VERSION", message))
+            Err(Failure::new(FailureKind::GraphVersion, message))
         }
     }
 }
@@ -159,7 +159,7 @@ impl FrozenGraph {
         let name = self.name.clone();
         self.written(workflow).map_err(|error| {
             let message = format!("{name}: {error}");
-            Failure::new(Exit::Invalid, "DEFINITION_INVALID", message)
+            Failure::new(FailureKind::DefinitionInvalid, message)
         })
     }
 
@@ -200,7 +200,7 @@ pub fn check_signature(
 }
 
 fn mismatch(message: String) -> Failure {
-    Failure::new(Exit::Invalid, "SIGNATURE_MISMATCH", message)
+    Failure::new(FailureKind::SignatureMismatch, message)
         .hint("sign the changed graph anew, or write it as a definition, without `signature`")
 }
 
@@ -264,7 +264,7 @@ mod tests {
         for signature in ["\"00\"", "null", "7"] {
             let text = format!(r#"{{"version":1,"signature":{signature},"nodes":[{node}]}}"#);
             let failure = definition_of(text.as_bytes()).expect_err("refused");
-            assert_eq!(failure.code, "SIGNATURE_MISMATCH", "{signature}");
+            assert_eq!(failure.code(), "SIGNATURE_MISMATCH", "{signature}");
         }
     }
 
@@ -281,6 +281,6 @@ mod tests {
         assert_eq!(definition(unsigned)["nodes"], json!([{"id": "a"}]));
         let newer = r#"{"version":2,"signature":"x","nodes":{}}"#;
         let failure = super::read("g.json", newer.as_bytes()).map(drop);
-        assert_eq!(failure.expect_err("refused").code, "GRAPH_VERSION");
+        assert_eq!(failure.expect_err("refused").code(), "GRAPH_VERSION");
     }
 }

@@ -11,7 +11,7 @@ use windlass_core::name::TEXT_BYTES;
 use windlass_engine::{Backend, Begin, Clock as _, Engine, StartRequest, Started, SystemClock};
 use windlass_store::{NewDefinition, Published};
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::source::Prepared;
 
 /// The longest request id.
@@ -143,7 +143,7 @@ pub fn refuse_disabled(
     if row.is_some_and(|row| !row.enabled) {
         let message = format!("the workflow '{workflow}' is disabled");
         let hint = format!("`windlass workflows enable {workflow}` allows runs again");
-        return Err(Failure::new(Exit::Conflict, "WORKFLOW_DISABLED", message).hint(hint));
+        return Err(Failure::new(FailureKind::WorkflowDisabled, message).hint(hint));
     }
     Ok(())
 }

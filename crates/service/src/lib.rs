@@ -1,9 +1,9 @@
 //! What can be asked of Windlass, and what it answers: for a terminal and for HTTP alike.
 //!
 //! A question about a run goes through [`Look`], a deed through [`act`] or [`launch`]. All
-//! of it knows the engine and the storage contract, and neither a backend nor HTTP. Of the
-//! command line it knows the exit codes, how a failure is printed, and what a terminal can
-//! show ([`failure`], [`glyph`], [`graph`]).
+//! of it knows the engine and the storage contract, and neither a backend, nor HTTP, nor the
+//! exit codes of commands: a [`Failure`] says why, and its [`FailureKind`] is mapped where it is
+//! told. [`glyph`] and [`graph`] know what a terminal can show.
 
 pub mod act;
 pub mod catalogue;
@@ -34,5 +34,5 @@ pub mod text;
 pub mod verifying;
 pub mod why;
 
-pub use failure::{Exit, Failure};
+pub use failure::{Failure, FailureKind};
 pub use look::Look;

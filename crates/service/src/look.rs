@@ -7,7 +7,7 @@ use windlass_engine::{Backend, Engine, Plans, ValueReader};
 use windlass_store::{DefinitionRow, RunFilter, RunRow, TenantFilter};
 
 use crate::catalogue::unknown;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Failure, FailureKind};
 
 /// Values kept in memory while somebody looks around.
 const CACHE_BYTES: usize = 16 * 1024 * 1024;
@@ -87,7 +87,7 @@ impl Look {
         if let Some(rest) = reference.strip_prefix("@last") {
             return self.last_run(rest, reference);
         }
-        let not_found = |message: String| Failure::new(Exit::NotFound, "RUN_NOT_FOUND", message);
+        let not_found = |message: String| Failure::new(FailureKind::RunNotFound, message);
         let is_prefix = reference.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
         if reference.is_empty() || !is_prefix {
             return Err(not_found(format!("'{reference}' is not a run's id"))
@@ -101,8 +101,7 @@ impl Look {
             [] => Err(not_found(format!("there is no run {reference}"))
                 .hint("`windlass runs` lists them")),
             _ => Err(Failure::new(
-                Exit::Conflict,
-                "RUN_AMBIGUOUS",
+                FailureKind::RunAmbiguous,
                 format!("several runs begin with {reference}; give more of the id"),
             )),
         }
@@ -114,7 +113,7 @@ impl Look {
             None if rest.is_empty() => None,
             _ => {
                 let message = format!("'{reference}' is neither @last nor @last:workflow-id");
-                return Err(Failure::new(Exit::NotFound, "RUN_NOT_FOUND", message));
+                return Err(Failure::new(FailureKind::RunNotFound, message));
             }
         };
         let filter = RunFilter {
@@ -127,8 +126,7 @@ impl Look {
         page.rows.first().map(|row| row.run).ok_or_else(|| {
             let of = workflow.map(|id| format!(" of '{id}'")).unwrap_or_default();
             Failure::new(
-                Exit::NotFound,
-                "RUN_NOT_FOUND",
+                FailureKind::RunNotFound,
                 format!("there are no runs{of} yet"),
             )
             .hint("`windlass run FILE` starts one")
@@ -164,7 +162,7 @@ impl Look {
         match version {
             Some(version) if self.store.definition(tenant, id, None)?.is_some() => {
                 let message = format!("'{id}' has no version {version}");
-                Err(Failure::new(Exit::NotFound, "VERSION_NOT_FOUND", message)
+                Err(Failure::new(FailureKind::VersionNotFound, message)
                     .hint(format!("`windlass workflows versions {id}` lists them")))
             }
             _ => Err(unknown(id)),
@@ -175,5 +173,5 @@ impl Look {
 /// There is no such run.
 pub(crate) fn no_such_run(run: RunId) -> Failure {
     let message = format!("there is no run {run}");
-    Failure::new(Exit::NotFound, "RUN_NOT_FOUND", message)
+    Failure::new(FailureKind::RunNotFound, message)
 }

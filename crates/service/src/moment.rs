@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use windlass_core::Millis;
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{Failure, FailureKind};
 
 /// Now.
 pub fn now() -> Millis {
@@ -54,7 +54,7 @@ pub fn since(text: &str, now: Millis) -> Result<Millis, Failure> {
         .or_else(|| absolute(text))
         .ok_or_else(|| {
             let message = format!("'{text}' is neither a duration nor a moment");
-            Failure::new(Exit::Usage, "TIME_INVALID", message)
+            Failure::new(FailureKind::TimeInvalid, message)
                 .hint("write 15m, 2h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z")
         })
 }

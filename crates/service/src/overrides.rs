@@ -9,7 +9,7 @@ use windlass_core::definition::{Definition, Json, Node};
 use windlass_core::plan::Plan;
 use windlass_engine::{StartError, canonical};
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{Failure, FailureKind};
 
 /// What can be set, for messages.
 const POSSIBLE: &str =
@@ -85,7 +85,7 @@ impl Overrides {
         }
         let mut trigger: Value = serde_json::from_str(&text).map_err(|error| {
             let message = format!("the trigger is not JSON: {error}");
-            Failure::new(Exit::Invalid, "TRIGGER_NOT_JSON", message)
+            Failure::new(FailureKind::TriggerNotJson, message)
         })?;
         // What is written anew has lost the second of two keys, and must not hide it.
         canonical(&text).map_err(StartError::TriggerRepeatsKey)?;
@@ -117,7 +117,7 @@ impl Overrides {
                 };
                 let key = &change.key;
                 let message = format!("--set {key}: the definition declares no such variable");
-                Failure::new(Exit::Usage, "USAGE", message).hint(known)
+                Failure::new(FailureKind::Usage, message).hint(known)
             })?;
             let value = values
                 .entry(name)
@@ -219,7 +219,7 @@ fn to_raw(value: &Value) -> Option<Json> {
 }
 
 fn usage(message: String) -> Failure {
-    Failure::new(Exit::Usage, "USAGE", message).hint(POSSIBLE)
+    Failure::new(FailureKind::Usage, message).hint(POSSIBLE)
 }
 
 #[cfg(test)]
@@ -266,7 +266,7 @@ mod tests {
         ] {
             let sets = [wrong.to_owned()];
             let failure = Overrides::parse(&sets).expect_err(wrong);
-            assert_eq!(failure.exit, Exit::Usage);
+            assert_eq!(failure.kind, FailureKind::Usage);
             assert_eq!(failure.hint.as_deref(), Some(POSSIBLE));
         }
     }

@@ -6,7 +6,7 @@ use windlass_core::Millis;
 use windlass_engine::{SCHEDULE_LIMIT, ScheduleError};
 use windlass_store::{CatchUp, Overlap, Schedule};
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::listing::tell_damage;
 use crate::members::Members;
 
@@ -76,15 +76,13 @@ pub fn item(schedule: &Schedule, times: Option<&[Millis]>) -> Members {
 /// There is no such schedule.
 pub fn unknown(id: &str) -> Failure {
     let message = format!("there is no schedule '{id}'");
-    Failure::new(Exit::NotFound, "SCHEDULE_NOT_FOUND", message)
-        .hint("`windlass schedules` lists them")
+    Failure::new(FailureKind::ScheduleNotFound, message).hint("`windlass schedules` lists them")
 }
 
 fn invalid(pointer: &str, message: &str) -> Failure {
     let name = pointer.trim_start_matches('/');
     Failure::new(
-        Exit::Invalid,
-        "SCHEDULE_INVALID",
+        FailureKind::ScheduleInvalid,
         format!("the schedule's {name}: {message}"),
     )
     .details(vec![json!({ "pointer": pointer, "message": message })])
@@ -114,7 +112,7 @@ impl From<ScheduleError> for Failure {
             ScheduleError::Invalid(problem) => invalid(problem.pointer, &problem.message),
             ScheduleError::TooMany => {
                 let message = format!("there are {SCHEDULE_LIMIT} schedules already");
-                Self::new(Exit::Conflict, "TOO_MANY_SCHEDULES", message)
+                Self::new(FailureKind::TooManySchedules, message)
                     .hint("remove those that are not needed")
             }
             ScheduleError::Store(error) => error.into(),

@@ -8,7 +8,7 @@ use windlass_core::definition::Definition;
 use windlass_core::plan::Plan;
 
 use crate::definition::{check, to_json};
-use crate::failure::{Exit, Failure};
+use crate::failure::{Failure, FailureKind};
 
 /// A definition that is ready to be published and run.
 pub struct Prepared {
@@ -29,7 +29,7 @@ pub fn prepare_text(text: &[u8]) -> Result<Prepared, Failure> {
     let parsed = check("definition", text).map_err(|problems| {
         let first = problems.first().map(|problem| problem.message.clone());
         let first = first.unwrap_or_default();
-        Failure::new(Exit::Invalid, "DEFINITION_INVALID", first)
+        Failure::new(FailureKind::DefinitionInvalid, first)
             .details(problems.iter().map(to_json).collect())
     })?;
     build(parsed.definition, parsed.json)
@@ -42,7 +42,7 @@ pub fn prepare_text(text: &[u8]) -> Result<Prepared, Failure> {
 pub fn build(definition: Definition, text: Cow<'_, [u8]>) -> Result<Prepared, Failure> {
     let display_name = definition.display_name.clone();
     let plan = Plan::build(definition)
-        .map_err(|error| Failure::new(Exit::Invalid, "DEFINITION_INVALID", error))?;
+        .map_err(|error| Failure::new(FailureKind::DefinitionInvalid, error))?;
     Ok(Prepared {
         signature: plan.signature(),
         plan: Arc::new(plan),

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::RunId;
-use windlass_service::{Failure, catalogue, listing};
+use windlass_service::{Failure, FailureKind, catalogue, listing};
 
 use super::WORDS_BYTES;
 use super::executions::{decode, encode, foreign};
@@ -183,11 +183,7 @@ async fn chosen(app: &App, caller: &Caller, which: Which) -> Result<Vec<RunId>, 
     app.read(caller, move |look| {
         let missing = |id: &str| {
             let message = format!("the run '{id}' is not among the dead letters");
-            Failure::new(
-                windlass_service::Exit::NotFound,
-                "LETTER_NOT_FOUND",
-                message,
-            )
+            Failure::new(FailureKind::LetterNotFound, message)
         };
         let mut runs = Vec::new();
         for id in &ids {
@@ -317,7 +313,7 @@ pub(super) async fn rebuilding(app: App, job: Job) {
                 failed(run.to_string(), "RUN_UNREADABLE", reason);
             }
         }
-        Ok(Err(failure)) => failed(String::new(), &failure.code, failure.message),
+        Ok(Err(failure)) => failed(String::new(), failure.code(), failure.message),
         Err(error) => failed(String::new(), "INTERNAL", error.to_string()),
     }
     if let Some(job) = Arc::into_inner(job) {

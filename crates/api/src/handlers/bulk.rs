@@ -14,7 +14,7 @@ use windlass_core::name::ShortText;
 use windlass_core::{Millis, RunId};
 use windlass_engine::load_latest;
 use windlass_service::deed::{Deed, Doing};
-use windlass_service::{Exit, Failure, act, dry_run};
+use windlass_service::{Failure, act, dry_run};
 use windlass_store::RunFilter;
 
 use super::executions::{ListQuery, filter};
@@ -261,13 +261,13 @@ pub(super) async fn work(app: App, plan: Plan, mut job: Job) {
             if app.engine().is_stopping() {
                 return;
             }
-            if job.is_again() && matches!(&done, Err(failure) if failure.exit == Exit::Conflict) {
+            if job.is_again() && matches!(&done, Err(failure) if failure.kind.is_conflict()) {
                 // It is as was asked already: the server ended before it could say so.
                 done = Ok(());
             }
             let failure = done.err().map(|failure| JobFailure {
                 execution_id: run.to_string(),
-                code: failure.code.into_owned(),
+                code: failure.code().to_owned(),
                 message: failure.message,
             });
             if job.step(run, failure).await.is_err() {

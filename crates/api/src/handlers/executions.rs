@@ -15,7 +15,7 @@ use windlass_engine::view::{self, Actions, Nodes};
 use windlass_service::moment::{now, since};
 use windlass_service::standing::has_instance;
 use windlass_service::why::no_such_node;
-use windlass_service::{Exit, Failure, Look, listing};
+use windlass_service::{Failure, FailureKind, Look, listing};
 use windlass_store::{RunFilter, RunRow};
 
 use super::shapes::{ExecutionShape, RunShape};
@@ -159,14 +159,13 @@ fn last_with_prefix(digits: &str) -> Option<RunId> {
 
 /// The filter that a query means.
 pub(super) fn filter(look: &Look, query: &ListQuery) -> Result<RunFilter, Failure> {
-    let usage = |code, message: String| Failure::new(Exit::Usage, code, message);
     let statuses = query.status.iter().flat_map(|text| text.split(','));
     let statuses = statuses
         .map(|text| {
             text.parse::<RunStatus>().map_err(|_| {
                 let known = RunStatus::ALL.map(RunStatus::as_str).join(", ");
-                usage(
-                    "STATUS_UNKNOWN",
+                Failure::new(
+                    FailureKind::StatusUnknown,
                     format!("'{text}' is not a status; they are {known}"),
                 )
             })
@@ -176,8 +175,7 @@ pub(super) fn filter(look: &Look, query: &ListQuery) -> Result<RunFilter, Failur
         Some(text) => {
             let run: RunId = text.parse().map_err(|_| {
                 Failure::new(
-                    Exit::NotFound,
-                    "RUN_NOT_FOUND",
+                    FailureKind::RunNotFound,
                     format!("there is no run '{text}'"),
                 )
             })?;
@@ -209,7 +207,7 @@ fn labels(texts: &[String]) -> Result<BTreeMap<Box<str>, Box<str>>, Failure> {
         Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
         _ => {
             let message = format!("'{text}' is not a label: write key=value");
-            Err(Failure::new(Exit::Usage, "LABEL_INVALID", message))
+            Err(Failure::new(FailureKind::LabelInvalid, message))
         }
     };
     texts.iter().map(label).collect()
@@ -231,12 +229,8 @@ pub(super) fn decode(text: &str) -> Result<Vec<u8>, Failure> {
 }
 
 pub(super) fn foreign() -> Failure {
-    Failure::new(
-        Exit::Usage,
-        "CURSOR_INVALID",
-        "the cursor is not one of ours",
-    )
-    .hint("take it from `next` of the page before")
+    Failure::new(FailureKind::CursorInvalid, "the cursor is not one of ours")
+        .hint("take it from `next` of the page before")
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -273,7 +267,7 @@ fn whole(look: &Look, run: RunId, query: &ShowQuery, out: &mut dyn Write) -> Res
             "events" => options.events = true,
             other => {
                 let message = format!("include={other}: it is actions, resources or events");
-                return Err(Failure::new(Exit::Usage, "USAGE", message));
+                return Err(Failure::new(FailureKind::Usage, message));
             }
         }
     }

@@ -18,7 +18,7 @@ use windlass_engine::view::{self, Actions, Nodes};
 use windlass_engine::{Fed, Feed};
 use windlass_service::graph::{Format, RenderOptions, render};
 use windlass_service::members::Members;
-use windlass_service::{Exit, Failure, Look, drawing, export, verifying, why};
+use windlass_service::{Failure, FailureKind, Look, drawing, export, verifying, why};
 
 use super::executions::{RunPath, decode, encode, foreign};
 use super::shapes::{
@@ -154,7 +154,7 @@ async fn graph(
                 return Ok(drawing::to_json(&graph).to_string());
             };
             render(&graph, format, &options)
-                .map_err(|error| Failure::new(Exit::Invalid, "GRAPH_TOO_LARGE", error))
+                .map_err(|error| Failure::new(FailureKind::GraphTooLarge, error))
         })
         .await?;
     Ok(match format {
@@ -195,7 +195,7 @@ async fn export_of(
         .read(&caller, move |look| {
             let mut text = Vec::new();
             let written = export::export(look, run)?.write(&mut text);
-            written.map_err(|error| Failure::new(Exit::Storage, "OUTPUT_FAILED", error))?;
+            written.map_err(|error| Failure::new(FailureKind::OutputFailed, error))?;
             Ok(text)
         })
         .await?;
@@ -250,8 +250,8 @@ fn one(look: &Look, run: RunId, path: &str) -> Result<String, Failure> {
     };
     let mut text = Vec::new();
     view::write(&*look.store, &look.plans, run, &options, &mut text)?;
-    let node = picked(&text, run, path)
-        .map_err(|error| Failure::new(Exit::Storage, "OUTPUT_FAILED", error))?;
+    let node =
+        picked(&text, run, path).map_err(|error| Failure::new(FailureKind::OutputFailed, error))?;
     node.ok_or_else(|| why::no_such_node(path))
 }
 

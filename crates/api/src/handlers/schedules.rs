@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use windlass_core::name::ShortText;
 use windlass_engine::next_times;
 use windlass_service::members::Members;
-use windlass_service::{Exit, Failure, schedules};
+use windlass_service::{Failure, FailureKind, schedules};
 use windlass_store::Schedule;
 
 use super::WORDS_BYTES;
@@ -195,7 +195,7 @@ async fn list_schedules(
             let next = rows.last().filter(|_| more).map(cursor);
             let items: Vec<Members> = rows.iter().map(|row| schedules::item(row, None)).collect();
             serde_json::to_string(&Page { items, next })
-                .map_err(|error| Failure::new(Exit::Storage, "OUTPUT_FAILED", error))
+                .map_err(|error| Failure::new(FailureKind::OutputFailed, error))
         })
         .await?;
     Ok(RawJson::new(page))

@@ -74,6 +74,7 @@ fn foresee(session: &Session, doing: &Doing, run: RunId) -> Result<Foreseen, Fai
             }
         }
         Err(failure) => {
+            let failure = Failure::from(failure);
             let Failure { code, message, .. } = &failure;
             let json = json!({
                 "executionId": run, "status": status, "would": null,

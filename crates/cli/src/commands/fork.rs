@@ -104,7 +104,13 @@ async fn local(
 }
 
 fn prepare(session: &Session, asked: &ForkAsked) -> Result<Forked, Failure> {
-    forking::prepare(&*session.store, &session.plans, &session.values(), asked)
+    let values = session.values();
+    Ok(forking::prepare(
+        &*session.store,
+        &session.plans,
+        &values,
+        asked,
+    )?)
 }
 
 /// Says what would run again, and what is reused.

@@ -103,7 +103,13 @@ fn ask(arguments: &Fork, origin: RunId) -> ForkAsked {
 }
 
 fn prepare(session: &Session, asked: &ForkAsked) -> Result<windlass_engine::fork::Fork, Failure> {
-    forking::prepare(&*session.store, &session.plans, &session.values(), asked)
+    let values = session.values();
+    Ok(forking::prepare(
+        &*session.store,
+        &session.plans,
+        &values,
+        asked,
+    )?)
 }
 
 /// Forks in this process, and carries the new runs to their ends.

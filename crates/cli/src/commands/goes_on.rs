@@ -18,7 +18,7 @@ use crate::exit::{Exit, Failure};
 use crate::foreground::{self, Manner};
 use crate::remote::{self, Server};
 use crate::session::{Session, Settings};
-use crate::source::read_limited;
+use crate::source::{read_limited, too_large};
 
 impl Foreground {
     pub(crate) fn manner(&self) -> Result<Manner, Failure> {
@@ -253,7 +253,8 @@ pub(crate) fn json_argument(argument: &str) -> Result<String, Failure> {
     let text = match argument.strip_prefix('@') {
         None => argument.to_owned(),
         Some(file) => {
-            let bytes = read_limited(file.as_ref(), windlass_engine::limits().payload_bytes)?;
+            let limit = windlass_engine::limits().payload_bytes;
+            let bytes = read_limited(file.as_ref(), limit, too_large)?;
             String::from_utf8(bytes).map_err(|_| {
                 let message = format!("{file} is not UTF-8 text");
                 Failure::new(Exit::Invalid, "FILE_UNREADABLE", message)

@@ -50,5 +50,5 @@ fn of_run(settings: &Settings, reference: &str, expand: bool) -> Result<Graph, F
     }
     let session = Session::look(settings.clone())?;
     let id = session.find_run(reference)?;
-    drawing::of_run(&session, id, expand)
+    Ok(drawing::of_run(&session, id, expand)?)
 }

@@ -43,7 +43,9 @@ pub(crate) fn run(settings: &Settings, arguments: &Publish) -> Result<Exit, Fail
 fn publish(settings: &Settings, definition: Prepared) -> Result<Published, Failure> {
     loop {
         let client = match access::open(settings, true)? {
-            Access::Held(session) => return catalogue::publish(&*session.store, None, definition),
+            Access::Held(session) => {
+                return Ok(catalogue::publish(&*session.store, None, definition)?);
+            }
             Access::Through(_, client) => client,
             Access::Server(_, server) => return remote::publish(&server, &definition),
         };

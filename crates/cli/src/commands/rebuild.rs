@@ -49,7 +49,7 @@ fn rebuild(settings: &Settings) -> Result<Rebuilt, Failure> {
             Access::Held(session) => {
                 let mut progress = Progress::new(settings);
                 let report = |rebuilt| progress.report(rebuilt);
-                return catalogue::rebuild(&*session.store, &session.plans, report);
+                return Ok(catalogue::rebuild(&*session.store, &session.plans, report)?);
             }
             Access::Through(_, client) => client,
             Access::Server(_, server) => {

@@ -247,11 +247,8 @@ pub(super) fn trigger(argument: Option<&str>) -> Result<String, Failure> {
     let Some(file) = argument.strip_prefix('@') else {
         return Ok(argument.to_owned());
     };
-    let bytes = read_limited(file.as_ref(), limits().payload_bytes).map_err(|mut failure| {
-        if failure.code == "INPUT_TOO_LARGE" {
-            failure.code = "TRIGGER_TOO_LARGE".into();
-        }
-        failure
+    let bytes = read_limited(file.as_ref(), limits().payload_bytes, |message| {
+        Failure::new(Exit::Invalid, "TRIGGER_TOO_LARGE", message)
     })?;
     String::from_utf8(bytes).map_err(|_| {
         let message = format!("the trigger in {file} is not UTF-8 text");

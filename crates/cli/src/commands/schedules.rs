@@ -143,7 +143,8 @@ fn keep(session: &Session, schedule: Schedule) -> Result<Schedule, Failure> {
     if !block_on(store.put_schedule(schedule, SCHEDULE_LIMIT))? {
         return Err(ScheduleError::TooMany.into());
     }
-    store.schedule(None, &id)?.ok_or_else(|| unknown(&id))
+    let kept = store.schedule(None, &id)?;
+    Ok(kept.ok_or_else(|| unknown(&id))?)
 }
 
 fn enable(settings: &Settings, id: &str, enabled: bool) -> Result<Exit, Failure> {
@@ -178,7 +179,7 @@ fn remove(settings: &Settings, id: &str) -> Result<Exit, Failure> {
     match access::open(settings, false)? {
         Access::Held(session) => {
             if !block_on(session.store.remove_schedule(None, id))? {
-                return Err(unknown(id));
+                return Err(unknown(id).into());
             }
         }
         Access::Server(_, server) => remote::remove_schedule(&server, id)?,

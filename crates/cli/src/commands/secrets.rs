@@ -97,7 +97,7 @@ fn remove(settings: &Settings, name: &str) -> Result<Exit, Failure> {
     let removed = match access::open(settings, false)? {
         Access::Held(session) => {
             let keys = keys(settings)?;
-            block_on(kept::remove(&*session.store, &keys, None, name))
+            block_on(kept::remove(&*session.store, &keys, None, name)).map_err(Failure::from)
         }
         Access::Server(_, server) => remote::remove_secret(&server, name),
         Access::Through(_, client) => return Err(in_use(client.holder())),
@@ -151,12 +151,7 @@ fn value(arguments: &SetSecret) -> Result<String, Failure> {
     let bytes = match file == stdin && io::stdin().is_terminal() {
         true => typed(&arguments.name.name)?,
         // Room for the newline, which does not count.
-        false => {
-            read_limited(file, VALUE_LIMIT_BYTES + 2).map_err(|failure| match &*failure.code {
-                "INPUT_TOO_LARGE" => kept::too_large(),
-                _ => failure,
-            })?
-        }
+        false => read_limited(file, VALUE_LIMIT_BYTES + 2, |_| kept::too_large().into())?,
     };
     let mut text = String::from_utf8(bytes).map_err(|_| {
         let message = "the secret's value is not text in UTF-8";

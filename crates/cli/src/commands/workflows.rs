@@ -74,7 +74,7 @@ fn versions(settings: &Settings, id: &str) -> Result<Exit, Failure> {
     let session = Session::look(settings.clone())?;
     let rows = session.store.versions(None, id)?;
     if rows.is_empty() {
-        return Err(unknown(id));
+        return Err(unknown(id).into());
     }
     if settings.output.json {
         let items: Vec<Value> = rows.iter().map(version_item).collect();
@@ -117,7 +117,7 @@ fn change_enabled(settings: &Settings, id: &str, enabled: bool) -> Result<(), Fa
     loop {
         let client = match access::open(settings, false)? {
             Access::Held(session) => {
-                return catalogue::set_enabled(&*session.store, None, id, enabled);
+                return Ok(catalogue::set_enabled(&*session.store, None, id, enabled)?);
             }
             Access::Through(_, client) => client,
             Access::Server(_, server) => return remote::set_enabled(&server, id, enabled),

@@ -208,7 +208,11 @@ async fn change(request: Request, bodies: Bodies, carrier: &Carrier) -> Result<A
         }
         Request::Rebuild => {
             let rebuilding = on_store(carrier, |engine| {
-                catalogue::rebuild(&**engine.store(), engine.plans(), |_| {})
+                Ok(catalogue::rebuild(
+                    &**engine.store(),
+                    engine.plans(),
+                    |_| {},
+                )?)
             });
             Ok(Answer::Rebuilt(rebuilding.await?))
         }
@@ -236,7 +240,7 @@ async fn change(request: Request, bodies: Bodies, carrier: &Carrier) -> Result<A
         Request::Fork(asked) => {
             let forked = on_store(carrier, move |engine| {
                 let (store, plans) = (&**engine.store(), engine.plans());
-                forking::prepare(store, plans, engine.values(), &asked)
+                Ok(forking::prepare(store, plans, engine.values(), &asked)?)
             });
             let request = forked.await?.request;
             let started = carrier.engine.start(&request).await?;
@@ -309,7 +313,7 @@ async fn begin(
     (definition, trigger): Bodies,
     carrier: &Carrier,
 ) -> Result<Answer, Failure> {
-    let definition = on_store(carrier, move |_| prepare_text(&definition)).await?;
+    let definition = on_store(carrier, move |_| Ok(prepare_text(&definition)?)).await?;
     let trigger = String::from_utf8(trigger)
         .map_err(|error| Failure::new(Exit::Invalid, "TRIGGER_NOT_JSON", error))?;
     let request = Launch {

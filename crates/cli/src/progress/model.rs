@@ -248,8 +248,7 @@ impl Model {
             return None;
         }
         let ran = self.running.remove(&node)?;
-        let since = (!ran.begun_before).then_some(ran.since);
-        since
+        (!ran.begun_before).then_some(ran.since)
     }
 
     /// An attempt failed; the node is told by its path.

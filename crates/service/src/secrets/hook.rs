@@ -8,7 +8,7 @@ use windlass_store::{Hook, TenantFilter};
 
 use super::key::Ring;
 use super::{SecretKeys, keys_to_seal, seal};
-use crate::failure::{Exit, Failure};
+use crate::failure::{Failure, FailureKind};
 
 /// How many hooks a tenant may have.
 pub const HOOKS: usize = 1000;
@@ -48,7 +48,7 @@ pub async fn make_hook(
 ) -> Result<MadeHook, Failure> {
     if !is_id(id) || !is_id(workflow) {
         let message = "ids have from 1 to 128 letters, digits, '-' and '_'";
-        return Err(Failure::new(Exit::Invalid, "HOOK_INVALID", message));
+        return Err(Failure::new(FailureKind::HookInvalid, message));
     }
     let (token, secret) = (random()?, random()?);
     let _changing = keys.changing().await;
@@ -64,7 +64,7 @@ pub async fn make_hook(
     };
     if !store.put_hook(hook.clone(), HOOKS).await? {
         let message = format!("there are {HOOKS} hooks already");
-        return Err(Failure::new(Exit::Conflict, "TOO_MANY_HOOKS", message)
+        return Err(Failure::new(FailureKind::TooManyHooks, message)
             .hint("remove those that are not needed"));
     }
     Ok(MadeHook {
@@ -93,7 +93,7 @@ pub async fn remove_hook(
 
 /// There is no such hook.
 pub fn unknown_hook() -> Failure {
-    Failure::new(Exit::NotFound, "HOOK_NOT_FOUND", "there is no such hook")
+    Failure::new(FailureKind::HookNotFound, "there is no such hook")
         .hint("`windlass hooks` lists them")
 }
 
@@ -107,7 +107,7 @@ pub fn open_hook(keys: &SecretKeys, hook: &Hook) -> Result<String, Failure> {
     };
     let unusable = |why: &dyn std::fmt::Display| {
         let message = format!("the secret of the hook '{}' cannot be read: {why}", hook.id);
-        Failure::new(Exit::Storage, "SECRET_KEY_UNUSABLE", message)
+        Failure::new(FailureKind::SecretKeyUnusable, message)
     };
     let ring = keys.existing()?.ok_or_else(|| keys.missing())?;
     let bytes = STANDARD.decode(text).map_err(|error| unusable(&error))?;
@@ -209,7 +209,7 @@ fn random() -> Result<String, Failure> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|error| {
         let message = format!("there is no randomness: {error}");
-        Failure::new(Exit::Storage, "SECRET_KEY_UNUSABLE", message)
+        Failure::new(FailureKind::SecretKeyUnusable, message)
     })?;
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }

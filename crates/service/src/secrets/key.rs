@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{Failure, FailureKind};
 
 /// A larger file is no key.
 const FILE_BYTES: u64 = 4096;
@@ -98,7 +98,7 @@ impl SecretKeys {
     pub fn given(text: &str) -> Result<Self, Failure> {
         let ring = Ring::read(text).ok_or_else(|| {
             let message = "the key for secrets is not 32 bytes in base64";
-            Failure::new(Exit::Usage, "SECRET_KEY_UNUSABLE", message)
+            Failure::new(FailureKind::SecretKeyInvalid, message)
                 .hint("`head -c 32 /dev/urandom | base64` makes one")
         })?;
         Ok(Self::at(Place::Given, Some(ring)))
@@ -168,14 +168,14 @@ impl SecretKeys {
     pub(super) fn begin_change(&self) -> Result<Arc<Ring>, Failure> {
         let present = self.existing()?.ok_or_else(|| {
             let message = format!("there is no key to change: {self:?} is missing");
-            Failure::new(Exit::NotFound, "SECRET_KEY_MISSING", message)
+            Failure::new(FailureKind::SecretKeyMissing, message)
         })?;
         if !present.old.is_empty() {
             return Ok(present);
         }
         let Place::File(path) = &self.place else {
             let message = "the key is given, and cannot be changed from here";
-            return Err(Failure::new(Exit::Usage, "SECRET_KEY_UNUSABLE", message)
+            return Err(Failure::new(FailureKind::SecretKeyInvalid, message)
                 .hint("give the new key and the old one, with a space between, and try again"));
         };
         let first = Key::fresh().map_err(|error| unusable(path, &error))?;
@@ -201,15 +201,14 @@ impl SecretKeys {
     /// There is no key, and there was one.
     pub(super) fn missing(&self) -> Failure {
         let message = format!("there are sealed secrets, and no key: {self:?} is missing");
-        Failure::new(Exit::Storage, "SECRET_KEY_UNUSABLE", message)
+        Failure::new(FailureKind::SecretKeyUnusable, message)
             .hint("put the key back, or remove the secrets and set them anew")
     }
 }
 
 fn unusable(path: &Path, error: &io::Error) -> Failure {
     let message = format!("the key file {}: {error}", path.display());
-    Failure::new(Exit::Storage, "SECRET_KEY_UNUSABLE", message)
-        .hint("`sealing_key_file` names another")
+    Failure::new(FailureKind::SecretKeyUnusable, message).hint("`sealing_key_file` names another")
 }
 
 fn read(path: &Path) -> io::Result<String> {

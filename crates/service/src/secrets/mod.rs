@@ -18,7 +18,7 @@ pub use key::SecretKeys;
 pub use rotate::{Rotated, rotate};
 pub use source::StoredSecrets;
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{Failure, FailureKind};
 use key::Ring;
 
 /// The longest name, in letters.
@@ -79,7 +79,7 @@ pub async fn remove(
         true => Ok(()),
         false => {
             let message = format!("there is no secret '{name}'");
-            Err(Failure::new(Exit::NotFound, "SECRET_NOT_FOUND", message))
+            Err(Failure::new(FailureKind::SecretNotFound, message))
         }
     }
 }
@@ -107,13 +107,13 @@ pub fn check_name(name: &str) -> Result<(), Failure> {
     // It is not repeated: somebody may have given the value in its place.
     let message =
         format!("a secret's name is 1 to {NAME_LIMIT} letters, digits, underscores and hyphens");
-    Err(Failure::new(Exit::Invalid, "SECRET_INVALID", message))
+    Err(Failure::new(FailureKind::SecretInvalid, message))
 }
 
 fn check_value(value: &str) -> Result<(), Failure> {
     if value.is_empty() {
         let message = "the secret's value is empty";
-        return Err(Failure::new(Exit::Invalid, "SECRET_INVALID", message));
+        return Err(Failure::new(FailureKind::SecretInvalid, message));
     }
     if value.len() > VALUE_LIMIT_BYTES {
         return Err(too_large());
@@ -124,7 +124,7 @@ fn check_value(value: &str) -> Result<(), Failure> {
 /// What is wrong with a value past the limit.
 pub fn too_large() -> Failure {
     let message = format!("a secret's value is at most {VALUE_LIMIT_BYTES} bytes");
-    Failure::new(Exit::Invalid, "SECRET_TOO_LARGE", message)
+    Failure::new(FailureKind::SecretTooLarge, message)
 }
 
 #[cfg(test)]

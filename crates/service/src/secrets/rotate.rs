@@ -7,7 +7,7 @@ use windlass_store::{SecretRow, TenantFilter};
 
 use super::key::Ring;
 use super::{SecretKeys, hook, seal};
-use crate::failure::{Exit, Failure};
+use crate::failure::{Failure, FailureKind};
 
 /// How many secrets are listed together.
 const PAGE: usize = 200;
@@ -44,7 +44,7 @@ pub async fn rotate(store: &dyn Backend, keys: &SecretKeys) -> Result<Rotated, F
             "the old key is kept, since this cannot be opened: {}",
             lost.join(", ")
         );
-        return Err(Failure::new(Exit::Storage, "SECRET_KEY_UNUSABLE", message)
+        return Err(Failure::new(FailureKind::SecretKeyUnusable, message)
             .hint("set or remove what is named, and rotate again"));
     }
     keys.end_change(&ring)?;

@@ -5,7 +5,7 @@ use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 
 use super::key::{Key, Ring};
-use crate::failure::{Exit, Failure};
+use crate::failure::{Failure, FailureKind};
 
 /// The first byte of what is sealed so: the version, the nonce, then the rest.
 const VERSION: u8 = 1;
@@ -38,7 +38,7 @@ pub(super) fn seal(
 ) -> Result<Vec<u8>, Failure> {
     let failed = |what: &dyn std::fmt::Display| {
         let message = format!("the secret cannot be sealed: {what}");
-        Failure::new(Exit::Storage, "SECRET_KEY_UNUSABLE", message)
+        Failure::new(FailureKind::SecretKeyUnusable, message)
     };
     let mut nonce = [0; NONCE_BYTES];
     getrandom::fill(&mut nonce).map_err(|error| failed(&error))?;

@@ -153,7 +153,7 @@ fn the_key_is_made_once_for_its_owner_alone() {
     std::fs::remove_file(&path).unwrap();
     let store = &*world.store;
     let failure = block_on(set(store, &world.again(), None, "C", VALUE, Millis(1))).unwrap_err();
-    assert_eq!(failure.code, "SECRET_KEY_UNUSABLE");
+    assert_eq!(failure.code(), "SECRET_KEY_UNUSABLE");
     assert!(!path.exists());
     assert_eq!(
         store.secrets(&TenantFilter::Any, None, 99).unwrap().len(),
@@ -168,7 +168,7 @@ fn limits_hold_at_their_edge() {
     let value = "v".repeat(VALUE_LIMIT_BYTES);
     world.set(None, &name, &value).unwrap();
     assert_eq!(world.source(world.again()).secret(&name), Some(value));
-    let code = |name: &str, value: &str| world.set(None, name, value).unwrap_err().code;
+    let code = |name: &str, value: &str| world.set(None, name, value).unwrap_err().code();
     let longer = "n".repeat(NAME_LIMIT + 1);
     for bad in [&*longer, "", "a b", "a/b", "ä", "a.b", "a\0"] {
         assert_eq!(code(bad, "v"), "SECRET_INVALID", "{bad}");
@@ -190,7 +190,7 @@ fn limits_hold_at_their_edge() {
 fn keys_that_are_none_are_refused_and_do_not_show_themselves() {
     for bad in ["", "short", "AAAA", "!!!!"] {
         let failure = SecretKeys::given(bad).unwrap_err();
-        assert_eq!(failure.code, "SECRET_KEY_UNUSABLE");
+        assert_eq!(failure.code(), "SECRET_KEY_UNUSABLE");
     }
     let text = "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWY=";
     let keys = SecretKeys::given(text).unwrap();
@@ -204,7 +204,7 @@ fn a_secret_is_removed_once() {
     world.set(None, "API", VALUE).unwrap();
     block_on(remove(&*world.store, &world.keys, None, "API")).unwrap();
     let failure = block_on(remove(&*world.store, &world.keys, None, "API")).unwrap_err();
-    assert_eq!(failure.code, "SECRET_NOT_FOUND");
+    assert_eq!(failure.code(), "SECRET_NOT_FOUND");
     let store = Arc::clone(&world.store) as Arc<dyn Backend>;
     let nothing = StoredSecrets::new(store, Arc::clone(&world.keys), Arc::new(NoSecrets));
     assert_eq!(nothing.secret("API"), None);
@@ -263,7 +263,7 @@ fn what_hooks_are_signed_with_is_sealed() {
     assert_eq!(block_on(seal_hooks(&*world.store, &world.keys)).unwrap(), 0);
     for bad in ["", "a b", "ä"] {
         let making = make_hook(&*world.store, &world.keys, None, (bad, "w"), Millis(1));
-        assert_eq!(block_on(making).err().unwrap().code, "HOOK_INVALID");
+        assert_eq!(block_on(making).err().unwrap().code(), "HOOK_INVALID");
     }
 }
 
@@ -340,7 +340,7 @@ fn a_change_of_keys_that_broke_off_is_ended_by_the_next() {
 fn a_key_that_is_not_there_cannot_be_changed() {
     let world = World::new();
     let failure = block_on(rotate(&*world.store, &world.keys)).unwrap_err();
-    assert_eq!(failure.code, "SECRET_KEY_MISSING");
+    assert_eq!(failure.code(), "SECRET_KEY_MISSING");
 }
 
 #[test]
@@ -353,7 +353,7 @@ fn a_given_key_is_changed_by_giving_both() {
     let keys = SecretKeys::given(old).unwrap();
     block_on(set(&*world.store, &keys, None, "A", VALUE, Millis(1))).unwrap();
     let failure = block_on(rotate(&*world.store, &keys)).unwrap_err();
-    assert_eq!(failure.code, "SECRET_KEY_UNUSABLE");
+    assert_eq!(failure.code(), "SECRET_KEY_UNUSABLE");
     let both = SecretKeys::given(&format!("{new} {old}")).unwrap();
     assert_eq!(block_on(rotate(&*world.store, &both)).unwrap().secrets, 1);
     let source = world.source(SecretKeys::given(new).unwrap());

@@ -8,7 +8,7 @@ use windlass_core::run::{Instance, Run};
 use windlass_core::{NodeStatus, RunId, RunStatus};
 use windlass_engine::view::{self, Nodes, Overview, Seen};
 
-use crate::failure::{Exit, Failure};
+use crate::failure::{Failure, FailureKind};
 use crate::look::Look;
 use crate::standing::has_instance;
 use reasons::{Reasons, waits_for};
@@ -115,7 +115,7 @@ fn one(reasons: &Reasons<'_>, path: &str) -> Result<Answer, Failure> {
 /// The run has no such node.
 pub fn no_such_node(name: &str) -> Failure {
     let message = format!("the run has no node '{name}'");
-    Failure::new(Exit::NotFound, "NODE_NOT_FOUND", message).hint("`windlass show RUN` lists them")
+    Failure::new(FailureKind::NodeNotFound, message).hint("`windlass show RUN` lists them")
 }
 
 impl Reasons<'_> {

@@ -103,7 +103,7 @@ fn chosen(run: &Run, arguments: &Show) -> Result<Nodes, Failure> {
         if has_instance(run, name) {
             return Ok(name.as_str().into());
         }
-        Err(no_such_node(name))
+        Err(Failure::from(no_such_node(name)))
     });
     found
         .collect::<Result<BTreeSet<Box<str>>, _>>()
