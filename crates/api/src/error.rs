@@ -79,8 +79,16 @@ struct Failure {
     hint: Option<String>,
     details: Vec<Detail>,
     headers: HeaderMap,
-    /// What happened, for the log alone.
-    cause: Option<String>,
+    /// What happened, for the log and for the owner of the process.
+    cause: Option<Cause>,
+}
+
+/// What a failure does not tell whoever asks over a network.
+#[derive(Debug, Clone)]
+struct Cause {
+    code: Option<Cow<'static, str>>,
+    message: String,
+    hint: Option<String>,
 }
 
 impl ApiError {
@@ -138,10 +146,25 @@ impl ApiError {
         self
     }
 
-    /// Adds what happened, for the log alone.
+    /// Adds what happened, for the log and for the owner of the process.
     #[must_use]
-    pub(crate) fn because(mut self, cause: String) -> Self {
-        self.0.cause = Some(cause);
+    pub(crate) fn because(mut self, message: String) -> Self {
+        self.0.cause = Some(Cause {
+            code: None,
+            message,
+            hint: None,
+        });
+        self
+    }
+
+    /// The same for a failure of the service, which has a code and may have a hint.
+    #[must_use]
+    pub(crate) fn because_of(mut self, failure: windlass_service::Failure) -> Self {
+        self.0.cause = Some(Cause {
+            code: Some(failure.kind.code().into()),
+            message: failure.message,
+            hint: failure.hint,
+        });
         self
     }
 
@@ -227,17 +250,26 @@ pub(crate) struct Asked<'a> {
     pub(crate) correlation: &'a str,
     pub(crate) path: &'a str,
     pub(crate) format: accept::ErrorFormat,
+    /// Whether the owner of the process asks, who may know what broke.
+    pub(crate) owner: bool,
 }
 
 impl ApiError {
     /// Writes the failure into the response that carried it.
     pub(crate) fn write(self, asked: &Asked<'_>, response: &mut Response) {
-        let failure = *self.0;
-        if let Some(cause) = &failure.cause {
+        let mut failure = *self.0;
+        if let Some(cause) = failure.cause.take() {
+            let code = cause.code.as_deref().unwrap_or("INTERNAL");
             tracing::error!(
                 correlationId = asked.correlation,
-                "a request broke: {cause}"
+                "a request broke: {code}: {}",
+                cause.message
             );
+            if asked.owner {
+                failure.message = cause.message;
+                failure.hint = cause.hint.or(failure.hint);
+                failure.code = cause.code.unwrap_or(failure.code);
+            }
         }
         let object = ErrorObject {
             code: failure.code.into_owned(),

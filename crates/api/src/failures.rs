@@ -238,24 +238,24 @@ fn told(kind: FailureKind) -> Told {
 
 impl From<Failure> for ApiError {
     fn from(failure: Failure) -> Self {
-        let details: Vec<Detail> = failure.parts.details.into_iter().map(detail).collect();
+        let mut failure = failure;
+        let details = std::mem::take(&mut failure.parts.details);
+        let details: Vec<Detail> = details.into_iter().map(detail).collect();
+        let hinted = |error: Self, hint: Option<String>| match hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        };
         match told(failure.kind) {
             Told::Coded(code) => {
-                let error = code.error(failure.message).details(details);
-                match failure.hint {
-                    Some(hint) => error.hint(hint),
-                    None => error,
-                }
+                hinted(code.error(failure.message).details(details), failure.hint)
             }
             Told::Plain(status) => {
-                Self::with(status, failure.kind.code(), failure.message).details(details)
+                let error = Self::with(status, failure.kind.code(), failure.message);
+                hinted(error.details(details), failure.hint)
             }
-            Told::Broken => {
-                let cause = format!("{}: {}", failure.kind.code(), failure.message);
-                code::INTERNAL
-                    .error("something broke; the correlation id leads to the log")
-                    .because(cause)
-            }
+            Told::Broken => code::INTERNAL
+                .error("something broke; the correlation id leads to the log")
+                .because_of(failure),
         }
     }
 }

@@ -48,6 +48,8 @@ pub(crate) struct Front {
     pub(crate) limits: HeadLimits,
     /// The names of the server, where nothing but the name tells its own pages from others.
     pub(crate) hosts: Option<Hosts>,
+    /// Whether only the owner of the process can ask.
+    pub(crate) owner: bool,
 }
 
 pub(crate) async fn front(
@@ -68,6 +70,7 @@ pub(crate) async fn front(
         correlation: correlation.as_str(),
         path: &path,
         format,
+        owner: front.owner,
     };
     shape(&asked, &mut response);
     dress(&path, &correlation, &mut response);

@@ -25,13 +25,28 @@ use verify::Verifier;
 #[derive(Clone)]
 pub struct Auth {
     verifier: Option<Arc<Verifier>>,
+    /// The user whose process this is, where nobody else can ask.
+    owner: Option<Box<str>>,
 }
 
 impl Auth {
     /// Everyone may do everything; for loopback.
     #[must_use]
     pub fn off() -> Self {
-        Self { verifier: None }
+        Self {
+            verifier: None,
+            owner: None,
+        }
+    }
+
+    /// Only the owner of the process can ask, and may do everything; for a socket that the
+    /// file system lets nobody else open.
+    #[must_use]
+    pub fn owner(user: impl Into<Box<str>>) -> Self {
+        Self {
+            verifier: None,
+            owner: Some(user.into()),
+        }
     }
 
     /// By tokens (RFC 6750, in the header only). Reads the keys.
@@ -42,7 +57,13 @@ impl Auth {
     pub async fn jwt(options: JwtOptions) -> Result<Self, String> {
         Ok(Self {
             verifier: Some(Arc::new(Verifier::new(options).await?)),
+            owner: None,
         })
+    }
+
+    /// Whether only the owner of the process can ask.
+    pub(crate) fn is_owners(&self) -> bool {
+        self.owner.is_some()
     }
 
     /// Whether tokens are needed.
@@ -81,6 +102,9 @@ impl Auth {
 
     /// Whose request it is.
     pub(crate) async fn principal(&self, headers: &HeaderMap) -> Result<Principal, ApiError> {
+        if let Some(user) = &self.owner {
+            return Ok(Principal::owner(user));
+        }
         let Some(verifier) = &self.verifier else {
             return Ok(Principal::local());
         };
@@ -91,10 +115,10 @@ impl Auth {
 
 impl std::fmt::Debug for Auth {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(if self.is_on() {
-            "Auth::Jwt"
-        } else {
-            "Auth::Off"
+        formatter.write_str(match (self.is_on(), self.is_owners()) {
+            (true, _) => "Auth::Jwt",
+            (false, true) => "Auth::Owner",
+            (false, false) => "Auth::Off",
         })
     }
 }

@@ -25,6 +25,8 @@ pub struct Principal {
     pub token_key: Key,
     /// Whether tokens are off.
     everyone: bool,
+    /// Whether it is the owner of the process.
+    at_terminal: bool,
     /// How long its token is good, where it has one.
     credential: Option<Credential>,
 }
@@ -48,8 +50,23 @@ impl Principal {
             scopes: Scopes::all(),
             token_key: limit::key(&[b"local"]),
             everyone: true,
+            at_terminal: false,
             credential: None,
         }
+    }
+
+    /// The user whose process this is, at a socket that nobody else can open.
+    pub(crate) fn owner(user: &str) -> Self {
+        Self {
+            subject: user.into(),
+            at_terminal: true,
+            ..Self::local()
+        }
+    }
+
+    /// Whether it asks from a terminal of this machine, over the owner's socket.
+    pub(crate) fn is_at_terminal(&self) -> bool {
+        self.at_terminal
     }
 
     /// The principal of requests to public routes, who may do nothing else.
@@ -60,6 +77,7 @@ impl Principal {
             scopes: Scopes::default(),
             token_key: limit::key(&[]),
             everyone: false,
+            at_terminal: false,
             credential: None,
         }
     }
@@ -72,6 +90,7 @@ impl Principal {
             scopes,
             token_key: limit::key(&[b"token", token.as_bytes()]),
             everyone: false,
+            at_terminal: false,
             credential: None,
         }
     }

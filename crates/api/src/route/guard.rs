@@ -131,6 +131,11 @@ impl Gate {
         (!self.auth.is_on()).then(|| Hosts::new(options.listen, &options.allow_hosts))
     }
 
+    /// Whether only the owner of the process can ask.
+    pub(super) fn is_owners(&self) -> bool {
+        self.auth.is_owners()
+    }
+
     /// Whose request it is, and whether it may go on.
     async fn principal(&self, access: Access, headers: &HeaderMap) -> Result<Principal, ApiError> {
         if access.scope() == Scope::Public {

@@ -118,6 +118,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         let front = Front {
             limits: head,
             hosts: self.gate.hosts(),
+            owner: self.gate.is_owners(),
         };
         router.layer(axum::middleware::from_fn_with_state(
             Arc::new(front),

@@ -18,12 +18,12 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
 use super::activity::{Activity, Patience, UnderWay};
 use super::io::Watched;
+use super::listener::Accepted;
 use super::options::ServerOptions;
 use super::seats::{Claimed, Place, Refused, Seated, is_probe};
 use super::{Draining, Stop};
@@ -66,7 +66,7 @@ pub(super) struct Shared {
 /// What a connection's requests need of it.
 #[derive(Clone)]
 struct Connected {
-    peer: SocketAddr,
+    peer: Option<SocketAddr>,
     local: Option<SocketAddr>,
     place: Arc<Place>,
     activity: Activity,
@@ -95,24 +95,23 @@ pub(super) fn builder(options: &ServerOptions) -> auto::Builder<TokioExecutor> {
 }
 
 /// Serves the connection until it ends.
-pub(super) async fn serve(
-    shared: Arc<Shared>,
-    stream: TcpStream,
-    peer: SocketAddr,
-    place: Arc<Place>,
-) {
-    // Answers are small and written whole; waiting to fill a packet only delays them.
-    let _ = stream.set_nodelay(true);
+pub(super) async fn serve(shared: Arc<Shared>, accepted: Accepted, place: Arc<Place>) {
     let patience = match place.is_seated() {
         true => shared.patience,
         false => shared.patience.brief(),
     };
     let connected = Connected {
-        peer,
-        local: stream.local_addr().ok(),
+        peer: accepted.peer(),
+        local: accepted.local(),
         place,
         activity: Activity::new(patience),
     };
+    let stream = match accepted {
+        Accepted::Socket(stream) => return speak(&shared, stream, connected).await,
+        Accepted::Tcp(stream, _) => stream,
+    };
+    // Answers are small and written whole; waiting to fill a packet only delays them.
+    let _ = stream.set_nodelay(true);
     match &shared.tls {
         None => speak(&shared, stream, connected).await,
         Some(tls) => {
@@ -178,7 +177,7 @@ fn answer(
     let under_way = connected.activity.request(http2);
     let mut request = request.map(Body::new);
     let extensions = request.extensions_mut();
-    extensions.insert(Peer(Some(connected.peer)));
+    extensions.insert(Peer(connected.peer));
     extensions.insert(Local(connected.local));
     extensions.insert(Draining(shared.stop.drain.clone()));
     let (shared, connected) = (Arc::clone(shared), connected.clone());

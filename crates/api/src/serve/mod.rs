@@ -5,6 +5,7 @@
 mod activity;
 mod connection;
 mod io;
+mod listener;
 mod options;
 mod seats;
 mod tls;
@@ -17,7 +18,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::FromRequestParts;
 use http::request::Parts;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, UnixListener};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -26,6 +27,7 @@ pub use options::{ServerOptions, TlsFiles};
 
 use activity::Patience;
 use connection::Shared;
+use listener::{Accepted, Listener};
 use seats::Seats;
 pub(crate) use seats::{Claimed, Refused, Seated};
 
@@ -128,36 +130,89 @@ impl Server {
     /// Serves until `shutdown` is cancelled, then drains: takes in no more, answers what is
     /// under way, and cuts off what is left at the deadline.
     pub async fn run(self, router: Router, shutdown: CancellationToken) -> Drained {
-        let stop = Stop {
-            drain: shutdown,
-            now: CancellationToken::new(),
-        };
-        let tasks = TaskTracker::new();
-        let intake = |listening: Listening, tls: Option<TlsAcceptor>, probes_only: bool| {
-            let shared = Arc::new(Shared {
-                router: router.clone(),
-                builder: connection::builder(&self.options),
-                tls,
-                patience: Patience::new(&self.options),
-                stop: stop.clone(),
-                probes_only,
-            });
-            let intake = Intake {
-                seats: listening.seats,
-                tasks: tasks.clone(),
-                shared,
-            };
-            intake.run(listening.listener)
-        };
+        let serving = Serving::new(router, self.options, shutdown);
         // What probes a server from inside a machine has no certificate to check.
-        let probing = self.probes.map(|probes| intake(probes, None, true));
-        let main = intake(self.main, self.tls, false);
+        let probing = self.probes.map(|probes| {
+            let intake = serving.intake(probes.seats, None, true);
+            intake.run(Listener::Tcp(probes.listener))
+        });
+        let main = serving.intake(self.main.seats, self.tls, false);
+        let main = main.run(Listener::Tcp(self.main.listener));
         match probing {
             Some(probing) => drop(tokio::join!(main, probing)),
             None => main.await,
         }
-        tasks.close();
-        drain(&tasks, &stop, self.options.drain_timeout).await
+        serving.drain().await
+    }
+}
+
+/// A server on a Unix socket: the same accept loop for processes of this machine. Who may
+/// connect is decided by the permissions of the socket's file.
+#[derive(Debug)]
+pub struct SocketServer {
+    listener: UnixListener,
+    options: ServerOptions,
+}
+
+impl SocketServer {
+    /// A server on a socket that is bound already; of the options, those of addresses, TLS and
+    /// probes do not apply.
+    #[must_use]
+    pub fn new(listener: UnixListener, options: ServerOptions) -> Self {
+        Self { listener, options }
+    }
+
+    /// As [`Server::run`].
+    pub async fn run(self, router: Router, shutdown: CancellationToken) -> Drained {
+        let seats = Seats::new(&self.options);
+        let serving = Serving::new(router, self.options, shutdown);
+        let intake = serving.intake(seats, None, false);
+        intake.run(Listener::Socket(self.listener)).await;
+        serving.drain().await
+    }
+}
+
+/// What the listeners of a server share while it runs.
+struct Serving {
+    router: Router,
+    options: ServerOptions,
+    stop: Stop,
+    tasks: TaskTracker,
+}
+
+impl Serving {
+    fn new(router: Router, options: ServerOptions, shutdown: CancellationToken) -> Self {
+        let stop = Stop {
+            drain: shutdown,
+            now: CancellationToken::new(),
+        };
+        Self {
+            router,
+            options,
+            stop,
+            tasks: TaskTracker::new(),
+        }
+    }
+
+    fn intake(&self, seats: Arc<Seats>, tls: Option<TlsAcceptor>, probes_only: bool) -> Intake {
+        let shared = Arc::new(Shared {
+            router: self.router.clone(),
+            builder: connection::builder(&self.options),
+            tls,
+            patience: Patience::new(&self.options),
+            stop: self.stop.clone(),
+            probes_only,
+        });
+        Intake {
+            seats,
+            tasks: self.tasks.clone(),
+            shared,
+        }
+    }
+
+    async fn drain(self) -> Drained {
+        self.tasks.close();
+        drain(&self.tasks, &self.stop, self.options.drain_timeout).await
     }
 }
 
@@ -219,46 +274,32 @@ struct Intake {
 impl Intake {
     /// Accepts all the time: a connection that finds no seat must not keep those behind it
     /// waiting that would find one.
-    async fn run(self, listener: TcpListener) {
+    async fn run(self, listener: Listener) {
         let drain = self.shared.stop.drain.clone();
         loop {
             tokio::select! {
                 biased;
                 () = drain.cancelled() => break,
                 accepted = listener.accept() => match accepted {
-                    Ok((stream, peer)) => self.take(stream, peer),
+                    Ok(accepted) => self.take(accepted),
                     Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
                 },
             }
         }
-        self.take_rest(listener);
+        // Connections that wait in the backlog would be reset when the listener closes; they
+        // came before the end, and are served.
+        listener.rest().for_each(|accepted| self.take(accepted));
     }
 
-    fn take(&self, stream: TcpStream, peer: SocketAddr) {
-        let place = self.seats.enter(peer);
+    fn take(&self, accepted: Accepted) {
+        let place = self.seats.enter(accepted.peer());
         let shared = Arc::clone(&self.shared);
         self.tasks.spawn(async move {
             tokio::select! {
-                () = connection::serve(shared, stream, peer, Arc::clone(&place)) => {}
+                () = connection::serve(shared, accepted, Arc::clone(&place)) => {}
                 () = place.gone() => {}
             }
         });
-    }
-
-    /// Connections that wait in the backlog would be reset when the listener closes; they
-    /// came before the end, and are served. Asked of the system itself, since the runtime
-    /// may not have heard of them yet.
-    fn take_rest(&self, listener: TcpListener) {
-        let Ok(listener) = listener.into_std() else {
-            return;
-        };
-        while let Ok((stream, peer)) = listener.accept() {
-            if stream.set_nonblocking(true).is_ok()
-                && let Ok(stream) = TcpStream::from_std(stream)
-            {
-                self.take(stream, peer);
-            }
-        }
     }
 }
 

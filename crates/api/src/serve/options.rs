@@ -51,6 +51,16 @@ impl ServerOptions {
             drain_timeout: Duration::from_secs(30),
         }
     }
+
+    /// The default options for a socket, whose clients are all of one user.
+    #[must_use]
+    pub fn for_socket() -> Self {
+        Self {
+            max_connections: 256,
+            connection_share: 100,
+            ..Self::new(SocketAddr::from(([127, 0, 0, 1], 0)))
+        }
+    }
 }
 
 /// The files of a certificate, in PEM.

@@ -72,9 +72,9 @@ impl Seats {
         full()
     }
 
-    /// The place of a new connection.
-    pub(super) fn enter(self: &Arc<Self>, peer: SocketAddr) -> Arc<Place> {
-        let address = fair::address(peer.ip());
+    /// The place of a new connection; those of a socket share one.
+    pub(super) fn enter(self: &Arc<Self>, peer: Option<SocketAddr>) -> Arc<Place> {
+        let address = peer.map_or([0; 16], |peer| fair::address(peer.ip()));
         let (held, seated) = match self.seats.take(address, 1) {
             Some(seat) => (Held::Share(seat), true),
             None => (Held::Spot(Reserve::enter(&self.reserve, address)), false),
@@ -284,8 +284,8 @@ mod tests {
         Seats::new(&options)
     }
 
-    fn peer(number: u8) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, number], 1))
+    fn peer(number: u8) -> Option<SocketAddr> {
+        Some(SocketAddr::from(([127, 0, 0, number], 1)))
     }
 
     #[tokio::test(start_paused = true)]
