@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{FromRef, FromRequestParts};
+use futures_util::future::BoxFuture;
 use http::request::Parts;
 use windlass_core::RunId;
 use windlass_engine::Engine;
@@ -27,6 +28,17 @@ use crate::written;
 /// Writes a consistent copy of everything that is stored into a new file.
 pub type Backup = Arc<dyn Fn(&Path) -> Result<(), windlass_store::Error> + Send + Sync>;
 
+/// The process behind the routes, told of runs that go on in it because a request asked. One
+/// that serves carries on every run by itself and needs none; one that ends when its own run
+/// has ended must know what else to wait for.
+pub trait Host: Send + Sync {
+    /// A request started this run, or found it started: it goes on here.
+    fn started(&self, run: RunId) -> BoxFuture<'_, Result<(), Failure>>;
+
+    /// A request acted on this run so that it goes on.
+    fn goes_on(&self, run: RunId);
+}
+
 /// What the handlers act on. Cloning it is cheap.
 #[derive(Clone)]
 pub struct App {
@@ -40,6 +52,7 @@ struct Inner {
     actions: serde_json::Value,
     jobs: Jobs,
     secrets: Arc<SecretKeys>,
+    host: Option<Arc<dyn Host>>,
 }
 
 /// What an [`App`] is made of besides its engine.
@@ -52,6 +65,8 @@ pub struct AppOptions {
     pub actions: serde_json::Value,
     /// The key that seals secrets.
     pub secrets: Arc<SecretKeys>,
+    /// The process, if it does not serve all runs by itself.
+    pub host: Option<Arc<dyn Host>>,
 }
 
 impl App {
@@ -65,6 +80,7 @@ impl App {
                 actions: options.actions,
                 jobs: Jobs::default(),
                 secrets: options.secrets,
+                host: options.host,
             }),
         }
     }
@@ -87,6 +103,21 @@ impl App {
 
     pub(crate) fn secrets(&self) -> &SecretKeys {
         &self.inner.secrets
+    }
+
+    /// Lets a run that a request started, or found started, go on.
+    pub(crate) async fn started(&self, run: RunId) -> Result<(), Failure> {
+        match &self.inner.host {
+            Some(host) => host.started(run).await,
+            None => Ok(()),
+        }
+    }
+
+    /// A request acted on a run so that it goes on.
+    pub(crate) fn goes_on(&self, run: RunId) {
+        if let Some(host) = &self.inner.host {
+            host.goes_on(run);
+        }
     }
 
     /// Looks at what the caller may see.
@@ -215,6 +246,7 @@ impl Caller {
     fn from(&self) -> Box<str> {
         match self.peer.0 {
             Some(address) => address.ip().to_string().into(),
+            None if self.principal.is_at_terminal() => "terminal".into(),
             None => "".into(),
         }
     }

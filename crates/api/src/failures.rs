@@ -246,9 +246,7 @@ impl From<Failure> for ApiError {
             None => error,
         };
         match told(failure.kind) {
-            Told::Coded(code) => {
-                hinted(code.error(failure.message).details(details), failure.hint)
-            }
+            Told::Coded(code) => hinted(code.error(failure.message).details(details), failure.hint),
             Told::Plain(status) => {
                 let error = Self::with(status, failure.kind.code(), failure.message);
                 hinted(error.details(details), failure.hint)

@@ -98,7 +98,7 @@ mod stream;
 mod written;
 
 pub use accept::wants_events;
-pub use app::{App, AppOptions, Backup, Caller};
+pub use app::{App, AppOptions, Backup, Caller, Host};
 pub use bodies::{BodyOptions, SpoolOptions};
 pub use correlation::Correlation;
 pub use error::{ApiError, Code, Detail, ErrorBody, ErrorObject};

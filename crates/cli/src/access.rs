@@ -1,39 +1,88 @@
-//! Where to act: on a data directory that this process holds, through the process that
-//! holds it, or by asking a server.
+//! Where to act: on a data directory that this process holds, or by asking a server: one at an
+//! address, or the process that holds the data directory, at its socket.
 
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 
-use crate::control::Client;
 use crate::exit::{Exit, Failure};
 use crate::remote::Server;
 use crate::session::{Session, Settings};
+use crate::socket;
 
 /// How long a holder that does not listen may take to go away: commands that only
 /// look around hold the directory for a moment, and one that ends for a little longer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// How long a holder that was about to end may take to do so: it answers what it was asked, and
+/// stops its actions.
+const ENDING: Duration = Duration::from_secs(60);
+
+/// How often the process that holds the data directory may end without an answer.
+const HOLDERS: usize = 100;
+
 /// How runs can be acted on.
 pub(crate) enum Access {
-    /// This process holds it.
+    /// This process holds the data directory.
     Held(Session),
-    /// Another process holds it and listens.
-    Through(Session, Client),
-    /// A server has it.
+    /// A server does it. The session looks at what the server has, or at the data directory
+    /// that it holds.
     Server(Session, Server),
 }
 
 impl Access {
     /// What looks at it.
     pub(crate) fn session(&self) -> &Session {
-        let (Self::Held(session) | Self::Through(session, _) | Self::Server(session, _)) = self;
+        let (Self::Held(session) | Self::Server(session, _)) = self;
         session
     }
 }
 
 /// Opens the data directory, which must exist unless it may be made; or names the server.
 pub(crate) fn open(settings: &Settings, create: bool) -> Result<Access, Failure> {
+    open_within(settings, create, PATIENCE)
+}
+
+/// As [`open`], after the process that held the data directory has ended, or was about to.
+pub(crate) fn open_again(settings: &Settings) -> Result<Access, Failure> {
+    open_within(settings, false, ENDING)
+}
+
+/// As [`open`], for what no other process does on the data directory that it holds.
+pub(crate) fn open_alone(settings: &Settings, create: bool) -> Result<Access, Failure> {
+    match open(settings, create)? {
+        Access::Server(_, server) if server.holder().is_some() => {
+            let message = format!("the data directory is in use by {}", server.address());
+            Err(Failure::new(Exit::Conflict, "DATA_DIR_IN_USE", message)
+                .hint("a server does it itself: add --server URL"))
+        }
+        access => Ok(access),
+    }
+}
+
+/// Does something where it can be done. It may be asked for twice: a process that ended without
+/// an answer may have done it.
+pub(crate) fn act<T>(
+    settings: &Settings,
+    create: bool,
+    mut act: impl FnMut(&Access) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let mut access = open(settings, create)?;
+    let mut left = HOLDERS;
+    loop {
+        let done = act(&access);
+        match (&access, &done) {
+            (Access::Server(_, server), Err(failure)) if server.is_gone(failure) && left > 0 => {
+                left -= 1;
+                drop(access);
+                access = open_again(settings)?;
+            }
+            _ => return done,
+        }
+    }
+}
+
+fn open_within(settings: &Settings, create: bool, patience: Duration) -> Result<Access, Failure> {
     if let Some(server) = settings.server.clone() {
         let session = Session::at(settings.clone(), server.clone());
         return Ok(Access::Server(session, server));
@@ -51,19 +100,17 @@ pub(crate) fn open(settings: &Settings, create: bool) -> Result<Access, Failure>
             return Ok(Access::Held(session));
         }
         if let Some(holder) = directory.holder() {
-            let place = directory.directory();
-            let found = runtime()?.block_on(Client::find(place, holder.clone()));
-            if let Some(client) = found {
-                return Ok(Access::Through(session, client));
+            if let Some(server) = socket::find(directory.directory(), &holder)? {
+                return Ok(Access::Server(session, server));
             }
-            if began.elapsed() > PATIENCE {
+            if began.elapsed() > patience {
                 let place = settings.data_dir.display();
                 let message = format!("the data directory {place} is in use by {holder}");
                 return Err(Failure::new(Exit::Conflict, "DATA_DIR_IN_USE", message)
                     .hint("wait until it has ended, or name another with --data-dir"));
             }
         }
-        // Only while somebody holds the directory and does not answer.
+        // Only while a process holds the directory and does not answer.
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(100));
     }

@@ -4,21 +4,24 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::BoxFuture;
 use tokio::sync::{Semaphore, watch};
+use windlass_api::{App, Host};
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::{Backend, Engine, Options};
+use windlass_service::secrets::SecretKeys;
 use windlass_store::RunFilter;
 
-use crate::control;
 use crate::ending;
 use crate::exit::{Exit, Failure};
-use crate::foreground::Manner;
+use crate::foreground::WaitOptions;
 use crate::hub::Hub;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::registry::registry_for;
 use crate::secrets;
 use crate::session::Session;
+use crate::socket::{self, SocketHost};
 
 /// How many queued runs of others go on at once: a bound on memory, not on their number.
 const QUEUED_AT_ONCE: usize = 64;
@@ -69,26 +72,17 @@ pub(crate) fn carry(
     let result = runtime.block_on(async {
         let interrupt = Interrupt::listen()?;
         let hub = Arc::new(Hub::default());
-        let options = options(session, max_parallel, &hub)?;
+        let keys = secrets::keys(&session.settings)?;
+        let options = options(session, max_parallel, &hub, &keys);
         let registry = registry_for(session.settings.http_allowed.clone());
         let backend: Arc<dyn Backend> = std::sync::Arc::clone(&session.store);
         let engine = Engine::new(backend, registry, options);
         let carrier = Carrier::of(engine, interrupt, hub);
-        let directory = session.directory()?.directory();
-        let server = match control::Server::listen(directory, &carrier) {
-            Ok(server) => Some(server),
-            Err(error) => {
-                let output = session.settings.output;
-                output.say(&format!(
-                    "warning: other processes cannot act on this data directory meanwhile: {error}"
-                ));
-                None
-            }
-        };
+        let socket = listen(session, &carrier, keys)?;
         let result = work(&carrier).await;
         // The engine stops after them: what it refuses then would not be their answer.
-        if let Some(server) = server {
-            server.close().await;
+        if let Some(socket) = socket {
+            socket.close().await;
         }
         carrier.engine.shutdown().await;
         result
@@ -97,14 +91,43 @@ pub(crate) fn carry(
     result
 }
 
+/// Lets other processes act on the data directory through this one, if they can reach it.
+fn listen(
+    session: &Session,
+    carrier: &Carrier,
+    keys: Arc<SecretKeys>,
+) -> Result<Option<SocketHost>, Failure> {
+    let directory = session.directory()?.clone();
+    let place = directory.directory().to_owned();
+    let allowed = session.settings.http_allowed.clone();
+    let host = carrier.clone();
+    let app = move || {
+        let engine = host.engine.clone();
+        let registry = registry_for(allowed);
+        let options = socket::app_options(directory, &registry, keys, Arc::new(host));
+        App::new(engine, options)
+    };
+    match SocketHost::listen(&place, &carrier.engine, app) {
+        Ok(socket) => Ok(Some(socket)),
+        Err(error) => {
+            let output = session.settings.output;
+            output.say(&format!(
+                "warning: other processes cannot act on this data directory meanwhile: {error}"
+            ));
+            Ok(None)
+        }
+    }
+}
+
 fn options(
     session: &Session,
     max_parallel: Option<u32>,
     hub: &Arc<Hub>,
-) -> Result<Options, Failure> {
+    keys: &Arc<SecretKeys>,
+) -> Options {
     let settings = &session.settings;
     let mut options = Options {
-        secrets: secrets::source(session, &secrets::keys(settings)?),
+        secrets: secrets::source(session, keys),
         observer: Some(Arc::clone(hub) as _),
         labels: settings.worker_labels.clone(),
         ..Options::default()
@@ -116,7 +139,21 @@ fn options(
         options.max_parallel = bound;
         options.workers = options.workers.min(bound as usize);
     }
-    Ok(options)
+    options
+}
+
+impl Host for Carrier {
+    fn started(&self, run: RunId) -> BoxFuture<'_, Result<(), windlass_service::Failure>> {
+        Box::pin(async move {
+            self.engine.recover(run).await?;
+            self.watch_over(run);
+            Ok(())
+        })
+    }
+
+    fn goes_on(&self, run: RunId) {
+        self.watch_over(run);
+    }
 }
 
 impl Carrier {
@@ -159,7 +196,7 @@ impl Carrier {
         session: &Session,
         run: RunId,
         progress: &Progress,
-        manner: Manner,
+        manner: WaitOptions,
     ) -> Result<Exit, Failure> {
         let ending = self.wait(run, manner.until).await;
         progress.finish(match &ending {

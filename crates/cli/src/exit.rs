@@ -43,27 +43,6 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// Every way to end.
-    const ALL: [Self; 12] = [
-        Self::Done,
-        Self::RunFailed,
-        Self::Usage,
-        Self::Invalid,
-        Self::NotFound,
-        Self::NotAllowed,
-        Self::Conflict,
-        Self::TimedOut,
-        Self::RunCancelled,
-        Self::Unreachable,
-        Self::Storage,
-        Self::Interrupted,
-    ];
-
-    /// The exit with this number, as another process names it.
-    pub(crate) fn from_code(code: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|exit| *exit as u8 == code)
-    }
-
     /// The worse of two, where a command acted on many runs.
     pub(crate) fn worse(self, other: Self) -> Self {
         let rank = |exit: Self| match exit {

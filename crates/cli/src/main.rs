@@ -7,7 +7,6 @@ mod bench;
 mod carry;
 mod commands;
 mod config;
-mod control;
 mod definition_file;
 mod ending;
 mod exit;
@@ -22,6 +21,7 @@ mod remote;
 mod screen;
 mod secrets;
 mod session;
+mod socket;
 mod source;
 mod table;
 

@@ -9,7 +9,7 @@ use windlass_core::definition::Parsed;
 use windlass_engine::FROZEN_AT;
 use windlass_service::frozen;
 use windlass_service::moment::now;
-pub(crate) use windlass_service::source::{Prepared, build, prepare_text};
+pub(crate) use windlass_service::source::{Prepared, build};
 
 use crate::definition_file::accept;
 use crate::exit::{Exit, Failure};

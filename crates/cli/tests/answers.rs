@@ -36,14 +36,19 @@ fn the_command_that_ends_the_holder_is_answered() {
     // One that asks for nothing does not keep the holder.
     let silent =
         UnixStream::connect(world.path().join(".windlass/control.sock")).expect("it listens");
-    writeln!(
+    write!(
         socket,
-        r#"{{"v":1,"request":"act","run":"{run}","deed":"cancel","bodyBytes":0,"reason":null}}"#
+        "POST /api/v1/executions/{run}/cancel HTTP/1.1\r\nhost: localhost\r\n\
+         content-type: application/json\r\ncontent-length: 2\r\n\r\n{{}}"
     )
     .expect("it reads");
     let mut answer = String::new();
     socket.read_to_string(&mut answer).expect("it answers");
-    assert!(answer.starts_with(r#"{"answer":"done","#), "{answer:?}");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer:?}");
+    assert!(
+        answer.contains(&format!("\"executionId\":\"{run}\"")),
+        "{answer:?}"
+    );
     holder.end().expect(8);
     drop(silent);
 }

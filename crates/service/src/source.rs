@@ -10,7 +10,8 @@ use windlass_core::plan::Plan;
 use crate::definition::{check, to_json};
 use crate::failure::{Failure, FailureKind};
 
-/// A definition that is ready to be published and run.
+/// A definition that is ready to be published and run. Cloning it is cheap.
+#[derive(Clone)]
 pub struct Prepared {
     /// What the engine walks.
     pub plan: Arc<Plan>,

@@ -255,6 +255,9 @@ async fn act_on(
         }));
     }
     act::act(app.engine(), run, &doing).await?;
+    if doing.deed.goes_on() {
+        app.goes_on(run);
+    }
     let detail = json!({ "deed": doing.deed, "reason": doing.reason });
     let what = format!("executions.{}", doing.deed.name());
     app.note(caller, row.tenant, &what, run.to_string(), &detail)

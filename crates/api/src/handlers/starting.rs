@@ -216,6 +216,7 @@ async fn accepted(
     started: Started,
 ) -> Result<Accepted<StartedShape>, ApiError> {
     let run = started.run;
+    app.started(run).await?;
     let status = match started.existing {
         false => "Pending".to_owned(),
         true => {

@@ -56,18 +56,13 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
 }
 
 fn change(settings: &Settings, which: &Letters, requeue: bool) -> Result<Exit, Failure> {
-    let session = match access::open(settings, false)? {
+    let session = match access::open_alone(settings, false)? {
         Access::Held(session) => session,
         Access::Server(session, server) => {
             let runs = which.runs.iter().map(|run| session.find_run(run));
             let runs = runs.collect::<Result<Vec<RunId>, _>>()?;
             let changed = remote::letters(&server, &runs, which.all, requeue)?;
             return report(settings, &changed, requeue);
-        }
-        Access::Through(_, client) => {
-            let message = format!("the data directory is in use by {}", client.holder());
-            return Err(Failure::new(Exit::Conflict, "DATA_DIR_IN_USE", message)
-                .hint("a server does it itself: add --server URL"));
         }
     };
     let letters = chosen(&session, which)?;

@@ -8,9 +8,8 @@ use crate::access::{self, Access};
 use crate::act;
 use crate::args::Fork;
 use crate::carry::{Carrier, carry};
-use crate::control::{Answer, Heard, Request};
 use crate::exit::{Exit, Failure};
-use crate::foreground::{self, Manner};
+use crate::foreground::{self, WaitOptions};
 use crate::forking::{self, ForkAsked};
 use crate::progress::{Progress, Style};
 use crate::remote;
@@ -18,7 +17,7 @@ use crate::session::{Session, Settings};
 
 /// Forks a run.
 pub(crate) fn run(settings: &Settings, arguments: &Fork) -> Result<Exit, Failure> {
-    let manner = Manner {
+    let manner = WaitOptions {
         existing: Some(false),
         ..arguments.foreground.manner()?
     };
@@ -26,8 +25,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Fork) -> Result<Exit, Failure
         return fork_many::run(settings, arguments, manner.until);
     };
     let new = SystemClock.new_run_id();
-    loop {
-        let access = access::open(settings, false)?;
+    let started = access::act(settings, false, |access| {
         let session = access.session();
         let mut asked = ForkAsked {
             origin: session.find_run(origin)?,
@@ -40,46 +38,42 @@ pub(crate) fn run(settings: &Settings, arguments: &Fork) -> Result<Exit, Failure
             hand: act::hand(arguments.reason.as_deref()),
         };
         if arguments.dry_run {
-            return dry_run(session, &asked);
+            return dry_run(session, &asked).map(Done::Exit);
         }
-        if let Access::Held(session) = &access {
-            return carry(session, None, async |carrier| {
+        match access {
+            Access::Held(session) => carry(session, None, async |carrier| {
                 local(carrier, session, &asked, manner).await
-            });
+            })
+            .map(Done::Exit),
+            Access::Server(_, server) => {
+                // Asking twice must start once, also if the server ends before it answers.
+                let request_id = &mut asked.request_id;
+                request_id.get_or_insert_with(|| new.to_string().into());
+                remote::fork(server, &asked).map(Done::Started)
+            }
         }
-        // Asking twice must start once, also if the holder goes away before it answers.
-        asked
-            .request_id
-            .get_or_insert_with(|| new.to_string().into());
-        let client = match &access {
-            Access::Through(_, client) => client,
-            _ => {
-                let Started { run, existing } = match session.server() {
-                    Some(server) => remote::fork(server, &asked)?,
-                    None => continue,
-                };
-                let existing = Some(existing && arguments.request_id.is_some());
-                return foreground::follow(settings, run, Manner { existing, ..manner });
-            }
-        };
-        let asking = client.ask(Request::Fork(Box::new(asked)), &[]);
-        match access::runtime()?.block_on(asking)? {
-            Heard::Answer(Answer::Started { run, existing }) => {
-                let existing = Some(existing && arguments.request_id.is_some());
-                drop(access);
-                return foreground::follow(settings, run, Manner { existing, ..manner });
-            }
-            Heard::Answer(_) => return Err(client.unexpected()),
-            Heard::Gone => {}
+    })?;
+    match started {
+        Done::Exit(exit) => Ok(exit),
+        Done::Started(Started { run, existing }) => {
+            let existing = Some(existing && arguments.request_id.is_some());
+            foreground::follow(settings, run, WaitOptions { existing, ..manner })
         }
     }
+}
+
+/// What came of asking for a fork.
+enum Done {
+    Exit(Exit),
+    /// A server has started it.
+    Started(Started),
 }
 
 async fn local(
     carrier: &Carrier,
     session: &Session,
     asked: &ForkAsked,
-    manner: Manner,
+    manner: WaitOptions,
 ) -> Result<Exit, Failure> {
     let forked = prepare(session, asked)?;
     let style = Style::of(session.settings.output, manner.quiet);
@@ -93,7 +87,7 @@ async fn local(
         ));
         drop(progress);
         let existing = Some(true);
-        let manner = Manner { existing, ..manner };
+        let manner = WaitOptions { existing, ..manner };
         return foreground::local(carrier, session, started.run, manner).await;
     }
     progress.begin();

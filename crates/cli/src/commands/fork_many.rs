@@ -16,11 +16,10 @@ use crate::access::{self, Access};
 use crate::act;
 use crate::args::Fork;
 use crate::carry::{Carrier, Ending, carry};
-use crate::control::{Answer, Client, Heard, Request};
 use crate::exit::{Exit, Failure};
 use crate::forking::{self, ForkAsked};
 use crate::output::Output;
-use crate::remote;
+use crate::remote::{self, Server};
 use crate::session::{Session, Settings};
 
 /// What an old run came to.
@@ -61,18 +60,12 @@ pub(super) fn run(
                     Ok(Exit::Done)
                 })?;
             }
-            Access::Through(_, client) => done.extend(through(client, left, from)?),
-            Access::Server(_, server) => {
-                done.extend((from..).zip(left).map(|(place, asked)| Done {
-                    place,
-                    result: remote::fork(server, asked).map(New::started),
-                }));
-            }
+            Access::Server(_, server) => done.extend(through(server, left, from)),
         }
         if done.len() < asked.len() {
             // The holder went away. What it began is not begun twice: the request id is known.
             drop(access);
-            access = access::open(settings, false)?;
+            access = access::open_again(settings)?;
         }
     }
     done.sort_by_key(|done| done.place);
@@ -162,21 +155,17 @@ async fn one(
     }
 }
 
-/// Forks through the process that holds the data directory, until it goes away.
-fn through(client: &Client, asked: &[ForkAsked], from: usize) -> Result<Vec<Done>, Failure> {
-    let runtime = access::runtime()?;
+/// Lets a server fork; until it ends, if it is the process that holds the data directory.
+fn through(server: &Server, asked: &[ForkAsked], from: usize) -> Vec<Done> {
     let mut done = Vec::with_capacity(asked.len());
     for (place, asked) in (from..).zip(asked) {
-        let request = Request::Fork(Box::new(asked.clone()));
-        let result = match runtime.block_on(client.ask(request, &[])) {
-            Ok(Heard::Answer(Answer::Started { run, .. })) => Ok(New { run, status: None }),
-            Ok(Heard::Answer(_)) => Err(client.unexpected()),
-            Ok(Heard::Gone) => break,
-            Err(failure) => Err(failure),
-        };
+        let result = remote::fork(server, asked).map(New::started);
+        if matches!(&result, Err(failure) if server.is_gone(failure)) {
+            break;
+        }
         done.push(Done { place, result });
     }
-    Ok(done)
+    done
 }
 
 /// Says what each fork would run again.

@@ -1,5 +1,5 @@
 //! Doing something to a run by which it goes on: in the foreground of this process if it
-//! holds the data directory, else through the process that does.
+//! holds the data directory, else by asking a server.
 
 use windlass_core::event::{Compensation, Event};
 use windlass_core::value::Payload;
@@ -12,17 +12,16 @@ use crate::args::{Foreground, How};
 use crate::carry::{Carrier, carry};
 use crate::commands::dry_run;
 use crate::commands::many::{self, Which};
-use crate::control::{Answer, Heard, Request};
 use crate::deed::{Deed, Doing};
 use crate::exit::{Exit, Failure};
-use crate::foreground::{self, Manner};
-use crate::remote::{self, Server};
+use crate::foreground::{self, WaitOptions};
+use crate::remote;
 use crate::session::{Session, Settings};
 use crate::source::{read_limited, too_large};
 
 impl Foreground {
-    pub(crate) fn manner(&self) -> Result<Manner, Failure> {
-        Manner::new(self.quiet, self.wait)
+    pub(crate) fn manner(&self) -> Result<WaitOptions, Failure> {
+        WaitOptions::new(self.quiet, self.wait)
     }
 }
 
@@ -32,7 +31,7 @@ pub(crate) fn run(
     which: Which<'_>,
     doing: &Doing,
     dry_run: bool,
-    manner: Manner,
+    manner: WaitOptions,
 ) -> Result<Exit, Failure> {
     match which {
         Which::One(reference) => {
@@ -51,70 +50,51 @@ fn one(
     reference: &str,
     doing: &Doing,
     is_dry: bool,
-    manner: Manner,
+    manner: WaitOptions,
 ) -> Result<Exit, Failure> {
+    let mut access = access::open(settings, false)?;
     let mut asked = None;
     loop {
-        let (session, client) = match access::open(settings, false)? {
+        let (session, server) = match access {
             Access::Held(session) => (session, None),
-            Access::Through(session, client) => (session, Some(client)),
-            Access::Server(session, server) => {
-                let run = session.find_run(reference)?;
-                return match is_dry {
-                    true => dry_run::say_one(&session, doing, run),
-                    false => through_server(&session, &server, run, doing, manner),
-                };
-            }
+            Access::Server(session, server) => (session, Some(server)),
         };
         let run = session.find_run(reference)?;
         if is_dry {
             return dry_run::say_one(&session, doing, run);
         }
-        // A holder that went away without an answer may have done it.
+        // A holder that ended without an answer may have done it.
         let is_done = match asked {
             Some(since) => is_recorded(&session, run, since, doing)?,
             None => false,
         };
-        if is_done && !doing.deed.is_followed() {
-            return report(&session, doing, run);
-        }
-        let Some(client) = client else {
+        let Some(server) = server else {
+            if is_done && !doing.deed.is_followed() {
+                return report(&session, doing, run);
+            }
             let doing = Some(doing).filter(|_| !is_done);
             return carry(&session, None, async |carrier| {
                 local(carrier, &session, run, doing, manner).await
             });
         };
-        if is_done {
+        if server.holder().is_some() {
+            asked = Some(session.store.head(run)?.sequence);
+        }
+        let acted = match is_done {
+            true => Ok(()),
+            false => remote::act(&server, run, doing).map(drop),
+        };
+        if matches!(&acted, Err(failure) if server.is_gone(failure)) {
             drop(session);
-            return foreground::follow(settings, run, manner);
+            access = access::open_again(settings)?;
+            continue;
         }
-        asked = Some(session.store.head(run)?.sequence);
-        let bodies = [doing.body.as_bytes()];
-        let asking = client.ask(Request::act(run, doing), &bodies);
-        match access::runtime()?.block_on(asking)? {
-            Heard::Answer(Answer::Done { .. }) if doing.deed.is_followed() => {
-                drop(session);
-                return foreground::follow(settings, run, manner);
-            }
-            Heard::Answer(Answer::Done { .. }) => return report(&session, doing, run),
-            Heard::Answer(_) => return Err(client.unexpected()),
-            Heard::Gone => {}
+        acted?;
+        if !doing.deed.is_followed() {
+            return report(&session, doing, run);
         }
-    }
-}
-
-/// Lets a server do it, and follows the run there if that is what is waited for.
-fn through_server(
-    session: &Session,
-    server: &Server,
-    run: RunId,
-    doing: &Doing,
-    manner: Manner,
-) -> Result<Exit, Failure> {
-    remote::act(server, run, doing)?;
-    match doing.deed.is_followed() {
-        true => remote::follow(session, server, run, manner),
-        false => report(session, doing, run),
+        drop(session);
+        return foreground::follow(settings, run, manner);
     }
 }
 
@@ -124,7 +104,7 @@ async fn local(
     session: &Session,
     run: RunId,
     doing: Option<&Doing>,
-    manner: Manner,
+    manner: WaitOptions,
 ) -> Result<Exit, Failure> {
     let resumes = doing.is_none_or(|doing| doing.deed == Deed::Resume);
     let shown = match resumes {

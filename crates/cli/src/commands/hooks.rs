@@ -79,7 +79,7 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
 
 fn set(settings: &Settings, asked: &HookSet) -> Result<Exit, Failure> {
     let what = (&*asked.id, &*asked.workflow);
-    let made = match access::open(settings, false)? {
+    let made = match access::open_alone(settings, false)? {
         Access::Held(session) => {
             let keys = keys(settings)?;
             let made = block_on(kept::make_hook(&*session.store, &keys, None, what, now()))?;
@@ -90,7 +90,6 @@ fn set(settings: &Settings, asked: &HookSet) -> Result<Exit, Failure> {
             item
         }
         Access::Server(_, server) => remote::set_hook(&server, what.0, what.1)?,
-        Access::Through(_, client) => return Err(in_use(client.holder())),
     };
     let output = settings.output;
     if output.json {
@@ -108,23 +107,16 @@ fn set(settings: &Settings, asked: &HookSet) -> Result<Exit, Failure> {
 }
 
 fn remove(settings: &Settings, id: &str) -> Result<Exit, Failure> {
-    match access::open(settings, false)? {
+    match access::open_alone(settings, false)? {
         Access::Held(session) => {
             let keys = keys(settings)?;
             block_on(kept::remove_hook(&*session.store, &keys, None, id))?;
         }
         Access::Server(_, server) => remote::remove_hook(&server, id)?,
-        Access::Through(_, client) => return Err(in_use(client.holder())),
     }
     match settings.output.json {
         true => settings.output.json(&json!({ "id": id }))?,
         false => settings.output.line(&format!("{id} is removed"))?,
     }
     Ok(Exit::Done)
-}
-
-fn in_use(holder: impl std::fmt::Display) -> Failure {
-    let message = format!("the data directory is in use by {holder}");
-    Failure::new(Exit::Conflict, "DATA_DIR_IN_USE", message)
-        .hint("a server does it itself: add --server URL")
 }

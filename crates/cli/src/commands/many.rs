@@ -15,12 +15,11 @@ use crate::act;
 use crate::args::Act;
 use crate::carry::{Carrier, Ending, carry};
 use crate::commands::dry_run;
-use crate::control::{Answer, Client, Heard, Request};
 use crate::deed::{Deed, Doing};
 use crate::exit::{Exit, Failure};
 use crate::filter;
 use crate::output::Output;
-use crate::remote;
+use crate::remote::{self, Server};
 use crate::session::{Session, Settings};
 
 /// How many runs are carried on at once: a bound on memory, not on their number.
@@ -87,17 +86,13 @@ pub(crate) fn run(
                     Ok(Exit::Done)
                 })?;
             }
-            Access::Through(_, client) => done.extend(through(client, doing, left)?),
-            Access::Server(_, server) => done.extend(left.iter().map(|row| Done {
-                run: row.run,
-                result: remote::act(server, row.run, doing),
-            })),
+            Access::Server(_, server) => done.extend(through(server, doing, left)),
         }
         let Some(unanswered) = rows.get(done.len()) else {
             return report(settings.output, &doing.deed, &rows, done, alone);
         };
         drop(access);
-        access = access::open(settings, false)?;
+        access = access::open_again(settings)?;
         done.extend(done_already(&access, &doing.deed, unanswered.run)?);
     }
 }
@@ -135,22 +130,18 @@ pub(super) fn find(
     }
 }
 
-/// Acts through the process that holds the data directory, one run after the other, until
-/// it goes away.
-fn through(client: &Client, doing: &Doing, rows: &[RunRow]) -> Result<Vec<Done>, Failure> {
-    let runtime = access::runtime()?;
+/// Lets a server act, on one run after the other; until it ends, if it is the process that
+/// holds the data directory.
+fn through(server: &Server, doing: &Doing, rows: &[RunRow]) -> Vec<Done> {
     let mut done = Vec::with_capacity(rows.len());
     for run in rows.iter().map(|row| row.run) {
-        let bodies = [doing.body.as_bytes()];
-        let result = match runtime.block_on(client.ask(Request::act(run, doing), &bodies)) {
-            Ok(Heard::Answer(Answer::Done { status })) => Ok(status),
-            Ok(Heard::Answer(_)) => Err(client.unexpected()),
-            Ok(Heard::Gone) => break,
-            Err(failure) => Err(failure),
-        };
+        let result = remote::act(server, run, doing);
+        if matches!(&result, Err(failure) if server.is_gone(failure)) {
+            break;
+        }
         done.push(Done { run, result });
     }
-    Ok(done)
+    done
 }
 
 /// Acts in this process; what goes on is carried to its end.

@@ -7,7 +7,6 @@ use crate::access::{self, Access};
 use crate::args::Publish;
 use crate::catalogue;
 use crate::commands::plan;
-use crate::control::{Answer, Client, Heard, Request};
 use crate::definition_file;
 use crate::exit::{Exit, Failure};
 use crate::remote;
@@ -23,7 +22,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Publish) -> Result<Exit, Fail
         return plan::run(settings, &definition);
     }
     let workflow = definition.plan.workflow().to_owned();
-    let Published { version, created } = publish(settings, definition)?;
+    let Published { version, created } = publish(settings, &definition)?;
     let output = settings.output;
     if output.json {
         output.json(&json!({
@@ -39,33 +38,14 @@ pub(crate) fn run(settings: &Settings, arguments: &Publish) -> Result<Exit, Fail
     Ok(Exit::Done)
 }
 
-/// Publishes here, or through the process that holds the data directory.
-fn publish(settings: &Settings, definition: Prepared) -> Result<Published, Failure> {
-    loop {
-        let client = match access::open(settings, true)? {
-            Access::Held(session) => {
-                return Ok(catalogue::publish(&*session.store, None, definition)?);
-            }
-            Access::Through(_, client) => client,
-            Access::Server(_, server) => return remote::publish(&server, &definition),
-        };
-        if let Some(published) = ask(&client, &definition)? {
-            return Ok(published);
-        }
-        // The holder went away before it answered. Publishing the same twice changes nothing.
-    }
-}
-
-fn ask(client: &Client, definition: &Prepared) -> Result<Option<Published>, Failure> {
-    let request = Request::Publish {
-        definition_bytes: definition.text.len(),
-    };
-    let bodies: [&[u8]; 1] = [&definition.text];
-    match access::runtime()?.block_on(client.ask(request, &bodies))? {
-        Heard::Answer(Answer::Published { version, created }) => {
-            Ok(Some(Published { version, created }))
-        }
-        Heard::Answer(_) => Err(client.unexpected()),
-        Heard::Gone => Ok(None),
-    }
+/// Publishes where it can be done. Publishing the same twice changes nothing.
+fn publish(settings: &Settings, definition: &Prepared) -> Result<Published, Failure> {
+    access::act(settings, true, |access| match access {
+        Access::Held(session) => Ok(catalogue::publish(
+            &*session.store,
+            None,
+            definition.clone(),
+        )?),
+        Access::Server(_, server) => remote::publish(server, definition),
+    })
 }

@@ -6,7 +6,6 @@ use serde_json::json;
 
 use crate::access::{self, Access};
 use crate::catalogue::{self, Rebuilt};
-use crate::control::{Answer, Heard, Request};
 use crate::exit::{Exit, Failure};
 use crate::remote;
 use crate::session::Settings;
@@ -42,28 +41,18 @@ pub(crate) fn run(settings: &Settings) -> Result<Exit, Failure> {
     })
 }
 
-/// Rebuilds here, or in the process that holds the data directory.
+/// Rebuilds where it can be done; doing it twice is harmless.
 fn rebuild(settings: &Settings) -> Result<Rebuilt, Failure> {
-    loop {
-        let client = match access::open(settings, false)? {
+    access::act(settings, false, |access| {
+        let mut progress = Progress::new(settings);
+        let report = |rebuilt| progress.report(rebuilt);
+        match access {
             Access::Held(session) => {
-                let mut progress = Progress::new(settings);
-                let report = |rebuilt| progress.report(rebuilt);
-                return Ok(catalogue::rebuild(&*session.store, &session.plans, report)?);
+                Ok(catalogue::rebuild(&*session.store, &session.plans, report)?)
             }
-            Access::Through(_, client) => client,
-            Access::Server(_, server) => {
-                let mut progress = Progress::new(settings);
-                return remote::rebuild(&server, |rebuilt| progress.report(rebuilt));
-            }
-        };
-        match access::runtime()?.block_on(client.ask(Request::Rebuild, &[]))? {
-            Heard::Answer(Answer::Rebuilt(done)) => return Ok(done),
-            Heard::Answer(_) => return Err(client.unexpected()),
-            // The holder went away before it was done.
-            Heard::Gone => {}
+            Access::Server(_, server) => remote::rebuild(server, report),
         }
-    }
+    })
 }
 
 /// Says how far it is, about once a second, to whoever waits longer than that.

@@ -10,9 +10,8 @@ use windlass_engine::{Begin, Clock as _, Started, SystemClock};
 use crate::access::{self, Access};
 use crate::args::Run;
 use crate::carry::{Carrier, carry};
-use crate::control::{Answer, Client, Heard, Request, StartAsked};
 use crate::exit::{Exit, Failure};
-use crate::foreground::{self, Manner};
+use crate::foreground::{self, WaitOptions};
 use crate::launch::{Launch, label_problem, launch, refuse_disabled};
 use crate::overrides::Overrides;
 use crate::progress::{Progress, Style};
@@ -23,9 +22,9 @@ use windlass_engine::limits;
 
 /// Runs a definition.
 pub(crate) fn run(settings: &Settings, arguments: &Run) -> Result<Exit, Failure> {
-    let manner = Manner {
+    let manner = WaitOptions {
         existing: Some(false),
-        ..Manner::new(arguments.quiet, arguments.wait)?
+        ..WaitOptions::new(arguments.quiet, arguments.wait)?
     };
     let overrides = Overrides::parse(&arguments.set)?;
     let labels = labels(&arguments.labels)?;
@@ -44,8 +43,9 @@ pub(crate) fn run(settings: &Settings, arguments: &Run) -> Result<Exit, Failure>
         },
         ..Launch::new(definition, SystemClock.new_run_id())
     };
+    let mut access = access::open(settings, true)?;
     loop {
-        match access::open(settings, true)? {
+        let (session, server) = match access {
             Access::Held(session) => {
                 return carry(&session, arguments.max_parallel, async |carrier| {
                     if arguments.detach {
@@ -55,62 +55,58 @@ pub(crate) fn run(settings: &Settings, arguments: &Run) -> Result<Exit, Failure>
                     }
                 });
             }
-            Access::Server(session, server) => {
-                return on_server(&session, &server, arguments, request, manner);
+            Access::Server(session, server) => (session, server),
+        };
+        let Started { run, existing } = match submit(&session, &server, arguments, &mut request) {
+            Err(failure) if server.is_gone(&failure) => {
+                // It may have started the run: the request id finds it.
+                drop(session);
+                access = access::open_again(settings)?;
+                continue;
             }
-            Access::Through(session, client) => match submit(&client, request)? {
-                Submitted::Started(started) if arguments.detach => {
-                    return print_queued(&session, started, true);
-                }
-                Submitted::Started(Started { run, existing }) => {
-                    if existing {
-                        say_existing(&session, run);
-                    }
-                    drop(session);
-                    let existing = Some(existing);
-                    return foreground::follow(settings, run, Manner { existing, ..manner });
-                }
-                Submitted::Gone(again) => request = *again,
-            },
+            started => started?,
+        };
+        if arguments.detach {
+            return print_queued(&session, Started { run, existing }, true);
         }
+        if existing {
+            say_existing(&session, run);
+        }
+        drop(session);
+        let existing = Some(existing);
+        return foreground::follow(settings, run, WaitOptions { existing, ..manner });
     }
 }
 
-/// Lets a server start the run, and follows it there.
-fn on_server(
+/// Lets a server start the run. Asking twice starts it once: the request has an id from then on.
+fn submit(
     session: &Session,
     server: &Server,
     arguments: &Run,
-    mut request: Launch,
-    manner: Manner,
-) -> Result<Exit, Failure> {
-    if arguments.max_parallel.is_some() {
+    request: &mut Launch,
+) -> Result<Started, Failure> {
+    // The process that holds the data directory has one setting for all that it carries on.
+    if arguments.max_parallel.is_some() && server.holder().is_none() {
         let message = "--max-parallel is for this process; a server has its own setting";
         return Err(Failure::new(Exit::Usage, "SERVER_UNSUPPORTED", message)
             .hint("write `maxParallel` into the definition"));
     }
     let workflow = request.definition.plan.workflow();
     refuse_disabled(&*session.store, None, workflow)?;
-    // Asking twice must start once.
-    let made_up = request.request_id.is_none();
-    request
-        .request_id
-        .get_or_insert_with(|| request.run.to_string().into());
     let newest = match request.frozen {
         true => None,
         false => session.store.versions(None, workflow)?.into_iter().next(),
     };
     let newest = newest.filter(|row| row.digest == request.definition.digest);
-    let started = remote::start(server, newest.map(|row| row.version), &request)?;
-    let (run, existing) = (started.run, started.existing && !made_up);
-    if arguments.detach {
-        return print_queued(session, Started { run, existing }, true);
-    }
-    if existing {
-        say_existing(session, run);
-    }
-    let existing = Some(existing);
-    remote::follow(session, server, run, Manner { existing, ..manner })
+    request
+        .request_id
+        .get_or_insert_with(|| request.run.to_string().into());
+    let started = remote::start(server, newest.map(|row| row.version), request)?;
+    let existing = started.existing && !has_made_up_id(request);
+    Ok(Started {
+        existing,
+        ..started
+    })
 }
 
 /// Says which node will wait, because the workers here lack what it requires.
@@ -133,7 +129,7 @@ async fn local(
     carrier: &Carrier,
     session: &Session,
     request: Launch,
-    manner: Manner,
+    manner: WaitOptions,
 ) -> Result<Exit, Failure> {
     let own = request.run;
     warn_of_labels(session, &request.definition.plan);
@@ -147,7 +143,7 @@ async fn local(
     if run != own {
         drop(progress);
         let existing = Some(existing);
-        return foreground::local(carrier, session, run, Manner { existing, ..manner }).await;
+        return foreground::local(carrier, session, run, WaitOptions { existing, ..manner }).await;
     }
     progress.begin();
     carrier.look_around(session, Some(run));
@@ -174,41 +170,6 @@ async fn start(carrier: &Carrier, request: Launch) -> Result<Started, Failure> {
 /// started by a holder that went away before it answered.
 fn has_made_up_id(request: &Launch) -> bool {
     request.request_id.as_deref() == Some(&*request.run.to_string())
-}
-
-enum Submitted {
-    Started(Started),
-    /// The holder went away before it answered: the same is asked again. If it did start
-    /// the run, the request id finds it.
-    Gone(Box<Launch>),
-}
-
-/// Hands the run to the process that holds the data directory.
-fn submit(client: &Client, mut request: Launch) -> Result<Submitted, Failure> {
-    // Asking twice must start once, also if the holder goes away before it answers.
-    let request_id = request
-        .request_id
-        .get_or_insert_with(|| request.run.to_string().into())
-        .clone();
-    let asked = StartAsked {
-        definition_bytes: request.definition.text.len(),
-        trigger_bytes: request.trigger.len(),
-        request_id: Some(request_id),
-        labels: request.labels.clone(),
-        vars: request.vars.clone(),
-        frozen: request.frozen,
-    };
-    let bodies = [&*request.definition.text, request.trigger.as_bytes()];
-    let asking = client.ask(Request::Start(Box::new(asked)), &bodies);
-    let heard = access::runtime()?.block_on(asking)?;
-    match heard {
-        Heard::Answer(Answer::Started { run, existing }) => {
-            let existing = existing && !has_made_up_id(&request);
-            Ok(Submitted::Started(Started { run, existing }))
-        }
-        Heard::Answer(_) => Err(client.unexpected()),
-        Heard::Gone => Ok(Submitted::Gone(Box::new(request))),
-    }
 }
 
 fn say_existing(session: &Session, run: RunId) {

@@ -122,18 +122,11 @@ fn set(settings: &Settings, asked: &ScheduleSet) -> Result<Exit, Failure> {
     schedule.priority = asked.priority;
     schedule.catch_up = schedules::catch_up(&asked.catch_up)?;
     schedule.overlap = schedules::overlap(&asked.overlap)?;
-    let kept = match access::open(settings, false)? {
+    let kept = match access::open_alone(settings, false)? {
         Access::Held(session) => keep(&session, schedule)?,
         Access::Server(_, server) => remote::put_schedule(&server, &schedule)?,
-        Access::Through(_, client) => return Err(in_use(client.holder())),
     };
     report(settings, &kept)
-}
-
-fn in_use(holder: impl std::fmt::Display) -> Failure {
-    let message = format!("the data directory is in use by {holder}");
-    Failure::new(Exit::Conflict, "DATA_DIR_IN_USE", message)
-        .hint("a server does it itself: add --server URL")
 }
 
 fn keep(session: &Session, schedule: Schedule) -> Result<Schedule, Failure> {
@@ -148,7 +141,7 @@ fn keep(session: &Session, schedule: Schedule) -> Result<Schedule, Failure> {
 }
 
 fn enable(settings: &Settings, id: &str, enabled: bool) -> Result<Exit, Failure> {
-    let kept = match access::open(settings, false)? {
+    let kept = match access::open_alone(settings, false)? {
         Access::Held(session) => {
             let found = session.store.schedule(None, id)?;
             let mut schedule = found.ok_or_else(|| unknown(id))?;
@@ -156,7 +149,6 @@ fn enable(settings: &Settings, id: &str, enabled: bool) -> Result<Exit, Failure>
             keep(&session, schedule)?
         }
         Access::Server(_, server) => remote::enable_schedule(&server, id, enabled)?,
-        Access::Through(_, client) => return Err(in_use(client.holder())),
     };
     report(settings, &kept)
 }
@@ -176,14 +168,13 @@ fn report(settings: &Settings, schedule: &Schedule) -> Result<Exit, Failure> {
 }
 
 fn remove(settings: &Settings, id: &str) -> Result<Exit, Failure> {
-    match access::open(settings, false)? {
+    match access::open_alone(settings, false)? {
         Access::Held(session) => {
             if !block_on(session.store.remove_schedule(None, id))? {
                 return Err(unknown(id).into());
             }
         }
         Access::Server(_, server) => remote::remove_schedule(&server, id)?,
-        Access::Through(_, client) => return Err(in_use(client.holder())),
     }
     match settings.output.json {
         true => settings.output.json(&json!({ "id": id }))?,

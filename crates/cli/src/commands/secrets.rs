@@ -73,14 +73,13 @@ fn set(settings: &Settings, arguments: &SetSecret) -> Result<Exit, Failure> {
     // What is wrong with the name is said before somebody types the value.
     kept::check_name(name)?;
     let value = value(arguments)?;
-    let created = match access::open(settings, true)? {
+    let created = match access::open_alone(settings, true)? {
         Access::Held(session) => {
             let keys = keys(settings)?;
             let store = &*session.store;
             block_on(kept::set(store, &keys, None, name, &value, now()))?
         }
         Access::Server(_, server) => remote::set_secret(&server, name, &value)?,
-        Access::Through(_, client) => return Err(in_use(client.holder())),
     };
     let output = settings.output;
     if output.json {
@@ -94,13 +93,12 @@ fn set(settings: &Settings, arguments: &SetSecret) -> Result<Exit, Failure> {
 
 fn remove(settings: &Settings, name: &str) -> Result<Exit, Failure> {
     kept::check_name(name)?;
-    let removed = match access::open(settings, false)? {
+    let removed = match access::open_alone(settings, false)? {
         Access::Held(session) => {
             let keys = keys(settings)?;
             block_on(kept::remove(&*session.store, &keys, None, name)).map_err(Failure::from)
         }
         Access::Server(_, server) => remote::remove_secret(&server, name),
-        Access::Through(_, client) => return Err(in_use(client.holder())),
     };
     removed.map_err(|failure| match &*failure.code {
         "SECRET_NOT_FOUND" => failure.hint("`windlass secrets list` lists them"),
@@ -117,10 +115,9 @@ fn remove(settings: &Settings, name: &str) -> Result<Exit, Failure> {
 
 /// A new key. Wherever that breaks off, everything can be opened, and it can be done again.
 fn rotate(settings: &Settings) -> Result<Exit, Failure> {
-    let rotated = match access::open(settings, false)? {
+    let rotated = match access::open_alone(settings, false)? {
         Access::Held(session) => block_on(kept::rotate(&*session.store, &*keys(settings)?))?,
         Access::Server(_, server) => remote::rotate_key(&server)?,
-        Access::Through(_, client) => return Err(in_use(client.holder())),
     };
     let (secrets, hooks) = (rotated.secrets, rotated.hooks);
     let output = settings.output;
@@ -133,12 +130,6 @@ fn rotate(settings: &Settings) -> Result<Exit, Failure> {
     ))?;
     output.say("backups from before need the old key");
     Ok(Exit::Done)
-}
-
-fn in_use(holder: impl std::fmt::Display) -> Failure {
-    let message = format!("the data directory is in use by {holder}");
-    Failure::new(Exit::Conflict, "DATA_DIR_IN_USE", message)
-        .hint("a server does it itself: add --server URL")
 }
 
 /// The value, which is never an argument: others can read those.

@@ -1,18 +1,18 @@
 //! `windlass watch`: follows a run that another process carries on.
 
 use crate::args::Watch;
-use crate::control::Client;
 use crate::ending;
 use crate::exit::{Exit, Failure};
-use crate::foreground::{self, Manner};
-use crate::remote;
+use crate::foreground::{self, WaitOptions};
+use crate::remote::{self, Followed, Server};
 use crate::session::{Session, Settings};
+use crate::socket;
 
 /// Watches a run until it ends.
 pub(crate) fn run(settings: &Settings, arguments: &Watch) -> Result<Exit, Failure> {
-    let manner = Manner {
+    let options = WaitOptions {
         take_over: false,
-        ..Manner::new(false, arguments.wait)?
+        ..WaitOptions::new(false, arguments.wait)?
     };
     let session = Session::look(settings.clone())?;
     let run = session.find_run(&arguments.run)?;
@@ -21,17 +21,25 @@ pub(crate) fn run(settings: &Settings, arguments: &Watch) -> Result<Exit, Failur
         ending::print(&session, &session.plans, run, None)?;
         return Ok(status.into());
     }
-    if let Some(server) = session.server() {
-        return remote::follow(&session, server, run, manner);
-    }
-    let directory = session.directory()?;
-    let Some(holder) = directory.holder() else {
+    let Some(server) = server(&session)? else {
         return Err(foreground::nobody(run, status));
     };
-    let place = directory.directory();
-    let found = crate::access::runtime()?.block_on(Client::find(place, holder));
-    match found {
-        Some(client) => foreground::watch_only(&session, &client, run, manner),
-        None => Err(foreground::nobody(run, status)),
+    match remote::follow(&session, &server, run, options)? {
+        Followed::Exit(exit) => Ok(exit),
+        Followed::Gone(status) | Followed::NotCarried(status) => {
+            Err(foreground::nobody(run, status))
+        }
+    }
+}
+
+/// The server that is named, or the process that holds the data directory.
+fn server(session: &Session) -> Result<Option<Server>, Failure> {
+    if let Some(server) = session.server() {
+        return Ok(Some(server.clone()));
+    }
+    let directory = session.directory()?;
+    match directory.holder() {
+        Some(holder) => socket::find(directory.directory(), &holder),
+        None => Ok(None),
     }
 }

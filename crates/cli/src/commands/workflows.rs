@@ -7,7 +7,6 @@ use windlass_store::TenantFilter;
 use crate::access::{self, Access};
 use crate::args::{Workflows, WorkflowsCommand};
 use crate::catalogue::{self, unknown};
-use crate::control::{Answer, Heard, Request};
 use crate::exit::{Exit, Failure};
 use crate::moment::{ago, now, readable};
 use crate::paint::{DIM, RED, YELLOW};
@@ -96,7 +95,11 @@ fn versions(settings: &Settings, id: &str) -> Result<Exit, Failure> {
 }
 
 fn set_enabled(settings: &Settings, id: &str, enabled: bool) -> Result<Exit, Failure> {
-    change_enabled(settings, id, enabled)?;
+    // Asking twice changes nothing.
+    access::act(settings, false, |access| match access {
+        Access::Held(session) => Ok(catalogue::set_enabled(&*session.store, None, id, enabled)?),
+        Access::Server(_, server) => remote::set_enabled(server, id, enabled),
+    })?;
     if settings.output.json {
         settings
             .output
@@ -110,25 +113,4 @@ fn set_enabled(settings: &Settings, id: &str, enabled: bool) -> Result<Exit, Fai
         settings.output.line(&format!("{id} is {state}"))?;
     }
     Ok(Exit::Done)
-}
-
-/// Changes it here, or through the process that holds the data directory.
-fn change_enabled(settings: &Settings, id: &str, enabled: bool) -> Result<(), Failure> {
-    loop {
-        let client = match access::open(settings, false)? {
-            Access::Held(session) => {
-                return Ok(catalogue::set_enabled(&*session.store, None, id, enabled)?);
-            }
-            Access::Through(_, client) => client,
-            Access::Server(_, server) => return remote::set_enabled(&server, id, enabled),
-        };
-        let workflow = id.to_owned();
-        let asking = client.ask(Request::SetEnabled { workflow, enabled }, &[]);
-        match access::runtime()?.block_on(asking)? {
-            Heard::Answer(Answer::Set) => return Ok(()),
-            Heard::Answer(_) => return Err(client.unexpected()),
-            // The holder went away before it answered. Asking twice changes nothing.
-            Heard::Gone => {}
-        }
-    }
 }

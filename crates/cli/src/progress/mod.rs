@@ -14,7 +14,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
 use windlass_core::plan::Plan;
 use windlass_core::run::{Instance, Run, Standing};
 use windlass_core::{NodeStatus, RunId, RunStatus};
@@ -57,8 +56,7 @@ impl Style {
 }
 
 /// What somebody asked of a run, as far as progress shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// It goes on.
     Running,

@@ -192,6 +192,8 @@ fn begin(server: &Server, url: url::Url, body: Vec<u8>) -> Result<Started, Failu
         tries -= 1;
         match server.ask(Question::post(url.clone(), body.clone())) {
             Ok(answer) => return Ok(read::<StartedShape>(server, &answer)?.into()),
+            // Of a process that has ended the next one is asked.
+            Err(failure) if server.is_gone(&failure) => return Err(failure),
             Err(failure) if failure.code == "SERVER_UNREACHABLE" && tries > 0 => {
                 std::thread::sleep(PAUSE);
             }

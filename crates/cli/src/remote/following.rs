@@ -1,6 +1,9 @@
 //! Following a run that a server carries on: its stream of events rings, what is new in
 //! its log is read and folded into the state in memory, and progress shows that. A stream
 //! that breaks is asked for again from where it was.
+//!
+//! The process that holds a data directory is also asked for the run's end. When it ends
+//! before, the run is to be followed elsewhere.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,13 +12,14 @@ use windlass_core::{RunId, RunStatus};
 use windlass_engine::history::Follow;
 use windlass_engine::{Backend, Plans};
 
+use super::carried::{self, Carried};
 use super::question::Question;
 use super::server::Server;
 use super::stream::{Reader, Told};
 use super::telling::show;
 use crate::ending;
 use crate::exit::{Exit, Failure};
-use crate::foreground::Manner;
+use crate::foreground::WaitOptions;
 use crate::interrupt::Interrupt;
 use crate::progress::{Progress, Style};
 use crate::session::Session;
@@ -36,9 +40,21 @@ const RESTS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_
 /// A server that is away for longer than this is not waited for.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// How following ended.
+pub(crate) enum Followed {
+    /// The run has ended, or is not waited for any more.
+    Exit(Exit),
+    /// The process that held the data directory has ended; this is how the run stands.
+    Gone(RunStatus),
+    /// The process is there, and does not carry the run on.
+    NotCarried(RunStatus),
+}
+
 enum Ended {
     Run(RunStatus),
     Left(Exit),
+    Gone,
+    NotCarried(RunStatus),
 }
 
 /// Follows a run to its end, and prints that.
@@ -46,29 +62,54 @@ pub(crate) fn follow(
     session: &Session,
     server: &Server,
     run: RunId,
-    manner: Manner,
-) -> Result<Exit, Failure> {
-    let ended = server.block_on(watch(session, server, run, manner))??;
-    match ended {
-        Ended::Run(status) => {
-            ending::print(session, &session.plans, run, manner.existing)?;
-            Ok(status.into())
-        }
+    options: WaitOptions,
+) -> Result<Followed, Failure> {
+    let ended = server.block_on(watch(session, server, run, options))?;
+    let output = session.settings.output;
+    let status = match ended? {
+        Ended::NotCarried(status) => return Ok(Followed::NotCarried(status)),
         Ended::Left(exit) => {
             let address = server.address();
-            let message = format!("stopped watching; run {run} goes on at {address}");
-            session.settings.output.left(exit, &message)
+            let place = match server.holder() {
+                Some(_) => "in",
+                None => "at",
+            };
+            let message = format!("stopped watching; run {run} goes on {place} {address}");
+            return output.left(exit, &message).map(Followed::Exit);
         }
-    }
+        Ended::Gone => {
+            let row = session.store.run(run)?;
+            let status = row.map_or(RunStatus::Pending, |row| row.status);
+            if !status.is_final() {
+                if options.take_over {
+                    output.say(&format!("{} has ended; taking over", server.address()));
+                }
+                return Ok(Followed::Gone(status));
+            }
+            status
+        }
+        Ended::Run(status) => status,
+    };
+    ending::print(session, &session.plans, run, options.existing)?;
+    Ok(Followed::Exit(status.into()))
 }
 
 async fn watch(
     session: &Session,
     server: &Server,
     run: RunId,
-    manner: Manner,
+    options: WaitOptions,
 ) -> Result<Ended, Failure> {
     let interrupt = Interrupt::listen()?;
+    if server.holder().is_some() {
+        match carried::carried(server, run).await {
+            Ok(Carried { status, .. }) if status.is_final() => return Ok(Ended::Run(status)),
+            Ok(Carried { carried: true, .. }) => {}
+            Ok(Carried { status, .. }) => return Ok(Ended::NotCarried(status)),
+            Err(failure) if server.is_gone(&failure) => return Ok(Ended::Gone),
+            Err(failure) => return Err(failure),
+        }
+    }
     let mut follower = Follower {
         server: server.clone(),
         store: Arc::clone(&session.store),
@@ -77,16 +118,22 @@ async fn watch(
         follow: None,
         position: 0,
         progress: None,
-        style: Style::of(session.settings.output, manner.quiet),
-        is_new: manner.existing == Some(false),
+        style: Style::of(session.settings.output, options.quiet),
+        is_new: options.existing == Some(false),
         looked: Instant::now(),
         looks: 0,
     };
     let ended = tokio::select! {
         status = follower.listen(session) => status.map(Ended::Run),
+        ended = end(server, run) => ended,
         () = interrupt.asked() => Ok(Ended::Left(Exit::Interrupted)),
-        () = sleep_until(manner.until) => Ok(Ended::Left(Exit::TimedOut)),
+        () = sleep_until(options.until) => Ok(Ended::Left(Exit::TimedOut)),
     };
+    if let (Ok(Ended::Run(_)), Some(_)) = (&ended, server.holder()) {
+        // It may tell of the end before its last events have come. What cannot be read now is
+        // read again, and its failure told, when the end is printed.
+        let _ = follower.catch_up().await;
+    }
     if let Some(progress) = &follower.progress {
         progress.finish(match &ended {
             Ok(Ended::Run(status)) => Some(*status),
@@ -94,6 +141,19 @@ async fn watch(
         });
     }
     ended
+}
+
+/// Waits for the run's end or its own with the process that holds the data directory. A server
+/// at an address is not asked: it is waited for when it is away.
+async fn end(server: &Server, run: RunId) -> Result<Ended, Failure> {
+    if server.holder().is_none() {
+        return std::future::pending().await;
+    }
+    match carried::ended(server, run).await {
+        Ok(status) => Ok(Ended::Run(status)),
+        Err(failure) if server.is_gone(&failure) => Ok(Ended::Gone),
+        Err(failure) => Err(failure),
+    }
 }
 
 struct Follower {
@@ -135,13 +195,15 @@ impl Follower {
             };
             if let Broken::Away(failure) = broken {
                 let since = *away.get_or_insert_with(Instant::now);
-                if !is_passing(&failure) || since.elapsed() > PATIENCE {
+                let is_process = self.server.holder().is_some();
+                if !is_passing(&failure) || (!is_process && since.elapsed() > PATIENCE) {
                     return Err(failure.hint(format!(
                         "the run goes on with the server: windlass watch {}",
                         self.run
                     )));
                 }
-                if !std::mem::replace(&mut said, true) {
+                // The end of a process is noticed elsewhere.
+                if !std::mem::replace(&mut said, true) && !is_process {
                     let why = &failure.message;
                     let output = session.settings.output;
                     output.say(&format!("{why}; trying again"));
@@ -218,6 +280,7 @@ impl Follower {
     /// must leave some for others.
     fn rest(&self) -> Duration {
         match self.looks {
+            _ if self.server.holder().is_some() => LOOKS.0,
             0..QUICK_LOOKS => LOOKS.0,
             _ => LOOKS.1,
         }

@@ -1,7 +1,9 @@
-//! A server instead of a data directory: every command looks through a store that reads
-//! over HTTP, and acts by asking the server.
+//! Asking a server: every command acts by its HTTP API. A server at an address has the data
+//! itself, and commands look through a store that reads over HTTP; the process that holds a
+//! data directory is asked at its socket, and commands look at the directory.
 
 mod acting;
+mod carried;
 mod catalogue;
 mod failures;
 mod following;
@@ -23,7 +25,7 @@ mod telling;
 mod upkeep;
 
 pub(crate) use acting::{act, actions, fork, publish, set_enabled, start};
-pub(crate) use following::follow;
+pub(crate) use following::{Followed, follow};
 pub(crate) use hooks::{remove_hook, set_hook};
 pub(crate) use letters::letters;
 pub(crate) use line::in_line;

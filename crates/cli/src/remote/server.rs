@@ -1,7 +1,9 @@
-//! The connection: one client, kept alive between requests, and a small runtime of its own.
+//! The connection: one client, kept alive between requests, and a small runtime of its own. The
+//! server is at an address, or it is the process that holds a data directory, at its socket.
 
 use std::fmt;
 use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
 
@@ -9,6 +11,7 @@ use reqwest::Response;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use tokio::runtime::Runtime;
 use url::{Host, Url};
+use windlass_store_embedded::Holder;
 
 use super::failures;
 use super::question::Question;
@@ -34,10 +37,19 @@ pub(crate) struct Server {
 
 struct Inner {
     base: Url,
+    /// For people.
+    address: String,
     token: Option<HeaderValue>,
+    socket: Option<Socket>,
     link: OnceLock<Link>,
     /// What the server last refused, for which the storage contract has no words.
     refusal: Mutex<Option<Failure>>,
+}
+
+/// The socket of a data directory, and the process that holds it.
+struct Socket {
+    path: PathBuf,
+    holder: Holder,
 }
 
 struct Link {
@@ -56,9 +68,7 @@ impl Drop for Link {
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Server")
-            .field(&self.inner.base.as_str())
-            .finish()
+        f.debug_tuple("Server").field(&self.inner.address).finish()
     }
 }
 
@@ -94,19 +104,50 @@ impl Server {
             value.set_sensitive(true);
             Ok::<_, Failure>(value)
         });
-        Ok(Self {
+        let address = base.as_str().trim_end_matches('/').to_owned();
+        Ok(Self::with(base, address, token.transpose()?, None))
+    }
+
+    /// The process that holds a data directory, which listens on this socket.
+    pub(crate) fn on_socket(path: &Path, holder: Holder) -> Self {
+        let base = Url::parse("http://localhost").expect("this is a URL");
+        let (path, address) = (path.to_owned(), holder.to_string());
+        Self::with(base, address, None, Some(Socket { path, holder }))
+    }
+
+    fn with(
+        base: Url,
+        address: String,
+        token: Option<HeaderValue>,
+        socket: Option<Socket>,
+    ) -> Self {
+        Self {
             inner: Arc::new(Inner {
                 base,
-                token: token.transpose()?,
+                address,
+                token,
+                socket,
                 link: OnceLock::new(),
                 refusal: Mutex::new(None),
             }),
-        })
+        }
     }
 
-    /// Its address, for people.
+    /// Its address, or the process that it is, for people.
     pub(crate) fn address(&self) -> &str {
-        self.inner.base.as_str().trim_end_matches('/')
+        &self.inner.address
+    }
+
+    /// The process, if it is the one that holds a data directory here.
+    pub(crate) fn holder(&self) -> Option<&Holder> {
+        self.inner.socket.as_ref().map(|socket| &socket.holder)
+    }
+
+    /// Whether a question failed because the process that holds the data directory ends, or has
+    /// ended: the next one is to be looked for, and asked. A server at an address comes back.
+    pub(crate) fn is_gone(&self, failure: &Failure) -> bool {
+        let codes = ["SERVER_UNREACHABLE", "ENGINE_STOPPED"];
+        self.holder().is_some() && codes.contains(&&*failure.code)
     }
 
     /// The URL of something under `/api/v1`.
@@ -172,7 +213,8 @@ impl Server {
         if let Some(position) = question.last_event {
             request = request.header("last-event-id", position.to_string());
         }
-        if let Some(time) = question.time {
+        // The end of a process on this machine is noticed without a clock.
+        if let Some(time) = question.time.filter(|_| self.holder().is_none()) {
             request = request.timeout(time);
         }
         let sent = request.send().await;
@@ -221,7 +263,7 @@ impl Server {
         let failed =
             |error: &dyn fmt::Display| Failure::new(Exit::Storage, "RUNTIME_FAILED", error);
         let link = Link {
-            client: client(&self.inner.base).map_err(|error| failed(&error))?,
+            client: client(&self.inner).map_err(|error| failed(&error))?,
             runtime: Some(runtime().map_err(|error| failed(&error))?),
         };
         Ok(self.inner.link.get_or_init(|| link))
@@ -246,7 +288,7 @@ impl Server {
     }
 }
 
-fn client(base: &Url) -> reqwest::Result<reqwest::Client> {
+fn client(server: &Inner) -> reqwest::Result<reqwest::Client> {
     // An error means that a provider is installed already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = reqwest::Client::builder()
@@ -255,9 +297,13 @@ fn client(base: &Url) -> reqwest::Result<reqwest::Client> {
         .pool_idle_timeout(IDLE_TIME)
         // Whoever answers elsewhere is not who the token is for.
         .redirect(reqwest::redirect::Policy::none());
-    match is_here(base) {
-        true => builder.no_proxy().build(),
-        false => builder.build(),
+    match &server.socket {
+        Some(socket) => builder
+            .unix_socket(socket.path.as_path())
+            .no_proxy()
+            .build(),
+        None if is_here(&server.base) => builder.no_proxy().build(),
+        None => builder.build(),
     }
 }
 

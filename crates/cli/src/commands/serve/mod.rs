@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use windlass_api::auth::Auth;
+use windlass_api::route::Gate;
 use windlass_api::serve::{Drained, Server};
 use windlass_api::{App, AppOptions, HeadLimits, engine_limits, health, routes};
 use windlass_engine::{Backend, Engine, Observers, Recovery};
@@ -17,18 +18,22 @@ use windlass_store_embedded::EmbeddedStore;
 use windlass_telemetry::{Gauge, HttpExchange, Telemetry, say};
 
 use crate::args::Serve;
-use crate::carry::Carrier;
 use crate::config::Config;
-use crate::control;
 use crate::exit::{Exit, Failure};
 use crate::hub::Hub;
 use crate::interrupt::Interrupt;
 use crate::secrets;
 use crate::session::{Session, Settings};
+use crate::socket::SocketHost;
 use options::Options;
 
 /// How long actions that do not notice the end may hold it up.
 const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// Text for Prometheus.
+trait Figures: Fn() -> String + Send + Sync + 'static {}
+
+impl<F: Fn() -> String + Send + Sync + 'static> Figures for F {}
 
 /// Serves until told to stop.
 pub(crate) fn run(
@@ -68,9 +73,6 @@ async fn serve(session: &Session, mut options: Options) -> Result<Exit, Failure>
     // One for all who open what is sealed: its key may change under way.
     let keys = secrets::keys(&session.settings)?;
     let engine = engine(session, &options, &telemetry, &keys)?;
-    let carrier = Carrier::of(engine.clone(), interrupt.clone(), Arc::clone(&options.hub));
-    // Commands on the same data directory act through this process.
-    let control = control::Server::listen(session.directory()?.directory(), &carrier).ok();
     prepare(&options)?;
     let auth = options.auth().await?;
     let server = Server::bind(options.server.clone())
@@ -87,10 +89,17 @@ async fn serve(session: &Session, mut options: Options) -> Result<Exit, Failure>
             )
         })?;
     windlass_service::secrets::seal_hooks(&*session.store, &keys).await?;
+    let gate = gate(&options, &telemetry, auth.clone());
+    let figures = (&telemetry, server.metrics(), gate.metrics());
+    let app = app(session, &engine, &options, (auth, &keys), figures)?;
+    // Commands on the same data directory act through this process.
+    let directory = session.directory()?.directory();
+    let owners = app.clone();
+    let socket = SocketHost::listen(directory, &engine, move || owners).ok();
     let recovery = engine.serve(options.serving.clone()).await?;
     tell_recovery(&recovery);
-    let figures = (&telemetry, server.metrics());
-    let router = router(session, &engine, &options, (auth, &keys), figures)?;
+    app.resume_jobs()?;
+    let router = routes(gate, options.probing).build(app, HeadLimits::default());
     announce(session, &options, &server)?;
     let shutdown = CancellationToken::new();
     let address = server.local_addr();
@@ -103,8 +112,8 @@ async fn serve(session: &Session, mut options: Options) -> Result<Exit, Failure>
         stop.cancel();
     });
     let drained = server.run(router, shutdown).await;
-    if let Some(control) = control {
-        control.close().await;
+    if let Some(socket) = socket {
+        socket.close().await;
     }
     engine.shutdown().await;
     say::server_stopped();
@@ -155,18 +164,10 @@ fn engine(
     Ok(engine)
 }
 
-fn router(
-    session: &Session,
-    engine: &Engine,
-    options: &Options,
-    (auth, keys): (Auth, &Arc<SecretKeys>),
-    (telemetry, connections): (&Telemetry, impl Fn() -> String + Send + Sync + 'static),
-) -> Result<axum::Router, Failure> {
-    let gate = windlass_api::route::Gate::new(auth.clone(), options.gate.clone());
-    let (bodies, keys_of_tokens) = (gate.metrics(), auth.clone());
-    let more = Arc::new(move || connections() + &bodies() + &keys_of_tokens.metrics());
+/// What guards the routes, and counts what is asked of them.
+fn gate(options: &Options, telemetry: &Telemetry, auth: Auth) -> Gate {
     let counted = telemetry.clone();
-    let gate = gate.watched(move |exchange| {
+    Gate::new(auth, options.gate.clone()).watched(move |exchange| {
         counted.http(&HttpExchange {
             route: exchange.route,
             method: exchange.method,
@@ -174,7 +175,18 @@ fn router(
             took: exchange.took,
             correlation_id: exchange.correlation,
         });
-    });
+    })
+}
+
+fn app(
+    session: &Session,
+    engine: &Engine,
+    options: &Options,
+    (auth, keys): (Auth, &Arc<SecretKeys>),
+    (telemetry, connections, bodies): (&Telemetry, impl Figures, impl Figures),
+) -> Result<App, Failure> {
+    let keys_of_tokens = auth.clone();
+    let more = Arc::new(move || connections() + &bodies() + &keys_of_tokens.metrics());
     let head = HeadLimits::default();
     let mut limits = health::http_limits(&options.server, &options.gate, &head);
     limits.extend(engine_limits());
@@ -193,7 +205,7 @@ fn router(
     .with_auth(auth);
     let directory: EmbeddedStore = session.directory()?.clone();
     let registry = options.registry(&session.settings);
-    let app = App::new(
+    Ok(App::new(
         engine.clone(),
         AppOptions {
             backup: Some(Arc::new(move |file: &std::path::Path| {
@@ -202,10 +214,9 @@ fn router(
             probes,
             actions: listing::actions(&registry).into(),
             secrets: Arc::clone(keys),
+            host: None,
         },
-    );
-    app.resume_jobs()?;
-    Ok(routes(gate, options.probing).build(app, head))
+    ))
 }
 
 /// Makes the folder of bodies that arrive.
