@@ -11,7 +11,7 @@ use windlass_core::run::{ChildEnd, Failure, Input, Outcome};
 use windlass_core::value::Payload;
 use windlass_core::{RunId, RunStatus};
 
-use harness::{Harness, failure};
+use harness::{Harness, digest, failure};
 
 fn started(graph: &[&str]) -> Harness {
     let mut harness = Harness::new(&notation::definition(graph), "null");
@@ -123,6 +123,7 @@ fn the_order_of_failures_survives_a_checkpoint() {
     harness.run = harness.replayed();
     harness.end("a", failure("THIRD")).expect("an open attempt");
     assert_eq!(nodes(&harness), ["c", "b", "a"]);
+    assert_eq!(digest(&harness.replayed()), digest(&harness.run));
 }
 
 #[test]

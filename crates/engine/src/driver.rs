@@ -18,7 +18,9 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::run::{Dispatch, Instance, Interrupt, Outcome, Refusal, Report};
 use windlass_core::value::ValueRef;
 use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
-use windlass_orchestrator::{Adoption, Command, CommandId, Effect, Evaluation, Input, Pass, Shard};
+use windlass_orchestrator::{
+    Adoption, Command, CommandId, Effect, Evaluation, FailedAttempt, Input, Pass, Shard,
+};
 use windlass_store::{AppendError, Appended, Checkpoint, Error, Head, crash};
 
 use crate::alarm::Alarm;
@@ -408,10 +410,7 @@ impl Driver {
                     nodes: &nodes,
                     standings: &standings,
                 });
-                for failed in &failures {
-                    self.notice(&Notice::Failed { run, failed });
-                }
-                self.tell_ends(run, &nodes);
+                self.tell_ends(run, &nodes, &failures);
             }
             Effect::Child {
                 run,
@@ -686,7 +685,15 @@ impl Driver {
     }
 
     /// Tells the observer how attempts ended, now that it is durable.
-    fn tell_ends(&mut self, run: RunId, nodes: &[(Instance, NodeStatus)]) {
+    fn tell_ends(
+        &mut self,
+        run: RunId,
+        nodes: &[(Instance, NodeStatus)],
+        failures: &[FailedAttempt],
+    ) {
+        for failed in failures {
+            self.notice(&Notice::Failed { run, failed });
+        }
         let clock = &self.workers.options.clock;
         for attempt in self.watched.ended(run, nodes, || clock.now()) {
             self.notice(&Notice::Ended { attempt: &attempt });
