@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use windlass_core::definition::codes::CODES;
+use windlass_service::FailureKind;
 
 /// What a code follows as the first argument.
 const ACTIONS: [&str; 3] = [
@@ -60,6 +61,7 @@ fn codes(text: &str, found: &mut BTreeSet<String>) {
 fn every_code_is_documented() {
     let page = fs::read_to_string(root().join("docs/errors.md")).expect("the page");
     let mut known: BTreeSet<String> = CODES.iter().map(|code| code.code.to_owned()).collect();
+    known.extend(FailureKind::ALL.iter().map(|kind| kind.code().to_owned()));
     let mut files = Vec::new();
     for folder in fs::read_dir(root().join("crates")).expect("the crates") {
         let folder = folder.expect("a crate").path();
