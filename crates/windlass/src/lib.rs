@@ -190,7 +190,7 @@ pub use windlass_core::definition;
 pub use windlass_core::definition::{
     CompensationPolicy, ExecutionMode, FailurePolicy, InFlight, Join, When,
 };
-pub use windlass_core::event::{Hand, ResourceLink};
+pub use windlass_core::event::{Cause, Hand, ResourceLink};
 pub use windlass_core::{Digest, Millis, NodeStatus, RunId, RunStatus};
 pub use windlass_engine::action::Description;
 pub use windlass_engine::{

@@ -126,6 +126,10 @@ async fn parameters_that_do_not_fit_fail_the_node() {
     assert_eq!(failure.code, "NODE_FAILED");
     assert_eq!(failure.nodes[0].0, "charge");
     assert_eq!(failure.nodes[0].1, "PARAMETERS_INVALID");
+    let [cause] = &failure.causes[..] else {
+        panic!("{failure:?}");
+    };
+    assert_eq!((&*cause.node, cause.execution_id), ("charge", failure.run));
     assert!(error.to_string().contains("amuont"), "{error}");
 }
 

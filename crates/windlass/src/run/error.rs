@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use windlass_core::event::Cause;
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::view::Error as ViewError;
 use windlass_engine::{LoadError, StartError as EngineStartError};
@@ -74,6 +75,8 @@ pub struct RunFailure {
     pub message: String,
     /// The nodes whose failures were not handled, each with its own code and message.
     pub nodes: Vec<(String, String, String)>,
+    /// The root causes, first failed first, through loops and child runs.
+    pub causes: Vec<Cause>,
 }
 
 impl RunFailure {
@@ -88,11 +91,17 @@ impl RunFailure {
             let unhandled = node.handled != Some(true);
             unhandled.then(|| (node.id.clone(), error.code.clone(), error.message.clone()))
         });
+        let causes = execution
+            .error
+            .as_ref()
+            .map(|error| error["causes"].clone());
+        let causes = causes.and_then(|causes| serde_json::from_value(causes).ok());
         Self {
             run: execution.run,
             code: text("code"),
             message: text("message"),
             nodes: failed.collect(),
+            causes: causes.unwrap_or_default(),
         }
     }
 }
