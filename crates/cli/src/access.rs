@@ -18,7 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// stops its actions.
 const ENDING: Duration = Duration::from_secs(60);
 
-/// How often the process that holds the data directory may end without an answer.
+/// How often the process that holds the data directory may break off: one that ends does so
+/// once, and so does the next. More often it is broken itself.
 const HOLDERS: usize = 100;
 
 /// How runs can be acted on.
@@ -43,9 +44,29 @@ pub(crate) fn open(settings: &Settings, create: bool) -> Result<Access, Failure>
     open_within(settings, create, PATIENCE)
 }
 
-/// As [`open`], after the process that held the data directory has ended, or was about to.
-pub(crate) fn open_again(settings: &Settings) -> Result<Access, Failure> {
-    open_within(settings, false, ENDING)
+/// Looks for the next process that holds the data directory, or becomes it, after one has
+/// ended or was about to.
+pub(crate) struct Again {
+    left: usize,
+}
+
+impl Default for Again {
+    fn default() -> Self {
+        Self { left: HOLDERS }
+    }
+}
+
+impl Again {
+    /// As [`open`].
+    pub(crate) fn open(&mut self, settings: &Settings) -> Result<Access, Failure> {
+        let Some(left) = self.left.checked_sub(1) else {
+            let message = "the process that holds the data directory breaks off each time";
+            return Err(Failure::new(Exit::Conflict, "DATA_DIR_IN_USE", message)
+                .hint("stop it; `windlass doctor` names it"));
+        };
+        self.left = left;
+        open_within(settings, false, ENDING)
+    }
 }
 
 /// As [`open`], for what no other process does on the data directory that it holds.
@@ -68,14 +89,13 @@ pub(crate) fn act<T>(
     mut act: impl FnMut(&Access) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let mut access = open(settings, create)?;
-    let mut left = HOLDERS;
+    let mut again = Again::default();
     loop {
         let done = act(&access);
         match (&access, &done) {
-            (Access::Server(_, server), Err(failure)) if server.is_gone(failure) && left > 0 => {
-                left -= 1;
+            (Access::Server(_, server), Err(failure)) if server.is_gone(failure) => {
                 drop(access);
-                access = open_again(settings)?;
+                access = again.open(settings)?;
             }
             _ => return done,
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use windlass_core::{RunId, RunStatus};
 
-use crate::access::{self, Access};
+use crate::access::{self, Access, Again};
 use crate::act;
 use crate::carry::{Carrier, carry};
 use crate::deed::{Deed, Doing};
@@ -60,6 +60,7 @@ pub(crate) fn follow(
     options: WaitOptions,
 ) -> Result<Exit, Failure> {
     let mut access = access::open(settings, false)?;
+    let mut again = Again::default();
     loop {
         match access {
             Access::Held(session) => {
@@ -81,7 +82,7 @@ pub(crate) fn follow(
                 }
             }
         }
-        access = access::open_again(settings)?;
+        access = again.open(settings)?;
     }
 }
 

@@ -4,6 +4,7 @@ use windlass_engine::fork::Fork as Forked;
 use windlass_engine::{Clock as _, Started, SystemClock};
 
 use super::fork_many;
+use super::run::Done;
 use crate::access::{self, Access};
 use crate::act;
 use crate::args::Fork;
@@ -60,13 +61,6 @@ pub(crate) fn run(settings: &Settings, arguments: &Fork) -> Result<Exit, Failure
             foreground::follow(settings, run, WaitOptions { existing, ..manner })
         }
     }
-}
-
-/// What came of asking for a fork.
-enum Done {
-    Exit(Exit),
-    /// A server has started it.
-    Started(Started),
 }
 
 async fn local(

@@ -12,7 +12,7 @@ use windlass_engine::{Clock as _, StartRequest, SystemClock};
 use windlass_store::RunRow;
 
 use super::many::{AT_ONCE, find, stopped};
-use crate::access::{self, Access};
+use crate::access::{self, Access, Again};
 use crate::act;
 use crate::args::Fork;
 use crate::carry::{Carrier, Ending, carry};
@@ -43,6 +43,7 @@ pub(super) fn run(
 ) -> Result<Exit, Failure> {
     use RunStatus::{Cancelled, Failed, Succeeded};
     let mut access = access::open(settings, false)?;
+    let mut again = Again::default();
     let ended = vec![Failed, Cancelled, Succeeded];
     let rows = find(access.session(), ended, &arguments.filter)?;
     let asked: Vec<ForkAsked> = rows.iter().map(|row| ask(arguments, row.run)).collect();
@@ -65,7 +66,7 @@ pub(super) fn run(
         if done.len() < asked.len() {
             // The holder went away. What it began is not begun twice: the request id is known.
             drop(access);
-            access = access::open_again(settings)?;
+            access = again.open(settings)?;
         }
     }
     done.sort_by_key(|done| done.place);

@@ -52,50 +52,50 @@ fn one(
     is_dry: bool,
     manner: WaitOptions,
 ) -> Result<Exit, Failure> {
-    let mut access = access::open(settings, false)?;
     let mut asked = None;
-    loop {
-        let (session, server) = match access {
-            Access::Held(session) => (session, None),
-            Access::Server(session, server) => (session, Some(server)),
-        };
+    let done = access::act(settings, false, |access| {
+        let session = access.session();
         let run = session.find_run(reference)?;
         if is_dry {
-            return dry_run::say_one(&session, doing, run);
+            return dry_run::say_one(session, doing, run).map(Done::Exit);
         }
-        // A holder that ended without an answer may have done it.
+        // A process that ended without an answer may have done it.
         let is_done = match asked {
-            Some(since) => is_recorded(&session, run, since, doing)?,
+            Some(since) => is_recorded(session, run, since, doing)?,
             None => false,
         };
-        let Some(server) = server else {
-            if is_done && !doing.deed.is_followed() {
-                return report(&session, doing, run);
+        match access {
+            Access::Held(session) if !is_done || doing.deed.is_followed() => {
+                let doing = Some(doing).filter(|_| !is_done);
+                let exit = carry(session, None, async |carrier| {
+                    local(carrier, session, run, doing, manner).await
+                });
+                return exit.map(Done::Exit);
             }
-            let doing = Some(doing).filter(|_| !is_done);
-            return carry(&session, None, async |carrier| {
-                local(carrier, &session, run, doing, manner).await
-            });
-        };
-        if server.holder().is_some() {
-            asked = Some(session.store.head(run)?.sequence);
+            Access::Server(session, server) if !is_done => {
+                if server.holder().is_some() {
+                    asked = Some(session.store.head(run)?.sequence);
+                }
+                remote::act(server, run, doing)?;
+            }
+            _ => {}
         }
-        let acted = match is_done {
-            true => Ok(()),
-            false => remote::act(&server, run, doing).map(drop),
-        };
-        if matches!(&acted, Err(failure) if server.is_gone(failure)) {
-            drop(session);
-            access = access::open_again(settings)?;
-            continue;
+        match doing.deed.is_followed() {
+            true => Ok(Done::Followed(run)),
+            false => report(session, doing, run).map(Done::Exit),
         }
-        acted?;
-        if !doing.deed.is_followed() {
-            return report(&session, doing, run);
-        }
-        drop(session);
-        return foreground::follow(settings, run, manner);
+    })?;
+    match done {
+        Done::Exit(exit) => Ok(exit),
+        Done::Followed(run) => foreground::follow(settings, run, manner),
     }
+}
+
+/// What came of it.
+enum Done {
+    Exit(Exit),
+    /// A server has done it, and the run is followed.
+    Followed(RunId),
 }
 
 /// Does it here, and carries the run on, and those that wait for its end.

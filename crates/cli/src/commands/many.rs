@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use windlass_core::{RunId, RunStatus};
 use windlass_store::RunRow;
 
-use crate::access::{self, Access};
+use crate::access::{self, Access, Again};
 use crate::act;
 use crate::args::Act;
 use crate::carry::{Carrier, Ending, carry};
@@ -61,6 +61,7 @@ pub(crate) fn run(
     until: Option<Instant>,
 ) -> Result<Exit, Failure> {
     let mut access = access::open(settings, false)?;
+    let mut again = Again::default();
     let session = access.session();
     let rows = match which {
         Which::One(reference) => {
@@ -92,7 +93,7 @@ pub(crate) fn run(
             return report(settings.output, &doing.deed, &rows, done, alone);
         };
         drop(access);
-        access = access::open_again(settings)?;
+        access = again.open(settings)?;
         done.extend(done_already(&access, &doing.deed, unanswered.run)?);
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Run) -> Result<Exit, Failure>
     let labels = labels(&arguments.labels)?;
     let trigger = overrides.apply_to_trigger(trigger(arguments.trigger.as_deref())?)?;
     let Source { definition, frozen } = prepare(&arguments.file, &overrides)?;
-    let mut request = Launch {
+    let request = Launch {
         frozen,
         vars: overrides.vars(&definition.plan)?,
         trigger,
@@ -43,39 +43,45 @@ pub(crate) fn run(settings: &Settings, arguments: &Run) -> Result<Exit, Failure>
         },
         ..Launch::new(definition, SystemClock.new_run_id())
     };
-    let mut access = access::open(settings, true)?;
-    loop {
-        let (session, server) = match access {
-            Access::Held(session) => {
-                return carry(&session, arguments.max_parallel, async |carrier| {
-                    if arguments.detach {
-                        queue(carrier, &session, request).await
-                    } else {
-                        local(carrier, &session, request, manner).await
-                    }
-                });
-            }
-            Access::Server(session, server) => (session, server),
-        };
-        let Started { run, existing } = match submit(&session, &server, arguments, &mut request) {
-            Err(failure) if server.is_gone(&failure) => {
-                // It may have started the run: the request id finds it.
-                drop(session);
-                access = access::open_again(settings)?;
-                continue;
-            }
-            started => started?,
-        };
-        if arguments.detach {
-            return print_queued(&session, Started { run, existing }, true);
+    let mut request = Some(request);
+    let done = access::act(settings, true, |access| match access {
+        Access::Held(session) => {
+            let request = request.take().expect("nothing is tried after this");
+            let exit = carry(session, arguments.max_parallel, async |carrier| {
+                if arguments.detach {
+                    queue(carrier, session, request).await
+                } else {
+                    local(carrier, session, request, manner).await
+                }
+            });
+            exit.map(Done::Exit)
         }
-        if existing {
-            say_existing(&session, run);
+        Access::Server(session, server) => {
+            let request = request.as_mut().expect("it is taken only at the end");
+            let started = submit(session, server, arguments, request)?;
+            if arguments.detach {
+                return print_queued(session, started, true).map(Done::Exit);
+            }
+            if started.existing {
+                say_existing(session, started.run);
+            }
+            Ok(Done::Started(started))
         }
-        drop(session);
-        let existing = Some(existing);
-        return foreground::follow(settings, run, WaitOptions { existing, ..manner });
+    })?;
+    match done {
+        Done::Exit(exit) => Ok(exit),
+        Done::Started(Started { run, existing }) => {
+            let existing = Some(existing);
+            foreground::follow(settings, run, WaitOptions { existing, ..manner })
+        }
     }
+}
+
+/// What came of asking for a run.
+pub(super) enum Done {
+    Exit(Exit),
+    /// A server has started it.
+    Started(Started),
 }
 
 /// Lets a server start the run. Asking twice starts it once: the request has an id from then on.
