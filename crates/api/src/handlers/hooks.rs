@@ -238,6 +238,7 @@ async fn call_hook(
         app.note(&caller, tenant, "hooks.call", hook.id.clone(), &detail)
             .await?;
     }
+    app.started(started.run).await?;
     Ok(Json(HookStartedShape {
         execution_id: started.run.to_string(),
         existing: started.existing,

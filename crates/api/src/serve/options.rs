@@ -56,7 +56,8 @@ impl ServerOptions {
     #[must_use]
     pub fn for_socket() -> Self {
         Self {
-            max_connections: 256,
+            // A process that watches a run holds two.
+            max_connections: 512,
             connection_share: 100,
             ..Self::new(SocketAddr::from(([127, 0, 0, 1], 0)))
         }

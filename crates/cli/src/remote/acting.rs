@@ -20,6 +20,7 @@ use crate::deed::{Deed, Doing};
 use crate::exit::{Exit, Failure};
 use crate::forking::ForkAsked;
 use crate::launch::Launch;
+use crate::overrides::Overrides;
 use crate::source::Prepared;
 
 /// How often a run is asked for while there is no answer, and the pause between.
@@ -204,6 +205,8 @@ fn begin(server: &Server, url: url::Url, body: Vec<u8>) -> Result<Started, Failu
 
 /// Starts a run from an old one.
 pub(crate) fn fork(server: &Server, asked: &ForkAsked) -> Result<Started, Failure> {
+    // What cannot be read as a change is refused as it is without a server.
+    Overrides::parse(&asked.set)?;
     let mut set = Map::new();
     for change in &asked.set {
         let (key, value) = change.split_once('=').unwrap_or((change, ""));

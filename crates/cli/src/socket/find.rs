@@ -59,8 +59,12 @@ async fn ask(path: &Path) -> io::Result<Vec<u8>> {
     let mut stream = UnixStream::connect(path).await?;
     stream.write_all(QUESTION.as_bytes()).await?;
     let mut answer = Vec::new();
-    stream.take(ANSWER_BYTES).read_to_end(&mut answer).await?;
-    Ok(answer)
+    let read = stream.take(ANSWER_BYTES).read_to_end(&mut answer).await;
+    // One that did not read all of the question breaks off after its answer.
+    match read {
+        Err(error) if answer.is_empty() => Err(error),
+        _ => Ok(answer),
+    }
 }
 
 enum Answer {
@@ -71,13 +75,12 @@ enum Answer {
 }
 
 fn read(answer: &[u8]) -> Answer {
-    let text = String::from_utf8_lossy(answer);
-    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-    match head.split_whitespace().nth(1) {
-        None => Answer::None,
-        Some("503") if head.starts_with("HTTP/1.1 ") => Answer::None,
-        Some(_) => serde_json::from_str(body).map_or(Answer::Foreign, Answer::Hello),
+    if answer.is_empty() || answer.starts_with(b"HTTP/1.1 503 ") {
+        return Answer::None;
     }
+    let text = String::from_utf8_lossy(answer);
+    let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    serde_json::from_str(body).map_or(Answer::Foreign, Answer::Hello)
 }
 
 #[cfg(test)]
@@ -97,7 +100,7 @@ mod tests {
         let ours = format!("HTTP/1.1 200 OK\r\nx: y\r\n\r\n{{\"protocol\":{PROTOCOL},\"x\":1}}");
         assert_eq!(is_asked(&ours), Some(true));
         let newer = "HTTP/1.1 200 OK\r\n\r\n{\"protocol\":99}";
-        let old = "{\"answer\":\"refused\",\"code\":\"CONTROL_UNREADABLE\",\"message\":\"a b\"}\n";
+        let old = "{\"answer\":\"refused\",\"code\":\"CONTROL_UNREADABLE\",\"v\":1}\n";
         for foreign in [newer, old, "HTTP/1.1 404 Not Found\r\n\r\n{}", "SSH-2.0 x"] {
             assert_eq!(is_asked(foreign), Some(false), "{foreign}");
         }
