@@ -8,10 +8,10 @@ use windlass_core::{RunId, RunStatus};
 
 use crate::access::{self, Access, Again};
 use crate::act;
-use crate::carry::{Carrier, carry};
 use crate::deed::{Deed, Doing};
 use crate::ending;
 use crate::exit::{Exit, Failure};
+use crate::local_engine::{LocalEngine, with_engine};
 use crate::progress::{Progress, Style};
 use crate::remote::{self, Followed};
 use crate::session::{Session, Settings};
@@ -64,8 +64,8 @@ pub(crate) fn follow(
     loop {
         match access {
             Access::Held(session) => {
-                return carry(&session, None, async |carrier| {
-                    local(carrier, &session, run, options).await
+                return with_engine(&session, None, async |host| {
+                    local(host, &session, run, options).await
                 });
             }
             Access::Server(session, server) => {
@@ -88,33 +88,33 @@ pub(crate) fn follow(
 
 /// Carries a run on in this process, from where it stands.
 pub(crate) async fn local(
-    carrier: &Carrier,
+    host: &LocalEngine,
     session: &Session,
     run: RunId,
-    manner: WaitOptions,
+    options: WaitOptions,
 ) -> Result<Exit, Failure> {
     let status = session.status(run)?;
     if status.is_final() {
-        ending::print(session, carrier.engine.plans(), run, manner.existing)?;
+        ending::print(session, host.engine.plans(), run, options.existing)?;
         return Ok(status.into());
     }
-    let progress = show(carrier, session, run, manner.quiet).await?;
-    carrier.engine.recover(run).await?;
-    carrier.look_around(session, Some(run));
-    carrier.to_the_end(session, run, &progress, manner).await
+    let progress = show(host, session, run, options.quiet).await?;
+    host.engine.recover(run).await?;
+    host.look_around(session, Some(run));
+    host.to_the_end(session, run, &progress, options).await
 }
 
 /// Begins to show a run's progress from where it stands.
 pub(crate) async fn show(
-    carrier: &Carrier,
+    host: &LocalEngine,
     session: &Session,
     run: RunId,
     quiet: bool,
 ) -> Result<Arc<Progress>, Failure> {
-    let loaded = act::load(&carrier.engine, run).await?;
+    let loaded = act::load(&host.engine, run).await?;
     let style = Style::of(session.settings.output, quiet);
     let progress = Progress::of_run(&loaded.run, style);
-    carrier.hub.follow(run, &progress);
+    host.hub.follow(run, &progress);
     progress.begin();
     Ok(progress)
 }

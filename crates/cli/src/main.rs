@@ -4,7 +4,6 @@
 mod access;
 mod args;
 mod bench;
-mod carry;
 mod commands;
 mod config;
 mod definition_file;
@@ -13,6 +12,7 @@ mod exit;
 mod foreground;
 mod hub;
 mod interrupt;
+mod local_engine;
 mod output;
 mod paint;
 mod progress;

@@ -30,8 +30,8 @@ pub(crate) fn run(settings: &Settings, arguments: &Compensate) -> Result<Exit, F
         },
     };
     let doing = Doing::new(deed, act.reason.as_ref());
-    let manner = arguments.foreground.manner()?;
-    goes_on::run(settings, Which::of(act), &doing, act.dry_run, manner)
+    let options = arguments.foreground.options()?;
+    goes_on::run(settings, Which::of(act), &doing, act.dry_run, options)
 }
 
 /// Lists what is undone, in order, with how far it is.

@@ -8,22 +8,22 @@ use super::run::Done;
 use crate::access::{self, Access};
 use crate::act;
 use crate::args::Fork;
-use crate::carry::{Carrier, carry};
 use crate::exit::{Exit, Failure};
 use crate::foreground::{self, WaitOptions};
 use crate::forking::{self, ForkAsked};
+use crate::local_engine::{LocalEngine, with_engine};
 use crate::progress::{Progress, Style};
 use crate::remote;
 use crate::session::{Session, Settings};
 
 /// Forks a run.
 pub(crate) fn run(settings: &Settings, arguments: &Fork) -> Result<Exit, Failure> {
-    let manner = WaitOptions {
+    let options = WaitOptions {
         existing: Some(false),
-        ..arguments.foreground.manner()?
+        ..arguments.foreground.options()?
     };
     let Some(origin) = &arguments.run else {
-        return fork_many::run(settings, arguments, manner.until);
+        return fork_many::run(settings, arguments, options.until);
     };
     let new = SystemClock.new_run_id();
     let started = access::act(settings, false, |access| {
@@ -42,8 +42,8 @@ pub(crate) fn run(settings: &Settings, arguments: &Fork) -> Result<Exit, Failure
             return dry_run(session, &asked).map(Done::Exit);
         }
         match access {
-            Access::Held(session) => carry(session, None, async |carrier| {
-                local(carrier, session, &asked, manner).await
+            Access::Held(session) => with_engine(session, None, async |host| {
+                local(host, session, &asked, options).await
             })
             .map(Done::Exit),
             Access::Server(_, server) => {
@@ -58,22 +58,29 @@ pub(crate) fn run(settings: &Settings, arguments: &Fork) -> Result<Exit, Failure
         Done::Exit(exit) => Ok(exit),
         Done::Started(Started { run, existing }) => {
             let existing = Some(existing && arguments.request_id.is_some());
-            foreground::follow(settings, run, WaitOptions { existing, ..manner })
+            foreground::follow(
+                settings,
+                run,
+                WaitOptions {
+                    existing,
+                    ..options
+                },
+            )
         }
     }
 }
 
 async fn local(
-    carrier: &Carrier,
+    host: &LocalEngine,
     session: &Session,
     asked: &ForkAsked,
-    manner: WaitOptions,
+    options: WaitOptions,
 ) -> Result<Exit, Failure> {
     let forked = prepare(session, asked)?;
-    let style = Style::of(session.settings.output, manner.quiet);
+    let style = Style::of(session.settings.output, options.quiet);
     let progress = Progress::of_new(asked.run, &forked.request.plan, style);
-    carrier.hub.follow(asked.run, &progress);
-    let started = carrier.engine.start(&forked.request).await?;
+    host.hub.follow(asked.run, &progress);
+    let started = host.engine.start(&forked.request).await?;
     if started.run != asked.run {
         session.settings.output.say(&format!(
             "the request id has been used before, by run {}: it is not started again",
@@ -81,13 +88,15 @@ async fn local(
         ));
         drop(progress);
         let existing = Some(true);
-        let manner = WaitOptions { existing, ..manner };
-        return foreground::local(carrier, session, started.run, manner).await;
+        let options = WaitOptions {
+            existing,
+            ..options
+        };
+        return foreground::local(host, session, started.run, options).await;
     }
     progress.begin();
-    carrier.look_around(session, Some(asked.run));
-    carrier
-        .to_the_end(session, asked.run, &progress, manner)
+    host.look_around(session, Some(asked.run));
+    host.to_the_end(session, asked.run, &progress, options)
         .await
 }
 

@@ -15,9 +15,9 @@ use super::many::{AT_ONCE, find, stopped};
 use crate::access::{self, Access, Again};
 use crate::act;
 use crate::args::Fork;
-use crate::carry::{Carrier, Ending, carry};
 use crate::exit::{Exit, Failure};
 use crate::forking::{self, ForkAsked};
+use crate::local_engine::{Ending, LocalEngine, with_engine};
 use crate::output::Output;
 use crate::remote::{self, Server};
 use crate::session::{Session, Settings};
@@ -56,8 +56,8 @@ pub(super) fn run(
         let left = &asked[from..];
         match &access {
             Access::Held(session) => {
-                carry(session, None, async |carrier| {
-                    done.extend(here(carrier, session, left, from, until).await);
+                with_engine(session, None, async |host| {
+                    done.extend(here(host, session, left, from, until).await);
                     Ok(Exit::Done)
                 })?;
             }
@@ -108,7 +108,7 @@ fn prepare(session: &Session, asked: &ForkAsked) -> Result<windlass_engine::fork
 
 /// Forks in this process, and carries the new runs to their ends.
 async fn here(
-    carrier: &Carrier,
+    host: &LocalEngine,
     session: &Session,
     asked: &[ForkAsked],
     from: usize,
@@ -129,9 +129,9 @@ async fn here(
                 continue;
             }
         };
-        let carrier = carrier.clone();
+        let host = host.clone();
         tasks.spawn(async move {
-            let result = one(&carrier, &request, until).await;
+            let result = one(&host, &request, until).await;
             drop(slot);
             Done { place, result }
         });
@@ -141,12 +141,12 @@ async fn here(
 }
 
 async fn one(
-    carrier: &Carrier,
+    host: &LocalEngine,
     request: &StartRequest,
     until: Option<Instant>,
 ) -> Result<New, Failure> {
-    let run = carrier.engine.start(request).await?.run;
-    match carrier.wait(run, until).await? {
+    let run = host.engine.start(request).await?.run;
+    match host.wait(run, until).await? {
         Ending::Ended(status) => Ok(New {
             run,
             status: Some(status),

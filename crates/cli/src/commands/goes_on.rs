@@ -9,18 +9,18 @@ use windlass_engine::load_run;
 use crate::access::{self, Access};
 use crate::act;
 use crate::args::{Foreground, How};
-use crate::carry::{Carrier, carry};
 use crate::commands::dry_run;
 use crate::commands::many::{self, Which};
 use crate::deed::{Deed, Doing};
 use crate::exit::{Exit, Failure};
 use crate::foreground::{self, WaitOptions};
+use crate::local_engine::{LocalEngine, with_engine};
 use crate::remote;
 use crate::session::{Session, Settings};
 use crate::source::{read_limited, too_large};
 
 impl Foreground {
-    pub(crate) fn manner(&self) -> Result<WaitOptions, Failure> {
+    pub(crate) fn options(&self) -> Result<WaitOptions, Failure> {
         WaitOptions::new(self.quiet, self.wait)
     }
 }
@@ -31,17 +31,17 @@ pub(crate) fn run(
     which: Which<'_>,
     doing: &Doing,
     dry_run: bool,
-    manner: WaitOptions,
+    options: WaitOptions,
 ) -> Result<Exit, Failure> {
     match which {
         Which::One(reference) => {
-            let exit = one(settings, reference, doing, dry_run, manner)?;
+            let exit = one(settings, reference, doing, dry_run, options)?;
             match doing.deed.undoes() && !dry_run {
                 true => undone(settings, reference, exit),
                 false => Ok(exit),
             }
         }
-        Which::Filter(_) => many::run(settings, which, doing, dry_run, manner.until),
+        Which::Filter(_) => many::run(settings, which, doing, dry_run, options.until),
     }
 }
 
@@ -50,7 +50,7 @@ fn one(
     reference: &str,
     doing: &Doing,
     is_dry: bool,
-    manner: WaitOptions,
+    options: WaitOptions,
 ) -> Result<Exit, Failure> {
     let mut asked = None;
     let done = access::act(settings, false, |access| {
@@ -67,8 +67,8 @@ fn one(
         match access {
             Access::Held(session) if !is_done || doing.deed.is_followed() => {
                 let doing = Some(doing).filter(|_| !is_done);
-                let exit = carry(session, None, async |carrier| {
-                    local(carrier, session, run, doing, manner).await
+                let exit = with_engine(session, None, async |host| {
+                    local(host, session, run, doing, options).await
                 });
                 return exit.map(Done::Exit);
             }
@@ -87,7 +87,7 @@ fn one(
     })?;
     match done {
         Done::Exit(exit) => Ok(exit),
-        Done::Followed(run) => foreground::follow(settings, run, manner),
+        Done::Followed(run) => foreground::follow(settings, run, options),
     }
 }
 
@@ -100,36 +100,36 @@ enum Done {
 
 /// Does it here, and carries the run on, and those that wait for its end.
 async fn local(
-    carrier: &Carrier,
+    host: &LocalEngine,
     session: &Session,
     run: RunId,
     doing: Option<&Doing>,
-    manner: WaitOptions,
+    options: WaitOptions,
 ) -> Result<Exit, Failure> {
     let resumes = doing.is_none_or(|doing| doing.deed == Deed::Resume);
     let shown = match resumes {
         // Nothing of what goes on at once is left out.
         true => {
             foreground::refuse_ended(run, session.status(run)?)?;
-            Some(foreground::show(carrier, session, run, manner.quiet).await?)
+            Some(foreground::show(host, session, run, options.quiet).await?)
         }
         false => None,
     };
     if let Some(doing) = doing {
-        act::act(&carrier.engine, run, doing).await?;
+        act::act(&host.engine, run, doing).await?;
         if session.status(run)? == RunStatus::Paused {
             return report(session, doing, run);
         }
     } else {
-        carrier.engine.recover(run).await?;
+        host.engine.recover(run).await?;
     }
     let progress = match shown {
         Some(progress) => progress,
-        None => foreground::show(carrier, session, run, manner.quiet).await?,
+        None => foreground::show(host, session, run, options.quiet).await?,
     };
-    carrier.carry_parents(session, run).await?;
-    carrier.look_around(session, Some(run));
-    carrier.to_the_end(session, run, &progress, manner).await
+    host.carry_parents(session, run).await?;
+    host.look_around(session, Some(run));
+    host.to_the_end(session, run, &progress, options).await
 }
 
 /// A compensation is waited for, not the run's success: whether everything was undone.

@@ -13,11 +13,11 @@ use windlass_store::RunRow;
 use crate::access::{self, Access, Again};
 use crate::act;
 use crate::args::Act;
-use crate::carry::{Carrier, Ending, carry};
 use crate::commands::dry_run;
 use crate::deed::{Deed, Doing};
 use crate::exit::{Exit, Failure};
 use crate::filter;
+use crate::local_engine::{Ending, LocalEngine, with_engine};
 use crate::output::Output;
 use crate::remote::{self, Server};
 use crate::session::{Session, Settings};
@@ -82,8 +82,8 @@ pub(crate) fn run(
         let left = &rows[done.len()..];
         match &access {
             Access::Held(session) => {
-                carry(session, None, async |carrier| {
-                    done.extend(here(carrier, doing, left, until).await);
+                with_engine(session, None, async |host| {
+                    done.extend(here(host, doing, left, until).await);
                     Ok(Exit::Done)
                 })?;
             }
@@ -147,7 +147,7 @@ fn through(server: &Server, doing: &Doing, rows: &[RunRow]) -> Vec<Done> {
 
 /// Acts in this process; what goes on is carried to its end.
 async fn here(
-    carrier: &Carrier,
+    host: &LocalEngine,
     doing: &Doing,
     rows: &[RunRow],
     until: Option<Instant>,
@@ -155,12 +155,12 @@ async fn here(
     let slots = Arc::new(Semaphore::new(AT_ONCE));
     let mut tasks = JoinSet::new();
     for row in rows {
-        let (carrier, run, doing) = (carrier.clone(), row.run, doing.clone());
+        let (host, run, doing) = (host.clone(), row.run, doing.clone());
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
             break;
         };
         tasks.spawn(async move {
-            let result = one(&carrier, &doing, run, until).await;
+            let result = one(&host, &doing, run, until).await;
             drop(slot);
             Done { run, result }
         });
@@ -169,18 +169,18 @@ async fn here(
 }
 
 async fn one(
-    carrier: &Carrier,
+    host: &LocalEngine,
     doing: &Doing,
     run: RunId,
     until: Option<Instant>,
 ) -> Result<RunStatus, Failure> {
-    act::act(&carrier.engine, run, doing).await?;
-    let status = act::status(&carrier.engine, run)?;
+    act::act(&host.engine, run, doing).await?;
+    let status = act::status(&host.engine, run)?;
     let is_waited_for = doing.deed.goes_on() || matches!(doing.deed, Deed::Cancel { .. });
     if !is_waited_for || status == RunStatus::Paused {
         return Ok(status);
     }
-    match carrier.wait(run, until).await? {
+    match host.wait(run, until).await? {
         Ending::Ended(status) => Ok(status),
         Ending::Interrupted => Err(stopped(run, Exit::Interrupted, "interrupted")),
         Ending::TimedOut => Err(stopped(run, Exit::TimedOut, "it has not ended in time")),

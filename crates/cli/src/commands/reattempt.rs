@@ -9,12 +9,12 @@ use crate::session::Settings;
 
 /// Tries nodes again.
 pub(crate) fn run(settings: &Settings, arguments: &Reattempt) -> Result<Exit, Failure> {
-    let manner = arguments.foreground.manner()?;
+    let options = arguments.foreground.options()?;
     let which = match &arguments.run {
         Some(run) => Which::One(run),
         None => Which::Filter(&arguments.filter),
     };
     let nodes = arguments.nodes.clone();
     let doing = Doing::new(Deed::Reattempt { nodes }, arguments.reason.as_ref());
-    goes_on::run(settings, which, &doing, arguments.dry_run, manner)
+    goes_on::run(settings, which, &doing, arguments.dry_run, options)
 }

@@ -9,8 +9,8 @@ use crate::session::Settings;
 
 /// Carries a run on.
 pub(crate) fn run(settings: &Settings, arguments: &Resume) -> Result<Exit, Failure> {
-    let manner = arguments.foreground.manner()?;
+    let options = arguments.foreground.options()?;
     let act = &arguments.act;
     let doing = Doing::new(Deed::Resume, act.reason.as_ref());
-    goes_on::run(settings, Which::of(act), &doing, act.dry_run, manner)
+    goes_on::run(settings, Which::of(act), &doing, act.dry_run, options)
 }

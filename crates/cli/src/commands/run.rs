@@ -9,10 +9,10 @@ use windlass_engine::{Begin, Clock as _, Started, SystemClock};
 
 use crate::access::{self, Access};
 use crate::args::Run;
-use crate::carry::{Carrier, carry};
 use crate::exit::{Exit, Failure};
 use crate::foreground::{self, WaitOptions};
 use crate::launch::{Launch, label_problem, launch, refuse_disabled};
+use crate::local_engine::{LocalEngine, with_engine};
 use crate::overrides::Overrides;
 use crate::progress::{Progress, Style};
 use crate::remote::{self, Server};
@@ -22,7 +22,7 @@ use windlass_engine::limits;
 
 /// Runs a definition.
 pub(crate) fn run(settings: &Settings, arguments: &Run) -> Result<Exit, Failure> {
-    let manner = WaitOptions {
+    let options = WaitOptions {
         existing: Some(false),
         ..WaitOptions::new(arguments.quiet, arguments.wait)?
     };
@@ -47,11 +47,11 @@ pub(crate) fn run(settings: &Settings, arguments: &Run) -> Result<Exit, Failure>
     let done = access::act(settings, true, |access| match access {
         Access::Held(session) => {
             let request = request.take().expect("nothing is tried after this");
-            let exit = carry(session, arguments.max_parallel, async |carrier| {
+            let exit = with_engine(session, arguments.max_parallel, async |host| {
                 if arguments.detach {
-                    queue(carrier, session, request).await
+                    queue(host, session, request).await
                 } else {
-                    local(carrier, session, request, manner).await
+                    local(host, session, request, options).await
                 }
             });
             exit.map(Done::Exit)
@@ -72,7 +72,14 @@ pub(crate) fn run(settings: &Settings, arguments: &Run) -> Result<Exit, Failure>
         Done::Exit(exit) => Ok(exit),
         Done::Started(Started { run, existing }) => {
             let existing = Some(existing);
-            foreground::follow(settings, run, WaitOptions { existing, ..manner })
+            foreground::follow(
+                settings,
+                run,
+                WaitOptions {
+                    existing,
+                    ..options
+                },
+            )
         }
     }
 }
@@ -132,39 +139,48 @@ fn warn_of_labels(session: &Session, plan: &Plan) {
 
 /// Starts the run here and carries it to its end.
 async fn local(
-    carrier: &Carrier,
+    host: &LocalEngine,
     session: &Session,
     request: Launch,
-    manner: WaitOptions,
+    options: WaitOptions,
 ) -> Result<Exit, Failure> {
     let own = request.run;
     warn_of_labels(session, &request.definition.plan);
-    let style = Style::of(session.settings.output, manner.quiet);
+    let style = Style::of(session.settings.output, options.quiet);
     let progress = Progress::of_new(own, &request.definition.plan, style);
-    carrier.hub.follow(own, &progress);
-    let Started { run, existing } = start(carrier, request).await?;
+    host.hub.follow(own, &progress);
+    let Started { run, existing } = start(host, request).await?;
     if existing {
         say_existing(session, run);
     }
     if run != own {
         drop(progress);
         let existing = Some(existing);
-        return foreground::local(carrier, session, run, WaitOptions { existing, ..manner }).await;
+        return foreground::local(
+            host,
+            session,
+            run,
+            WaitOptions {
+                existing,
+                ..options
+            },
+        )
+        .await;
     }
     progress.begin();
-    carrier.look_around(session, Some(run));
-    carrier.to_the_end(session, run, &progress, manner).await
+    host.look_around(session, Some(run));
+    host.to_the_end(session, run, &progress, options).await
 }
 
 /// Queues the run; whoever next holds the data directory carries it on.
-async fn queue(carrier: &Carrier, session: &Session, request: Launch) -> Result<Exit, Failure> {
-    print_queued(session, start(carrier, request).await?, false)
+async fn queue(host: &LocalEngine, session: &Session, request: Launch) -> Result<Exit, Failure> {
+    print_queued(session, start(host, request).await?, false)
 }
 
 /// Starts the run on the engine of this process.
-async fn start(carrier: &Carrier, request: Launch) -> Result<Started, Failure> {
+async fn start(host: &LocalEngine, request: Launch) -> Result<Started, Failure> {
     let made_up = has_made_up_id(&request);
-    let started = launch(&carrier.engine, request).await?;
+    let started = launch(&host.engine, request).await?;
     let existing = started.existing && !made_up;
     Ok(Started {
         existing,

@@ -14,6 +14,6 @@ pub(crate) fn run(settings: &Settings, arguments: &SetResult) -> Result<Exit, Fa
     let (which, rest) = words(how, &arguments.words, 2..=2, USAGE)?;
     let (node, output) = (rest[0].clone(), json_argument(&rest[1])?);
     let doing = Doing::new(Deed::SetResult { node }, how.reason.as_ref()).with(output);
-    let manner = arguments.foreground.manner()?;
-    goes_on::run(settings, which, &doing, how.dry_run, manner)
+    let options = arguments.foreground.options()?;
+    goes_on::run(settings, which, &doing, how.dry_run, options)
 }

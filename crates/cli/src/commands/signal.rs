@@ -18,6 +18,6 @@ pub(crate) fn run(settings: &Settings, arguments: &Signal) -> Result<Exit, Failu
     };
     let name = rest[0].clone();
     let doing = Doing::new(Deed::Signal { name }, how.reason.as_ref()).with(payload);
-    let manner = arguments.foreground.manner()?;
-    goes_on::run(settings, which, &doing, how.dry_run, manner)
+    let options = arguments.foreground.options()?;
+    goes_on::run(settings, which, &doing, how.dry_run, options)
 }

@@ -12,6 +12,6 @@ pub(crate) fn run(settings: &Settings, arguments: &Skip) -> Result<Exit, Failure
     let (which, rest) = words(how, &arguments.words, 1..=1, "windlass skip RUN NODE")?;
     let node = rest[0].clone();
     let doing = Doing::new(Deed::Skip { node }, how.reason.as_ref());
-    let manner = arguments.foreground.manner()?;
-    goes_on::run(settings, which, &doing, how.dry_run, manner)
+    let options = arguments.foreground.options()?;
+    goes_on::run(settings, which, &doing, how.dry_run, options)
 }

@@ -43,7 +43,7 @@ const A_MOMENT: Duration = Duration::from_millis(10);
 
 /// An engine on a data directory that this process holds.
 #[derive(Clone)]
-pub(crate) struct Carrier {
+pub(crate) struct LocalEngine {
     pub(crate) engine: Engine,
     pub(crate) hub: Arc<Hub>,
     pub(crate) interrupt: Interrupt,
@@ -60,10 +60,10 @@ pub(crate) enum Ending {
 }
 
 /// Does some work with an engine, and ends it cleanly.
-pub(crate) fn carry(
+pub(crate) fn with_engine(
     session: &Session,
     max_parallel: Option<u32>,
-    work: impl AsyncFnOnce(&Carrier) -> Result<Exit, Failure>,
+    work: impl AsyncFnOnce(&LocalEngine) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -77,14 +77,14 @@ pub(crate) fn carry(
         let registry = registry_for(session.settings.http_allowed.clone());
         let backend: Arc<dyn Backend> = std::sync::Arc::clone(&session.store);
         let engine = Engine::new(backend, registry, options);
-        let carrier = Carrier::of(engine, interrupt, hub);
-        let socket = listen(session, &carrier, keys)?;
-        let result = work(&carrier).await;
+        let host = LocalEngine::of(engine, interrupt, hub);
+        let socket = listen(session, &host, keys)?;
+        let result = work(&host).await;
         // The engine stops after them: what it refuses then would not be their answer.
         if let Some(socket) = socket {
             socket.close().await;
         }
-        carrier.engine.shutdown().await;
+        host.engine.shutdown().await;
         result
     });
     runtime.shutdown_timeout(LAST_WORDS);
@@ -94,20 +94,20 @@ pub(crate) fn carry(
 /// Lets other processes act on the data directory through this one, if they can reach it.
 fn listen(
     session: &Session,
-    carrier: &Carrier,
+    host: &LocalEngine,
     keys: Arc<SecretKeys>,
 ) -> Result<Option<SocketHost>, Failure> {
     let directory = session.directory()?.clone();
     let place = directory.directory().to_owned();
     let allowed = session.settings.http_allowed.clone();
-    let host = carrier.clone();
+    let engine = host.engine.clone();
+    let host = Arc::new(host.clone());
     let app = move || {
         let engine = host.engine.clone();
         let registry = registry_for(allowed);
-        let options = socket::app_options(directory, &registry, keys, Arc::new(host));
-        App::new(engine, options)
+        App::new(engine, socket::app_options(directory, &registry, keys, host))
     };
-    match SocketHost::listen(&place, &carrier.engine, app) {
+    match SocketHost::listen(&place, &engine, app) {
         Ok(socket) => Ok(Some(socket)),
         Err(error) => {
             let output = session.settings.output;
@@ -142,7 +142,7 @@ fn options(
     options
 }
 
-impl Host for Carrier {
+impl Host for LocalEngine {
     fn started(&self, run: RunId) -> BoxFuture<'_, Result<(), windlass_service::Failure>> {
         Box::pin(async move {
             self.engine.recover(run).await?;
@@ -156,7 +156,7 @@ impl Host for Carrier {
     }
 }
 
-impl Carrier {
+impl LocalEngine {
     /// An engine that somebody made.
     pub(crate) fn of(engine: Engine, interrupt: Interrupt, hub: Arc<Hub>) -> Self {
         let (look, looked) = watch::channel(true);
@@ -196,9 +196,9 @@ impl Carrier {
         session: &Session,
         run: RunId,
         progress: &Progress,
-        manner: WaitOptions,
+        options: WaitOptions,
     ) -> Result<Exit, Failure> {
-        let ending = self.wait(run, manner.until).await;
+        let ending = self.wait(run, options.until).await;
         progress.finish(match &ending {
             Ok(Ending::Ended(status)) => Some(*status),
             _ => None,
@@ -208,7 +208,7 @@ impl Carrier {
         match ending? {
             Ending::Ended(status) => {
                 windlass_store::crash::point("before-print");
-                ending::print(session, self.engine.plans(), run, manner.existing)?;
+                ending::print(session, self.engine.plans(), run, options.existing)?;
                 self.children_stop(run).await;
                 if !self.alone(session, Some(run)).await {
                     return Ok(Exit::Interrupted);
@@ -312,18 +312,18 @@ impl Carrier {
     /// Carries a run on beside the process's own.
     pub(crate) fn watch_over(&self, run: RunId) {
         self.hub.add_other(run);
-        let carrier = self.clone();
+        let host = self.clone();
         tokio::spawn(async move {
             // However it ends, it does not go on here.
-            let _ = carrier.engine.wait(run).await;
-            carrier.hub.remove_other(run);
+            let _ = host.engine.wait(run).await;
+            host.hub.remove_other(run);
         });
     }
 
     /// Looks for runs that nobody carries: queued ones are carried on in the
     /// background, of the others their number is said.
     pub(crate) fn look_around(&self, session: &Session, own: Option<RunId>) {
-        let (carrier, store) = (self.clone(), session.store.clone());
+        let (host, store) = (self.clone(), session.store.clone());
         let output = session.settings.output;
         self.look.send_replace(false);
         tokio::spawn(async move {
@@ -338,11 +338,11 @@ impl Carrier {
                         continue;
                     }
                     match row.status {
-                        RunStatus::Pending => carrier.begin_queued(row.run, &slots).await,
+                        RunStatus::Pending => host.begin_queued(row.run, &slots).await,
                         // The engine wakes it when its time has come.
                         _ if row.asleep && row.status == RunStatus::Running => {}
                         // It is its parent's business, or goes on here.
-                        _ if row.parent.is_some() || carrier.engine.has(row.run).await => {}
+                        _ if row.parent.is_some() || host.engine.has(row.run).await => {}
                         _ => waiting += 1,
                     }
                 }
@@ -350,7 +350,7 @@ impl Carrier {
                     break;
                 }
             }
-            carrier.look.send_replace(true);
+            host.look.send_replace(true);
             if waiting > 0 {
                 let (runs, verb) = if waiting == 1 {
                     ("run", "is")
@@ -372,13 +372,13 @@ impl Carrier {
             return;
         };
         self.hub.add_other(run);
-        let carrier = self.clone();
+        let host = self.clone();
         tokio::spawn(async move {
             // A run that cannot be read stays queued; `windlass show` says why.
-            if carrier.engine.recover(run).await.is_ok() {
-                let _ = carrier.engine.wait(run).await;
+            if host.engine.recover(run).await.is_ok() {
+                let _ = host.engine.wait(run).await;
             }
-            carrier.hub.remove_other(run);
+            host.hub.remove_other(run);
             drop(slot);
         });
     }
