@@ -5,12 +5,16 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde_json::{Map, Value, json};
-use windlass_expr::{Limits, Meter, Reference, Template};
+use serde_json::{Value, json};
+use windlass_expr::{
+    Document, DocumentError, DocumentReader, Error, Limits, Meter, Reference, Template,
+};
 
 use crate::definition::{self, Json, scope};
 use crate::event::Gate;
 use crate::id::RunId;
+use crate::run::read_object;
+use crate::value::scalar;
 
 /// The longest key, in bytes: it stands in the run's row and in an index.
 pub const MAX_KEY_BYTES: usize = 512;
@@ -114,21 +118,14 @@ fn key(
     limits: &Limits,
     meter: &mut Meter,
 ) -> Result<Box<str>, KeyError> {
-    let inputs: Vec<_> = template
-        .references()
-        .iter()
-        .map(|reference| input(reference, asked))
-        .collect();
-    let slots: Vec<_> = inputs.iter().map(Option::as_ref).collect();
-    let text = template.render_metered(&slots, limits, meter);
-    let text = text.map_err(|error| KeyError {
+    let text = rendered(template, asked, limits, meter).map_err(|error| KeyError {
         is_limit: error.code == "EXPRESSION_LIMIT",
         message: error.message,
     })?;
-    let key = match serde_json::from_str(&text) {
-        Ok(Value::String(text)) => text,
-        Ok(Value::Number(_) | Value::Bool(_)) => text,
-        Ok(Value::Null) => return Err(KeyError::new("it is null")),
+    let key = match scalar(&text) {
+        Some(Value::String(text)) => text,
+        Some(Value::Number(_) | Value::Bool(_)) => text,
+        Some(Value::Null) => return Err(KeyError::new("it is null")),
         _ => {
             let message = "it is neither text nor a number nor a truth value";
             return Err(KeyError::new(message));
@@ -141,27 +138,45 @@ fn key(
     Ok(key.into())
 }
 
-fn input(reference: &Reference, asked: &Asked<'_>) -> Option<Value> {
+fn rendered(
+    template: &Template,
+    asked: &Asked<'_>,
+    limits: &Limits,
+    meter: &mut Meter,
+) -> Result<String, Error> {
+    let interrupt = meter.interrupt.clone();
+    let mut reader = DocumentReader::new(interrupt.as_ref());
+    let references = template.references().iter();
+    let inputs = references.map(|reference| input(reference, asked, &mut reader));
+    let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+    let slots: Vec<_> = inputs.iter().map(Option::as_ref).collect();
+    template.render_metered(&slots, limits, meter)
+}
+
+fn input(
+    reference: &Reference,
+    asked: &Asked<'_>,
+    reader: &mut DocumentReader<'_>,
+) -> Result<Option<Document>, Error> {
     let Reference::Value(name) = reference else {
-        return None;
+        return Ok(None);
     };
     match &**name {
-        "trigger" | "$" => serde_json::from_str(asked.trigger).ok(),
+        "trigger" | "$" => match reader.read(asked.trigger.into()) {
+            Err(DocumentError::Syntax(_)) => Ok(None),
+            read => Ok(Some(read?)),
+        },
         "vars" => {
-            let read = |value: &&Json| serde_json::from_str(value.get()).unwrap_or(Value::Null);
             let vars = asked.vars.iter();
-            let vars: Map<_, _> = vars
-                .map(|(name, value)| (name.to_string(), read(value)))
-                .collect();
-            Some(Value::Object(vars))
+            read_object(reader, vars.map(|(name, value)| (&**name, value.get()))).map(Some)
         }
-        "run" => Some(json!({
+        "run" => Ok(Some(Document::from(json!({
             "id": asked.run.to_string(),
             "workflowId": asked.workflow,
             "version": asked.version,
             "attempt": 1,
-        })),
-        _ => None,
+        })))),
+        _ => Ok(None),
     }
 }
 

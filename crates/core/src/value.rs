@@ -82,6 +82,30 @@ fn push_string(string: &str, text: &mut String) {
     }
 }
 
+/// The text of an object, put together of the texts of its members.
+pub fn object_text<'t>(members: impl IntoIterator<Item = (&'t str, &'t str)>) -> String {
+    let mut text = String::from("{");
+    for (name, value) in members {
+        if text.len() > 1 {
+            text.push(',');
+        }
+        text.push_str(&serde_json::Value::from(name).to_string());
+        text.push(':');
+        text.push_str(value);
+    }
+    text.push('}');
+    text
+}
+
+/// A text or number, `true`, `false` or `null`; nothing for a list or an object, which may be
+/// large.
+pub(crate) fn scalar(text: &str) -> Option<serde_json::Value> {
+    if text.trim_start().starts_with(['[', '{']) {
+        return None;
+    }
+    serde_json::from_str(text).ok()
+}
+
 /// JSON text with its digest.
 #[derive(Clone, Debug)]
 pub struct Payload {

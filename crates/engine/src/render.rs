@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use windlass_core::run::{Dispatch, Failure, Held, Interrupt, Source};
-use windlass_core::value::{Payload, ValueRef};
-use windlass_expr::Meter;
+use windlass_core::value::{Payload, ValueRef, object_text};
+use windlass_expr::{Document, DocumentError, DocumentReader, Meter, check_syntax};
 
 use crate::limits::limits;
 use crate::options::SecretSource;
@@ -69,22 +69,32 @@ fn try_render(
             secrets: Vec::new(),
         });
     };
-    let mut used = Vec::new();
+    let interrupt = match effort {
+        Effort::AtOnce => None,
+        Effort::Full(interrupt) => Some(interrupt),
+    };
+    let mut resolver = Resolver {
+        dispatch,
+        values,
+        secrets,
+        reader: DocumentReader::new(interrupt),
+        used: Vec::new(),
+    };
     let mut inputs = Vec::with_capacity(dispatch.sources.len());
     for source in &dispatch.sources {
-        if matches!(effort, Effort::Full(interrupt) if interrupt.is_interrupted()) {
-            let message = "the attempt was told to stop while its parameters were rendered";
-            return Err(Failure::permanent("EXPRESSION_INTERRUPTED", message));
+        if interrupt.is_some_and(Interrupt::is_interrupted) {
+            return Err(unread(DocumentError::Interrupted));
         }
-        inputs.push(resolve(dispatch, source, values, secrets, &mut used)?);
+        inputs.push(resolver.resolve(source)?);
     }
+    let used = resolver.used;
     let full = limits().values.expressions;
     let (limits, mut meter) = match effort {
         Effort::AtOnce => (full.inline(), Meter::default()),
         Effort::Full(interrupt) => (full, Meter::interrupted_by(interrupt)),
     };
-    let mut rendered = |inputs: &[Option<Arc<Value>>]| {
-        let slots: Vec<Option<&Value>> = inputs.iter().map(Option::as_deref).collect();
+    let mut rendered = |inputs: &[Option<Document>]| {
+        let slots: Vec<Option<&Document>> = inputs.iter().map(Option::as_ref).collect();
         template
             .render_metered(&slots, &limits, &mut meter)
             .map_err(|error| {
@@ -106,7 +116,7 @@ fn try_render(
     } else {
         for (source, input) in dispatch.sources.iter().zip(&mut inputs) {
             if matches!(source, Source::Secret(_)) {
-                *input = Some(Arc::new(Value::String(REDACTED.to_owned())));
+                *input = Some(Document::from(Value::from(REDACTED)));
             }
         }
         // An expression may compute with a secret, so its letters are removed as well; one
@@ -123,54 +133,84 @@ fn try_render(
     })
 }
 
-fn resolve(
-    dispatch: &Dispatch,
-    source: &Source,
-    values: &ValueReader,
-    secrets: &dyn SecretSource,
-    used: &mut Vec<String>,
-) -> Result<Option<Arc<Value>>, Failure> {
-    let read = |value: &ValueRef| {
-        parsed::of(value.digest, || {
-            let text = values.read(dispatch.run, value).map_err(unreadable)?;
-            parse(&text)
-        })
-    };
-    Ok(match source {
-        Source::Undefined => None,
-        Source::Text(text) => Some(Arc::new(parse(text)?)),
-        Source::Stored(value) => Some(read(value)?),
-        Source::Item(list, index) => {
-            let item = values.read_item(dispatch.run, list, *index);
-            Some(Arc::new(parse(&item.map_err(unreadable)?)?))
-        }
-        Source::Error { value, node } => {
-            let error = json!({ "error": &*read(value)?, "errorNode": node });
-            Some(Arc::new(error))
-        }
-        Source::Vars(vars) => Some(Arc::new(variables(vars, read)?)),
-        Source::Secret(name) => {
-            let secret = secret(dispatch, name, secrets)?;
-            used.push(secret.clone());
-            Some(Arc::new(Value::String(secret)))
-        }
-    })
+/// Finds what the sources of an attempt's parameters stand for.
+struct Resolver<'r> {
+    dispatch: &'r Dispatch,
+    values: &'r ValueReader,
+    secrets: &'r dyn SecretSource,
+    reader: DocumentReader<'r>,
+    /// The secrets that were found.
+    used: Vec<String>,
 }
 
-fn variables(
-    vars: &[(Box<str>, Held)],
-    read: impl Fn(&ValueRef) -> Result<Arc<Value>, Failure>,
-) -> Result<Value, Failure> {
-    let mut object = Map::new();
-    for (name, held) in vars {
-        let value = match (held.text(), held.blob()) {
-            (Some(text), _) => parse(text)?,
-            (None, Some(blob)) => Value::clone(&*read(&blob)?),
-            (None, None) => continue,
+impl Resolver<'_> {
+    fn resolve(&mut self, source: &Source) -> Result<Option<Document>, Failure> {
+        let document = match source {
+            Source::Undefined => return Ok(None),
+            Source::Text(text) => self.read(Arc::from(&**text))?,
+            Source::Stored(value) => self.stored(value)?,
+            Source::Item(list, index) => {
+                let item = self.values.read_item(self.dispatch.run, list, *index);
+                self.read(item.map_err(unreadable)?)?
+            }
+            Source::Error { value, node } => {
+                let (error, node) = (self.text(value)?, Value::from(&**node).to_string());
+                self.object(&[("error", error), ("errorNode", node.into())])?
+            }
+            Source::Vars(vars) => self.variables(vars)?,
+            Source::Secret(name) => {
+                let secret = secret(self.dispatch, name, self.secrets)?;
+                self.used.push(secret.clone());
+                Document::from(Value::String(secret))
+            }
         };
-        object.insert(name.to_string(), value);
+        Ok(Some(document))
     }
-    Ok(Value::Object(object))
+
+    fn text(&self, value: &ValueRef) -> Result<Arc<str>, Failure> {
+        let text = self.values.read(self.dispatch.run, value);
+        text.map_err(unreadable)
+    }
+
+    fn read(&mut self, text: Arc<str>) -> Result<Document, Failure> {
+        self.reader.read(text).map_err(unread)
+    }
+
+    fn stored(&mut self, value: &ValueRef) -> Result<Document, Failure> {
+        if let Some(known) = parsed::known(&value.digest) {
+            self.reader.count(&known).map_err(unread)?;
+            return Ok(known);
+        }
+        let document = self.read(self.text(value)?)?;
+        parsed::keep(value.digest, &document);
+        Ok(document)
+    }
+
+    fn variables(&mut self, vars: &[(Box<str>, Held)]) -> Result<Document, Failure> {
+        let mut members = Vec::with_capacity(vars.len());
+        for (name, held) in vars {
+            let text = match (held.text(), held.blob()) {
+                (Some(text), _) => Arc::clone(text),
+                (None, Some(blob)) => self.text(&blob)?,
+                (None, None) => continue,
+            };
+            members.push((&**name, text));
+        }
+        self.object(&members)
+    }
+
+    /// An object of these members.
+    fn object(&mut self, members: &[(&str, Arc<str>)]) -> Result<Document, Failure> {
+        let texts = members.iter().map(|(name, text)| (*name, &**text));
+        let read = self.reader.read(object_text(texts).into());
+        read.map_err(|error| {
+            // Said of the member that it is true of.
+            let mut wrong = members
+                .iter()
+                .filter_map(|(_, text)| check_syntax(text).err());
+            unread(wrong.next().map_or(error, DocumentError::Syntax))
+        })
+    }
 }
 
 fn secret(dispatch: &Dispatch, name: &str, secrets: &dyn SecretSource) -> Result<String, Failure> {
@@ -185,9 +225,18 @@ fn secret(dispatch: &Dispatch, name: &str, secrets: &dyn SecretSource) -> Result
     })
 }
 
-fn parse(text: &str) -> Result<Value, Failure> {
-    serde_json::from_str(text)
-        .map_err(|error| Failure::permanent("VALUE_UNREADABLE", error.to_string()))
+/// Said of a value that cannot be a document.
+fn unread(error: DocumentError) -> Failure {
+    match error {
+        DocumentError::Syntax(reason) => Failure::permanent("VALUE_UNREADABLE", reason),
+        DocumentError::TooLarge { .. } => {
+            Failure::permanent("EXPRESSION_LIMIT", format!("parameters: {error}"))
+        }
+        DocumentError::Interrupted => {
+            let message = "the attempt was told to stop while its parameters were rendered";
+            Failure::permanent("EXPRESSION_INTERRUPTED", message)
+        }
+    }
 }
 
 fn unreadable(error: windlass_store::Error) -> Failure {

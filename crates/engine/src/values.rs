@@ -3,10 +3,11 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use serde::de::{Deserializer as _, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
-
 use windlass_core::event::Event;
 use windlass_core::value::{Stored, ValueRef};
 use windlass_core::{Digest, RunId};
@@ -23,8 +24,9 @@ pub struct ValueReader {
     lists: Arc<Mutex<Lists>>,
 }
 
-/// How many lists are kept with the places of their items.
+/// How many lists are kept with the places of their items, and how many bytes they take.
 const LISTS: usize = 8;
+const LISTS_BYTES: usize = 128 * 1024 * 1024;
 
 /// Lists by their digest, oldest first.
 type Lists = VecDeque<(Digest, Arc<Items>)>;
@@ -37,18 +39,55 @@ struct Items {
 
 impl Items {
     fn new(text: Arc<str>) -> Self {
-        let raw: Vec<&RawValue> = serde_json::from_str(&text).unwrap_or_default();
-        let place = |item: &&RawValue| {
-            let start = item.get().as_ptr() as usize - text.as_ptr() as usize;
-            (start as u32, (start + item.get().len()) as u32)
-        };
-        let places = raw.iter().map(place).collect();
+        // Counted first, so that the places take what they need and no more.
+        let count = serde_json::from_str::<Vec<IgnoredAny>>(&text).map_or(0, |items| items.len());
+        let mut places = Vec::with_capacity(count);
+        let mut reader = serde_json::Deserializer::from_str(&text);
+        let start = text.as_ptr() as usize;
+        if reader
+            .deserialize_seq(Places {
+                start,
+                places: &mut places,
+            })
+            .is_err()
+        {
+            places.clear();
+        }
         Self { text, places }
+    }
+
+    /// The bytes of memory that it takes.
+    fn bytes(&self) -> usize {
+        self.text.len() + self.places.capacity() * size_of::<(u32, u32)>()
     }
 
     fn get(&self, index: usize) -> Option<Arc<str>> {
         let &(start, end) = self.places.get(index)?;
         Some(Arc::from(&self.text[start as usize..end as usize]))
+    }
+}
+
+/// Notes where the items of a list stand.
+struct Places<'p> {
+    /// Where the text begins.
+    start: usize,
+    places: &'p mut Vec<(u32, u32)>,
+}
+
+impl<'de> Visitor<'de> for Places<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        while let Some(item) = items.next_element::<&RawValue>()? {
+            let start = item.get().as_ptr() as usize - self.start;
+            let end = start + item.get().len();
+            self.places.push((start as u32, end as u32));
+        }
+        Ok(())
     }
 }
 
@@ -169,7 +208,9 @@ impl ValueReader {
         let items = Arc::new(Items::new(self.read(run, list)?));
         let mut lists = self.lists();
         lists.push_back((list.digest, Arc::clone(&items)));
-        if lists.len() > LISTS {
+        let bytes = |lists: &Lists| lists.iter().map(|(_, items)| items.bytes()).sum::<usize>();
+        // The newest stays, whatever it takes: a loop goes over it.
+        while lists.len() > LISTS || (lists.len() > 1 && bytes(&lists) > LISTS_BYTES) {
             lists.pop_front();
         }
         Ok(items)

@@ -2,7 +2,7 @@
 
 use divan::{Bencher, black_box};
 use serde_json::{Value as Json, json};
-use windlass_expr::{Expression, Limits, Scope, Template};
+use windlass_expr::{Document, Expression, Limits, Scope, Template};
 
 #[global_allocator]
 static ALLOCATOR: divan::AllocProfiler = divan::AllocProfiler::system();
@@ -15,11 +15,11 @@ fn scope() -> Scope {
     Scope::new(&["trigger"], &["context.data"])
 }
 
-fn inputs() -> Json {
+fn inputs() -> Document {
     let items: Vec<Json> = (0..100)
         .map(|id| json!({ "id": id, "Status": "Approved", "price": f64::from(id) * 1.5 }))
         .collect();
-    json!({ "id": 7, "name": "Ann", "items": items })
+    Document::from(json!({ "id": 7, "name": "Ann", "items": items }))
 }
 
 const EXPRESSIONS: &[(&str, &str)] = &[

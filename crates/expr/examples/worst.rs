@@ -3,9 +3,11 @@
 //! sizes; the slowest are then repeated to the limit.
 
 use std::collections::BTreeSet;
+use std::hint::black_box;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windlass_expr::{Expression, Limits, Meter, Scope, worst};
+use windlass_expr::{Document, Expression, Limits, Meter, Scope, worst};
 
 const SIZES: [usize; 3] = [16, 1024, 256 * 1024];
 const SHOWN: usize = 60;
@@ -27,6 +29,7 @@ impl Measured {
 
 fn main() {
     let only = std::env::args().nth(1);
+    documents();
     heavy();
     let mut all = Vec::new();
     for size in SIZES {
@@ -81,7 +84,7 @@ fn measure(
     name: &str,
     source: String,
     size: usize,
-    trigger: &serde_json::Value,
+    trigger: &Document,
     limits: &Limits,
 ) -> Option<Measured> {
     let scope = Scope::new(&["trigger"], &[]);
@@ -115,16 +118,94 @@ fn timed(work: impl FnOnce()) -> Duration {
     begun.elapsed()
 }
 
+/// The most memory the process had since it was last asked to forget, in MiB (on Linux).
+fn high_water() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let number = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse().ok());
+    number.unwrap_or(0.0) / 1024.0
+}
+
+/// Reading small values, and the largest of each hostile shape: its time, its tables, and by how
+/// much the process grew beside the text.
+fn documents() {
+    let order = r#"{"id":7,"name":"Ann","total":12.5,"paid":true,"tags":["a","b"],"to":{"city":"Bonn","zip":"53111"}}"#;
+    let text: Arc<str> = order.into();
+    let document = each(|| drop(black_box(Document::parse(Arc::clone(&text)))));
+    let value = each(|| drop(black_box(serde_json::from_str::<serde_json::Value>(order))));
+    let scope = Scope::new(&["trigger"], &[]);
+    let limits = Limits::DEFAULT;
+    let expression = Expression::compile("trigger.to.city === 'Bonn'", &scope, &limits);
+    let expression = expression.expect("it compiles");
+    let read = each(|| {
+        let document = Document::parse(Arc::clone(&text)).expect("it is JSON");
+        black_box(expression.evaluate(&[Some(&document)], &limits).is_ok());
+    });
+    println!(
+        "{} bytes: {document:.0} ns as a document, {value:.0} ns as a serde_json::Value, \
+         {read:.0} ns with an evaluation",
+        text.len()
+    );
+    let keys: Vec<_> = (0..700_000).map(|key| format!("\"{key:x}\":0")).collect();
+    let keys = format!("{{{}}}", keys.join(","));
+    let shapes = worst::SHAPES.iter();
+    let shapes = shapes.map(|shape| (shape.1, worst::document(shape, 10 * 1024 * 1024)));
+    for (name, text) in shapes.chain([("different keys", keys)]) {
+        let text: Arc<str> = text.into();
+        let _ = std::fs::write("/proc/self/clear_refs", "5");
+        let start = high_water();
+        let mut tables = 0;
+        let rounds = (0..5).map(|_| {
+            on_processor(|| {
+                let document = Document::parse(Arc::clone(&text)).expect("it is JSON");
+                tables = document.table_bytes();
+            })
+        });
+        let time = rounds.min().unwrap_or_default();
+        println!(
+            "{:8.1} MiB {:8.1} ms  {:5.1} MiB of text, {:5.1} MiB of tables  {name}",
+            high_water() - start,
+            time.as_secs_f64() * 1000.0,
+            text.len() as f64 / 1_048_576.0,
+            tables as f64 / 1_048_576.0,
+        );
+    }
+}
+
+/// The time that this thread had a processor, so that what others do does not count (on Linux).
+fn on_processor(work: impl FnOnce()) -> Duration {
+    let used = || {
+        let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+        text.split(' ')
+            .next()?
+            .parse()
+            .map(Duration::from_nanos)
+            .ok()
+    };
+    let before = used();
+    let elapsed = timed(work);
+    let both = before.zip(used());
+    both.map_or(elapsed, |(before, after)| after.saturating_sub(before))
+}
+
+/// Nanoseconds of one of many.
+fn each(mut work: impl FnMut()) -> f64 {
+    const ROUNDS: u32 = 100_000;
+    let rounds = (0..5).map(|_| {
+        on_processor(|| {
+            for _ in 0..ROUNDS {
+                work();
+            }
+        })
+    });
+    let shortest = rounds.min().unwrap_or_default();
+    shortest.as_secs_f64() * 1e9 / f64::from(ROUNDS)
+}
+
 /// The largest evaluations: their time, and by how much the process grew (on Linux).
 fn heavy() {
-    let high_water = || {
-        let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let number = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse().ok());
-        number.unwrap_or(0.0) / 1024.0
-    };
     let start = high_water();
-    let trigger = serde_json::Value::Null;
+    let trigger = Document::null();
     for case in worst::heavy() {
         let _ = std::fs::write("/proc/self/clear_refs", "5");
         let measured = measure(&case.name, case.once(), 0, &trigger, &Limits::DEFAULT);

@@ -10,8 +10,8 @@ pub(crate) use callback::Passed;
 pub(crate) use property::own_property;
 
 use indexmap::IndexMap;
-use serde_json::Value as Json;
 
+use crate::Document;
 use crate::ast::{Binary, Call, Chunk, Element, Kind, Logical, Node, Property, Unary};
 use crate::convert::{add, compare, loosely_equal, power, strictly_equal};
 use crate::limits::{Budget, Price};
@@ -22,7 +22,7 @@ use crate::value::{ENTRY_SIZE, ITEM_SIZE, List, Record, Value};
 
 /// One evaluation: the inputs, the arrow parameters in force, and what is left of the limits.
 pub(crate) struct Evaluator<'i, 'a> {
-    inputs: &'i [Option<&'a Json>],
+    inputs: &'i [Option<&'a Document>],
     /// One slot for each arrow parameter of the whole expression. An arrow cannot be entered
     /// while it runs, so one slot is enough.
     locals: Vec<Value<'a>>,
@@ -31,7 +31,7 @@ pub(crate) struct Evaluator<'i, 'a> {
 
 impl<'i, 'a> Evaluator<'i, 'a> {
     pub(crate) fn new(
-        inputs: &'i [Option<&'a Json>],
+        inputs: &'i [Option<&'a Document>],
         locals: usize,
         budget: &'i mut Budget,
     ) -> Self {
@@ -81,7 +81,7 @@ impl<'i, 'a> Evaluator<'i, 'a> {
 
     fn input(&self, slot: usize) -> Value<'a> {
         match self.inputs.get(slot) {
-            Some(Some(json)) => Value::from_json(json),
+            Some(Some(document)) => Value::of(document.root()),
             _ => Value::Undefined,
         }
     }

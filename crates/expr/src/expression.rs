@@ -7,7 +7,7 @@ use crate::check::{References, check};
 use crate::eval::Evaluator;
 use crate::limits::Budget;
 use crate::parser;
-use crate::{Error, Limits, Mention, Meter, Problem, Reference, Scope, Value};
+use crate::{Document, Error, Limits, Mention, Meter, Problem, Reference, Scope, Value};
 
 /// A compiled expression: immutable, shareable between threads and cheap to clone.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ impl Expression {
     /// Evaluates over `inputs`, one for each reference; `None` means `undefined`.
     pub fn evaluate<'a>(
         &'a self,
-        inputs: &[Option<&'a serde_json::Value>],
+        inputs: &[Option<&'a Document>],
         limits: &Limits,
     ) -> Result<Value<'a>, Error> {
         self.evaluate_metered(inputs, limits, &mut Meter::default())
@@ -85,7 +85,7 @@ impl Expression {
     /// set, and leaves on the meter what it cost.
     pub fn evaluate_metered<'a>(
         &'a self,
-        inputs: &[Option<&'a serde_json::Value>],
+        inputs: &[Option<&'a Document>],
         limits: &Limits,
         meter: &mut Meter,
     ) -> Result<Value<'a>, Error> {

@@ -6,7 +6,7 @@
 
 mod read;
 
-pub(crate) use read::{Reader, parse};
+pub(crate) use read::{Reader, number_length, parse};
 
 use indexmap::IndexSet;
 use serde_json::Value as Json;
@@ -167,7 +167,7 @@ impl Writer<'_> {
             Value::Bool(true) => self.push("true"),
             Value::Bool(false) => self.push("false"),
             Value::Number(number) => self.number(*number),
-            Value::Exact(number) if !self.script => self.push(&number.to_string()),
+            Value::Exact(digits) if !self.script => self.push(digits),
             Value::Exact(_) => self.number(value.as_number().unwrap_or(f64::NAN)),
             Value::String(text) => self.text(text),
             Value::Array(list) => self.array(list),
@@ -303,7 +303,7 @@ fn plain(value: &Value<'_>, depth: usize, budget: &mut Budget) -> Fallible<Json>
         Value::Undefined | Value::Null => Json::Null,
         Value::Bool(value) => Json::Bool(*value),
         Value::Number(number) => number_to_json(*number),
-        Value::Exact(number) => Json::Number((*number).clone()),
+        Value::Exact(digits) => exact_to_json(digits),
         Value::String(text) => {
             budget.write(text.size())?;
             Json::String(text.lossy_unpaid().into_owned())
@@ -328,6 +328,16 @@ fn plain(value: &Value<'_>, depth: usize, budget: &mut Budget) -> Fallible<Json>
     })
 }
 
+/// An integer that is larger than any exact number and fits 64 bits.
+fn exact_to_json(digits: &str) -> Json {
+    let unsigned = || digits.parse::<u64>().map(Json::from);
+    let integer = digits
+        .parse::<i64>()
+        .map(Json::from)
+        .or_else(|_| unsigned());
+    integer.unwrap_or_default()
+}
+
 fn number_to_json(number: f64) -> Json {
     // What JavaScript writes without a fraction is an integer to JSON's other readers.
     if number.trunc() == number && number.abs() <= 9_007_199_254_740_991.0 {
@@ -339,7 +349,7 @@ fn number_to_json(number: f64) -> Json {
 /// Says a number as JavaScript's `String` would, unless it is an integer that keeps its digits.
 pub(crate) fn number_text(value: &Value<'_>) -> Option<String> {
     match value {
-        Value::Exact(number) => Some(number.to_string()),
+        Value::Exact(digits) => Some((*digits).to_owned()),
         _ => value.as_number().map(number::to_text),
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! Owns the language and nothing else: no clock, no randomness, no input or output, no
 //! knowledge of workflows. Who calls it decides which names exist ([`Scope`]), how much an
-//! evaluation may cost ([`Limits`]) and which JSON values stand behind the names.
+//! evaluation may cost ([`Limits`]) and which [`Document`]s stand behind the names.
 //!
 //! ```
-//! use windlass_expr::{Expression, Limits, Scope, Template};
+//! use windlass_expr::{Document, Expression, Limits, Scope, Template};
 //!
 //! let scope = Scope::new(&["trigger"], &["context.data"]);
 //! let limits = Limits::default();
-//! let order = serde_json::json!({ "id": 7, "items": [{ "price": 2 }, { "price": 3 }] });
+//! let order = Document::parse(r#"{"id": 7, "items": [{"price": 2}, {"price": 3}]}"#).unwrap();
 //!
 //! let total = "trigger.items.reduce((sum, item) => sum + item.price, 0)";
 //! let expression = Expression::compile(total, &scope, &limits).unwrap();
@@ -25,6 +25,7 @@
 mod ast;
 mod check;
 mod convert;
+mod document;
 mod eval;
 mod expression;
 mod functions;
@@ -47,6 +48,7 @@ pub mod worst;
 #[cfg(test)]
 mod tests;
 
+pub use document::{Document, DocumentError, DocumentReader, check_syntax};
 pub use expression::Expression;
 pub use limits::Limits;
 pub use meter::{Interrupt, Meter};

@@ -48,6 +48,10 @@ impl Limits {
         built_bytes: 16 * 1024 * 1024,
     };
 
+    /// Bytes that the tables of one [`Document`](crate::Document) may take beside its text. A
+    /// text takes at most 4.8 times its own size, so those up to 13 MiB always fit.
+    pub const DOCUMENT_BYTES: usize = 64 * 1024 * 1024;
+
     /// No setting allows deeper nesting: reading recurses once for each level.
     pub const MAX_NESTING: usize = 64;
 

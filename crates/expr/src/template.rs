@@ -14,7 +14,9 @@ use crate::limits::{Budget, Price};
 use crate::parser;
 use crate::problem::{Fallible, SYNTAX, TEMPLATE_UNDEFINED, failure};
 use crate::text::Text;
-use crate::{Error, Limits, Mention, Meter, Problem, Reference, Scope, TemplateProblem, Value};
+use crate::{
+    Document, Error, Limits, Mention, Meter, Problem, Reference, Scope, TemplateProblem, Value,
+};
 
 /// A JSON document whose strings may hold `{{ expression }}`s. Object keys are not templates.
 #[derive(Clone, Debug)]
@@ -120,11 +122,7 @@ impl Template {
     }
 
     /// Renders to JSON text. The limits hold for the whole document.
-    pub fn render(
-        &self,
-        inputs: &[Option<&serde_json::Value>],
-        limits: &Limits,
-    ) -> Result<String, Error> {
+    pub fn render(&self, inputs: &[Option<&Document>], limits: &Limits) -> Result<String, Error> {
         self.render_metered(inputs, limits, &mut Meter::default())
     }
 
@@ -132,7 +130,7 @@ impl Template {
     /// and leaves on the meter what it cost.
     pub fn render_metered(
         &self,
-        inputs: &[Option<&serde_json::Value>],
+        inputs: &[Option<&Document>],
         limits: &Limits,
         meter: &mut Meter,
     ) -> Result<String, Error> {
@@ -145,11 +143,7 @@ impl Template {
         result
     }
 
-    fn fill(
-        &self,
-        inputs: &[Option<&serde_json::Value>],
-        budget: &mut Budget,
-    ) -> Result<String, Error> {
+    fn fill(&self, inputs: &[Option<&Document>], budget: &mut Budget) -> Result<String, Error> {
         let mut out = String::new();
         for hole in &self.inner.holes {
             // The document's own text is no larger than the document; copying it takes time.
@@ -170,7 +164,7 @@ impl Template {
 impl Hole {
     fn render(
         &self,
-        inputs: &[Option<&serde_json::Value>],
+        inputs: &[Option<&Document>],
         out: &mut String,
         budget: &mut Budget,
     ) -> Fallible<()> {
@@ -201,7 +195,7 @@ impl Hole {
 impl Hosted {
     fn evaluate<'a>(
         &'a self,
-        inputs: &[Option<&'a serde_json::Value>],
+        inputs: &[Option<&'a Document>],
         pointer: &str,
         budget: &mut Budget,
     ) -> Fallible<Value<'a>> {

@@ -10,14 +10,12 @@ use indexmap::IndexMap;
 use serde_json::Value as Json;
 
 use crate::Error;
+use crate::document::{Part, Shape};
 use crate::json::{self, Account};
 use crate::limits::{Budget, Price, check_depth};
 use crate::problem::Fallible;
 use crate::text::{Lookup, Text};
 use crate::work;
-
-/// Integers up to here are exact as JavaScript numbers.
-const SAFE_INTEGER: i64 = 9_007_199_254_740_991;
 
 /// What an expression comes to, borrowed from its inputs where possible.
 #[derive(Clone, Debug)]
@@ -32,7 +30,7 @@ pub enum Value<'a> {
     Number(f64),
     /// An integer of an input that no JavaScript number holds exactly. It keeps its digits as
     /// long as it is only passed on and is rounded as soon as it is computed with.
-    Exact(&'a serde_json::Number),
+    Exact(&'a str),
     /// A string.
     String(Text<'a>),
     /// An array.
@@ -45,7 +43,7 @@ pub enum Value<'a> {
 #[derive(Clone, Debug)]
 pub enum List<'a> {
     /// Part of an input.
-    Borrowed(&'a Vec<Json>),
+    Borrowed(Part<'a>),
     /// Built by the expression.
     Built(Rc<BuiltList<'a>>),
 }
@@ -61,7 +59,7 @@ pub struct BuiltList<'a> {
 #[derive(Clone, Debug)]
 pub enum Record<'a> {
     /// Part of an input.
-    Borrowed(&'a serde_json::Map<String, Json>),
+    Borrowed(Part<'a>),
     /// Built by the expression.
     Built(Rc<BuiltRecord<'a>>),
 }
@@ -115,14 +113,15 @@ impl Value<'_> {
 impl<'a> Value<'a> {
     /// Wraps a part of an input; nothing is copied.
     #[inline]
-    pub(crate) fn from_json(json: &'a Json) -> Self {
-        match json {
-            Json::Null => Self::Null,
-            Json::Bool(value) => Self::Bool(*value),
-            Json::Number(number) => from_number(number),
-            Json::String(text) => Self::String(Text::Borrowed(text)),
-            Json::Array(items) => Self::Array(List::Borrowed(items)),
-            Json::Object(map) => Self::Object(Record::Borrowed(map)),
+    pub(crate) fn of(part: Part<'a>) -> Self {
+        match part.shape() {
+            Shape::Null => Self::Null,
+            Shape::Bool(value) => Self::Bool(value),
+            Shape::Number(number) => Self::Number(number),
+            Shape::Exact(digits) => Self::Exact(digits),
+            Shape::Text(text) => Self::String(Text::Borrowed(text)),
+            Shape::Array => Self::Array(List::Borrowed(part)),
+            Shape::Object => Self::Object(Record::Borrowed(part)),
         }
     }
 
@@ -136,7 +135,7 @@ impl<'a> Value<'a> {
     pub(crate) fn as_number(&self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
-            Self::Exact(number) => Some(number.as_f64().unwrap_or(f64::NAN)),
+            Self::Exact(digits) => Some(digits.parse().unwrap_or(f64::NAN)),
             _ => None,
         }
     }
@@ -155,21 +154,14 @@ impl<'a> Value<'a> {
     }
 }
 
-fn from_number(number: &serde_json::Number) -> Value<'_> {
-    match number.as_i64() {
-        Some(integer) if integer.abs_diff(0) <= SAFE_INTEGER.unsigned_abs() => {
-            Value::Number(integer as f64)
-        }
-        None if number.is_f64() => Value::Number(number.as_f64().unwrap_or(f64::NAN)),
-        _ => Value::Exact(number),
-    }
-}
-
 /// The bytes one element of a built array costs.
 pub(crate) const ITEM_SIZE: usize = size_of::<Value<'static>>();
 
 /// The bytes one property of a built object costs beside its key.
 pub(crate) const ENTRY_SIZE: usize = 2 * ITEM_SIZE + 16;
+
+/// The bytes that a key which spells an index costs while it is put in order.
+const SORTED_SIZE: usize = 32;
 
 /// The bytes a built array costs beside its elements.
 const LIST_SIZE: usize = 64;
@@ -189,7 +181,7 @@ impl<'a> List<'a> {
 
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Borrowed(items) => items.len(),
+            Self::Borrowed(part) => part.len(),
             Self::Built(list) => list.items.len(),
         }
     }
@@ -197,7 +189,7 @@ impl<'a> List<'a> {
     #[inline]
     pub(crate) fn get(&self, index: usize) -> Option<Value<'a>> {
         match self {
-            Self::Borrowed(items) => items.get(index).map(Value::from_json),
+            Self::Borrowed(part) => part.item(index).map(Value::of),
             Self::Built(list) => list.items.get(index).cloned(),
         }
     }
@@ -227,7 +219,7 @@ impl<'a> List<'a> {
 
     pub(crate) fn is_same(&self, other: &List<'_>) -> bool {
         match (self, other) {
-            (Self::Borrowed(one), List::Borrowed(two)) => std::ptr::eq(*one, *two),
+            (Self::Borrowed(one), List::Borrowed(two)) => one.is_same(*two),
             (Self::Built(one), List::Built(two)) => {
                 Rc::as_ptr(one).addr() == Rc::as_ptr(two).addr()
             }
@@ -260,11 +252,9 @@ impl<'a> Record<'a> {
     pub(crate) fn get(&self, key: &Text<'_>, budget: &mut Budget) -> Fallible<Option<Value<'a>>> {
         budget.read_at(key.size(), Price::KEY)?;
         Ok(match self {
-            Self::Borrowed(map) => {
+            Self::Borrowed(part) => {
                 work::read(key.size());
-                key.unpaid()
-                    .and_then(|key| map.get(key))
-                    .map(Value::from_json)
+                key.unpaid().and_then(|key| part.find(key)).map(Value::of)
             }
             Self::Built(record) => record.entries.get(&Lookup(key)).cloned(),
         })
@@ -273,11 +263,11 @@ impl<'a> Record<'a> {
     /// Whether a key is an array index; going over the keys is paid for.
     pub(crate) fn has_indices(&self, budget: &mut Budget) -> Fallible<bool> {
         match self {
-            Self::Borrowed(map) => {
-                budget.steps(map.len() as u64 / 4)?;
-                Ok(map
-                    .keys()
-                    .any(|key| Text::Borrowed(key).array_index().is_some()))
+            Self::Borrowed(part) => {
+                budget.steps(part.len() as u64 / 4)?;
+                Ok(part
+                    .entries()
+                    .any(|(key, _)| Text::Borrowed(key).array_index().is_some()))
             }
             // They come first.
             Self::Built(record) => Ok(record
@@ -291,36 +281,38 @@ impl<'a> Record<'a> {
     /// is paid for by a step each.
     pub(crate) fn entries(&self, budget: &mut Budget) -> Fallible<Properties<'_, 'a>> {
         budget.steps(self.len() as u64)?;
-        let Self::Borrowed(map) = self else {
+        let Self::Borrowed(part) = *self else {
             return Ok(self.stored());
         };
         if !self.has_indices(budget)? {
             return Ok(self.stored());
         }
         let index_of = |key: &str| Text::Borrowed(key).array_index();
-        let indexed = || map.iter().filter(move |(key, _)| index_of(key).is_some());
+        let indexed = || {
+            part.entries()
+                .filter(move |(key, _)| index_of(key).is_some())
+        };
         let count = indexed().count();
         budget.steps(sorting_steps(count))?;
-        budget.build_many(count, size_of::<(u32, &str, &Json)>())?;
+        budget.build_many(count, SORTED_SIZE)?;
         let mut sorted = Vec::with_capacity(count);
-        sorted.extend(indexed().map(|(key, value)| (index_of(key), key.as_str(), value)));
+        sorted.extend(indexed().map(|(key, value)| (index_of(key), key, value)));
         sorted.sort_by_key(|(index, ..)| *index);
         let indexed = sorted.into_iter().map(|(_, key, value)| (key, value));
-        let others = map
-            .iter()
-            .filter(move |(key, _)| index_of(key).is_none())
-            .map(|(key, value)| (key.as_str(), value));
+        let others = part
+            .entries()
+            .filter(move |(key, _)| index_of(key).is_none());
         Ok(Box::new(indexed.chain(others).map(|(key, value)| {
-            (Text::Borrowed(key), Value::from_json(value))
+            (Text::Borrowed(key), Value::of(value))
         })))
     }
 
     /// The properties in the order they are stored in.
     pub(crate) fn stored(&self) -> Properties<'_, 'a> {
         match self {
-            Self::Borrowed(map) => Box::new(
-                map.iter()
-                    .map(|(key, value)| (Text::Borrowed(key.as_str()), Value::from_json(value))),
+            Self::Borrowed(part) => Box::new(
+                part.entries()
+                    .map(|(key, value)| (Text::Borrowed(key), Value::of(value))),
             ),
             Self::Built(record) => Box::new(
                 record
@@ -333,14 +325,14 @@ impl<'a> Record<'a> {
 
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Borrowed(map) => map.len(),
+            Self::Borrowed(part) => part.len(),
             Self::Built(record) => record.entries.len(),
         }
     }
 
     pub(crate) fn is_same(&self, other: &Record<'_>) -> bool {
         match (self, other) {
-            (Self::Borrowed(one), Record::Borrowed(two)) => std::ptr::eq(*one, *two),
+            (Self::Borrowed(one), Record::Borrowed(two)) => one.is_same(*two),
             (Self::Built(one), Record::Built(two)) => {
                 Rc::as_ptr(one).addr() == Rc::as_ptr(two).addr()
             }

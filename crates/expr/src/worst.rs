@@ -6,7 +6,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use crate::ast::{Binary, Unary};
-use crate::functions;
+use crate::{Document, functions};
 
 /// One call or operation over values of a given size.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ fn wide(call: &str) -> String {
 }
 
 /// Values of about `size` bytes each; `loop` is a list to repeat something by.
-pub fn trigger(size: usize, repeats: usize) -> Json {
+pub fn trigger(size: usize, repeats: usize) -> Document {
     let keyed = |prefix: &str, count: usize| -> Map<String, Json> {
         (0..count)
             .map(|index| (format!("{prefix}{index}"), json!(index)))
@@ -57,7 +57,7 @@ pub fn trigger(size: usize, repeats: usize) -> Json {
     let ascii = "x".repeat(size);
     let pairs: Vec<Json> = (0..size / 32).map(|index| json!([index, "x"])).collect();
     let texts: Vec<Json> = (0..size / 8).map(|index| json!(index % 977)).collect();
-    json!({
+    Document::from(json!({
         "loop": vec![Json::Null; repeats],
         "same": format!("{}y", &ascii[..size.saturating_sub(1)]),
         "latin": "é".repeat(size / 2),
@@ -76,7 +76,46 @@ pub fn trigger(size: usize, repeats: usize) -> Json {
         "object": keyed("key", size / 32),
         "indexed": keyed("", size / 32),
         "ascii": ascii,
-    })
+    }))
+}
+
+/// Shapes of a JSON text that are dear to read: a part that is repeated, and what stands before
+/// and behind.
+pub const SHAPES: &[(&str, &str, &str)] = &[
+    ("[", "[0],", "0]"),
+    ("[", "[],", "0]"),
+    ("[", "{},", "0]"),
+    ("[", "{\"\":0},", "0]"),
+    ("[", "[[0]],", "0]"),
+    ("[", "[[],[0]],", "0]"),
+    ("[", "0,", "0]"),
+    ("[", "-0,", "0]"),
+    ("[", "0.1,", "0]"),
+    ("[", "1e9,", "0]"),
+    ("[", "12345678901234567,", "0]"),
+    ("[", "\"\",", "0]"),
+    ("[", "\"\\n\",", "0]"),
+    ("[", "\"\\u0000\",", "0]"),
+    ("[", "\"\\ud83d\\ude00\",", "0]"),
+    ("[", "null,", "0]"),
+    ("{", "\"\":0,", "\"\":0}"),
+    ("{", "\"\\n\":0,", "\"\":0}"),
+    (
+        "[",
+        "{\"1\":0,\"2\":0,\"3\":0,\"4\":0,\"5\":0,\"6\":0,\"7\":0,\"8\":0,\"9\":0},",
+        "0]",
+    ),
+    ("\"", "x", "\""),
+    ("\"", "\\n", "\""),
+    ("", " ", "0"),
+    ("[", "0 , ", "0]"),
+];
+
+/// A JSON text of such a shape, of at most so many bytes.
+pub fn document(shape: &(&str, &str, &str), size: usize) -> String {
+    let (open, repeated, close) = shape;
+    let count = size.saturating_sub(open.len() + close.len()) / repeated.len();
+    format!("{open}{}{close}", repeated.repeat(count))
 }
 
 /// The large values, by their sources.

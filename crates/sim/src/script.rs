@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
-use windlass_core::run::{Dispatch, Failure, Outcome, Source};
-use windlass_core::value::{Payload, ValueRef};
-use windlass_expr::Limits;
+use serde_json::Value;
+use windlass_core::run::{Dispatch, Failure, Held, Outcome, Source};
+use windlass_core::value::{Payload, ValueRef, object_text};
+use windlass_expr::{Document, Limits};
 
 use crate::random::Random;
 use crate::store::SimStore;
@@ -123,38 +123,41 @@ fn render(dispatch: &Dispatch, store: &SimStore) -> Result<Option<Payload>, Fail
     let Some(template) = &dispatch.parameters else {
         return Ok(None);
     };
-    let inputs: Vec<Option<Value>> = dispatch
+    let inputs: Vec<Option<Document>> = dispatch
         .sources
         .iter()
         .map(|source| resolve(dispatch, source, store))
         .collect();
-    let slots: Vec<Option<&Value>> = inputs.iter().map(Option::as_ref).collect();
+    let slots: Vec<Option<&Document>> = inputs.iter().map(Option::as_ref).collect();
     let rendered = template.render(&slots, &Limits::default());
     rendered
         .map(|text| Some(Payload::new(text)))
         .map_err(|error| Failure::permanent(error.code, format!("parameters: {}", error.message)))
 }
 
-fn resolve(dispatch: &Dispatch, source: &Source, store: &SimStore) -> Option<Value> {
-    let read = |value: &ValueRef| -> Option<Value> {
-        let text = store.value(dispatch.run, value)?;
-        serde_json::from_str(&text).ok()
-    };
+fn resolve(dispatch: &Dispatch, source: &Source, store: &SimStore) -> Option<Document> {
+    let stored = |value: &ValueRef| store.value(dispatch.run, value);
     match source {
         Source::Undefined => None,
-        Source::Text(text) => serde_json::from_str(text).ok(),
-        Source::Stored(value) => read(value),
-        Source::Item(list, index) => read(list)?.get(*index as usize).cloned(),
-        Source::Error { value, node } => Some(json!({ "error": read(value)?, "errorNode": node })),
-        Source::Vars(vars) => {
-            let mut object = Map::new();
-            for (name, held) in vars {
-                let text = held.text().and_then(|text| serde_json::from_str(text).ok());
-                let value = text.or_else(|| read(&held.blob()?));
-                object.extend(value.map(|value| (name.to_string(), value)));
-            }
-            Some(Value::Object(object))
+        Source::Text(text) => Document::parse(&**text).ok(),
+        Source::Stored(value) => Document::parse(stored(value)?).ok(),
+        Source::Item(list, index) => {
+            let list = Document::parse(stored(list)?).ok()?;
+            list.item(*index as usize)
         }
-        Source::Secret(name) => Some(Value::String(format!("secret {name}"))),
+        Source::Error { value, node } => {
+            let (error, node) = (stored(value)?, Value::from(&**node).to_string());
+            let members = [("error", &*error), ("errorNode", &*node)];
+            Document::parse(object_text(members)).ok()
+        }
+        Source::Vars(vars) => {
+            let text = |held: &Held| held.text().cloned().or_else(|| stored(&held.blob()?));
+            let members = vars.iter();
+            let members = members.filter_map(|(name, held)| Some((name, text(held)?)));
+            let members: Vec<_> = members.collect();
+            let members = members.iter().map(|(name, text)| (&***name, &**text));
+            Document::parse(object_text(members)).ok()
+        }
+        Source::Secret(name) => Some(Document::from(Value::from(format!("secret {name}")))),
     }
 }

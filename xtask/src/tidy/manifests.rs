@@ -20,6 +20,7 @@ const ALLOWED: &[Allowed] = &[
             ("indexmap", "objects keep the order of their keys"),
             ("libm", "the same floating-point results on every machine"),
             ("ryu-js", "numbers are written as JavaScript writes them"),
+            ("serde", "JSON is checked without being built"),
             ("serde_json", "values are JSON"),
             ("strsim", "suggests the nearest name"),
         ],

@@ -2,15 +2,15 @@
 
 use std::sync::{Arc, OnceLock};
 
-use serde_json::{Map, Value, json};
-use windlass_expr::Reference;
+use serde_json::{Value, json};
+use windlass_expr::{Document, DocumentError, DocumentReader, Error, Reference};
 
 use super::frame::{FrameKey, Instance};
 use super::{Facts, Run};
 use crate::id::{Digest, DigestMap, Millis};
 use crate::plan::Structure;
 use crate::status::NodeStatus;
-use crate::value::{Stored, ValueRef};
+use crate::value::{Stored, ValueRef, object_text};
 
 /// Values by digest: what `wants` asked for.
 pub type Values = DigestMap<Loaded>;
@@ -19,7 +19,7 @@ pub type Values = DigestMap<Loaded>;
 #[derive(Clone, Debug)]
 pub struct Loaded {
     text: Arc<str>,
-    parsed: Arc<OnceLock<Value>>,
+    document: Arc<OnceLock<Document>>,
 }
 
 impl Loaded {
@@ -27,7 +27,7 @@ impl Loaded {
     pub fn new(text: Arc<str>) -> Self {
         Self {
             text,
-            parsed: Arc::default(),
+            document: Arc::default(),
         }
     }
 
@@ -36,10 +36,47 @@ impl Loaded {
         &self.text
     }
 
-    /// The parsed value.
-    pub fn value(&self) -> &Value {
-        self.parsed
-            .get_or_init(|| serde_json::from_str(&self.text).unwrap_or(Value::Null))
+    /// The value as expressions read it, read now unless it was read before. `keep` says
+    /// whether a document of so many bytes of tables is kept.
+    pub(crate) fn document(
+        &self,
+        reader: &mut DocumentReader<'_>,
+        keep: impl FnOnce(usize) -> bool,
+    ) -> Result<Document, Error> {
+        if let Some(document) = self.document.get() {
+            reader.count(document)?;
+            return Ok(document.clone());
+        }
+        let document = read(reader, &self.text)?;
+        if keep(document.table_bytes()) {
+            return Ok(self.document.get_or_init(|| document).clone());
+        }
+        Ok(document)
+    }
+}
+
+/// Reads a text; one that is no JSON counts as `null`.
+pub(crate) fn read(reader: &mut DocumentReader<'_>, text: &Arc<str>) -> Result<Document, Error> {
+    match reader.read(Arc::clone(text)) {
+        Err(DocumentError::Syntax(_)) => Ok(Document::null()),
+        read => Ok(read?),
+    }
+}
+
+/// Reads an object that is put together of texts; a member that is no JSON counts as `null`.
+pub(crate) fn read_object<'t>(
+    reader: &mut DocumentReader<'_>,
+    members: impl Iterator<Item = (&'t str, &'t str)> + Clone,
+) -> Result<Document, Error> {
+    match reader.read(object_text(members.clone()).into()) {
+        Err(DocumentError::Syntax(_)) => {
+            let checked = members.map(|(name, text)| {
+                let is_json = windlass_expr::check_syntax(text).is_ok();
+                (name, if is_json { text } else { "null" })
+            });
+            read(reader, &object_text(checked).into())
+        }
+        read => Ok(read?),
     }
 }
 
@@ -98,9 +135,9 @@ pub(crate) struct Place<'a> {
     /// The node whose edges, variables or parameters are evaluated.
     pub(crate) node: Option<Instance>,
     /// The node's output, where the scope has one.
-    pub(crate) output: Option<&'a Value>,
+    pub(crate) output: Option<&'a Loaded>,
     /// The node's error, where the scope has one.
-    pub(crate) error: Option<&'a Value>,
+    pub(crate) error: Option<&'a Loaded>,
     /// The loop whose own condition it is: `iteration` and `last` are that loop's.
     pub(crate) cycle: Option<Instance>,
 }
@@ -242,77 +279,23 @@ impl Run {
     }
 
     /// Resolves references, one input slot each.
-    pub(crate) fn inputs<'a>(
+    pub(crate) fn inputs(
         &self,
         references: &[Reference],
-        place: &Place<'a>,
-        facts: &Facts<'a>,
-    ) -> Inputs<'a> {
-        let slots = references
-            .iter()
-            .map(|reference| self.input(reference, place, facts));
-        Inputs {
-            slots: slots.collect(),
-        }
-    }
-
-    fn input<'a>(
-        &self,
-        reference: &Reference,
-        place: &Place<'a>,
-        facts: &Facts<'a>,
-    ) -> Option<Slot<'a>> {
-        let values = facts.values;
-        match reference {
-            Reference::Entry { table, key } if &**table == "context.data" => {
-                self.data(self.named(place.frame, key)?, values)
-            }
-            Reference::Entry { .. } => None,
-            Reference::Value(name) => match &**name {
-                "trigger" | "$" => self.trigger.loaded(values).map(Slot::Shared),
-                "vars" => {
-                    let vars = facts.evaluations.vars(|| self.vars_value(values));
-                    Some(Slot::Borrowed(vars))
-                }
-                "run" => Some(Slot::Own(self.run_value(place.node))),
-                "now" => Some(Slot::Own(Value::String(place.now.to_string()))),
-                "uuid" => Some(Slot::Own(Value::String(self.uuid(place.node)))),
-                "output" => place.output.map(Slot::Borrowed),
-                "error" => place.error.map(Slot::Borrowed),
-                name => match self.body_value(place.frame, place.cycle, name)? {
-                    BodyValue::Number(number) => Some(Slot::Own(number.into())),
-                    BodyValue::Null => Some(Slot::Own(Value::Null)),
-                    BodyValue::Stored(value) => {
-                        values.get(&value.digest).cloned().map(Slot::Shared)
-                    }
-                    BodyValue::Item(list, index) => {
-                        let list = values.get(&list.digest)?.value();
-                        list.get(index as usize).map(Slot::Borrowed)
-                    }
-                },
-            },
-        }
-    }
-
-    /// A node's output, or `{error, errorNode}` of a failed one.
-    fn data<'a>(&self, node: Instance, values: &Values) -> Option<Slot<'a>> {
-        let value = values.get(&self.value(node)?.digest)?;
-        if self.node_status(node) == NodeStatus::Failed {
-            let data = json!({ "error": value.value(), "errorNode": self.id_of(node) });
-            return Some(Slot::Own(data));
-        }
-        Some(Slot::Shared(value.clone()))
-    }
-
-    fn vars_value(&self, values: &Values) -> Value {
-        let vars: Map<String, Value> = self
-            .vars
-            .iter()
-            .filter_map(|(name, held)| {
-                Some((name.to_string(), held.loaded(values)?.value().clone()))
-            })
-            .collect();
-        Value::Object(vars)
+        place: &Place<'_>,
+        facts: &Facts<'_>,
+    ) -> Result<Inputs, Error> {
+        let mut resolver = Resolver {
+            run: self,
+            place,
+            facts,
+            reader: facts.evaluations.reader(),
+        };
+        let slots = references.iter();
+        let slots = slots.map(|reference| resolver.input(reference));
+        Ok(Inputs {
+            slots: slots.collect::<Result<_, _>>()?,
+        })
     }
 
     /// The `run` object of the scope.
@@ -338,29 +321,99 @@ impl Run {
     }
 }
 
+/// Finds what the references of one evaluation stand for.
+struct Resolver<'r> {
+    run: &'r Run,
+    place: &'r Place<'r>,
+    facts: &'r Facts<'r>,
+    reader: DocumentReader<'r>,
+}
+
+impl Resolver<'_> {
+    fn input(&mut self, reference: &Reference) -> Result<Option<Document>, Error> {
+        let (run, place, values) = (self.run, self.place, self.facts.values);
+        let name = match reference {
+            Reference::Entry { table, key } if &**table == "context.data" => {
+                return match run.named(place.frame, key) {
+                    Some(node) => self.data(node),
+                    None => Ok(None),
+                };
+            }
+            Reference::Entry { .. } => return Ok(None),
+            Reference::Value(name) => name,
+        };
+        match &**name {
+            "trigger" | "$" => self.loaded(run.trigger.loaded(values).as_ref()),
+            "vars" => self.vars().map(Some),
+            "run" => self.own(&run.run_value(place.node)),
+            "now" => self.own(&Value::String(place.now.to_string())),
+            "uuid" => self.own(&Value::String(run.uuid(place.node))),
+            "output" => self.loaded(place.output),
+            "error" => self.loaded(place.error),
+            name => match run.body_value(place.frame, place.cycle, name) {
+                None => Ok(None),
+                Some(BodyValue::Number(number)) => self.own(&number.into()),
+                Some(BodyValue::Null) => self.own(&Value::Null),
+                Some(BodyValue::Stored(value)) => self.loaded(values.get(&value.digest)),
+                Some(BodyValue::Item(list, index)) => {
+                    let list = self.loaded(values.get(&list.digest))?;
+                    Ok(list.and_then(|list| list.item(index as usize)))
+                }
+            },
+        }
+    }
+
+    fn loaded(&mut self, value: Option<&Loaded>) -> Result<Option<Document>, Error> {
+        let evaluations = self.facts.evaluations;
+        let read =
+            |value: &Loaded| value.document(&mut self.reader, |bytes| evaluations.keeps(bytes));
+        value.map(read).transpose()
+    }
+
+    fn own(&mut self, value: &Value) -> Result<Option<Document>, Error> {
+        read(&mut self.reader, &value.to_string().into()).map(Some)
+    }
+
+    /// A node's output, or `{error, errorNode}` of a failed one.
+    fn data(&mut self, node: Instance) -> Result<Option<Document>, Error> {
+        let value = self.run.value(node);
+        let value = value.and_then(|value| self.facts.values.get(&value.digest));
+        let Some(value) = value else {
+            return Ok(None);
+        };
+        if self.run.node_status(node) != NodeStatus::Failed {
+            return self.loaded(Some(value));
+        }
+        let node = Value::from(self.run.id_of(node)).to_string();
+        let members = [("error", &**value.text()), ("errorNode", &node)];
+        read_object(&mut self.reader, members.into_iter()).map(Some)
+    }
+
+    /// The run's variables as one object, which is put together once for a decision.
+    fn vars(&mut self) -> Result<Document, Error> {
+        if let Some(vars) = self.facts.evaluations.vars() {
+            self.reader.count(vars)?;
+            return Ok(vars.clone());
+        }
+        let held = self.run.vars.iter();
+        let loaded = held.filter_map(|(name, held)| Some((name, held.loaded(self.facts.values)?)));
+        let loaded: Vec<_> = loaded.collect();
+        let members = loaded.iter();
+        let members = members.map(|(name, loaded)| (&***name, &**loaded.text()));
+        let vars = read_object(&mut self.reader, members)?;
+        self.facts.evaluations.keep_vars(&vars);
+        Ok(vars)
+    }
+}
+
 /// Resolved references.
-pub(crate) struct Inputs<'a> {
-    slots: Vec<Option<Slot<'a>>>,
+pub(crate) struct Inputs {
+    slots: Vec<Option<Document>>,
 }
 
-enum Slot<'a> {
-    Shared(Loaded),
-    Own(Value),
-    Borrowed(&'a Value),
-}
-
-impl Inputs<'_> {
+impl Inputs {
     /// The slots as the evaluator takes them.
-    pub(crate) fn as_slots(&self) -> Vec<Option<&Value>> {
-        self.slots
-            .iter()
-            .map(|slot| {
-                slot.as_ref().map(|slot| match slot {
-                    Slot::Shared(value) => value.value(),
-                    Slot::Own(value) => value,
-                    Slot::Borrowed(value) => value,
-                })
-            })
-            .collect()
+    pub(crate) fn as_slots(&self) -> Vec<Option<&Document>> {
+        self.slots.iter().map(Option::as_ref).collect()
     }
 }

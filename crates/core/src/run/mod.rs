@@ -59,6 +59,7 @@ pub use decide::{
     decide, wants,
 };
 pub use dispatch::{Dispatch, Source};
+pub(crate) use environment::read_object;
 pub use environment::{Held, Loaded, Values};
 pub use frame::{FrameKey, Instance};
 pub use looking::{Standing, What};

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use windlass_expr::{Expression, Limits, Scope};
+use windlass_expr::{Document, Expression, Limits, Scope};
 
 fuzz_target!(|source: &str| {
     let limits = Limits {
@@ -14,7 +14,7 @@ fuzz_target!(|source: &str| {
     let Ok(expression) = Expression::compile(source, &scope, &limits) else {
         return;
     };
-    let data = serde_json::json!({ "a": [1, "x", null, { "b": 2.5 }], "s": "h\u{e9}llo \u{1F600}", "n": 9007199254740993_u64 });
+    let data = Document::from(serde_json::json!({ "a": [1, "x", null, { "b": 2.5 }], "s": "h\u{e9}llo \u{1F600}", "n": 9007199254740993_u64 }));
     let inputs = vec![Some(&data); expression.references().len()];
     if let Ok(value) = expression.evaluate(&inputs, &limits) {
         let _ = value.to_json();

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use windlass_expr::{Limits, Scope, Template};
+use windlass_expr::{Document, Limits, Scope, Template};
 
 fuzz_target!(|document: &str| {
     let limits = Limits {
@@ -13,7 +13,7 @@ fuzz_target!(|document: &str| {
     let Ok(template) = Template::compile(document, &Scope::new(&["trigger"], &[]), &limits) else {
         return;
     };
-    let data = serde_json::json!({ "a": [1, "x", null], "s": "{{ 1 }}" });
+    let data = Document::from(serde_json::json!({ "a": [1, "x", null], "s": "{{ 1 }}" }));
     let inputs = vec![Some(&data); template.references().len()];
     if let Ok(text) = template.render(&inputs, &limits) {
         // Read without building it, for it may be nested deeper than a reader builds.

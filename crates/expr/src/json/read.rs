@@ -253,7 +253,7 @@ fn push(part: &str, text: &mut String, wide: &mut Vec<u16>) {
 }
 
 /// How many bytes at the start are a JSON number.
-fn number_length(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn number_length(bytes: &[u8]) -> Option<usize> {
     let digits = |from: usize| {
         bytes
             .iter()

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::ast::Kind;
 use crate::worst::{self, Case};
-use crate::{Expression, Limits, Meter, Scope, Template, functions, parser, work};
+use crate::{Document, Expression, Limits, Meter, Scope, Template, functions, parser, work};
 
 /// How many times the paid work may be done.
 const FACTOR: u64 = 4;
@@ -29,7 +29,7 @@ pub(super) struct Cost {
 }
 
 impl Cost {
-    pub(super) fn of(source: &str, trigger: &serde_json::Value, limits: &Limits) -> Option<Self> {
+    pub(super) fn of(source: &str, trigger: &Document, limits: &Limits) -> Option<Self> {
         let scope = Scope::new(&["trigger"], &[]);
         let expression = Expression::compile(source, &scope, limits).ok()?;
         let inputs = vec![Some(trigger); expression.references().len()];
@@ -66,7 +66,7 @@ impl Cost {
     }
 }
 
-fn cost(source: &str, trigger: &serde_json::Value) -> Option<Cost> {
+fn cost(source: &str, trigger: &Document) -> Option<Cost> {
     Cost::of(source, trigger, &Limits::default())
 }
 
@@ -229,7 +229,7 @@ fn escapes_pay_for_the_bytes_that_are_written() {
 
 #[test]
 fn the_heaviest_evaluations_pay_for_what_they_build() {
-    let trigger = serde_json::Value::Null;
+    let trigger = Document::null();
     for case in worst::heavy() {
         let cost = cost(&case.once(), &trigger).unwrap();
         cost.check(&case.name, 0).unwrap();

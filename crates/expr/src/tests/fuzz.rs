@@ -7,13 +7,11 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant, SystemTime};
 
-use serde_json::Value as Json;
-
 use super::audit::Cost;
 use super::generate::Dice;
 use super::hostile::on_small_stack;
 use crate::worst::{self, Case};
-use crate::{Limits, Scope, Template};
+use crate::{Document, Limits, Scope, Template};
 
 /// Expressions of a round that is not timed.
 const CASES: usize = 400;
@@ -50,7 +48,7 @@ fn source(cases: &[Case], dice: &mut Dice) -> String {
     }
 }
 
-fn check(source: &str, trigger: &Json, size: usize) {
+fn check(source: &str, trigger: &Document, size: usize) {
     let limits = Limits {
         steps: 50_000,
         ..Limits::default()

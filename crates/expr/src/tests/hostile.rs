@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::generate::{Dice, expression, trigger};
-use crate::{Expression, Limits, Scope, Template};
+use crate::{Document, Expression, Limits, Scope, Template};
 
 /// The stack that promises are made for.
 const STACK: usize = 512 * 1024;
@@ -22,7 +22,8 @@ fn run(source: &str, trigger: &Json) -> Result<String, &'static str> {
     let limits = Limits::default();
     let expression =
         Expression::compile(source, &scope, &limits).map_err(|problems| problems[0].code)?;
-    let inputs = vec![Some(trigger); expression.references().len()];
+    let trigger = Document::from(trigger);
+    let inputs = vec![Some(&trigger); expression.references().len()];
     let value = expression
         .evaluate(&inputs, &limits)
         .map_err(|error| error.code)?;
@@ -398,6 +399,7 @@ fn any_document_compiles_or_is_refused_and_what_renders_is_json() {
         let mut dice = Dice::new(17);
         let (scope, limits) = (Scope::new(&["trigger"], &[]), Limits::default());
         let data = json!({ "a": [1, "x", null], "s": "{{ 1 }}", "n": 1, "f": 0.5 });
+        let data = Document::from(data);
         let mut rendered = 0;
         for _ in 0..20_000 {
             let source = match dice.below(3) {

@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 use crate::limits::Budget;
 use crate::text::Text;
 use crate::value::Value;
-use crate::{Expression, Limits, Scope};
+use crate::{Document, Expression, Limits, Scope};
 
 /// What both engines are asked.
 pub(super) struct Question {
@@ -105,7 +105,8 @@ fn answer(question: &Question) -> Result<String, String> {
     let scope = Scope::new(&["trigger"], &[]);
     let expression = Expression::compile(&question.source, &scope, &limits)
         .map_err(|problems| format!("{} {}", problems[0].code, problems[0].message))?;
-    let inputs = vec![Some(&question.trigger); expression.references().len()];
+    let trigger = Document::from(&question.trigger);
+    let inputs = vec![Some(&trigger); expression.references().len()];
     let value = expression
         .evaluate(&inputs, &limits)
         .map_err(|error| format!("{} {}", error.code, error.message))?;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::{Expression, Limits, Scope, Template};
+use crate::{Document, Expression, Limits, Scope, Template};
 
 fn compiles(source: &str, limits: &Limits) -> Result<Expression, &'static str> {
     let scope = Scope::new(&["trigger"], &[]);
@@ -11,7 +11,8 @@ fn compiles(source: &str, limits: &Limits) -> Result<Expression, &'static str> {
 
 fn evaluates(source: &str, trigger: &Json, limits: &Limits) -> Result<Json, &'static str> {
     let expression = compiles(source, &Limits::default()).unwrap();
-    let inputs = vec![Some(trigger); expression.references().len()];
+    let trigger = Document::from(trigger);
+    let inputs = vec![Some(&trigger); expression.references().len()];
     let value = expression
         .evaluate(&inputs, limits)
         .map_err(|error| error.code)?;
@@ -203,7 +204,7 @@ fn a_rendering_is_limited_as_a_whole() {
         &Limits::default(),
     )
     .unwrap();
-    let trigger = json!("x".repeat(1000));
+    let trigger = Document::from(json!("x".repeat(1000)));
     let render = |built_bytes| {
         template.render(
             &[Some(&trigger)],

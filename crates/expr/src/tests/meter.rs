@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::limits::Budget;
-use crate::{Expression, Interrupt, Limits, Meter, Scope, Template};
+use crate::{Document, Expression, Interrupt, Limits, Meter, Scope, Template};
 
 fn expression(source: &str) -> Expression {
     let scope = Scope::new(&["trigger", "vars"], &["context.data"]);
@@ -101,6 +101,7 @@ fn the_meter_says_what_was_used() {
 #[test]
 fn large_data_exceeds_the_inline_limits() {
     let trigger = json!({ "a": "x".repeat(5_000_000), "b": "y".repeat(5_000_000) });
+    let trigger = Document::from(trigger);
     let limits = Limits::default();
     for source in [
         "trigger.a === trigger.b",

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::{Limits, Reference, Scope, Template};
+use crate::{Document, Limits, Reference, Scope, Template};
 
 fn compile(document: &str) -> Template {
     Template::compile(
@@ -15,7 +15,8 @@ fn compile(document: &str) -> Template {
 
 fn render(document: &str, trigger: &Json) -> Result<String, crate::Error> {
     let template = compile(document);
-    let inputs = vec![Some(trigger); template.references().len()];
+    let trigger = Document::from(trigger);
+    let inputs = vec![Some(&trigger); template.references().len()];
     template.render(&inputs, &Limits::default())
 }
 
@@ -169,7 +170,10 @@ fn references_are_collected_over_the_document() {
         template.references(),
         [Reference::Value("trigger".into()), key]
     );
-    let (trigger, secret) = (json!({ "x": 1 }), json!("s"));
+    let (trigger, secret) = (
+        Document::from(json!({ "x": 1 })),
+        Document::from(json!("s")),
+    );
     let rendered = template
         .render(&[Some(&trigger), Some(&secret)], &Limits::default())
         .unwrap();

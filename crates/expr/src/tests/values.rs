@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::{Error, Expression, Limits, Scope};
+use crate::{Document, Error, Expression, Limits, Scope};
 
 fn compile(source: &str) -> Expression {
     Expression::compile(source, &Scope::new(&["trigger"], &[]), &Limits::default()).unwrap()
@@ -10,7 +10,8 @@ fn compile(source: &str) -> Expression {
 
 fn evaluate(source: &str, trigger: &Json) -> Result<Json, Error> {
     let expression = compile(source);
-    let inputs = vec![Some(trigger); expression.references().len()];
+    let trigger = Document::from(trigger);
+    let inputs = vec![Some(&trigger); expression.references().len()];
     expression.evaluate(&inputs, &Limits::default())?.to_json()
 }
 

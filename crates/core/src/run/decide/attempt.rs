@@ -1,14 +1,13 @@
 //! The end of an attempt: succeeded, failed for good, to be repeated, or skipped.
 
 use std::collections::BTreeMap;
-
-use serde_json::Value;
+use std::sync::Arc;
 
 use super::{Decision, Facts, Failure, Outcome, Refusal, Report, ValueLimits};
 use crate::event::{AttemptEnded, AttemptResult, AttemptStarted, Event};
 use crate::id::{Digest, Millis};
 use crate::run::environment::Place;
-use crate::run::{Instance, Run, retry, var_bytes};
+use crate::run::{Instance, Loaded, Run, retry, var_bytes};
 use crate::status::NodeStatus;
 use crate::value::{Payload, Stored, ValueRef, nesting};
 
@@ -276,7 +275,7 @@ impl Run {
         let Some(rare) = rare.filter(|_| self.undone(node).is_none()) else {
             return Ok(Vec::new());
         };
-        let output: Value = serde_json::from_str(output.text()).unwrap_or_default();
+        let output = Loaded::new(Arc::clone(output.text()));
         let place = Place {
             output: Some(&output),
             ..Place::of(self, node, facts.now)

@@ -1,8 +1,8 @@
 //! A child run ended: its node ends with it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use serde_json::Value;
 use windlass_expr::Template;
 
 use super::{Decision, Facts, Failure, Outcome, Refusal};
@@ -11,7 +11,7 @@ use crate::event::Compensation;
 use crate::plan::Structure;
 use crate::run::causes::child_details;
 use crate::run::environment::Place;
-use crate::run::{ChildEnd, Instance, Run};
+use crate::run::{ChildEnd, Instance, Loaded, Run};
 use crate::status::RunStatus;
 use crate::value::{Payload, ValueRef};
 
@@ -102,7 +102,7 @@ impl Run {
             },
             _ => return Ok(output.clone()),
         };
-        let value: Value = serde_json::from_str(output.text()).unwrap_or_default();
+        let value = Loaded::new(Arc::clone(output.text()));
         let place = Place {
             output: Some(&value),
             ..Place::of(self, node, facts.now)

@@ -8,8 +8,9 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 
-use serde_json::Value;
-use windlass_expr::{Error, Expression, Interrupt, Limits, Meter, Template};
+use windlass_expr::{
+    Document, DocumentReader, Error, Expression, Interrupt, Limits, Meter, Template,
+};
 
 use super::Facts;
 use crate::run::Run;
@@ -37,7 +38,9 @@ pub struct Evaluations {
     /// How many times the steps of one evaluation all may take together.
     factor: Cell<u64>,
     /// The run's variables, put together once for all expressions of the decision.
-    vars: OnceCell<Value>,
+    vars: OnceCell<Document>,
+    /// Bytes of the tables that were kept with their values.
+    kept: Cell<usize>,
 }
 
 /// How much a pass may evaluate.
@@ -81,6 +84,7 @@ impl Evaluations {
             unfinished: Cell::default(),
             factor: Cell::new(DECISION_FACTOR),
             vars: OnceCell::new(),
+            kept: Cell::default(),
         }
     }
 
@@ -92,6 +96,7 @@ impl Evaluations {
             answers: self.answers,
             total: self.total,
             vars: self.vars,
+            kept: self.kept,
             ..Self::with(Share::Slice)
         }
     }
@@ -107,9 +112,32 @@ impl Evaluations {
         self.factor.set(1);
     }
 
-    /// The run's variables as one value.
-    pub(crate) fn vars(&self, build: impl FnOnce() -> Value) -> &Value {
-        self.vars.get_or_init(build)
+    /// A reader for the values of one evaluation.
+    pub(crate) fn reader(&self) -> DocumentReader<'_> {
+        DocumentReader::new(self.interrupt.as_ref())
+    }
+
+    /// Whether another document is kept for the evaluations that follow: all that one decision
+    /// keeps take no more than those of one evaluation may. What is not kept is read again.
+    pub(crate) fn keeps(&self, bytes: usize) -> bool {
+        let kept = self.kept.get().saturating_add(bytes);
+        let fits = kept <= Limits::DOCUMENT_BYTES;
+        if fits {
+            self.kept.set(kept);
+        }
+        fits
+    }
+
+    /// The run's variables as one value, if an expression named them before.
+    pub(crate) fn vars(&self) -> Option<&Document> {
+        self.vars.get()
+    }
+
+    /// Keeps the run's variables, if there is room.
+    pub(crate) fn keep_vars(&self, vars: &Document) {
+        if self.keeps(vars.bytes()) {
+            self.vars.get_or_init(|| vars.clone());
+        }
     }
 
     /// The answer to the next question: as a pass before gave it, or evaluated now.
@@ -199,7 +227,7 @@ impl Run {
         facts: &Facts<'_>,
     ) -> Result<bool, Error> {
         let answer = facts.answer(|limits, meter| {
-            let inputs = self.inputs(condition.references(), place, facts);
+            let inputs = self.inputs(condition.references(), place, facts)?;
             let value = condition.evaluate_metered(&inputs.as_slots(), limits, meter)?;
             Ok(Answer::Truth(value.is_truthy()))
         });
@@ -214,7 +242,7 @@ impl Run {
         facts: &Facts<'_>,
     ) -> Result<Arc<str>, Error> {
         let answer = facts.answer(|limits, meter| {
-            let inputs = self.inputs(expression.references(), place, facts);
+            let inputs = self.inputs(expression.references(), place, facts)?;
             let slots = inputs.as_slots();
             let value = expression.evaluate_metered(&slots, limits, meter)?;
             Ok(Answer::Text((*value.to_display_string()?).into()))
@@ -230,7 +258,7 @@ impl Run {
         facts: &Facts<'_>,
     ) -> Result<Arc<str>, Error> {
         let answer = facts.answer(|limits, meter| {
-            let inputs = self.inputs(template.references(), place, facts);
+            let inputs = self.inputs(template.references(), place, facts)?;
             let text = template.render_metered(&inputs.as_slots(), limits, meter)?;
             Ok(Answer::Text(text.into()))
         });

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
-use serde_json::value::RawValue;
 use windlass_expr::{Template, parse_moment};
 
 use super::{Decision, Facts, Failure, Outcome, Refusal};
@@ -16,7 +16,7 @@ use crate::run::child::MAX_DEPTH;
 use crate::run::environment::Place;
 use crate::run::{Instance, Run};
 use crate::status::{NodeStatus, RunStatus};
-use crate::value::{Payload, ValueRef};
+use crate::value::{Payload, ValueRef, scalar};
 
 impl Run {
     pub(super) fn want_for_opening(&self, node: Instance, wants: &mut Vec<ValueRef>) {
@@ -119,7 +119,8 @@ impl Run {
         decision: &mut Decision,
     ) -> Result<(), Failure> {
         let text = self.render(node, "items", &each.items, facts)?;
-        let items: Vec<&RawValue> = serde_json::from_str(&text).map_err(|_| {
+        // Counted, not kept: there may be many.
+        let items: Vec<IgnoredAny> = serde_json::from_str(&text).map_err(|_| {
             let message = "'items' did not come to a list".to_owned();
             Failure::permanent("ITEMS_INVALID", message)
         })?;
@@ -257,9 +258,9 @@ impl Run {
 
 /// The moment that `until` came to: ISO 8601 text, or milliseconds since 1970.
 fn moment(text: &str) -> Result<Millis, Failure> {
-    let parsed = match serde_json::from_str::<Value>(text) {
-        Ok(Value::String(text)) => parse_moment(&text),
-        Ok(Value::Number(number)) => number.as_i64().or(number.as_f64().map(|n| n as i64)),
+    let parsed = match scalar(text) {
+        Some(Value::String(text)) => parse_moment(&text),
+        Some(Value::Number(number)) => number.as_i64().or(number.as_f64().map(|n| n as i64)),
         _ => None,
     };
     parsed.map(Millis).ok_or_else(|| {

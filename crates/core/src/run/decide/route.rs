@@ -2,7 +2,6 @@
 //! decided is recorded and never evaluated again. A condition that errs counts as
 //! false, and a warning says so.
 
-use serde_json::Value;
 use windlass_expr::Expression;
 
 use super::{Decision, Facts};
@@ -26,7 +25,6 @@ impl Run {
         let value = self
             .value(node)
             .and_then(|value| facts.values.get(&value.digest));
-        let value: Option<&Value> = value.map(|value| value.value());
         let failed = self.node_status(node) == NodeStatus::Failed;
         let place = Place {
             output: value.filter(|_| !failed),
