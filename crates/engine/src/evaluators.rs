@@ -3,7 +3,6 @@
 //!
 //! Knows nothing of expressions: a job says after each pass whether it wants another.
 
-use std::collections::{HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
@@ -12,6 +11,7 @@ use windlass_core::RunId;
 use windlass_core::run::Interrupt;
 
 use crate::parsed;
+use crate::turns::Turns;
 
 /// Whose turn a job takes.
 #[derive(Clone, Debug)]
@@ -44,50 +44,21 @@ struct Shared {
 /// What waits, in the order of turns.
 #[derive(Default)]
 struct Queue {
-    tenants: HashMap<Option<Box<str>>, Tenant>,
-    order: VecDeque<Option<Box<str>>>,
+    turns: Turns<RunId, Job>,
     /// Threads that were started, and those of them that wait for a job.
     started: usize,
     idle: usize,
     closed: bool,
 }
 
-#[derive(Default)]
-struct Tenant {
-    runs: HashMap<RunId, VecDeque<Job>>,
-    order: VecDeque<RunId>,
-}
-
 impl Queue {
     fn push(&mut self, turn: Turn, job: Job) {
-        let tenant = self.tenants.entry(turn.tenant.clone()).or_default();
-        if tenant.order.is_empty() {
-            self.order.push_back(turn.tenant);
-        }
-        let jobs = tenant.runs.entry(turn.run).or_default();
-        if jobs.is_empty() {
-            tenant.order.push_back(turn.run);
-        }
-        jobs.push_back(job);
+        self.turns.push(turn.tenant, turn.run, job);
     }
 
     fn pop(&mut self) -> Option<(Turn, Job)> {
-        let name = self.order.pop_front()?;
-        let tenant = self.tenants.get_mut(&name)?;
-        let run = tenant.order.pop_front()?;
-        let jobs = tenant.runs.get_mut(&run)?;
-        let job = jobs.pop_front()?;
-        if jobs.is_empty() {
-            tenant.runs.remove(&run);
-        } else {
-            tenant.order.push_back(run);
-        }
-        if tenant.order.is_empty() {
-            self.tenants.remove(&name);
-        } else {
-            self.order.push_back(name.clone());
-        }
-        Some((Turn { tenant: name, run }, job))
+        let (tenant, run, job) = self.turns.pop()?;
+        Some((Turn { tenant, run }, job))
     }
 }
 
@@ -144,8 +115,7 @@ impl Drop for Evaluators {
     fn drop(&mut self) {
         let mut queue = self.shared.lock();
         queue.closed = true;
-        queue.order.clear();
-        let waiting = std::mem::take(&mut queue.tenants);
+        let waiting = std::mem::take(&mut queue.turns);
         drop(queue);
         drop(waiting);
         self.shared.wake.notify_all();

@@ -48,6 +48,7 @@ mod serve;
 mod shared;
 mod standing;
 mod start;
+mod turns;
 mod values;
 pub mod verify;
 pub mod view;
