@@ -4,9 +4,6 @@
 //! Numbers are compared as the decimals they are written as, so that integers no float can
 //! hold stay apart. The reader takes text that was parsed before; it must not be given other.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-
 /// The longest number that is written without an exponent.
 const PLAIN_DIGITS: i64 = 21;
 
@@ -24,69 +21,151 @@ pub struct RepeatedKey {
 /// # Errors
 /// An object has a key twice: which of the two is meant, nobody can say.
 pub fn canonical(json: &str) -> Result<String, RepeatedKey> {
-    let mut reader = Reader { rest: json };
-    reader.value()
+    let mut reader = Reader {
+        json,
+        rest: json,
+        out: String::with_capacity(json.len()),
+        keys: String::new(),
+    };
+    reader.value()?;
+    Ok(reader.out)
 }
 
+/// Writes each value behind what is written: a value takes no memory of its own, however many
+/// there are.
 struct Reader<'a> {
+    json: &'a str,
     rest: &'a str,
+    out: String,
+    /// Keys of open objects that are spelled with escapes.
+    keys: String,
 }
+
+/// A key of an object that is being read, and where it and its value are written. There may be
+/// as many as a fifth of the bytes of the text.
+struct Member {
+    key: Key,
+    start: u32,
+    end: u32,
+}
+
+/// Where a key stands: in the text, or among the keys with escapes.
+#[derive(Clone, Copy)]
+struct Key {
+    start: u32,
+    /// The highest bit says that it has escapes.
+    end: u32,
+}
+
+const ESCAPED: u32 = 1 << 31;
 
 impl<'a> Reader<'a> {
-    fn value(&mut self) -> Result<String, RepeatedKey> {
+    fn value(&mut self) -> Result<(), RepeatedKey> {
         match self.peek() {
-            Some('{') => self.object(),
-            Some('[') => self.array(),
-            Some('"') => Ok(quoted(&self.string())),
-            Some('-' | '0'..='9') => {
-                Ok(number(self.take(|c| {
-                    matches!(c, '0'..='9' | '-' | '+' | '.' | 'e' | 'E')
-                })))
+            Some('{') => return self.object(),
+            Some('[') => return self.array(),
+            Some('"') => {
+                let kept = self.keys.len();
+                self.string();
+                self.keys.truncate(kept);
             }
-            _ => Ok(self.take(char::is_alphabetic).to_owned()),
+            Some('-' | '0'..='9') => {
+                let spelled = self.take(|c| matches!(c, '0'..='9' | '-' | '+' | '.' | 'e' | 'E'));
+                self.out.push_str(&number(spelled));
+            }
+            _ => {
+                let word = self.take(char::is_alphabetic);
+                self.out.push_str(word);
+            }
         }
+        Ok(())
     }
 
-    fn object(&mut self) -> Result<String, RepeatedKey> {
+    fn object(&mut self) -> Result<(), RepeatedKey> {
         self.eat('{');
-        let mut members = BTreeMap::new();
+        self.out.push('{');
+        let (first, kept) = (self.out.len(), self.keys.len());
+        let mut members: Vec<Member> = Vec::new();
         while self.peek() == Some('"') {
+            let start = self.out.len() as u32;
             let key = self.string();
             self.eat(':');
-            let value = self.value().map_err(|inner| inner.below(&key))?;
+            self.out.push(':');
+            self.value().map_err(|inner| inner.below(self.text(key)))?;
             self.eat(',');
-            match members.entry(key) {
-                Entry::Vacant(place) => place.insert(value),
-                Entry::Occupied(known) => {
-                    return Err(RepeatedKey {
-                        pointer: String::new(),
-                        key: known.key().clone(),
-                    });
-                }
-            };
+            let end = self.out.len() as u32;
+            members.push(Member { key, start, end });
         }
         self.eat('}');
-        let members = members.iter();
-        let members: Vec<String> = members
-            .map(|(key, value)| format!("{}:{value}", quoted(key)))
-            .collect();
-        Ok(format!("{{{}}}", members.join(",")))
+        let text = |member: &Member| self.text(member.key);
+        if !members.is_sorted_by(|one, two| text(one) < text(two)) {
+            members.sort_by(|one, two| text(one).cmp(text(two)));
+            self.refuse_repeated(&members)?;
+        }
+        self.keys.truncate(kept);
+        self.join(first, &members);
+        self.out.push('}');
+        Ok(())
     }
 
-    fn array(&mut self) -> Result<String, RepeatedKey> {
+    fn text(&self, key: Key) -> &str {
+        let source = match key.end & ESCAPED {
+            0 => self.json,
+            _ => &self.keys,
+        };
+        &source[key.start as usize..(key.end & !ESCAPED) as usize]
+    }
+
+    /// Refuses members, sorted, of which two have the same key: the one that comes again first.
+    fn refuse_repeated(&self, members: &[Member]) -> Result<(), RepeatedKey> {
+        let pairs = members.windows(2);
+        let repeated = pairs.filter(|pair| self.text(pair[0].key) == self.text(pair[1].key));
+        match repeated.min_by_key(|pair| pair[1].start) {
+            Some(pair) => Err(RepeatedKey {
+                pointer: String::new(),
+                key: self.text(pair[1].key).to_owned(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts commas between members that are written one behind the other from `first` on, and
+    /// the members in their order.
+    fn join(&mut self, first: usize, members: &[Member]) {
+        if members.len() < 2 {
+            return;
+        }
+        let mut joined = String::with_capacity(self.out.len() - first + members.len());
+        for member in members {
+            if !joined.is_empty() {
+                joined.push(',');
+            }
+            joined.push_str(&self.out[member.start as usize..member.end as usize]);
+        }
+        self.out.truncate(first);
+        self.out.push_str(&joined);
+    }
+
+    fn array(&mut self) -> Result<(), RepeatedKey> {
         self.eat('[');
-        let mut items = Vec::new();
+        self.out.push('[');
+        let mut index = 0;
         while !matches!(self.peek(), Some(']') | None) {
-            let index = items.len().to_string();
-            items.push(self.value().map_err(|inner| inner.below(&index))?);
+            if index > 0 {
+                self.out.push(',');
+            }
+            self.value()
+                .map_err(|inner| inner.below(&index.to_string()))?;
             self.eat(',');
+            index += 1;
         }
         self.eat(']');
-        Ok(format!("[{}]", items.join(",")))
+        self.out.push(']');
+        Ok(())
     }
 
-    /// Reads a string with its quotes; gives its text.
-    fn string(&mut self) -> String {
+    /// Reads a string with its quotes and writes it; says where its text is.
+    fn string(&mut self) -> Key {
         let mut escaped = false;
         let end = self.rest.bytes().skip(1).position(|byte| {
             let ends = byte == b'"' && !escaped;
@@ -97,7 +176,23 @@ impl<'a> Reader<'a> {
             .rest
             .split_at(end.map_or(self.rest.len(), |end| end + 2));
         self.rest = rest;
-        serde_json::from_str(text).unwrap_or_default()
+        if !text.contains('\\') {
+            // There is one way to write it.
+            self.out.push_str(text);
+            let end = (self.json.len() - rest.len()) as u32 - 1;
+            return Key {
+                start: end + 2 - text.len() as u32,
+                end,
+            };
+        }
+        let text: String = serde_json::from_str(text).unwrap_or_default();
+        self.out.push_str(&quoted(&text));
+        let start = self.keys.len() as u32;
+        self.keys.push_str(&text);
+        Key {
+            start,
+            end: self.keys.len() as u32 | ESCAPED,
+        }
     }
 
     fn take(&mut self, is_part: impl Fn(char) -> bool) -> &'a str {

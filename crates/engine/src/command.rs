@@ -124,7 +124,8 @@ impl Engine {
         check_signal_name(&plan, name)?;
         let schemas = plan.signal_schemas(name).into_iter().flatten();
         let schemas = schemas.map(str::to_owned).collect();
-        let checked = check_payload_aside(payload.into(), schemas).await;
+        let tenant = loaded.run.queued().tenant.as_deref();
+        let checked = check_payload_aside(tenant, payload.into(), schemas).await;
         checked.map_err(CommandError::SignalInvalid)?;
         let command = Command::Signal {
             name: name.into(),

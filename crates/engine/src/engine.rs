@@ -338,6 +338,7 @@ impl Engine {
         request.check_names()?;
         let schemas = request.plan.trigger_schema().map(str::to_owned);
         check_payload_aside(
+            request.tenant.as_deref(),
             request.trigger.as_str().into(),
             schemas.into_iter().collect(),
         )

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use windlass_core::concurrency::Asked;
 use windlass_core::definition::Json;
@@ -20,7 +21,7 @@ use crate::engine::{Engine, Inner};
 use crate::known::{Cache, Known};
 use crate::names::Names;
 use crate::notice::Notice;
-use crate::payload::{aside, check_compiled, check_in_passing};
+use crate::payload::{aside, check_in_passing, check_one};
 use crate::start::{Asking, Prepared, StartError, Started, existing};
 use crate::watched::AppendWatch;
 
@@ -290,9 +291,7 @@ async fn check(request: Enqueue, known: Arc<Known>) -> Result<Enqueue, StartErro
         checked?;
         return Ok(request);
     }
-    let check = move || {
-        check_compiled(&request.trigger, schema.as_deref())?;
-        Ok(request)
-    };
-    Ok(aside(check).await?)
+    let tenant = request.tenant.clone();
+    let check = schema.map(|schema| move |value: &Value| check_one(&schema, value));
+    Ok(aside(tenant, request, |request| &request.trigger, check).await?)
 }

@@ -7,6 +7,7 @@ pub mod action;
 mod admission;
 mod alarm;
 mod canonical;
+mod checks;
 mod clerk;
 mod clock;
 mod command;

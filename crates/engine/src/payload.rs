@@ -5,20 +5,22 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use serde_json::Value;
 use windlass_core::definition::SchemaProblem;
 use windlass_core::value::nesting;
+use windlass_expr::check_syntax;
 
 use crate::canonical::{RepeatedKey, canonical};
+use crate::checks::{self, CHECK_BYTES};
 use crate::limits::limits;
-use crate::schema::{Refused, Schema, check_text};
+use crate::schema::{Refused, Schema, Tree, check_text};
+use crate::turns::Tenant;
 
 /// A value larger than this is never checked in passing.
 const PASSING_BYTES: usize = 64 * 1024;
 
-/// Checks that are not quick go on at once in this number, so that they leave processors to
-/// everything else.
-static CHECKS: Semaphore = Semaphore::const_new(4);
+/// Bytes of memory that reading a text takes at most, for each of its bytes.
+const READING_FACTOR: usize = 6;
 
 /// How long a caller waits for its turn and the check together. What a check takes is bounded;
 /// this is for a machine that is too busy.
@@ -98,43 +100,78 @@ pub fn check_payload<'a>(
     text: &str,
     schemas: impl IntoIterator<Item = &'a str>,
 ) -> Result<(), PayloadError> {
-    let value = read(text)?;
-    let mut problems = Vec::new();
-    for schema in schemas {
-        find(&*compiled(schema)?, &value, &mut problems)?;
+    read(text)?;
+    let schemas: Vec<&str> = schemas.into_iter().collect();
+    if schemas.is_empty() {
+        return Ok(());
     }
-    verdict(problems)
+    tree(text)?;
+    check_all(&schemas, &build(text)?)
 }
 
-/// As [`check_payload`], off the threads of the runtime where it is not quick.
+/// As [`check_payload`], off the threads of the runtime where it is not quick, in a turn of the
+/// tenant.
 ///
 /// # Errors
 /// What does not fit, or the check did not end in its time.
-pub async fn check_payload_aside(text: Arc<str>, schemas: Vec<String>) -> Result<(), PayloadError> {
+pub async fn check_payload_aside(
+    tenant: Option<&str>,
+    text: Arc<str>,
+    schemas: Vec<String>,
+) -> Result<(), PayloadError> {
     if schemas.is_empty() && text.len() <= PASSING_BYTES {
-        return check_payload(&text, []);
+        return read(&text);
     }
-    let check = move || check_payload(&text, schemas.iter().map(String::as_str));
-    aside(check).await
+    let check = (!schemas.is_empty()).then(|| move |value: &Value| check_all(&schemas, value));
+    let checked = aside(tenant.map(Into::into), text, |text| text, check).await;
+    checked.map(drop)
 }
 
-/// Does a check on a thread for such work, and waits for it no longer than it may take.
+/// Checks the text of something on a thread for such work, and gives it back. Waits no longer
+/// than a check may take.
 pub(crate) async fn aside<T: Send + 'static>(
-    check: impl FnOnce() -> Result<T, PayloadError> + Send + 'static,
+    tenant: Tenant,
+    subject: T,
+    text: fn(&T) -> &str,
+    check: Option<impl FnOnce(&Value) -> Result<(), PayloadError> + Send + 'static>,
 ) -> Result<T, PayloadError> {
     let checking = async {
-        let turn = CHECKS.acquire().await.ok()?;
-        let check = move || {
-            let _turn = turn;
-            check()
+        let reading = text(&subject).len().saturating_mul(READING_FACTOR);
+        let has_schema = check.is_some();
+        let read = move || {
+            read(text(&subject))?;
+            let tree = has_schema.then(|| tree(text(&subject))).transpose()?;
+            Ok((subject, tree))
         };
-        tokio::task::spawn_blocking(check).await.ok()
+        let (subject, tree) = turn(tenant.clone(), reading, read).await?;
+        let (Some(tree), Some(check)) = (tree, check) else {
+            return Ok(subject);
+        };
+        let check = move || {
+            check(&build(text(&subject))?)?;
+            Ok(subject)
+        };
+        turn(tenant, tree, check).await
     };
-    match tokio::time::timeout(CHECK_TIME, checking).await {
-        Ok(Some(checked)) => checked,
-        Ok(None) => Err(PayloadError::SchemaLimit("the check broke off".to_owned())),
-        Err(_) => Err(PayloadError::Busy),
-    }
+    let checked = tokio::time::timeout(CHECK_TIME, checking).await;
+    checked.unwrap_or(Err(PayloadError::Busy))
+}
+
+/// Does a part of a check once there is room for the memory that it takes.
+async fn turn<T: Send + 'static>(
+    tenant: Tenant,
+    bytes: usize,
+    work: impl FnOnce() -> Result<T, PayloadError> + Send + 'static,
+) -> Result<T, PayloadError> {
+    let broken = || PayloadError::SchemaLimit("the check broke off".to_owned());
+    let permit = checks::enter(tenant, bytes.min(CHECK_BYTES)).await;
+    let permit = permit.ok_or_else(broken)?;
+    let work = move || {
+        let _permit = permit;
+        work()
+    };
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(broken()))
 }
 
 /// The schema of a text, ready for use.
@@ -153,33 +190,34 @@ pub(crate) fn check_in_passing(
     if text.len() > PASSING_BYTES {
         return None;
     }
-    let value = match read(text) {
-        Ok(value) => value,
-        Err(error) => return Some(Err(error)),
+    let value = match (read(text), schema) {
+        (Err(error), _) => return Some(Err(error)),
+        (Ok(()), None) => return Some(Ok(())),
+        (Ok(()), Some(schema)) => build(text).map(|value| (value, schema)),
     };
-    let Some(schema) = schema else {
-        return Some(Ok(()));
-    };
-    let mut problems = Vec::new();
-    let check = || {
-        find(schema, &value, &mut problems)?;
-        verdict(problems)
-    };
-    schema.is_quick(&value).then(check)
+    match value {
+        Ok((value, schema)) => schema.is_quick(&value).then(|| check_one(schema, &value)),
+        Err(error) => Some(Err(error)),
+    }
 }
 
-/// As [`check_payload`], with a schema that is compiled.
-pub(crate) fn check_compiled(text: &str, schema: Option<&Schema>) -> Result<(), PayloadError> {
-    let value = read(text)?;
+/// Checks a value against one schema.
+pub(crate) fn check_one(schema: &Schema, value: &Value) -> Result<(), PayloadError> {
     let mut problems = Vec::new();
-    if let Some(schema) = schema {
-        find(schema, &value, &mut problems)?;
+    find(schema, value, &mut problems)?;
+    verdict(problems)
+}
+
+fn check_all(schemas: &[impl AsRef<str>], value: &Value) -> Result<(), PayloadError> {
+    let mut problems = Vec::new();
+    for schema in schemas {
+        find(&*compiled(schema.as_ref())?, value, &mut problems)?;
     }
     verdict(problems)
 }
 
-/// Reads a value, within the limits.
-fn read(text: &str) -> Result<serde_json::Value, PayloadError> {
+/// Checks that a text is a value, within the limits. Nothing is built of it.
+fn read(text: &str) -> Result<(), PayloadError> {
     if text.len() > limits().payload_bytes {
         return Err(PayloadError::TooLarge(text.len()));
     }
@@ -187,16 +225,36 @@ fn read(text: &str) -> Result<serde_json::Value, PayloadError> {
     if nesting(text) > deepest {
         return Err(PayloadError::TooDeep(deepest));
     }
-    // Parsed in full: what an expression could not read must not be accepted.
-    let value =
-        serde_json::from_str(text).map_err(|error| PayloadError::NotJson(error.to_string()))?;
+    // Read in full: what an expression could not read must not be accepted.
+    check_syntax(text).map_err(PayloadError::NotJson)?;
     canonical(text).map_err(PayloadError::RepeatsKey)?;
-    Ok(value)
+    Ok(())
+}
+
+/// The bytes of memory that a text takes as the tree that a schema is checked on.
+fn tree(text: &str) -> Result<usize, PayloadError> {
+    tree_within(text, CHECK_BYTES)
+}
+
+fn tree_within(text: &str, most: usize) -> Result<usize, PayloadError> {
+    let Tree { values, bytes } = Tree::of(text);
+    match usize::try_from(bytes) {
+        Ok(bytes) if bytes <= most => Ok(bytes),
+        _ => Err(PayloadError::SchemaLimit(format!(
+            "checking the value takes {bytes} bytes of memory for its {values} parts; it may take \
+             {most}; send a smaller value, or one with fewer parts"
+        ))),
+    }
+}
+
+/// The tree of a text that was read and is not too large.
+fn build(text: &str) -> Result<Value, PayloadError> {
+    serde_json::from_str(text).map_err(|error| PayloadError::NotJson(error.to_string()))
 }
 
 fn find(
     schema: &Schema,
-    value: &serde_json::Value,
+    value: &Value,
     problems: &mut Vec<(String, String)>,
 ) -> Result<(), PayloadError> {
     match schema.check(value) {
@@ -263,5 +321,46 @@ mod tests {
             check_payload(&large, []),
             Err(PayloadError::TooLarge(_))
         ));
+    }
+
+    /// What is repeated to make a text whose tree is much larger than itself.
+    fn hostile(bytes: usize) -> String {
+        format!("[{}0]", "[0],".repeat(bytes / 4 - 1))
+    }
+
+    #[test]
+    fn a_value_whose_tree_is_too_large_is_refused_where_there_is_a_schema() {
+        let text = hostile(10 * 1024 * 1024);
+        assert_eq!(check_payload(&text, []), Ok(()));
+        let error = check_payload(&text, ["{}"]).expect_err("refused");
+        let PayloadError::SchemaLimit(reason) = &error else {
+            panic!("{error}");
+        };
+        for said in ["5242880 parts", "268435456", "smaller value"] {
+            assert!(reason.contains(said), "{reason}");
+        }
+        // At the limit and one byte below.
+        let text = hostile(4000);
+        let bytes = tree_within(&text, CHECK_BYTES).expect("it is small");
+        assert_eq!(tree_within(&text, bytes), Ok(bytes));
+        assert!(tree_within(&text, bytes - 1).is_err());
+    }
+
+    #[tokio::test]
+    async fn values_are_checked_aside_as_they_are_at_once() {
+        let schema = || vec![r#"{"type":"array"}"#.to_owned()];
+        let text: Arc<str> = hostile(200_000).into();
+        let checked = check_payload_aside(Some("a"), Arc::clone(&text), schema()).await;
+        assert_eq!(checked, Ok(()));
+        assert_eq!(check_payload_aside(None, text, Vec::new()).await, Ok(()));
+        let wrong = format!("{{\"a\":\"{}\"}}", "x".repeat(PASSING_BYTES));
+        let error = check_payload_aside(None, wrong.as_str().into(), schema()).await;
+        assert_eq!(error, check_payload(&wrong, [r#"{"type":"array"}"#]));
+        assert!(matches!(error, Err(PayloadError::Invalid(_))));
+        let cut = wrong[..wrong.len() - 1].into();
+        let error = check_payload_aside(None, cut, Vec::new()).await;
+        assert!(matches!(error, Err(PayloadError::NotJson(_))));
+        let large = check_payload_aside(None, hostile(10 * 1024 * 1024).into(), schema()).await;
+        assert!(matches!(large, Err(PayloadError::SchemaLimit(_))));
     }
 }

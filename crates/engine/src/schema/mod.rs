@@ -8,6 +8,7 @@ mod pattern;
 mod resolve;
 #[cfg(test)]
 mod tests;
+mod tree;
 mod work;
 
 use std::collections::VecDeque;
@@ -19,6 +20,8 @@ use windlass_core::Digest;
 use windlass_core::definition::{SCHEMA_COST, SchemaProblem};
 
 use work::{Ordered, Work};
+
+pub(crate) use tree::Tree;
 
 /// The largest schema, in bytes of its text.
 const SCHEMA_BYTES: usize = 1024 * 1024;
