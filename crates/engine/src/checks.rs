@@ -77,7 +77,7 @@ impl Checks {
         answer
     }
 
-    /// Lets in everyone there is room for, in the order of turns.
+    /// Lets in every waiter there is room for, in the order of turns.
     fn admit(self: &Arc<Self>, mut room: MutexGuard<'_, Room>) {
         let mut admitted = Vec::new();
         while let Some(waiter) = room.take_next() {

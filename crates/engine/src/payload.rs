@@ -122,7 +122,8 @@ pub async fn check_payload_aside(
     if schemas.is_empty() && text.len() <= PASSING_BYTES {
         return read(&text);
     }
-    let check = (!schemas.is_empty()).then(|| move |value: &Value| check_all(&schemas, value));
+    let has_schema = !schemas.is_empty();
+    let check = has_schema.then_some(move |value: &Value| check_all(&schemas, value));
     let checked = aside(tenant.map(Into::into), text, |text| text, check).await;
     checked.map(drop)
 }

@@ -1,5 +1,5 @@
-//! A queue in which tenants take turns, and within a tenant its keys: whoever asks for much
-//! waits for its own work, not others for it. Knows nothing of what waits.
+//! A queue in which tenants take turns, and within a tenant its keys: a tenant that asks for much
+//! waits for its own work, and no other tenant waits for it. Knows nothing of what waits.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
