@@ -417,3 +417,48 @@ impl Inputs {
         self.slots.iter().map(Option::as_ref).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use windlass_expr::{Expression, Interrupt, Limits, Scope};
+
+    use super::*;
+
+    fn shown(document: &Document) -> String {
+        let scope = Scope::new(&["vars"], &[]);
+        let expression = Expression::compile("vars", &scope, &Limits::default());
+        let expression = expression.expect("it compiles");
+        let value = expression.evaluate(&[Some(document)], &Limits::default());
+        let value = value.expect("a value").to_json();
+        value.expect("JSON").to_string()
+    }
+
+    #[test]
+    fn a_member_that_no_expression_can_read_is_null_and_the_others_are_not() {
+        let mut reader = DocumentReader::new(None);
+        let members = [
+            ("a\"", "[1]"),
+            ("b", r#""\ud800""#),
+            ("c", "1e999"),
+            ("d", "2"),
+        ];
+        let object = read_object(&mut reader, members.into_iter()).expect("an object");
+        assert_eq!(shown(&object), r#"{"a\"":[1],"b":null,"c":null,"d":2}"#);
+    }
+
+    #[test]
+    fn a_value_is_read_once_where_it_is_kept_and_reading_it_can_be_interrupted() {
+        let loaded = Loaded::new("[1,2]".into());
+        let stopped = Interrupt::new();
+        stopped.interrupt();
+        let error = loaded.document(&mut DocumentReader::new(Some(&stopped)), |_| true);
+        assert!(error.is_err_and(|error| error.is_interrupted()));
+        let mut reader = DocumentReader::new(None);
+        loaded.document(&mut reader, |_| false).expect("read");
+        assert!(loaded.document.get().is_none());
+        loaded.document(&mut reader, |_| true).expect("read");
+        // It is not read again, so nothing stops it.
+        let again = loaded.document(&mut DocumentReader::new(Some(&stopped)), |_| false);
+        assert_eq!(shown(&again.expect("kept")), "[1,2]");
+    }
+}

@@ -368,6 +368,21 @@ fn both_passes_look_at_the_interrupt_as_they_go() {
 }
 
 #[test]
+fn the_documents_of_one_evaluation_share_one_limit() {
+    let text: Arc<str> = worst::document(&("[", "0,", "0]"), 10 * 1024 * 1024).into();
+    let mut reader = DocumentReader::new(None);
+    let first = reader.read(Arc::clone(&text)).unwrap();
+    let together = DocumentError::TooLarge {
+        bytes: 2 * first.table_bytes(),
+        most: Limits::DOCUMENT_BYTES,
+    };
+    assert_eq!(reader.read(text).unwrap_err(), together);
+    assert_eq!(reader.count(&first).unwrap_err(), together);
+    assert!(reader.read("[1]".into()).is_ok(), "there is room for less");
+    assert!(DocumentReader::new(None).count(&first).is_ok());
+}
+
+#[test]
 fn an_item_is_a_document_that_shares_the_whole() {
     let list = Document::parse(r#"[1,{"a":[2,3]}]"#).unwrap();
     let item = list.item(1).unwrap();

@@ -351,6 +351,16 @@ mod tests {
     }
 
     #[test]
+    fn a_decision_keeps_no_more_documents_than_one_evaluation_may_read() {
+        let first = Evaluations::up_to(1);
+        assert!(first.keeps(Limits::DOCUMENT_BYTES - 1));
+        assert!(!first.keeps(2));
+        let second = first.next_pass(&Interrupt::new());
+        assert!(second.keeps(1), "the next pass has what the first kept");
+        assert!(!second.keeps(1));
+    }
+
+    #[test]
     fn all_evaluations_together_have_a_limit() {
         let pass = Evaluations::default();
         let (answers, computed) = ask(&pass, 2 * DECISION_FACTOR, 100);
