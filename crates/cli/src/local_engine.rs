@@ -105,7 +105,10 @@ fn listen(
     let app = move || {
         let engine = host.engine.clone();
         let registry = registry_for(allowed);
-        App::new(engine, socket::app_options(directory, &registry, keys, host))
+        App::new(
+            engine,
+            socket::app_options(directory, &registry, keys, host),
+        )
     };
     match SocketHost::listen(&place, &engine, app) {
         Ok(socket) => Ok(Some(socket)),

@@ -26,6 +26,7 @@ pub mod members;
 pub mod moment;
 pub mod overrides;
 pub mod publishing;
+pub mod run_item;
 pub mod schedules;
 pub mod secrets;
 pub mod source;

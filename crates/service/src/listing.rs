@@ -1,46 +1,13 @@
-//! Rows of lists, for programs.
+//! Rows of lists, for programs; those of runs are in `run_item`.
 
 use serde_json::{Value, json};
-use windlass_store::{DeadLetter, DefinitionRow, RunRow, WorkflowRow};
+use windlass_store::{DeadLetter, DefinitionRow, WorkflowRow};
 
 /// Says of a row in a list that it is damaged, if it is.
 pub fn tell_damage(item: &mut Value, damage: Option<&str>) {
     if let Some(damage) = damage {
         item["damage"] = json!(damage);
     }
-}
-
-/// A run as lists give it to programs.
-pub fn run_item(row: &RunRow) -> Value {
-    json!({
-        "executionId": row.run.to_string(),
-        "workflowId": row.workflow,
-        "version": row.version,
-        "status": row.status.as_str(),
-        "error": row.error_code.as_ref().map(|code| {
-            json!({ "code": code, "message": row.error_message })
-        }),
-        "requestId": row.request_id,
-        "tenantId": row.tenant,
-        "priority": row.priority,
-        "labels": row.labels,
-        "parent": row.parent.map(|parent| parent.to_string()),
-        "createdAt": row.created_at.to_string(),
-        "startedAt": row.started_at.map(|at| at.to_string()),
-        "endedAt": row.ended_at.map(|at| at.to_string()),
-    })
-}
-
-/// The whole row, for programs that go on with it: what [`run_item`] has, and what only
-/// the engine looks at.
-pub fn run_row(row: &RunRow) -> Value {
-    let mut item = run_item(row);
-    item["wakeAt"] = json!(row.wake_at.map(|at| at.to_string()));
-    item["asleep"] = json!(row.asleep);
-    item["gate"] = json!(row.gate);
-    item["gateLimit"] = json!(row.limit);
-    item["dead"] = json!(row.dead);
-    item
 }
 
 /// A workflow as lists give it to programs.

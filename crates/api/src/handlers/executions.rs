@@ -9,21 +9,21 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Method;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::view::{self, Actions, Nodes};
 use windlass_service::moment::{now, since};
+use windlass_service::run_item::RunDetails;
 use windlass_service::standing::has_instance;
 use windlass_service::why::no_such_node;
-use windlass_service::{Failure, FailureKind, Look, listing};
+use windlass_service::{Failure, FailureKind, Look};
 use windlass_store::{RunFilter, RunRow};
 
-use super::shapes::{ExecutionShape, RunShape};
+use super::shapes::ExecutionShape;
 use crate::answer::{Page, RawJson};
 use crate::app::{App, Caller};
 use crate::bounds::Between;
 use crate::error::ApiError;
-use crate::extract::{Path, Query};
+use crate::extract::{Json, Path, Query};
 use crate::failures::{self, LOOKING};
 use crate::route::{Access, Routes};
 
@@ -105,19 +105,19 @@ async fn list(
     State(app): State<App>,
     caller: Caller,
     Query(query): Query<ListQuery>,
-) -> Result<RawJson<Page<RunShape>>, ApiError> {
+) -> Result<Json<Page<RunDetails>>, ApiError> {
     let page = app
         .read(&caller, move |look| match query.prefix.as_slice() {
             prefixes @ [_, ..] => with_prefixes(look, prefixes),
             [] => {
                 let page = look.store.runs(&filter(look, &query)?)?;
-                let items: Vec<Value> = page.rows.iter().map(listing::run_row).collect();
+                let items = page.rows.iter().map(RunDetails::from).collect();
                 let next = page.next.map(|next| encode(next.as_bytes()));
-                Ok(json!({ "items": items, "next": next }))
+                Ok(Page { items, next })
             }
         })
         .await?;
-    Ok(RawJson::new(page.to_string()))
+    Ok(Json(page))
 }
 
 /// How many runs of one prefix are told apart.
@@ -126,7 +126,7 @@ const SAME_PREFIX: usize = 100;
 /// How many prefixes can be asked for together.
 const PREFIXES: usize = 100;
 
-fn with_prefixes(look: &Look, prefixes: &[String]) -> Result<Value, Failure> {
+fn with_prefixes(look: &Look, prefixes: &[String]) -> Result<Page<RunDetails>, Failure> {
     let mut runs = BTreeMap::new();
     for prefix in prefixes.iter().take(PREFIXES) {
         let digits = prefix.replace('-', "").to_ascii_lowercase();
@@ -146,8 +146,8 @@ fn with_prefixes(look: &Look, prefixes: &[String]) -> Result<Value, Failure> {
         let rows = own.into_iter().chain(look.store.runs(&filter)?.rows);
         runs.extend(rows.take_while(fits).map(|row| (row.run, row)));
     }
-    let items: Vec<Value> = runs.values().map(listing::run_row).collect();
-    Ok(json!({ "items": items, "next": null }))
+    let items = runs.values().map(RunDetails::from).collect();
+    Ok(Page { items, next: None })
 }
 
 /// The last of all ids that begin with these digits, if they are digits of an id.

@@ -404,7 +404,7 @@ async fn log(
                     "appendId": head.append_id,
                     "chain": hex(&head.chain),
                 },
-                "row": windlass_service::listing::run_row(&row),
+                "row": windlass_service::run_item::RunDetails::from(&row),
                 "records": items,
                 "next": next,
             }))

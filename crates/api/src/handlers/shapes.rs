@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use windlass_service::run_item::RunDetails;
 
 macro_rules! shapes {
     ($($(#[$meta:meta])* $name:ident { $($(#[$field_meta:meta])* $field:ident: $type:ty),* $(,)? })*) => {
@@ -210,11 +211,6 @@ described! {
         valid: bool,
         problems: Vec<Object>,
     }
-    /// The error of a run in a list.
-    ListedErrorShape {
-        code: String,
-        message: Option<String>,
-    }
     /// A root cause: a failed node with no failed node behind it.
     CauseShape {
         execution_id: String,
@@ -228,27 +224,6 @@ described! {
         message: String,
         nodes: Vec<String>,
         causes: Vec<CauseShape>,
-    }
-    /// A run in a list.
-    RunShape {
-        execution_id: String,
-        workflow_id: String,
-        version: u32,
-        status: String,
-        error: Option<ListedErrorShape>,
-        request_id: String,
-        tenant_id: Option<String>,
-        priority: u8,
-        labels: BTreeMap<String, String>,
-        parent: Option<String>,
-        created_at: String,
-        started_at: Option<String>,
-        ended_at: Option<String>,
-        wake_at: Option<String>,
-        asleep: bool,
-        gate: Option<String>,
-        gate_limit: u32,
-        dead: bool,
     }
     /// A run with its nodes.
     ExecutionShape {
@@ -329,7 +304,7 @@ described! {
     LogShape {
         execution_id: String,
         head: Object,
-        row: RunShape,
+        row: RunDetails,
         records: Vec<Object>,
         next: Option<u64>,
     }

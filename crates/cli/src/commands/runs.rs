@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use windlass_core::RunStatus;
-use windlass_service::listing::run_item;
+use windlass_service::run_item::RunItem;
 use windlass_store::{RunFilter, RunPage, TenantFilter};
 
 use crate::args::Runs;
@@ -26,7 +26,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Runs) -> Result<Exit, Failure
     }
     let page = session.store.runs(&filter)?;
     if settings.output.json {
-        let items: Vec<Value> = page.rows.iter().map(run_item).collect();
+        let items: Vec<RunItem> = page.rows.iter().map(Into::into).collect();
         let next = page.next.map(|next| next.to_string());
         settings
             .output

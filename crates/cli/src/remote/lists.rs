@@ -2,10 +2,11 @@
 
 use url::Url;
 use windlass_core::{Millis, RunId};
+use windlass_service::run_item::RunDetails;
 use windlass_store::{Error, Health, Pending, Queries, ResourceRow, RunFilter, RunPage, RunRow};
 
 use super::refusals::{refusal, refused};
-use super::shapes::{ExecutionShape, Page, ResourceShape, RunShape};
+use super::shapes::{ExecutionShape, Page, ResourceShape};
 use super::store::RemoteStore;
 
 /// The length of the prefixes that are asked for together: the time in a run's id.
@@ -52,11 +53,10 @@ impl RemoteStore {
 
     /// The rows that a list of runs gives, and whether there are more.
     fn run_rows(&self, url: Url) -> Result<(Vec<RunRow>, bool), Error> {
-        let Some(page) = self.json::<Page<RunShape>>(url)? else {
+        let Some(page) = self.json::<Page<RunDetails>>(url)? else {
             return Ok((Vec::new(), false));
         };
-        let rows: Option<Vec<RunRow>> = page.items.into_iter().map(RunShape::row).collect();
-        let rows = rows.ok_or_else(|| self.foreign("a list of runs that cannot be read"))?;
+        let rows = page.items.into_iter().map(RunRow::from).collect();
         Ok((rows, page.next.is_some()))
     }
 

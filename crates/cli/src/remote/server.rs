@@ -297,6 +297,11 @@ fn client(server: &Inner) -> reqwest::Result<reqwest::Client> {
         .pool_idle_timeout(IDLE_TIME)
         // Whoever answers elsewhere is not who the token is for.
         .redirect(reqwest::redirect::Policy::none());
+    // Without TLS the certificates of the system are not read, which takes longer than a request.
+    let builder = match server.base.scheme() {
+        "https" => builder,
+        _ => builder.tls_certs_only([]),
+    };
     match &server.socket {
         Some(socket) => builder
             .unix_socket(socket.path.as_path())

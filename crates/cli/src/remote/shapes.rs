@@ -1,12 +1,10 @@
 //! Answers of the server, as far as the store reads them.
 
-use std::collections::BTreeMap;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
-use windlass_core::{Digest, Millis, RunId, RunStatus};
-use windlass_store::{DefinitionRow, Head, Record, ResourceRow, RunRow, WorkflowRow, WriterId};
+use windlass_core::{Digest, Millis, RunId};
+use windlass_store::{DefinitionRow, Head, Record, ResourceRow, WorkflowRow, WriterId};
 
 use crate::moment::since;
 
@@ -17,78 +15,9 @@ pub(super) struct Page<T> {
     pub(super) next: Option<String>,
 }
 
-/// A run in a list.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct RunShape {
-    execution_id: RunId,
-    workflow_id: Box<str>,
-    version: u32,
-    status: String,
-    error: Option<ErrorShape>,
-    request_id: Box<str>,
-    tenant_id: Option<Box<str>>,
-    priority: u8,
-    labels: BTreeMap<Box<str>, Box<str>>,
-    parent: Option<RunId>,
-    created_at: String,
-    started_at: Option<String>,
-    ended_at: Option<String>,
-    wake_at: Option<String>,
-    asleep: bool,
-    gate: Option<Box<str>>,
-    gate_limit: u32,
-    dead: bool,
-}
-
-#[derive(Deserialize)]
-struct ErrorShape {
-    code: Box<str>,
-    #[serde(default)]
-    message: Option<Box<str>>,
-}
-
-impl RunShape {
-    /// The row; none if a part of it cannot be read.
-    pub(super) fn row(self) -> Option<RunRow> {
-        let error = self.error.map(|error| (error.code, error.message));
-        let (error_code, error_message) = error.unzip();
-        Some(RunRow {
-            run: self.execution_id,
-            tenant: self.tenant_id,
-            workflow: self.workflow_id,
-            version: self.version,
-            request_id: self.request_id,
-            status: self.status.parse::<RunStatus>().ok()?,
-            priority: self.priority,
-            labels: self.labels,
-            created_at: moment(&self.created_at)?,
-            started_at: optional(self.started_at)?,
-            ended_at: optional(self.ended_at)?,
-            wake_at: optional(self.wake_at)?,
-            asleep: self.asleep,
-            error_code,
-            error_message: error_message.flatten(),
-            parent: self.parent,
-            gate: self.gate,
-            limit: self.gate_limit,
-            dead: self.dead,
-        })
-    }
-}
-
 /// A moment as answers write it.
 pub(super) fn moment(text: &str) -> Option<Millis> {
     since(text, Millis(0)).ok()
-}
-
-/// A moment that need not be there; none only if it is there and cannot be read.
-#[allow(clippy::option_option, reason = "the outer one is the failure")]
-fn optional(text: Option<String>) -> Option<Option<Millis>> {
-    match text {
-        None => Some(None),
-        Some(text) => moment(&text).map(Some),
-    }
 }
 
 /// A workflow in a list.
