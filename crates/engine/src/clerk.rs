@@ -37,6 +37,10 @@ pub(crate) enum Job {
     Ended { parent: RunId, child: RunId },
     /// A child's end came while its parent slept.
     Wake(RunId),
+    /// Another process wrote to a run that is ours.
+    Reload(RunId),
+    /// The store has lost records of a run that it had acknowledged.
+    Quarantine(RunId, windlass_store::Error),
 }
 
 /// Who has a child: the node of the parent, and its attempt.
@@ -100,7 +104,7 @@ impl Clerk {
     pub(crate) fn hand(&self, job: Job) {
         let run = match &job {
             Job::Command { child, .. } | Job::Ended { child, .. } => child,
-            Job::Wake(parent) => parent,
+            Job::Wake(run) | Job::Reload(run) | Job::Quarantine(run, _) => run,
         };
         let lane = usize::from(run.as_bytes()[15]) % self.lanes.len();
         self.busy.jobs.fetch_add(1, Ordering::AcqRel);
@@ -123,6 +127,8 @@ async fn work(engine: Weak<Inner>, mut jobs: mpsc::UnboundedReceiver<Job>, busy:
             Job::Wake(parent) => {
                 let _ = engine.wake(parent).await;
             }
+            Job::Reload(run) => engine.reload(run).await,
+            Job::Quarantine(run, error) => engine.quarantine(run, error).await,
             Job::Command {
                 place,
                 child,

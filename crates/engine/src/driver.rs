@@ -15,13 +15,14 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
-use windlass_core::run::{Dispatch, Instance, Interrupt, Outcome, Refusal, Report};
+use windlass_core::run::{About, Dispatch, Instance, Interrupt, Outcome, Refusal, Report};
 use windlass_core::value::ValueRef;
 use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
+use windlass_orchestrator::supervisor::AfterFence;
 use windlass_orchestrator::{
     Adoption, Command, CommandId, Effect, Evaluation, FailedAttempt, Input, Pass, Shard,
 };
-use windlass_store::{AppendError, Appended, Checkpoint, Error, Head, crash};
+use windlass_store::{AppendError, Appended, Checkpoint, Damage, Error, Head, crash};
 
 use crate::alarm::Alarm;
 use crate::clerk::{Clerk, Job, Place};
@@ -55,6 +56,8 @@ pub(crate) enum Message {
         child: RunId,
         reply: oneshot::Sender<Option<(Instance, u32)>>,
     },
+    /// A run that another process wrote to could not be read again.
+    Lost(RunId, Error),
     /// How many runs the shard holds.
     Count(oneshot::Sender<usize>),
 }
@@ -302,6 +305,7 @@ impl Driver {
                 let run = self.shard.run(parent);
                 let _ = reply.send(run.and_then(|run| run.node_of_child(child)));
             }
+            Message::Lost(run, error) => self.answer_waits(run, &Err(error)),
             Message::Count(reply) => {
                 let _ = reply.send(self.shard.len());
             }
@@ -448,31 +452,19 @@ impl Driver {
                 parent,
                 about,
                 here,
-            } => {
-                if let Some(parent) = parent {
-                    self.hand(Job::Ended { parent, child: run });
-                }
-                crash::point("at-finish");
-                self.shared.gates.give_up(run);
-                self.watched.forget(run);
-                if here {
-                    self.notice(&Notice::Finished {
-                        run,
-                        status,
-                        about: &about,
-                    });
-                }
-                self.answer_waits(run, &Ok(Some(status)));
-            }
+            } => self.finished(run, status, parent, here.then_some(&*about)),
             Effect::Began { about, recovered } => self.notice(&Notice::Began {
                 about: &about,
                 recovered,
             }),
-            Effect::Fenced { run, parent } => {
-                self.lost(run, parent);
-                let error = Error::Unavailable("another process owns the run".to_owned());
-                self.answer_waits(run, &Err(error));
-            }
+            Effect::ReadHead { run } => self.read_head(run),
+            Effect::Fenced { run, parent } => self.fenced(run, parent),
+            Effect::Quarantined {
+                run,
+                parent,
+                acknowledged,
+                found,
+            } => self.quarantined(run, parent, &lost_commits(run, acknowledged, found)),
             Effect::Broken { run, parent, error } => {
                 self.lost(run, parent);
                 self.shared.interrupt(run, &error);
@@ -480,6 +472,26 @@ impl Driver {
                 self.answer_waits(run, &Err(error));
             }
         }
+    }
+
+    /// A run has ended; `about` it, if that was here.
+    fn finished(
+        &mut self,
+        run: RunId,
+        status: RunStatus,
+        parent: Option<RunId>,
+        about: Option<&About>,
+    ) {
+        if let Some(parent) = parent {
+            self.hand(Job::Ended { parent, child: run });
+        }
+        crash::point("at-finish");
+        self.shared.gates.give_up(run);
+        self.watched.forget(run);
+        if let Some(about) = about {
+            self.notice(&Notice::Finished { run, status, about });
+        }
+        self.answer_waits(run, &Ok(Some(status)));
     }
 
     fn answer_command(&mut self, id: CommandId, result: Result<(), Refusal>) {
@@ -512,6 +524,35 @@ impl Driver {
         self.shared.gates.give_up(run);
         self.hear_of(run, parent);
         self.drop_commands(run);
+    }
+
+    /// Another process wrote to a run. Who waits for it goes on waiting if it is still ours.
+    fn fenced(&mut self, run: RunId, parent: Option<RunId>) {
+        self.lost(run, parent);
+        let taken = Error::Unavailable("another process owns the run".to_owned());
+        self.answer_start(run, StartAnswer::Broken(taken.clone()));
+        // This process holds the data directory, and with it the lease of every run.
+        match AfterFence::of(true) {
+            AfterFence::Reload => self.hand(Job::Reload(run)),
+            AfterFence::Forget => self.answer_waits(run, &Err(taken)),
+        }
+    }
+
+    /// The store has lost what it had acknowledged of a run.
+    fn quarantined(&mut self, run: RunId, parent: Option<RunId>, error: &Error) {
+        self.lost(run, parent);
+        self.answer_start(run, StartAnswer::Broken(error.clone()));
+        self.answer_waits(run, &Err(error.clone()));
+        self.hand(Job::Quarantine(run, error.clone()));
+    }
+
+    /// Asks the store where a run's log ends, off the driver's task.
+    fn read_head(&self, run: RunId) {
+        let (store, outbox) = (Arc::clone(&self.workers.store), self.outbox.clone());
+        tokio::task::spawn_blocking(move || {
+            let result = store.head(run);
+            let _ = outbox.blocking_send(Message::Input(Input::HeadRead { run, result }));
+        });
     }
 
     /// A run began, was opened again, or ended.
@@ -705,6 +746,18 @@ impl Driver {
             observer.notice(notice);
         }
     }
+}
+
+/// Records that the store acknowledged, and does not have.
+fn lost_commits(run: RunId, acknowledged: Head, found: Head) -> Error {
+    let (had, has) = (acknowledged.sequence, found.sequence);
+    Error::Damaged(Box::new(Damage {
+        place: "the log".to_owned(),
+        run: Some(run),
+        sequence: Some(has + 1),
+        offset: None,
+        reason: format!("the store acknowledged record {had}, and its log ends at {has} now"),
+    }))
 }
 
 /// One pass of an evaluation after the other, each in the run's turn.

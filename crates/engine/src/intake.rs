@@ -246,7 +246,7 @@ impl Engine {
                 })
             }
             Err(AppendError::Held { value, .. }) => existing(&value, &request.trigger),
-            Err(AppendError::Unknown(error) | AppendError::Failed(error)) => {
+            Err(AppendError::Unknown { error, .. } | AppendError::Failed(error)) => {
                 Err(StartError::Store(error))
             }
             Err(AppendError::Conflict(_)) => {

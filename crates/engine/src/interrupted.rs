@@ -10,10 +10,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use windlass_core::event::After;
 use windlass_core::{RunId, RunStatus};
+use windlass_orchestrator::Adoption;
 use windlass_store::Error;
 
-use crate::engine::{Engine, Inner};
+use crate::driver::Message;
+use crate::engine::{Engine, Inner, Taking};
 use crate::load::LoadError;
 use crate::shared::Shared;
 
@@ -86,6 +89,29 @@ pub(crate) async fn carry_on_always(engine: Weak<Inner>) {
 }
 
 impl Engine {
+    /// Reads a run again that another process wrote to, and goes on from there.
+    pub(crate) async fn reload(&self, run: RunId) {
+        let taking = Taking::recover(Adoption::Recover(After::Stop));
+        if let Err(error) = self.hold(run, taking).await {
+            let error = match error {
+                LoadError::Store(error) => error,
+                other => Error::Unavailable(other.to_string()),
+            };
+            self.shared().interrupt(run, &error);
+            self.tell(Message::Lost(run, error)).await;
+        }
+    }
+
+    /// Sets a run aside whose acknowledged records the store has lost: what is left of its
+    /// log is not the truth, and must not be gone on from.
+    pub(crate) async fn quarantine(&self, run: RunId, error: Error) {
+        if let Ok(Some(row)) = self.store().run(run) {
+            let error = LoadError::Store(error);
+            // Where the store cannot take it, the shard still refuses the run.
+            let _ = self.dead_letter_unreadable(&row, &error).await;
+        }
+    }
+
     async fn carry_on(&self, run: RunId) {
         let row = match self.store().run(run) {
             Ok(Some(row)) => row,

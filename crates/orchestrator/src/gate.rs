@@ -11,7 +11,8 @@ pub(crate) struct Proof {
 }
 
 impl Proof {
-    /// The store's own word is the only source of a proof.
+    /// The store's own word is the only source of a proof: its answer to the append, or the
+    /// head that it has, where that is the one that the record makes.
     pub(crate) fn new(appended: Appended) -> Self {
         Self {
             head: appended.head,

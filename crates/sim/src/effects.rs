@@ -7,6 +7,7 @@ use windlass_core::plan::NodeIndex;
 use windlass_core::run::{Dispatch, Interrupt, Outcome, Report, Source};
 use windlass_core::value::{Payload, ValueRef};
 use windlass_core::{Digest, Millis, NodeStatus, RunId};
+use windlass_orchestrator::supervisor::AfterFence;
 use windlass_orchestrator::{Begin, Effect, Evaluation, Input, Pass};
 
 use crate::clerk::{Job, Place};
@@ -24,6 +25,7 @@ impl World {
         if !quiet {
             self.trace.say(self.now, || format!("p{id} {effect:?}"));
         }
+        let fenced = matches!(effect, Effect::Fenced { .. });
         match effect {
             Effect::Dispatch(dispatch) => self.dispatch(id, &dispatch),
             Effect::Stop {
@@ -94,7 +96,17 @@ impl World {
                 self.after(delay, Event::Wanted(id, run));
             }
             Effect::Checkpoint { .. } => {}
+            Effect::ReadHead { run } => self.read_head(id, run),
+            Effect::Quarantined { run, found, .. } => {
+                let reason = format!("the store lost what it had acknowledged: {found:?}");
+                self.oracle.judge(run, Err(reason));
+            }
             Effect::Fenced { run, parent } | Effect::Broken { run, parent, .. } => {
+                if fenced && AfterFence::of(id == self.current) == AfterFence::Reload {
+                    self.counts.reloads += 1;
+                    let delay = self.moment(20);
+                    self.after(delay, Event::Reload(id, run));
+                }
                 self.lost(id, run);
                 if let Some(parent) = parent {
                     self.hand_job(id, run, Job::Ended(parent));

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::RunId;
 use windlass_core::run::Interrupt;
 use windlass_orchestrator::{Input, Labels, Shard};
-use windlass_store::{Append, AppendError, Appended, Error, WriterId, checksum};
+use windlass_store::{Append, AppendError, Appended, Error, Head, WriterId, checksum};
 
 use crate::faults::{Defect, Faults};
 use crate::oracle::ProcessId;
@@ -198,7 +198,10 @@ impl World {
             return;
         }
         if self.random.chance(self.faults.append_unknown) {
-            let result = Box::new(Err(AppendError::Unknown(unavailable())));
+            let result = Box::new(Err(AppendError::Unknown {
+                error: unavailable(),
+                append: Some(Box::new(write.append.clone())),
+            }));
             self.after(answer, answer_to(id, run, append_id, result));
             write.answer_after = None;
             if self.random.chance(30) {
@@ -223,11 +226,17 @@ impl World {
         let Some(process) = self.processes.get_mut(&id) else {
             return;
         };
-        if process.in_flight.get(&run) == Some(&append_id) {
+        // What the shard made of it is ahead of the log until the head tells.
+        let unknown = matches!(result, Err(AppendError::Unknown { .. }));
+        if process.in_flight.get(&run) == Some(&append_id) && !unknown {
             process.in_flight.remove(&run);
         }
-        if let Ok(appended) = &result {
-            self.oracle.answered(id, run, appended.head.sequence);
+        match &result {
+            Ok(appended) => self.oracle.answered(id, run, appended.head.sequence),
+            Err(AppendError::Conflict(found)) if found.append_id == append_id => {
+                self.found_mine(id, run, *found);
+            }
+            Err(_) => {}
         }
         let input = Input::Appended {
             run,
@@ -235,6 +244,47 @@ impl World {
             result,
         };
         self.handle(id, input);
+    }
+}
+
+impl World {
+    /// A process asks where a run's log ends; the answer is as old as its way is long.
+    pub(crate) fn read_head(&mut self, id: ProcessId, run: RunId) {
+        self.counts.doubts += 1;
+        let fails = self.random.chance(self.faults.append_fails);
+        let result = match fails {
+            true => Err(Error::Unavailable("as drawn".to_owned())),
+            false => Ok(self.store.head(run)),
+        };
+        let delay = self.moment(30);
+        self.after(delay, Event::HeadRead(id, run, result));
+    }
+
+    pub(crate) fn head_read(&mut self, id: ProcessId, run: RunId, result: Result<Head, Error>) {
+        let Some(process) = self.processes.get_mut(&id) else {
+            return;
+        };
+        match &result {
+            Ok(found) if process.in_flight.get(&run) == Some(&found.append_id) => {
+                self.found_mine(id, run, *found);
+            }
+            Ok(_) => {}
+            Err(_) => drop(process.in_flight.remove(&run)),
+        }
+        self.handle(id, Input::HeadRead { run, result });
+    }
+
+    /// A record that a process has in flight turns out to be durable.
+    fn found_mine(&mut self, id: ProcessId, run: RunId, found: Head) {
+        let Some(process) = self.processes.get_mut(&id) else {
+            return;
+        };
+        // What it knows of the head may be old by now; what it wrote is not.
+        let record = self.store.record(run, found.sequence);
+        if record.is_some_and(|record| record.writer == process.writer) {
+            process.in_flight.remove(&run);
+            self.oracle.answered(id, run, found.sequence);
+        }
     }
 }
 

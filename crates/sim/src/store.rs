@@ -50,6 +50,12 @@ impl SimStore {
         self.memory.head(run).expect("memory always answers")
     }
 
+    /// One of a run's records, counted from 1.
+    pub fn record(&self, run: RunId, sequence: u64) -> Option<Record> {
+        let read = self.memory.read(run, sequence, 1);
+        read.ok()?.into_iter().next()
+    }
+
     /// A run's records.
     pub fn records(&self, run: RunId) -> Vec<Record> {
         let records = self.memory.read(run, 1, usize::MAX);

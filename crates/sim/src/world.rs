@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use windlass_core::event::Event as RunEvent;
+use windlass_core::event::{After, Event as RunEvent};
 use windlass_core::run::{self, ChildEnd, Instance as NodeIndex, Interrupt, Report};
 use windlass_core::value::Payload;
 use windlass_core::{Digest, Millis, RunId};
-use windlass_orchestrator::Evaluation;
-use windlass_store::{Append, AppendError, Appended};
+use windlass_orchestrator::{Adoption, Evaluation};
+use windlass_store::{Append, AppendError, Appended, Error, Head};
 
 use crate::catalogue::Catalogue;
 use crate::clerk::{Lanes, Place};
@@ -70,6 +70,10 @@ pub struct Counts {
     pub dispatches: u64,
     /// Appends that the fence refused.
     pub conflicts: u64,
+    /// How often a process had to ask what became of an append.
+    pub doubts: u64,
+    /// Runs that were read again because another process wrote to them.
+    pub reloads: u64,
     /// Child runs that were started.
     pub children: u64,
     /// How often a run was let go to sleep.
@@ -143,6 +147,10 @@ pub(crate) enum Event {
     },
     /// An evaluation goes on.
     Evaluate(ProcessId, Box<Evaluation>, Interrupt),
+    /// A process hears where a run's log ends.
+    HeadRead(ProcessId, RunId, Result<Head, Error>),
+    /// A process reads a run again that another wrote to.
+    Reload(ProcessId, RunId),
     /// Values come from the store.
     Loaded {
         process: ProcessId,
@@ -473,6 +481,10 @@ impl World {
             } => self.loaded(process, run, values),
             Event::Evaluate(process, evaluation, interrupt) => {
                 self.evaluate_on(process, evaluation, interrupt);
+            }
+            Event::HeadRead(process, run, result) => self.head_read(process, run, result),
+            Event::Reload(process, run) => {
+                self.hold(process, run, Adoption::Recover(After::Stop));
             }
             Event::Job(process, child) => self.next_job(process, child),
             Event::ChildEnd(process, place, end) => self.child_ended(process, place, end),

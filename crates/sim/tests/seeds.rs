@@ -209,13 +209,18 @@ fn the_same_seed_gives_the_same_logs() {
 #[test]
 fn worlds_have_faults() {
     let (mut crashes, mut refused, mut records) = (0, 0, 0);
+    let (mut doubts, mut reloads) = (0, 0);
     for seed in 0..200 {
         let counts = run_seed(seed, Options::default()).counts;
         crashes += counts.crashes;
         refused += counts.conflicts;
+        doubts += counts.doubts;
+        reloads += counts.reloads;
         records += counts.records;
     }
     assert!(crashes > 100 && refused > 20 && records > 1_000);
+    // Appends without an answer, and runs that a process has lost and still owns.
+    assert!(doubts > 100 && reloads > 0, "{doubts}, {reloads}");
 }
 
 /// The structured worlds do have children, sleeping runs, and people who help.

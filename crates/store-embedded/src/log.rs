@@ -167,7 +167,7 @@ impl Job for AppendJob {
         let answers = match outcome {
             Outcome::Committed => self.answers,
             Outcome::Undone(error) => refuse_all(count, &AppendError::Failed(error)),
-            Outcome::Unknown(error) => refuse_all(count, &AppendError::Unknown(error)),
+            Outcome::Unknown(error) => refuse_all(count, &unknown(error)),
         };
         self.reply.send(answers);
     }
@@ -180,7 +180,15 @@ pub(crate) fn refuse_all(count: usize, error: &AppendError) -> Vec<Result<Append
 
 /// What the callers of a writer that is gone hear: it may have written, or not.
 pub(crate) fn abandoned(count: usize) -> Vec<Result<Appended, AppendError>> {
-    refuse_all(count, &AppendError::Unknown(stopped()))
+    refuse_all(count, &unknown(stopped()))
+}
+
+/// After a failed sync the store accepts nothing more, so nothing can be repeated.
+fn unknown(error: Error) -> AppendError {
+    AppendError::Unknown {
+        error,
+        append: None,
+    }
 }
 
 type Answer = Result<Appended, AppendError>;

@@ -25,7 +25,10 @@ fn append_and_tell(directory: &Path) {
             record(some_run(), head, head.sequence + 1, &[7; 300]),
         ) {
             Ok(_) => println!("stored"),
-            Err(AppendError::Unknown(Error::Fatal(_))) => println!("unknown"),
+            Err(AppendError::Unknown {
+                error: Error::Fatal(_),
+                ..
+            }) => println!("unknown"),
             Err(AppendError::Failed(Error::Fatal(_))) => println!("refused"),
             Err(other) => println!("{other:?}"),
         }

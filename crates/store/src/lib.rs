@@ -39,7 +39,7 @@ pub use block_on::block_on;
 pub use dead::{DeadLetter, DeadLetters};
 pub use envelope::{Envelope, EnvelopeError, Kind};
 pub use hook::{Hook, Hooks};
-pub use memory::MemoryStore;
+pub use memory::{AppendFault, MemoryStore};
 pub use notes::{Note, Notes};
 pub use retention::{REQUEST_CLAIM, Retention, request_key};
 pub use schedule::{CatchUp, Fired, Overlap, Schedule, Schedules};

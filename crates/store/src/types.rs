@@ -81,8 +81,15 @@ pub enum AppendError {
         /// The value of the holder.
         value: Vec<u8>,
     },
-    /// The store cannot say whether the append happened; the process must stop or ask for the head.
-    Unknown(Error),
+    /// The store cannot say whether the append happened; the process must stop or ask for the
+    /// head. A backend that can be asked gives the append back, so that it can be repeated
+    /// as it was: both together are written once.
+    Unknown {
+        /// Why.
+        error: Error,
+        /// What was to be appended; none if the store accepts nothing more.
+        append: Option<Box<Append>>,
+    },
     /// Nothing was written.
     Failed(Error),
 }

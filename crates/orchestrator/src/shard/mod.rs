@@ -166,6 +166,13 @@ pub enum Input {
         /// The answer.
         result: Result<Appended, AppendError>,
     },
+    /// The head that an [`Effect::ReadHead`] asked for.
+    HeadRead {
+        /// The run.
+        run: RunId,
+        /// The head that the store has.
+        result: Result<Head, windlass_store::Error>,
+    },
     /// Values that an [`Effect::Load`] asked for.
     Loaded {
         /// The run.
@@ -477,7 +484,26 @@ pub enum Effect {
         /// Whether it ended here; else it had ended before somebody wanted something of it.
         here: bool,
     },
-    /// Another process owns the run; this one has let it go.
+    /// Read the run's head and answer with [`Input::HeadRead`]: the store could not say
+    /// whether a record was appended.
+    ReadHead {
+        /// The run.
+        run: RunId,
+    },
+    /// Records of this run that were acknowledged are gone: nothing may be appended to what
+    /// is left, and the run is not loaded again.
+    Quarantined {
+        /// The run.
+        run: RunId,
+        /// The run that started it, if it is a child.
+        parent: Option<RunId>,
+        /// The head that was acknowledged.
+        acknowledged: Head,
+        /// The head that the store has.
+        found: Head,
+    },
+    /// Another process wrote to the run; this one has let it go. Who holds its lease reads
+    /// it again.
     Fenced {
         /// The run.
         run: RunId,
@@ -504,6 +530,9 @@ pub struct Shard {
     dirty: BTreeSet<RunId>,
     /// Runs that were let go in the middle of something, until they are taken up again.
     broken: BTreeSet<RunId>,
+    /// Runs in quarantine, with the head that was acknowledged: they are not taken up from
+    /// less than that.
+    quarantined: BTreeMap<RunId, Head>,
     effects: VecDeque<Effect>,
     deadlines: Deadlines,
     next_append: u64,
@@ -541,6 +570,7 @@ impl Shard {
             slots: BTreeMap::new(),
             dirty: BTreeSet::new(),
             broken: BTreeSet::new(),
+            quarantined: BTreeMap::new(),
             effects: VecDeque::new(),
             deadlines: Deadlines::default(),
             next_append: 0,
@@ -593,6 +623,7 @@ impl Shard {
             | Input::ChildEnded { run, .. }
             | Input::ChildFailed { run, .. }
             | Input::Appended { run, .. }
+            | Input::HeadRead { run, .. }
             | Input::Loaded { run, .. }
             | Input::LoadFailed { run, .. }
             | Input::Command { run, .. } => *run,
@@ -624,6 +655,18 @@ impl Shard {
                 head,
                 adoption,
             } => {
+                if let Some(&acknowledged) = self.quarantined.get(&run)
+                    && head.sequence < acknowledged.sequence
+                {
+                    let parent = state.queued().parent.as_ref();
+                    self.effects.push_back(Effect::Quarantined {
+                        run,
+                        parent: parent.map(|parent| parent.execution_id),
+                        acknowledged,
+                        found: head,
+                    });
+                    return;
+                }
                 let was_broken = adoption != Adoption::Hold && self.broken.remove(&run);
                 let adoption = match adoption {
                     Adoption::Wake if was_broken => Adoption::Recover(After::Stop),
@@ -652,8 +695,16 @@ impl Shard {
         };
         if keep {
             self.dirty.insert(run);
-        } else if self.slots.remove(&run).is_some_and(|slot| slot.is_broken()) {
+            return;
+        }
+        if self.slots.remove(&run).is_some_and(|slot| slot.is_broken()) {
             self.broken.insert(run);
+        }
+        if let Some(&Effect::Quarantined {
+            run, acknowledged, ..
+        }) = self.effects.back()
+        {
+            self.quarantined.insert(run, acknowledged);
         }
     }
 

@@ -3,5 +3,7 @@
 //! decided here, and decide none of it again.
 
 mod crash_policy;
+mod resolution;
 
 pub use crash_policy::{CrashPolicy, SessionEnd, Verdict, cause_of_crash};
+pub use resolution::{AfterFence, Resolution, resolve};

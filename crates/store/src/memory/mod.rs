@@ -7,6 +7,7 @@ mod admission;
 mod audit;
 mod catalogue;
 mod dead;
+mod faults;
 mod hook;
 mod notes;
 mod query;
@@ -14,7 +15,7 @@ mod retention;
 mod schedule;
 mod secrets;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::ready;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,6 +26,8 @@ use crate::{
     Append, AppendError, Appended, AuditEntry, Blob, Checkpoint, Compacted, Damage, DeadLetter,
     Error, Head, Hook, InboxItem, Pending, Record, ResourceRow, RunRow, Schedule, Store, checksum,
 };
+
+pub use faults::AppendFault;
 
 /// A store in memory. Cloning gives another handle to the same store.
 #[derive(Clone, Debug, Default)]
@@ -65,6 +68,9 @@ struct State {
     schedules: BTreeMap<schedule::Key, Schedule>,
     hooks: BTreeMap<schedule::Key, Hook>,
     notes: BTreeMap<notes::Key, Vec<u8>>,
+    /// What the next appends meet, and what is on its way to the disk.
+    faults: VecDeque<AppendFault>,
+    late: Vec<Append>,
 }
 
 #[derive(Debug, Default)]
@@ -195,12 +201,15 @@ impl State {
 impl Store for MemoryStore {
     fn append(&self, batch: Vec<Append>) -> Pending<'_, Vec<Result<Appended, AppendError>>> {
         let mut state = self.state();
-        let answers = batch.into_iter().map(|append| state.append(append));
+        let answers = batch.into_iter().map(|append| state.append_or_fail(append));
         Box::pin(ready(answers.collect()))
     }
 
     fn head(&self, run: RunId) -> Result<Head, Error> {
-        Ok(self.state().runs.get(&run).map_or(Head::NONE, Run::head))
+        let mut state = self.state();
+        let head = state.runs.get(&run).map_or(Head::NONE, Run::head);
+        state.write_late(run);
+        Ok(head)
     }
 
     fn read(&self, run: RunId, from: u64, max_bytes: usize) -> Result<Vec<Record>, Error> {

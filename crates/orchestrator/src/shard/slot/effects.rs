@@ -9,48 +9,13 @@ use windlass_core::definition::ExecutionMode;
 use windlass_core::run::{Change, Dispatch, Input as RunInput, Instance, Source, Standing, Todo};
 use windlass_core::value::ValueRef;
 use windlass_core::{NodeStatus, RunStatus};
-use windlass_store::{AppendError, Appended};
 
 use super::{Consequence, MAX_STANDINGS, Slot, ToChild, touches};
 use crate::deadline::Deadline;
-use crate::gate::Proof;
 use crate::row::gate_name;
 use crate::shard::{ChildCommand, Context, Effect};
 
 impl Slot {
-    pub(super) fn appended(
-        &mut self,
-        append_id: u64,
-        result: Result<Appended, AppendError>,
-        context: &mut Context<'_>,
-    ) -> bool {
-        let Some((_, consequences)) = self.in_flight.take_if(|(id, _)| *id == append_id) else {
-            return true;
-        };
-        let run = self.run.id();
-        let effect = match result {
-            Ok(appended) => {
-                let proof = Proof::new(appended);
-                self.head = proof.head();
-                self.carry_out(consequences.release(&proof), context);
-                return true;
-            }
-            Err(AppendError::Conflict(_)) => Effect::Fenced {
-                run,
-                parent: self.parent(),
-            },
-            Err(AppendError::Held { value, .. }) => Effect::Held { run, value },
-            Err(AppendError::Unknown(error) | AppendError::Failed(error)) => {
-                self.broken = true;
-                let parent = self.parent();
-                Effect::Broken { run, parent, error }
-            }
-        };
-        self.closed = true;
-        context.effects.push_back(effect);
-        false
-    }
-
     pub(super) fn carry_out(&mut self, consequences: Vec<Consequence>, context: &mut Context<'_>) {
         let run = self.run.id();
         let mut progress = Vec::with_capacity(consequences.len());

@@ -2,6 +2,7 @@
 //! being built, the one in flight, and the effects that wait for it.
 
 mod decide;
+mod doubt;
 mod effects;
 mod evaluate;
 mod failures;
@@ -29,6 +30,7 @@ use crate::codec::{self, RecordBuilder};
 use crate::deadline::Deadline;
 use crate::gate::Gated;
 use crate::row::row;
+use doubt::Doubt;
 use evaluate::Evaluating;
 
 /// Values that decisions may need later are kept in memory up to this size.
@@ -130,6 +132,8 @@ pub(in crate::shard) struct Slot {
     resources: Vec<ResourceRow>,
     row_changed: bool,
     in_flight: Option<(u64, Gated<Consequence>)>,
+    /// The record in flight, once the store could not say what became of it.
+    doubt: Option<Box<Doubt>>,
     /// An [`Effect::Load`] is on its way.
     loading: bool,
     /// An [`Effect::Evaluate`] is on its way. Until it is answered the state does not change.
@@ -238,6 +242,7 @@ impl Slot {
             resources: Vec::new(),
             row_changed: false,
             in_flight: None,
+            doubt: None,
             loading: false,
             evaluating: None,
             has_more: false,
@@ -369,6 +374,11 @@ impl Slot {
                     return false;
                 }
             }
+            Input::HeadRead { result, .. } => {
+                if !self.head_read(result, context) {
+                    return false;
+                }
+            }
             Input::LoadFailed { run, error } => {
                 let parent = self.parent();
                 context
@@ -441,7 +451,10 @@ impl Slot {
         options: &Options,
         append_id: u64,
     ) -> Option<Append> {
-        if self.in_flight.is_some() || self.record.is_empty() || self.closed {
+        if self.in_flight.is_some() {
+            return self.repeated();
+        }
+        if self.record.is_empty() || self.closed {
             return None;
         }
         self.run.seal();

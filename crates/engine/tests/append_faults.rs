@@ -1,0 +1,94 @@
+//! What becomes of a run when the store does not answer an append plainly: it goes on without
+//! a restart and does nothing twice, or it is set aside if the store has lost commits.
+
+mod serve_world;
+
+use serve_world::World;
+use windlass_core::event::Event;
+use windlass_core::{RunId, RunStatus};
+use windlass_engine::Serving;
+use windlass_orchestrator::codec;
+use windlass_store::{AppendFault, DeadLetters as _, MemoryStore, Queries as _, Store as _};
+
+const CHAIN: &str = r#"{"id":"w","nodes":[
+    {"id":"a","actionType":"test.work","edges":[{"targetNode":"b"}],"parameters":{"key":"a"}},
+    {"id":"b","actionType":"test.work","edges":[{"targetNode":"c"}],"parameters":{"key":"b"}},
+    {"id":"c","actionType":"test.work","edges":[{"targetNode":"d"}],"parameters":{"key":"c"}},
+    {"id":"d","actionType":"test.work","parameters":{"key":"d"}}]}"#;
+
+/// A run whose first action is under way; from now on appends meet these faults.
+async fn begun(faults: &[AppendFault]) -> (World, RunId) {
+    let world = World::new(0);
+    world.publish(None, CHAIN).await;
+    let serving = Serving::default();
+    world.engine.serve(serving).await.expect("serves");
+    let run = world.enqueue(None, "{}").await;
+    while world.floor.working() == 0 {
+        tokio::task::yield_now().await;
+    }
+    world.store.fail_appends(faults.iter().copied());
+    world.floor.permits.add_permits(100);
+    (world, run)
+}
+
+fn events(store: &MemoryStore, run: RunId) -> Vec<Event> {
+    let records = store.read(run, 1, usize::MAX).expect("a store").into_iter();
+    let read = |bytes: Vec<u8>| codec::decode(&bytes).expect("readable").events;
+    records.flat_map(|record| read(record.bytes)).collect()
+}
+
+/// The run ends well, as if nothing had happened.
+async fn goes_on(faults: &[AppendFault]) {
+    let (mut world, run) = begun(faults).await;
+    assert_eq!(world.next_ended().await, (run, RunStatus::Succeeded));
+    assert_eq!(world.store.faults_left(), 0, "all of them were met");
+    let ends = |event: &&Event| matches!(event, Event::AttemptEnded { .. });
+    let events = events(&world.store, run);
+    assert_eq!(events.iter().filter(ends).count(), 4, "{events:?}");
+    let recovered = |event: &Event| matches!(event, Event::Recovered { .. });
+    assert!(!events.iter().any(recovered), "nothing was done again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_that_was_written_without_an_answer_counts() {
+    goes_on(&[AppendFault::AnswerLost; 3]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_that_was_lost_with_its_answer_is_appended_again() {
+    goes_on(&[AppendFault::NotWritten; 5]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_that_becomes_durable_after_the_question_is_recognized() {
+    use AppendFault::{AnswerLost, NotWritten, Nothing, WrittenLate};
+    goes_on(&[WrittenLate, Nothing, WrittenLate, NotWritten, AnswerLost]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_another_process_wrote_to_is_read_again() {
+    let (mut world, run) = begun(&[AppendFault::Overtaken]).await;
+    let waiting = world.engine.wait(run).await;
+    assert_eq!(waiting.expect("it is still ours"), RunStatus::Succeeded);
+    assert_eq!(world.next_ended().await, (run, RunStatus::Succeeded));
+    let events = events(&world.store, run);
+    let recovered = |event: &&Event| matches!(event, Event::Recovered { .. });
+    assert_eq!(events.iter().filter(recovered).count(), 1, "{events:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_whose_acknowledged_records_are_gone_is_set_aside_and_not_read_again() {
+    let (world, run) = begun(&[AppendFault::CommitLost]).await;
+    let dead = || world.store.run(run).expect("a store").expect("a row").dead;
+    while !dead() {
+        tokio::task::yield_now().await;
+    }
+    let before = world.store.head(run).expect("a store");
+    let letter = world.store.dead_letter(run).expect("a store");
+    let reason = letter.expect("a letter").reason;
+    assert!(reason.contains("acknowledged"), "{reason}");
+    assert!(world.engine.requeue(run).await.expect("a store"));
+    assert!(!world.engine.carries(run).await, "its log is not the truth");
+    assert_eq!(world.store.head(run).expect("a store"), before);
+    assert_eq!(world.store.faults_left(), 0);
+}
