@@ -395,7 +395,7 @@ pub(crate) struct Act {
 
 /// How to act on runs that are named in another way.
 #[derive(Debug, Args)]
-pub(crate) struct How {
+pub(crate) struct ActArgs {
     /// Act on many, and leave RUN out: workflow=ID, status=STATUS, label.KEY=VALUE, since=TIME
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) filter: Vec<String>,
@@ -470,7 +470,7 @@ pub(crate) struct Signal {
     #[arg(required = true, num_args = 1..=3, value_name = "RUN NAME [JSON|@FILE]")]
     pub(crate) words: Vec<String>,
     #[command(flatten)]
-    pub(crate) how: How,
+    pub(crate) how: ActArgs,
     #[command(flatten)]
     pub(crate) foreground: Foreground,
 }
@@ -486,7 +486,7 @@ pub(crate) struct SetResult {
     #[arg(required = true, num_args = 1..=3, value_name = "RUN NODE JSON|@FILE")]
     pub(crate) words: Vec<String>,
     #[command(flatten)]
-    pub(crate) how: How,
+    pub(crate) how: ActArgs,
     #[command(flatten)]
     pub(crate) foreground: Foreground,
 }
@@ -500,7 +500,7 @@ pub(crate) struct Skip {
     #[arg(required = true, num_args = 1..=2, value_name = "RUN NODE")]
     pub(crate) words: Vec<String>,
     #[command(flatten)]
-    pub(crate) how: How,
+    pub(crate) how: ActArgs,
     #[command(flatten)]
     pub(crate) foreground: Foreground,
 }

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use windlass_core::{RunId, RunStatus};
 
 use crate::access::{self, Access, Again};
-use crate::act;
-use crate::deed::{Deed, Doing};
+use crate::command::{self, CommandRequest, RunCommand};
 use crate::ending;
 use crate::exit::{Exit, Failure};
 use crate::local_engine::{LocalEngine, with_engine};
@@ -73,8 +72,8 @@ pub(crate) fn follow(
                     Followed::Exit(exit) => return Ok(exit),
                     Followed::Gone(_) => {}
                     Followed::NotCarried(_) => {
-                        let doing = Doing::new(Deed::Resume, None);
-                        match remote::act(&server, run, &doing) {
+                        let request = CommandRequest::new(RunCommand::Resume, None);
+                        match remote::act(&server, run, &request) {
                             Err(failure) if !server.is_gone(&failure) => return Err(failure),
                             _ => {}
                         }
@@ -111,7 +110,7 @@ pub(crate) async fn show(
     run: RunId,
     quiet: bool,
 ) -> Result<Arc<Progress>, Failure> {
-    let loaded = act::load(&host.engine, run).await?;
+    let loaded = command::load(&host.engine, run).await?;
     let style = Style::of(session.settings.output, quiet);
     let progress = Progress::of_run(&loaded.run, style);
     host.hub.follow(run, &progress);
@@ -129,7 +128,7 @@ pub(crate) fn nobody(run: RunId, status: RunStatus) -> Failure {
 /// Refuses to carry on what has ended, with what to do instead.
 pub(crate) fn refuse_ended(run: RunId, status: RunStatus) -> Result<(), Failure> {
     if status.is_final() {
-        return Err(act::ended(run, status).into());
+        return Err(command::ended(run, status).into());
     }
     Ok(())
 }

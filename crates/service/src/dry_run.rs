@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use windlass_core::run::{Evaluations, Facts, Input, Loaded, Run, Values, decide, wants};
 use windlass_engine::CommandError;
 
-use crate::deed::{Deed, Doing};
+use crate::command::{CommandRequest, RunCommand};
 use crate::failure::{Failure, FailureKind};
 use crate::look::Look;
 use crate::moment::now;
@@ -24,8 +24,8 @@ pub struct Effect {
 ///
 /// # Errors
 /// The refusal, or a value that cannot be read.
-pub fn effect(look: &Look, state: &Run, doing: &Doing) -> Result<Effect, Failure> {
-    let Some(input) = doing.input(state)? else {
+pub fn effect(look: &Look, state: &Run, request: &CommandRequest) -> Result<Effect, Failure> {
+    let Some(input) = request.input(state)? else {
         return Ok(Effect::default());
     };
     let values = values(look, state, &input)?;
@@ -52,8 +52,8 @@ pub fn effect(look: &Look, state: &Run, doing: &Doing) -> Result<Effect, Failure
         }
     }
     let undoes = matches!(
-        doing.deed,
-        Deed::Compensate | Deed::Cancel { compensate: true }
+        request.command,
+        RunCommand::Compensate | RunCommand::Cancel { compensate: true }
     );
     let undone = match undoes {
         true => state.would_undo().map(|node| state.path(node)).collect(),

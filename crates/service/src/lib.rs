@@ -1,13 +1,12 @@
 //! What can be asked of Windlass, and what it answers: for a terminal and for HTTP alike.
 //!
-//! A question about a run goes through [`Look`], a deed through [`act`] or [`launch`]. All
-//! of it knows the engine and the storage contract, and neither a backend, nor HTTP, nor the
-//! exit codes of commands: a [`Failure`] says why, and its [`FailureKind`] is mapped where it is
-//! told. [`glyph`] and [`graph`] know what a terminal can show.
+//! A question about a run goes through [`Look`], a command through [`command`], a start through
+//! [`launch`]. All of it knows the engine and the storage contract, and neither a backend, nor
+//! HTTP, nor the exit codes of commands: a [`Failure`] says why, and its [`FailureKind`] is mapped
+//! where it is told. [`glyph`] and [`graph`] know what a terminal can show.
 
-pub mod act;
 pub mod catalogue;
-pub mod deed;
+pub mod command;
 pub mod definition;
 pub mod diff;
 pub mod drawing;

@@ -10,8 +10,8 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use windlass_core::name::ShortText;
 use windlass_engine::{limits, load_latest};
-use windlass_service::deed::{Deed, Doing};
-use windlass_service::{act, dry_run, frozen};
+use windlass_service::command::{CommandRequest, RunCommand};
+use windlass_service::{command, dry_run, frozen};
 use windlass_store::RunRow;
 
 use super::executions::RunPath;
@@ -225,7 +225,7 @@ async fn act_on(
     app: &App,
     caller: &Caller,
     row: RunRow,
-    doing: Doing,
+    request: CommandRequest,
     is_dry: bool,
 ) -> Result<Json<ActedShape>, ApiError> {
     let run = row.run;
@@ -241,8 +241,8 @@ async fn act_on(
         let (effect, status, verb) = app
             .read(caller, move |look| {
                 let loaded = load_latest(&*look.store, &look.plans, run)?;
-                let effect = dry_run::effect(look, &loaded.run, &doing)?;
-                Ok((effect, loaded.run.status(), doing.deed.verb()))
+                let effect = dry_run::effect(look, &loaded.run, &request)?;
+                Ok((effect, loaded.run.status(), request.command.verb()))
             })
             .await?;
         let paths = |paths: &[Box<str>]| paths.iter().map(ToString::to_string).collect();
@@ -254,12 +254,12 @@ async fn act_on(
             ..acted
         }));
     }
-    act::act(app.engine(), run, &doing).await?;
-    if doing.deed.goes_on() {
+    command::execute(app.engine(), run, &request).await?;
+    if request.command.goes_on() {
         app.goes_on(run);
     }
-    let detail = json!({ "deed": doing.deed, "reason": doing.reason });
-    let what = format!("executions.{}", doing.deed.name());
+    let detail = json!({ "deed": request.command, "reason": request.reason });
+    let what = format!("executions.{}", request.command.name());
     app.note(caller, row.tenant, &what, run.to_string(), &detail)
         .await?;
     let status = app.read(caller, move |look| look.status(run)).await?;
@@ -273,17 +273,22 @@ async fn simply(
     app: &App,
     caller: &Caller,
     path: &RunPath,
-    deed: Deed,
+    command: RunCommand,
     hand: Hand,
 ) -> Result<Json<ActedShape>, ApiError> {
     let row = app.run(caller, &path.id).await?;
-    let doing = doing(caller, deed, hand.reason, "");
-    act_on(app, caller, row, doing, hand.dry_run).await
+    let request = requested(caller, command, hand.reason, "");
+    act_on(app, caller, row, request, hand.dry_run).await
 }
 
-fn doing(caller: &Caller, deed: Deed, reason: Option<Reason>, body: impl Into<Arc<str>>) -> Doing {
-    Doing {
-        deed,
+fn requested(
+    caller: &Caller,
+    command: RunCommand,
+    reason: Option<Reason>,
+    body: impl Into<Arc<str>>,
+) -> CommandRequest {
+    CommandRequest {
+        command,
         body: body.into(),
         by: caller.by(),
         reason: reason.map(Into::into),
@@ -297,14 +302,14 @@ async fn cancel(
     body: Option<Json<CancelBody>>,
 ) -> Result<Json<ActedShape>, ApiError> {
     let body = body.map(|Json(body)| body).unwrap_or_default();
-    let deed = Deed::Cancel {
+    let command = RunCommand::Cancel {
         compensate: body.compensate,
     };
     simply(
         &app,
         &caller,
         &path,
-        deed,
+        command,
         Hand::new(body.reason, body.dry_run),
     )
     .await
@@ -317,7 +322,7 @@ async fn pause(
     body: Option<Json<Hand>>,
 ) -> Result<Json<ActedShape>, ApiError> {
     let hand = body.map(|Json(hand)| hand).unwrap_or_default();
-    simply(&app, &caller, &path, Deed::Pause, hand).await
+    simply(&app, &caller, &path, RunCommand::Pause, hand).await
 }
 
 async fn resume(
@@ -327,7 +332,7 @@ async fn resume(
     body: Option<Json<Hand>>,
 ) -> Result<Json<ActedShape>, ApiError> {
     let hand = body.map(|Json(hand)| hand).unwrap_or_default();
-    simply(&app, &caller, &path, Deed::Resume, hand).await
+    simply(&app, &caller, &path, RunCommand::Resume, hand).await
 }
 
 async fn reattempt(
@@ -337,14 +342,14 @@ async fn reattempt(
     body: Option<Json<NodesBody>>,
 ) -> Result<Json<ActedShape>, ApiError> {
     let body = body.map(|Json(body)| body).unwrap_or_default();
-    let deed = Deed::Reattempt {
+    let command = RunCommand::Reattempt {
         nodes: paths(body.nodes),
     };
     simply(
         &app,
         &caller,
         &path,
-        deed,
+        command,
         Hand::new(body.reason, body.dry_run),
     )
     .await
@@ -367,15 +372,15 @@ async fn signal(
     Json(body): Json<SignalBody>,
 ) -> Result<Json<ActedShape>, ApiError> {
     let row = app.run(&caller, &path.id).await?;
-    let deed = Deed::Signal {
+    let command = RunCommand::Signal {
         name: body.name.into(),
     };
     let payload = body
         .payload
         .map_or_else(|| "null".to_owned(), |it| it.get().to_owned());
     check_size(&payload)?;
-    let doing = doing(&caller, deed, body.reason, payload);
-    act_on(&app, &caller, row, doing, body.dry_run).await
+    let request = requested(&caller, command, body.reason, payload);
+    act_on(&app, &caller, row, request, body.dry_run).await
 }
 
 async fn set_result(
@@ -386,11 +391,11 @@ async fn set_result(
 ) -> Result<Json<ActedShape>, ApiError> {
     let row = app.run(&caller, &path.id).await?;
     check_size(body.output.get())?;
-    let deed = Deed::SetResult {
+    let command = RunCommand::SetResult {
         node: body.node.into(),
     };
-    let doing = doing(&caller, deed, body.reason, body.output.get());
-    act_on(&app, &caller, row, doing, body.dry_run).await
+    let request = requested(&caller, command, body.reason, body.output.get());
+    act_on(&app, &caller, row, request, body.dry_run).await
 }
 
 async fn skip(
@@ -399,14 +404,14 @@ async fn skip(
     Path(path): Path<RunPath>,
     Json(body): Json<NodeBody>,
 ) -> Result<Json<ActedShape>, ApiError> {
-    let deed = Deed::Skip {
+    let command = RunCommand::Skip {
         node: body.node.into(),
     };
     simply(
         &app,
         &caller,
         &path,
-        deed,
+        command,
         Hand::new(body.reason, body.dry_run),
     )
     .await
@@ -419,12 +424,12 @@ async fn compensate(
     body: Option<Json<CompensateBody>>,
 ) -> Result<Json<ActedShape>, ApiError> {
     let body = body.map(|Json(body)| body).unwrap_or_default();
-    let deed = match (body.retry.is_empty(), body.skip.is_empty()) {
-        (true, true) => Deed::Compensate,
-        (true, false) => Deed::SkipCompensation {
+    let command = match (body.retry.is_empty(), body.skip.is_empty()) {
+        (true, true) => RunCommand::Compensate,
+        (true, false) => RunCommand::SkipCompensation {
             nodes: paths(body.skip),
         },
-        (false, true) => Deed::RetryCompensation {
+        (false, true) => RunCommand::RetryCompensation {
             nodes: paths(body.retry),
         },
         (false, false) => {
@@ -436,7 +441,7 @@ async fn compensate(
         &app,
         &caller,
         &path,
-        deed,
+        command,
         Hand::new(body.reason, body.dry_run),
     )
     .await
@@ -453,13 +458,13 @@ async fn import(
     let row = app.run(&caller, &path.id).await?;
     // What was edited is not what was signed.
     let text =
-        frozen::definition_for(&document.bytes, &row.workflow).map_err(act::not_importable)?;
+        frozen::definition_for(&document.bytes, &row.workflow).map_err(command::not_importable)?;
     let preparing = prepared(text.into(), &draining).await;
     let definition = preparing.map_err(|error| match error.code() {
         "DEFINITION_INVALID" => error.renamed(crate::failures::IMPORT_INVALID),
         _ => error,
     })?;
     let text = String::from_utf8_lossy(&definition.text).into_owned();
-    let doing = doing(&caller, Deed::Import, query.reason, text);
-    act_on(&app, &caller, row, doing, query.dry_run).await
+    let request = requested(&caller, RunCommand::Import, query.reason, text);
+    act_on(&app, &caller, row, request, query.dry_run).await
 }

@@ -13,8 +13,8 @@ use serde_json::{Map, Value, json};
 use windlass_core::name::ShortText;
 use windlass_core::{Millis, RunId};
 use windlass_engine::load_latest;
-use windlass_service::deed::{Deed, Doing};
-use windlass_service::{Failure, act, dry_run};
+use windlass_service::command::{CommandRequest, RunCommand};
+use windlass_service::{Failure, command, dry_run};
 use windlass_store::RunFilter;
 
 use super::executions::{ListQuery, filter};
@@ -121,7 +121,7 @@ fn object<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ListQuery, D::Er
 }
 
 impl BulkBody {
-    fn deed(&mut self) -> Result<Deed, ApiError> {
+    fn command(&mut self) -> Result<RunCommand, ApiError> {
         let missing = |key: &str| {
             let detail = crate::error::Detail::new(format!("/{key}"), "it is missing");
             crate::code::BODY_INVALID
@@ -129,24 +129,24 @@ impl BulkBody {
                 .detail(detail)
         };
         Ok(match self.action {
-            Action::Cancel => Deed::Cancel {
+            Action::Cancel => RunCommand::Cancel {
                 compensate: self.compensate,
             },
-            Action::Pause => Deed::Pause,
-            Action::Resume => Deed::Resume,
-            Action::Reattempt => Deed::Reattempt {
+            Action::Pause => RunCommand::Pause,
+            Action::Resume => RunCommand::Resume,
+            Action::Reattempt => RunCommand::Reattempt {
                 nodes: self.nodes.drain(..).map(Into::into).collect(),
             },
-            Action::Signal => Deed::Signal {
+            Action::Signal => RunCommand::Signal {
                 name: self.name.take().ok_or_else(|| missing("name"))?.into(),
             },
-            Action::SetResult => Deed::SetResult {
+            Action::SetResult => RunCommand::SetResult {
                 node: self.node.take().ok_or_else(|| missing("node"))?.into(),
             },
-            Action::Skip => Deed::Skip {
+            Action::Skip => RunCommand::Skip {
                 node: self.node.take().ok_or_else(|| missing("node"))?.into(),
             },
-            Action::Compensate => Deed::Compensate,
+            Action::Compensate => RunCommand::Compensate,
         })
     }
 }
@@ -154,7 +154,8 @@ impl BulkBody {
 /// What a job does with which runs, as it is written down.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Plan {
-    deed: Deed,
+    #[serde(rename = "deed")]
+    command: RunCommand,
     body: String,
     by: Option<Box<str>>,
     reason: Option<String>,
@@ -167,12 +168,12 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    fn new(doing: &Doing, filter: &RunFilter, dry_run: bool) -> Self {
+    fn new(request: &CommandRequest, filter: &RunFilter, dry_run: bool) -> Self {
         Self {
-            deed: doing.deed.clone(),
-            body: doing.body.to_string(),
-            by: doing.by.clone(),
-            reason: doing.reason.clone(),
+            command: request.command.clone(),
+            body: request.body.to_string(),
+            by: request.by.clone(),
+            reason: request.reason.clone(),
             dry_run,
             workflow: filter.workflow.clone(),
             statuses: filter.statuses.iter().map(ToString::to_string).collect(),
@@ -202,7 +203,7 @@ async fn begin(
     caller: Caller,
     Json(mut body): Json<BulkBody>,
 ) -> Result<Accepted<JobState>, ApiError> {
-    let deed = body.deed()?;
+    let command = body.command()?;
     // What is left out of account would mean more runs than were meant.
     if let Some(name) = body.filter.of_a_page() {
         let message = format!("`{name}` does not choose runs here");
@@ -210,24 +211,25 @@ async fn begin(
         return Err(crate::code::BODY_INVALID.error(message).detail(detail));
     }
     let value = body.value.as_ref().map_or("null", |value| value.get());
-    let doing = Doing {
+    let request = CommandRequest {
         body: Arc::from(value),
         by: caller.by(),
         reason: body.reason.clone().map(Into::into),
-        deed,
+        command,
     };
     let query = body.filter.clone();
     let mut filter = app.read(&caller, move |look| filter(look, &query)).await?;
     if filter.statuses.is_empty() {
-        filter.statuses = doing.deed.statuses();
+        filter.statuses = request.command.statuses();
     }
-    let plan = Plan::new(&doing, &filter, body.dry_run);
-    let what = (doing.deed.name(), body.dry_run);
+    let plan = Plan::new(&request, &filter, body.dry_run);
+    let what = (request.command.name(), body.dry_run);
     let (store, tenants) = (app.engine().store(), caller.principal.tenants());
     let written = Written::Bulk(&plan);
     let job = app.jobs().begin(store, tenants, what, &written).await?;
     let state = job.state();
-    let detail = json!({ "deed": doing.deed, "reason": doing.reason, "dryRun": body.dry_run });
+    let detail =
+        json!({ "deed": request.command, "reason": request.reason, "dryRun": body.dry_run });
     let tenant = caller.principal.tenant.clone();
     app.note(&caller, tenant, "bulk", state.id.as_str(), &detail)
         .await?;
@@ -243,8 +245,8 @@ async fn begin(
 /// next to serve.
 pub(super) async fn work(app: App, plan: Plan, mut job: Job) {
     let mut filter = plan.filter(&job);
-    let doing = Arc::new(Doing {
-        deed: plan.deed,
+    let request = Arc::new(CommandRequest {
+        command: plan.command,
         body: plan.body.into(),
         by: plan.by,
         reason: plan.reason,
@@ -257,7 +259,7 @@ pub(super) async fn work(app: App, plan: Plan, mut job: Job) {
     }
     loop {
         for run in runs {
-            let mut done = one(&app, &job, &doing, run, plan.dry_run).await;
+            let mut done = one(&app, &job, &request, run, plan.dry_run).await;
             if app.engine().is_stopping() {
                 return;
             }
@@ -301,17 +303,17 @@ pub(super) async fn work(app: App, plan: Plan, mut job: Job) {
 async fn one(
     app: &App,
     job: &Job,
-    doing: &Arc<Doing>,
+    request: &Arc<CommandRequest>,
     run: RunId,
     is_dry: bool,
 ) -> Result<(), Failure> {
     if !is_dry {
-        return act::act(app.engine(), run, doing).await;
+        return command::execute(app.engine(), run, request).await;
     }
-    let (look, doing) = (app.look_as(job.tenants()), Arc::clone(doing));
+    let (look, request) = (app.look_as(job.tenants()), Arc::clone(request));
     let looking = tokio::task::spawn_blocking(move || {
         let loaded = load_latest(&*look.store, &look.plans, run)?;
-        dry_run::effect(&look, &loaded.run, &doing).map(|_| ())
+        dry_run::effect(&look, &loaded.run, &request).map(|_| ())
     });
     match looking.await {
         Ok(answer) => answer,

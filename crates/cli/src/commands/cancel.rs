@@ -1,8 +1,8 @@
 //! `windlass cancel`: a run ends; what runs is told to stop.
 
 use crate::args::Cancel;
-use crate::commands::many::{self, Which};
-use crate::deed::{Deed, Doing};
+use crate::command::{CommandRequest, RunCommand};
+use crate::commands::act_bulk::{self, Target};
 use crate::exit::{Exit, Failure};
 use crate::session::Settings;
 
@@ -10,6 +10,6 @@ use crate::session::Settings;
 pub(crate) fn run(settings: &Settings, arguments: &Cancel) -> Result<Exit, Failure> {
     let act = &arguments.act;
     let compensate = arguments.compensate;
-    let doing = Doing::new(Deed::Cancel { compensate }, act.reason.as_ref());
-    many::run(settings, Which::of(act), &doing, act.dry_run, None)
+    let request = CommandRequest::new(RunCommand::Cancel { compensate }, act.reason.as_ref());
+    act_bulk::run(settings, Target::of(act), &request, act.dry_run, None)
 }

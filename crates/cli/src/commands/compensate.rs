@@ -7,9 +7,9 @@ use windlass_core::run::Run;
 use windlass_engine::load_run;
 
 use crate::args::Compensate;
-use crate::commands::goes_on;
-use crate::commands::many::Which;
-use crate::deed::{Deed, Doing};
+use crate::command::{CommandRequest, RunCommand};
+use crate::commands::act_bulk::Target;
+use crate::commands::act_foreground;
 use crate::exit::{Exit, Failure};
 use crate::session::{Session, Settings};
 use crate::table::Table;
@@ -20,18 +20,18 @@ pub(crate) fn run(settings: &Settings, arguments: &Compensate) -> Result<Exit, F
     if let Some(reference) = act.run.as_ref().filter(|_| arguments.preview) {
         return preview(settings, reference);
     }
-    let deed = match (arguments.retry.as_slice(), arguments.skip.as_slice()) {
-        ([], []) => Deed::Compensate,
-        ([], nodes) => Deed::SkipCompensation {
+    let command = match (arguments.retry.as_slice(), arguments.skip.as_slice()) {
+        ([], []) => RunCommand::Compensate,
+        ([], nodes) => RunCommand::SkipCompensation {
             nodes: nodes.to_vec(),
         },
-        (nodes, _) => Deed::RetryCompensation {
+        (nodes, _) => RunCommand::RetryCompensation {
             nodes: nodes.to_vec(),
         },
     };
-    let doing = Doing::new(deed, act.reason.as_ref());
+    let request = CommandRequest::new(command, act.reason.as_ref());
     let options = arguments.foreground.options()?;
-    goes_on::run(settings, Which::of(act), &doing, act.dry_run, options)
+    act_foreground::run(settings, Target::of(act), &request, act.dry_run, options)
 }
 
 /// Lists what is undone, in order, with how far it is.

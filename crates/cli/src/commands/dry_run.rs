@@ -7,7 +7,7 @@ use windlass_engine::load_run;
 use windlass_service::dry_run::{Effect, effect};
 use windlass_store::RunRow;
 
-use crate::deed::Doing;
+use crate::command::CommandRequest;
 use crate::exit::{Exit, Failure};
 use crate::session::Session;
 
@@ -20,11 +20,15 @@ struct Foreseen {
 
 /// Says what would happen to each run that a filter found; the worst of it is the exit.
 /// Programs get one list, however many there are.
-pub(crate) fn say(session: &Session, doing: &Doing, rows: &[RunRow]) -> Result<Exit, Failure> {
+pub(crate) fn say(
+    session: &Session,
+    request: &CommandRequest,
+    rows: &[RunRow],
+) -> Result<Exit, Failure> {
     let output = session.settings.output;
     let (mut exit, mut items) = (Exit::Done, Vec::new());
     for row in rows {
-        let foreseen = foresee(session, doing, row.run)?;
+        let foreseen = foresee(session, request, row.run)?;
         exit = exit.worse(foreseen.exit);
         match output.json {
             true => items.push(foreseen.json),
@@ -40,9 +44,13 @@ pub(crate) fn say(session: &Session, doing: &Doing, rows: &[RunRow]) -> Result<E
 }
 
 /// Says what would happen to one run.
-pub(crate) fn say_one(session: &Session, doing: &Doing, run: RunId) -> Result<Exit, Failure> {
+pub(crate) fn say_one(
+    session: &Session,
+    request: &CommandRequest,
+    run: RunId,
+) -> Result<Exit, Failure> {
     let output = session.settings.output;
-    let foreseen = foresee(session, doing, run)?;
+    let foreseen = foresee(session, request, run)?;
     match output.json {
         true => output.json(&foreseen.json)?,
         false => output.data(&foreseen.text)?,
@@ -50,11 +58,11 @@ pub(crate) fn say_one(session: &Session, doing: &Doing, run: RunId) -> Result<Ex
     Ok(foreseen.exit)
 }
 
-fn foresee(session: &Session, doing: &Doing, run: RunId) -> Result<Foreseen, Failure> {
+fn foresee(session: &Session, request: &CommandRequest, run: RunId) -> Result<Foreseen, Failure> {
     let loaded = load_run(&*session.store, &session.plans, run, |_, _| {})?;
-    let (state, verb) = (&loaded.run, doing.deed.verb());
+    let (state, verb) = (&loaded.run, request.command.verb());
     let status = state.status();
-    Ok(match effect(session, state, doing) {
+    Ok(match effect(session, state, request) {
         Ok(Effect { again, undone }) => {
             let mut text = format!("{run}: would {verb} it; it is {status}\n");
             if !again.is_empty() {

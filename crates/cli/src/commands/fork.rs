@@ -6,8 +6,8 @@ use windlass_engine::{Clock as _, Started, SystemClock};
 use super::fork_many;
 use super::run::Done;
 use crate::access::{self, Access};
-use crate::act;
 use crate::args::Fork;
+use crate::command;
 use crate::exit::{Exit, Failure};
 use crate::foreground::{self, WaitOptions};
 use crate::forking::{self, ForkAsked};
@@ -36,7 +36,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Fork) -> Result<Exit, Failure
             newest: arguments.newest,
             version: arguments.version,
             request_id: arguments.request_id.as_deref().map(Into::into),
-            hand: act::hand(arguments.reason.as_deref()),
+            hand: command::hand(arguments.reason.as_deref()),
         };
         if arguments.dry_run {
             return dry_run(session, &asked).map(Done::Exit);

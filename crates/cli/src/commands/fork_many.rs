@@ -11,10 +11,10 @@ use windlass_core::{RunId, RunStatus};
 use windlass_engine::{Clock as _, StartRequest, SystemClock};
 use windlass_store::RunRow;
 
-use super::many::{AT_ONCE, find, stopped};
+use super::act_bulk::{AT_ONCE, find, stopped};
 use crate::access::{self, Access, Again};
-use crate::act;
 use crate::args::Fork;
+use crate::command;
 use crate::exit::{Exit, Failure};
 use crate::forking::{self, ForkAsked};
 use crate::local_engine::{Ending, LocalEngine, with_engine};
@@ -92,7 +92,7 @@ fn ask(arguments: &Fork, origin: RunId) -> ForkAsked {
         newest: arguments.newest,
         version: arguments.version,
         request_id: Some(run.to_string().into()),
-        hand: act::hand(arguments.reason.as_deref()),
+        hand: command::hand(arguments.reason.as_deref()),
     }
 }
 

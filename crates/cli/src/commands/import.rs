@@ -2,10 +2,10 @@
 
 use windlass_engine::load_run;
 
-use crate::act::not_importable;
 use crate::args::Import;
-use crate::commands::many::{self, Which};
-use crate::deed::{Deed, Doing};
+use crate::command::not_importable;
+use crate::command::{CommandRequest, RunCommand};
+use crate::commands::act_bulk::{self, Target};
 use crate::definition_file;
 use crate::exit::{Exit, Failure};
 use crate::session::{Session, Settings};
@@ -32,7 +32,13 @@ pub(crate) fn run(settings: &Settings, arguments: &Import) -> Result<Exit, Failu
     };
     let prepared = prepare_named(&name, &text).map_err(not_importable)?;
     let text = String::from_utf8_lossy(&prepared.text).into_owned();
-    let doing = Doing::new(Deed::Import, arguments.reason.as_ref()).with(text);
+    let request = CommandRequest::new(RunCommand::Import, arguments.reason.as_ref()).with(text);
     let run = run.to_string();
-    many::run(settings, Which::One(&run), &doing, arguments.dry_run, None)
+    act_bulk::run(
+        settings,
+        Target::One(&run),
+        &request,
+        arguments.dry_run,
+        None,
+    )
 }

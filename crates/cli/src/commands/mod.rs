@@ -1,6 +1,8 @@
 //! One command a file. Each takes its arguments and the settings, and says how the
 //! program ends.
 
+mod act_bulk;
+mod act_foreground;
 mod actions;
 mod backup;
 mod bench;
@@ -16,11 +18,9 @@ mod events;
 mod export;
 mod fork;
 mod fork_many;
-mod goes_on;
 mod graph;
 mod hooks;
 mod import;
-mod many;
 mod pause;
 mod plan;
 mod publish;

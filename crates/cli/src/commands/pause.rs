@@ -1,18 +1,18 @@
 //! `windlass pause`: nothing more of a run starts until it is resumed.
 
 use crate::args::Act;
-use crate::commands::many::{self, Which};
-use crate::deed::{Deed, Doing};
+use crate::command::{CommandRequest, RunCommand};
+use crate::commands::act_bulk::{self, Target};
 use crate::exit::{Exit, Failure};
 use crate::session::Settings;
 
 /// Pauses runs.
 pub(crate) fn run(settings: &Settings, arguments: &Act) -> Result<Exit, Failure> {
-    let doing = Doing::new(Deed::Pause, arguments.reason.as_ref());
-    many::run(
+    let request = CommandRequest::new(RunCommand::Pause, arguments.reason.as_ref());
+    act_bulk::run(
         settings,
-        Which::of(arguments),
-        &doing,
+        Target::of(arguments),
+        &request,
         arguments.dry_run,
         None,
     )

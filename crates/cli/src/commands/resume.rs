@@ -1,9 +1,9 @@
 //! `windlass resume`: an interrupted or paused run is carried on in the foreground.
 
 use crate::args::Resume;
-use crate::commands::goes_on;
-use crate::commands::many::Which;
-use crate::deed::{Deed, Doing};
+use crate::command::{CommandRequest, RunCommand};
+use crate::commands::act_bulk::Target;
+use crate::commands::act_foreground;
 use crate::exit::{Exit, Failure};
 use crate::session::Settings;
 
@@ -11,6 +11,6 @@ use crate::session::Settings;
 pub(crate) fn run(settings: &Settings, arguments: &Resume) -> Result<Exit, Failure> {
     let options = arguments.foreground.options()?;
     let act = &arguments.act;
-    let doing = Doing::new(Deed::Resume, act.reason.as_ref());
-    goes_on::run(settings, Which::of(act), &doing, act.dry_run, options)
+    let request = CommandRequest::new(RunCommand::Resume, act.reason.as_ref());
+    act_foreground::run(settings, Target::of(act), &request, act.dry_run, options)
 }

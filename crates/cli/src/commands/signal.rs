@@ -1,8 +1,8 @@
 //! `windlass signal`: what a node waits for, from a person or another system.
 
 use crate::args::Signal;
-use crate::commands::goes_on::{self, json_argument, words};
-use crate::deed::{Deed, Doing};
+use crate::command::{CommandRequest, RunCommand};
+use crate::commands::act_foreground::{self, json_argument, words};
 use crate::exit::{Exit, Failure};
 use crate::session::Settings;
 
@@ -17,7 +17,8 @@ pub(crate) fn run(settings: &Settings, arguments: &Signal) -> Result<Exit, Failu
         None => "null".to_owned(),
     };
     let name = rest[0].clone();
-    let doing = Doing::new(Deed::Signal { name }, how.reason.as_ref()).with(payload);
+    let request =
+        CommandRequest::new(RunCommand::Signal { name }, how.reason.as_ref()).with(payload);
     let options = arguments.foreground.options()?;
-    goes_on::run(settings, which, &doing, how.dry_run, options)
+    act_foreground::run(settings, which, &request, how.dry_run, options)
 }

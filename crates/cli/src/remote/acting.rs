@@ -1,4 +1,4 @@
-//! Acting: each deed is a request, and the server's answer is what became of it.
+//! Acting: each command is a request, and the server's answer is what became of it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::failures;
 use super::question::Question;
 use super::server::Server;
 use super::shapes::Page;
-use crate::deed::{Deed, Doing};
+use crate::command::{CommandRequest, RunCommand};
 use crate::exit::{Exit, Failure};
 use crate::forking::ForkAsked;
 use crate::launch::Launch;
@@ -51,22 +51,26 @@ struct Acted {
 }
 
 /// Does something to a run; gives how it stands then.
-pub(crate) fn act(server: &Server, run: RunId, doing: &Doing) -> Result<RunStatus, Failure> {
+pub(crate) fn act(
+    server: &Server,
+    run: RunId,
+    request: &CommandRequest,
+) -> Result<RunStatus, Failure> {
     let run = run.to_string();
     let url = |what: &str| server.url(&["executions", &run, what]);
-    let question = match route(doing)? {
+    let question = match route(request)? {
         Some((what, mut body)) => {
-            if let Some(reason) = &doing.reason {
+            if let Some(reason) = &request.reason {
                 body.insert("reason", to_raw(reason)?);
             }
             Question::post(url(what), written(&body)?)
         }
         None => {
             let mut url = url("import");
-            if let Some(reason) = &doing.reason {
+            if let Some(reason) = &request.reason {
                 url.query_pairs_mut().append_pair("reason", reason);
             }
-            Question::post(url, doing.body.as_bytes().to_vec())
+            Question::post(url, request.body.as_bytes().to_vec())
         }
     };
     let acted: Acted = read(server, &server.ask(question).map_err(perhaps)?)?;
@@ -93,29 +97,35 @@ fn to_raw(value: &impl Serialize) -> Result<Box<RawValue>, Failure> {
     to_raw_value(value).map_err(|error| Failure::new(Exit::Invalid, "USAGE", error))
 }
 
-/// A deed's route and what its body says; none is an import, whose body is the graph.
-fn route(doing: &Doing) -> Result<Option<(&'static str, Body)>, Failure> {
+/// A command's route and what its body says; none is an import, whose body is the graph.
+fn route(request: &CommandRequest) -> Result<Option<(&'static str, Body)>, Failure> {
     let body = |pairs: Vec<(&'static str, Box<RawValue>)>| pairs.into_iter().collect::<Body>();
-    Ok(Some(match &doing.deed {
-        Deed::Cancel { compensate } => ("cancel", body(vec![("compensate", to_raw(compensate)?)])),
-        Deed::Pause => ("pause", Body::new()),
-        Deed::Resume => ("resume", Body::new()),
-        Deed::Reattempt { nodes } => ("reattempt", body(vec![("nodes", to_raw(nodes)?)])),
-        Deed::Signal { name } => {
-            let payload = raw(&doing.body, CommandError::SignalInvalid)?;
+    Ok(Some(match &request.command {
+        RunCommand::Cancel { compensate } => {
+            ("cancel", body(vec![("compensate", to_raw(compensate)?)]))
+        }
+        RunCommand::Pause => ("pause", Body::new()),
+        RunCommand::Resume => ("resume", Body::new()),
+        RunCommand::Reattempt { nodes } => ("reattempt", body(vec![("nodes", to_raw(nodes)?)])),
+        RunCommand::Signal { name } => {
+            let payload = raw(&request.body, CommandError::SignalInvalid)?;
             let name = to_raw(name)?;
             ("signal", body(vec![("name", name), ("payload", payload)]))
         }
-        Deed::SetResult { node } => {
-            let output = raw(&doing.body, CommandError::ResultInvalid)?;
+        RunCommand::SetResult { node } => {
+            let output = raw(&request.body, CommandError::ResultInvalid)?;
             let node = to_raw(node)?;
             ("set-result", body(vec![("node", node), ("output", output)]))
         }
-        Deed::Skip { node } => ("skip", body(vec![("node", to_raw(node)?)])),
-        Deed::Compensate => ("compensate", Body::new()),
-        Deed::RetryCompensation { nodes } => ("compensate", body(vec![("retry", to_raw(nodes)?)])),
-        Deed::SkipCompensation { nodes } => ("compensate", body(vec![("skip", to_raw(nodes)?)])),
-        Deed::Import => return Ok(None),
+        RunCommand::Skip { node } => ("skip", body(vec![("node", to_raw(node)?)])),
+        RunCommand::Compensate => ("compensate", Body::new()),
+        RunCommand::RetryCompensation { nodes } => {
+            ("compensate", body(vec![("retry", to_raw(nodes)?)]))
+        }
+        RunCommand::SkipCompensation { nodes } => {
+            ("compensate", body(vec![("skip", to_raw(nodes)?)]))
+        }
+        RunCommand::Import => return Ok(None),
     }))
 }
 

@@ -20,7 +20,7 @@ use windlass_service::secrets::SecretKeys;
 use windlass_store_embedded::EmbeddedStore;
 
 use super::{place, routes};
-use crate::act;
+use crate::command;
 
 /// How long a command may take to be answered: a process that waits for it is there, and ends
 /// the connection when it does not wait any more.
@@ -75,7 +75,7 @@ impl Drop for SocketHost {
 
 /// The API for the owner of the socket, who needs no token and is not counted.
 fn api(app: App) -> Router {
-    let user = act::hand(None).by.unwrap_or_else(|| "local".into());
+    let user = command::hand(None).by.unwrap_or_else(|| "local".into());
     let options = GateOptions {
         request_timeout: ANSWER_TIME,
         ..GateOptions::default()

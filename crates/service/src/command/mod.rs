@@ -1,5 +1,7 @@
-//! What can be done to a run by hand, as commands say it and as processes say it to each
-//! other. A value that belongs to it (a payload, a result, a graph) goes beside it.
+//! The commands on a run, as the command line, the API and its client have them: nodes are named by
+//! their paths. A value that belongs to a command (a payload, a result, a graph) goes beside it.
+
+mod execute;
 
 use std::sync::Arc;
 
@@ -10,14 +12,15 @@ use windlass_core::run::{Input, Instance, Run};
 use windlass_core::value::Payload;
 use windlass_engine::{CommandError, check_payload, check_signal, check_signal_name};
 
-use crate::act;
+pub use execute::{ended, execute, hand, load, not_importable, status, unknown_node};
+
 use crate::failure::Failure;
 use crate::source::prepare_text;
 
-/// What is done.
+/// A command on a run. Its JSON is in the audit and in jobs that are under way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "deed", rename_all = "camelCase")]
-pub enum Deed {
+pub enum RunCommand {
     /// End it; with `compensate`, what succeeded is undone.
     Cancel {
         /// Whether what succeeded is undone.
@@ -66,9 +69,9 @@ pub enum Deed {
 
 /// What is done, with what belongs to it.
 #[derive(Clone, Debug)]
-pub struct Doing {
-    /// The deed.
-    pub deed: Deed,
+pub struct CommandRequest {
+    /// The command.
+    pub command: RunCommand,
     /// The value beside it; empty where there is none.
     pub body: Arc<str>,
     /// Who does it; the user of this process, if nobody is named.
@@ -77,11 +80,11 @@ pub struct Doing {
     pub reason: Option<String>,
 }
 
-impl Doing {
-    /// A deed with nothing beside it.
-    pub fn new(deed: Deed, reason: Option<&String>) -> Self {
+impl CommandRequest {
+    /// A command with nothing beside it.
+    pub fn new(command: RunCommand, reason: Option<&String>) -> Self {
         Self {
-            deed,
+            command,
             body: "".into(),
             by: None,
             reason: reason.cloned(),
@@ -99,7 +102,7 @@ impl Doing {
 
     /// Who does it, and why.
     pub fn hand(&self) -> Hand {
-        let mut hand = act::hand(self.reason.as_deref());
+        let mut hand = hand(self.reason.as_deref());
         if self.by.is_some() {
             hand.by.clone_from(&self.by);
         }
@@ -109,19 +112,19 @@ impl Doing {
     /// The input that the run's own rules decide on; none means that they always allow it.
     pub fn input(&self, run: &Run) -> Result<Option<Input>, Failure> {
         let hand = self.hand();
-        Ok(Some(match &self.deed {
-            Deed::Cancel { compensate } => Input::Cancel {
+        Ok(Some(match &self.command {
+            RunCommand::Cancel { compensate } => Input::Cancel {
                 hand,
                 compensate: *compensate,
             },
-            Deed::Pause => Input::Pause(hand),
+            RunCommand::Pause => Input::Pause(hand),
             // Whatever is unfinished is carried on, paused or not.
-            Deed::Resume if run.status().is_final() => {
-                return Err(act::ended(run.id(), run.status()));
+            RunCommand::Resume if run.status().is_final() => {
+                return Err(ended(run.id(), run.status()));
             }
-            Deed::Resume => return Ok(None),
-            Deed::Reattempt { nodes } => Input::Reattempt(instances(run, nodes)?, hand),
-            Deed::Signal { name } => {
+            RunCommand::Resume => return Ok(None),
+            RunCommand::Reattempt { nodes } => Input::Reattempt(instances(run, nodes)?, hand),
+            RunCommand::Signal { name } => {
                 check_signal_name(run.plan(), name)?;
                 check_signal(run.plan(), name, &self.body).map_err(CommandError::SignalInvalid)?;
                 Input::Signal {
@@ -130,7 +133,7 @@ impl Doing {
                     hand,
                 }
             }
-            Deed::SetResult { node } => {
+            RunCommand::SetResult { node } => {
                 check_payload(&self.body, []).map_err(CommandError::ResultInvalid)?;
                 Input::SetResult {
                     node: instance(run, node)?,
@@ -138,20 +141,20 @@ impl Doing {
                     hand,
                 }
             }
-            Deed::Skip { node } => Input::SetResult {
+            RunCommand::Skip { node } => Input::SetResult {
                 node: instance(run, node)?,
                 output: None,
                 hand,
             },
-            Deed::Compensate => Input::Compensate(hand),
-            Deed::RetryCompensation { nodes } => {
+            RunCommand::Compensate => Input::Compensate(hand),
+            RunCommand::RetryCompensation { nodes } => {
                 Input::RetryCompensation(instances(run, nodes)?, hand)
             }
-            Deed::SkipCompensation { nodes } => {
+            RunCommand::SkipCompensation { nodes } => {
                 Input::SkipCompensation(instances(run, nodes)?, hand)
             }
-            Deed::Import => {
-                let prepared = prepare_text(self.body.as_bytes()).map_err(act::not_importable)?;
+            RunCommand::Import => {
+                let prepared = prepare_text(self.body.as_bytes()).map_err(not_importable)?;
                 Input::Import {
                     definition: prepared.digest,
                     plan: prepared.plan,
@@ -162,7 +165,7 @@ impl Doing {
     }
 }
 
-impl Deed {
+impl RunCommand {
     /// The runs it makes sense for, unless a filter says otherwise.
     pub fn statuses(&self) -> Vec<RunStatus> {
         use RunStatus::{Cancelled, Failed, Paused, Pending, Running, Succeeded};
@@ -267,7 +270,7 @@ impl Deed {
 fn instance(run: &Run, node: &str) -> Result<Instance, Failure> {
     // What ran again, or is in the graph no more, may still be undone.
     let found = run.resolve(node).or_else(|| run.resolve_undone(node));
-    found.ok_or_else(|| act::unknown_node(run, node))
+    found.ok_or_else(|| unknown_node(run, node))
 }
 
 fn instances(run: &Run, nodes: &[String]) -> Result<Vec<Instance>, Failure> {

@@ -11,10 +11,9 @@ use windlass_core::{RunId, RunStatus};
 use windlass_store::RunRow;
 
 use crate::access::{self, Access, Again};
-use crate::act;
 use crate::args::Act;
+use crate::command::{self, CommandRequest, RunCommand};
 use crate::commands::dry_run;
-use crate::deed::{Deed, Doing};
 use crate::exit::{Exit, Failure};
 use crate::filter;
 use crate::local_engine::{Ending, LocalEngine, with_engine};
@@ -36,14 +35,14 @@ struct Done {
 
 /// Which runs to act on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Which<'a> {
+pub(crate) enum Target<'a> {
     /// The one that is named.
     One(&'a str),
     /// All that fit.
     Filter(&'a [String]),
 }
 
-impl<'a> Which<'a> {
+impl<'a> Target<'a> {
     pub(crate) fn of(act: &'a Act) -> Self {
         match &act.run {
             Some(run) => Self::One(run),
@@ -55,8 +54,8 @@ impl<'a> Which<'a> {
 /// Acts on the run that is named, or on all that the filter finds.
 pub(crate) fn run(
     settings: &Settings,
-    which: Which<'_>,
-    doing: &Doing,
+    which: Target<'_>,
+    request: &CommandRequest,
     dry_run: bool,
     until: Option<Instant>,
 ) -> Result<Exit, Failure> {
@@ -64,17 +63,17 @@ pub(crate) fn run(
     let mut again = Again::default();
     let session = access.session();
     let rows = match which {
-        Which::One(reference) => {
+        Target::One(reference) => {
             let run = session.find_run(reference)?;
             session.store.run(run)?.into_iter().collect()
         }
-        Which::Filter(filter) => find(session, doing.deed.statuses(), filter)?,
+        Target::Filter(filter) => find(session, request.command.statuses(), filter)?,
     };
-    let alone = matches!(which, Which::One(_));
+    let alone = matches!(which, Target::One(_));
     if dry_run {
         return match rows.as_slice() {
-            [only] if alone => dry_run::say_one(session, doing, only.run),
-            rows => dry_run::say(session, doing, rows),
+            [only] if alone => dry_run::say_one(session, request, only.run),
+            rows => dry_run::say(session, request, rows),
         };
     }
     let mut done = Vec::with_capacity(rows.len());
@@ -83,27 +82,31 @@ pub(crate) fn run(
         match &access {
             Access::Held(session) => {
                 with_engine(session, None, async |host| {
-                    done.extend(here(host, doing, left, until).await);
+                    done.extend(here(host, request, left, until).await);
                     Ok(Exit::Done)
                 })?;
             }
-            Access::Server(_, server) => done.extend(through(server, doing, left)),
+            Access::Server(_, server) => done.extend(through(server, request, left)),
         }
         let Some(unanswered) = rows.get(done.len()) else {
-            return report(settings.output, &doing.deed, &rows, done, alone);
+            return report(settings.output, &request.command, &rows, done, alone);
         };
         drop(access);
         access = again.open(settings)?;
-        done.extend(done_already(&access, &doing.deed, unanswered.run)?);
+        done.extend(done_already(&access, &request.command, unanswered.run)?);
     }
 }
 
 /// What the holder did before it went away without an answer, if that can be seen.
-fn done_already(access: &Access, deed: &Deed, run: RunId) -> Result<Option<Done>, Failure> {
+fn done_already(
+    access: &Access,
+    command: &RunCommand,
+    run: RunId,
+) -> Result<Option<Done>, Failure> {
     let status = access.session().status(run)?;
     let is_done = matches!(
-        (deed, status),
-        (Deed::Cancel { .. }, RunStatus::Cancelled) | (Deed::Pause, RunStatus::Paused)
+        (command, status),
+        (RunCommand::Cancel { .. }, RunStatus::Cancelled) | (RunCommand::Pause, RunStatus::Paused)
     );
     let result = Ok(status);
     Ok(is_done.then_some(Done { run, result }))
@@ -133,10 +136,10 @@ pub(super) fn find(
 
 /// Lets a server act, on one run after the other; until it ends, if it is the process that
 /// holds the data directory.
-fn through(server: &Server, doing: &Doing, rows: &[RunRow]) -> Vec<Done> {
+fn through(server: &Server, request: &CommandRequest, rows: &[RunRow]) -> Vec<Done> {
     let mut done = Vec::with_capacity(rows.len());
     for run in rows.iter().map(|row| row.run) {
-        let result = remote::act(server, run, doing);
+        let result = remote::act(server, run, request);
         if matches!(&result, Err(failure) if server.is_gone(failure)) {
             break;
         }
@@ -148,19 +151,19 @@ fn through(server: &Server, doing: &Doing, rows: &[RunRow]) -> Vec<Done> {
 /// Acts in this process; what goes on is carried to its end.
 async fn here(
     host: &LocalEngine,
-    doing: &Doing,
+    request: &CommandRequest,
     rows: &[RunRow],
     until: Option<Instant>,
 ) -> Vec<Done> {
     let slots = Arc::new(Semaphore::new(AT_ONCE));
     let mut tasks = JoinSet::new();
     for row in rows {
-        let (host, run, doing) = (host.clone(), row.run, doing.clone());
+        let (host, run, request) = (host.clone(), row.run, request.clone());
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
             break;
         };
         tasks.spawn(async move {
-            let result = one(&host, &doing, run, until).await;
+            let result = one(&host, &request, run, until).await;
             drop(slot);
             Done { run, result }
         });
@@ -170,13 +173,14 @@ async fn here(
 
 async fn one(
     host: &LocalEngine,
-    doing: &Doing,
+    request: &CommandRequest,
     run: RunId,
     until: Option<Instant>,
 ) -> Result<RunStatus, Failure> {
-    act::act(&host.engine, run, doing).await?;
-    let status = act::status(&host.engine, run)?;
-    let is_waited_for = doing.deed.goes_on() || matches!(doing.deed, Deed::Cancel { .. });
+    command::execute(&host.engine, run, request).await?;
+    let status = command::status(&host.engine, run)?;
+    let is_waited_for =
+        request.command.goes_on() || matches!(request.command, RunCommand::Cancel { .. });
     if !is_waited_for || status == RunStatus::Paused {
         return Ok(status);
     }
@@ -194,7 +198,7 @@ pub(super) fn stopped(run: RunId, exit: Exit, message: &str) -> Failure {
 /// One line a run; a single run's refusal is the command's own.
 fn report(
     output: Output,
-    deed: &Deed,
+    command: &RunCommand,
     rows: &[RunRow],
     mut done: Vec<Done>,
     alone: bool,
@@ -214,7 +218,7 @@ fn report(
         let (run, workflow) = (row.run, &row.workflow);
         match &done.result {
             Ok(status) => {
-                if deed.goes_on() && status.is_final() {
+                if command.goes_on() && status.is_final() {
                     exit = exit.worse((*status).into());
                 }
                 if output.json {
@@ -222,7 +226,7 @@ fn report(
                         "executionId": run, "workflowId": workflow, "status": status,
                     }));
                 } else {
-                    output.line(&format!("{run} {workflow}: {}", deed.says(*status)))?;
+                    output.line(&format!("{run} {workflow}: {}", command.says(*status)))?;
                 }
             }
             Err(failure) => {

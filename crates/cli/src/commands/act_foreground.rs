@@ -7,11 +7,10 @@ use windlass_core::{Digest, RunId, RunStatus};
 use windlass_engine::load_run;
 
 use crate::access::{self, Access};
-use crate::act;
-use crate::args::{Foreground, How};
+use crate::args::{ActArgs, Foreground};
+use crate::command::{self, CommandRequest, RunCommand};
+use crate::commands::act_bulk::{self, Target};
 use crate::commands::dry_run;
-use crate::commands::many::{self, Which};
-use crate::deed::{Deed, Doing};
 use crate::exit::{Exit, Failure};
 use crate::foreground::{self, WaitOptions};
 use crate::local_engine::{LocalEngine, with_engine};
@@ -28,27 +27,27 @@ impl Foreground {
 /// Does it to the run that is named, or to all that the filter finds.
 pub(crate) fn run(
     settings: &Settings,
-    which: Which<'_>,
-    doing: &Doing,
+    which: Target<'_>,
+    request: &CommandRequest,
     dry_run: bool,
     options: WaitOptions,
 ) -> Result<Exit, Failure> {
     match which {
-        Which::One(reference) => {
-            let exit = one(settings, reference, doing, dry_run, options)?;
-            match doing.deed.undoes() && !dry_run {
+        Target::One(reference) => {
+            let exit = one(settings, reference, request, dry_run, options)?;
+            match request.command.undoes() && !dry_run {
                 true => undone(settings, reference, exit),
                 false => Ok(exit),
             }
         }
-        Which::Filter(_) => many::run(settings, which, doing, dry_run, options.until),
+        Target::Filter(_) => act_bulk::run(settings, which, request, dry_run, options.until),
     }
 }
 
 fn one(
     settings: &Settings,
     reference: &str,
-    doing: &Doing,
+    request: &CommandRequest,
     is_dry: bool,
     options: WaitOptions,
 ) -> Result<Exit, Failure> {
@@ -57,18 +56,18 @@ fn one(
         let session = access.session();
         let run = session.find_run(reference)?;
         if is_dry {
-            return dry_run::say_one(session, doing, run).map(Done::Exit);
+            return dry_run::say_one(session, request, run).map(Done::Exit);
         }
         // A process that ended without an answer may have done it.
         let is_done = match asked {
-            Some(since) => is_recorded(session, run, since, doing)?,
+            Some(since) => is_recorded(session, run, since, request)?,
             None => false,
         };
         match access {
-            Access::Held(session) if !is_done || doing.deed.is_followed() => {
-                let doing = Some(doing).filter(|_| !is_done);
+            Access::Held(session) if !is_done || request.command.is_followed() => {
+                let request = Some(request).filter(|_| !is_done);
                 let exit = with_engine(session, None, async |host| {
-                    local(host, session, run, doing, options).await
+                    local(host, session, run, request, options).await
                 });
                 return exit.map(Done::Exit);
             }
@@ -76,13 +75,13 @@ fn one(
                 if server.holder().is_some() {
                     asked = Some(session.store.head(run)?.sequence);
                 }
-                remote::act(server, run, doing)?;
+                remote::act(server, run, request)?;
             }
             _ => {}
         }
-        match doing.deed.is_followed() {
+        match request.command.is_followed() {
             true => Ok(Done::Followed(run)),
-            false => report(session, doing, run).map(Done::Exit),
+            false => report(session, request, run).map(Done::Exit),
         }
     })?;
     match done {
@@ -103,10 +102,10 @@ async fn local(
     host: &LocalEngine,
     session: &Session,
     run: RunId,
-    doing: Option<&Doing>,
+    request: Option<&CommandRequest>,
     options: WaitOptions,
 ) -> Result<Exit, Failure> {
-    let resumes = doing.is_none_or(|doing| doing.deed == Deed::Resume);
+    let resumes = request.is_none_or(|request| request.command == RunCommand::Resume);
     let shown = match resumes {
         // Nothing of what goes on at once is left out.
         true => {
@@ -115,10 +114,10 @@ async fn local(
         }
         false => None,
     };
-    if let Some(doing) = doing {
-        act::act(&host.engine, run, doing).await?;
+    if let Some(request) = request {
+        command::execute(&host.engine, run, request).await?;
         if session.status(run)? == RunStatus::Paused {
-            return report(session, doing, run);
+            return report(session, request, run);
         }
     } else {
         host.engine.recover(run).await?;
@@ -159,7 +158,7 @@ fn undone(settings: &Settings, reference: &str, exit: Exit) -> Result<Exit, Fail
 }
 
 /// One line of what was done.
-fn report(session: &Session, doing: &Doing, run: RunId) -> Result<Exit, Failure> {
+fn report(session: &Session, request: &CommandRequest, run: RunId) -> Result<Exit, Failure> {
     let status = session.status(run)?;
     let row = session.store.run(run)?;
     let workflow = row.map(|row| row.workflow).unwrap_or_default();
@@ -169,14 +168,22 @@ fn report(session: &Session, doing: &Doing, run: RunId) -> Result<Exit, Failure>
             "executionId": run, "workflowId": workflow, "status": status,
         }))?;
     } else {
-        output.line(&format!("{run} {workflow}: {}", doing.deed.says(status)))?;
+        output.line(&format!(
+            "{run} {workflow}: {}",
+            request.command.says(status)
+        ))?;
     }
     Ok(Exit::Done)
 }
 
 /// Whether a run's log has it since this record: what is not to be done twice.
-fn is_recorded(session: &Session, run: RunId, since: u64, doing: &Doing) -> Result<bool, Failure> {
-    let wanted = Payload::typed(&doing.body).digest();
+fn is_recorded(
+    session: &Session,
+    run: RunId,
+    since: u64,
+    request: &CommandRequest,
+) -> Result<bool, Failure> {
+    let wanted = Payload::typed(&request.body).digest();
     let (mut record, mut found) = (0, false);
     load_run(&*session.store, &session.plans, run, |_, transition| {
         record += 1;
@@ -184,39 +191,39 @@ fn is_recorded(session: &Session, run: RunId, since: u64, doing: &Doing) -> Resu
             let events = &transition.events;
             found |= events
                 .iter()
-                .any(|event| records(event, &doing.deed, wanted));
+                .any(|event| records(event, &request.command, wanted));
         }
     })?;
     Ok(found)
 }
 
-fn records(event: &Event, deed: &Deed, body: Digest) -> bool {
-    match (event, deed) {
-        (Event::SignalReceived(signal), Deed::Signal { name }) => {
+fn records(event: &Event, command: &RunCommand, body: Digest) -> bool {
+    match (event, command) {
+        (Event::SignalReceived(signal), RunCommand::Signal { name }) => {
             *signal.name == **name && signal.payload.digest() == body
         }
-        (Event::SetByHand(set), Deed::SetResult { node } | Deed::Skip { node }) => {
+        (Event::SetByHand(set), RunCommand::SetResult { node } | RunCommand::Skip { node }) => {
             *set.node == **node
         }
-        (Event::Reattempted { .. }, Deed::Reattempt { .. })
-        | (Event::Compensating { .. }, Deed::Compensate)
-        | (Event::CompensationRetried { .. }, Deed::RetryCompensation { .. })
-        | (Event::CompensationSkipped { .. }, Deed::SkipCompensation { .. })
-        | (Event::Imported { .. }, Deed::Import) => true,
+        (Event::Reattempted { .. }, RunCommand::Reattempt { .. })
+        | (Event::Compensating { .. }, RunCommand::Compensate)
+        | (Event::CompensationRetried { .. }, RunCommand::RetryCompensation { .. })
+        | (Event::CompensationSkipped { .. }, RunCommand::SkipCompensation { .. })
+        | (Event::Imported { .. }, RunCommand::Import) => true,
         _ => false,
     }
 }
 
 /// The run, or the filter in its place, and the words after it.
 pub(crate) fn words<'a>(
-    how: &'a How,
+    how: &'a ActArgs,
     words: &'a [String],
     count: std::ops::RangeInclusive<usize>,
     usage: &str,
-) -> Result<(Which<'a>, &'a [String]), Failure> {
+) -> Result<(Target<'a>, &'a [String]), Failure> {
     let (which, rest) = match (how.filter.is_empty(), words) {
-        (true, [run, rest @ ..]) => (Which::One(run), rest),
-        _ => (Which::Filter(&how.filter), words),
+        (true, [run, rest @ ..]) => (Target::One(run), rest),
+        _ => (Target::Filter(&how.filter), words),
     };
     if count.contains(&rest.len()) {
         return Ok((which, rest));

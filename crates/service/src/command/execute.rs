@@ -8,7 +8,7 @@ use windlass_core::{RunId, RunStatus};
 use windlass_engine::{CommandError, Engine, LoadedRun};
 use windlass_orchestrator::Command;
 
-use crate::deed::{Deed, Doing};
+use super::{CommandRequest, RunCommand};
 use crate::failure::{Failure, FailureKind};
 use crate::overrides::nearest;
 use crate::source::prepare_text;
@@ -23,33 +23,35 @@ pub fn hand(reason: Option<&str>) -> Hand {
 }
 
 /// Does something to a run; it is durable on return, and what it opens goes on here.
-pub async fn act(engine: &Engine, run: RunId, doing: &Doing) -> Result<(), Failure> {
-    let hand = doing.hand();
-    let done = match &doing.deed {
-        Deed::Cancel { compensate } => {
+pub async fn execute(engine: &Engine, run: RunId, request: &CommandRequest) -> Result<(), Failure> {
+    let hand = request.hand();
+    let done = match &request.command {
+        RunCommand::Cancel { compensate } => {
             let compensate = *compensate;
             engine
                 .command(run, Command::Cancel { hand, compensate })
                 .await
         }
-        Deed::Pause => engine.command(run, Command::Pause(hand)).await,
-        Deed::Resume => return carry_on(engine, run, hand).await,
-        Deed::Reattempt { nodes } => {
+        RunCommand::Pause => engine.command(run, Command::Pause(hand)).await,
+        RunCommand::Resume => return carry_on(engine, run, hand).await,
+        RunCommand::Reattempt { nodes } => {
             // A run that was interrupted goes on as a whole, not only where it is tried again.
             engine.recover(run).await?;
             engine.reattempt(run, nodes, hand).await
         }
-        Deed::Signal { name } => engine.signal(run, name, &doing.body, hand).await,
-        Deed::SetResult { node } => {
-            let output = Some(&*doing.body);
+        RunCommand::Signal { name } => engine.signal(run, name, &request.body, hand).await,
+        RunCommand::SetResult { node } => {
+            let output = Some(&*request.body);
             engine.set_result(run, node, output, hand).await
         }
-        Deed::Skip { node } => engine.set_result(run, node, None, hand).await,
-        Deed::Compensate => engine.command(run, Command::Compensate(hand)).await,
-        Deed::RetryCompensation { nodes } => engine.retry_compensation(run, nodes, hand).await,
-        Deed::SkipCompensation { nodes } => engine.skip_compensation(run, nodes, hand).await,
-        Deed::Import => {
-            let body = Arc::clone(&doing.body);
+        RunCommand::Skip { node } => engine.set_result(run, node, None, hand).await,
+        RunCommand::Compensate => engine.command(run, Command::Compensate(hand)).await,
+        RunCommand::RetryCompensation { nodes } => {
+            engine.retry_compensation(run, nodes, hand).await
+        }
+        RunCommand::SkipCompensation { nodes } => engine.skip_compensation(run, nodes, hand).await,
+        RunCommand::Import => {
+            let body = Arc::clone(&request.body);
             let preparing = tokio::task::spawn_blocking(move || prepare_text(body.as_bytes()));
             let prepared = preparing
                 .await
@@ -59,7 +61,12 @@ pub async fn act(engine: &Engine, run: RunId, doing: &Doing) -> Result<(), Failu
             engine.import(run, text.into(), prepared.plan, hand).await
         }
     };
-    if done.is_ok() && matches!(doing.deed, Deed::Pause | Deed::Cancel { .. }) {
+    if done.is_ok()
+        && matches!(
+            request.command,
+            RunCommand::Pause | RunCommand::Cancel { .. }
+        )
+    {
         // Its children hear of it, also if this process ends now.
         engine.told().await;
     }
