@@ -11,8 +11,6 @@ use http::{HeaderMap, header};
 use http_body::Body as _;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
 
 use crate::auth::Principal;
 use crate::bodies;
@@ -317,17 +315,6 @@ fn unsupported(headers: &HeaderMap, expected: &str) -> ApiError {
         .hint(format!("send the header Content-Type: {expected}"))
 }
 
-/// A value that was given: null is one, and not the same as none.
-///
-/// # Errors
-///
-/// If it is no JSON.
-pub fn given<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Box<RawValue>>, D::Error> {
-    Box::<RawValue>::deserialize(deserializer).map(Some)
-}
-
 /// Reads JSON, and says where it is wrong.
 ///
 /// # Errors
@@ -396,6 +383,8 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde::Deserialize;
+
     use super::*;
 
     #[derive(Debug, Deserialize)]

@@ -30,6 +30,7 @@ pub mod schedules;
 pub mod secrets;
 pub mod source;
 pub mod standing;
+pub mod start_body;
 pub mod text;
 pub mod verifying;
 pub mod why;

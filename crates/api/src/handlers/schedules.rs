@@ -21,7 +21,7 @@ use crate::answer::{Page, RawJson};
 use crate::app::{App, Caller};
 use crate::bounds::Between;
 use crate::error::ApiError;
-use crate::extract::{Json, Path, Query, given};
+use crate::extract::{Json, Path, Query};
 use crate::failures::{
     CURSOR_INVALID, SCHEDULE_INVALID, SCHEDULE_NOT_FOUND, STORE_TIMEOUT, STORE_UNAVAILABLE,
     TOO_MANY_SCHEDULES,
@@ -132,7 +132,7 @@ struct ScheduleBody {
     #[schemars(length(max = 64))]
     timezone: Option<String>,
     /// What the runs begin with, up to 256 KiB.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "windlass_service::start_body::given")]
     #[schemars(with = "Option<Any>")]
     trigger: Option<Box<RawValue>>,
     /// For people to find the runs by.

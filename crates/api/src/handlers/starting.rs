@@ -10,13 +10,14 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use windlass_core::RunId;
 use windlass_core::event::Hand;
-use windlass_core::name::{ShortText, cut};
+use windlass_core::name::cut;
 use windlass_engine::names::TENANT_BYTES;
 use windlass_engine::{Begin, Clock as _, Enqueue, StartError, Started, SystemClock};
 use windlass_service::forking::{self, ForkAsked};
 use windlass_service::launch::{
     Launch, REQUEST_ID_BYTES, is_request_id, is_tenant, label_problem, launch,
 };
+use windlass_service::start_body::StartBody;
 use windlass_service::{Failure, frozen};
 
 use super::executions::RunPath;
@@ -27,7 +28,7 @@ use crate::answer::{Accepted, Either, RawJson};
 use crate::app::{App, Caller};
 use crate::bounds::{NodePath, Reason};
 use crate::error::ApiError;
-use crate::extract::{Document, IdempotencyKey, Json, Path, Query, decode, given};
+use crate::extract::{Document, IdempotencyKey, Json, Path, Query, decode};
 use crate::failures::{self, ACTING, DEFINING, STARTING, together};
 use crate::route::{Access, Rate, Routes};
 use crate::serve::Draining;
@@ -60,37 +61,6 @@ pub(super) fn add(routes: &mut Routes<App>) {
         );
 }
 
-/// What a run is asked for with.
-#[derive(Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct ExecuteBody {
-    /// Unique per tenant and workflow; a second request returns the first run.
-    #[schemars(length(min = 1, max = 256))]
-    request_id: Option<String>,
-    /// What the run begins with.
-    #[serde(deserialize_with = "given")]
-    #[schemars(with = "Option<Any>")]
-    trigger: Option<Box<RawValue>>,
-    /// From 0 to 9; higher begins first.
-    #[schemars(range(max = 9))]
-    priority: Option<u8>,
-    /// For people to find it by: keys that match the pattern of names, values of at most 256 bytes.
-    #[schemars(with = "Option<BTreeMap<String, ShortText>>")]
-    #[schemars(extend("maxProperties" = 64))]
-    labels: Option<BTreeMap<String, String>>,
-    /// What ties the run to the outside; the request's own id, if it is left out.
-    #[schemars(length(min = 1, max = 256))]
-    correlation_id: Option<String>,
-    /// Whose it is; it must be the token's.
-    #[schemars(length(min = 1, max = 128))]
-    tenant_id: Option<String>,
-    /// The version; the newest, if it is left out.
-    version: Option<u32>,
-    /// Variables instead of the definition's own, which must declare them.
-    #[schemars(with = "Option<BTreeMap<String, Any>>")]
-    vars: Option<BTreeMap<Box<str>, Box<RawValue>>>,
-}
-
 /// The parts of a request that every start has.
 struct Common {
     tenant: Option<Box<str>>,
@@ -113,43 +83,36 @@ fn checked(id: Option<String>) -> Result<Option<Box<str>>, ApiError> {
     }
 }
 
-impl ExecuteBody {
-    fn common(&mut self, caller: &Caller, key: IdempotencyKey) -> Result<Common, ApiError> {
-        let invalid = |message: String| crate::code::BODY_INVALID.error(message);
-        let priority = self.priority.unwrap_or(5);
-        if priority > 9 {
-            return Err(invalid(format!(
-                "the priority is {priority}; it is from 0 to 9"
-            )));
-        }
-        let request_id = checked(self.request_id.take().or(key.0))?;
-        let correlation = self.correlation_id.take();
-        if correlation.as_ref().is_some_and(|id| !is_request_id(id)) {
-            return Err(invalid(format!(
-                "a correlation id has from 1 to {REQUEST_ID_BYTES} bytes and no control characters"
-            )));
-        }
-        let labels = self.labels.take().unwrap_or_default();
-        let parts = labels
-            .iter()
-            .map(|(key, value)| (key.as_str(), value.as_str()));
-        if let Some(message) = label_problem(parts) {
-            return Err(failures::LABEL_INVALID.error(message));
-        }
-        Ok(Common {
-            tenant: tenant(caller, self.tenant_id.take())?,
-            request_id,
-            correlation_id: Some(match correlation {
-                Some(id) => id.into(),
-                None => caller.correlation.as_str().into(),
-            }),
-            priority,
-            labels: labels
-                .into_iter()
-                .map(|(key, value)| (key.into(), value.into()))
-                .collect(),
-        })
+fn common(body: &mut StartBody, caller: &Caller, key: IdempotencyKey) -> Result<Common, ApiError> {
+    let invalid = |message: String| crate::code::BODY_INVALID.error(message);
+    let priority = body.priority.unwrap_or(5);
+    if priority > 9 {
+        return Err(invalid(format!(
+            "the priority is {priority}; it is from 0 to 9"
+        )));
     }
+    let request_id = checked(body.request_id.take().or(key.0))?;
+    let correlation = body.correlation_id.take();
+    if correlation.as_ref().is_some_and(|id| !is_request_id(id)) {
+        return Err(invalid(format!(
+            "a correlation id has from 1 to {REQUEST_ID_BYTES} bytes and no control characters"
+        )));
+    }
+    let labels = body.labels.take().unwrap_or_default();
+    let parts = labels.iter().map(|(key, value)| (&**key, &**value));
+    if let Some(message) = label_problem(parts) {
+        return Err(failures::LABEL_INVALID.error(message));
+    }
+    Ok(Common {
+        tenant: tenant(caller, body.tenant_id.take())?,
+        request_id,
+        correlation_id: Some(match correlation {
+            Some(id) => id.into(),
+            None => caller.correlation.as_str().into(),
+        }),
+        priority,
+        labels,
+    })
 }
 
 /// Whose the run is: the token's tenant; whoever sees all may name one.
@@ -174,10 +137,10 @@ async fn execute(
     Path(path): Path<WorkflowPath>,
     key: IdempotencyKey,
     headers: HeaderMap,
-    body: Option<Json<ExecuteBody>>,
+    body: Option<Json<StartBody>>,
 ) -> Result<Accepted<StartedShape>, ApiError> {
     let mut body = body.map(|Json(body)| body).unwrap_or_default();
-    let common = body.common(&caller, key)?;
+    let common = common(&mut body, &caller, key)?;
     let tenant = common.tenant.clone();
     let enqueue = Enqueue {
         version: body.version,
@@ -255,11 +218,11 @@ async fn dynamic(
     document: Document<Any>,
 ) -> Result<Accepted<StartedShape>, ApiError> {
     let (graph, mut body) = match document.yaml {
-        true => (document.bytes.to_vec(), ExecuteBody::default()),
+        true => (document.bytes.to_vec(), StartBody::default()),
         false => split(&document.bytes)?,
     };
     body.request_id = body.request_id.or(query.request_id);
-    let common = body.common(&caller, key)?;
+    let common = common(&mut body, &caller, key)?;
     let (text, signed) = frozen::definition_of(&graph)?;
     let definition = prepared(text.into(), &draining).await?;
     if let Some(signed) = signed {
@@ -295,10 +258,10 @@ async fn dynamic(
 
 /// The graph and what else the body says: a graph alone, or one under `graph` beside the
 /// keys that `execute` has.
-fn split(bytes: &[u8]) -> Result<(Vec<u8>, ExecuteBody), ApiError> {
+fn split(bytes: &[u8]) -> Result<(Vec<u8>, StartBody), ApiError> {
     let keys: BTreeMap<String, Box<RawValue>> = decode(bytes)?;
     let Some(graph) = keys.get("graph") else {
-        return Ok((bytes.to_vec(), ExecuteBody::default()));
+        return Ok((bytes.to_vec(), StartBody::default()));
     };
     let graph = graph.get().as_bytes().to_vec();
     let rest: BTreeMap<&String, &Box<RawValue>> =

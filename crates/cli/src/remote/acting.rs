@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::action::Description;
 use windlass_engine::{CommandError, Started, check_payload};
+use windlass_service::start_body::StartBody;
 use windlass_store::Published;
 
 use super::failures;
@@ -152,48 +153,36 @@ pub(crate) fn start(
     newest: Option<u32>,
     request: &Launch,
 ) -> Result<Started, Failure> {
+    /// The graph beside what every start has.
     #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Execute<'a> {
-        #[serde(skip_serializing_if = "Option::is_none")]
-        graph: Option<&'a RawValue>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        version: Option<u32>,
-        trigger: &'a RawValue,
-        request_id: Option<&'a str>,
-        labels: &'a BTreeMap<Box<str>, Box<str>>,
-        vars: &'a BTreeMap<Box<str>, Box<RawValue>>,
+    struct OwnGraph<'a> {
+        graph: &'a RawValue,
+        #[serde(flatten)]
+        start: StartBody,
     }
     let definition = &request.definition;
     windlass_engine::check_trigger(&definition.plan, &request.trigger)?;
-    let json = |text| {
-        serde_json::from_str::<&RawValue>(text)
-            .map_err(|error| Failure::new(Exit::Invalid, "TRIGGER_NOT_JSON", error))
+    let not_json = |error| Failure::new(Exit::Invalid, "TRIGGER_NOT_JSON", error);
+    let mut start = StartBody {
+        trigger: Some(RawValue::from_string(request.trigger.clone()).map_err(not_json)?),
+        request_id: request.request_id.as_deref().map(Into::into),
+        labels: Some(request.labels.clone()),
+        vars: Some(request.vars.clone()),
+        ..StartBody::default()
     };
-    let text = String::from_utf8_lossy(&definition.text);
-    let (graph, version, url) = if request.frozen {
-        (Some(json(&text)?), None, server.url(&["executions"]))
-    } else {
-        let version = match newest {
-            Some(version) => version,
-            None => publish(server, definition)?.version,
-        };
-        let workflow = definition.plan.workflow();
-        (
-            None,
-            Some(version),
-            server.url(&["workflows", workflow, "execute"]),
-        )
-    };
-    let body = Execute {
-        graph,
-        version,
-        trigger: json(&request.trigger)?,
-        request_id: request.request_id.as_deref(),
-        labels: &request.labels,
-        vars: &request.vars,
-    };
-    begin(server, url, written(&body)?)
+    if request.frozen {
+        let text = String::from_utf8_lossy(&definition.text);
+        let graph = serde_json::from_str(&text).map_err(not_json)?;
+        let body = written(&OwnGraph { graph, start })?;
+        return begin(server, server.url(&["executions"]), body);
+    }
+    start.version = Some(match newest {
+        Some(version) => version,
+        None => publish(server, definition)?.version,
+    });
+    let workflow = definition.plan.workflow();
+    let url = server.url(&["workflows", workflow, "execute"]);
+    begin(server, url, written(&start)?)
 }
 
 /// Asks for a run until there is an answer: the request id lets it start once.
