@@ -1,54 +1,48 @@
-//! What one run does to another: children are started, told and heard (semantics §8).
+//! Carries out what one run does to another (semantics §8); what that is, step by step, is
+//! decided by `ChildJob` in the orchestrator.
 //!
 //! Everything about one child goes through one lane, in order: a child that is started
-//! and then cancelled must not be cancelled before it exists. All of it is harmless to
-//! repeat, which is how recovery does it.
+//! and then cancelled must not be cancelled before it exists.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
+use windlass_core::RunId;
 use windlass_core::event::{Hand, Parent};
-use windlass_core::run::{ChildEnd, ChildStart, Failure, Instance, Run};
+use windlass_core::run::{ChildEnd, ChildStart, Failure, Held};
 use windlass_core::trace::TraceParent;
-use windlass_core::value::Payload;
-use windlass_core::{RunId, RunStatus};
-use windlass_orchestrator::{Begin, ChildCommand, Command, Input};
+use windlass_core::value::Stored;
+use windlass_orchestrator::supervisor::{
+    ChildAnswer, ChildJob, ChildPlace, ChildStep, ChildTold, ChildValues, ChildWork, child_end,
+};
+use windlass_orchestrator::{Begin, Input};
 
 use crate::command::CommandError;
 use crate::driver::Message;
 use crate::engine::{Engine, Inner};
 use crate::load::LoadError;
 use crate::start::{StartError, StartRequest};
+use crate::values::ValueReader;
 
 /// How many children are acted on at once.
 const LANES: usize = 64;
 
-/// Something to do about a child run.
+/// How long to wait before a job whose answer was lost is done again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Something to do about a run, off the driver's task.
 #[derive(Debug)]
 pub(crate) enum Job {
-    /// A parent wants something of its child.
-    Command {
-        place: Place,
-        child: RunId,
-        command: ChildCommand,
-    },
-    /// A child has ended.
-    Ended { parent: RunId, child: RunId },
+    /// Something about this child.
+    Child(RunId, ChildWork),
     /// A child's end came while its parent slept.
     Wake(RunId),
     /// Another process wrote to a run that is ours.
     Reload(RunId),
     /// The store has lost records of a run that it had acknowledged.
     Quarantine(RunId, windlass_store::Error),
-}
-
-/// Who has a child: the node of the parent, and its attempt.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    pub(crate) run: RunId,
-    pub(crate) node: Instance,
-    pub(crate) attempt: u32,
 }
 
 /// Hands jobs to their lanes. The queues have no bound of their own: each entry stands
@@ -103,8 +97,7 @@ impl Clerk {
 
     pub(crate) fn hand(&self, job: Job) {
         let run = match &job {
-            Job::Command { child, .. } | Job::Ended { child, .. } => child,
-            Job::Wake(run) | Job::Reload(run) | Job::Quarantine(run, _) => run,
+            Job::Child(run, _) | Job::Wake(run) | Job::Reload(run) | Job::Quarantine(run, _) => run,
         };
         let lane = usize::from(run.as_bytes()[15]) % self.lanes.len();
         self.busy.jobs.fetch_add(1, Ordering::AcqRel);
@@ -122,18 +115,13 @@ async fn work(engine: Weak<Inner>, mut jobs: mpsc::UnboundedReceiver<Job>, busy:
         };
         let engine = Engine::of(inner);
         match job {
-            Job::Ended { parent, child } => engine.tell_parent(parent, child).await,
             // Waking it makes it ask for all its children.
             Job::Wake(parent) => {
                 let _ = engine.wake(parent).await;
             }
             Job::Reload(run) => engine.reload(run).await,
             Job::Quarantine(run, error) => engine.quarantine(run, error).await,
-            Job::Command {
-                place,
-                child,
-                command,
-            } => engine.command_child(place, child, command).await,
+            Job::Child(child, work) => engine.do_child_job(child, ChildJob::new(work)).await,
         }
         busy.end();
     }
@@ -156,67 +144,79 @@ impl Engine {
         }
     }
 
-    async fn command_child(&self, place: Place, child: RunId, command: ChildCommand) {
-        let hand = Hand {
-            by: None,
-            reason: Some(format!("its parent {} says so", place.run).into()),
-        };
-        let command = match command {
-            ChildCommand::Start(start) => {
-                self.start_child(place, child, *start).await;
-                return;
-            }
-            ChildCommand::Compensate => {
-                self.undo_child(place, child, hand).await;
-                return;
-            }
-            ChildCommand::Cancel => Command::Cancel {
-                hand,
-                compensate: false,
-            },
-            ChildCommand::TimeOut => Command::TimeOut(hand),
-            ChildCommand::Pause => Command::Pause(hand),
-            ChildCommand::Resume => Command::Resume(hand),
-        };
-        // One that has ended, or never began, has nothing to be told.
-        let _ = self.command(child, command).await;
-    }
-
-    /// Starts a child, or hears of one that was started before a crash.
-    async fn start_child(&self, place: Place, child: RunId, start: ChildStart) {
-        match self.store().run(child) {
-            Ok(Some(row)) if row.status.is_final() => self.report_child(place, child).await,
-            Ok(Some(row)) if row.asleep => {}
-            Ok(Some(_)) => {
-                let _ = self.recover(child).await;
-            }
-            Ok(None) => {
-                let paused = self.parent_is_paused(place.run);
-                if let Err(failure) = self.begin_child(place, child, start).await {
-                    let input = Input::ChildFailed {
-                        run: place.run,
-                        node: place.node,
-                        attempt: place.attempt,
-                        failure: Box::new(failure),
-                    };
-                    self.send(input).await;
-                } else if paused {
-                    let _ = self.command(child, Command::Pause(Hand::default())).await;
+    /// Carries out a job about a child, step by step.
+    async fn do_child_job(&self, child: RunId, mut job: ChildJob) {
+        let mut step = job.begin();
+        loop {
+            step = match step {
+                ChildStep::Done => return,
+                ChildStep::ReadRow => match self.store().run(child) {
+                    Ok(row) => job.row_read(row.as_ref()),
+                    // The store is broken: whoever comes next asks again.
+                    Err(_) => return,
+                },
+                ChildStep::IsPaused(parent) => {
+                    let row = self.store().run(parent).ok().flatten();
+                    job.paused(row.as_ref())
                 }
-            }
-            // The store is broken: whoever comes next asks again.
-            Err(_) => {}
+                ChildStep::Load => {
+                    job.loaded(self.load_beside(child).await.ok().map(|it| it.run).as_ref())
+                }
+                ChildStep::Start(place, start) => {
+                    job.started(self.begin_child(place, child, *start).await)
+                }
+                ChildStep::Tell(told) => job.answered(self.tell_child(&job, child, told).await),
+                ChildStep::FindPlace(parent) => job.placed(self.place_of(parent, child).await),
+                ChildStep::Recover => {
+                    let _ = self.recover(child).await;
+                    return;
+                }
+                ChildStep::AcquireParent(parent) => {
+                    let _ = self.take_up(parent).await;
+                    return;
+                }
+                ChildStep::Report(place) => return self.report_child(place, child).await,
+                ChildStep::Fail(place, failure) => {
+                    let (run, node, attempt) = (place.run, place.node, place.attempt);
+                    let input = Input::ChildFailed {
+                        run,
+                        node,
+                        attempt,
+                        failure,
+                    };
+                    return self.send(input).await;
+                }
+                ChildStep::Again => {
+                    let pause = tokio::time::sleep(AGAIN);
+                    if self.stop_token().run_until_cancelled(pause).await.is_none() {
+                        return;
+                    }
+                    job.begin()
+                }
+            };
         }
     }
 
-    fn parent_is_paused(&self, parent: RunId) -> bool {
-        let row = self.store().run(parent).ok().flatten();
-        row.is_some_and(|row| row.status == RunStatus::Paused)
+    async fn tell_child(&self, job: &ChildJob, child: RunId, told: ChildTold) -> ChildAnswer {
+        let reason = format!("its parent {} says so", job.parent());
+        let hand = Hand {
+            by: None,
+            reason: Some(reason.into()),
+        };
+        match self.command(child, told.command(hand)).await {
+            Ok(()) => ChildAnswer::Accepted,
+            Err(CommandError::Stopped | CommandError::Load(LoadError::Store(_))) => {
+                ChildAnswer::Lost
+            }
+            Err(CommandError::Refused { .. }) => ChildAnswer::Refused,
+            // One that is a dead letter, or cannot be read, is not told.
+            Err(_) => ChildAnswer::Accepted,
+        }
     }
 
     async fn begin_child(
         &self,
-        place: Place,
+        place: ChildPlace,
         child: RunId,
         start: ChildStart,
     ) -> Result<(), Failure> {
@@ -288,39 +288,6 @@ impl Engine {
         Some(place.to_string().into())
     }
 
-    /// Undoes a child that had succeeded; one that is undone already only reports.
-    async fn undo_child(&self, place: Place, child: RunId, hand: Hand) {
-        let Ok(loaded) = self.load(child) else {
-            return;
-        };
-        let undone = loaded.run.undo().is_some();
-        if undone && !loaded.run.status().is_final() {
-            let _ = self.recover(child).await;
-            return;
-        }
-        let nothing = loaded.run.would_undo().next().is_none();
-        if undone || nothing {
-            self.report_child(place, child).await;
-            return;
-        }
-        let answer = self.command(child, Command::Compensate(hand)).await;
-        // Where the store failed it is not known whether the child is undone.
-        if matches!(answer, Err(CommandError::Refused { .. })) {
-            self.report_child(place, child).await;
-        }
-    }
-
-    /// A child has ended: its parent hears of it, and is woken for that if it sleeps.
-    async fn tell_parent(&self, parent: RunId, child: RunId) {
-        match self.place_of(parent, child).await {
-            Some(place) => self.report_child(place, child).await,
-            // Taking it up makes it ask for all its children.
-            None => {
-                let _ = self.take_up(parent).await;
-            }
-        }
-    }
-
     /// Takes a run up that has a child: one that sleeps is woken, one that nobody carries
     /// is recovered, one that has ended is left alone.
     async fn take_up(&self, run: RunId) -> Result<(), LoadError> {
@@ -331,21 +298,21 @@ impl Engine {
         }
     }
 
-    async fn place_of(&self, parent: RunId, child: RunId) -> Option<Place> {
+    async fn place_of(&self, parent: RunId, child: RunId) -> Option<ChildPlace> {
         let question = |reply| Message::ChildNode {
             parent,
             child,
             reply,
         };
         let (node, attempt) = self.ask(question).await??;
-        Some(Place {
+        Some(ChildPlace {
             run: parent,
             node,
             attempt,
         })
     }
 
-    async fn report_child(&self, place: Place, child: RunId) {
+    async fn report_child(&self, place: ChildPlace, child: RunId) {
         let engine = self.clone();
         let end = tokio::task::spawn_blocking(move || engine.child_end(child)).await;
         let Ok(Some(end)) = end else { return };
@@ -360,43 +327,17 @@ impl Engine {
 
     fn child_end(&self, child: RunId) -> Option<ChildEnd> {
         let run = self.load(child).ok()?.run;
-        let finished = run.finished()?;
-        let output = match &finished.output {
-            Some(stored) => Payload::new(self.values().resolve(stored).ok()?),
-            None => Payload::null(),
-        };
-        Some(ChildEnd {
-            child,
-            status: finished.status,
-            output,
-            error: finished.error.clone(),
-            vars: self.vars_of(&run),
-            compensation: finished.compensation,
-        })
+        child_end(&run, self.values())
+    }
+}
+
+impl ChildValues for ValueReader {
+    fn held(&self, run: RunId, held: &Held) -> Option<Arc<str>> {
+        let text = held.text().cloned();
+        text.or_else(|| self.read(run, &held.blob()?).ok())
     }
 
-    /// What comes back from a child that shares variables: those that it has of its own, and
-    /// those of its parent that it changed. One that it only read may have changed there since,
-    /// and must not be set back.
-    fn vars_of(&self, run: &Run) -> std::collections::BTreeMap<Box<str>, Payload> {
-        let read = |held: &windlass_core::run::Held| {
-            let text = match (held.text(), held.blob()) {
-                (Some(text), _) => Arc::clone(text),
-                (None, Some(blob)) => self.values().read(run.id(), &blob).ok()?,
-                (None, None) => return None,
-            };
-            Some(text)
-        };
-        let is_only_read = |name: &str, text: &str| {
-            let given = run.queued().vars.get(name);
-            let given = given.and_then(|stored| self.values().resolve(stored).ok());
-            let own = run.plan().vars().get(name).map(|raw| raw.get());
-            given.as_deref() == Some(text) && own != Some(text)
-        };
-        let vars = run.vars().iter();
-        vars.filter_map(|(name, held)| Some((name.clone(), read(held)?)))
-            .filter(|(name, text)| !is_only_read(name, text))
-            .map(|(name, text)| (name, Payload::new(text)))
-            .collect()
+    fn stored(&self, stored: &Stored) -> Option<Arc<str>> {
+        self.resolve(stored).ok()
     }
 }

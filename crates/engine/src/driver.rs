@@ -18,14 +18,14 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::run::{About, Dispatch, Instance, Interrupt, Outcome, Refusal, Report};
 use windlass_core::value::ValueRef;
 use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
-use windlass_orchestrator::supervisor::AfterFence;
+use windlass_orchestrator::supervisor::{AfterFence, ChildPlace, ChildWork};
 use windlass_orchestrator::{
     Adoption, Command, CommandId, Effect, Evaluation, FailedAttempt, Input, Pass, Shard,
 };
 use windlass_store::{AppendError, Appended, Checkpoint, Damage, Error, Head, crash};
 
 use crate::alarm::Alarm;
-use crate::clerk::{Clerk, Job, Place};
+use crate::clerk::{Clerk, Job};
 use crate::evaluators::{self, Next, Turn};
 use crate::notice::Notice;
 use crate::shared::Shared;
@@ -422,11 +422,10 @@ impl Driver {
                 attempt,
                 child,
                 command,
-            } => self.hand(Job::Command {
-                place: Place { run, node, attempt },
-                child,
-                command,
-            }),
+            } => {
+                let place = ChildPlace { run, node, attempt };
+                self.hand(Job::Child(child, ChildWork::Command(place, command)));
+            }
             Effect::Checkpoint { run, head, bytes } => self.keep_checkpoint(run, head, bytes),
             Effect::Asleep {
                 run,
@@ -483,7 +482,7 @@ impl Driver {
         about: Option<&About>,
     ) {
         if let Some(parent) = parent {
-            self.hand(Job::Ended { parent, child: run });
+            self.hand(Job::Child(run, ChildWork::Ended(parent)));
         }
         crash::point("at-finish");
         self.shared.gates.give_up(run);
@@ -604,7 +603,7 @@ impl Driver {
     /// A child left this process without a word: it may have ended all the same.
     fn hear_of(&self, child: RunId, parent: Option<RunId>) {
         if let Some(parent) = parent {
-            self.hand(Job::Ended { parent, child });
+            self.hand(Job::Child(child, ChildWork::Ended(parent)));
         }
     }
 

@@ -9,6 +9,7 @@ use windlass_core::concurrency::Asked;
 use windlass_core::event::{After, Gate, Hand};
 use windlass_core::run::Run;
 use windlass_core::{Millis, RunId, RunStatus};
+use windlass_orchestrator::supervisor::acquire_mode;
 use windlass_orchestrator::{Adoption, Command, Input, Shard};
 use windlass_store::{Error, RunRow, WriterId, crash};
 
@@ -133,8 +134,8 @@ pub struct Recovery {
 struct Read {
     loaded: LoadedRun,
     asleep: bool,
-    /// How it is taken up if it only waits.
-    sleeper: Adoption,
+    /// Whether its last record is this process's own, where that matters.
+    wrote_last: bool,
     /// The command that lets it follow the newest version, if it must.
     newest: Option<Command>,
     orphaned: bool,
@@ -565,7 +566,7 @@ impl Engine {
         let Read {
             loaded,
             asleep,
-            sleeper,
+            wrote_last,
             newest,
             orphaned,
             adoption,
@@ -577,19 +578,8 @@ impl Engine {
         if status.is_final() && !taking.ended {
             return Ok(());
         }
-        let begun = status != RunStatus::Pending;
-        let adoption = if newest.is_some() && begun && !asleep {
-            // The command takes it over, before anything of the old graph is handed out.
-            Adoption::Hold
-        } else {
-            match adoption {
-                Adoption::Recover(After::Requeue) => adoption,
-                _ if asleep => sleeper,
-                Adoption::Wake if loaded.run.is_asleep() => sleeper,
-                Adoption::Wake => Adoption::RECOVER,
-                wanted => wanted,
-            }
-        };
+        let heals = newest.is_some();
+        let adoption = acquire_mode(adoption, &loaded.run, asleep, wrote_last, heals);
         self.send(Input::Adopt {
             run: Box::new(loaded.run),
             head: loaded.head,
@@ -642,19 +632,17 @@ impl Engine {
             },
             orphaned: carried && self.is_orphaned(&loaded.run),
             asleep: row.is_some_and(|row| row.asleep),
-            sleeper: self.sleeper(&loaded)?,
+            wrote_last: self.wrote_last(&loaded)?,
             adoption: if waits { Adoption::Hold } else { adoption },
             loaded,
         })
     }
 
-    /// How a run that only waits is taken up.
-    fn sleeper(&self, loaded: &LoadedRun) -> Result<Adoption, Error> {
+    /// Whether this process wrote a run's last record; read only where it matters.
+    fn wrote_last(&self, loaded: &LoadedRun) -> Result<bool, Error> {
         let run = &loaded.run;
-        // Who wrote last is read only where it matters.
-        let wrote_last = run.awaits_attempt()
-            && self.writer_at(run.id(), loaded.head.sequence)? == Some(self.writer());
-        Ok(Adoption::of_sleeper(run, wrote_last))
+        Ok(run.awaits_attempt()
+            && self.writer_at(run.id(), loaded.head.sequence)? == Some(self.writer()))
     }
 
     /// Whether a run was started by one that does not wait for it any more: whoever let it

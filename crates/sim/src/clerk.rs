@@ -1,68 +1,67 @@
-//! What runs do to each other, as the engine's clerk does it: children are started, told
-//! and heard, everything about one child in order, all of it harmless to repeat. What a
-//! process had still to do is gone with it.
+//! What runs do to each other, on virtual time. What that is, step by step, is decided by
+//! `ChildJob`, as in the engine; here are the lanes, everything about one child in order, and
+//! how long each step takes. What a process had still to do is gone with it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use windlass_core::RunId;
 use windlass_core::event::{Parent, Queued, RULES};
-use windlass_core::run::{ChildEnd, ChildStart, Failure, Instance, Run};
+use windlass_core::run::{ChildEnd, ChildStart, Failure, Held};
 use windlass_core::value::{Payload, Stored};
-use windlass_core::{RunId, RunStatus};
-use windlass_orchestrator::{Adoption, Begin, ChildCommand, Command, CommandId, Input, Start};
+use windlass_orchestrator::supervisor::{
+    ChildAnswer, ChildJob, ChildPlace, ChildStep, ChildTold, ChildValues, ChildWork, child_end,
+};
+use windlass_orchestrator::{Adoption, Begin, CommandId, Input, Start};
 
 use crate::faults::Defect;
 use crate::oracle::ProcessId;
+use crate::store::SimStore;
 use crate::users::hand;
 use crate::world::{Event, World};
 
-/// Who has a child: the node of the parent, and its attempt.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    pub(crate) run: RunId,
-    pub(crate) node: Instance,
-    pub(crate) attempt: u32,
-}
-
-/// Something to do about a child run.
-#[derive(Debug)]
-pub(crate) enum Job {
-    /// A parent wants something of its child.
-    Command(Place, ChildCommand),
-    /// The child has ended.
-    Ended(RunId),
-}
-
-/// What a lane waits for before its next job.
-#[derive(Clone, Copy, Debug)]
+/// What a lane waits for before it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Awaits {
-    Start(Place),
+    Start,
     Command(CommandId),
-    /// An undoing that, if it is refused, is reported at once.
-    Undo(CommandId, Place),
     Report,
 }
 
 /// The jobs about one child in one process.
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
-    jobs: VecDeque<Job>,
-    awaits: Option<Awaits>,
+    jobs: VecDeque<ChildWork>,
+    /// The job that waits for an answer.
+    awaits: Option<(ChildJob, Awaits)>,
+    /// The job that has its answer, with what follows.
+    next: Option<(ChildJob, ChildStep)>,
 }
 
 pub(crate) type Lanes = BTreeMap<(ProcessId, RunId), Lane>;
 
+impl ChildValues for SimStore {
+    fn held(&self, run: RunId, held: &Held) -> Option<Arc<str>> {
+        let text = held.text().cloned();
+        text.or_else(|| self.value(run, &held.blob()?))
+    }
+
+    fn stored(&self, stored: &Stored) -> Option<Arc<str>> {
+        self.resolve(stored)
+    }
+}
+
 impl World {
-    pub(crate) fn hand_job(&mut self, id: ProcessId, child: RunId, job: Job) {
+    pub(crate) fn hand_job(&mut self, id: ProcessId, child: RunId, job: ChildWork) {
         let lane = self.lanes.entry((id, child)).or_default();
         lane.jobs.push_back(job);
-        if lane.jobs.len() == 1 && lane.awaits.is_none() {
+        if lane.jobs.len() == 1 && lane.awaits.is_none() && lane.next.is_none() {
             let delay = self.moment(20);
             self.after(delay, Event::Job(id, child));
         }
     }
 
-    /// The lane's next job begins.
+    /// The lane goes on, or its next job begins.
     pub(crate) fn next_job(&mut self, id: ProcessId, child: RunId) {
         let Some(lane) = self.lanes.get_mut(&(id, child)) else {
             return;
@@ -70,146 +69,183 @@ impl World {
         if lane.awaits.is_some() {
             return;
         }
-        let Some(job) = lane.jobs.pop_front() else {
+        if let Some((job, step)) = lane.next.take() {
+            return self.do_steps(id, child, job, step);
+        }
+        let Some(work) = lane.jobs.pop_front() else {
             self.lanes.remove(&(id, child));
             return;
         };
         self.trace
-            .say(self.now, || format!("p{id} job for {child}: {job:?}"));
-        match job {
-            Job::Ended(parent) => self.tell_parent(id, parent, child),
-            Job::Command(place, command) => self.command_child(id, place, child, command),
+            .say(self.now, || format!("p{id} job for {child}: {work:?}"));
+        let mut job = ChildJob::new(work);
+        let step = job.begin();
+        self.do_steps(id, child, job, step);
+    }
+
+    /// Carries out steps until one takes time, or the job is done.
+    fn do_steps(&mut self, id: ProcessId, child: RunId, mut job: ChildJob, step: ChildStep) {
+        let mut step = step;
+        loop {
+            step = match step {
+                ChildStep::ReadRow => {
+                    let again = self.defect == Some(Defect::ChildAgain);
+                    job.row_read(self.store.row(child).filter(|_| !again).as_ref())
+                }
+                ChildStep::IsPaused(parent) => job.paused(self.store.row(parent).as_ref()),
+                ChildStep::Load => job.loaded(self.load_run(child).as_ref()),
+                ChildStep::FindPlace(parent) => job.placed(self.place_of(id, parent, child)),
+                ChildStep::Start(place, start) => match self.child_start(place, child, &start) {
+                    Err(failure) => job.started(Err(failure)),
+                    Ok(None) => break,
+                    Ok(Some(start)) => return self.start_child(id, job, start),
+                },
+                ChildStep::Tell(told) if self.has_nothing_to_hear(child, told) => {
+                    job.answered(ChildAnswer::Accepted)
+                }
+                ChildStep::Tell(told) => {
+                    let number = self.next_command();
+                    self.wait_for(id, child, job, Awaits::Command(number));
+                    return self.ask(id, child, number, told.command(hand(number)));
+                }
+                ChildStep::Report(place) => {
+                    let Some(end) = self.end_to_report(child) else {
+                        break;
+                    };
+                    self.wait_for(id, child, job, Awaits::Report);
+                    let delay = self.moment(10);
+                    return self.after(delay, Event::ChildEnd(id, place, Box::new(end)));
+                }
+                ChildStep::Fail(place, failure) => {
+                    self.after(0, Event::ChildFailed(id, place, failure));
+                    break;
+                }
+                ChildStep::Recover => {
+                    self.hold(id, child, Adoption::RECOVER);
+                    break;
+                }
+                ChildStep::AcquireParent(parent) => {
+                    self.wake(id, parent);
+                    break;
+                }
+                ChildStep::Again => {
+                    let step = job.begin();
+                    return self.go_on(id, child, job, step);
+                }
+                ChildStep::Done => break,
+            };
         }
-        let lane = self.lanes.get(&(id, child));
-        if lane.is_some_and(|lane| lane.awaits.is_none()) {
+        if self.lanes.contains_key(&(id, child)) {
             let delay = self.moment(5);
             self.after(delay, Event::Job(id, child));
         }
     }
 
-    fn wait_for(&mut self, id: ProcessId, child: RunId, awaits: Awaits) {
+    fn wait_for(&mut self, id: ProcessId, child: RunId, job: ChildJob, awaits: Awaits) {
         if let Some(lane) = self.lanes.get_mut(&(id, child)) {
-            lane.awaits = Some(awaits);
+            lane.awaits = Some((job, awaits));
         }
     }
 
-    fn go_on(&mut self, id: ProcessId, child: RunId) -> Option<Awaits> {
-        let awaits = self.lanes.get_mut(&(id, child))?.awaits.take()?;
-        self.after(0, Event::Job(id, child));
-        Some(awaits)
+    /// A job has its answer: what follows is done in its own time.
+    fn go_on(&mut self, id: ProcessId, child: RunId, job: ChildJob, step: ChildStep) {
+        if let Some(lane) = self.lanes.get_mut(&(id, child)) {
+            lane.next = Some((job, step));
+            self.after(0, Event::Job(id, child));
+        }
+    }
+
+    /// The job of a lane that waits for this.
+    fn answered(
+        &mut self,
+        id: ProcessId,
+        child: RunId,
+        is_awaited: impl FnOnce(Awaits) -> bool,
+    ) -> Option<ChildJob> {
+        let lane = self.lanes.get_mut(&(id, child))?;
+        let (job, _) = lane.awaits.take_if(|(_, awaits)| is_awaited(*awaits))?;
+        Some(job)
     }
 
     /// A child's first record is durable, or will never be as far as the process knows.
     pub(crate) fn child_answered(&mut self, id: ProcessId, child: RunId, broken: bool) {
-        let lane = self.lanes.get(&(id, child));
-        let Some(Some(Awaits::Start(place))) = lane.map(|lane| lane.awaits) else {
+        let is_start = |awaits| awaits == Awaits::Start;
+        let Some(job) = self.answered(id, child, is_start) else {
             return;
         };
-        self.go_on(id, child);
-        if broken {
-            let failure = Failure {
+        let result = match broken {
+            false => Ok(()),
+            true => Err(Failure {
                 retriable: true,
                 ..Failure::permanent("STORE_UNAVAILABLE", "as drawn")
-            };
-            self.after(0, Event::ChildFailed(id, place, Box::new(failure)));
-        } else if self.is_paused(place.run)
-            && let Some(lane) = self.lanes.get_mut(&(id, child))
-        {
-            lane.jobs
-                .push_front(Job::Command(place, ChildCommand::Pause));
-        }
+            }),
+        };
+        let step = job.started(result);
+        self.go_on(id, child, job, step);
     }
 
-    /// A command was answered, or nobody will answer it.
+    /// A command was answered.
     pub(crate) fn child_told(&mut self, id: ProcessId, command: CommandId, refused: bool) {
-        let found = self.lanes.iter().find_map(|(&(owner, child), lane)| {
-            let waits = match lane.awaits? {
-                Awaits::Command(waits) | Awaits::Undo(waits, _) => waits,
-                _ => return None,
-            };
-            (owner == id && waits == command).then_some(child)
+        let waits = Awaits::Command(command);
+        let mut lanes = self.lanes.iter();
+        let found = lanes.find_map(|(&(owner, child), lane)| {
+            let (_, awaits) = lane.awaits.as_ref()?;
+            (owner == id && *awaits == waits).then_some(child)
         });
         let Some(child) = found else { return };
-        if let Some(Awaits::Undo(_, place)) = self.go_on(id, child)
-            && refused
-        {
-            self.report_child(id, place, child);
+        let answer = match refused {
+            true => ChildAnswer::Refused,
+            false => ChildAnswer::Accepted,
+        };
+        if let Some(job) = self.answered(id, child, |awaits| awaits == waits) {
+            let step = job.answered(answer);
+            self.go_on(id, child, job, step);
         }
     }
 
     /// The process has lost a run: nobody answers what was asked of it.
     pub(crate) fn lanes_lost(&mut self, id: ProcessId, run: RunId) {
         self.child_answered(id, run, true);
-        let lane = self.lanes.get(&(id, run)).and_then(|lane| lane.awaits);
-        if let Some(Awaits::Command(_) | Awaits::Undo(..)) = lane {
-            self.go_on(id, run);
-        }
-        // Somebody must ask again, as after a restart.
-        if let (Some(Awaits::Undo(_, place)), Some(lane)) = (lane, self.lanes.get_mut(&(id, run))) {
-            lane.jobs
-                .push_front(Job::Command(place, ChildCommand::Compensate));
+        let is_command = |awaits| matches!(awaits, Awaits::Command(_));
+        if let Some(job) = self.answered(id, run, is_command) {
+            let step = job.answered(ChildAnswer::Lost);
+            self.go_on(id, run, job, step);
         }
     }
 
-    fn is_paused(&self, run: RunId) -> bool {
-        let row = self.store.row(run);
-        row.is_some_and(|row| row.status == RunStatus::Paused)
+    /// One that never began is not told; nor is any, if that is the defect.
+    fn has_nothing_to_hear(&self, child: RunId, told: ChildTold) -> bool {
+        let ends = matches!(told, ChildTold::Cancel | ChildTold::TimeOut);
+        let loses = ends && self.defect == Some(Defect::LoseChildCancel);
+        loses || self.store.row(child).is_none()
     }
 
-    fn command_child(&mut self, id: ProcessId, place: Place, child: RunId, command: ChildCommand) {
-        match command {
-            ChildCommand::Start(start) => self.start_child(id, place, child, &start),
-            ChildCommand::Compensate => self.undo_child(id, place, child),
-            ChildCommand::Cancel | ChildCommand::TimeOut
-                if self.defect == Some(Defect::LoseChildCancel) => {}
-            ChildCommand::TimeOut => self.tell_child(id, child, Command::TimeOut),
-            ChildCommand::Cancel => self.tell_child(id, child, |hand| Command::Cancel {
-                hand,
-                compensate: false,
-            }),
-            ChildCommand::Pause => self.tell_child(id, child, Command::Pause),
-            ChildCommand::Resume => self.tell_child(id, child, Command::Resume),
-        }
+    fn start_child(&mut self, id: ProcessId, job: ChildJob, start: Start) {
+        let child = start.run;
+        self.counts.children += 1;
+        self.wait_for(id, child, job, Awaits::Start);
+        self.oracle.held(id, child, 0);
+        self.handle(id, Input::Start(Box::new(start)));
     }
 
-    /// Asks something of a child; one that has ended, or never began, is not told.
-    fn tell_child(
+    /// The input that starts a child; none if its parent's values are not durable.
+    fn child_start(
         &mut self,
-        id: ProcessId,
+        place: ChildPlace,
         child: RunId,
-        command: impl FnOnce(windlass_core::event::Hand) -> Command,
-    ) {
-        if self.store.row(child).is_none() {
-            return;
-        }
-        let number = self.next_command();
-        self.wait_for(id, child, Awaits::Command(number));
-        self.ask(id, child, number, command(hand(number)));
-    }
-
-    /// Starts a child, or hears of one that was started before a crash.
-    fn start_child(&mut self, id: ProcessId, place: Place, child: RunId, start: &ChildStart) {
-        let again = self.defect == Some(Defect::ChildAgain);
-        match self.store.row(child).filter(|_| !again) {
-            Some(row) if row.status.is_final() => self.report_child(id, place, child),
-            Some(row) if row.asleep => {}
-            Some(_) => self.hold(id, child, Adoption::RECOVER),
-            None => self.begin_child(id, place, child, start),
-        }
-    }
-
-    fn begin_child(&mut self, id: ProcessId, place: Place, child: RunId, start: &ChildStart) {
+        start: &ChildStart,
+    ) -> Result<Option<Start>, Failure> {
         let newest = self.published.get(&start.workflow).copied().unwrap_or(0);
         let number = start.version.unwrap_or(newest);
         let catalogue = Arc::clone(&self.catalogue);
         let Some(version) = catalogue.version(&start.workflow, number) else {
             let message = "there is no such workflow";
-            let failure = Failure::permanent("WORKFLOW_NOT_FOUND", message);
-            return self.child_failed(id, place, failure);
+            return Err(Failure::permanent("WORKFLOW_NOT_FOUND", message));
         };
         let Some(trigger) = self.store.value(place.run, &start.input) else {
             let reason = format!("the input of child {child} is not durable");
-            return self.oracle.judge(place.run, Err(reason));
+            self.oracle.judge(place.run, Err(reason));
+            return Ok(None);
         };
         let trigger = Payload::new(trigger);
         let mut blobs = Vec::new();
@@ -250,7 +286,7 @@ impl World {
             gate: None,
             traceparent: None,
         };
-        let input = Start {
+        Ok(Some(Start {
             run: child,
             plan: Arc::clone(&version.plan),
             queued,
@@ -258,14 +294,10 @@ impl World {
             claims: Vec::new(),
             begin: Begin::Now,
             reused: Vec::new(),
-        };
-        self.counts.children += 1;
-        self.wait_for(id, child, Awaits::Start(place));
-        self.oracle.held(id, child, 0);
-        self.handle(id, Input::Start(Box::new(input)));
+        }))
     }
 
-    pub(crate) fn child_failed(&mut self, id: ProcessId, place: Place, failure: Failure) {
+    pub(crate) fn child_failed(&mut self, id: ProcessId, place: ChildPlace, failure: Failure) {
         let input = Input::ChildFailed {
             run: place.run,
             node: place.node,
@@ -275,35 +307,14 @@ impl World {
         self.handle(id, input);
     }
 
-    /// Undoes a child that had succeeded; one that is undone already only reports.
-    fn undo_child(&mut self, id: ProcessId, place: Place, child: RunId) {
-        let Some(state) = self.load_run(child) else {
-            return;
-        };
-        let undone = state.undo().is_some();
-        if undone && !state.status().is_final() {
-            return self.hold(id, child, Adoption::RECOVER);
-        }
-        if undone || state.would_undo().next().is_none() {
-            return self.report_child(id, place, child);
-        }
-        let number = self.next_command();
-        self.wait_for(id, child, Awaits::Undo(number, place));
-        self.ask(id, child, number, Command::Compensate(hand(number)));
-    }
-
-    /// A child has ended: its parent hears of it, and is woken for that if it sleeps.
-    fn tell_parent(&mut self, id: ProcessId, parent: RunId, child: RunId) {
-        let process = self.processes.get(&id);
-        let state = process.and_then(|process| process.shard.run(parent));
-        match state.and_then(|state| state.node_of_child(child)) {
-            Some((node, attempt)) => {
-                let run = parent;
-                let place = Place { run, node, attempt };
-                self.report_child(id, place, child);
-            }
-            None => self.wake(id, parent),
-        }
+    fn place_of(&self, id: ProcessId, parent: RunId, child: RunId) -> Option<ChildPlace> {
+        let state = self.processes.get(&id)?.shard.run(parent)?;
+        let (node, attempt) = state.node_of_child(child)?;
+        Some(ChildPlace {
+            run: parent,
+            node,
+            attempt,
+        })
     }
 
     /// Wakes a run: it asks for all its children then.
@@ -314,20 +325,17 @@ impl World {
         }
     }
 
-    fn report_child(&mut self, id: ProcessId, place: Place, child: RunId) {
+    fn end_to_report(&mut self, child: RunId) -> Option<ChildEnd> {
         if self.defect == Some(Defect::ForgetChildEnd) && self.random.chance(50) {
-            return;
+            return None;
         }
-        let Some(end) = self.child_end(child) else {
-            return;
-        };
-        self.wait_for(id, child, Awaits::Report);
-        let delay = self.moment(10);
-        self.after(delay, Event::ChildEnd(id, place, Box::new(end)));
+        child_end(&self.load_run(child)?, &self.store)
     }
 
-    pub(crate) fn child_ended(&mut self, id: ProcessId, place: Place, end: Box<ChildEnd>) {
-        self.go_on(id, end.child);
+    pub(crate) fn child_ended(&mut self, id: ProcessId, place: ChildPlace, end: Box<ChildEnd>) {
+        if let Some(job) = self.answered(id, end.child, |awaits| awaits == Awaits::Report) {
+            self.go_on(id, end.child, job, ChildStep::Done);
+        }
         let input = Input::ChildEnded {
             run: place.run,
             node: place.node,
@@ -335,32 +343,5 @@ impl World {
             end,
         };
         self.handle(id, input);
-    }
-
-    fn child_end(&self, child: RunId) -> Option<ChildEnd> {
-        let run = self.load_run(child)?;
-        let finished = run.finished()?;
-        let output = match &finished.output {
-            Some(stored) => Payload::new(self.store.resolve(stored)?),
-            None => Payload::null(),
-        };
-        Some(ChildEnd {
-            child,
-            status: finished.status,
-            output,
-            error: finished.error.clone(),
-            vars: self.vars_of(&run),
-            compensation: finished.compensation,
-        })
-    }
-
-    fn vars_of(&self, run: &Run) -> BTreeMap<Box<str>, Payload> {
-        let vars = run.vars().iter();
-        vars.filter_map(|(name, held)| {
-            let text = held.text().cloned();
-            let text = text.or_else(|| self.store.value(run.id(), &held.blob()?))?;
-            Some((name.clone(), Payload::new(text)))
-        })
-        .collect()
     }
 }

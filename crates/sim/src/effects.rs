@@ -7,10 +7,9 @@ use windlass_core::plan::NodeIndex;
 use windlass_core::run::{Dispatch, Interrupt, Outcome, Report, Source};
 use windlass_core::value::{Payload, ValueRef};
 use windlass_core::{Digest, Millis, NodeStatus, RunId};
-use windlass_orchestrator::supervisor::AfterFence;
+use windlass_orchestrator::supervisor::{AfterFence, ChildPlace, ChildWork};
 use windlass_orchestrator::{Begin, Effect, Evaluation, Input, Pass};
 
-use crate::clerk::{Job, Place};
 use crate::faults::Defect;
 use crate::oracle::ProcessId;
 use crate::worker;
@@ -73,7 +72,7 @@ impl World {
             } => {
                 self.oracle.finished(id, run, status);
                 if let Some(parent) = parent {
-                    self.hand_job(id, run, Job::Ended(parent));
+                    self.hand_job(id, run, ChildWork::Ended(parent));
                 }
             }
             Effect::Asleep {
@@ -88,8 +87,8 @@ impl World {
                 child,
                 command,
             } => {
-                let place = Place { run, node, attempt };
-                self.hand_job(id, child, Job::Command(place, command));
+                let place = ChildPlace { run, node, attempt };
+                self.hand_job(id, child, ChildWork::Command(place, command));
             }
             Effect::Wanted { run } => {
                 let delay = self.moment(5);
@@ -109,7 +108,7 @@ impl World {
                 }
                 self.lost(id, run);
                 if let Some(parent) = parent {
-                    self.hand_job(id, run, Job::Ended(parent));
+                    self.hand_job(id, run, ChildWork::Ended(parent));
                 }
             }
         }

@@ -4,9 +4,9 @@
 use windlass_core::run::Run;
 use windlass_core::value::Payload;
 use windlass_core::{NodeStatus, RunId, RunStatus};
+use windlass_orchestrator::supervisor::{ChildPlace, ChildWork};
 use windlass_orchestrator::{Adoption, ChildCommand, Command};
 
-use crate::clerk::{Job, Place};
 use crate::users::hand;
 use crate::workload::Wish;
 use crate::world::World;
@@ -26,11 +26,11 @@ impl World {
             return self.end_forgotten(child);
         }
         if let Some((parent, child)) = self.missed_end() {
-            self.hand_job(self.current, child, Job::Ended(parent));
+            self.hand_job(self.current, child, ChildWork::Ended(parent));
             return self.counts.nudges < 4 * MOST_NUDGES;
         }
         if let Some((place, child)) = self.missed_undoing() {
-            let job = Job::Command(place, ChildCommand::Compensate);
+            let job = ChildWork::Command(place, ChildCommand::Compensate);
             self.hand_job(self.current, child, job);
             return self.counts.nudges < 4 * MOST_NUDGES;
         }
@@ -102,7 +102,7 @@ impl World {
     }
 
     /// A child whose undoing nobody asks for any more, because a process lost it.
-    fn missed_undoing(&self) -> Option<(Place, RunId)> {
+    fn missed_undoing(&self) -> Option<(ChildPlace, RunId)> {
         if self.counts.losses == 0 {
             return None;
         }
@@ -122,7 +122,7 @@ impl World {
                 return None;
             }
             let attempt = state.attempt(node);
-            Some((Place { run, node, attempt }, child))
+            Some((ChildPlace { run, node, attempt }, child))
         })
     }
 

@@ -8,6 +8,7 @@ use windlass_core::event::{Hand, Queued, RULES};
 use windlass_core::run::{Instance, Run};
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{Digest, RunId, RunStatus};
+use windlass_orchestrator::supervisor::acquire_mode;
 use windlass_orchestrator::{Adoption, Command, CommandId, Input, Start};
 use windlass_store::Claim;
 
@@ -83,12 +84,12 @@ impl World {
             Err(reason) => return self.oracle.judge(run, Err(reason)),
         };
         let wrote_last = self.store.last_writer(run) == Some(process.writer);
-        let adoption = match adoption {
-            _ if row.asleep => Adoption::of_sleeper(&state, wrote_last),
-            Adoption::Wake if state.is_asleep() => Adoption::of_sleeper(&state, wrote_last),
-            Adoption::Wake => Adoption::RECOVER,
-            wanted => wanted,
-        };
+        let (workflow, definition) = (state.queued().workflow.clone(), state.definition());
+        let newest = self.published.get(&workflow).copied().unwrap_or(0);
+        let newer = self.catalogue.version(&workflow, newest);
+        let differs = newer.is_some_and(|newer| newer.digest != definition);
+        let heals = state.can_heal() && differs && adoption != Adoption::Hold;
+        let adoption = acquire_mode(adoption, &state, row.asleep, wrote_last, heals);
         self.trace
             .say(self.now, || format!("p{id} adopts {run}: {adoption:?}"));
         if holds {
@@ -99,18 +100,13 @@ impl World {
         if let Some(process) = self.processes.get_mut(&id) {
             process.dormant.remove(&run);
         }
-        let heals = state.can_heal();
-        let (workflow, definition) = (state.queued().workflow.clone(), state.definition());
         let input = Input::Adopt {
             run: Box::new(state),
             head,
             adoption,
         };
         self.handle(id, input);
-        let newest = self.published.get(&workflow).copied().unwrap_or(0);
-        let newer = self.catalogue.version(&workflow, newest);
-        let differs = newer.is_some_and(|newer| newer.digest != definition);
-        if heals && differs && adoption != Adoption::Hold {
+        if heals {
             self.heal(id, run, &workflow, newest);
         }
     }

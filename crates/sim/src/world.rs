@@ -9,11 +9,12 @@ use windlass_core::event::{After, Event as RunEvent};
 use windlass_core::run::{self, ChildEnd, Instance as NodeIndex, Interrupt, Report};
 use windlass_core::value::Payload;
 use windlass_core::{Digest, Millis, RunId};
+use windlass_orchestrator::supervisor::ChildPlace;
 use windlass_orchestrator::{Adoption, Evaluation};
 use windlass_store::{Append, AppendError, Appended, Error, Head};
 
 use crate::catalogue::Catalogue;
-use crate::clerk::{Lanes, Place};
+use crate::clerk::Lanes;
 use crate::faults::{Defect, Faults, Side};
 use crate::oracle::{Oracle, ProcessId};
 use crate::process::Process;
@@ -160,9 +161,9 @@ pub(crate) enum Event {
     /// A clerk's next job about a child.
     Job(ProcessId, RunId),
     /// A parent hears how its child ended.
-    ChildEnd(ProcessId, Place, Box<ChildEnd>),
+    ChildEnd(ProcessId, ChildPlace, Box<ChildEnd>),
     /// A parent hears that its child could not be started.
-    ChildFailed(ProcessId, Place, Box<run::Failure>),
+    ChildFailed(ProcessId, ChildPlace, Box<run::Failure>),
     /// A child's end came for a run that sleeps.
     Wanted(ProcessId, RunId),
     /// Sleeping runs may be due.

@@ -2,8 +2,14 @@
 //! store does not answer plainly. Without I/O: the engine and the simulator carry out what is
 //! decided here, and decide none of it again.
 
+mod acquire;
+mod children;
 mod crash_policy;
 mod resolution;
 
+pub use acquire::acquire_mode;
+pub use children::{
+    ChildAnswer, ChildJob, ChildPlace, ChildStep, ChildTold, ChildValues, ChildWork, child_end,
+};
 pub use crash_policy::{CrashPolicy, SessionEnd, Verdict, cause_of_crash};
 pub use resolution::{AfterFence, Resolution, resolve};
