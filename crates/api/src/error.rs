@@ -83,7 +83,7 @@ struct Failure {
     cause: Option<Cause>,
 }
 
-/// What a failure does not tell whoever asks over a network.
+/// What a failure does not tell a client over a network.
 #[derive(Debug, Clone)]
 struct Cause {
     code: Option<Cow<'static, str>>,

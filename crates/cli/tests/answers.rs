@@ -19,6 +19,8 @@ const SLEEP: &str = r#"{
   "nodes": [{ "id": "a", "actionType": "core.sleep", "parameters": { "ms": 60000 } }]
 }"#;
 
+const ECHO: &str = r#"{ "id": "echo", "nodes": [{ "id": "a", "actionType": "core.echo" }] }"#;
+
 /// A holder that answers late.
 fn holder(world: &World, late: (&str, &str)) -> (Background, String) {
     world.definition("sleep.json", SLEEP);
@@ -66,4 +68,26 @@ fn a_holder_that_is_killed_before_it_answers_is_not_missed() {
     holder.kill();
     let ended = cancel.end().expect(0);
     assert!(ended.stdout.contains("cancelled"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_fork_whose_holder_is_killed_is_started_once_and_from_the_same_run() {
+    let world = World::new();
+    world.definition("echo.json", ECHO);
+    let (first, sleeping) = holder(&world, LATE);
+    first.kill();
+    let origin = world.run(&["run", "echo.json", "--json"]).expect(0).json();
+    let mut holder = world.start_with(&["resume", &sleeping], &[NEVER]);
+    assert_eq!(holder.run_id(), sleeping);
+    let fork = world.start(&["fork", "@last", "--from", "a", "--json"]);
+    let runs = || {
+        let listed = world.run(&["runs", "--json"]).expect(0).json();
+        listed["items"].as_array().map(Vec::len)
+    };
+    assert!((0..1000).any(|_| runs() == Some(3)), "it is not started");
+    // The new run is `@last` now.
+    holder.kill();
+    let forked = fork.end().expect(0).json();
+    assert_eq!(forked["origin"]["executionId"], origin["executionId"]);
+    assert_eq!(runs(), Some(3));
 }

@@ -25,7 +25,7 @@ use verify::Verifier;
 #[derive(Clone)]
 pub struct Auth {
     verifier: Option<Arc<Verifier>>,
-    /// The user whose process this is, where nobody else can ask.
+    /// The user whose process this is, where only that user can ask.
     owner: Option<Box<str>>,
 }
 
@@ -40,7 +40,7 @@ impl Auth {
     }
 
     /// Only the owner of the process can ask, and may do everything; for a socket that the
-    /// file system lets nobody else open.
+    /// file system lets only its owner open.
     #[must_use]
     pub fn owner(user: impl Into<Box<str>>) -> Self {
         Self {

@@ -55,7 +55,7 @@ impl Principal {
         }
     }
 
-    /// The user whose process this is, at a socket that nobody else can open.
+    /// The user whose process this is, at a socket that only that user can open.
     pub(crate) fn owner(user: &str) -> Self {
         Self {
             subject: user.into(),

@@ -51,10 +51,14 @@ fn one(
     is_dry: bool,
     options: WaitOptions,
 ) -> Result<Exit, Failure> {
-    let mut asked = None;
+    let (mut named, mut asked) = (None, None);
     let done = access::act(settings, false, |access| {
         let session = access.session();
-        let run = session.find_run(reference)?;
+        // Named once: `@last` may be another run by the time that it is asked for again.
+        let run = match named {
+            Some(run) => run,
+            None => *named.insert(session.find_run(reference)?),
+        };
         if is_dry {
             return dry_run::say_one(session, request, run).map(Done::Exit);
         }

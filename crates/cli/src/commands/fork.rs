@@ -26,16 +26,21 @@ pub(crate) fn run(settings: &Settings, arguments: &Fork) -> Result<Exit, Failure
         return fork_many::run(settings, arguments, options.until);
     };
     let new = SystemClock.new_run_id();
+    let (mut named, mut request_id) = (None, arguments.request_id.as_deref().map(Into::into));
     let started = access::act(settings, false, |access| {
         let session = access.session();
         let mut asked = ForkAsked {
-            origin: session.find_run(origin)?,
+            // Named once: a fork that was started meanwhile is `@last` from then on.
+            origin: match named {
+                Some(origin) => origin,
+                None => *named.insert(session.find_run(origin)?),
+            },
             run: new,
             from: arguments.from.clone(),
             set: arguments.set.clone(),
             newest: arguments.newest,
             version: arguments.version,
-            request_id: arguments.request_id.as_deref().map(Into::into),
+            request_id: request_id.clone(),
             hand: command::hand(arguments.reason.as_deref()),
         };
         if arguments.dry_run {
@@ -48,8 +53,9 @@ pub(crate) fn run(settings: &Settings, arguments: &Fork) -> Result<Exit, Failure
             .map(Done::Exit),
             Access::Server(_, server) => {
                 // Asking twice must start once, also if the server ends before it answers.
-                let request_id = &mut asked.request_id;
-                request_id.get_or_insert_with(|| new.to_string().into());
+                // The next process that is asked, also this one, finds what was started.
+                let id: &Box<str> = request_id.get_or_insert_with(|| new.to_string().into());
+                asked.request_id = Some(id.clone());
                 remote::fork(server, &asked).map(Done::Started)
             }
         }
@@ -82,12 +88,16 @@ async fn local(
     host.hub.follow(asked.run, &progress);
     let started = host.engine.start(&forked.request).await?;
     if started.run != asked.run {
-        session.settings.output.say(&format!(
-            "the request id has been used before, by run {}: it is not started again",
-            started.run
-        ));
+        // An id that this command made up finds what it has started through another process.
+        let is_own = asked.request_id.as_deref() == Some(&*asked.run.to_string());
+        if !is_own {
+            session.settings.output.say(&format!(
+                "the request id has been used before, by run {}: it is not started again",
+                started.run
+            ));
+        }
         drop(progress);
-        let existing = Some(true);
+        let existing = Some(!is_own);
         let options = WaitOptions {
             existing,
             ..options
