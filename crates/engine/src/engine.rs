@@ -586,7 +586,9 @@ impl Engine {
             adoption,
         })
         .await;
-        if named.is_some() && matches!(adoption, Adoption::Recover(_)) {
+        // A run that has ended writes nothing by itself, nor does one that only wakes.
+        let writes = !status.is_final() && matches!(adoption, Adoption::Recover(_));
+        if named.is_some() && writes {
             self.has_survived(run).await;
         }
         if let Some(newest) = newest {
