@@ -25,7 +25,7 @@ use windlass_orchestrator::{
 use windlass_store::{AppendError, Appended, Checkpoint, Damage, Error, Head, crash};
 
 use crate::alarm::Alarm;
-use crate::clerk::{Clerk, Job};
+use crate::child_coordinator::{ChildCoordinator, Job};
 use crate::evaluators::{self, Next, Turn};
 use crate::notice::Notice;
 use crate::shared::Shared;
@@ -101,7 +101,7 @@ pub(crate) struct Driver {
     /// Runs whose log is being packed.
     packing: Arc<Mutex<HashSet<RunId>>>,
     /// Who acts on child runs.
-    clerk: Option<Clerk>,
+    coordinator: Option<ChildCoordinator>,
     /// Who wakes sleeping runs.
     sleepers: Option<mpsc::UnboundedSender<Millis>>,
     shared: Arc<Shared>,
@@ -150,15 +150,19 @@ impl Driver {
             next_command: 0,
             dormant: HashSet::new(),
             packing: Arc::default(),
-            clerk: None,
+            coordinator: None,
             sleepers: None,
         }
     }
 
     /// The same driver, with those who act on other runs.
-    pub(crate) fn with_others(self, clerk: Clerk, sleepers: mpsc::UnboundedSender<Millis>) -> Self {
+    pub(crate) fn with_others(
+        self,
+        coordinator: ChildCoordinator,
+        sleepers: mpsc::UnboundedSender<Millis>,
+    ) -> Self {
         Self {
-            clerk: Some(clerk),
+            coordinator: Some(coordinator),
             sleepers: Some(sleepers),
             ..self
         }
@@ -608,8 +612,8 @@ impl Driver {
     }
 
     fn hand(&self, job: Job) {
-        if let Some(clerk) = &self.clerk {
-            clerk.hand(job);
+        if let Some(coordinator) = &self.coordinator {
+            coordinator.hand(job);
         }
     }
 

@@ -15,7 +15,7 @@ use windlass_store::{Error, RunRow, WriterId, crash};
 
 use crate::Backend;
 use crate::action::Registry;
-use crate::clerk::{Busy, Clerk};
+use crate::child_coordinator::{ChildCoordinator, PendingJobs};
 use crate::clock::Clock;
 use crate::command::CommandError;
 use crate::crash_isolation::Limits;
@@ -64,7 +64,7 @@ pub(crate) struct Inner {
     driver: tokio::sync::Mutex<Option<JoinHandle<usize>>>,
     clock: Arc<dyn Clock>,
     /// What runs have to tell each other.
-    busy: Arc<Busy>,
+    busy: Arc<PendingJobs>,
     /// Taking a run up, from reading it to handing it to the driver; runs share lanes.
     taking: Vec<tokio::sync::Mutex<()>>,
     shared: Arc<Shared>,
@@ -176,7 +176,7 @@ impl Engine {
         let shutdown = CancellationToken::new();
         let plans = Plans::new(options.plan_cache_bytes);
         let (sleepers, asleep) = mpsc::unbounded_channel();
-        let busy = Arc::new(Busy::default());
+        let busy = Arc::new(PendingJobs::default());
         // Before anything goes on here, so that each record counts once.
         let (gates, gates_unknown) = match store.gates() {
             Ok(counts) => (Gates::new(counts), None),
@@ -184,9 +184,9 @@ impl Engine {
         };
         let shared = Arc::new(Shared::new(gates, options.observer.clone()));
         let inner = Arc::new_cyclic(|engine| {
-            let clerk = Clerk::start(engine, &busy);
+            let coordinator = ChildCoordinator::start(engine, &busy);
             let driver = Driver::new(shard, workers, inbox, messages.clone(), &shared);
-            let driver = driver.with_others(clerk, sleepers);
+            let driver = driver.with_others(coordinator, sleepers);
             let driver = tokio::spawn(driver.run(shutdown.clone()));
             Inner {
                 store,
@@ -258,7 +258,7 @@ impl Engine {
         self.inner.clock.new_run_id()
     }
 
-    pub(crate) fn busy(&self) -> &Busy {
+    pub(crate) fn busy(&self) -> &PendingJobs {
         &self.inner.busy
     }
 

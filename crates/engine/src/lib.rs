@@ -8,7 +8,7 @@ mod admission;
 mod alarm;
 mod canonical;
 mod checks;
-mod clerk;
+mod child_coordinator;
 mod clock;
 mod command;
 mod concurrency_key;

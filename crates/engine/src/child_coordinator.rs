@@ -47,19 +47,19 @@ pub(crate) enum Job {
 
 /// Hands jobs to their lanes. The queues have no bound of their own: each entry stands
 /// for a child run, which is a row already.
-pub(crate) struct Clerk {
+pub(crate) struct ChildCoordinator {
     lanes: Vec<mpsc::UnboundedSender<Job>>,
-    busy: Arc<Busy>,
+    busy: Arc<PendingJobs>,
 }
 
 /// How many jobs are not done.
 #[derive(Default)]
-pub(crate) struct Busy {
+pub(crate) struct PendingJobs {
     jobs: AtomicUsize,
     done: Notify,
 }
 
-impl Busy {
+impl PendingJobs {
     fn end(&self) {
         if self.jobs.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.done.notify_waiters();
@@ -81,9 +81,9 @@ impl Busy {
     }
 }
 
-impl Clerk {
-    /// Starts the lanes; they end when the clerk or the engine is gone.
-    pub(crate) fn start(engine: &Weak<Inner>, busy: &Arc<Busy>) -> Self {
+impl ChildCoordinator {
+    /// Starts the lanes; they end when the coordinator or the engine is gone.
+    pub(crate) fn start(engine: &Weak<Inner>, busy: &Arc<PendingJobs>) -> Self {
         let lanes = (0..LANES).map(|_| {
             let (lane, jobs) = mpsc::unbounded_channel();
             tokio::spawn(work(engine.clone(), jobs, Arc::clone(busy)));
@@ -108,7 +108,7 @@ impl Clerk {
     }
 }
 
-async fn work(engine: Weak<Inner>, mut jobs: mpsc::UnboundedReceiver<Job>, busy: Arc<Busy>) {
+async fn work(engine: Weak<Inner>, mut jobs: mpsc::UnboundedReceiver<Job>, busy: Arc<PendingJobs>) {
     while let Some(job) = jobs.recv().await {
         let Some(inner) = engine.upgrade() else {
             return;
