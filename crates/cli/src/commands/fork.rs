@@ -54,7 +54,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Fork) -> Result<Exit, Failure
             Access::Server(_, server) => {
                 // Asking twice must start once, also if the server ends before it answers.
                 // The next process that is asked, also this one, finds what was started.
-                let id: &Box<str> = request_id.get_or_insert_with(|| new.to_string().into());
+                let id = request_id.get_or_insert_with(|| Box::from(new.to_string()));
                 asked.request_id = Some(id.clone());
                 remote::fork(server, &asked).map(Done::Started)
             }
