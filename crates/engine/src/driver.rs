@@ -56,8 +56,8 @@ pub(crate) enum Message {
         child: RunId,
         reply: oneshot::Sender<Option<(Instance, u32)>>,
     },
-    /// A run that another process wrote to could not be read again.
-    Lost(RunId, Error),
+    /// A run that another process wrote to was read again, or could not be.
+    Reloaded(RunId, Result<(), Error>),
     /// How many runs the shard holds.
     Count(oneshot::Sender<usize>),
 }
@@ -98,6 +98,8 @@ pub(crate) struct Driver {
     next_command: CommandId,
     /// Runs that wait for a child and are not in memory.
     dormant: HashSet<RunId>,
+    /// Runs that are read again because another process wrote to them.
+    reloading: HashSet<RunId>,
     /// Runs whose log is being packed.
     packing: Arc<Mutex<HashSet<RunId>>>,
     /// Who acts on child runs.
@@ -149,6 +151,7 @@ impl Driver {
             evaluations: HashMap::new(),
             next_command: 0,
             dormant: HashSet::new(),
+            reloading: HashSet::new(),
             packing: Arc::default(),
             coordinator: None,
             sleepers: None,
@@ -299,7 +302,7 @@ impl Driver {
             }
             Message::Has(run, reply) => {
                 self.answer_all();
-                let _ = reply.send(self.shard.carries(run) || self.is_asleep(run));
+                let _ = reply.send(self.shard.carries(run) || self.comes_back(run));
             }
             Message::ChildNode {
                 parent,
@@ -309,14 +312,14 @@ impl Driver {
                 let run = self.shard.run(parent);
                 let _ = reply.send(run.and_then(|run| run.node_of_child(child)));
             }
-            Message::Lost(run, error) => self.answer_waits(run, &Err(error)),
+            Message::Reloaded(run, result) => self.reloaded(run, result),
             Message::Count(reply) => {
                 let _ = reply.send(self.shard.len());
             }
             Message::Wait(run, reply) => {
                 // One that was just let go is known to sleep only then.
                 self.answer_all();
-                if self.shard.holds(run) || self.is_asleep(run) {
+                if self.shard.holds(run) || self.comes_back(run) {
                     self.waits.entry(run).or_default().push(reply);
                 } else {
                     let _ = reply.send(Ok(None));
@@ -536,8 +539,23 @@ impl Driver {
         self.answer_start(run, StartAnswer::Broken(taken.clone()));
         // This process holds the data directory, and with it the lease of every run.
         match AfterFence::of(true) {
-            AfterFence::Reload => self.hand(Job::Reload(run)),
+            AfterFence::Reload => {
+                self.reloading.insert(run);
+                self.hand(Job::Reload(run));
+            }
             AfterFence::Forget => self.answer_waits(run, &Err(taken)),
+        }
+    }
+
+    /// A run was read again. Unless it goes on here now, there is nothing to wait for: the
+    /// other process has ended it, or it cannot be read.
+    fn reloaded(&mut self, run: RunId, result: Result<(), Error>) {
+        self.answer_all();
+        self.reloading.remove(&run);
+        match result {
+            Err(error) => self.answer_waits(run, &Err(error)),
+            Ok(()) if self.shard.holds(run) || self.is_asleep(run) => {}
+            Ok(()) => self.answer_waits(run, &Ok(None)),
         }
     }
 
@@ -615,6 +633,11 @@ impl Driver {
         if let Some(coordinator) = &self.coordinator {
             coordinator.hand(job);
         }
+    }
+
+    /// Whether a run that is not in the shard will be.
+    fn comes_back(&self, run: RunId) -> bool {
+        self.reloading.contains(&run) || self.is_asleep(run)
     }
 
     /// Whether a run waits for its time outside of the shard.

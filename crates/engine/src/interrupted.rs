@@ -92,14 +92,14 @@ impl Engine {
     /// Reads a run again that another process wrote to, and goes on from there.
     pub(crate) async fn reload(&self, run: RunId) {
         let taking = Taking::recover(Adoption::Recover(After::Stop));
-        if let Err(error) = self.hold(run, taking).await {
-            let error = match error {
-                LoadError::Store(error) => error,
-                other => Error::Unavailable(other.to_string()),
-            };
-            self.shared().interrupt(run, &error);
-            self.tell(Message::Lost(run, error)).await;
+        let reloaded = self.hold(run, taking).await.map_err(|error| match error {
+            LoadError::Store(error) => error,
+            other => Error::Unavailable(other.to_string()),
+        });
+        if let Err(error) = &reloaded {
+            self.shared().interrupt(run, error);
         }
+        self.tell(Message::Reloaded(run, reloaded)).await;
     }
 
     /// Sets a run aside whose acknowledged records the store has lost: what is left of its

@@ -77,6 +77,15 @@ async fn a_run_that_another_process_wrote_to_is_read_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_that_begins_while_a_run_is_read_again_ends_with_the_run() {
+    for _ in 0..20 {
+        let (world, run) = begun(&[AppendFault::Overtaken]).await;
+        let status = world.engine.wait(run).await.expect("it is still ours");
+        assert_eq!(status, RunStatus::Succeeded);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_whose_acknowledged_records_are_gone_is_set_aside_and_not_read_again() {
     let (world, run) = begun(&[AppendFault::CommitLost]).await;
     let dead = || world.store.run(run).expect("a store").expect("a row").dead;
