@@ -2,6 +2,8 @@
 //! shard, so the state of runs needs no lock, and nothing is awaited while it changes.
 //! What is shared with others (gates, followers, logs being packed) is locked briefly.
 
+mod fence;
+
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::run::{About, Dispatch, Instance, Interrupt, Outcome, Refusal, Report};
 use windlass_core::value::ValueRef;
 use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
-use windlass_orchestrator::supervisor::{AfterFence, ChildPlace, ChildWork};
+use windlass_orchestrator::supervisor::{ChildPlace, ChildWork};
 use windlass_orchestrator::{
     Adoption, Command, CommandId, Effect, Evaluation, FailedAttempt, Input, Pass, Shard,
 };
@@ -532,50 +534,6 @@ impl Driver {
         self.drop_commands(run);
     }
 
-    /// Another process wrote to a run. Who waits for it goes on waiting if it is still ours.
-    fn fenced(&mut self, run: RunId, parent: Option<RunId>) {
-        self.lost(run, parent);
-        let taken = Error::Unavailable("another process owns the run".to_owned());
-        self.answer_start(run, StartAnswer::Broken(taken.clone()));
-        // This process holds the data directory, and with it the lease of every run.
-        match AfterFence::of(true) {
-            AfterFence::Reload => {
-                self.reloading.insert(run);
-                self.hand(Job::Reload(run));
-            }
-            AfterFence::Forget => self.answer_waits(run, &Err(taken)),
-        }
-    }
-
-    /// A run was read again. Unless it goes on here now, there is nothing to wait for: the
-    /// other process has ended it, or it cannot be read.
-    fn reloaded(&mut self, run: RunId, result: Result<(), Error>) {
-        self.answer_all();
-        self.reloading.remove(&run);
-        match result {
-            Err(error) => self.answer_waits(run, &Err(error)),
-            Ok(()) if self.shard.holds(run) || self.is_asleep(run) => {}
-            Ok(()) => self.answer_waits(run, &Ok(None)),
-        }
-    }
-
-    /// The store has lost what it had acknowledged of a run.
-    fn quarantined(&mut self, run: RunId, parent: Option<RunId>, error: &Error) {
-        self.lost(run, parent);
-        self.answer_start(run, StartAnswer::Broken(error.clone()));
-        self.answer_waits(run, &Err(error.clone()));
-        self.hand(Job::Quarantine(run, error.clone()));
-    }
-
-    /// Asks the store where a run's log ends, off the driver's task.
-    fn read_head(&self, run: RunId) {
-        let (store, outbox) = (Arc::clone(&self.workers.store), self.outbox.clone());
-        tokio::task::spawn_blocking(move || {
-            let result = store.head(run);
-            let _ = outbox.blocking_send(Message::Input(Input::HeadRead { run, result }));
-        });
-    }
-
     /// A run began, was opened again, or ended.
     fn went(
         &mut self,
@@ -633,11 +591,6 @@ impl Driver {
         if let Some(coordinator) = &self.coordinator {
             coordinator.hand(job);
         }
-    }
-
-    /// Whether a run that is not in the shard will be.
-    fn comes_back(&self, run: RunId) -> bool {
-        self.reloading.contains(&run) || self.is_asleep(run)
     }
 
     /// Whether a run waits for its time outside of the shard.

@@ -1,0 +1,63 @@
+//! Runs whose record the store did not take as it was given: another process wrote first, or
+//! what was acknowledged is gone. What follows is decided by the supervisor; here it is done.
+
+use std::sync::Arc;
+
+use windlass_core::RunId;
+use windlass_orchestrator::Input;
+use windlass_orchestrator::supervisor::AfterFence;
+use windlass_store::Error;
+
+use super::{Driver, Message, StartAnswer};
+use crate::child_coordinator::Job;
+
+impl Driver {
+    /// Another process wrote to a run. Who waits for it goes on waiting if it is still ours.
+    pub(super) fn fenced(&mut self, run: RunId, parent: Option<RunId>) {
+        self.lost(run, parent);
+        let taken = Error::Unavailable("another process owns the run".to_owned());
+        self.answer_start(run, StartAnswer::Broken(taken.clone()));
+        // This process holds the data directory, and with it the lease of every run.
+        match AfterFence::of(true) {
+            AfterFence::Reload => {
+                self.reloading.insert(run);
+                self.hand(Job::Reload(run));
+            }
+            AfterFence::Forget => self.answer_waits(run, &Err(taken)),
+        }
+    }
+
+    /// A run was read again. Unless it goes on here now, there is nothing to wait for: the
+    /// other process has ended it, or it cannot be read.
+    pub(super) fn reloaded(&mut self, run: RunId, result: Result<(), Error>) {
+        self.answer_all();
+        self.reloading.remove(&run);
+        match result {
+            Err(error) => self.answer_waits(run, &Err(error)),
+            Ok(()) if self.shard.holds(run) || self.is_asleep(run) => {}
+            Ok(()) => self.answer_waits(run, &Ok(None)),
+        }
+    }
+
+    /// The store has lost what it had acknowledged of a run.
+    pub(super) fn quarantined(&mut self, run: RunId, parent: Option<RunId>, error: &Error) {
+        self.lost(run, parent);
+        self.answer_start(run, StartAnswer::Broken(error.clone()));
+        self.answer_waits(run, &Err(error.clone()));
+        self.hand(Job::Quarantine(run, error.clone()));
+    }
+
+    /// Asks the store where a run's log ends, off the driver's task.
+    pub(super) fn read_head(&self, run: RunId) {
+        let (store, outbox) = (Arc::clone(&self.workers.store), self.outbox.clone());
+        tokio::task::spawn_blocking(move || {
+            let result = store.head(run);
+            let _ = outbox.blocking_send(Message::Input(Input::HeadRead { run, result }));
+        });
+    }
+
+    /// Whether a run that is not in the shard will be.
+    pub(super) fn comes_back(&self, run: RunId) -> bool {
+        self.reloading.contains(&run) || self.is_asleep(run)
+    }
+}
