@@ -202,7 +202,7 @@ impl Failure {
         } else {
             self.to_text()
         };
-        // Nobody reads it if it cannot be written.
+        // If stderr cannot be written, the exit code still says it.
         let _ = writeln!(io::stderr().lock(), "{text}");
     }
 

@@ -30,7 +30,7 @@ struct Checks {
     room: Mutex<Room>,
 }
 
-/// What is free, and who waits for it.
+/// What is free, and the checks that wait for it.
 #[derive(Debug)]
 struct Room {
     seats: usize,

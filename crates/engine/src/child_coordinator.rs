@@ -152,7 +152,7 @@ impl Engine {
                 ChildStep::Done => return,
                 ChildStep::ReadRow => match self.store().run(child) {
                     Ok(row) => job.row_read(row.as_ref()),
-                    // The store is broken: whoever comes next asks again.
+                    // The store is broken: the parent asks again when it is next acquired.
                     Err(_) => return,
                 },
                 ChildStep::IsPaused(parent) => {

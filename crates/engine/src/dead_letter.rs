@@ -25,7 +25,7 @@ impl Engine {
         Ok(record.map(|record| record.writer))
     }
 
-    /// Whether an error says that a run itself cannot be read, whoever tries.
+    /// Whether an error says that a run itself cannot be read, by any process.
     pub(crate) fn is_unreadable(&self, error: &LoadError) -> bool {
         matches!(
             error,

@@ -15,7 +15,7 @@ pub enum AppendFault {
     AnswerLost,
     /// It is lost, and so is the answer.
     NotWritten,
-    /// The answer is lost, and it is written only once somebody has asked for the head.
+    /// The answer is lost, and it is written only once the caller has asked for the head.
     WrittenLate,
     /// Another process writes first.
     Overtaken,
