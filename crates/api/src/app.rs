@@ -141,8 +141,8 @@ impl App {
     ///
     /// # Errors
     /// The store failed.
-    pub fn resume_jobs(&self) -> Result<usize, windlass_store::Error> {
-        crate::handlers::resume(self)
+    pub async fn resume_jobs(&self) -> Result<usize, windlass_store::Error> {
+        crate::handlers::resume(self).await
     }
 
     /// Looks, off the runtime's threads: the store's reads block.

@@ -191,11 +191,14 @@ impl Jobs {
 
     /// Learns of the jobs of those who served before; gives those that have not ended, each
     /// with what it does.
-    pub(crate) fn restore(&self, store: &Arc<dyn Backend>) -> Result<Vec<(Job, String)>, Error> {
+    pub(crate) async fn restore(
+        &self,
+        store: &Arc<dyn Backend>,
+    ) -> Result<Vec<(Job, String)>, Error> {
         let mut unfinished = Vec::new();
         let mut after: Option<Box<str>> = None;
         loop {
-            let page = store.notes(NOTES, after.as_deref(), PAGE)?;
+            let page = store.notes(NOTES, after.as_deref(), PAGE).await?;
             let Some((last, _)) = page.last() else { break };
             after = Some(last.clone());
             for (id, text) in page {
@@ -203,7 +206,7 @@ impl Jobs {
                     // Of a newer version, perhaps: it is left for that.
                     continue;
                 };
-                let step = store.note_at(STEPS, &id).ok().flatten();
+                let step = store.note_at(STEPS, &id).await.ok().flatten();
                 let step = step.and_then(|text| serde_json::from_slice::<Step>(&text).ok());
                 if let Some(step) = step.filter(|step| step.page == note.page) {
                     note.walk(step);

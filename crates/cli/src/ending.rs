@@ -9,6 +9,7 @@ use windlass_core::run::{Failure as NodeFailure, Run};
 use windlass_core::{NodeStatus, RunId};
 use windlass_engine::{Plans, load_latest, view};
 pub(crate) use windlass_service::text::one_line;
+use windlass_store::Wait as _;
 
 use crate::exit::{Exit, Failure};
 use crate::moment::duration;
@@ -143,7 +144,11 @@ pub(crate) fn cause_line(run: RunId, cause: &Cause) -> String {
 }
 
 fn reason(session: &Session, run: &Run, node: u32) -> Option<String> {
-    let text = session.values().read(run.id(), &run.value(node)?).ok()?;
+    let text = session
+        .values()
+        .read(run.id(), &run.value(node)?)
+        .wait()
+        .ok()?;
     let failure: NodeFailure = serde_json::from_str(&text).ok()?;
     Some(one_line(&format!("{}: {}", failure.code, failure.message)))
 }
@@ -153,7 +158,7 @@ fn result(session: &Session, run: &Run) -> Result<Option<String>, Failure> {
     let Some(stored) = run.finished().and_then(|finished| finished.output.as_ref()) else {
         return Ok(None);
     };
-    let text = session.values().resolve(stored)?;
+    let text = session.values().resolve(stored).wait()?;
     if &*text == "null" {
         return Ok(None);
     }

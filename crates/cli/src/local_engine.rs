@@ -76,7 +76,7 @@ pub(crate) fn with_engine(
         let options = options(session, max_parallel, &hub, &keys);
         let registry = registry_for(session.settings.http_allowed.clone());
         let backend: Arc<dyn Backend> = std::sync::Arc::clone(&session.store);
-        let engine = Engine::new(backend, registry, options);
+        let engine = Engine::new(backend, registry, options).await;
         let host = LocalEngine::of(engine, interrupt, hub);
         let socket = listen(session, &host, keys)?;
         let result = work(&host).await;
@@ -237,7 +237,7 @@ impl LocalEngine {
             self.engine.told().await;
             let mut parents = vec![run];
             while let Some(parent) = parents.pop() {
-                while let Some(child) = self.open_child(parent) {
+                while let Some(child) = self.open_child(parent).await {
                     // One that sleeps has to be woken first, to be told.
                     let _ = self.engine.wait(child).await;
                     tokio::time::sleep(A_MOMENT).await;
@@ -254,14 +254,14 @@ impl LocalEngine {
         }
     }
 
-    fn open_child(&self, parent: RunId) -> Option<RunId> {
+    async fn open_child(&self, parent: RunId) -> Option<RunId> {
         let filter = RunFilter {
             parent: Some(parent),
             statuses: vec![RunStatus::Pending, RunStatus::Running, RunStatus::Paused],
             limit: 1,
             ..RunFilter::default()
         };
-        let page = self.engine.store().runs(&filter).ok()?;
+        let page = self.engine.store().runs(&filter).await.ok()?;
         page.rows.first().map(|row| row.run)
     }
 
@@ -298,9 +298,9 @@ impl LocalEngine {
 
     /// Carries on the runs that wait for the end of this one, beside it.
     pub(crate) async fn carry_parents(&self, session: &Session, run: RunId) -> Result<(), Failure> {
-        let mut row = session.store.run(run)?;
+        let mut row = session.store.run(run).await?;
         while let Some(parent) = row.and_then(|row| row.parent) {
-            row = session.store.run(parent)?;
+            row = session.store.run(parent).await?;
             if row
                 .as_ref()
                 .is_some_and(|row| row.status == RunStatus::Running)
@@ -333,7 +333,7 @@ impl LocalEngine {
             let slots = Arc::new(Semaphore::new(QUEUED_AT_ONCE));
             let (mut after, mut waiting) = (None, 0);
             // A list that cannot be read is the own run's business as well, and said there.
-            while let Ok(page) = store.unfinished(after, 256) {
+            while let Ok(page) = store.unfinished(after, 256).await {
                 let Some(last) = page.last() else { break };
                 after = Some(last.run);
                 for row in page {

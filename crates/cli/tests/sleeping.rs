@@ -11,7 +11,7 @@ use windlass_core::Digest;
 use windlass_core::definition::{Definition, signature};
 use windlass_core::plan::Plan;
 use windlass_engine::{Backend, Engine, Options, StartRequest};
-use windlass_store::{Catalogue as _, NewDefinition, Queries as _};
+use windlass_store::{Catalogue as _, NewDefinition, Queries as _, Wait as _};
 use windlass_store_embedded::EmbeddedStore;
 
 const RUNS: usize = 100_000;
@@ -30,7 +30,7 @@ async fn put_to_sleep(directory: &Path) {
         .expect("a store")
         .store;
     let backend: Arc<dyn Backend> = Arc::new(store.clone());
-    let engine = Engine::new(backend, windlass_actions::registry(), Options::default());
+    let engine = Engine::new(backend, windlass_actions::registry(), Options::default()).wait();
     let definition: Definition = serde_json::from_str(SLEEPER).expect("a definition");
     let digest = Digest::of(SLEEPER.as_bytes());
     let new = NewDefinition {
@@ -62,8 +62,8 @@ async fn put_to_sleep(directory: &Path) {
     while engine.held().await > 0 {
         tokio::task::yield_now().await;
     }
-    assert!(store.awake(None, 1).expect("readable").is_empty());
-    assert!(store.next_wake().expect("readable").is_some());
+    assert!(store.awake(None, 1).wait().expect("readable").is_empty());
+    assert!(store.next_wake().wait().expect("readable").is_some());
     engine.shutdown().await;
 }
 

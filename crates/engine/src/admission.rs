@@ -38,7 +38,7 @@ pub(crate) async fn admit(engine: Weak<Inner>, max_active: usize) {
         };
         let engine = Engine::of(inner);
         if !known {
-            known = queue.read_tenants(&engine).is_ok();
+            known = queue.read_tenants(&engine).await.is_ok();
         }
         let wrong = !known || queue.fill(&engine).await.is_err();
         let shared = engine.shared().clone();
@@ -139,12 +139,12 @@ impl Queue {
         }
     }
 
-    fn read_tenants(&mut self, engine: &Engine) -> Result<(), Error> {
-        for tenant in engine.store().waiting_tenants()? {
+    async fn read_tenants(&mut self, engine: &Engine) -> Result<(), Error> {
+        for tenant in engine.store().waiting_tenants().await? {
             self.line(tenant);
         }
         // Whoever was here before may not have looked at places that came free.
-        for (tenant, gate) in engine.store().aside_gates()? {
+        for (tenant, gate) in engine.store().aside_gates().await? {
             self.line(tenant).freed.insert(gate, 1);
         }
         Ok(())
@@ -247,7 +247,7 @@ impl Queue {
             let suspects = &engine.shared().isolation;
             let limit = places + gates.beginning_at(gate) + suspects.count();
             engine.looked();
-            for row in engine.store().aside(gate, limit)? {
+            for row in engine.store().aside(gate, limit).await? {
                 // A suspect is acquired alone, and not from here.
                 if !beginning.contains(&row.run) && suspects.suspended(row.run).is_none() {
                     line.add(row, true);
@@ -273,7 +273,7 @@ impl Queue {
         let suspects = &engine.shared().isolation;
         let limit = PAGE + beginning.len() + suspects.count();
         engine.looked();
-        for row in engine.store().waiting(tenant.as_deref(), limit)? {
+        for row in engine.store().waiting(tenant.as_deref(), limit).await? {
             if !beginning.contains(&row.run) && suspects.suspended(row.run).is_none() {
                 line.add(row, false);
             }

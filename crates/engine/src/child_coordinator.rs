@@ -18,6 +18,7 @@ use windlass_orchestrator::supervisor::{
     ChildAnswer, ChildJob, ChildPlace, ChildStep, ChildTold, ChildValues, ChildWork, child_end,
 };
 use windlass_orchestrator::{Begin, Input};
+use windlass_store::Wait as _;
 
 use crate::command::CommandError;
 use crate::driver::Message;
@@ -150,13 +151,13 @@ impl Engine {
         loop {
             step = match step {
                 ChildStep::Done => return,
-                ChildStep::ReadRow => match self.store().run(child) {
+                ChildStep::ReadRow => match self.store().run(child).await {
                     Ok(row) => job.row_read(row.as_ref()),
                     // The store is broken: the parent asks again when it is next acquired.
                     Err(_) => return,
                 },
                 ChildStep::IsPaused(parent) => {
-                    let row = self.store().run(parent).ok().flatten();
+                    let row = self.store().run(parent).await.ok().flatten();
                     job.paused(row.as_ref())
                 }
                 ChildStep::Load => {
@@ -227,7 +228,8 @@ impl Engine {
         let tenant = start.tenant.as_deref();
         let row = self
             .store()
-            .definition(tenant, &start.workflow, start.version);
+            .definition(tenant, &start.workflow, start.version)
+            .await;
         let row = row.map_err(unreadable)?.ok_or_else(|| {
             let message = match start.version {
                 Some(version) => format!("workflow '{}' has no version {version}", start.workflow),
@@ -238,7 +240,7 @@ impl Engine {
         let plan = self.plans().plan(row.digest, &row.text);
         let plan =
             plan.map_err(|error| Failure::permanent("DEFINITION_INVALID", error.to_string()))?;
-        let trigger = self.values().read(place.run, &start.input);
+        let trigger = self.values().read(place.run, &start.input).await;
         let trigger = trigger.map_err(unreadable)?;
         let mut request = StartRequest::new(plan, row.version, row.digest);
         request.run = Some(child);
@@ -256,7 +258,11 @@ impl Engine {
         for (name, held) in start.vars {
             let text = match (held.text(), held.blob()) {
                 (Some(text), _) => Arc::clone(text),
-                (None, Some(blob)) => self.values().read(place.run, &blob).map_err(unreadable)?,
+                (None, Some(blob)) => self
+                    .values()
+                    .read(place.run, &blob)
+                    .await
+                    .map_err(unreadable)?,
                 (None, None) => continue,
             };
             if let Ok(value) = serde_json::value::RawValue::from_string(text.to_string()) {
@@ -334,10 +340,10 @@ impl Engine {
 impl ChildValues for ValueReader {
     fn held(&self, run: RunId, held: &Held) -> Option<Arc<str>> {
         let text = held.text().cloned();
-        text.or_else(|| self.read(run, &held.blob()?).ok())
+        text.or_else(|| self.read(run, &held.blob()?).wait().ok())
     }
 
     fn stored(&self, stored: &Stored) -> Option<Arc<str>> {
-        self.resolve(stored).ok()
+        self.resolve(stored).wait().ok()
     }
 }

@@ -117,7 +117,7 @@ impl Engine {
     ) -> Result<(), CommandError> {
         let loaded = self.load_beside(run).await?;
         // The graph that it has by the time the signal comes.
-        let plan = match self.newest_for(&loaded.run)? {
+        let plan = match self.newest_for(&loaded.run).await? {
             Some(Command::Heal { plan, .. }) => plan,
             _ => Arc::clone(loaded.run.plan()),
         };

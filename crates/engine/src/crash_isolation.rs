@@ -148,7 +148,7 @@ impl Engine {
     }
 
     /// How the process ended that writes with this number.
-    fn session_end(&self, writer: u64) -> Result<SessionEnd, Error> {
+    async fn session_end(&self, writer: u64) -> Result<SessionEnd, Error> {
         // This process has not ended: it released the run in good order.
         if writer == self.writer().0 {
             return Ok(SessionEnd::Clean);
@@ -156,7 +156,7 @@ impl Engine {
         if let Some(&end) = lock(&self.isolation().ends).get(&writer) {
             return Ok(end);
         }
-        let note = self.store().note_at(SESSION, &key(writer))?;
+        let note = self.store().note_at(SESSION, &key(writer)).await?;
         let session = note.and_then(|text| serde_json::from_slice::<Session>(&text).ok());
         let end = session.and_then(|session| session.end);
         let end = end.unwrap_or(SessionEnd::Crashed { caused_by: None });
@@ -168,7 +168,7 @@ impl Engine {
     ///
     /// # Errors
     /// The run is a dead letter, becomes one, or must wait until it is acquired alone.
-    pub(crate) fn crash_policy(
+    pub(crate) async fn crash_policy(
         &self,
         row: Option<&RunRow>,
         loaded: &LoadedRun,
@@ -180,14 +180,14 @@ impl Engine {
         }
         let begun = matches!(run.status(), RunStatus::Running | RunStatus::Paused);
         let writer = match begun && run.has_attempts_out() {
-            true => self.writer_at(run.id(), loaded.head.sequence)?,
+            true => self.writer_at(run.id(), loaded.head.sequence).await?,
             false => None,
         };
         // Nothing of it was in hand: nothing is counted.
         let Some(WriterId(writer)) = writer else {
             return Ok(After::Death);
         };
-        let end = self.session_end(writer)?;
+        let end = self.session_end(writer).await?;
         let Some(limits) = self.crash_limits() else {
             return Ok(match end {
                 SessionEnd::Clean => After::Stop,
@@ -206,14 +206,11 @@ impl Engine {
     /// Finds out how the sessions before ended, and opens this one; gives the suspects among
     /// the runs that had not written anything. A process that dies meanwhile repeats it.
     pub(crate) async fn open_session(&self, limits: Limits) -> Result<Vec<Suspect>, Error> {
-        let sessions = self.sessions()?;
+        let sessions = self.sessions().await?;
         let mut own = Session::default();
         let mut in_hand = HashMap::new();
         if !sessions.is_empty() {
-            let engine = self.clone();
-            let looking = tokio::task::spawn_blocking(move || engine.last_writers());
-            let stopped = |_| Error::Unavailable("the engine has stopped".to_owned());
-            in_hand = looking.await.map_err(stopped)??;
+            in_hand = self.last_writers().await?;
         }
         let mut crashed = Vec::new();
         for (writer, mut session) in sessions {
@@ -231,7 +228,7 @@ impl Engine {
         }
         let mut suspects = Vec::new();
         for (&run, &crashes) in &own.crashes {
-            let row = self.store().run(run)?;
+            let row = self.store().run(run).await?;
             if let Some(row) = row.filter(|_| crashes >= limits.policy.isolate_from()) {
                 suspects.push(Suspect { row, crashes });
             }
@@ -246,7 +243,7 @@ impl Engine {
             self.keep_session(writer, &session).await?;
         }
         // What no run refers to any more is not asked for again.
-        for (writer, _) in self.sessions()? {
+        for (writer, _) in self.sessions().await? {
             if writer != self.writer().0 && !in_hand.contains_key(&writer) {
                 self.store().forget_note(SESSION, &key(writer)).await?;
             }
@@ -254,10 +251,10 @@ impl Engine {
         Ok(suspects)
     }
 
-    fn sessions(&self) -> Result<Vec<(u64, Session)>, Error> {
+    async fn sessions(&self) -> Result<Vec<(u64, Session)>, Error> {
         let (mut found, mut after) = (Vec::new(), None::<Box<str>>);
         loop {
-            let page = self.store().notes(SESSION, after.as_deref(), PAGE)?;
+            let page = self.store().notes(SESSION, after.as_deref(), PAGE).await?;
             let Some((last, _)) = page.last() else {
                 return Ok(found);
             };
@@ -270,17 +267,17 @@ impl Engine {
     }
 
     /// The sessions that wrote last to runs that have begun, with those that do not rest.
-    fn last_writers(&self) -> Result<HashMap<u64, BTreeSet<RunId>>, Error> {
+    async fn last_writers(&self) -> Result<HashMap<u64, BTreeSet<RunId>>, Error> {
         let mut writers: HashMap<u64, BTreeSet<RunId>> = HashMap::new();
         let mut after = None;
         loop {
-            let page = self.store().begun(after, PAGE)?;
+            let page = self.store().begun(after, PAGE).await?;
             let Some(last) = page.last() else {
                 return Ok(writers);
             };
             after = Some(last.run);
             for row in page.into_iter().filter(|row| !row.dead) {
-                if let Some(writer) = self.last_writer(row.run) {
+                if let Some(writer) = self.last_writer(row.run).await {
                     let runs = writers.entry(writer).or_default();
                     if row.status == RunStatus::Running {
                         runs.insert(row.run);
@@ -291,9 +288,20 @@ impl Engine {
     }
 
     /// None for a run that cannot be read: that is found when it is acquired.
-    fn last_writer(&self, run: RunId) -> Option<u64> {
-        let last = self.store().head(run).ok()?.sequence;
-        Some(self.writer_at(run, last).ok()??.0)
+    async fn last_writer(&self, run: RunId) -> Option<u64> {
+        let last = self.store().head(run).await.ok()?.sequence;
+        Some(self.writer_at(run, last).await.ok()??.0)
+    }
+
+    /// The runs of these whose last record a session wrote.
+    async fn written_by(&self, writer: u64, runs: impl Iterator<Item = &RunId>) -> BTreeSet<RunId> {
+        let mut written = BTreeSet::new();
+        for &run in runs {
+            if self.last_writer(run).await == Some(writer) {
+                written.insert(run);
+            }
+        }
+        written
     }
 
     /// What a session that crashed had in hand, what caused that, and how often those that
@@ -305,9 +313,10 @@ impl Engine {
         in_hand: &mut BTreeSet<RunId>,
         limits: Limits,
     ) -> Result<(), Error> {
-        let unwritten = |run: &RunId| self.last_writer(*run) != Some(writer);
-        session.crashes.retain(|run, _| unwritten(run));
-        let acquiring = session.acquiring.filter(unwritten);
+        let named = session.crashes.keys().chain(&session.acquiring);
+        let written = self.written_by(writer, named).await;
+        session.crashes.retain(|run, _| !written.contains(run));
+        let acquiring = session.acquiring.filter(|run| !written.contains(run));
         in_hand.extend(acquiring);
         let caused_by = cause_of_crash(session.alone, &session.survivors, in_hand);
         let end = SessionEnd::Crashed { caused_by };
@@ -317,7 +326,7 @@ impl Engine {
             return Ok(());
         };
         let before = session.crashes.remove(&run).unwrap_or(0);
-        let row = self.store().run(run)?;
+        let row = self.store().run(run).await?;
         match (row, limits.policy.verdict(run, before, end)) {
             (Some(row), Verdict::DeadLetter { crashes }) => {
                 // Loading it may be what crashes the process: its contents stay unread.
@@ -358,7 +367,7 @@ impl Engine {
     /// Waits for the first record of a run that was acquired; its crashes before are forgiven.
     pub(crate) async fn has_survived(&self, run: RunId) {
         let written = async {
-            while self.last_writer(run) != Some(self.writer().0) && self.carries(run).await {
+            while self.last_writer(run).await != Some(self.writer().0) && self.carries(run).await {
                 tokio::time::sleep(AGAIN).await;
             }
         };
@@ -370,9 +379,8 @@ impl Engine {
     pub(crate) async fn record_clean_shutdown(&self, left: usize) {
         let own = self.writer().0;
         let mut session = self.isolation().session.lock().await;
-        session
-            .crashes
-            .retain(|run, _| self.last_writer(*run) != Some(own));
+        let written = self.written_by(own, session.crashes.keys()).await;
+        session.crashes.retain(|run, _| !written.contains(run));
         if left > 0 || !session.crashes.is_empty() {
             session.end = Some(SessionEnd::Clean);
             let _ = self.keep_session(own, &session).await;

@@ -20,8 +20,13 @@ const LETTER_NODES: usize = 100;
 
 impl Engine {
     /// Who wrote a record of a run.
-    pub(crate) fn writer_at(&self, run: RunId, sequence: u64) -> Result<Option<WriterId>, Error> {
-        let record = self.store().read(run, sequence, 1)?.into_iter().next();
+    pub(crate) async fn writer_at(
+        &self,
+        run: RunId,
+        sequence: u64,
+    ) -> Result<Option<WriterId>, Error> {
+        let page = self.store().read(run, sequence, 1).await?;
+        let record = page.into_iter().next();
         Ok(record.map(|record| record.writer))
     }
 
@@ -114,7 +119,7 @@ impl Engine {
     /// # Errors
     /// The store failed. A run that still cannot be read is among the dead letters again.
     pub async fn requeue(&self, run: RunId) -> Result<bool, Error> {
-        let row = self.store().run(run)?;
+        let row = self.store().run(run).await?;
         if !self.store().requeue(run).await? {
             return Ok(false);
         }

@@ -24,7 +24,7 @@ use windlass_orchestrator::supervisor::{ChildPlace, ChildWork};
 use windlass_orchestrator::{
     Adoption, Command, CommandId, Effect, Evaluation, FailedAttempt, Input, Pass, Shard,
 };
-use windlass_store::{AppendError, Appended, Checkpoint, Damage, Error, Head, crash};
+use windlass_store::{AppendError, Appended, Checkpoint, Damage, Error, Head, Wait as _, crash};
 
 use crate::alarm::Alarm;
 use crate::child_coordinator::{ChildCoordinator, Job};
@@ -50,7 +50,9 @@ pub(crate) enum Message {
         reply: oneshot::Sender<bool>,
     },
     Wait(RunId, oneshot::Sender<WaitAnswer>),
-    /// Whether a run is carried on, or sleeps.
+    /// A run that was waited for does not sleep: if it is not here, it does not come.
+    Awake(RunId),
+    /// Whether a run is carried on, or is known to come back.
     Has(RunId, oneshot::Sender<bool>),
     /// The node of a run that has this child, or undoes it, with its attempt.
     ChildNode {
@@ -306,6 +308,11 @@ impl Driver {
                 self.answer_all();
                 let _ = reply.send(self.shard.carries(run) || self.comes_back(run));
             }
+            Message::Awake(run) => {
+                if !self.shard.holds(run) && !self.comes_back(run) {
+                    self.answer_waits(run, &Ok(None));
+                }
+            }
             Message::ChildNode {
                 parent,
                 child,
@@ -321,10 +328,9 @@ impl Driver {
             Message::Wait(run, reply) => {
                 // One that was just let go is known to sleep only then.
                 self.answer_all();
-                if self.shard.holds(run) || self.comes_back(run) {
-                    self.waits.entry(run).or_default().push(reply);
-                } else {
-                    let _ = reply.send(Ok(None));
+                self.waits.entry(run).or_default().push(reply);
+                if !self.shard.holds(run) && !self.comes_back(run) {
+                    self.end_waits_unless_asleep(run);
                 }
             }
         }
@@ -593,10 +599,16 @@ impl Driver {
         }
     }
 
-    /// Whether a run waits for its time outside of the shard.
-    fn is_asleep(&self, run: RunId) -> bool {
-        let row = self.workers.store.run(run).ok().flatten();
-        self.dormant.contains(&run) || row.is_some_and(|row| row.asleep)
+    /// A run that is not in the shard is waited for only if it sleeps. Its row says so; one
+    /// that wakes meanwhile ends the wait by itself.
+    fn end_waits_unless_asleep(&self, run: RunId) {
+        let (store, outbox) = (Arc::clone(&self.workers.store), self.outbox.clone());
+        tokio::spawn(async move {
+            let row = store.run(run).await.ok().flatten();
+            if !row.is_some_and(|row| row.asleep) {
+                let _ = outbox.send(Message::Awake(run)).await;
+            }
+        });
     }
 
     fn dispatch(&mut self, dispatch: Arc<Dispatch>) {
@@ -659,7 +671,7 @@ impl Driver {
         let values = self.workers.values.clone();
         let outbox = self.outbox.clone();
         tokio::task::spawn_blocking(move || {
-            let input = match values.read_many(run, &wanted) {
+            let input = match values.read_many(run, &wanted).wait() {
                 Ok(values) => Input::Loaded { run, values },
                 Err(error) => Input::LoadFailed { run, error },
             };

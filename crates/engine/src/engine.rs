@@ -11,7 +11,7 @@ use windlass_core::run::Run;
 use windlass_core::{Millis, RunId, RunStatus};
 use windlass_orchestrator::supervisor::acquire_mode;
 use windlass_orchestrator::{Adoption, Command, Input, Shard};
-use windlass_store::{Error, RunRow, WriterId, crash};
+use windlass_store::{Error, RunRow, Wait as _, WriterId, crash};
 
 use crate::Backend;
 use crate::action::Registry;
@@ -144,7 +144,7 @@ struct Read {
 
 impl Engine {
     /// Starts an engine on a store. It must be called inside a tokio runtime.
-    pub fn new(store: Arc<dyn Backend>, registry: Registry, options: Options) -> Self {
+    pub async fn new(store: Arc<dyn Backend>, registry: Registry, options: Options) -> Self {
         let values = ValueReader::new(Arc::clone(&store), options.value_cache_bytes);
         let defaults = windlass_orchestrator::Options::default();
         let writer = WriterId(options.clock.random_u64());
@@ -178,7 +178,7 @@ impl Engine {
         let (sleepers, asleep) = mpsc::unbounded_channel();
         let busy = Arc::new(PendingJobs::default());
         // Before anything goes on here, so that each record counts once.
-        let (gates, gates_unknown) = match store.gates() {
+        let (gates, gates_unknown) = match store.gates().await {
             Ok(counts) => (Gates::new(counts), None),
             Err(error) => (Gates::default(), Some(error)),
         };
@@ -403,7 +403,7 @@ impl Engine {
         match answer {
             Some(status) => Ok(status),
             None => {
-                let row = self.inner.store.run(run)?;
+                let row = self.inner.store.run(run).await?;
                 row.map(|row| row.status)
                     .ok_or_else(|| Error::NotFound(run.to_string()))
             }
@@ -430,7 +430,7 @@ impl Engine {
             Adoption::RECOVER
         };
         let reopens = matches!(command, Command::Reattempt(..) | Command::SetResult { .. })
-            && self.has_ended(run);
+            && self.has_ended(run).await;
         let newest = match reopens {
             true => self.newest_once_open(run).await,
             false => None,
@@ -458,8 +458,8 @@ impl Engine {
         }
     }
 
-    fn has_ended(&self, run: RunId) -> bool {
-        let row = self.store().run(run).ok().flatten();
+    async fn has_ended(&self, run: RunId) -> bool {
+        let row = self.store().run(run).await.ok().flatten();
         row.is_some_and(|row| row.status.is_final())
     }
 
@@ -475,7 +475,13 @@ impl Engine {
 
     /// Whether this engine carries a run on, or wakes it when its time has come.
     pub async fn has(&self, run: RunId) -> bool {
-        self.ask(|reply| Message::Has(run, reply)).await == Some(true)
+        let here = async || self.ask(|reply| Message::Has(run, reply)).await == Some(true);
+        let sleeps = async || {
+            let row = self.store().run(run).await.ok().flatten();
+            row.is_some_and(|row| row.asleep)
+        };
+        // One that wakes between the two questions is here by the third.
+        here().await || sleeps().await || here().await
     }
 
     /// Carries one unfinished run on; one that has ended is left alone, and so is one that
@@ -487,7 +493,7 @@ impl Engine {
         let serving = self.shared().is_serving();
         // A child begins with its parent, which waits for it.
         let in_line = |row: &RunRow| row.status == RunStatus::Pending && row.parent.is_none();
-        let row = self.inner.store.run(run)?;
+        let row = self.inner.store.run(run).await?;
         if row.is_some_and(|row| row.status.is_final() || (serving && in_line(&row))) {
             return Ok(());
         }
@@ -512,7 +518,7 @@ impl Engine {
         let mut recovery = Recovery::default();
         let mut after = None;
         loop {
-            let page = self.inner.store.awake(after, RECOVERY_PAGE)?;
+            let page = self.inner.store.awake(after, RECOVERY_PAGE).await?;
             let Some(last) = page.last() else {
                 return Ok(recovery);
             };
@@ -562,7 +568,7 @@ impl Engine {
         }
         let named = self.name_acquired(run).await;
         let engine = self.clone();
-        let reading = tokio::task::spawn_blocking(move || engine.read(run, taking));
+        let reading = tokio::task::spawn_blocking(move || engine.read(run, taking).wait());
         let Read {
             loaded,
             asleep,
@@ -607,8 +613,8 @@ impl Engine {
     }
 
     /// Reads a run back, and all that decides how it is taken up.
-    fn read(&self, run: RunId, taking: Taking) -> Result<Read, LoadError> {
-        let row = self.store().run(run)?;
+    async fn read(&self, run: RunId, taking: Taking) -> Result<Read, LoadError> {
+        let row = self.store().run(run).await?;
         if let Some(row) = row.as_ref().filter(|row| row.dead) {
             self.shared().gates.dead_letter(row);
         }
@@ -616,7 +622,9 @@ impl Engine {
         let carried = taking.adoption != Adoption::Hold;
         let adoption = match taking.adoption {
             Adoption::Recover(After::Death) | Adoption::Wake => {
-                let after = self.crash_policy(row.as_ref(), &loaded, taking.alone)?;
+                let after = self
+                    .crash_policy(row.as_ref(), &loaded, taking.alone)
+                    .await?;
                 match taking.adoption {
                     Adoption::Wake => Adoption::Wake,
                     _ => Adoption::Recover(after),
@@ -629,31 +637,31 @@ impl Engine {
             loaded.run.status() == RunStatus::Pending && taking.ended && self.shared().is_serving();
         Ok(Read {
             newest: match carried {
-                true => self.newest_for(&loaded.run)?,
+                true => self.newest_for(&loaded.run).await?,
                 false => None,
             },
-            orphaned: carried && self.is_orphaned(&loaded.run),
+            orphaned: carried && self.is_orphaned(&loaded.run).await,
             asleep: row.is_some_and(|row| row.asleep),
-            wrote_last: self.wrote_last(&loaded)?,
+            wrote_last: self.wrote_last(&loaded).await?,
             adoption: if waits { Adoption::Hold } else { adoption },
             loaded,
         })
     }
 
     /// Whether this process wrote a run's last record; read only where it matters.
-    fn wrote_last(&self, loaded: &LoadedRun) -> Result<bool, Error> {
+    async fn wrote_last(&self, loaded: &LoadedRun) -> Result<bool, Error> {
         let run = &loaded.run;
         Ok(run.awaits_attempt()
-            && self.writer_at(run.id(), loaded.head.sequence)? == Some(self.writer()))
+            && self.writer_at(run.id(), loaded.head.sequence).await? == Some(self.writer()))
     }
 
     /// Whether a run was started by one that does not wait for it any more: whoever let it
     /// go died before it could say so.
-    fn is_orphaned(&self, run: &Run) -> bool {
+    async fn is_orphaned(&self, run: &Run) -> bool {
         let Some(parent) = &run.queued().parent else {
             return false;
         };
-        let parent = self.load(parent.execution_id);
+        let parent = self.load_beside(parent.execution_id).await;
         !run.status().is_final()
             && run.undo().is_none()
             && parent.is_ok_and(|parent| parent.run.node_of_child(run.id()).is_none())

@@ -6,6 +6,7 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use windlass_core::RunId;
 use windlass_core::run::Interrupt;
@@ -78,9 +79,17 @@ impl Evaluators {
         if queue.idle == 0 && queue.started < self.threads {
             queue.started += 1;
             let shared = Arc::clone(&self.shared);
+            // What a job reads may need the runtime.
+            let runtime = Handle::try_current().ok();
             let name = format!("evaluator-{}", queue.started);
             let thread = std::thread::Builder::new().name(name);
-            if thread.spawn(move || shared.work()).is_err() {
+            if thread
+                .spawn(move || {
+                    let _entered = runtime.as_ref().map(Handle::enter);
+                    shared.work();
+                })
+                .is_err()
+            {
                 // The threads there are take the work; with none the next job tries again.
                 queue.started -= 1;
             }

@@ -459,7 +459,7 @@ impl Feed {
                     self.reader = Reader::Watching(watching);
                     return Next::Again;
                 }
-                None if self.has_all() => {
+                None if self.has_all().await => {
                     self.reader = Reader::Done(Fed::Ended);
                     return Next::Again;
                 }
@@ -488,12 +488,12 @@ impl Feed {
     }
 
     /// Whether the run has ended, was not opened again, and this reader has everything.
-    fn has_all(&self) -> bool {
+    async fn has_all(&self) -> bool {
         let end = self.engine.shared().feeds.ends().get(&self.run).copied();
         let Some(end) = end.filter(|end| self.position >= end.position) else {
             return false;
         };
-        let head = self.engine.store().head(self.run);
+        let head = self.engine.store().head(self.run).await;
         head.is_ok_and(|head| head.sequence == end.records)
     }
 

@@ -15,7 +15,7 @@ use windlass_core::plan::Plan;
 use windlass_core::run::Run;
 use windlass_core::value::Stored;
 use windlass_core::{Digest, NodeStatus, RunId};
-use windlass_store::Error;
+use windlass_store::{Error, Wait as _};
 
 use crate::Backend;
 use crate::load::LoadError;
@@ -124,7 +124,7 @@ pub fn definition_text(store: &dyn Backend, run: &Run) -> Result<String, LoadErr
     }
     let (queued, version) = (run.queued(), run.version());
     let (tenant, workflow) = (queued.tenant.as_deref(), &queued.workflow);
-    let row = store.definition(tenant, workflow, Some(version))?;
+    let row = store.definition(tenant, workflow, Some(version)).wait()?;
     let row = row.ok_or_else(|| {
         LoadError::Definition(format!("version {version} of '{workflow}' is missing"))
     })?;
@@ -181,7 +181,7 @@ pub fn fork(
     if let Some(trigger) = &ask.trigger {
         request.trigger.clone_from(trigger);
     } else {
-        let trigger = values.resolve(&run.queued().trigger)?;
+        let trigger = values.resolve(&run.queued().trigger).wait()?;
         request.trigger = trigger.to_string();
     }
     let reused: Vec<Box<str>> = request.reused.iter().map(|it| it.node.clone()).collect();

@@ -128,16 +128,16 @@ impl Engine {
             limit: PAGE,
             ..RunFilter::default()
         };
-        let Some(first) = first_healing(&**self.store(), tenant, workflow)? else {
+        let Some(first) = first_healing(&**self.store(), tenant, workflow).await? else {
             return Ok(0);
         };
         // Only now: the plan of a large definition is large.
-        let Some((version, command)) = self.newest(tenant, workflow)? else {
+        let Some((version, command)) = self.newest(tenant, workflow).await? else {
             return Ok(0);
         };
         let mut healed = 0;
         loop {
-            let page = self.store().runs(&filter)?;
+            let page = self.store().runs(&filter).await?;
             let may_follow = |row: &&RunRow| row.version != version && row.version >= first;
             for row in page.rows.iter().filter(may_follow) {
                 let run = row.run;
@@ -146,7 +146,7 @@ impl Engine {
                     let answer = self.ask(|reply| Message::Command(run, command, reply));
                     healed += usize::from(matches!(answer.await, Some(Some(Ok(())))));
                 } else if row.asleep && self.wake(run).await.is_ok() {
-                    let now = self.store().run(run)?;
+                    let now = self.store().run(run).await?;
                     healed += usize::from(now.is_some_and(|now| now.version == version));
                 }
             }
@@ -164,33 +164,35 @@ impl Engine {
         if !loaded.would_heal_if_open() {
             return None;
         }
-        self.other_newest(&loaded).ok()?
+        self.other_newest(&loaded).await.ok()?
     }
 
     /// The command that lets a run follow the newest version, if it must.
-    pub(crate) fn newest_for(&self, run: &Run) -> Result<Option<Command>, LoadError> {
+    pub(crate) async fn newest_for(&self, run: &Run) -> Result<Option<Command>, LoadError> {
         if !run.can_heal() {
             return Ok(None);
         }
-        self.other_newest(run)
+        self.other_newest(run).await
     }
 
     /// The command that lets a run follow the newest version, if it has another.
-    fn other_newest(&self, run: &Run) -> Result<Option<Command>, LoadError> {
+    async fn other_newest(&self, run: &Run) -> Result<Option<Command>, LoadError> {
         let queued = run.queued();
-        let newest = self.newest(queued.tenant.as_deref(), &queued.workflow)?;
+        let newest = self
+            .newest(queued.tenant.as_deref(), &queued.workflow)
+            .await?;
         Ok(newest.map(|(_, command)| command).filter(
             |command| matches!(command, Command::Heal { definition, .. } if *definition != run.definition()),
         ))
     }
 
     /// The newest version of a workflow, and the command that lets a run follow it.
-    fn newest(
+    async fn newest(
         &self,
         tenant: Option<&str>,
         workflow: &str,
     ) -> Result<Option<(u32, Command)>, LoadError> {
-        let newest = newest(&**self.store(), self.plans(), tenant, workflow)?;
+        let newest = newest(&**self.store(), self.plans(), tenant, workflow).await?;
         Ok(newest.map(|(version, definition, plan)| {
             let command = Command::Heal {
                 version,
@@ -204,7 +206,7 @@ impl Engine {
 
 /// The first version of a workflow whose runs follow newer ones. Most workflows have none,
 /// and their sleeping runs need not be looked at.
-fn first_healing(
+async fn first_healing(
     store: &dyn Backend,
     tenant: Option<&str>,
     workflow: &str,
@@ -215,8 +217,10 @@ fn first_healing(
         #[serde(default)]
         in_flight: InFlight,
     }
-    for listed in store.versions(tenant, workflow)?.iter().rev() {
-        let row = store.definition(tenant, workflow, Some(listed.version))?;
+    for listed in store.versions(tenant, workflow).await?.iter().rev() {
+        let row = store
+            .definition(tenant, workflow, Some(listed.version))
+            .await?;
         let glance = row.map(|row| serde_json::from_slice::<Glance>(&row.text));
         if let Some(Ok(glance)) = glance
             && glance.in_flight == InFlight::Healing
@@ -227,13 +231,13 @@ fn first_healing(
     Ok(None)
 }
 
-fn newest(
+async fn newest(
     store: &dyn Backend,
     plans: &Plans,
     tenant: Option<&str>,
     workflow: &str,
 ) -> Result<Option<(u32, Digest, Arc<Plan>)>, LoadError> {
-    let found: Result<_, Error> = store.definition(tenant, workflow, None);
+    let found: Result<_, Error> = store.definition(tenant, workflow, None).await;
     let Some(row) = found? else {
         return Ok(None);
     };

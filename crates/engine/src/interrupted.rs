@@ -105,7 +105,7 @@ impl Engine {
     /// Sets a run aside whose acknowledged records the store has lost: what is left of its
     /// log is not the truth, and must not be gone on from.
     pub(crate) async fn quarantine(&self, run: RunId, error: Error) {
-        if let Ok(Some(row)) = self.store().run(run) {
+        if let Ok(Some(row)) = self.store().run(run).await {
             let error = LoadError::Store(error);
             // Where the store cannot take it, the shard still refuses the run.
             let _ = self.dead_letter_unreadable(&row, &error).await;
@@ -113,7 +113,7 @@ impl Engine {
     }
 
     async fn carry_on(&self, run: RunId) {
-        let row = match self.store().run(run) {
+        let row = match self.store().run(run).await {
             Ok(Some(row)) => row,
             // Its first record could not be stored, and its caller was told.
             Ok(None) => return,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use windlass_core::Digest;
 use windlass_core::concurrency::Concurrency;
 use windlass_core::definition::{self, Json};
-use windlass_store::DefinitionRow;
+use windlass_store::{DefinitionRow, Wait as _};
 
 use crate::Backend;
 use crate::payload::{PayloadError, compiled};
@@ -100,9 +100,9 @@ impl Cache {
             workflow: workflow.into(),
             version,
         };
-        let row = store.workflow(tenant, workflow);
+        let row = store.workflow(tenant, workflow).wait();
         let row = row.map_err(StartError::Store)?.ok_or_else(unknown)?;
-        let found = store.definition(tenant, workflow, version);
+        let found = store.definition(tenant, workflow, version).wait();
         let found = found.map_err(StartError::Store)?.ok_or_else(unknown)?;
         let known = Arc::new(Known::of(&found, row.enabled)?);
         let mut inner = self.inner();

@@ -84,34 +84,4 @@ pub use standing::EngineStanding;
 pub use start::{Begin, FROZEN_AT, StartError, StartRequest, Started, check_trigger};
 pub use values::ValueReader;
 pub use watched::Attempt;
-
-/// Everything an engine needs of a backend.
-pub trait Backend:
-    windlass_store::Store
-    + windlass_store::Catalogue
-    + windlass_store::Queries
-    + windlass_store::Admission
-    + windlass_store::DeadLetters
-    + windlass_store::Audit
-    + windlass_store::Secrets
-    + windlass_store::Retention
-    + windlass_store::Schedules
-    + windlass_store::Hooks
-    + windlass_store::Notes
-{
-}
-
-impl<T> Backend for T where
-    T: windlass_store::Store
-        + windlass_store::Catalogue
-        + windlass_store::Queries
-        + windlass_store::Admission
-        + windlass_store::DeadLetters
-        + windlass_store::Audit
-        + windlass_store::Secrets
-        + windlass_store::Retention
-        + windlass_store::Schedules
-        + windlass_store::Hooks
-        + windlass_store::Notes
-{
-}
+pub use windlass_store::Backend;

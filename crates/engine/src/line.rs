@@ -49,7 +49,7 @@ impl Engine {
     ///
     /// # Errors
     /// The store failed.
-    pub fn in_line(&self, row: &RunRow) -> Result<InLine, Error> {
+    pub async fn in_line(&self, row: &RunRow) -> Result<InLine, Error> {
         let shared = self.shared();
         if self.stop_token().is_cancelled() {
             return Ok(InLine::Stopping);
@@ -61,7 +61,7 @@ impl Engine {
             return Ok(InLine::Suspended(suspended));
         }
         if let Some(gate) = row.gate.as_deref()
-            && let Some(held) = held_gate(&**self.store(), gate, row.limit)?
+            && let Some(held) = held_gate(&**self.store(), gate, row.limit).await?
         {
             return Ok(held);
         }
@@ -73,7 +73,10 @@ impl Engine {
         if shared.held.load(Ordering::Acquire) + loading >= most {
             return Ok(InLine::Full { most });
         }
-        let waiting = self.store().waiting(row.tenant.as_deref(), MOST_AHEAD)?;
+        let waiting = self
+            .store()
+            .waiting(row.tenant.as_deref(), MOST_AHEAD)
+            .await?;
         let place = waiting.iter().position(|other| other.run == row.run);
         Ok(InLine::Ahead {
             runs: place.unwrap_or(waiting.len()),
@@ -85,13 +88,13 @@ impl Engine {
 ///
 /// # Errors
 /// The store failed.
-pub fn held_gate(
+pub async fn held_gate(
     store: &dyn crate::Backend,
     gate: &str,
     limit: u32,
 ) -> Result<Option<InLine>, Error> {
     let most = usize::try_from(limit).unwrap_or(usize::MAX);
-    let going = store.at_gate(gate, most)?;
+    let going = store.at_gate(gate, most).await?;
     if limit == 0 || going.len() < most {
         return Ok(None);
     }

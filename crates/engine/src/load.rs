@@ -8,7 +8,7 @@ use windlass_core::plan::Plan;
 use windlass_core::run::{GraphName, Run, Snapshot};
 use windlass_core::{Digest, RunId};
 use windlass_orchestrator::codec;
-use windlass_store::{Damage, Error, Head};
+use windlass_store::{Damage, Error, Head, Wait as _};
 
 use crate::Backend;
 use crate::plans::Plans;
@@ -124,13 +124,13 @@ fn from_checkpoint(
     plans: &Plans,
     id: RunId,
 ) -> Result<Option<LoadedRun>, LoadError> {
-    let Some(checkpoint) = store.checkpoint(id)? else {
+    let Some(checkpoint) = store.checkpoint(id).wait()? else {
         return Ok(None);
     };
     let Some(state) = codec::open_checkpoint(&checkpoint.bytes) else {
         return Ok(None);
     };
-    let Some(first) = store.read(id, 1, 1)?.into_iter().next() else {
+    let Some(first) = store.read(id, 1, 1).wait()?.into_iter().next() else {
         return Ok(None);
     };
     let first = codec::decode(&first.bytes)
@@ -168,7 +168,7 @@ fn fold(
         None => (None, Head::NONE),
     };
     loop {
-        let page = store.read(id, head.sequence + 1, PAGE_BYTES)?;
+        let page = store.read(id, head.sequence + 1, PAGE_BYTES).wait()?;
         if page.is_empty() {
             break;
         }
@@ -279,7 +279,7 @@ fn plan_of(
         return Ok(plan);
     }
     let (tenant, workflow) = (queued.tenant.as_deref(), &queued.workflow);
-    let row = store.definition(tenant, workflow, Some(version))?;
+    let row = store.definition(tenant, workflow, Some(version)).wait()?;
     let row = row.ok_or_else(|| {
         LoadError::Definition(format!("version {version} of '{workflow}' is missing"))
     })?;

@@ -104,8 +104,8 @@ impl Engine {
             let (head, derived) = deriving.await.map_err(stopped)??;
             self.store().replace_rows(vec![derived]).await?;
             looks += 1;
-            if looks == LOOKS || self.store().head(run)?.sequence == head {
-                let found = self.store().run(run)?;
+            if looks == LOOKS || self.store().head(run).await?.sequence == head {
+                let found = self.store().run(run).await?;
                 return found.ok_or(LoadError::NotFound(run));
             }
         }
@@ -130,11 +130,14 @@ impl Engine {
     }
 
     /// Looks at every schedule once, so that a damaged one is told even if it is never due.
-    pub(crate) fn look_at_schedules(&self) -> Result<(), Error> {
+    pub(crate) async fn look_at_schedules(&self) -> Result<(), Error> {
         let mut after: Option<(Box<str>, Option<Box<str>>)> = None;
         loop {
             let last = after.as_ref().map(|(id, owner)| (&**id, owner.as_deref()));
-            let page = self.store().schedules(&TenantFilter::Any, last, PAGE)?;
+            let page = self
+                .store()
+                .schedules(&TenantFilter::Any, last, PAGE)
+                .await?;
             let Some(last) = page.last() else {
                 return Ok(());
             };

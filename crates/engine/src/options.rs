@@ -1,8 +1,10 @@
 //! How an engine behaves.
 
+use std::future::ready;
 use std::sync::Arc;
 
 use windlass_orchestrator::Labels;
+use windlass_store::Pending;
 
 use crate::clock::{Clock, SystemClock};
 use crate::notice::Notice;
@@ -75,9 +77,13 @@ pub trait SecretSource: Send + Sync + 'static {
     ///
     /// # Errors
     /// There is one, and it cannot be had.
-    fn secret_of(&self, tenant: Option<&str>, name: &str) -> Result<Option<String>, SecretError> {
+    fn secret_of(
+        &self,
+        tenant: Option<&str>,
+        name: &str,
+    ) -> Pending<'_, Result<Option<String>, SecretError>> {
         let _ = tenant;
-        Ok(self.secret(name))
+        Box::pin(ready(Ok(self.secret(name))))
     }
 }
 

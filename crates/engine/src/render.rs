@@ -1,12 +1,14 @@
 //! Rendering an attempt's parameters on the worker, where alone secrets exist. What
 //! is recorded is rendered a second time with the secrets replaced.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
 use windlass_core::run::{Dispatch, Failure, Held, Interrupt, Source};
 use windlass_core::value::{Payload, ValueRef, object_text};
 use windlass_expr::{Document, DocumentError, DocumentReader, Meter, check_syntax};
+use windlass_store::Wait as _;
 
 use crate::limits::limits;
 use crate::options::SecretSource;
@@ -27,10 +29,49 @@ pub(crate) struct Rendered {
 /// How much rendering may cost where it happens.
 #[derive(Clone, Copy)]
 pub(crate) enum Effort<'a> {
-    /// Little: other work waits for the thread.
+    /// Little: other work waits for the thread, so that values which are not at hand are not
+    /// waited for.
     AtOnce,
     /// Up to the limits, unless it is interrupted.
     Full(&'a Interrupt),
+}
+
+/// The secrets that an attempt's parameters name, each as it was found.
+pub(crate) type Secrets = BTreeMap<Box<str>, Result<String, Failure>>;
+
+/// Reads the secrets that an attempt names, and puts its values at hand if they are small.
+pub(crate) async fn prepare(
+    dispatch: &Dispatch,
+    values: &ValueReader,
+    source: &dyn SecretSource,
+) -> Secrets {
+    let mut secrets = Secrets::new();
+    let small = dispatch.source_bytes() <= AT_ONCE_BYTES;
+    for needed in &dispatch.sources {
+        match needed {
+            Source::Secret(name) => {
+                let found = secret(dispatch, name, source).await;
+                secrets.insert(name.clone(), found);
+            }
+            Source::Stored(value) | Source::Error { value, .. } if small => {
+                put_at_hand(values, dispatch, value).await;
+            }
+            Source::Vars(vars) if small => {
+                for blob in vars.iter().filter_map(|(_, held)| held.blob()) {
+                    put_at_hand(values, dispatch, &blob).await;
+                }
+            }
+            _ => {}
+        }
+    }
+    secrets
+}
+
+/// Rendering meets what cannot be read.
+async fn put_at_hand(values: &ValueReader, dispatch: &Dispatch, value: &ValueRef) {
+    if parsed::known(&value.digest).is_none() {
+        let _ = values.read(dispatch.run, value).await;
+    }
 }
 
 /// Sources of more bytes than this together are not read where other work waits.
@@ -40,7 +81,7 @@ const AT_ONCE_BYTES: usize = 4 * 1024;
 pub(crate) fn render(
     dispatch: &Dispatch,
     values: &ValueReader,
-    secrets: &dyn SecretSource,
+    secrets: &Secrets,
     effort: Effort<'_>,
 ) -> Option<Result<Rendered, Failure>> {
     let too_large = || dispatch.source_bytes() > AT_ONCE_BYTES;
@@ -55,7 +96,7 @@ pub(crate) fn render(
 fn try_render(
     dispatch: &Dispatch,
     values: &ValueReader,
-    secrets: &dyn SecretSource,
+    secrets: &Secrets,
     effort: Effort<'_>,
     unfinished: &mut bool,
 ) -> Result<Rendered, Failure> {
@@ -79,6 +120,8 @@ fn try_render(
         secrets,
         reader: DocumentReader::new(interrupt),
         used: Vec::new(),
+        at_once: matches!(effort, Effort::AtOnce),
+        unfinished: &mut *unfinished,
     };
     let mut inputs = Vec::with_capacity(dispatch.sources.len());
     for source in &dispatch.sources {
@@ -137,10 +180,13 @@ fn try_render(
 struct Resolver<'r> {
     dispatch: &'r Dispatch,
     values: &'r ValueReader,
-    secrets: &'r dyn SecretSource,
+    secrets: &'r Secrets,
     reader: DocumentReader<'r>,
     /// The secrets that were found.
     used: Vec<String>,
+    /// Whether what is not at hand makes it unfinished.
+    at_once: bool,
+    unfinished: &'r mut bool,
 }
 
 impl Resolver<'_> {
@@ -150,8 +196,8 @@ impl Resolver<'_> {
             Source::Text(text) => self.read(Arc::from(&**text))?,
             Source::Stored(value) => self.stored(value)?,
             Source::Item(list, index) => {
-                let item = self.values.read_item(self.dispatch.run, list, *index);
-                self.read(item.map_err(unreadable)?)?
+                let item = self.item(list, *index)?;
+                self.read(item)?
             }
             Source::Error { value, node } => {
                 let (error, node) = (self.text(value)?, Value::from(&**node).to_string());
@@ -159,7 +205,8 @@ impl Resolver<'_> {
             }
             Source::Vars(vars) => self.variables(vars)?,
             Source::Secret(name) => {
-                let secret = secret(self.dispatch, name, self.secrets)?;
+                let found = self.secrets.get(name).cloned();
+                let secret = found.unwrap_or_else(|| Err(no_secret(name)))?;
                 self.used.push(secret.clone());
                 Document::from(Value::String(secret))
             }
@@ -167,9 +214,31 @@ impl Resolver<'_> {
         Ok(Some(document))
     }
 
-    fn text(&self, value: &ValueRef) -> Result<Arc<str>, Failure> {
-        let text = self.values.read(self.dispatch.run, value);
-        text.map_err(unreadable)
+    fn text(&mut self, value: &ValueRef) -> Result<Arc<str>, Failure> {
+        match self.at_once {
+            true => self.at_hand(self.values.cached(&value.digest)),
+            false => {
+                let text = self.values.read(self.dispatch.run, value).wait();
+                text.map_err(unreadable)
+            }
+        }
+    }
+
+    fn item(&mut self, list: &ValueRef, index: u32) -> Result<Arc<str>, Failure> {
+        match self.at_once {
+            true => self.at_hand(self.values.cached_item(list, index)),
+            false => {
+                let item = self.values.read_item(self.dispatch.run, list, index).wait();
+                item.map_err(unreadable)
+            }
+        }
+    }
+
+    fn at_hand(&mut self, text: Option<Arc<str>>) -> Result<Arc<str>, Failure> {
+        text.ok_or_else(|| {
+            *self.unfinished = true;
+            Failure::permanent("VALUE_UNREADABLE", "the value has to be read first")
+        })
     }
 
     fn read(&mut self, text: Arc<str>) -> Result<Document, Failure> {
@@ -181,7 +250,8 @@ impl Resolver<'_> {
             self.reader.count(&known).map_err(unread)?;
             return Ok(known);
         }
-        let document = self.read(self.text(value)?)?;
+        let text = self.text(value)?;
+        let document = self.read(text)?;
         parsed::keep(value.digest, &document);
         Ok(document)
     }
@@ -213,16 +283,22 @@ impl Resolver<'_> {
     }
 }
 
-fn secret(dispatch: &Dispatch, name: &str, secrets: &dyn SecretSource) -> Result<String, Failure> {
-    let found = secrets.secret_of(dispatch.tenant.as_deref(), name);
+async fn secret(
+    dispatch: &Dispatch,
+    name: &str,
+    source: &dyn SecretSource,
+) -> Result<String, Failure> {
+    let found = source.secret_of(dispatch.tenant.as_deref(), name).await;
     let found = found.map_err(|error| Failure {
         retriable: error.retriable,
         ..Failure::permanent("SECRET_UNREADABLE", &*error.message)
     })?;
-    found.ok_or_else(|| {
-        let message = format!("there is no secret '{name}'");
-        Failure::permanent("SECRET_NOT_FOUND", message)
-    })
+    found.ok_or_else(|| no_secret(name))
+}
+
+fn no_secret(name: &str) -> Failure {
+    let message = format!("there is no secret '{name}'");
+    Failure::permanent("SECRET_NOT_FOUND", message)
 }
 
 /// Said of a value that cannot be a document.

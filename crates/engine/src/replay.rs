@@ -6,7 +6,7 @@ use windlass_core::event::Event;
 use windlass_core::run::{Change, Instance, Run};
 use windlass_core::{Millis, RunId};
 use windlass_orchestrator::codec;
-use windlass_store::Head;
+use windlass_store::{Head, Wait as _};
 
 use crate::Backend;
 use crate::load::{LoadError, LoadedRun, PAGE_BYTES, begin, bring_graph, unreadable};
@@ -99,6 +99,7 @@ pub(crate) fn scan_through<E: From<LoadError>>(
     while sequence < last {
         let page = store
             .read(id, sequence + 1, PAGE_BYTES)
+            .wait()
             .map_err(LoadError::Store)?;
         if page.is_empty() {
             break;
@@ -150,6 +151,7 @@ impl Walk {
         let id = self.id;
         let page = store
             .read(id, self.head.sequence + 1, page_bytes)
+            .wait()
             .map_err(LoadError::Store)?;
         let mut changes = Vec::new();
         let any = !page.is_empty();

@@ -74,11 +74,11 @@ impl Engine {
             forgotten += self.forget_before(before, u64::MAX, retain).await?;
         }
         if let Some(most) = retain.count {
-            let spare = self.store().ended_count()?.saturating_sub(most);
+            let spare = self.store().ended_count().await?.saturating_sub(most);
             forgotten += self.forget_before(END, spare, retain).await?;
         }
         if let Some(most) = retain.bytes {
-            while self.store().bytes()? > most {
+            while self.store().bytes().await? > most {
                 let now = self.forget_before(END, PAGE as u64, retain).await?;
                 if now == 0 {
                     break;
@@ -104,7 +104,7 @@ impl Engine {
         let mut forgotten = 0;
         let mut page = PAGE;
         while forgotten < spare && page <= LARGEST_PAGE && !self.stop_token().is_cancelled() {
-            let rows = self.store().ended(before, page)?;
+            let rows = self.store().ended(before, page).await?;
             let seen = rows.len();
             let mut gone = BTreeSet::new();
             for row in rows {
@@ -112,7 +112,7 @@ impl Engine {
                     break;
                 }
                 if !gone.contains(&row.run) {
-                    gone.extend(self.family(row, before)?);
+                    gone.extend(self.family(row, before).await?);
                 }
             }
             let now = match gone.is_empty() {
@@ -135,10 +135,10 @@ impl Engine {
 
     /// The run that a run descends from, with all its descendants, if all of them have
     /// ended and it did so before a moment; else nothing.
-    fn family(&self, row: RunRow, before: Millis) -> Result<Vec<RunId>, Error> {
+    async fn family(&self, row: RunRow, before: Millis) -> Result<Vec<RunId>, Error> {
         let mut root = row;
         while let Some(parent) = root.parent {
-            match self.store().run(parent)? {
+            match self.store().run(parent).await? {
                 Some(parent) => root = parent,
                 // It is gone: what is left of the family goes with the eldest there is.
                 None => break,
@@ -154,7 +154,7 @@ impl Engine {
                 return Ok(Vec::new());
             }
             family.push(member.run);
-            members.extend(self.store().children(member.run)?);
+            members.extend(self.store().children(member.run).await?);
         }
         Ok(family)
     }

@@ -119,7 +119,7 @@ impl Engine {
         let mut recovery = Recovery::default();
         let mut after = None;
         loop {
-            let page = self.store().begun(after, PAGE)?;
+            let page = self.store().begun(after, PAGE).await?;
             let Some(last) = page.last() else {
                 break;
             };

@@ -38,13 +38,13 @@ impl Engine {
     ///
     /// # Errors
     /// The queue cannot be counted.
-    pub fn standing(&self) -> Result<EngineStanding, Error> {
+    pub async fn standing(&self) -> Result<EngineStanding, Error> {
         let shared = self.shared();
         Ok(EngineStanding {
             held: shared.held.load(Ordering::Acquire),
             actions: shared.actions.load(Ordering::Acquire),
             beginning: shared.gates.beginning(),
-            queued: self.store().depth(MOST_COUNTED)?,
+            queued: self.store().depth(MOST_COUNTED).await?,
             begun: shared.begun.load(Ordering::Relaxed),
             ended: shared.ended.load(Ordering::Relaxed),
             looks: shared.looks.load(Ordering::Relaxed),

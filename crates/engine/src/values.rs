@@ -12,7 +12,7 @@ use windlass_core::event::Event;
 use windlass_core::value::{Stored, ValueRef};
 use windlass_core::{Digest, RunId};
 use windlass_orchestrator::codec;
-use windlass_store::{Damage, Error};
+use windlass_store::{Damage, Error, Wait as _};
 
 use crate::Backend;
 
@@ -118,14 +118,14 @@ impl ValueReader {
     ///
     /// # Errors
     /// The store cannot be read, or does not hold what its log refers to.
-    pub fn read(&self, run: RunId, value: &ValueRef) -> Result<Arc<str>, Error> {
+    pub async fn read(&self, run: RunId, value: &ValueRef) -> Result<Arc<str>, Error> {
         if let Some(text) = self.cached(&value.digest) {
             return Ok(text);
         }
         let text = if value.is_blob() {
-            self.read_blob(&value.digest)?
+            self.read_blob(&value.digest).await?
         } else {
-            self.read_inline(run, value)?
+            self.read_inline(run, value).await?
         };
         self.remember(value.digest, &text);
         Ok(text)
@@ -135,7 +135,7 @@ impl ValueReader {
     ///
     /// # Errors
     /// As for [`Self::read`].
-    pub fn read_many(
+    pub async fn read_many(
         &self,
         run: RunId,
         values: &[ValueRef],
@@ -145,21 +145,21 @@ impl ValueReader {
         for value in values {
             match self.cached(&value.digest) {
                 Some(text) => found.push((value.digest, text)),
-                None if value.is_blob() => found.push((value.digest, self.read(run, value)?)),
+                None if value.is_blob() => found.push((value.digest, self.read(run, value).await?)),
                 None => inline.entry(value.record).or_default().push(value),
             }
         }
         for (record, values) in inline {
             match &values[..] {
-                [value] => found.push((value.digest, self.read(run, value)?)),
-                values => found.extend(self.read_record(run, record, values)?),
+                [value] => found.push((value.digest, self.read(run, value).await?)),
+                values => found.extend(self.read_record(run, record, values).await?),
             }
         }
         Ok(found)
     }
 
     /// Values that stand in one record.
-    fn read_record(
+    async fn read_record(
         &self,
         run: RunId,
         record: u32,
@@ -167,7 +167,7 @@ impl ValueReader {
     ) -> Result<Vec<(Digest, Arc<str>)>, Error> {
         let sequence = u64::from(record);
         let fault = |reason: String| damage(Some(run), Some(sequence), reason);
-        let stored = self.store.read(run, sequence, 1)?.into_iter().next();
+        let stored = self.store.read(run, sequence, 1).await?.into_iter().next();
         let stored = stored.ok_or_else(|| fault("the record is missing".to_owned()))?;
         let transition = codec::decode(&stored.bytes).map_err(|error| fault(error.to_string()))?;
         let mut texts = HashMap::new();
@@ -189,23 +189,29 @@ impl ValueReader {
     ///
     /// # Errors
     /// As for [`Self::read`].
-    pub fn read_item(&self, run: RunId, list: &ValueRef, index: u32) -> Result<Arc<str>, Error> {
-        let items = self.items(run, list)?;
+    pub async fn read_item(
+        &self,
+        run: RunId,
+        list: &ValueRef,
+        index: u32,
+    ) -> Result<Arc<str>, Error> {
+        let items = self.items(run, list).await?;
         let missing = || damage(Some(run), None, format!("the list has no item {index}"));
         items.get(index as usize).ok_or_else(missing)
     }
 
+    /// One item of a stored list that needs no reading.
+    pub(crate) fn cached_item(&self, list: &ValueRef, index: u32) -> Option<Arc<str>> {
+        known_list(&self.lists(), list)?.get(index as usize)
+    }
+
     /// A list with the places of its items, so that each is found without reading those
     /// before it. The last few lists are kept: a loop goes over one for a long time.
-    fn items(&self, run: RunId, list: &ValueRef) -> Result<Arc<Items>, Error> {
-        let known = |lists: &Lists| {
-            let found = lists.iter().find(|(digest, _)| *digest == list.digest);
-            found.map(|(_, items)| Arc::clone(items))
-        };
-        if let Some(items) = known(&self.lists()) {
+    async fn items(&self, run: RunId, list: &ValueRef) -> Result<Arc<Items>, Error> {
+        if let Some(items) = known_list(&self.lists(), list) {
             return Ok(items);
         }
-        let items = Arc::new(Items::new(self.read(run, list)?));
+        let items = Arc::new(Items::new(self.read(run, list).await?));
         let mut lists = self.lists();
         lists.push_back((list.digest, Arc::clone(&items)));
         let bytes = |lists: &Lists| lists.iter().map(|(_, items)| items.bytes()).sum::<usize>();
@@ -226,10 +232,10 @@ impl ValueReader {
     ///
     /// # Errors
     /// As for [`Self::read`].
-    pub fn resolve(&self, stored: &Stored) -> Result<Arc<str>, Error> {
+    pub async fn resolve(&self, stored: &Stored) -> Result<Arc<str>, Error> {
         match stored {
             Stored::Inline(raw) => Ok(Arc::from(raw.get())),
-            Stored::Blob { digest, .. } => self.read_blob(digest),
+            Stored::Blob { digest, .. } => self.read_blob(digest).await,
         }
     }
 
@@ -254,7 +260,8 @@ impl ValueReader {
         }
     }
 
-    fn cached(&self, digest: &Digest) -> Option<Arc<str>> {
+    /// A value that needs no reading.
+    pub(crate) fn cached(&self, digest: &Digest) -> Option<Arc<str>> {
         let cache = self
             .cache
             .lock()
@@ -262,13 +269,13 @@ impl ValueReader {
         cache.texts.get(digest).cloned()
     }
 
-    fn read_blob(&self, digest: &Digest) -> Result<Arc<str>, Error> {
-        blob_text(&*self.store, digest).map(Into::into)
+    async fn read_blob(&self, digest: &Digest) -> Result<Arc<str>, Error> {
+        read_text(&*self.store, digest).await.map(Into::into)
     }
 
-    fn read_inline(&self, run: RunId, value: &ValueRef) -> Result<Arc<str>, Error> {
+    async fn read_inline(&self, run: RunId, value: &ValueRef) -> Result<Arc<str>, Error> {
         let sequence = u64::from(value.record);
-        let record = self.store.read(run, sequence, 1)?.into_iter().next();
+        let record = self.store.read(run, sequence, 1).await?.into_iter().next();
         let fault = |reason: String| damage(Some(run), Some(sequence), reason);
         let record = record.ok_or_else(|| fault("the record is missing".to_owned()))?;
         // One record may hold many values that are asked for one after the other. What an
@@ -295,7 +302,13 @@ impl ValueReader {
     }
 }
 
-/// The text of a stored value, borrowed where it stands in the record.
+fn known_list(lists: &Lists, list: &ValueRef) -> Option<Arc<Items>> {
+    let found = lists.iter().find(|(digest, _)| *digest == list.digest);
+    found.map(|(_, items)| Arc::clone(items))
+}
+
+/// The text of a stored value, borrowed where it stands in the record; for threads that may
+/// block.
 ///
 /// # Errors
 /// The store cannot be read, or does not hold what its log refers to.
@@ -314,9 +327,14 @@ pub(crate) fn stored_text<'a>(
 /// # Errors
 /// As for [`stored_text`].
 pub(crate) fn blob_text(store: &dyn Backend, digest: &Digest) -> Result<String, Error> {
+    read_text(store, digest).wait()
+}
+
+async fn read_text(store: &dyn Backend, digest: &Digest) -> Result<String, Error> {
     let fault = |reason: String| damage(None, None, reason);
     let bytes = store
-        .blob(digest)?
+        .blob(digest)
+        .await?
         .ok_or_else(|| fault(format!("the value {digest} is missing")))?;
     String::from_utf8(bytes).map_err(|_| fault(format!("the value {digest} is not text")))
 }

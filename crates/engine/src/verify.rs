@@ -14,7 +14,7 @@ use windlass_core::run::{Change, Instance, Run};
 use windlass_core::value::Stored;
 use windlass_core::{Digest, RunId};
 use windlass_orchestrator::row;
-use windlass_store::RunRow;
+use windlass_store::{RunRow, Wait as _};
 
 use self::origin::{End, Ends};
 use crate::Backend;
@@ -94,8 +94,8 @@ fn derived(store: &dyn Backend, loaded: &LoadedRun) -> Result<Option<Misfit>, Lo
             return misfit(reason);
         }
     }
-    let found = store.run(run.id())?;
-    if store.head(run.id())? != loaded.head {
+    let found = store.run(run.id()).wait()?;
+    if store.head(run.id()).wait()? != loaded.head {
         // The run went on meanwhile: its row belongs to a later state than this one.
         return Ok(None);
     }
@@ -129,9 +129,9 @@ fn definition(
 ) -> Result<Option<String>, LoadError> {
     let (name, found) = if frozen {
         let name = "the graph that belongs to the run alone".to_owned();
-        (name, store.blob(&digest)?)
+        (name, store.blob(&digest).wait()?)
     } else {
-        let found = store.definition(tenant, workflow, Some(version))?;
+        let found = store.definition(tenant, workflow, Some(version)).wait()?;
         let text = found.map(|found| found.text.to_vec());
         (format!("version {version} of '{workflow}'"), text)
     };

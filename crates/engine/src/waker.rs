@@ -21,8 +21,9 @@ const NO_ROOM_MS: u64 = 20;
 /// Wakes what is due until the engine is gone. The channel brings the wake-up times of
 /// runs that have gone to sleep; closing it ends the waker.
 pub(crate) async fn wake_all(engine: Weak<Inner>, mut asleep: mpsc::UnboundedReceiver<Millis>) {
-    let Some(mut next) = engine.upgrade().map(|inner| Engine::of(inner).next_wake()) else {
-        return;
+    let mut next = match engine.upgrade() {
+        Some(inner) => Engine::of(inner).next_wake().await,
+        None => return,
     };
     loop {
         let wait = match (next, engine.upgrade()) {
@@ -67,7 +68,7 @@ impl Engine {
             if self.shared().isolation.is_closed() || self.held().await > MOST_AWAKE {
                 return Some(now.plus(NO_ROOM_MS));
             }
-            let page = self.store().due(after, now, PAGE).unwrap_or_default();
+            let page = self.store().due(after, now, PAGE).await.unwrap_or_default();
             let Some(&(run, at)) = page.last() else {
                 break;
             };
@@ -78,11 +79,11 @@ impl Engine {
             }
         }
         // What is due is awake now: its rows say otherwise until it has gone on.
-        let later = self.store().due(after, Millis(i64::MAX), 1).ok()?;
+        let later = self.store().due(after, Millis(i64::MAX), 1).await.ok()?;
         later.first().map(|&(_, at)| at)
     }
 
-    fn next_wake(&self) -> Option<Millis> {
-        self.store().next_wake().ok().flatten()
+    async fn next_wake(&self) -> Option<Millis> {
+        self.store().next_wake().await.ok().flatten()
     }
 }

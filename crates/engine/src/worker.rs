@@ -19,7 +19,7 @@ use crate::evaluators::{Evaluators, Turn};
 use crate::limits::limits;
 use crate::names::{check_resources, with_valid_code};
 use crate::options::Options;
-use crate::render::{Effort, Rendered, render};
+use crate::render::{Effort, Rendered, Secrets, prepare, render};
 use crate::scrub::{scrub, scrub_text};
 use crate::secrecy::Secrecy;
 use crate::start::FROZEN_AT;
@@ -52,12 +52,8 @@ impl Workers {
         };
         let started = self.options.clock.now();
         let mut time = Duration::from_millis(dispatch.timeout_ms);
-        let at_once = render(
-            dispatch,
-            &self.values,
-            &*self.options.secrets,
-            Effort::AtOnce,
-        );
+        let secrets = prepare(dispatch, &self.values, &*self.options.secrets).await;
+        let at_once = render(dispatch, &self.values, &secrets, Effort::AtOnce);
         let rendered = match at_once {
             Some(rendered) => rendered,
             None => {
@@ -66,7 +62,7 @@ impl Workers {
                 let begun = Instant::now();
                 let rendered = tokio::select! {
                     biased;
-                    rendered = self.render_elsewhere(dispatch, time) => rendered,
+                    rendered = self.render_elsewhere(dispatch, secrets, time) => rendered,
                     () = stop.cancelled() => return self.stopped(),
                 };
                 time = time.saturating_sub(begun.elapsed());
@@ -118,6 +114,7 @@ impl Workers {
     async fn render_elsewhere(
         &self,
         dispatch: &Arc<Dispatch>,
+        secrets: Secrets,
         time: Duration,
     ) -> Result<Rendered, Failure> {
         let turn = Turn {
@@ -125,11 +122,10 @@ impl Workers {
             run: dispatch.run,
         };
         let (dispatch, values) = (Arc::clone(dispatch), self.values.clone());
-        let secrets = Arc::clone(&self.options.secrets);
         let timeout_ms = dispatch.timeout_ms;
         let work = move |interrupt: &Interrupt| {
             let effort = Effort::Full(interrupt);
-            render(&dispatch, &values, &*secrets, effort)
+            render(&dispatch, &values, &secrets, effort)
         };
         match tokio::time::timeout(time, self.evaluators.run(turn, work)).await {
             Ok(Some(Some(rendered))) => rendered,
@@ -172,7 +168,7 @@ impl Workers {
             .registry
             .call(&dispatch.action, context, &rendered.text)
         else {
-            return Err(self.unknown_action(dispatch));
+            return Err(self.unknown_action(dispatch).await);
         };
         // An action that panics fails its own attempt and nothing else.
         let call = AssertUnwindSafe(call).catch_unwind();
@@ -201,9 +197,9 @@ impl Workers {
 
     /// There is no such action. A graph that was frozen into its run does not follow what
     /// there is now, so that people hear what else they can do.
-    fn unknown_action(&self, dispatch: &Dispatch) -> ActionError {
+    async fn unknown_action(&self, dispatch: &Dispatch) -> ActionError {
         let action = &dispatch.action;
-        let row = self.store.run(dispatch.run).ok().flatten();
+        let row = self.store.run(dispatch.run).await.ok().flatten();
         let frozen_at = row.and_then(|row| row.labels.get(FROZEN_AT).cloned());
         let message = match frozen_at {
             None => {

@@ -13,8 +13,8 @@ use windlass_engine::verify::verify;
 use windlass_engine::{Backend, CommandError, Engine, Options, StartRequest, load_run, view};
 use windlass_orchestrator::{Command, codec};
 use windlass_store::{
-    Catalogue as _, DeadLetter, DeadLetters as _, MemoryStore, NewDefinition, Queries as _,
-    Store as _,
+    Catalogue as _, DeadLetter, DeadLetters as _, Log as _, MemoryStore, NewDefinition,
+    Queries as _, Wait as _,
 };
 
 struct World {
@@ -30,7 +30,7 @@ impl World {
     fn on(store: MemoryStore) -> Self {
         let backend: Arc<dyn Backend> = Arc::new(store.clone());
         let registry = windlass_actions::registry();
-        let engine = Engine::new(backend, registry, Options::default());
+        let engine = Engine::new(backend, registry, Options::default()).wait();
         Self { store, engine }
     }
 
@@ -74,7 +74,7 @@ impl World {
     }
 
     fn events(&self, run: RunId) -> Vec<Event> {
-        let records = self.store.read(run, 1, usize::MAX).expect("a log");
+        let records = self.store.read(run, 1, usize::MAX).wait().expect("a log");
         let events = records.iter().map(|record| codec::decode(&record.bytes));
         events
             .flat_map(|transition| transition.expect("readable").events)
@@ -359,7 +359,15 @@ async fn a_dead_run_still_fits_its_log() {
         damage: None,
     };
     world.store.bury(letter).await.expect("buried");
-    assert!(world.store.run(run).expect("a row").expect("there").dead);
+    assert!(
+        world
+            .store
+            .run(run)
+            .wait()
+            .expect("a row")
+            .expect("there")
+            .dead
+    );
     let engine = &world.engine;
     let verified = windlass_engine::verify::verify(&**engine.store(), engine.plans(), run);
     assert!(verified.expect("verified").misfit.is_none());
@@ -497,7 +505,7 @@ async fn family(world: &World) -> (RunId, RunId) {
     let request = world.publish(PARENT).await;
     let parent = world.engine.start(&request).await.expect("started").run;
     let child = loop {
-        let children = world.store.children(parent).expect("a list");
+        let children = world.store.children(parent).wait().expect("a list");
         if let Some(row) = children.first() {
             break row.run;
         }
@@ -527,7 +535,15 @@ async fn a_parent_hears_of_a_child_that_ended_while_nobody_carried_it() {
 async fn pausing_and_cancelling_reach_the_children() {
     let world = World::new();
     let (parent, child) = family(&world).await;
-    let status = |run| world.store.run(run).expect("a row").expect("a run").status;
+    let status = |run| {
+        world
+            .store
+            .run(run)
+            .wait()
+            .expect("a row")
+            .expect("a run")
+            .status
+    };
     let pause = Command::Pause(Hand::default());
     world.engine.command(parent, pause).await.expect("paused");
     world.engine.told().await;

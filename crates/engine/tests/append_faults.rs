@@ -8,7 +8,9 @@ use windlass_core::event::Event;
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::Serving;
 use windlass_orchestrator::codec;
-use windlass_store::{AppendFault, DeadLetters as _, MemoryStore, Queries as _, Store as _};
+use windlass_store::{
+    AppendFault, DeadLetters as _, Log as _, MemoryStore, Queries as _, Wait as _,
+};
 
 const CHAIN: &str = r#"{"id":"w","nodes":[
     {"id":"a","actionType":"test.work","edges":[{"targetNode":"b"}],"parameters":{"key":"a"}},
@@ -32,7 +34,11 @@ async fn begun(faults: &[AppendFault]) -> (World, RunId) {
 }
 
 fn events(store: &MemoryStore, run: RunId) -> Vec<Event> {
-    let records = store.read(run, 1, usize::MAX).expect("a store").into_iter();
+    let records = store
+        .read(run, 1, usize::MAX)
+        .wait()
+        .expect("a store")
+        .into_iter();
     let read = |bytes: Vec<u8>| codec::decode(&bytes).expect("readable").events;
     records.flat_map(|record| read(record.bytes)).collect()
 }
@@ -88,16 +94,24 @@ async fn a_wait_that_begins_while_a_run_is_read_again_ends_with_the_run() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_whose_acknowledged_records_are_gone_is_set_aside_and_not_read_again() {
     let (world, run) = begun(&[AppendFault::CommitLost]).await;
-    let dead = || world.store.run(run).expect("a store").expect("a row").dead;
+    let dead = || {
+        world
+            .store
+            .run(run)
+            .wait()
+            .expect("a store")
+            .expect("a row")
+            .dead
+    };
     while !dead() {
         tokio::task::yield_now().await;
     }
-    let before = world.store.head(run).expect("a store");
-    let letter = world.store.dead_letter(run).expect("a store");
+    let before = world.store.head(run).wait().expect("a store");
+    let letter = world.store.dead_letter(run).wait().expect("a store");
     let reason = letter.expect("a letter").reason;
     assert!(reason.contains("acknowledged"), "{reason}");
     assert!(world.engine.requeue(run).await.expect("a store"));
     assert!(!world.engine.carries(run).await, "its log is not the truth");
-    assert_eq!(world.store.head(run).expect("a store"), before);
+    assert_eq!(world.store.head(run).wait().expect("a store"), before);
     assert_eq!(world.store.faults_left(), 0);
 }

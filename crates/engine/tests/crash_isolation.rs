@@ -10,8 +10,8 @@ use windlass_core::{Millis, RunId, RunStatus};
 use windlass_engine::{Recovery, Serving};
 use windlass_orchestrator::codec;
 use windlass_store::{
-    Admission as _, Append, DeadLetters as _, Head, MemoryStore, Notes as _, Queries as _, RunRow,
-    Store as _, TenantFilter, WriterId,
+    Admission as _, Append, DeadLetters as _, Head, Log as _, MemoryStore, Notes as _,
+    Queries as _, RunRow, TenantFilter, Wait as _, WriterId,
 };
 
 fn runtime() -> Runtime {
@@ -41,6 +41,7 @@ fn process(store: &MemoryStore, run: RunId, stops: bool) -> Recovery {
             world
                 .store
                 .run(run)
+                .wait()
                 .expect("a store")
                 .is_some_and(|row| row.dead)
         };
@@ -69,7 +70,7 @@ fn queued(store: &MemoryStore, text: &str) -> RunId {
 }
 
 fn row(store: &MemoryStore, run: RunId) -> RunRow {
-    store.run(run).expect("a store").expect("a row")
+    store.run(run).wait().expect("a store").expect("a row")
 }
 
 #[test]
@@ -85,13 +86,21 @@ fn a_run_that_crashes_its_process_three_times_is_set_aside() {
     let fourth = process(&store, run, false);
     assert_eq!(fourth.buried.len(), 1, "{fourth:?}");
     assert!(row(&store, run).dead);
-    let letter = store.dead_letter(run).expect("a store").expect("a letter");
+    let letter = store
+        .dead_letter(run)
+        .wait()
+        .expect("a store")
+        .expect("a letter");
     assert_eq!((letter.deliveries, &*letter.workflow), (3, "w"));
     assert!(letter.reason.contains("3 times"), "{}", letter.reason);
     let payload = String::from_utf8(letter.payload).expect("text");
     assert!(payload.contains("a trigger"), "{payload}");
     assert!(payload.contains(r#""openNodes":["n"]"#), "{payload}");
-    assert_eq!(store.gates().expect("a store"), [], "its place is free");
+    assert_eq!(
+        store.gates().wait().expect("a store"),
+        [],
+        "its place is free"
+    );
     // Nobody looks at it again.
     let fifth = process(&store, run, false);
     assert_eq!(fifth.recovered, []);
@@ -197,6 +206,7 @@ fn runs_in_hand_at_another_runs_crashes_are_not_set_aside() {
     assert!(deaths.is_some_and(|deaths| deaths > 3), "{deaths:?}");
     let letter = store
         .dead_letter(killer)
+        .wait()
         .expect("a store")
         .expect("a letter");
     assert!(letter.deliveries >= 3, "{letter:?}");
@@ -238,6 +248,7 @@ async fn a_run_that_crashes_its_process_before_it_has_begun_is_set_aside() {
     let letter = world
         .store
         .dead_letter(killer)
+        .wait()
         .expect("a store")
         .expect("a letter");
     assert_eq!(letter.deliveries, 3);
@@ -274,13 +285,21 @@ async fn suspects_that_have_not_begun_wait_and_are_begun_alone() {
     }
     // Nothing is held against them once they have begun.
     world.engine.shutdown().await;
-    assert_eq!(world.store.notes("session", None, 9).expect("a store"), []);
+    assert_eq!(
+        world
+            .store
+            .notes("session", None, 9)
+            .wait()
+            .expect("a store"),
+        []
+    );
 }
 
 /// What a process that serves has written about itself, and not closed.
 fn open_session(store: &MemoryStore) -> serde_json::Value {
     let notes = store
         .notes("session", None, 9)
+        .wait()
         .expect("a store")
         .into_iter();
     let mut sessions = notes.map(|(_, text)| serde_json::from_slice(&text).expect("JSON"));
@@ -337,7 +356,12 @@ async fn runs_that_cannot_be_read_are_set_aside_and_the_others_go_on() {
     let good = world.enqueue(None, "{}").await;
     let pending = damaged(&world.store, good, RunStatus::Pending, b"nonsense".to_vec()).await;
     // Its definition is missing.
-    let first = world.store.read(good, 1, 1).expect("a store").remove(0);
+    let first = world
+        .store
+        .read(good, 1, 1)
+        .wait()
+        .expect("a store")
+        .remove(0);
     let text = String::from_utf8_lossy(&first.bytes).into_owned();
     let mut missing = first.bytes.clone();
     let at = text.find(r#""version":1"#).expect("a version");
@@ -354,7 +378,7 @@ async fn runs_that_cannot_be_read_are_set_aside_and_the_others_go_on() {
         tokio::task::yield_now().await;
     }
     let letters = world.store.dead_letters(&TenantFilter::Any, None, 10);
-    let letters = letters.expect("a store");
+    let letters = letters.wait().expect("a store");
     assert_eq!(letters.len(), 2);
     let why = |run: RunId| letters.iter().find(|letter| letter.run == run);
     let reason = why(running).expect("a letter").reason.to_string();
@@ -362,5 +386,5 @@ async fn runs_that_cannot_be_read_are_set_aside_and_the_others_go_on() {
     // Trying it again does not help, and does no harm.
     assert!(world.engine.requeue(running).await.expect("a store"));
     assert!(row(&world.store, running).dead);
-    assert_eq!(world.engine.standing().expect("numbers").queued, 0);
+    assert_eq!(world.engine.standing().wait().expect("numbers").queued, 0);
 }

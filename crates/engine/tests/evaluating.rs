@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use windlass_core::event::Hand;
 use windlass_core::{RunId, RunStatus};
 use windlass_orchestrator::Command;
-use windlass_store::Queries as _;
+use windlass_store::{Queries as _, Wait as _};
 
 /// Needs more steps than an evaluation has.
 const EXHAUSTING: &str = "Array.from({length: 2000}, (_, i) => Array.from({length: 2000}, (_, j) => i * j).length).length";
@@ -34,7 +34,12 @@ async fn runs_beside(world: &World, noisy: RunId) {
         let (_, status) = world.run(CHAIN).await;
         assert_eq!(status, RunStatus::Succeeded);
     }
-    let row = world.store.run(noisy).expect("readable").expect("a run");
+    let row = world
+        .store
+        .run(noisy)
+        .wait()
+        .expect("readable")
+        .expect("a run");
     let waited = "the chain waited for the other run's evaluations";
     assert_eq!(row.status, RunStatus::Running, "{waited}");
 }
@@ -132,19 +137,34 @@ async fn every_place_of_an_expression_may_take_long_and_means_the_same() {
         .finished()
         .and_then(|it| it.output.clone())
         .expect("an output");
-    let output = world.engine.values().resolve(&output).expect("readable");
+    let output = world
+        .engine
+        .values()
+        .resolve(&output)
+        .wait()
+        .expect("readable");
     assert_eq!(&*output, (3 * sum).to_string());
     let node = loaded
         .resolve("b")
         .and_then(|node| loaded.value(node))
         .expect("an output");
-    let node = world.engine.values().read(run, &node).expect("readable");
+    let node = world
+        .engine
+        .values()
+        .read(run, &node)
+        .wait()
+        .expect("readable");
     assert_eq!(&*node, format!("[{},{}]", 2 * sum, sum + 2));
     let rounds = loaded
         .resolve("d")
         .and_then(|node| loaded.value(node))
         .expect("an output");
-    let rounds = world.engine.values().read(run, &rounds).expect("readable");
+    let rounds = world
+        .engine
+        .values()
+        .read(run, &rounds)
+        .wait()
+        .expect("readable");
     assert!(rounds.contains("\"iterations\":2"), "{rounds}");
 }
 

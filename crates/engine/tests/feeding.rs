@@ -9,6 +9,7 @@ use windlass_core::event::Hand;
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::history::for_each_event;
 use windlass_engine::{Fed, Feed, Serving};
+use windlass_store::Wait as _;
 
 /// What a reader that asks the log itself sees.
 fn all(world: &World, run: RunId) -> Vec<String> {
@@ -180,7 +181,7 @@ async fn whoever_comes_back_soon_goes_on_where_it_was() {
     let mut world = World::new(0);
     world.publish(None, PLAIN).await;
     let run = world.enqueue(None, "{}").await;
-    let followed = |world: &World| world.engine.standing().expect("numbers").followed;
+    let followed = |world: &World| world.engine.standing().wait().expect("numbers").followed;
     let mut feed = world.engine.feed(run, 0);
     assert!(matches!(feed.next().await, Fed::Event(_)));
     // It waits for the second, which makes somebody follow the run.

@@ -13,7 +13,8 @@ use windlass_engine::verify::verify;
 use windlass_engine::{Backend, Engine, Options, StartRequest};
 use windlass_orchestrator::Command;
 use windlass_store::{
-    Catalogue as _, MemoryStore, NewDefinition, Queries as _, Retention as _, Store as _,
+    Blobs as _, Catalogue as _, Log as _, MemoryStore, NewDefinition, Queries as _, Retention as _,
+    Wait as _,
 };
 
 struct World {
@@ -25,7 +26,7 @@ impl World {
     fn new() -> Self {
         let store = MemoryStore::new();
         let backend: Arc<dyn Backend> = Arc::new(store.clone());
-        let engine = Engine::new(backend, windlass_actions::registry(), Options::default());
+        let engine = Engine::new(backend, windlass_actions::registry(), Options::default()).wait();
         Self { store, engine }
     }
 
@@ -54,14 +55,14 @@ impl World {
 
     /// The values that are stored apart and that a run's log names, wherever it does.
     fn named(&self, run: RunId) -> BTreeSet<Digest> {
-        let records = self.store.read(run, 1, usize::MAX).expect("a log");
+        let records = self.store.read(run, 1, usize::MAX).wait().expect("a log");
         let mut found = BTreeSet::new();
         for record in records {
             let text = String::from_utf8_lossy(&record.bytes).into_owned();
             let parts = text.split(|c: char| !c.is_ascii_hexdigit());
             found.extend(parts.filter_map(|part| part.parse::<Digest>().ok()));
         }
-        found.retain(|digest| self.store.blob(digest).expect("readable").is_some());
+        found.retain(|digest| self.store.blob(digest).wait().expect("readable").is_some());
         found
     }
 
@@ -69,7 +70,10 @@ impl World {
         let named = self.named(run);
         assert!(named.len() >= at_least, "{} values of {run}", named.len());
         for digest in named {
-            assert!(self.store.uses(run, &digest).expect("known"), "{digest}");
+            assert!(
+                self.store.uses(run, &digest).wait().expect("known"),
+                "{digest}"
+            );
         }
     }
 }
@@ -107,7 +111,7 @@ async fn a_fork_keeps_what_it_took_from_a_run_that_is_forgotten() {
     };
     world.engine.command(origin, signal).await.expect("taken");
     world.end(origin).await;
-    let child = world.store.children(origin).expect("a list")[0].run;
+    let child = world.store.children(origin).wait().expect("a list")[0].run;
     // Trigger, variables, outputs, items, input of the child, signal, result.
     world.assert_used(origin, 7);
     world.assert_used(child, 2);
@@ -143,7 +147,7 @@ async fn a_graph_that_belongs_to_a_run_alone_goes_with_it() {
     world.publish(CHILD).await;
     let run = world.engine.start(&request).await.expect("started").run;
     let digest = Digest::of(text.as_bytes());
-    assert!(world.store.uses(run, &digest).expect("known"));
+    assert!(world.store.uses(run, &digest).wait().expect("known"));
     let signal = Command::Signal {
         name: "go".into(),
         payload: Payload::new("1"),
@@ -153,5 +157,5 @@ async fn a_graph_that_belongs_to_a_run_alone_goes_with_it() {
     world.end(run).await;
     let kept = world.store.forget(vec![run], false).await.expect("done");
     assert_eq!(kept, 1);
-    assert_eq!(world.store.blob(&digest).expect("readable"), None);
+    assert_eq!(world.store.blob(&digest).wait().expect("readable"), None);
 }

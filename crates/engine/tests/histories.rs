@@ -14,7 +14,7 @@ use windlass_core::event::Event;
 use windlass_engine::Plans;
 use windlass_engine::history::for_each_event;
 use windlass_orchestrator::{codec, queued_row};
-use windlass_store::{Append, Blob, Head, MemoryStore, Store as _, WriterId, block_on};
+use windlass_store::{Append, Blob, Head, Log as _, MemoryStore, WriterId, block_on};
 
 use file::{History, folder};
 

@@ -8,7 +8,7 @@ use windlass_core::event::Hand;
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::Serving;
 use windlass_orchestrator::Command;
-use windlass_store::{Admission as _, Queries as _};
+use windlass_store::{Admission as _, Queries as _, Wait as _};
 
 fn serving(max_active_runs: usize) -> Serving {
     Serving {
@@ -18,7 +18,12 @@ fn serving(max_active_runs: usize) -> Serving {
 }
 
 fn status(world: &World, run: RunId) -> RunStatus {
-    let row = world.store.run(run).expect("a store").expect("a row");
+    let row = world
+        .store
+        .run(run)
+        .wait()
+        .expect("a store")
+        .expect("a row");
     row.status
 }
 
@@ -80,7 +85,13 @@ async fn who_was_put_aside_begins_also_after_a_restart() {
         world.enqueue(None, r#"{"key":"a"}"#).await;
     }
     let going = [world.next_begun().await, world.next_begun().await];
-    while world.store.aside_gates().expect("a store").is_empty() {
+    while world
+        .store
+        .aside_gates()
+        .wait()
+        .expect("a store")
+        .is_empty()
+    {
         tokio::task::yield_now().await;
     }
     world.engine.shutdown().await;

@@ -5,14 +5,14 @@ mod serve_world;
 use serve_world::{PLAIN, World};
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::{Clock as _, Enqueue, Retain, Serving, SystemClock};
-use windlass_store::{Queries as _, RunFilter};
+use windlass_store::{Queries as _, RunFilter, Wait as _};
 
 fn kept(world: &World) -> Vec<RunId> {
     let filter = RunFilter {
         limit: 1000,
         ..RunFilter::default()
     };
-    let rows = world.store.runs(&filter).expect("a store").rows;
+    let rows = world.store.runs(&filter).wait().expect("a store").rows;
     let mut runs: Vec<_> = rows.into_iter().map(|row| row.run).collect();
     runs.sort();
     runs

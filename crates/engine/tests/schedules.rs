@@ -16,7 +16,7 @@ use windlass_engine::{
 };
 use windlass_store::{
     Catalogue as _, CatchUp, MemoryStore, NewDefinition, Overlap, Queries as _, RunFilter, RunRow,
-    Schedule, Schedules as _,
+    Schedule, Schedules as _, Wait as _,
 };
 
 /// 2026-03-01T00:00:00Z.
@@ -54,6 +54,7 @@ fn engine(store: &MemoryStore, from: i64) -> Engine {
         windlass_actions::registry(),
         options,
     )
+    .wait()
 }
 
 async fn serving(store: &MemoryStore, from: i64) -> Engine {
@@ -118,7 +119,7 @@ fn runs(store: &MemoryStore) -> Vec<RunRow> {
         limit: 5000,
         ..RunFilter::default()
     };
-    let mut rows = store.runs(&filter).unwrap().rows;
+    let mut rows = store.runs(&filter).wait().unwrap().rows;
     rows.reverse();
     rows
 }
@@ -143,7 +144,7 @@ async fn pass(minutes: i64) {
 }
 
 fn row(store: &MemoryStore) -> Schedule {
-    store.schedule(None, "tick").unwrap().unwrap()
+    store.schedule(None, "tick").wait().unwrap().unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -321,7 +322,11 @@ async fn tenants_start_their_own_workflows() {
     let rows = runs(&store);
     assert_eq!(rows.len(), 1);
     assert_eq!(rows[0].tenant.as_deref(), Some("acme"));
-    let other = store.schedule(Some("beta"), "tick").unwrap().unwrap();
+    let other = store
+        .schedule(Some("beta"), "tick")
+        .wait()
+        .unwrap()
+        .unwrap();
     assert!(other.last_error.is_some());
 }
 

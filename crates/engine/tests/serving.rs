@@ -14,7 +14,7 @@ use windlass_core::plan::Plan;
 use windlass_core::{Digest, RunId, RunStatus};
 use windlass_engine::{Begin, Enqueue, Serving, StartError, StartRequest};
 use windlass_orchestrator::Command;
-use windlass_store::{Admission as _, Catalogue as _, MemoryStore, Queries as _};
+use windlass_store::{Admission as _, Catalogue as _, MemoryStore, Queries as _, Wait as _};
 
 fn serving(max_active_runs: usize) -> Serving {
     Serving {
@@ -35,17 +35,22 @@ async fn a_queued_run_is_a_row_until_somebody_serves() {
     let mut world = World::new(100);
     world.publish(None, PLAIN).await;
     let run = world.enqueue(None, r#"{"key":"a"}"#).await;
-    let row = world.store.run(run).expect("a store").expect("a row");
+    let row = world
+        .store
+        .run(run)
+        .wait()
+        .expect("a store")
+        .expect("a row");
     assert_eq!(row.status, RunStatus::Pending);
     assert_eq!(world.engine.held().await, 0);
-    assert_eq!(world.engine.standing().expect("numbers").queued, 1);
+    assert_eq!(world.engine.standing().wait().expect("numbers").queued, 1);
     world.engine.serve(serving(8)).await.expect("serves");
     assert_eq!(world.next_ended().await, (run, RunStatus::Succeeded));
     let again = world.engine.serve(serving(8)).await;
     assert!(again.is_err(), "it serves already");
     let later = world.enqueue(None, "{}").await;
     assert_eq!(world.next_ended().await, (later, RunStatus::Succeeded));
-    assert_eq!(world.engine.standing().expect("numbers").begun, 2);
+    assert_eq!(world.engine.standing().wait().expect("numbers").begun, 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -102,7 +107,12 @@ async fn requests_are_checked_as_starts_are() {
     assert_eq!((second.run, second.existing), (first.run, true));
     let refused = ask(r#"{"key":"b"}"#, Some("r")).await.map_err(codes);
     assert_eq!(refused, Err(Some("REQUEST_ID_REUSED")));
-    let row = world.store.run(first.run).expect("a store").expect("a row");
+    let row = world
+        .store
+        .run(first.run)
+        .wait()
+        .expect("a store")
+        .expect("a row");
     assert_eq!((row.gate.as_deref(), row.limit), (Some("w\na"), 1));
     let unknown = world.engine.enqueue(Enqueue::new("nobody")).await;
     assert_eq!(
@@ -130,7 +140,12 @@ async fn a_row_that_was_queued_is_the_row_that_its_log_says() {
     let world = World::new(0);
     world.publish(Some("t"), GATED).await;
     let run = world.enqueue_with(Some("t"), r#"{"key":"k"}"#, 7).await;
-    let found = world.store.run(run).expect("a store").expect("a row");
+    let found = world
+        .store
+        .run(run)
+        .wait()
+        .expect("a store")
+        .expect("a row");
     let loaded = world.engine.load(run).expect("readable").run;
     assert_eq!(found, windlass_orchestrator::row(&loaded, (false, None)));
     assert_eq!(found.gate.as_deref(), Some("t\tw\nk"));
@@ -230,7 +245,12 @@ async fn finish(world: &World, left: &HashSet<RunId>) {
     world.floor.permits.add_permits(10_000);
     for run in left {
         let is_over = || {
-            let row = world.store.run(*run).expect("a store").expect("a row");
+            let row = world
+                .store
+                .run(*run)
+                .wait()
+                .expect("a store")
+                .expect("a row");
             row.status.is_final()
         };
         while !is_over() {
@@ -267,7 +287,7 @@ fn random_schedule(seed: u64) {
     for key in ["0", "1", "2", "3"] {
         assert_eq!(floor.most(key), 1, "seed {seed}, key {key}");
     }
-    assert_eq!(store.gates().expect("a store"), []);
+    assert_eq!(store.gates().wait().expect("a store"), []);
 }
 
 #[test]
@@ -296,7 +316,12 @@ async fn whoever_goes_counts_and_a_paused_run_keeps_its_place() {
     world.engine.command(first, pause).await.expect("paused");
     let third = world.enqueue(None, r#"{"key":"c"}"#).await;
     assert_eq!(world.next_begun().await, third);
-    let row = world.store.run(second).expect("a store").expect("a row");
+    let row = world
+        .store
+        .run(second)
+        .wait()
+        .expect("a store")
+        .expect("a row");
     assert_eq!(row.status, RunStatus::Pending);
     world
         .engine
@@ -330,10 +355,10 @@ async fn ten_thousand_at_one_gate_cost_no_more_for_each_end() {
     world.next_begun().await;
     let mut ends = BTreeMap::new();
     for round in 0..12_u64 {
-        let looks = world.engine.standing().expect("numbers").looks;
+        let looks = world.engine.standing().wait().expect("numbers").looks;
         world.floor.permits.add_permits(1);
         world.next_begun().await;
-        let now = world.engine.standing().expect("numbers").looks;
+        let now = world.engine.standing().wait().expect("numbers").looks;
         ends.insert(round, now - looks);
     }
     // The first may still have seen runs being put aside.
@@ -356,7 +381,12 @@ async fn a_signal_does_not_begin_a_run_before_its_turn() {
     let second = world.enqueue(None, "{}").await;
     let signal = |run| world.engine.signal(run, "go", "1", Hand::default());
     signal(second).await.expect("kept");
-    let row = world.store.run(second).expect("a store").expect("a row");
+    let row = world
+        .store
+        .run(second)
+        .wait()
+        .expect("a store")
+        .expect("a row");
     assert_eq!(row.status, RunStatus::Pending);
     signal(first).await.expect("taken");
     assert_eq!(world.next_ended().await.0, first);

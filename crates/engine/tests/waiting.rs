@@ -15,7 +15,7 @@ use windlass_engine::history::for_each_event;
 use windlass_engine::{Backend, Engine, Options, StartRequest, load_latest, load_run};
 use windlass_orchestrator::{Command, codec};
 use windlass_store::{
-    Catalogue as _, MemoryStore, NewDefinition, Queries as _, RunFilter, Store as _,
+    Catalogue as _, Log as _, MemoryStore, NewDefinition, Queries as _, RunFilter, Wait as _,
 };
 
 struct World {
@@ -38,7 +38,7 @@ impl World {
 
     fn on(store: MemoryStore, options: Options) -> Self {
         let backend: Arc<dyn Backend> = Arc::new(store.clone());
-        let engine = Engine::new(backend, windlass_actions::registry(), options);
+        let engine = Engine::new(backend, windlass_actions::registry(), options).wait();
         Self { store, engine }
     }
 
@@ -86,7 +86,7 @@ impl World {
             .finished()
             .and_then(|finished| finished.output.as_ref());
         let text = self.engine.values().resolve(output.expect("an output"));
-        serde_json::from_str(&text.expect("readable")).expect("JSON")
+        serde_json::from_str(&text.wait().expect("readable")).expect("JSON")
     }
 
     fn node(&self, run: RunId, path: &str) -> NodeStatus {
@@ -99,7 +99,12 @@ impl World {
         let state = self.state(run);
         let node = state.resolve(path).expect("such a node");
         let value = state.value(node).expect("an error");
-        let text = self.engine.values().read(run, &value).expect("readable");
+        let text = self
+            .engine
+            .values()
+            .read(run, &value)
+            .wait()
+            .expect("readable");
         serde_json::from_str(&text).expect("JSON")
     }
 
@@ -111,14 +116,14 @@ impl World {
     }
 
     fn children(&self, parent: RunId) -> Vec<RunId> {
-        let rows = self.store.children(parent).expect("readable");
+        let rows = self.store.children(parent).wait().expect("readable");
         rows.iter().map(|row| row.run).collect()
     }
 
     /// The state from the run's checkpoint is the state from its whole log.
     #[track_caller]
     fn assert_checkpoint_fits(&self, run: RunId) {
-        let checkpoint = self.store.checkpoint(run).expect("readable");
+        let checkpoint = self.store.checkpoint(run).wait().expect("readable");
         let covered = checkpoint.expect("a checkpoint").head.sequence;
         let (store, plans) = (&**self.engine.store(), self.engine.plans());
         let mut latest = load_latest(store, plans, run).expect("readable");
@@ -134,7 +139,10 @@ impl World {
             ControlFlow::Continue(())
         })
         .expect("readable");
-        let bytes = store.read(run, covered, usize::MAX).expect("readable");
+        let bytes = store
+            .read(run, covered, usize::MAX)
+            .wait()
+            .expect("readable");
         let record = codec::decode(&bytes[0].bytes).expect("readable");
         assert!(matches!(record.events.last(), Some(Event::Checkpointed {})));
         assert!(told > 0);
@@ -170,7 +178,12 @@ async fn a_timer_that_came_due_while_nobody_ran_fires_after_the_restart() {
     let world = World::new();
     let run = world.start(DELAYED).await;
     world.until_idle().await;
-    let row = world.store.run(run).expect("readable").expect("a row");
+    let row = world
+        .store
+        .run(run)
+        .wait()
+        .expect("readable")
+        .expect("a row");
     assert!(row.asleep && row.wake_at.is_some(), "{row:?}");
     let world = world.restart().await;
     let recovery = world.engine.recover_all().await.expect("recovered");
@@ -236,7 +249,7 @@ async fn many_sleeping_runs_cost_no_memory_of_the_engine() {
         limit: 1000,
         ..RunFilter::default()
     };
-    let rows = world.store.runs(&filter).expect("readable").rows;
+    let rows = world.store.runs(&filter).wait().expect("readable").rows;
     assert_eq!(rows.iter().filter(|row| row.asleep).count(), 500);
 }
 
@@ -352,7 +365,7 @@ async fn runs_that_start_themselves_end_at_the_limit() {
         limit: 100,
         ..RunFilter::default()
     };
-    let rows = world.store.runs(&filter).expect("readable").rows;
+    let rows = world.store.runs(&filter).wait().expect("readable").rows;
     assert_eq!(rows.len(), 33);
     let depth = |run: RunId| world.state(run).queued().depth;
     let deepest = rows.iter().max_by_key(|row| depth(row.run)).expect("one");

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use windlass_core::RunId;
 use windlass_engine::{Backend, Plans, derive};
-use windlass_store::{NewDefinition, Published, block_on};
+use windlass_store::{NewDefinition, Published, Wait as _, block_on};
 
 use crate::failure::{Failure, FailureKind};
 use crate::moment::now;
@@ -76,7 +76,7 @@ pub fn rebuild(
     let mut done = Rebuilt::default();
     let mut after = None;
     loop {
-        let mut page = store.logged_runs(after, BATCH)?;
+        let mut page = store.logged_runs(after, BATCH).wait()?;
         let Some(&last) = page.last() else {
             return Ok(done);
         };
@@ -117,7 +117,7 @@ fn replace(
     block_on(store.replace_rows(rows))?;
     let mut again = Vec::new();
     for (run, head) in heads {
-        if store.head(run)?.sequence == head {
+        if store.head(run).wait()?.sequence == head {
             done.rebuilt += 1;
         } else {
             again.push(run);

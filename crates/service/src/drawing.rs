@@ -10,6 +10,7 @@ use windlass_core::routing::EdgeState;
 use windlass_core::run::{Loop, Run};
 use windlass_core::{NodeStatus, RunId};
 use windlass_engine::view::{self, Nodes, Overview};
+use windlass_store::Wait as _;
 
 use crate::failure::{Failure, FailureKind};
 use crate::glyph::node_glyph;
@@ -84,7 +85,7 @@ fn text_of(look: &Look, run: &Run) -> Result<Vec<u8>, Failure> {
         )?;
         return Ok(row.text.to_vec());
     }
-    let text = look.store.blob(&run.definition())?;
+    let text = look.store.blob(&run.definition()).wait()?;
     text.ok_or_else(|| {
         let message = "the graph that belongs to the run alone is missing";
         Failure::new(FailureKind::DefinitionUnreadable, message)

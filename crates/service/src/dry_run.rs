@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use windlass_core::run::{Evaluations, Facts, Input, Loaded, Run, Values, decide, wants};
 use windlass_engine::CommandError;
+use windlass_store::Wait as _;
 
 use crate::command::{CommandRequest, RunCommand};
 use crate::failure::{Failure, FailureKind};
@@ -74,7 +75,7 @@ fn values(look: &Look, state: &Run, input: &Input) -> Result<Values, Failure> {
     let reader = look.values();
     let mut values = Values::default();
     for wanted in wants(state, input) {
-        let text = reader.read(state.id(), &wanted)?;
+        let text = reader.read(state.id(), &wanted).wait()?;
         values.insert(wanted.digest, Loaded::new(text));
     }
     Ok(values)

@@ -11,6 +11,7 @@ use windlass_core::plan::Plan;
 use windlass_core::{Digest, RunId};
 use windlass_engine::fork::{Ask, Fork, Graph, definition_text, fork};
 use windlass_engine::{Backend, FROZEN_AT, LoadError, Plans, ValueReader, check_trigger, load_run};
+use windlass_store::Wait as _;
 
 use crate::catalogue;
 use crate::failure::{Failure, FailureKind};
@@ -52,7 +53,7 @@ pub fn prepare(
     let overrides = Overrides::parse(&asked.set)?;
     let origin = load_run(store, plans, asked.origin, |_, _| {})?.run;
     let workflow = &origin.queued().workflow;
-    refuse_disabled(store, origin.queued().tenant.as_deref(), workflow)?;
+    refuse_disabled(store, origin.queued().tenant.as_deref(), workflow).wait()?;
     let (graph, plan) = graph(store, plans, asked, &overrides, &origin)?;
     let mut ask = Ask {
         origin: asked.origin,
@@ -63,7 +64,7 @@ pub fn prepare(
         hand: asked.hand.clone(),
     };
     if overrides.changes_trigger() {
-        let trigger = values.resolve(&origin.queued().trigger)?;
+        let trigger = values.resolve(&origin.queued().trigger).wait()?;
         ask.trigger = Some(overrides.apply_to_trigger(trigger.to_string())?);
     }
     let mut forked = fork(store, plans, values, &ask)?;
@@ -105,7 +106,7 @@ fn graph(
         (false, None) => None,
         (_, version) => {
             let tenant = origin.queued().tenant.as_deref();
-            let row = store.definition(tenant, workflow, version)?;
+            let row = store.definition(tenant, workflow, version).wait()?;
             Some(row.ok_or_else(|| match version {
                 Some(version) => {
                     let message = format!("workflow '{workflow}' has no version {version}");

@@ -74,7 +74,7 @@ pub async fn launch(engine: &Engine, launch: Launch) -> Result<Started, Failure>
     let definition = launch.definition;
     let workflow = definition.plan.workflow();
     let tenant = launch.tenant.as_deref();
-    refuse_disabled(&**engine.store(), tenant, workflow)?;
+    refuse_disabled(&**engine.store(), tenant, workflow).await?;
     let size = definition.text.len();
     let plan = Arc::clone(&definition.plan);
     let (digest, text) = (definition.digest, Arc::clone(&definition.text));
@@ -134,12 +134,12 @@ pub async fn publish(
 }
 
 /// Refuses new runs of a workflow that is disabled.
-pub fn refuse_disabled(
+pub async fn refuse_disabled(
     store: &dyn Backend,
     tenant: Option<&str>,
     workflow: &str,
 ) -> Result<(), Failure> {
-    let row = store.workflow(tenant, workflow)?;
+    let row = store.workflow(tenant, workflow).await?;
     if row.is_some_and(|row| !row.enabled) {
         let message = format!("the workflow '{workflow}' is disabled");
         let hint = format!("`windlass workflows enable {workflow}` allows runs again");

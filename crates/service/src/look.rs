@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::{Backend, Engine, Plans, ValueReader};
-use windlass_store::{DefinitionRow, RunFilter, RunRow, TenantFilter};
+use windlass_store::{DefinitionRow, RunFilter, RunRow, TenantFilter, Wait as _};
 
 use crate::catalogue::unknown;
 use crate::failure::{Failure, FailureKind};
@@ -49,7 +49,7 @@ impl Look {
     /// # Errors
     /// There is no such run, or the store failed.
     pub fn row(&self, run: RunId) -> Result<RunRow, Failure> {
-        let row = self.store.run(run)?;
+        let row = self.store.run(run).wait()?;
         let row = row.filter(|row| self.tenants.matches(row.tenant.as_deref()));
         row.ok_or_else(|| no_such_run(run))
     }
@@ -71,7 +71,7 @@ impl Look {
         let full = run.to_string();
         for length in [13, 18, 23] {
             let prefix = &full[..length];
-            if self.store.runs_with_prefix(prefix, 2)?.len() < 2 {
+            if self.store.runs_with_prefix(prefix, 2).wait()?.len() < 2 {
                 return Ok(prefix.to_owned());
             }
         }
@@ -95,7 +95,8 @@ impl Look {
         }
         let found = self
             .store
-            .runs_with_prefix(&reference.to_ascii_lowercase(), 2)?;
+            .runs_with_prefix(&reference.to_ascii_lowercase(), 2)
+            .wait()?;
         match found.as_slice() {
             [run] => Ok(*run),
             [] => Err(not_found(format!("there is no run {reference}"))
@@ -122,7 +123,7 @@ impl Look {
             limit: 1,
             ..RunFilter::default()
         };
-        let page = self.store.runs(&filter)?;
+        let page = self.store.runs(&filter).wait()?;
         page.rows.first().map(|row| row.run).ok_or_else(|| {
             let of = workflow.map(|id| format!(" of '{id}'")).unwrap_or_default();
             Failure::new(
@@ -156,11 +157,11 @@ impl Look {
         id: &str,
         version: Option<u32>,
     ) -> Result<DefinitionRow, Failure> {
-        if let Some(row) = self.store.definition(tenant, id, version)? {
+        if let Some(row) = self.store.definition(tenant, id, version).wait()? {
             return Ok(row);
         }
         match version {
-            Some(version) if self.store.definition(tenant, id, None)?.is_some() => {
+            Some(version) if self.store.definition(tenant, id, None).wait()?.is_some() => {
                 let message = format!("'{id}' has no version {version}");
                 Err(Failure::new(FailureKind::VersionNotFound, message)
                     .hint(format!("`windlass workflows versions {id}` lists them")))

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use windlass_core::run::Run;
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::{Healing, load_run, would_heal};
-use windlass_store::{RunFilter, RunRow};
+use windlass_store::{RunFilter, RunRow, Wait as _};
 
 use crate::failure::Failure;
 use crate::look::Look;
@@ -130,7 +130,10 @@ impl Publishing {
 /// The store failed.
 pub fn would_publish(look: &Look, definition: &Prepared) -> Result<Publishing, Failure> {
     let workflow = definition.plan.workflow();
-    let newest = look.store.definition(look.tenant(), workflow, None)?;
+    let newest = look
+        .store
+        .definition(look.tenant(), workflow, None)
+        .wait()?;
     let created = newest
         .as_ref()
         .is_none_or(|row| row.digest != definition.digest);
@@ -187,7 +190,7 @@ fn live(look: &Look, workflow: &str) -> Result<Vec<RunRow>, Failure> {
     };
     let mut rows = Vec::new();
     loop {
-        let page = look.store.runs(&filter)?;
+        let page = look.store.runs(&filter).wait()?;
         rows.extend(page.rows);
         match page.next {
             Some(next) => filter.before = Some(next),

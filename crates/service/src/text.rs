@@ -4,6 +4,7 @@ use serde_json::Value;
 use windlass_core::printable;
 use windlass_core::run::{Instance, Run};
 use windlass_engine::view::Counts;
+use windlass_store::Wait as _;
 
 use crate::failure::Failure;
 use crate::look::Look;
@@ -30,7 +31,7 @@ pub fn error_of(look: &Look, run: &Run, node: Instance) -> Result<Option<String>
     let Some(value) = run.value(node) else {
         return Ok(None);
     };
-    let text = look.values().read(run.id(), &value)?;
+    let text = look.values().read(run.id(), &value).wait()?;
     let error: Value = serde_json::from_str(&text).unwrap_or_default();
     Ok(Some(one_line(&error_text(&error))))
 }

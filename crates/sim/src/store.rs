@@ -12,8 +12,8 @@ use windlass_core::value::{Stored, ValueRef};
 use windlass_core::{Digest, Millis, RunId};
 use windlass_orchestrator::codec;
 use windlass_store::{
-    Append, AppendError, Appended, Head, MemoryStore, Queries, Record, RunRow, Store, WriterId,
-    block_on,
+    Append, AppendError, Appended, Blobs as _, Head, Log as _, MemoryStore, Queries, Record,
+    RunRow, Wait as _, WriterId, block_on,
 };
 
 /// What is durable.
@@ -47,65 +47,65 @@ impl SimStore {
 
     /// A run's head.
     pub fn head(&self, run: RunId) -> Head {
-        self.memory.head(run).expect("memory always answers")
+        self.memory.head(run).wait().expect("memory always answers")
     }
 
     /// One of a run's records, counted from 1.
     pub fn record(&self, run: RunId, sequence: u64) -> Option<Record> {
-        let read = self.memory.read(run, sequence, 1);
+        let read = self.memory.read(run, sequence, 1).wait();
         read.ok()?.into_iter().next()
     }
 
     /// A run's records.
     pub fn records(&self, run: RunId) -> Vec<Record> {
-        let records = self.memory.read(run, 1, usize::MAX);
+        let records = self.memory.read(run, 1, usize::MAX).wait();
         records.expect("nothing damages memory")
     }
 
     /// Who wrote to a run last.
     pub fn last_writer(&self, run: RunId) -> Option<WriterId> {
         let last = self.head(run).sequence;
-        let records = self.memory.read(run, last, 1);
+        let records = self.memory.read(run, last, 1).wait();
         let records = records.expect("nothing damages memory");
         records.first().map(|record| record.writer)
     }
 
     /// A run's row.
     pub fn row(&self, run: RunId) -> Option<RunRow> {
-        self.memory.run(run).expect("memory always answers")
+        self.memory.run(run).wait().expect("memory always answers")
     }
 
     /// Runs that have not ended.
     pub fn unfinished(&self) -> Vec<RunId> {
-        let rows = self.memory.unfinished(None, usize::MAX);
+        let rows = self.memory.unfinished(None, usize::MAX).wait();
         let rows = rows.expect("memory always answers");
         rows.into_iter().map(|row| row.run).collect()
     }
 
     /// Runs that have not ended and do not sleep.
     pub fn awake(&self) -> Vec<RunId> {
-        let rows = self.memory.awake(None, usize::MAX);
+        let rows = self.memory.awake(None, usize::MAX).wait();
         let rows = rows.expect("memory always answers");
         rows.into_iter().map(|row| row.run).collect()
     }
 
     /// Sleeping runs whose time has come.
     pub fn due(&self, now: Millis) -> Vec<RunId> {
-        let rows = self.memory.due(None, now, usize::MAX);
+        let rows = self.memory.due(None, now, usize::MAX).wait();
         let rows = rows.expect("memory always answers");
         rows.into_iter().map(|(run, _)| run).collect()
     }
 
     /// When the next sleeping run after this moment wants to be woken.
     pub fn next_wake(&self, after: Millis) -> Option<Millis> {
-        let rows = self.memory.due(None, Millis(i64::MAX), usize::MAX);
+        let rows = self.memory.due(None, Millis(i64::MAX), usize::MAX).wait();
         let rows = rows.expect("memory always answers");
         rows.into_iter().map(|(_, at)| at).find(|&at| at > after)
     }
 
     /// The child runs of a run.
     pub fn children(&self, parent: RunId) -> Vec<RunId> {
-        let rows = self.memory.children(parent);
+        let rows = self.memory.children(parent).wait();
         let rows = rows.expect("memory always answers");
         rows.into_iter().map(|row| row.run).collect()
     }
@@ -169,7 +169,7 @@ impl SimStore {
     /// A stored value, if it is durable.
     pub fn value(&self, run: RunId, value: &ValueRef) -> Option<Arc<str>> {
         if value.is_blob() {
-            let bytes = self.memory.blob(&value.digest).ok()??;
+            let bytes = self.memory.blob(&value.digest).wait().ok()??;
             return String::from_utf8(bytes).ok().map(Arc::from);
         }
         let said = self.said(run, u64::from(value.record))?;
@@ -188,7 +188,7 @@ impl SimStore {
         match stored {
             Stored::Inline(raw) => Some(Arc::from(raw.get())),
             Stored::Blob { digest, .. } => {
-                let bytes = self.memory.blob(digest).ok()??;
+                let bytes = self.memory.blob(digest).wait().ok()??;
                 String::from_utf8(bytes).ok().map(Arc::from)
             }
         }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use windlass_core::{RunId, RunStatus};
 use windlass_store::conformance::{must_append, record, row, run_id};
-use windlass_store::{Append, Head, Queries, RunFilter, RunRow, Store, block_on};
+use windlass_store::{Append, Head, Log as _, Queries, RunFilter, RunRow, Wait as _, block_on};
 use windlass_store_embedded::{EmbeddedStore, Options};
 
 fn main() {
@@ -200,7 +200,7 @@ fn lists(root: &Path) {
     println!("1,000,000 runs taken in: {:?}", start.elapsed());
     let page = |name: &str, filter: RunFilter| {
         let start = Instant::now();
-        let found = store.runs(&filter).unwrap().rows.len();
+        let found = store.runs(&filter).wait().unwrap().rows.len();
         println!("page {name}: {:?} for {found} rows", start.elapsed());
     };
     let none = RunFilter::default;
@@ -243,7 +243,7 @@ fn lists(root: &Path) {
     let since = Some(windlass_core::Millis(1_700_000_000_000 + 999_990));
     page("since a moment ago", RunFilter { since, ..none() });
     let start = Instant::now();
-    let unfinished = store.unfinished(None, 1000).unwrap().len();
+    let unfinished = store.unfinished(None, 1000).wait().unwrap().len();
     println!("unfinished: {:?} for {unfinished} rows", start.elapsed());
     drop(store);
     let start = Instant::now();
@@ -287,7 +287,7 @@ fn packing(root: &Path) {
         let read = |what: &str| {
             let start = Instant::now();
             let mut from = 1;
-            while let Some(last) = store.read(run, from, 1 << 20).unwrap().last() {
+            while let Some(last) = store.read(run, from, 1 << 20).wait().unwrap().last() {
                 from = last.sequence + 1;
             }
             println!("{count} records read, {what}: {:?}", start.elapsed());
@@ -331,10 +331,12 @@ fn sleeping(root: &Path) {
         let found = work();
         println!("{what} of 100,000: {:?} for {found}", start.elapsed());
     };
-    timed("awake", &|| store.awake(None, 1000).unwrap().len());
+    timed("awake", &|| store.awake(None, 1000).wait().unwrap().len());
     let soon = windlass_core::Millis(100);
-    timed("due", &|| store.due(None, soon, 1000).unwrap().len());
-    timed("next wake", &|| store.next_wake().unwrap().iter().count());
+    timed("due", &|| store.due(None, soon, 1000).wait().unwrap().len());
+    timed("next wake", &|| {
+        store.next_wake().wait().unwrap().iter().count()
+    });
 }
 
 fn sample(n: u64) -> Append {

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use windlass_core::{Millis, RunStatus};
 use windlass_store::conformance::{record, row, run_id};
 use windlass_store::{
-    Append, Head, Queries as _, Retention as _, RunFilter, RunRow, Store as _, TenantFilter,
-    block_on,
+    Append, Head, Log as _, Queries as _, Retention as _, RunFilter, RunRow, TenantFilter,
+    Wait as _, block_on,
 };
 use windlass_store_embedded::{EmbeddedStore, Options};
 
@@ -38,7 +38,7 @@ fn main() {
     let mut pages = Vec::new();
     for (name, filter) in filters(count) {
         let start = Instant::now();
-        let found = store.runs(&filter).map(|page| page.rows.len());
+        let found = store.runs(&filter).wait().map(|page| page.rows.len());
         pages.push((start.elapsed(), name, found));
     }
     pages.sort_by_key(|(time, ..)| *time);
@@ -51,10 +51,10 @@ fn main() {
         println!("{time:?} for {found:?}: {name}");
     }
     let start = Instant::now();
-    let ended = store.ended(Millis(i64::MAX), 100).unwrap().len();
+    let ended = store.ended(Millis(i64::MAX), 100).wait().unwrap().len();
     println!("{ended} longest ended: {:?}", start.elapsed());
     let start = Instant::now();
-    let ended = store.ended_count().unwrap();
+    let ended = store.ended_count().wait().unwrap();
     println!("{ended} ended runs counted: {:?}", start.elapsed());
 }
 

@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _};
 use windlass_core::RunId;
-use windlass_store::{Admission, Error, Gate, Pending, RunRow};
+use windlass_store::{Admission, Error, Gate, GateCount, Pending, RunRow};
 
 use crate::EmbeddedStore;
 use crate::codec::RUN_COLUMNS;
@@ -15,14 +15,19 @@ use crate::query;
 const WAITS: &str = "status = 0 AND aside = 0 AND dead = 0";
 
 impl Admission for EmbeddedStore {
-    fn waiting_tenants(&self) -> Result<Vec<Option<Box<str>>>, Error> {
-        self.readers().query(waiting_tenants)
+    fn waiting_tenants(&self) -> Pending<'_, Result<Vec<Option<Box<str>>>, Error>> {
+        self.list(|connection, _| waiting_tenants(connection))
     }
 
-    fn waiting(&self, tenant: Option<&str>, limit: usize) -> Result<Vec<RunRow>, Error> {
-        self.readers().query(|connection| {
+    fn waiting(
+        &self,
+        tenant: Option<&str>,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        let tenant = tenant.map(str::to_owned);
+        self.list(move |connection, met| {
             let mut statement = connection.prepare_cached(&waiting_sql())?;
-            self.met().sound(statement.query([tenant])?, limit)
+            met.sound(statement.query([&tenant])?, limit)
         })
     }
 
@@ -36,24 +41,24 @@ impl Admission for EmbeddedStore {
         })
     }
 
-    fn aside(&self, gate: &str, limit: usize) -> Result<Vec<RunRow>, Error> {
-        self.readers().query(|connection| {
+    fn aside(&self, gate: &str, limit: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        let gate = gate.to_owned();
+        self.list(move |connection, met| {
             let mut statement = connection.prepare_cached(&aside_sql())?;
-            self.met().sound(statement.query([gate])?, limit)
+            met.sound(statement.query([&gate])?, limit)
         })
     }
 
-    fn aside_gates(&self) -> Result<Vec<Gate>, Error> {
-        self.readers().query(aside_gates)
+    fn aside_gates(&self) -> Pending<'_, Result<Vec<Gate>, Error>> {
+        self.list(|connection, _| aside_gates(connection))
     }
 
-    fn begun(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunRow>, Error> {
-        self.readers()
-            .query(|connection| query::begun(connection, self.met(), after, limit))
+    fn begun(&self, after: Option<RunId>, limit: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        self.list(move |connection, met| query::begun(connection, met, after, limit))
     }
 
-    fn gates(&self) -> Result<Vec<(Box<str>, u32)>, Error> {
-        self.readers().query(|connection| {
+    fn gates(&self) -> Pending<'_, Result<Vec<GateCount>, Error>> {
+        self.list(move |connection, _| {
             let mut statement = connection.prepare_cached(GATES)?;
             let mut rows = statement.query([])?;
             let mut gates = Vec::new();
@@ -67,15 +72,16 @@ impl Admission for EmbeddedStore {
         })
     }
 
-    fn at_gate(&self, gate: &str, limit: usize) -> Result<Vec<RunRow>, Error> {
-        self.readers().query(|connection| {
+    fn at_gate(&self, gate: &str, limit: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        let gate = gate.to_owned();
+        self.list(move |connection, met| {
             let mut statement = connection.prepare_cached(&at_gate_sql())?;
-            self.met().sound(statement.query([gate])?, limit)
+            met.sound(statement.query([&gate])?, limit)
         })
     }
 
-    fn depth(&self, most: u64) -> Result<u64, Error> {
-        self.readers().query(|connection| {
+    fn depth(&self, most: u64) -> Pending<'_, Result<u64, Error>> {
+        self.list(move |connection, _| {
             let transaction = connection.unchecked_transaction()?;
             let most = i64::try_from(most).unwrap_or(i64::MAX);
             let count = |sql: &str, most: i64| {

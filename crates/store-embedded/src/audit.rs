@@ -21,14 +21,14 @@ impl Audit for EmbeddedStore {
         tenant: &TenantFilter,
         before: Option<u64>,
         limit: usize,
-    ) -> Result<Vec<(u64, AuditEntry)>, Error> {
+    ) -> Pending<'_, Result<Vec<(u64, AuditEntry)>, Error>> {
         let sql = audit_sql(tenant);
         let before = before.map_or(i64::MAX, |number| i64::try_from(number).unwrap_or(i64::MAX));
         let mut values: Vec<Value> = vec![before.into(), limit_value(limit).into()];
         if let TenantFilter::Only(tenant) = tenant {
             values.push(tenant.as_deref().map(str::to_owned).into());
         }
-        self.readers().query(|connection| {
+        self.list(move |connection, _| {
             let mut statement = connection.prepare_cached(&sql)?;
             let rows = statement.query_map(params_from_iter(&values), listed)?;
             Ok(rows.collect::<Result<_, _>>()?)

@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 use sha2::{Digest as _, Sha256};
 use windlass_core::Digest;
-use windlass_store::{Error, Store as _, crash};
+use windlass_store::{Blobs as _, Error, Wait as _, crash};
 
 use crate::connect::{self, DATABASE, Layout};
 use crate::error::{Fault, from_io};
@@ -53,7 +53,7 @@ impl EmbeddedStore {
 
     /// A large value, also of a run that was forgotten since the backup began.
     fn large_value(&self, digest: &Digest) -> Result<Vec<u8>, Error> {
-        if let Some(value) = self.blob(digest)? {
+        if let Some(value) = self.blob(digest).wait()? {
             return Ok(value);
         }
         let left = blob::read_file(self.directory(), digest)?;

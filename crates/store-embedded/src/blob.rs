@@ -91,17 +91,26 @@ pub(crate) fn read(
             None => read_file(directory, digest)?,
             small => small,
         };
-        match found {
-            Some(bytes) if Digest::of(&bytes) == *digest => return Ok(Some(bytes)),
-            Some(_) => return Err(damaged(digest, "the bytes do not match the digest").into()),
-            None => {}
+        if let Some(bytes) = found {
+            return Ok(Some(checked(digest, bytes)?));
         }
     }
     Err(damaged(digest, "its file is missing").into())
 }
 
+/// The bytes of a value, if they are those of its digest.
+pub(crate) fn checked(digest: &Digest, bytes: Vec<u8>) -> Result<Vec<u8>, Error> {
+    match Digest::of(&bytes) == *digest {
+        true => Ok(bytes),
+        false => Err(damaged(digest, "the bytes do not match the digest")),
+    }
+}
+
 /// The bytes in a value's row; none in it for a large one.
-fn row(connection: &Connection, digest: &Digest) -> Result<Option<Option<Vec<u8>>>, Fault> {
+pub(crate) fn row(
+    connection: &Connection,
+    digest: &Digest,
+) -> Result<Option<Option<Vec<u8>>>, Fault> {
     let mut statement = connection.prepare_cached("SELECT bytes FROM blob WHERE digest = ?")?;
     let found = statement.query_row([&digest.0], |row| row.get(0));
     Ok(found.optional()?)

@@ -17,6 +17,7 @@ use crate::blob;
 use crate::codec::{self, Sum};
 use crate::damaged;
 use crate::error::{self, Fault};
+use crate::store::answer;
 use crate::store::write_large;
 
 impl Catalogue for EmbeddedStore {
@@ -41,27 +42,39 @@ impl Catalogue for EmbeddedStore {
         tenant: Option<&str>,
         workflow: &str,
         version: Option<u32>,
-    ) -> Result<Option<DefinitionRow>, Error> {
-        let id = (tenant.unwrap_or_default(), workflow);
-        self.readers()
-            .read(|connection| definition(connection, self.directory(), id, version))
-            .map_err(Fault::into_error)
+    ) -> Pending<'_, Result<Option<DefinitionRow>, Error>> {
+        answer(|| {
+            let id = (tenant.unwrap_or_default(), workflow);
+            self.readers()
+                .read(|connection| definition(connection, self.directory(), id, version))
+                .map_err(Fault::into_error)
+        })
     }
 
-    fn versions(&self, tenant: Option<&str>, workflow: &str) -> Result<Vec<DefinitionRow>, Error> {
-        self.readers()
-            .query(|connection| versions(connection, tenant.unwrap_or_default(), workflow))
+    fn versions(
+        &self,
+        tenant: Option<&str>,
+        workflow: &str,
+    ) -> Pending<'_, Result<Vec<DefinitionRow>, Error>> {
+        let (tenant, workflow) = (tenant.unwrap_or_default().to_owned(), workflow.to_owned());
+        self.list(move |connection, _| versions(connection, &tenant, &workflow))
     }
 
-    fn workflows(&self, tenant: &TenantFilter) -> Result<Vec<WorkflowRow>, Error> {
-        self.readers()
-            .query(|connection| workflows(connection, tenant))
+    fn workflows(&self, tenant: &TenantFilter) -> Pending<'_, Result<Vec<WorkflowRow>, Error>> {
+        let tenant = tenant.clone();
+        self.list(move |connection, _| workflows(connection, &tenant))
     }
 
-    fn workflow(&self, tenant: Option<&str>, id: &str) -> Result<Option<WorkflowRow>, Error> {
-        self.readers()
-            .read(|connection| workflow(connection, tenant.unwrap_or_default(), id))
-            .map_err(Fault::into_error)
+    fn workflow(
+        &self,
+        tenant: Option<&str>,
+        id: &str,
+    ) -> Pending<'_, Result<Option<WorkflowRow>, Error>> {
+        answer(|| {
+            self.readers()
+                .read(|connection| workflow(connection, tenant.unwrap_or_default(), id))
+                .map_err(Fault::into_error)
+        })
     }
 
     fn set_enabled(

@@ -11,6 +11,7 @@ use crate::damaged;
 use crate::error::Fault;
 use crate::log;
 use crate::query::limit_value;
+use crate::store::answer;
 use crate::writer::Session;
 
 impl DeadLetters for EmbeddedStore {
@@ -23,7 +24,7 @@ impl DeadLetters for EmbeddedStore {
         tenant: &TenantFilter,
         before: Option<RunId>,
         limit: usize,
-    ) -> Result<Vec<DeadLetter>, Error> {
+    ) -> Pending<'_, Result<Vec<DeadLetter>, Error>> {
         let sql = letters_sql(tenant);
         // Nothing, or what is longer than any id, and greater.
         let before = before.map_or_else(|| vec![0xff; 17], |run| run.as_bytes().to_vec());
@@ -31,7 +32,7 @@ impl DeadLetters for EmbeddedStore {
         if let TenantFilter::Only(tenant) = tenant {
             values.push(tenant.as_deref().map(str::to_owned).into());
         }
-        self.readers().query(|connection| {
+        self.list(move |connection, _| {
             let mut statement = connection.prepare_cached(&sql)?;
             let mut rows = statement.query(params_from_iter(&values))?;
             let mut letters = Vec::new();
@@ -42,15 +43,17 @@ impl DeadLetters for EmbeddedStore {
         })
     }
 
-    fn dead_letter(&self, run: RunId) -> Result<Option<DeadLetter>, Error> {
-        let sql = format!("SELECT {COLUMNS} FROM dead_letter WHERE run = ?");
-        let found = self.readers().read(|connection| {
-            let mut statement = connection.prepare_cached(&sql)?;
-            Ok(statement
-                .query_row([run.as_bytes()], letter_row)
-                .optional()?)
-        });
-        found.map_err(|fault| fault.about(run))
+    fn dead_letter(&self, run: RunId) -> Pending<'_, Result<Option<DeadLetter>, Error>> {
+        answer(|| {
+            let sql = format!("SELECT {COLUMNS} FROM dead_letter WHERE run = ?");
+            let found = self.readers().read(|connection| {
+                let mut statement = connection.prepare_cached(&sql)?;
+                Ok(statement
+                    .query_row([run.as_bytes()], letter_row)
+                    .optional()?)
+            });
+            found.map_err(|fault| fault.about(run))
+        })
     }
 
     fn requeue(&self, run: RunId) -> Pending<'_, Result<bool, Error>> {

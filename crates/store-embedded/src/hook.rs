@@ -10,17 +10,20 @@ use crate::codec::{self, Sum};
 use crate::damaged;
 use crate::error::Fault;
 use crate::query::limit_value;
+use crate::store::answer;
 
 impl Hooks for EmbeddedStore {
     fn put_hook(&self, hook: Hook, most: usize) -> Pending<'_, Result<bool, Error>> {
         self.task(None, move |session| put(session.connection, &hook, most))
     }
 
-    fn hook_of(&self, token: &Digest) -> Result<Option<Hook>, Error> {
-        let sql = by_token();
-        self.readers().query(|connection| {
-            let mut statement = connection.prepare_cached(&sql)?;
-            Ok(statement.query_row([token.0], hook_row).optional()?)
+    fn hook_of(&self, token: &Digest) -> Pending<'_, Result<Option<Hook>, Error>> {
+        answer(|| {
+            let sql = by_token();
+            self.readers().query(|connection| {
+                let mut statement = connection.prepare_cached(&sql)?;
+                Ok(statement.query_row([token.0], hook_row).optional()?)
+            })
         })
     }
 
@@ -29,7 +32,7 @@ impl Hooks for EmbeddedStore {
         tenant: &TenantFilter,
         after: Option<(&str, Option<&str>)>,
         limit: usize,
-    ) -> Result<Vec<Hook>, Error> {
+    ) -> Pending<'_, Result<Vec<Hook>, Error>> {
         let sql = list_sql(tenant);
         // Nothing comes before the empty id.
         let (id, owner) = after.unwrap_or_default();
@@ -38,7 +41,7 @@ impl Hooks for EmbeddedStore {
             TenantFilter::Any => owner.unwrap_or_default().to_owned().into(),
             TenantFilter::Only(only) => only.as_deref().unwrap_or_default().to_owned().into(),
         });
-        self.readers().query(|connection| {
+        self.list(move |connection, _| {
             let mut statement = connection.prepare_cached(&sql)?;
             let rows = statement.query_map(params_from_iter(&values), listed)?;
             Ok(damaged::given(rows)?)

@@ -5,7 +5,6 @@
 //! says how much of the log was acknowledged. One process holds the lock and writes; others read.
 //!
 //! ```no_run
-//! use windlass_store::Store;
 //! use windlass_store_embedded::{EmbeddedStore, Options};
 //!
 //! # fn main() -> Result<(), windlass_store::Error> {

@@ -7,6 +7,7 @@ use crate::EmbeddedStore;
 use crate::codec::Sum;
 use crate::damaged;
 use crate::error::Fault;
+use crate::store::answer;
 
 impl Notes for EmbeddedStore {
     fn keep_note(&self, kind: &str, key: &str, bytes: Vec<u8>) -> Pending<'_, Result<(), Error>> {
@@ -20,20 +21,28 @@ impl Notes for EmbeddedStore {
         })
     }
 
-    fn note_at(&self, kind: &str, key: &str) -> Result<Option<Vec<u8>>, Error> {
-        let found = self.readers().read(|connection| {
-            let mut statement = connection.prepare_cached(ONE)?;
-            let found = statement.query_row([kind, key], note_row).optional()?;
-            Ok(found.map(|(_, bytes)| bytes))
-        });
-        found.map_err(Fault::into_error)
+    fn note_at(&self, kind: &str, key: &str) -> Pending<'_, Result<Option<Vec<u8>>, Error>> {
+        answer(|| {
+            let found = self.readers().read(|connection| {
+                let mut statement = connection.prepare_cached(ONE)?;
+                let found = statement.query_row([kind, key], note_row).optional()?;
+                Ok(found.map(|(_, bytes)| bytes))
+            });
+            found.map_err(Fault::into_error)
+        })
     }
 
-    fn notes(&self, kind: &str, after: Option<&str>, limit: usize) -> Result<Vec<Note>, Error> {
-        self.readers().query(|connection| {
+    fn notes(
+        &self,
+        kind: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<Note>, Error>> {
+        // Nothing comes before the empty key.
+        let (kind, after) = (kind.to_owned(), after.unwrap_or_default().to_owned());
+        self.list(move |connection, _| {
             let mut statement = connection.prepare_cached(LIST)?;
-            // Nothing comes before the empty key.
-            let mut rows = statement.query([kind, after.unwrap_or_default()])?;
+            let mut rows = statement.query([&kind, &after])?;
             let mut notes = Vec::new();
             while notes.len() < limit
                 && let Some(row) = rows.next()?

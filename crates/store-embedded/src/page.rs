@@ -368,7 +368,7 @@ mod tests {
 
     use windlass_core::Millis;
     use windlass_store::conformance::{record, row, run_id};
-    use windlass_store::{Append, Head, Store as _, block_on};
+    use windlass_store::{Append, Head, Log as _, block_on};
 
     use super::*;
     use crate::{EmbeddedStore, Options};

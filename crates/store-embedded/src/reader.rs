@@ -136,7 +136,7 @@ mod tests {
     use std::thread;
 
     use windlass_core::Digest;
-    use windlass_store::{Blob, Queries as _, RunFilter, Store as _, block_on};
+    use windlass_store::{Blob, Blobs as _, Queries as _, RunFilter, Wait as _, block_on};
 
     use super::*;
     use crate::{EmbeddedStore, Options};
@@ -168,7 +168,7 @@ mod tests {
             assert!(matches!(error, Error::Timeout(_)), "{error}");
             assert!(error.to_string().contains("20ms"), "{error}");
             assert_eq!(store.readers().idle().len(), 1, "it is used again");
-            store.runs(&RunFilter::default()).unwrap();
+            store.runs(&RunFilter::default()).wait().unwrap();
         }
         // Neither a transaction nor the limit is left on it.
         let connection = store.readers().take().unwrap();

@@ -10,6 +10,7 @@ use crate::codec::{self, RUN_COLUMNS};
 use crate::error::Fault;
 use crate::files::Errand;
 use crate::gate::Wish;
+use crate::store::{answer, blocking};
 use crate::writer::Session;
 use crate::{EmbeddedStore, checkpoint, forget, read, sweep};
 
@@ -23,24 +24,26 @@ const PAGES: i64 = 512;
 const WORTH_REWRITING: i64 = 4;
 
 impl Retention for EmbeddedStore {
-    fn ended(&self, before: Millis, limit: usize) -> Result<Vec<RunRow>, Error> {
+    fn ended(&self, before: Millis, limit: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
         let sql = format!(
             "SELECT {RUN_COLUMNS} FROM run INDEXED BY run_by_end \
              WHERE status >= 3 AND ended_at < ? AND NOT EXISTS (SELECT 1 FROM run AS parent \
              WHERE parent.run = run.parent AND parent.status < 3 AND parent.dead = 0) \
              ORDER BY ended_at, run.run"
         );
-        self.readers().query(|connection| {
+        self.list(move |connection, met| {
             let mut statement = connection.prepare_cached(&sql)?;
-            self.met().sound(statement.query([before.0])?, limit)
+            met.sound(statement.query([before.0])?, limit)
         })
     }
 
-    fn ended_count(&self) -> Result<u64, Error> {
-        const SQL: &str = "SELECT count(*) FROM run INDEXED BY run_by_end WHERE status >= 3";
-        self.readers().query(|connection| {
-            let mut statement = connection.prepare_cached(SQL)?;
-            Ok(codec::unsigned(statement.query_row([], |row| row.get(0))?))
+    fn ended_count(&self) -> Pending<'_, Result<u64, Error>> {
+        answer(|| {
+            const SQL: &str = "SELECT count(*) FROM run INDEXED BY run_by_end WHERE status >= 3";
+            self.readers().query(|connection| {
+                let mut statement = connection.prepare_cached(SQL)?;
+                Ok(codec::unsigned(statement.query_row([], |row| row.get(0))?))
+            })
         })
     }
 
@@ -62,8 +65,9 @@ impl Retention for EmbeddedStore {
         })
     }
 
-    fn bytes(&self) -> Result<u64, Error> {
-        Ok(sweep::bytes(self.directory()))
+    fn bytes(&self) -> Pending<'_, Result<u64, Error>> {
+        let directory = self.directory().to_owned();
+        blocking(move || Ok(sweep::bytes(&directory)))
     }
 
     fn give_back(&self) -> Pending<'_, Result<(), Error>> {
@@ -74,11 +78,13 @@ impl Retention for EmbeddedStore {
         })
     }
 
-    fn uses(&self, run: RunId, digest: &Digest) -> Result<bool, Error> {
-        let used = self
-            .readers()
-            .read(|connection| uses(connection, run, digest));
-        used.map_err(|fault| fault.about(run))
+    fn uses(&self, run: RunId, digest: &Digest) -> Pending<'_, Result<bool, Error>> {
+        answer(|| {
+            let used = self
+                .readers()
+                .read(|connection| uses(connection, run, digest));
+            used.map_err(|fault| fault.about(run))
+        })
     }
 }
 

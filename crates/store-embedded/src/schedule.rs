@@ -10,6 +10,7 @@ use crate::codec::{self, Sum, signed, unsigned};
 use crate::damaged;
 use crate::error::Fault;
 use crate::query::limit_value;
+use crate::store::answer;
 
 impl Schedules for EmbeddedStore {
     fn put_schedule(&self, schedule: Schedule, most: usize) -> Pending<'_, Result<bool, Error>> {
@@ -18,9 +19,15 @@ impl Schedules for EmbeddedStore {
         })
     }
 
-    fn schedule(&self, tenant: Option<&str>, id: &str) -> Result<Option<Schedule>, Error> {
-        self.readers()
-            .query(|connection| find(connection, tenant, id))
+    fn schedule(
+        &self,
+        tenant: Option<&str>,
+        id: &str,
+    ) -> Pending<'_, Result<Option<Schedule>, Error>> {
+        answer(|| {
+            self.readers()
+                .query(|connection| find(connection, tenant, id))
+        })
     }
 
     fn schedules(
@@ -28,7 +35,7 @@ impl Schedules for EmbeddedStore {
         tenant: &TenantFilter,
         after: Option<(&str, Option<&str>)>,
         limit: usize,
-    ) -> Result<Vec<Schedule>, Error> {
+    ) -> Pending<'_, Result<Vec<Schedule>, Error>> {
         let sql = list_sql(tenant);
         // Nothing comes before the empty id.
         let (id, owner) = after.unwrap_or_default();
@@ -37,7 +44,7 @@ impl Schedules for EmbeddedStore {
             TenantFilter::Any => owner.unwrap_or_default().to_owned().into(),
             TenantFilter::Only(only) => only.as_deref().unwrap_or_default().to_owned().into(),
         });
-        self.readers().query(|connection| {
+        self.list(move |connection, _| {
             let mut statement = connection.prepare_cached(&sql)?;
             let rows = statement.query_map(params_from_iter(&values), listed)?;
             Ok(damaged::given(rows)?)
@@ -55,20 +62,26 @@ impl Schedules for EmbeddedStore {
         })
     }
 
-    fn due_schedules(&self, until: Millis, limit: usize) -> Result<Vec<Schedule>, Error> {
+    fn due_schedules(
+        &self,
+        until: Millis,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<Schedule>, Error>> {
         let sql = due_sql();
-        self.readers().query(|connection| {
+        self.list(move |connection, _| {
             let mut statement = connection.prepare_cached(&sql)?;
             sound(statement.query([until.0])?, limit)
         })
     }
 
-    fn next_schedule(&self) -> Result<Option<Millis>, Error> {
-        let sql = due_sql();
-        self.readers().query(|connection| {
-            let mut statement = connection.prepare_cached(&sql)?;
-            let first = sound(statement.query([i64::MAX])?, 1)?;
-            Ok(first.first().and_then(|schedule| schedule.next_at))
+    fn next_schedule(&self) -> Pending<'_, Result<Option<Millis>, Error>> {
+        answer(|| {
+            let sql = due_sql();
+            self.readers().query(|connection| {
+                let mut statement = connection.prepare_cached(&sql)?;
+                let first = sound(statement.query([i64::MAX])?, 1)?;
+                Ok(first.first().and_then(|schedule| schedule.next_at))
+            })
         })
     }
 

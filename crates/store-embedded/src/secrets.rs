@@ -10,6 +10,7 @@ use crate::codec::{self, Sum};
 use crate::damaged;
 use crate::error::Fault;
 use crate::query::limit_value;
+use crate::store::answer;
 
 impl Secrets for EmbeddedStore {
     fn put_secret(
@@ -28,13 +29,19 @@ impl Secrets for EmbeddedStore {
         self.task(None, move |session| put(session.connection, &row, &sealed))
     }
 
-    fn secret(&self, tenant: Option<&str>, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.readers().query(|connection| {
-            let mut statement = connection.prepare_cached(&one_sql())?;
-            let found = statement
-                .query_row(params![stored(tenant), name], secret_row)
-                .optional()?;
-            Ok(found.map(|(_, sealed)| sealed))
+    fn secret(
+        &self,
+        tenant: Option<&str>,
+        name: &str,
+    ) -> Pending<'_, Result<Option<Vec<u8>>, Error>> {
+        answer(|| {
+            self.readers().query(|connection| {
+                let mut statement = connection.prepare_cached(&one_sql())?;
+                let found = statement
+                    .query_row(params![stored(tenant), name], secret_row)
+                    .optional()?;
+                Ok(found.map(|(_, sealed)| sealed))
+            })
         })
     }
 
@@ -43,7 +50,7 @@ impl Secrets for EmbeddedStore {
         tenant: &TenantFilter,
         after: Option<(&str, Option<&str>)>,
         limit: usize,
-    ) -> Result<Vec<SecretRow>, Error> {
+    ) -> Pending<'_, Result<Vec<SecretRow>, Error>> {
         let sql = list_sql(tenant);
         // Nothing comes before the empty name.
         let (name, owner) = after.unwrap_or_default();
@@ -52,7 +59,7 @@ impl Secrets for EmbeddedStore {
             TenantFilter::Any => stored(owner).to_owned().into(),
             TenantFilter::Only(tenant) => stored(tenant.as_deref()).to_owned().into(),
         });
-        self.readers().query(|connection| {
+        self.list(move |connection, _| {
             let mut statement = connection.prepare_cached(&sql)?;
             let rows = statement.query_map(params_from_iter(&values), listed)?;
             Ok(damaged::given(rows)?)

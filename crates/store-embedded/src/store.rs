@@ -1,14 +1,18 @@
 //! The store's handle: opening it, and the contract's traits over the files beside this one.
 
+use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use rusqlite::Connection;
+use tokio::runtime::Handle as Runtime;
 use windlass_core::{Digest, Millis, RunId};
 use windlass_store::{
-    Append, AppendError, Appended, Blob, Checkpoint, Compacted, Damage, Error, Head, Health,
-    InboxItem, Pending, Queries, Record, ResourceRow, RunFilter, RunPage, RunRow, Store,
+    Append, AppendError, Appended, Blob, Blobs, Checkpoint, Compacted, Damage, Error, Head, Health,
+    Inbox, InboxItem, Log, Pending, Queries, Record, ResourceRow, RunFilter, RunPage, RunRow,
+    Wait as _, may_block,
 };
 
 use crate::connect::{self, Layout};
@@ -80,7 +84,7 @@ struct Shared {
     writer: Option<Handle>,
     readers: Arc<Readers>,
     leftovers: Leftovers,
-    met: Met,
+    met: Arc<Met>,
     /// How many backups need the files that there are.
     backups: AtomicUsize,
     holder: Option<Holder>,
@@ -99,7 +103,7 @@ impl Shared {
             writer: None,
             readers: Arc::new(readers),
             leftovers: Leftovers::default(),
-            met: Met::default(),
+            met: Arc::default(),
             backups: AtomicUsize::new(0),
             holder: None,
             torn: None,
@@ -307,6 +311,45 @@ impl EmbeddedStore {
         Ok(Either::Right(self.files().submit(errand, next, job)))
     }
 
+    /// What [`Queries::health`] answers; a full disk is tried again on the way.
+    fn check_health(&self) -> Result<Health, Error> {
+        if self.shared.writer.as_ref().is_some_and(Handle::has_failed) {
+            return Err(stopped());
+        }
+        if let Some(writer) = &self.shared.writer {
+            let commit = || self.task(None, Space::touch).wait();
+            writer.space.look(&self.shared.directory, commit)?;
+        }
+        self.readers().query(|connection| {
+            let pages: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0))?;
+            let log = Layout::of(&self.shared.directory).log;
+            let fact = |name: &str, value: String| (name.to_owned(), value);
+            Ok(Health {
+                facts: vec![
+                    fact("store", "embedded".into()),
+                    fact("directory", self.shared.directory.display().to_string()),
+                    fact("sqlite", rusqlite::version().into()),
+                    fact("schema", connect::SCHEMA_VERSION.to_string()),
+                    fact("writable", self.is_holder().to_string()),
+                    fact("bytes", (pages * wal::PAGE as i64).to_string()),
+                    fact("journal", log.metadata().map_or(0, |m| m.len()).to_string()),
+                ],
+            })
+        })
+    }
+
+    /// A list or a search.
+    pub(crate) fn list<T: Send + 'static>(
+        &self,
+        work: impl Fn(&Connection, &Met) -> Result<T, Fault> + Send + 'static,
+    ) -> Pending<'static, Result<T, Error>> {
+        let (readers, met) = (
+            Arc::clone(&self.shared.readers),
+            Arc::clone(&self.shared.met),
+        );
+        blocking(move || readers.query(|connection| work(connection, &met)))
+    }
+
     /// Something for the writer to do, after the files that it refers to.
     pub(crate) fn task<T: Send + 'static>(
         &self,
@@ -327,6 +370,28 @@ impl EmbeddedStore {
             }
         })
     }
+}
+
+/// Something that may take long: a thread of a runtime leaves it to one that may block.
+pub(crate) fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Pending<'static, Result<T, Error>> {
+    Box::pin(async move {
+        match Runtime::try_current() {
+            Ok(runtime) if !may_block() => match runtime.spawn_blocking(work).await {
+                Ok(answer) => answer,
+                Err(error) => Err(Error::Unavailable(format!("the query ended: {error}"))),
+            },
+            _ => work(),
+        }
+    })
+}
+
+/// What a small read answers: it is done before the method returns.
+pub(crate) fn answer<'a, T: Send + 'a>(
+    read: impl FnOnce() -> Result<T, Error>,
+) -> Pending<'a, Result<T, Error>> {
+    Box::pin(ready(read()))
 }
 
 impl std::fmt::Debug for EmbeddedStore {
@@ -383,7 +448,7 @@ const MAKING_TAKES: Duration = Duration::from_secs(5);
 /// chain. Where more is under way, the caller has better things to do meanwhile.
 const SMALL_RECORD: usize = 2 << 10;
 
-impl Store for EmbeddedStore {
+impl Log for EmbeddedStore {
     fn append(&self, batch: Vec<Append>) -> Pending<'_, Vec<Result<Appended, AppendError>>> {
         let count = batch.len();
         let blobs = batch.iter().flat_map(|append| &append.blobs);
@@ -400,56 +465,36 @@ impl Store for EmbeddedStore {
         })
     }
 
-    fn head(&self, run: RunId) -> Result<Head, Error> {
-        let found = self
-            .readers()
-            .read(|connection| read::locate(connection, run));
-        let found = found.map_err(|fault| fault.about(run))?;
-        Ok(found.map_or(Head::NONE, |(_, head)| head))
-    }
-
-    fn read(&self, run: RunId, from: u64, max_bytes: usize) -> Result<Vec<Record>, Error> {
-        let leftovers = Some(&self.shared.leftovers);
-        self.readers()
-            .read(|connection| read::read(connection, run, from, max_bytes, leftovers))
-            .map_err(|fault| fault.about(run))
-    }
-
-    fn offer(&self, run: RunId, key: &str, bytes: &[u8]) -> Pending<'_, Result<bool, Error>> {
-        let (key, bytes) = (key.to_owned(), bytes.to_vec());
-        self.task(None, move |session| {
-            inbox::offer(session.connection, run, &key, &bytes)
+    fn head(&self, run: RunId) -> Pending<'_, Result<Head, Error>> {
+        answer(|| {
+            let found = self
+                .readers()
+                .read(|connection| read::locate(connection, run));
+            let found = found.map_err(|fault| fault.about(run))?;
+            Ok(found.map_or(Head::NONE, |(_, head)| head))
         })
     }
 
-    fn inbox(&self, run: RunId) -> Result<Vec<InboxItem>, Error> {
-        self.readers()
-            .read(|connection| inbox::items(connection, run))
-            .map_err(|fault| fault.about(run))
-    }
-
-    fn offered(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, Error> {
-        self.readers()
-            .query(|connection| inbox::offered(connection, after, limit))
-    }
-
-    fn claimed(&self, namespace: &str, key: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.readers()
-            .read(|connection| claim::value(connection, namespace, key))
-            .map_err(Fault::into_error)
-    }
-
-    fn put_blob(&self, blob: Blob) -> Pending<'_, Result<(), Error>> {
-        let large = Some(blob.clone()).filter(blob::is_large);
-        self.task(write_large(Vec::from_iter(large)), move |session| {
-            blob::insert(session, std::slice::from_ref(&blob))
+    fn read(
+        &self,
+        run: RunId,
+        from: u64,
+        max_bytes: usize,
+    ) -> Pending<'_, Result<Vec<Record>, Error>> {
+        answer(|| {
+            let leftovers = Some(&self.shared.leftovers);
+            self.readers()
+                .read(|connection| read::read(connection, run, from, max_bytes, leftovers))
+                .map_err(|fault| fault.about(run))
         })
     }
 
-    fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, Error> {
-        self.readers()
-            .read(|connection| blob::read(connection, &self.shared.directory, digest))
-            .map_err(Fault::into_error)
+    fn claimed(&self, namespace: &str, key: &str) -> Pending<'_, Result<Option<Vec<u8>>, Error>> {
+        answer(|| {
+            self.readers()
+                .read(|connection| claim::value(connection, namespace, key))
+                .map_err(Fault::into_error)
+        })
     }
 
     fn put_checkpoint(&self, run: RunId, checkpoint: Checkpoint) -> Pending<'_, Result<(), Error>> {
@@ -478,10 +523,12 @@ impl Store for EmbeddedStore {
         })
     }
 
-    fn checkpoint(&self, run: RunId) -> Result<Option<Checkpoint>, Error> {
-        self.readers()
-            .read(|connection| checkpoint::read(connection, &self.shared.directory, run))
-            .map_err(|fault| fault.about(run))
+    fn checkpoint(&self, run: RunId) -> Pending<'_, Result<Option<Checkpoint>, Error>> {
+        answer(|| {
+            self.readers()
+                .read(|connection| checkpoint::read(connection, &self.shared.directory, run))
+                .map_err(|fault| fault.about(run))
+        })
     }
 
     fn compact(&self, run: RunId, through: u64) -> Pending<'_, Result<Compacted, Error>> {
@@ -490,37 +537,101 @@ impl Store for EmbeddedStore {
     }
 }
 
+impl Inbox for EmbeddedStore {
+    fn offer(&self, run: RunId, key: &str, bytes: &[u8]) -> Pending<'_, Result<bool, Error>> {
+        let (key, bytes) = (key.to_owned(), bytes.to_vec());
+        self.task(None, move |session| {
+            inbox::offer(session.connection, run, &key, &bytes)
+        })
+    }
+
+    fn inbox(&self, run: RunId) -> Pending<'_, Result<Vec<InboxItem>, Error>> {
+        answer(|| {
+            self.readers()
+                .read(|connection| inbox::items(connection, run))
+                .map_err(|fault| fault.about(run))
+        })
+    }
+
+    fn offered(
+        &self,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<RunId>, Error>> {
+        self.list(move |connection, _| inbox::offered(connection, after, limit))
+    }
+}
+
+impl Blobs for EmbeddedStore {
+    fn put_blob(&self, blob: Blob) -> Pending<'_, Result<(), Error>> {
+        let large = Some(blob.clone()).filter(blob::is_large);
+        self.task(write_large(Vec::from_iter(large)), move |session| {
+            blob::insert(session, std::slice::from_ref(&blob))
+        })
+    }
+
+    fn blob(&self, digest: &Digest) -> Pending<'_, Result<Option<Vec<u8>>, Error>> {
+        let found = self
+            .readers()
+            .read(|connection| blob::row(connection, digest));
+        let small = match found {
+            Ok(None) => return answer(|| Ok(None)),
+            Ok(Some(small)) => small,
+            Err(fault) => return answer(|| Err(fault.into_error())),
+        };
+        if let Some(bytes) = small {
+            return answer(|| blob::checked(digest, bytes).map(Some));
+        }
+        // A file takes long to read and to check.
+        let (readers, digest) = (Arc::clone(&self.shared.readers), *digest);
+        let directory = self.shared.directory.clone();
+        blocking(move || {
+            let read = readers.read(|connection| blob::read(connection, &directory, &digest));
+            read.map_err(Fault::into_error)
+        })
+    }
+}
+
 impl Queries for EmbeddedStore {
     fn left_out(&self) -> Vec<Damage> {
         self.met().take()
     }
 
-    fn run(&self, run: RunId) -> Result<Option<RunRow>, Error> {
-        self.readers()
-            .read(|connection| log::row(connection, run))
-            .map_err(|fault| fault.about(run))
-    }
-
-    fn runs(&self, filter: &RunFilter) -> Result<RunPage, Error> {
-        self.readers()
-            .query(|connection| page::runs(connection, self.met(), filter))
-    }
-
-    fn runs_with_prefix(&self, prefix: &str, limit: usize) -> Result<Vec<RunId>, Error> {
-        self.readers()
-            .query(|connection| query::with_prefix(connection, prefix, limit))
-    }
-
-    fn unfinished(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunRow>, Error> {
-        self.readers().query(|connection| {
-            let sleeping = [false, true];
-            query::unfinished(connection, self.met(), after, limit, &sleeping)
+    fn run(&self, run: RunId) -> Pending<'_, Result<Option<RunRow>, Error>> {
+        answer(|| {
+            self.readers()
+                .read(|connection| log::row(connection, run))
+                .map_err(|fault| fault.about(run))
         })
     }
 
-    fn awake(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunRow>, Error> {
-        self.readers()
-            .query(|connection| query::unfinished(connection, self.met(), after, limit, &[false]))
+    fn runs(&self, filter: &RunFilter) -> Pending<'_, Result<RunPage, Error>> {
+        let filter = filter.clone();
+        self.list(move |connection, met| page::runs(connection, met, &filter))
+    }
+
+    fn runs_with_prefix(
+        &self,
+        prefix: &str,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<RunId>, Error>> {
+        let prefix = prefix.to_owned();
+        self.list(move |connection, _| query::with_prefix(connection, &prefix, limit))
+    }
+
+    fn unfinished(
+        &self,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        self.list(move |connection, met| {
+            let sleeping = [false, true];
+            query::unfinished(connection, met, after, limit, &sleeping)
+        })
+    }
+
+    fn awake(&self, after: Option<RunId>, limit: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        self.list(move |connection, met| query::unfinished(connection, met, after, limit, &[false]))
     }
 
     fn due(
@@ -528,23 +639,20 @@ impl Queries for EmbeddedStore {
         after: Option<(Millis, RunId)>,
         until: Millis,
         limit: usize,
-    ) -> Result<Vec<(RunId, Millis)>, Error> {
-        self.readers()
-            .query(|connection| query::due(connection, after, until, limit))
+    ) -> Pending<'_, Result<Vec<(RunId, Millis)>, Error>> {
+        self.list(move |connection, _| query::due(connection, after, until, limit))
     }
 
-    fn next_wake(&self) -> Result<Option<Millis>, Error> {
-        self.readers().query(query::next_wake)
+    fn next_wake(&self) -> Pending<'_, Result<Option<Millis>, Error>> {
+        answer(|| self.readers().query(query::next_wake))
     }
 
-    fn children(&self, parent: RunId) -> Result<Vec<RunRow>, Error> {
-        self.readers()
-            .query(|connection| query::children(connection, self.met(), parent))
+    fn children(&self, parent: RunId) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        self.list(move |connection, met| query::children(connection, met, parent))
     }
 
-    fn resources(&self, run: RunId) -> Result<Vec<ResourceRow>, Error> {
-        self.readers()
-            .query(|connection| query::resources(connection, run))
+    fn resources(&self, run: RunId) -> Pending<'_, Result<Vec<ResourceRow>, Error>> {
+        self.list(move |connection, _| query::resources(connection, run))
     }
 
     fn resource(
@@ -553,9 +661,11 @@ impl Queries for EmbeddedStore {
         system: &str,
         kind: &str,
         id: &str,
-    ) -> Result<Option<ResourceRow>, Error> {
-        self.readers()
-            .query(|connection| query::resource(connection, tenant, system, kind, id))
+    ) -> Pending<'_, Result<Option<ResourceRow>, Error>> {
+        answer(|| {
+            self.readers()
+                .query(|connection| query::resource(connection, tenant, system, kind, id))
+        })
     }
 
     fn replace_rows(
@@ -565,35 +675,17 @@ impl Queries for EmbeddedStore {
         self.task(None, move |session| query::replace(session, &rows))
     }
 
-    fn logged_runs(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, Error> {
-        self.readers()
-            .query(|connection| query::logged(connection, after, limit))
+    fn logged_runs(
+        &self,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<RunId>, Error>> {
+        self.list(move |connection, _| query::logged(connection, after, limit))
     }
 
-    fn health(&self) -> Result<Health, Error> {
-        if self.shared.writer.as_ref().is_some_and(Handle::has_failed) {
-            return Err(stopped());
-        }
-        if let Some(writer) = &self.shared.writer {
-            let commit = || windlass_store::block_on(self.task(None, Space::touch));
-            writer.space.look(&self.shared.directory, commit)?;
-        }
-        self.readers().query(|connection| {
-            let pages: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0))?;
-            let log = Layout::of(&self.shared.directory).log;
-            let fact = |name: &str, value: String| (name.to_owned(), value);
-            Ok(Health {
-                facts: vec![
-                    fact("store", "embedded".into()),
-                    fact("directory", self.shared.directory.display().to_string()),
-                    fact("sqlite", rusqlite::version().into()),
-                    fact("schema", connect::SCHEMA_VERSION.to_string()),
-                    fact("writable", self.is_holder().to_string()),
-                    fact("bytes", (pages * wal::PAGE as i64).to_string()),
-                    fact("journal", log.metadata().map_or(0, |m| m.len()).to_string()),
-                ],
-            })
-        })
+    fn health(&self) -> Pending<'_, Result<Health, Error>> {
+        let store = self.clone();
+        blocking(move || store.check_health())
     }
 }
 

@@ -13,7 +13,7 @@ use std::thread;
 use common::{extend, length, open_fast};
 use windlass_core::Digest;
 use windlass_store::conformance::run_id;
-use windlass_store::{Blob, Checkpoint, Error, Queries, Store, block_on};
+use windlass_store::{Blob, Blobs as _, Checkpoint, Error, Log as _, Queries, Wait as _, block_on};
 use windlass_store_embedded::restore;
 
 fn large(n: u8) -> Blob {
@@ -63,12 +63,12 @@ fn a_backup_while_writing_is_consistent() {
         assert!(length(&restored, run_id(n)).unwrap() >= 5);
     }
     for n in 0..3 {
-        let value = restored.blob(&large(n).digest).unwrap();
+        let value = restored.blob(&large(n).digest).wait().unwrap();
         assert_eq!(value.as_deref(), Some(&large(n).bytes[..]));
     }
     extend(&restored, run_id(1), 1);
-    let before = store.logged_runs(None, usize::MAX).unwrap();
-    let after = restored.logged_runs(None, usize::MAX).unwrap();
+    let before = store.logged_runs(None, usize::MAX).wait().unwrap();
+    let after = restored.logged_runs(None, usize::MAX).wait().unwrap();
     assert!(after.iter().all(|run| before.contains(run)));
 }
 
@@ -137,7 +137,7 @@ fn a_restored_run_has_its_log_and_does_without_a_large_checkpoint() {
         let checkpoint = Checkpoint { head, bytes };
         block_on(store.put_checkpoint(run_id(n), checkpoint.clone())).unwrap();
         assert_eq!(
-            store.checkpoint(run_id(n)).unwrap(),
+            store.checkpoint(run_id(n)).wait().unwrap(),
             Some(checkpoint.clone())
         );
         checkpoint
@@ -149,13 +149,13 @@ fn a_restored_run_has_its_log_and_does_without_a_large_checkpoint() {
     restore(&file, &root.path().join("restored")).unwrap();
     let restored = open_fast(&root.path().join("restored"));
     assert_eq!(restored.check(None).unwrap(), []);
-    assert_eq!(restored.checkpoint(run_id(1)).unwrap(), Some(small));
-    assert_eq!(restored.checkpoint(run_id(2)).unwrap(), None);
+    assert_eq!(restored.checkpoint(run_id(1)).wait().unwrap(), Some(small));
+    assert_eq!(restored.checkpoint(run_id(2)).wait().unwrap(), None);
     assert_eq!(length(&restored, run_id(2)).unwrap(), 5);
     // It goes on, and its next checkpoint is one again.
     let head = extend(&restored, run_id(2), 1);
     let bytes = vec![8; 600_000];
     let next = Checkpoint { head, bytes };
     block_on(restored.put_checkpoint(run_id(2), next.clone())).unwrap();
-    assert_eq!(restored.checkpoint(run_id(2)).unwrap(), Some(next));
+    assert_eq!(restored.checkpoint(run_id(2)).wait().unwrap(), Some(next));
 }

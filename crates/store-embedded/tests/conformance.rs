@@ -3,7 +3,7 @@
 // The helpers of a test stop it like the test itself.
 #![allow(clippy::unwrap_used)]
 
-use windlass_store::conformance::{self, Backend};
+use windlass_store::{Backend, conformance};
 use windlass_store_embedded::{EmbeddedStore, Options};
 
 /// A factory of stores in directories that outlive them.

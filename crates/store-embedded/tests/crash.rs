@@ -13,7 +13,7 @@ use std::time::Duration;
 use common::{length, open};
 use windlass_core::{Digest, RunId};
 use windlass_store::conformance::{record, row, run_id};
-use windlass_store::{Append, Blob, Checkpoint, Head, Store, block_on};
+use windlass_store::{Append, Blob, Checkpoint, Head, Log as _, Wait as _, block_on};
 use windlass_store_embedded::EmbeddedStore;
 
 const WRITERS: u64 = 4;
@@ -36,7 +36,7 @@ fn write_until_killed(directory: &std::path::Path) {
             let store = store.clone();
             thread::spawn(move || {
                 let run = run_id(n);
-                let mut head = store.head(run).unwrap();
+                let mut head = store.head(run).wait().unwrap();
                 loop {
                     let id = head.sequence + 1;
                     let mut append = record(run, head, id, &vec![n as u8; id as usize % 3000]);
@@ -144,7 +144,7 @@ fn nothing_acknowledged_is_lost_by_a_kill() {
                 "kill {kill}: run {n} has {there} records, {acknowledged} were acknowledged"
             );
             let run = run_id(n as u64);
-            if let Some(found) = store.checkpoint(run).unwrap() {
+            if let Some(found) = store.checkpoint(run).wait().unwrap() {
                 assert!(found == state(run, found.head, found.bytes.len()));
                 checkpoints += 1;
             }

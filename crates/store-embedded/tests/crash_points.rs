@@ -17,7 +17,8 @@ use rusqlite::Connection;
 use windlass_core::{Digest, Millis, RunStatus};
 use windlass_store::conformance::{must_append, record, row, run_id};
 use windlass_store::{
-    Append, Blob, Checkpoint, Head, Queries as _, Record, Retention as _, Store, block_on,
+    Append, Blob, Blobs as _, Checkpoint, Head, Log as _, Queries as _, Record, Retention as _,
+    Wait as _, block_on,
 };
 use windlass_store_embedded::EmbeddedStore;
 
@@ -49,7 +50,10 @@ fn state(head: Head, size: usize) -> Checkpoint {
 }
 
 fn all(directory: &Path) -> Vec<Record> {
-    open(directory).read(some_run(), 1, usize::MAX).unwrap()
+    open(directory)
+        .read(some_run(), 1, usize::MAX)
+        .wait()
+        .unwrap()
 }
 
 #[test]
@@ -108,9 +112,9 @@ fn a_checkpoint_is_the_old_one_or_the_new_one() {
         let root = tempfile::tempdir().unwrap();
         killed(test, root.path(), &place);
         let store = open(root.path());
-        let records = store.read(some_run(), 1, usize::MAX).unwrap();
+        let records = store.read(some_run(), 1, usize::MAX).wait().unwrap();
         let state_of = |n: usize| state(records[n - 1].head(), SIZES[n - 1]);
-        match store.checkpoint(some_run()).unwrap() {
+        match store.checkpoint(some_run()).wait().unwrap() {
             None => assert!(records.len() <= 1, "{place}: {}", records.len()),
             Some(found) => {
                 // Of the last record or of the one before it: nothing was replaced early.
@@ -123,7 +127,7 @@ fn a_checkpoint_is_the_old_one_or_the_new_one() {
         // The next one replaces it, and clears away what the crash left.
         let head = extend(&store, some_run(), 1);
         block_on(store.put_checkpoint(some_run(), state(head, 600_000))).unwrap();
-        assert!(store.checkpoint(some_run()).unwrap() == Some(state(head, 600_000)));
+        assert!(store.checkpoint(some_run()).wait().unwrap() == Some(state(head, 600_000)));
         drop(store);
         let files = root.path().join("checkpoints").join(some_run().to_string());
         assert_eq!(std::fs::read_dir(files).unwrap().count(), 1, "{place}");
@@ -183,16 +187,22 @@ fn forgetting_is_whole_or_not() {
         let store = open(root.path());
         assert_eq!(store.check(None).unwrap(), [], "{place}");
         let there = |n: u64| {
-            let row = store.run(run_id(n)).unwrap().is_some();
-            let log = store.read(run_id(n), 1, usize::MAX).unwrap().len() == 1;
+            let row = store.run(run_id(n)).wait().unwrap().is_some();
+            let log = store.read(run_id(n), 1, usize::MAX).wait().unwrap().len() == 1;
             let values = [value(n, 6_000), value(n, 300_000)];
-            let values = values.map(|value| store.blob(&value.digest).unwrap().is_some());
+            let values = values.map(|value| store.blob(&value.digest).wait().unwrap().is_some());
             assert_eq!([row; 3], [log, values[0], values[1]], "{place}: {n}");
             row
         };
         assert_eq!(there(1), there(2), "{place}: they go together");
         assert!(there(3), "{place}");
-        assert!(store.blob(&value(0, 300_000).digest).unwrap().is_some());
+        assert!(
+            store
+                .blob(&value(0, 300_000).digest)
+                .wait()
+                .unwrap()
+                .is_some()
+        );
         // What is left of it is done, and the files of what is gone are gone.
         block_on(store.forget(vec![run_id(1), run_id(2)], false)).unwrap();
         block_on(store.give_back()).unwrap();

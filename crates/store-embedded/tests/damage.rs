@@ -12,8 +12,8 @@ use common::{copy_closed, copy_directory, extend, length, open_fast, some_run, t
 use windlass_core::{Digest, Millis};
 use windlass_store::conformance::{append_one, must_append, record, run_id};
 use windlass_store::{
-    Append, Audit, AuditEntry, Blob, Claim, DeadLetter, DeadLetters, Error, Head, Hook, Hooks,
-    Queries, Schedule, Schedules, Secrets, Store, block_on,
+    Append, Audit, AuditEntry, Blob, Blobs as _, Claim, DeadLetter, DeadLetters, Error, Head, Hook,
+    Hooks, Inbox as _, Log as _, Queries, Schedule, Schedules, Secrets, Wait as _, block_on,
 };
 use windlass_store_embedded::{EmbeddedStore, Options};
 
@@ -370,25 +370,28 @@ fn a_run_whose_row_is_damaged_can_be_buried() {
     assert_eq!(database.execute(change, []).unwrap(), 1);
     drop(database);
     let store = bury(root.path());
-    assert!(store.dead_letter(run_id(1)).unwrap().is_some());
-    assert!(store.run(run_id(1)).is_err(), "it is not made good by it");
+    assert!(store.dead_letter(run_id(1)).wait().unwrap().is_some());
+    assert!(
+        store.run(run_id(1)).wait().is_err(),
+        "it is not made good by it"
+    );
 }
 
 /// Everything that can be asked for, as text.
 fn content(store: &EmbeddedStore) -> String {
-    let runs: Vec<_> = store.logged_runs(None, 1000).unwrap();
+    let runs: Vec<_> = store.logged_runs(None, 1000).wait().unwrap();
     let logs: Vec<_> = runs
         .iter()
         .map(|run| {
             (
-                store.read(*run, 1, usize::MAX).unwrap(),
-                store.run(*run).unwrap(),
-                store.inbox(*run).unwrap(),
+                store.read(*run, 1, usize::MAX).wait().unwrap(),
+                store.run(*run).wait().unwrap(),
+                store.inbox(*run).wait().unwrap(),
             )
         })
         .collect();
-    let claimed = store.claimed("request", "k").unwrap();
-    let blob = store.blob(&Digest::of(&[5; 9000])).unwrap();
+    let claimed = store.claimed("request", "k").wait().unwrap();
+    let blob = store.blob(&Digest::of(&[5; 9000])).wait().unwrap();
     format!("{runs:?}{logs:?}{claimed:?}{blob:?}")
 }
 
@@ -402,7 +405,7 @@ fn a_changed_record_names_its_run_and_place_and_spares_the_others() {
     }
     let copy = with_database(&database);
     let store = try_open(copy.path()).unwrap();
-    let Err(Error::Damaged(damage)) = store.read(run_id(7), 1, usize::MAX) else {
+    let Err(Error::Damaged(damage)) = store.read(run_id(7), 1, usize::MAX).wait() else {
         panic!("a changed record must be found");
     };
     assert_eq!((damage.run, damage.sequence), (Some(run_id(7)), Some(2)));
@@ -431,12 +434,12 @@ fn a_missing_tail_is_found() {
     assert_eq!(connection.execute(removed, []).unwrap(), 1);
     drop(connection);
     let store = try_open(root.path()).unwrap();
-    let Err(Error::Damaged(damage)) = store.read(some_run(), 1, usize::MAX) else {
+    let Err(Error::Damaged(damage)) = store.read(some_run(), 1, usize::MAX).wait() else {
         panic!("a missing tail must be found");
     };
     assert_eq!((damage.run, damage.sequence), (Some(some_run()), Some(5)));
     // The fence still holds: the log goes on only behind its head.
-    assert_eq!(store.head(some_run()).unwrap(), head);
+    assert_eq!(store.head(some_run()).wait().unwrap(), head);
 }
 
 #[test]
@@ -474,7 +477,7 @@ fn a_damaged_value_is_found() {
     let name = digest.to_string();
     let file = root.path().join("blobs").join(&name[..2]).join(&name[2..]);
     fs::write(&file, vec![8; 300_000]).unwrap();
-    assert!(matches!(store.blob(&digest), Err(Error::Damaged(_))));
+    assert!(matches!(store.blob(&digest).wait(), Err(Error::Damaged(_))));
     fs::remove_file(&file).unwrap();
     let damage = store.check(None).unwrap();
     assert_eq!(damage.len(), 1);

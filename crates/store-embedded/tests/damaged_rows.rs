@@ -13,7 +13,7 @@ use windlass_store::conformance::{must_append, record, row, run_id};
 use windlass_store::{
     Admission, Append, Audit, AuditEntry, Catalogue, DeadLetter, DeadLetters, Head, Hook, Hooks,
     NewDefinition, Queries, Retention, RunFilter, RunRow, Schedule, Schedules, Secrets,
-    TenantFilter, block_on,
+    TenantFilter, Wait as _, block_on,
 };
 use windlass_store_embedded::EmbeddedStore;
 
@@ -67,21 +67,21 @@ fn a_damaged_schedule_is_named_and_the_others_are_due() {
         change(root.path(), damage);
         let store = open_fast(root.path());
         let ids = |found: Vec<Schedule>| found.into_iter().map(|it| it.id).collect::<Vec<_>>();
-        let all = store.schedules(&ANY, None, 9).unwrap();
+        let all = store.schedules(&ANY, None, 9).wait().unwrap();
         assert!(all[0].damage.is_some(), "{damage}");
         assert!(all[0].workflow.is_empty(), "nothing of it is told");
         assert!(all[1..].iter().all(|it| it.damage.is_none()));
         assert_eq!(ids(all), ["a".into(), "b".into(), "c".into()]);
         // It takes nobody's place, and nobody waits for it.
         assert_eq!(
-            ids(store.due_schedules(Millis(99), 1).unwrap()),
+            ids(store.due_schedules(Millis(99), 1).wait().unwrap()),
             ["b".into()]
         );
-        assert_eq!(store.next_schedule().unwrap(), Some(Millis(20)));
-        assert!(store.schedule(None, "a").is_err());
+        assert_eq!(store.next_schedule().wait().unwrap(), Some(Millis(20)));
+        assert!(store.schedule(None, "a").wait().is_err());
         // It can be replaced, or removed.
         assert!(block_on(store.put_schedule(schedule("a", 15), 3)).unwrap());
-        assert_eq!(store.next_schedule().unwrap(), Some(Millis(15)));
+        assert_eq!(store.next_schedule().wait().unwrap(), Some(Millis(15)));
         assert_eq!(store.check(None).unwrap(), []);
     }
 }
@@ -169,12 +169,14 @@ fn damaged_hooks_secrets_letters_workflows_and_entries_are_named_among_the_other
     let damaged: Vec<Vec<bool>> = vec![
         store
             .hooks(&ANY, None, 9)
+            .wait()
             .unwrap()
             .iter()
             .map(|it| it.damage.is_some())
             .collect(),
         store
             .secrets(&ANY, None, 99)
+            .wait()
             .unwrap()
             .iter()
             .map(|it| it.damage.is_some())
@@ -182,6 +184,7 @@ fn damaged_hooks_secrets_letters_workflows_and_entries_are_named_among_the_other
         // These two come with the newest first.
         store
             .dead_letters(&ANY, None, 9)
+            .wait()
             .unwrap()
             .iter()
             .rev()
@@ -189,6 +192,7 @@ fn damaged_hooks_secrets_letters_workflows_and_entries_are_named_among_the_other
             .collect(),
         store
             .audit(&ANY, None, 9)
+            .wait()
             .unwrap()
             .iter()
             .rev()
@@ -196,6 +200,7 @@ fn damaged_hooks_secrets_letters_workflows_and_entries_are_named_among_the_other
             .collect(),
         store
             .workflows(&ANY)
+            .wait()
             .unwrap()
             .iter()
             .map(|it| it.damage.is_some())
@@ -204,10 +209,10 @@ fn damaged_hooks_secrets_letters_workflows_and_entries_are_named_among_the_other
     for (at, list) in damaged.iter().enumerate() {
         assert_eq!(list, &[true, false], "list {at}");
     }
-    let hooks = store.hooks(&ANY, None, 9).unwrap();
+    let hooks = store.hooks(&ANY, None, 9).wait().unwrap();
     assert_eq!((&*hooks[0].id, &*hooks[0].secret), ("a", ""));
-    assert!(store.hook_of(&Digest::of(b"b")).unwrap().is_some());
-    assert!(store.hook_of(&Digest::of(b"a")).is_err());
+    assert!(store.hook_of(&Digest::of(b"b")).wait().unwrap().is_some());
+    assert!(store.hook_of(&Digest::of(b"a")).wait().is_err());
 }
 
 /// Three runs of a status at a gate, of which the middle one is damaged.
@@ -241,17 +246,23 @@ fn ids(rows: Vec<RunRow>) -> Vec<RunId> {
 fn a_damaged_row_of_a_run_is_left_out_once_named_and_can_be_made_anew() {
     type List = fn(&EmbeddedStore) -> Vec<RunRow>;
     let lists: [(RunStatus, List); 6] = [
-        (RunStatus::Pending, |store| store.waiting(None, 2).unwrap()),
-        (RunStatus::Running, |store| store.begun(None, 2).unwrap()),
-        (RunStatus::Running, |store| store.awake(None, 2).unwrap()),
+        (RunStatus::Pending, |store| {
+            store.waiting(None, 2).wait().unwrap()
+        }),
         (RunStatus::Running, |store| {
-            store.unfinished(None, 2).unwrap()
+            store.begun(None, 2).wait().unwrap()
+        }),
+        (RunStatus::Running, |store| {
+            store.awake(None, 2).wait().unwrap()
+        }),
+        (RunStatus::Running, |store| {
+            store.unfinished(None, 2).wait().unwrap()
         }),
         (RunStatus::Succeeded, |store| {
-            store.ended(Millis(i64::MAX), 2).unwrap()
+            store.ended(Millis(i64::MAX), 2).wait().unwrap()
         }),
         (RunStatus::Failed, |store| {
-            store.runs(&RunFilter::default()).unwrap().rows
+            store.runs(&RunFilter::default()).wait().unwrap().rows
         }),
     ];
     for (status, list) in lists {

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 use common::{length, open, some_run};
 use windlass_store::conformance::{append_one, record};
-use windlass_store::{AppendError, Error, Queries as _, Store};
+use windlass_store::{AppendError, Error, Log as _, Queries as _, Wait as _};
 
 /// How long the child waits between two looks at the store's health.
 const BETWEEN_LOOKS: std::time::Duration = std::time::Duration::from_millis(20);
@@ -21,7 +21,7 @@ const BETWEEN_LOOKS: std::time::Duration = std::time::Duration::from_millis(20);
 /// The child: writes until refused, waits for room, and goes on.
 fn write_past_the_limit(directory: &Path) {
     let store = open(directory);
-    let mut head = store.head(some_run()).unwrap();
+    let mut head = store.head(some_run()).wait().unwrap();
     let mut refusals = 0;
     let mut after = 0;
     while after < 20 {
@@ -35,14 +35,14 @@ fn write_past_the_limit(directory: &Path) {
                 refusals += 1;
                 println!("refused {} {text}", head.sequence);
                 // As long as writes fail, the store says so.
-                assert!(matches!(store.health(), Err(Error::Full(_))));
+                assert!(matches!(store.health().wait(), Err(Error::Full(_))));
                 // A reader sees what was acknowledged, no more and no less.
                 assert_eq!(length(&store, some_run()).unwrap(), head.sequence);
                 if refusals == 3 {
                     println!("waiting");
                     std::io::stdin().read_line(&mut String::new()).unwrap();
                     // It notices by itself that there is room, without a write of a caller.
-                    let tries = std::iter::repeat_with(|| store.health());
+                    let tries = std::iter::repeat_with(|| store.health().wait());
                     let paused = tries.inspect(|_| std::thread::sleep(BETWEEN_LOOKS));
                     assert!(paused.take(200).any(|health| health.is_ok()));
                 }

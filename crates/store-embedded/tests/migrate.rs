@@ -13,9 +13,9 @@ use rusqlite::Connection;
 use windlass_core::{Digest, Millis, RunStatus};
 use windlass_store::conformance::{must_append, record, row, run_id};
 use windlass_store::{
-    Admission, Append, Audit, AuditEntry, Blob, Catalogue, Checkpoint, Claim, DeadLetter,
-    DeadLetters, Error, Head, NewDefinition, Queries, ResourceRow, RunFilter, RunRow, Store,
-    TenantFilter, block_on,
+    Admission, Append, Audit, AuditEntry, Blob, Blobs as _, Catalogue, Checkpoint, Claim,
+    DeadLetter, DeadLetters, Error, Head, Inbox as _, Log as _, NewDefinition, Queries,
+    ResourceRow, RunFilter, RunRow, TenantFilter, Wait as _, block_on,
 };
 use windlass_store_embedded::{EmbeddedStore, Options};
 
@@ -175,12 +175,12 @@ fn works(store: &EmbeddedStore) {
     assert_eq!(store.check(None).unwrap(), []);
     for n in 0..20 {
         assert_eq!(length(store, run_id(n)).unwrap(), 5);
-        assert_eq!(store.run(run_id(n)).unwrap(), Some(row(run_id(n))));
+        assert_eq!(store.run(run_id(n)).wait().unwrap(), Some(row(run_id(n))));
     }
-    let laden = store.run(run_id(50)).unwrap().unwrap();
+    let laden = store.run(run_id(50)).wait().unwrap().unwrap();
     assert!(!laden.asleep);
     assert_eq!(
-        store.children(run_id(3)).unwrap(),
+        store.children(run_id(3)).wait().unwrap(),
         std::slice::from_ref(&laden)
     );
     let paused = RunFilter {
@@ -188,25 +188,38 @@ fn works(store: &EmbeddedStore) {
         ..RunFilter::default()
     };
     assert_eq!(
-        store.runs(&paused).unwrap().rows,
+        store.runs(&paused).wait().unwrap().rows,
         std::slice::from_ref(&laden)
     );
-    assert_eq!(store.awake(None, 100).unwrap().len(), 21);
-    let sleeps = store.run(run_id(60)).unwrap().map(|_| Millis(70));
+    assert_eq!(store.awake(None, 100).wait().unwrap().len(), 21);
+    let sleeps = store.run(run_id(60)).wait().unwrap().map(|_| Millis(70));
     let unfinished = 21 + usize::from(sleeps.is_some());
-    assert_eq!(store.unfinished(None, 100).unwrap().len(), unfinished);
-    assert_eq!(store.next_wake().unwrap(), sleeps, "only one that said so");
+    assert_eq!(
+        store.unfinished(None, 100).wait().unwrap().len(),
+        unfinished
+    );
+    assert_eq!(
+        store.next_wake().wait().unwrap(),
+        sleeps,
+        "only one that said so"
+    );
     if sleeps.is_some() {
-        let checkpoint = store.checkpoint(run_id(60)).unwrap().unwrap();
+        let checkpoint = store.checkpoint(run_id(60)).wait().unwrap().unwrap();
         assert_eq!(checkpoint.bytes, b"state");
     }
-    let link = store.resource(Some("acme"), "jira", "issue", "1").unwrap();
+    let link = store
+        .resource(Some("acme"), "jira", "issue", "1")
+        .wait()
+        .unwrap();
     assert_eq!(link.unwrap().run, run_id(50));
     workflows_are_there(store);
-    assert_eq!(store.offered(None, 10).unwrap(), [run_id(50)]);
-    assert_eq!(store.claimed("request", "k").unwrap().unwrap(), b"mine");
+    assert_eq!(store.offered(None, 10).wait().unwrap(), [run_id(50)]);
     assert_eq!(
-        store.blob(&Digest::of(b"value")).unwrap().unwrap(),
+        store.claimed("request", "k").wait().unwrap().unwrap(),
+        b"mine"
+    );
+    assert_eq!(
+        store.blob(&Digest::of(b"value")).wait().unwrap().unwrap(),
         b"value"
     );
 }
@@ -218,17 +231,24 @@ fn workflows_are_there(store: &EmbeddedStore) {
         for (version, text) in texts {
             let row = store
                 .definition(tenant, "sample", version)
+                .wait()
                 .unwrap()
                 .unwrap();
             assert!(row.text == text, "version {version:?} of {tenant:?}");
             assert_eq!((row.tenant.as_deref(), row.at), (tenant, Millis(7)));
         }
-        let row = store.workflow(tenant, "sample").unwrap().unwrap();
+        let row = store.workflow(tenant, "sample").wait().unwrap().unwrap();
         assert_eq!((row.version, row.enabled), (2, false));
         assert_eq!(row.display_name.as_deref(), Some("The sample"));
     }
-    assert_eq!(store.workflows(&TenantFilter::Any).unwrap().len(), 3);
-    assert!(store.workflow(Some("acme"), "other").unwrap().is_none());
+    assert_eq!(store.workflows(&TenantFilter::Any).wait().unwrap().len(), 3);
+    assert!(
+        store
+            .workflow(Some("acme"), "other")
+            .wait()
+            .unwrap()
+            .is_none()
+    );
 }
 
 fn newest_things_work(store: &EmbeddedStore) {
@@ -246,7 +266,7 @@ fn newest_things_work(store: &EmbeddedStore) {
             ..record(run_id(70), Head::NONE, 1, b"asked for")
         },
     );
-    assert_eq!(store.waiting(Some("acme"), 9).unwrap(), [pending]);
+    assert_eq!(store.waiting(Some("acme"), 9).wait().unwrap(), [pending]);
     let letter = DeadLetter {
         run: run_id(5),
         tenant: None,
@@ -258,7 +278,7 @@ fn newest_things_work(store: &EmbeddedStore) {
         damage: None,
     };
     block_on(store.bury(letter)).unwrap();
-    assert!(store.run(run_id(5)).unwrap().unwrap().dead);
+    assert!(store.run(run_id(5)).wait().unwrap().unwrap().dead);
     let entry = AuditEntry {
         at: Millis(1),
         tenant: None,
@@ -270,7 +290,14 @@ fn newest_things_work(store: &EmbeddedStore) {
         damage: None,
     };
     block_on(store.note(vec![entry])).unwrap();
-    assert_eq!(store.audit(&TenantFilter::Any, None, 9).unwrap().len(), 1);
+    assert_eq!(
+        store
+            .audit(&TenantFilter::Any, None, 9)
+            .wait()
+            .unwrap()
+            .len(),
+        1
+    );
 }
 
 fn new_things_work(store: &EmbeddedStore) {
@@ -288,14 +315,17 @@ fn new_things_work(store: &EmbeddedStore) {
             ..record(run_id(1), head, 90, b"to bed")
         },
     );
-    assert_eq!(store.next_wake().unwrap(), Some(Millis(9)));
+    assert_eq!(store.next_wake().wait().unwrap(), Some(Millis(9)));
     assert_eq!(block_on(store.compact(run_id(1), 7)).unwrap().records, 7);
     let checkpoint = Checkpoint {
         head,
         bytes: b"state".to_vec(),
     };
     block_on(store.put_checkpoint(run_id(1), checkpoint.clone())).unwrap();
-    assert_eq!(store.checkpoint(run_id(1)).unwrap(), Some(checkpoint));
+    assert_eq!(
+        store.checkpoint(run_id(1)).wait().unwrap(),
+        Some(checkpoint)
+    );
     assert_eq!(length(store, run_id(1)).unwrap(), 7);
     assert_eq!(store.check(None).unwrap(), []);
 }
@@ -361,10 +391,10 @@ fn a_backup_of_an_old_directory_is_restored() {
         open(directory).backup(&file, &mut |_, _| {}).unwrap();
         windlass_store_embedded::restore(&file, &root.path().join("restored")).unwrap();
         let restored = open(&root.path().join("restored"));
-        let checkpoint = restored.checkpoint(run_id(60)).unwrap();
+        let checkpoint = restored.checkpoint(run_id(60)).wait().unwrap();
         assert_eq!(
             checkpoint.is_some(),
-            restored.run(run_id(60)).unwrap().is_some()
+            restored.run(run_id(60)).wait().unwrap().is_some()
         );
         works(&restored);
         new_things_work(&restored);

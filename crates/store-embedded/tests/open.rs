@@ -10,7 +10,7 @@ use std::{fs, io::Read as _, io::Write as _};
 
 use common::{extend, length, open, open_fast, some_run, try_open};
 use windlass_store::conformance::{append_one, record};
-use windlass_store::{AppendError, Error, Head, Queries, Store};
+use windlass_store::{AppendError, Error, Head, Log as _, Queries, Wait as _};
 use windlass_store_embedded::{EmbeddedStore, Options};
 
 #[test]
@@ -19,7 +19,7 @@ fn what_was_written_is_there_when_opened_again() {
     let head = extend(&open(root.path()), some_run(), 5);
     for _ in 0..3 {
         let store = open(root.path());
-        assert_eq!(store.head(some_run()).unwrap(), head);
+        assert_eq!(store.head(some_run()).wait().unwrap(), head);
         assert_eq!(length(&store, some_run()).unwrap(), 5);
     }
 }
@@ -206,7 +206,7 @@ fn a_log_without_its_database_is_refused() {
 fn health_names_what_is_worth_knowing() {
     let root = tempfile::tempdir().unwrap();
     let store = open_fast(root.path());
-    let facts = store.health().unwrap().facts;
+    let facts = store.health().wait().unwrap().facts;
     for name in ["sqlite", "schema", "bytes", "journal", "writable"] {
         assert!(facts.iter().any(|(fact, _)| fact == name), "{name}");
     }

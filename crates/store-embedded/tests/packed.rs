@@ -15,7 +15,7 @@ use common::{extend, length, open, open_fast, some_run};
 use rusqlite::Connection;
 use windlass_core::RunId;
 use windlass_store::conformance::{must_append, record, run_id};
-use windlass_store::{Checkpoint, Error, Head, Record, Store, block_on};
+use windlass_store::{Checkpoint, Error, Head, Log as _, Record, Wait as _, block_on};
 use windlass_store_embedded::{EmbeddedStore, restore};
 
 fn compact(store: &EmbeddedStore, run: RunId, through: u64) -> u64 {
@@ -23,12 +23,12 @@ fn compact(store: &EmbeddedStore, run: RunId, through: u64) -> u64 {
 }
 
 fn whole(store: &EmbeddedStore, run: RunId) -> Vec<Record> {
-    store.read(run, 1, usize::MAX).unwrap()
+    store.read(run, 1, usize::MAX).wait().unwrap()
 }
 
 /// Extends a run in large batches.
 fn extend_fast(store: &EmbeddedStore, run: RunId, count: u64) {
-    let mut head = store.head(run).unwrap();
+    let mut head = store.head(run).wait().unwrap();
     for begin in (0..count).step_by(500) {
         let mut batch = Vec::new();
         for n in begin..(begin + 500).min(count) {
@@ -83,7 +83,7 @@ fn others_go_on_while_a_log_is_packed() {
             while !done.load(Ordering::Relaxed) || rounds == 0 {
                 extend(&store, run_id(2), 1);
                 extend(&store, some_run(), 1);
-                let records = store.read(some_run(), 19_000, 10).unwrap();
+                let records = store.read(some_run(), 19_000, 10).wait().unwrap();
                 assert_eq!(records[0].sequence, 19_000);
                 rounds += 1;
             }
@@ -134,7 +134,7 @@ fn a_segment_is_unpacked_once_while_it_is_read_on() {
     extend(&store, some_run(), 20);
     let before = whole(&store, some_run());
     compact(&store, some_run(), 20);
-    let mut records = store.read(some_run(), 1, 1).unwrap();
+    let mut records = store.read(some_run(), 1, 1).wait().unwrap();
     // Who had to look at the segment again would notice this.
     let database = Connection::open(root.path().join("windlass.db")).unwrap();
     let change = "UPDATE segment SET bytes = zeroblob(100)";
@@ -143,10 +143,10 @@ fn a_segment_is_unpacked_once_while_it_is_read_on() {
         && last.sequence < 20
     {
         let next = last.sequence + 1;
-        records.extend(store.read(some_run(), next, 1).unwrap());
+        records.extend(store.read(some_run(), next, 1).wait().unwrap());
     }
     assert!(records == before);
-    assert!(store.read(some_run(), 2, 1).is_err());
+    assert!(store.read(some_run(), 2, 1).wait().is_err());
     assert_eq!(store.check(None).unwrap().len(), 1, "a check looks");
 }
 
@@ -199,17 +199,17 @@ fn a_replaced_checkpoint_leaves_no_file() {
     let litter = root.path().join("checkpoints").join(run.to_string());
     fs::write(litter.join(".123.4"), b"what a crash left").unwrap();
     let head = extend(&store, run, 1);
-    assert!(store.checkpoint(run).unwrap() == last);
+    assert!(store.checkpoint(run).wait().unwrap() == last);
     block_on(store.put_checkpoint(run, state(head, 600_000))).unwrap();
     drop(store);
     assert_eq!(checkpoint_files(root.path(), run), ["13"]);
     let store = open(root.path());
-    assert!(store.checkpoint(run).unwrap() == Some(state(head, 600_000)));
+    assert!(store.checkpoint(run).wait().unwrap() == Some(state(head, 600_000)));
     block_on(store.put_checkpoint(run, state(head, 6))).unwrap();
     drop(store);
     assert!(checkpoint_files(root.path(), run).is_empty());
     assert_eq!(
-        open(root.path()).checkpoint(run).unwrap(),
+        open(root.path()).checkpoint(run).wait().unwrap(),
         Some(state(head, 6))
     );
 }
@@ -227,7 +227,7 @@ fn a_damaged_checkpoint_is_none_and_is_named() {
     let bytes = fs::read(&file).unwrap();
     let damaged = |bytes: &[u8]| {
         fs::write(&file, bytes).unwrap();
-        assert_eq!(store.checkpoint(run_id(1)).unwrap(), None);
+        assert_eq!(store.checkpoint(run_id(1)).wait().unwrap(), None);
         let damage = store.check(None).unwrap();
         assert_eq!(damage.len(), 1, "{damage:?}");
         assert_eq!(damage[0].place, "checkpoint");
@@ -244,10 +244,10 @@ fn a_damaged_checkpoint_is_none_and_is_named() {
     // The log is whole, so nothing is lost, and the next one is as good as ever.
     assert_eq!(length(&store, run_id(1)).unwrap(), 4);
     fs::remove_file(&file).unwrap();
-    assert_eq!(store.checkpoint(run_id(1)).unwrap(), None);
+    assert_eq!(store.checkpoint(run_id(1)).wait().unwrap(), None);
     assert_eq!(store.check(None).unwrap(), [], "a missing one is none");
     block_on(store.put_checkpoint(run_id(1), state(heads[0], 300_000))).unwrap();
-    assert!(store.checkpoint(run_id(1)).unwrap().is_some());
+    assert!(store.checkpoint(run_id(1)).wait().unwrap().is_some());
 
     let database = Connection::open(root.path().join("windlass.db")).unwrap();
     for change in [
@@ -256,11 +256,15 @@ fn a_damaged_checkpoint_is_none_and_is_named() {
         "bytes = 'x'",
         "sum = sum + 1",
     ] {
-        let before = store.checkpoint(run_id(2)).unwrap();
+        let before = store.checkpoint(run_id(2)).wait().unwrap();
         assert!(before.is_some(), "{change}");
         let change = format!("UPDATE checkpoint SET {change} WHERE bytes IS NOT NULL");
         assert_eq!(database.execute(&change, []).unwrap(), 1);
-        assert_eq!(store.checkpoint(run_id(2)).unwrap(), None, "{change}");
+        assert_eq!(
+            store.checkpoint(run_id(2)).wait().unwrap(),
+            None,
+            "{change}"
+        );
         assert_eq!(store.check(Some(run_id(2))).unwrap().len(), 1, "{change}");
         block_on(store.put_checkpoint(run_id(2), state(heads[1], 5000))).unwrap();
     }
@@ -286,11 +290,11 @@ fn packed_logs_and_checkpoints_are_backed_up() {
         assert!(whole(&restored, run_id(n)) == whole(&store, run_id(n)));
     }
     assert_eq!(
-        restored.checkpoint(run_id(1)).unwrap().as_ref(),
+        restored.checkpoint(run_id(1)).wait().unwrap().as_ref(),
         Some(&states[0])
     );
     // A large one is not in the backup: the log is read instead.
-    assert_eq!(restored.checkpoint(run_id(2)).unwrap(), None);
+    assert_eq!(restored.checkpoint(run_id(2)).wait().unwrap(), None);
     let head = extend(&restored, run_id(2), 1);
     assert_eq!(compact(&restored, run_id(2), head.sequence), 11);
     assert_eq!(length(&restored, run_id(2)).unwrap(), 301);
@@ -351,13 +355,13 @@ fn a_changed_segment_names_its_run_and_first_record_and_spares_the_others() {
         let store = open_fast(copy.path());
         let run = run_id(1);
         for from in [1, 41, 60, 80] {
-            let Err(Error::Damaged(damage)) = store.read(run, from, usize::MAX) else {
+            let Err(Error::Damaged(damage)) = store.read(run, from, usize::MAX).wait() else {
                 panic!("{change}: read from {from}");
             };
             let place = (damage.run, damage.sequence);
             assert_eq!(place, (Some(run), Some(41)), "{change} from {from}");
         }
-        assert_eq!(store.read(run, 1, 1).unwrap().len(), 1, "{change}");
+        assert_eq!(store.read(run, 1, 1).wait().unwrap().len(), 1, "{change}");
         let found = store.check(None).unwrap();
         assert!(found.iter().any(|damage| damage.sequence == Some(41)));
         assert_eq!(store.check(Some(run_id(2))).unwrap(), [], "{change}");
@@ -371,7 +375,7 @@ fn a_changed_segment_names_its_run_and_first_record_and_spares_the_others() {
     drop(database);
     let store = open_fast(&directory);
     for from in [1, 41, 50, 81] {
-        let Err(Error::Damaged(damage)) = store.read(run_id(1), from, usize::MAX) else {
+        let Err(Error::Damaged(damage)) = store.read(run_id(1), from, usize::MAX).wait() else {
             panic!("missing: read from {from}");
         };
         let missing = if from == 1 {
@@ -392,7 +396,7 @@ fn a_flipped_bit_is_found_or_changes_nothing() {
     let database = settled(root.path());
     let content = |store: &EmbeddedStore| {
         let runs = (1..=3).map(run_id);
-        runs.map(|run| (whole(store, run), store.checkpoint(run).unwrap()))
+        runs.map(|run| (whole(store, run), store.checkpoint(run).wait().unwrap()))
             .collect::<Vec<_>>()
     };
     let (_copy, store) = with_database(&database);

@@ -10,8 +10,8 @@ use rusqlite::Connection;
 use windlass_core::{Digest, Millis, RunId, RunStatus};
 use windlass_store::conformance::{must_append, record, row, run_id};
 use windlass_store::{
-    Append, Blob, Catalogue as _, Error, Head, NewDefinition, Queries as _, Retention as _,
-    RunFilter, RunRow, Store as _, block_on,
+    Append, Blob, Blobs as _, Catalogue as _, Error, Head, Log as _, NewDefinition, Queries as _,
+    Retention as _, RunFilter, RunRow, Wait as _, block_on,
 };
 use windlass_store_embedded::{EmbeddedStore, Options};
 
@@ -68,14 +68,20 @@ fn half_of_the_runs_go_and_the_other_half_keeps_everything() {
     (0..RUNS).for_each(|n| start(&store, n));
     block_on(store.give_back()).unwrap();
     let database = root.path().join("windlass.db");
-    let full = (database.metadata().unwrap().len(), store.bytes().unwrap());
+    let full = (
+        database.metadata().unwrap().len(),
+        store.bytes().wait().unwrap(),
+    );
     // Neighbours share a value, so one of each two goes, and some whole pairs.
     let goes = |n: u64| n % 2 == 1 || n.is_multiple_of(4);
     let gone = (0..RUNS).filter(|n| goes(*n)).count() as u64;
     assert_eq!(forget(&store, (0..RUNS).filter(|n| goes(*n))), gone);
     assert_eq!(store.check(None).unwrap(), []);
     block_on(store.give_back()).unwrap();
-    let left = (database.metadata().unwrap().len(), store.bytes().unwrap());
+    let left = (
+        database.metadata().unwrap().len(),
+        store.bytes().wait().unwrap(),
+    );
     assert!(left.0 < full.0 / 2, "{} of {} bytes", left.0, full.0);
     // Ten large values went too; the log stays as long as it is.
     let less = (full.0 - left.0) + 10 * 300_000;
@@ -83,14 +89,17 @@ fn half_of_the_runs_go_and_the_other_half_keeps_everything() {
     for n in (0..RUNS).filter(|n| !goes(*n)) {
         assert_eq!(length(&store, run_id(n)).unwrap(), 5);
         for blob in values(n) {
-            let found = store.blob(&blob.digest).unwrap().unwrap();
+            let found = store.blob(&blob.digest).wait().unwrap().unwrap();
             assert!(found[..] == blob.bytes[..]);
         }
     }
     for n in (0..RUNS).filter(|n| goes(*n)) {
-        assert!(store.run(run_id(n)).unwrap().is_none());
-        assert_eq!(store.blob(&value(n, 20_000).digest).unwrap(), None);
-        let shared = store.blob(&value(1_000 + n / 2, 10_000).digest).unwrap();
+        assert!(store.run(run_id(n)).wait().unwrap().is_none());
+        assert_eq!(store.blob(&value(n, 20_000).digest).wait().unwrap(), None);
+        let shared = store
+            .blob(&value(1_000 + n / 2, 10_000).digest)
+            .wait()
+            .unwrap();
         assert_eq!(shared.is_some(), !goes(n ^ 1), "{n}");
     }
     assert_eq!(store.check(None).unwrap(), []);
@@ -124,7 +133,11 @@ fn a_large_definition_is_no_run_s_to_take_away() {
     block_on(store.publish(definition)).unwrap();
     assert_eq!(forget(&store, [1].into_iter()), 1);
     block_on(store.give_back()).unwrap();
-    let found = store.definition(None, "large", None).unwrap().unwrap();
+    let found = store
+        .definition(None, "large", None)
+        .wait()
+        .unwrap()
+        .unwrap();
     assert!(found.text[..] == text.bytes[..]);
 }
 
@@ -135,7 +148,7 @@ fn a_value_that_nobody_came_to_use_is_cleared_and_can_come_back() {
     for blob in [value(1, 5_000), value(2, 400_000)] {
         block_on(store.put_blob(blob.clone())).unwrap();
         block_on(store.give_back()).unwrap();
-        assert_eq!(store.blob(&blob.digest).unwrap(), None);
+        assert_eq!(store.blob(&blob.digest).wait().unwrap(), None);
         let n = blob.bytes.len() as u64;
         let append = Append {
             row: Some(ended(run_id(n))),
@@ -143,7 +156,7 @@ fn a_value_that_nobody_came_to_use_is_cleared_and_can_come_back() {
             ..record(run_id(n), Head::NONE, 1, b"late")
         };
         must_append(&store, append);
-        assert!(store.blob(&blob.digest).unwrap().is_some());
+        assert!(store.blob(&blob.digest).wait().unwrap().is_some());
     }
     assert_eq!(store.check(None).unwrap(), []);
 }
@@ -181,8 +194,8 @@ fn values_from_before_uses_were_noted_stay_until_the_last_run_from_then_goes() {
     drop(store);
     age(root.path());
     let store = open_fast(root.path());
-    assert!(store.uses(run_id(1), &shared.digest).unwrap());
-    assert!(!store.uses(run_id(1), &Digest::of(b"other")).unwrap());
+    assert!(store.uses(run_id(1), &shared.digest).wait().unwrap());
+    assert!(!store.uses(run_id(1), &Digest::of(b"other")).wait().unwrap());
     // A run of today uses it too, and takes nothing with it.
     let append = Append {
         row: Some(ended(run_id(3))),
@@ -193,11 +206,14 @@ fn values_from_before_uses_were_noted_stay_until_the_last_run_from_then_goes() {
     for n in [1, 3] {
         assert_eq!(forget(&store, [n].into_iter()), 1);
         block_on(store.give_back()).unwrap();
-        assert!(store.blob(&shared.digest).unwrap().is_some(), "after {n}");
+        assert!(
+            store.blob(&shared.digest).wait().unwrap().is_some(),
+            "after {n}"
+        );
     }
     assert_eq!(forget(&store, [2].into_iter()), 1);
     block_on(store.give_back()).unwrap();
-    assert_eq!(store.blob(&shared.digest).unwrap(), None);
+    assert_eq!(store.blob(&shared.digest).wait().unwrap(), None);
 }
 
 #[test]
@@ -242,7 +258,7 @@ fn a_large_value_that_comes_and_goes_at_the_same_time_is_never_half_there() {
                         ..record(run, Head::NONE, 1, b"with it")
                     };
                     must_append(store, append);
-                    let found = store.blob(&shared.digest).unwrap();
+                    let found = store.blob(&shared.digest).wait().unwrap();
                     assert!(found.is_some(), "its run is not forgotten yet");
                     assert_eq!(block_on(store.forget(vec![run], false)).unwrap(), 1);
                     if round % 16 == writer {
@@ -254,7 +270,7 @@ fn a_large_value_that_comes_and_goes_at_the_same_time_is_never_half_there() {
     });
     assert_eq!(store.check(None).unwrap(), []);
     block_on(store.give_back()).unwrap();
-    assert_eq!(store.blob(&shared.digest).unwrap(), None);
+    assert_eq!(store.blob(&shared.digest).wait().unwrap(), None);
     drop(store);
     let folder = format!("blobs/{}", &shared.digest.to_string()[..2]);
     let left = std::fs::read_dir(root.path().join(folder)).unwrap().count();
@@ -281,9 +297,9 @@ fn a_backup_holds_what_is_forgotten_while_it_is_made() {
     let copy = open_fast(&restored);
     assert_eq!(copy.check(None).unwrap(), []);
     for blob in values(10) {
-        assert!(copy.blob(&blob.digest).unwrap().is_some());
+        assert!(copy.blob(&blob.digest).wait().unwrap().is_some());
     }
-    assert!(store.run(run_id(10)).unwrap().is_none());
+    assert!(store.run(run_id(10)).wait().unwrap().is_none());
     block_on(store.give_back()).unwrap();
     assert_eq!(store.check(None).unwrap(), []);
 }
@@ -318,9 +334,9 @@ fn a_list_that_takes_too_long_is_given_up_and_the_next_is_answered() {
         ..RunFilter::default()
     };
     for _ in 0..3 {
-        let error = store.runs(&both).unwrap_err();
+        let error = store.runs(&both).wait().unwrap_err();
         assert!(matches!(error, Error::Timeout(_)), "{error}");
-        assert_eq!(store.runs(&one).unwrap().rows.len(), 1);
+        assert_eq!(store.runs(&one).wait().unwrap().rows.len(), 1);
     }
 }
 
@@ -332,5 +348,5 @@ fn who_only_reads_forgets_nothing() {
     let reader = open_fast(root.path());
     let refused = block_on(reader.forget(vec![run_id(1)], false));
     assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
-    assert!(reader.run(run_id(1)).unwrap().is_some());
+    assert!(reader.run(run_id(1)).wait().unwrap().is_some());
 }

@@ -12,14 +12,14 @@ use std::process::Command;
 
 use common::{length, open, some_run};
 use windlass_store::conformance::{append_one, record};
-use windlass_store::{AppendError, Error, Store};
+use windlass_store::{AppendError, Error, Log as _, Wait as _};
 
 /// The child: appends, and says how each ended.
 fn append_and_tell(directory: &Path) {
     let store = open(directory);
     println!("opened");
     for _ in 0..10 {
-        let head = store.head(some_run()).unwrap();
+        let head = store.head(some_run()).wait().unwrap();
         match append_one(
             &store,
             record(some_run(), head, head.sequence + 1, &[7; 300]),

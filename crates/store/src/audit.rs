@@ -40,5 +40,5 @@ pub trait Audit: Send + Sync + 'static {
         tenant: &TenantFilter,
         before: Option<u64>,
         limit: usize,
-    ) -> Result<Vec<(u64, AuditEntry)>, Error>;
+    ) -> Pending<'_, Result<Vec<(u64, AuditEntry)>, Error>>;
 }

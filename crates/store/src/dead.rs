@@ -39,10 +39,10 @@ pub trait DeadLetters: Send + Sync + 'static {
         tenant: &TenantFilter,
         before: Option<RunId>,
         limit: usize,
-    ) -> Result<Vec<DeadLetter>, Error>;
+    ) -> Pending<'_, Result<Vec<DeadLetter>, Error>>;
 
     /// A run's letter.
-    fn dead_letter(&self, run: RunId) -> Result<Option<DeadLetter>, Error>;
+    fn dead_letter(&self, run: RunId) -> Pending<'_, Result<Option<DeadLetter>, Error>>;
 
     /// Removes a run's letter and lets it live again; `false` if it has none. Durable on
     /// return.

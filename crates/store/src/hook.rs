@@ -42,7 +42,7 @@ pub trait Hooks: Send + Sync + 'static {
     fn put_hook(&self, hook: Hook, most: usize) -> Pending<'_, Result<bool, Error>>;
 
     /// The hook whose token has this digest.
-    fn hook_of(&self, token: &Digest) -> Result<Option<Hook>, Error>;
+    fn hook_of(&self, token: &Digest) -> Pending<'_, Result<Option<Hook>, Error>>;
 
     /// The hooks of those tenants, by id, then by tenant, those after the given one.
     fn hooks(
@@ -50,7 +50,7 @@ pub trait Hooks: Send + Sync + 'static {
         tenant: &TenantFilter,
         after: Option<(&str, Option<&str>)>,
         limit: usize,
-    ) -> Result<Vec<Hook>, Error>;
+    ) -> Pending<'_, Result<Vec<Hook>, Error>>;
 
     /// Removes a hook; `false` if there is none. Durable on return.
     fn remove_hook(&self, tenant: Option<&str>, id: &str) -> Pending<'_, Result<bool, Error>>;

@@ -12,11 +12,16 @@ pub trait Notes: Send + Sync + 'static {
     fn keep_note(&self, kind: &str, key: &str, bytes: Vec<u8>) -> Pending<'_, Result<(), Error>>;
 
     /// One note.
-    fn note_at(&self, kind: &str, key: &str) -> Result<Option<Vec<u8>>, Error>;
+    fn note_at(&self, kind: &str, key: &str) -> Pending<'_, Result<Option<Vec<u8>>, Error>>;
 
     /// The notes of a kind, by key, after the given one. A damaged one is left out, and is
     /// an error only to whoever asks for it.
-    fn notes(&self, kind: &str, after: Option<&str>, limit: usize) -> Result<Vec<Note>, Error>;
+    fn notes(
+        &self,
+        kind: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<Note>, Error>>;
 
     /// Removes a note; `false` if there is none. Durable on return.
     fn forget_note(&self, kind: &str, key: &str) -> Pending<'_, Result<bool, Error>>;

@@ -20,10 +20,10 @@ pub fn request_key(tenant: Option<&str>, workflow: &str, request_id: &str) -> Bo
 /// another run started it, that one has ended too, or is gone.
 pub trait Retention: Send + Sync + 'static {
     /// Runs that ended before a moment and can be forgotten, longest ended first.
-    fn ended(&self, before: Millis, limit: usize) -> Result<Vec<RunRow>, Error>;
+    fn ended(&self, before: Millis, limit: usize) -> Pending<'_, Result<Vec<RunRow>, Error>>;
 
     /// How many runs have ended.
-    fn ended_count(&self) -> Result<u64, Error>;
+    fn ended_count(&self) -> Pending<'_, Result<u64, Error>>;
 
     /// Forgets runs: row, log, checkpoint, resource links, labels, inbox, dead letter, and
     /// the values that no other run's log refers to; the claim on its request id unless
@@ -32,12 +32,12 @@ pub trait Retention: Send + Sync + 'static {
     fn forget(&self, runs: Vec<RunId>, keep_request_ids: bool) -> Pending<'_, Result<u64, Error>>;
 
     /// What everything that is stored takes, in bytes.
-    fn bytes(&self) -> Result<u64, Error>;
+    fn bytes(&self) -> Pending<'_, Result<u64, Error>>;
 
     /// Gives the space of what was forgotten, and of what a crash left behind, back to the
     /// system, in steps that hold up nobody else for long.
     fn give_back(&self) -> Pending<'_, Result<(), Error>>;
 
     /// Whether a run's log refers to a value that is stored under its digest.
-    fn uses(&self, run: RunId, digest: &Digest) -> Result<bool, Error>;
+    fn uses(&self, run: RunId, digest: &Digest) -> Pending<'_, Result<bool, Error>>;
 }

@@ -128,7 +128,11 @@ pub trait Schedules: Send + Sync + 'static {
     fn put_schedule(&self, schedule: Schedule, most: usize) -> Pending<'_, Result<bool, Error>>;
 
     /// One schedule.
-    fn schedule(&self, tenant: Option<&str>, id: &str) -> Result<Option<Schedule>, Error>;
+    fn schedule(
+        &self,
+        tenant: Option<&str>,
+        id: &str,
+    ) -> Pending<'_, Result<Option<Schedule>, Error>>;
 
     /// The schedules of those tenants, by id, then by tenant, those after the given one.
     fn schedules(
@@ -136,17 +140,21 @@ pub trait Schedules: Send + Sync + 'static {
         tenant: &TenantFilter,
         after: Option<(&str, Option<&str>)>,
         limit: usize,
-    ) -> Result<Vec<Schedule>, Error>;
+    ) -> Pending<'_, Result<Vec<Schedule>, Error>>;
 
     /// Removes a schedule; `false` if there is none. Durable on return.
     fn remove_schedule(&self, tenant: Option<&str>, id: &str) -> Pending<'_, Result<bool, Error>>;
 
     /// Schedules whose next time is at or before `until`, earliest first, at most `limit`.
     /// Damaged ones are left out.
-    fn due_schedules(&self, until: Millis, limit: usize) -> Result<Vec<Schedule>, Error>;
+    fn due_schedules(
+        &self,
+        until: Millis,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<Schedule>, Error>>;
 
     /// The earliest next time of all schedules but the damaged ones.
-    fn next_schedule(&self) -> Result<Option<Millis>, Error>;
+    fn next_schedule(&self) -> Pending<'_, Result<Option<Millis>, Error>>;
 
     /// Keeps what came of a time and moves the schedule on. `false`, and nothing is changed,
     /// if it is gone or was put since it was read. Durable on return.

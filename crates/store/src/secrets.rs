@@ -32,7 +32,11 @@ pub trait Secrets: Send + Sync + 'static {
     ) -> Pending<'_, Result<bool, Error>>;
 
     /// A secret as it was sealed.
-    fn secret(&self, tenant: Option<&str>, name: &str) -> Result<Option<Vec<u8>>, Error>;
+    fn secret(
+        &self,
+        tenant: Option<&str>,
+        name: &str,
+    ) -> Pending<'_, Result<Option<Vec<u8>>, Error>>;
 
     /// The secrets of those tenants, by name, then by tenant, those after the given one.
     fn secrets(
@@ -40,7 +44,7 @@ pub trait Secrets: Send + Sync + 'static {
         tenant: &TenantFilter,
         after: Option<(&str, Option<&str>)>,
         limit: usize,
-    ) -> Result<Vec<SecretRow>, Error>;
+    ) -> Pending<'_, Result<Vec<SecretRow>, Error>>;
 
     /// Forgets a secret; `false` if there is none of that name. Durable on return.
     fn remove_secret(&self, tenant: Option<&str>, name: &str) -> Pending<'_, Result<bool, Error>>;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::json;
 use tokio::sync::Notify;
 use windlass::{ActionError, Context, Engine, OpenError, RunStatus, Workflow};
+use windlass_store::Wait as _;
 
 /// A workflow whose second step waits until it is let go, and counts its calls.
 fn waiting(calls: &Arc<AtomicU32>, reached: &Arc<Notify>, go_on: bool) -> Workflow {
@@ -54,7 +55,7 @@ async fn an_unfinished_run_is_carried_on_by_the_next_process() {
         .await
         .expect("open");
     assert_eq!(engine.recovery().recovered, [run]);
-    let run = engine.find(run).expect("found");
+    let run = engine.find(run).wait().expect("found");
     assert_eq!(run.wait().await.expect("ended"), RunStatus::Succeeded);
     assert_eq!(
         run.execution().expect("read").output,
@@ -89,7 +90,13 @@ async fn runs_with_unknown_actions_are_left_alone() {
     assert_eq!(left[0].0, run);
     assert!(left[0].1.contains("register it"), "{}", left[0].1);
     assert_eq!(
-        engine.find(run).expect("found").status().expect("read"),
+        engine
+            .find(run)
+            .wait()
+            .expect("found")
+            .status()
+            .wait()
+            .expect("read"),
         RunStatus::Running
     );
     engine.shutdown().await;

@@ -11,6 +11,7 @@ use windlass::{
     ActionError, CommandError, Context, Engine, Graph, NodeSpec, NodeStatus, OpenError, ReadError,
     Reply, RunError, RunStatus, StartError, Workflow, action,
 };
+use windlass_store::Wait as _;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -65,8 +66,8 @@ async fn functions_run_in_their_order_with_typed_values() {
     assert_eq!(engine.run("doubling", 6).await.expect("ran"), json!(24));
     let run = engine.start(&workflow, 7).await.expect("started");
     assert_eq!(run.result_as::<u32>().await.expect("a number"), 28);
-    assert_eq!(run.status().expect("read"), RunStatus::Succeeded);
-    let found = engine.find(run.id()).expect("found");
+    assert_eq!(run.status().wait().expect("read"), RunStatus::Succeeded);
+    let found = engine.find(run.id()).wait().expect("found");
     let nodes = found.nodes().expect("read");
     assert_eq!(nodes.len(), 2);
     assert_eq!(nodes[0].id, "double");
@@ -314,7 +315,10 @@ async fn what_is_not_there_is_answered_with_what_is() {
     let nobody = "00000000-0000-7000-8000-000000000000"
         .parse()
         .expect("an id");
-    assert!(matches!(engine.find(nobody), Err(ReadError::NotFound(_))));
+    assert!(matches!(
+        engine.find(nobody).await,
+        Err(ReadError::NotFound(_))
+    ));
 }
 
 #[tokio::test]
@@ -436,13 +440,18 @@ async fn a_tenants_runs_and_their_children_walk_workflows_of_the_tenant() {
         .await
         .expect("open");
     let store = engine.inner().store();
-    let in_tenant = || store.workflow(Some("acme"), "doubling").expect("read");
+    let in_tenant = || {
+        store
+            .workflow(Some("acme"), "doubling")
+            .wait()
+            .expect("read")
+    };
     assert!(in_tenant().is_none(), "nobody asked for it yet");
     for _ in 0..2 {
         let request = engine.request(&parent).tenant("acme");
         let run = request.start().await.expect("started");
         assert_eq!(run.result().await.expect("ran"), json!(20));
-        let [row] = &*store.children(run.id()).expect("a list") else {
+        let [row] = &*store.children(run.id()).wait().expect("a list") else {
             panic!("one child");
         };
         assert_eq!(row.tenant.as_deref(), Some("acme"));

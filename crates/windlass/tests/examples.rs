@@ -18,6 +18,7 @@ use saga::Diary;
 use serde_json::json;
 use windlass::RunStatus;
 use windlass::testing::TestEngine;
+use windlass_store::Wait as _;
 
 #[test]
 fn the_order_has_the_graph_of_its_design() {
@@ -66,7 +67,7 @@ async fn an_order_is_processed() {
     })
     .await
     .expect("ran");
-    assert_eq!(run.status().expect("read"), RunStatus::Failed);
+    assert_eq!(run.status().wait().expect("read"), RunStatus::Failed);
     assert_eq!(
         run.nodes_with_state("Failed").expect("read")[0].id,
         "check_fraud"
@@ -104,14 +105,17 @@ async fn two_hundred_mutations_are_posted() {
     assert_eq!(ledger.total(), 20_100);
     assert_eq!(run.nodes_with_state("Succeeded").expect("read").len(), 202);
     let no_mutations = mutations::run(&ledger, &[]).await.expect("ran");
-    assert_eq!(no_mutations.status().expect("read"), RunStatus::Succeeded);
+    assert_eq!(
+        no_mutations.status().wait().expect("read"),
+        RunStatus::Succeeded
+    );
 }
 
 #[tokio::test]
 async fn a_failed_journey_is_undone_in_reverse() {
     let diary = Diary::default();
     let run = saga::book(&diary).await.expect("it ran");
-    assert_eq!(run.status().expect("read"), RunStatus::Failed);
+    assert_eq!(run.status().wait().expect("read"), RunStatus::Failed);
     let expected = ["book flight", "book hotel", "cancel hotel", "cancel flight"];
     assert_eq!(diary.lines(), expected);
     let execution = run.execution().expect("read");

@@ -11,7 +11,7 @@ use windlass_actions::{Allowed, Options, registry_with};
 use windlass_core::Digest;
 use windlass_core::plan::Plan;
 use windlass_engine::{Engine, Plans, StartRequest, view};
-use windlass_store::{Catalogue as _, MemoryStore, NewDefinition};
+use windlass_store::{Catalogue as _, MemoryStore, NewDefinition, Wait as _};
 
 /// Runs one node and gives its entry of the execution.
 pub(crate) async fn run_node(action: &str, parameters: Value, allow: &[&str]) -> Value {
@@ -63,7 +63,7 @@ pub(crate) async fn run_with_secret(
         secrets: Arc::new(OneSecret(secret.to_owned())),
         ..Default::default()
     };
-    let engine = Engine::new(Arc::new(store.clone()), registry, options);
+    let engine = Engine::new(Arc::new(store.clone()), registry, options).wait();
     let request = StartRequest::new(Arc::new(plan), published.version, digest);
     let started = engine.start(&request).await.unwrap();
     engine.wait(started.run).await.unwrap();
@@ -72,7 +72,9 @@ pub(crate) async fn run_with_secret(
     view::write(&store, &plans, started.run, &Default::default(), &mut json).unwrap();
     engine.shutdown().await;
     let execution: Value = serde_json::from_slice(&json).unwrap();
-    let records = windlass_store::Store::read(&store, started.run, 1, usize::MAX).unwrap();
+    let records = windlass_store::Log::read(&store, started.run, 1, usize::MAX)
+        .await
+        .unwrap();
     let recorded = records
         .iter()
         .map(|record| String::from_utf8_lossy(&record.bytes).into_owned())

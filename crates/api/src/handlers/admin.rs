@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::RunId;
 use windlass_service::{Failure, FailureKind, catalogue, listing};
+use windlass_store::Wait as _;
 
 use super::WORDS_BYTES;
 use super::executions::{decode, encode, foreign};
@@ -110,7 +111,10 @@ async fn dead_letters(
         .read(&caller, move |look| {
             let before = query.after::<16>()?.map(RunId::from_bytes);
             let limit = query.limit();
-            let mut letters = look.store.dead_letters(&look.tenants, before, limit + 1)?;
+            let mut letters = look
+                .store
+                .dead_letters(&look.tenants, before, limit + 1)
+                .wait()?;
             let more = letters.len() > limit;
             letters.truncate(limit);
             let next = letters.last().filter(|_| more);
@@ -188,7 +192,7 @@ async fn chosen(app: &App, caller: &Caller, which: Which) -> Result<Vec<RunId>, 
         let mut runs = Vec::new();
         for id in &ids {
             let run: RunId = id.parse().map_err(|_| missing(id))?;
-            let letter = look.store.dead_letter(run)?;
+            let letter = look.store.dead_letter(run).wait()?;
             let letter = letter.filter(|it| look.tenants.matches(it.tenant.as_deref()));
             runs.push(letter.ok_or_else(|| missing(id))?.run);
         }
@@ -197,7 +201,10 @@ async fn chosen(app: &App, caller: &Caller, which: Which) -> Result<Vec<RunId>, 
             return Ok(runs);
         }
         loop {
-            let page = look.store.dead_letters(&look.tenants, before, 1000)?;
+            let page = look
+                .store
+                .dead_letters(&look.tenants, before, 1000)
+                .wait()?;
             let Some(last) = page.last() else {
                 return Ok(runs);
             };
@@ -217,7 +224,7 @@ async fn audit(
         .read(&caller, move |look| {
             let before = query.after::<8>()?.map(u64::from_be_bytes);
             let limit = query.limit();
-            let mut entries = look.store.audit(&look.tenants, before, limit + 1)?;
+            let mut entries = look.store.audit(&look.tenants, before, limit + 1).wait()?;
             let more = entries.len() > limit;
             entries.truncate(limit);
             let next = entries.last().filter(|_| more);

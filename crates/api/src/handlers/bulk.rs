@@ -277,9 +277,7 @@ pub(super) async fn work(app: App, plan: Plan, mut job: Job) {
             }
         }
         filter.before = job.at();
-        let (asked, store) = (filter.clone(), Arc::clone(app.engine().store()));
-        let page = tokio::task::spawn_blocking(move || store.runs(&asked)).await;
-        let Ok(Ok(page)) = page else {
+        let Ok(page) = app.engine().store().runs(&filter).await else {
             if !app.engine().is_stopping() {
                 job.failed(JobFailure {
                     execution_id: String::new(),

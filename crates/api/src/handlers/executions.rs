@@ -16,7 +16,7 @@ use windlass_service::run_item::RunDetails;
 use windlass_service::standing::has_instance;
 use windlass_service::why::no_such_node;
 use windlass_service::{Failure, FailureKind, Look};
-use windlass_store::{RunFilter, RunRow};
+use windlass_store::{RunFilter, RunRow, Wait as _};
 
 use super::shapes::ExecutionShape;
 use crate::answer::{Page, RawJson};
@@ -110,7 +110,7 @@ async fn list(
         .read(&caller, move |look| match query.prefix.as_slice() {
             prefixes @ [_, ..] => with_prefixes(look, prefixes),
             [] => {
-                let page = look.store.runs(&filter(look, &query)?)?;
+                let page = look.store.runs(&filter(look, &query)?).wait()?;
                 let items = page.rows.iter().map(RunDetails::from).collect();
                 let next = page.next.map(|next| encode(next.as_bytes()));
                 Ok(Page { items, next })
@@ -140,10 +140,10 @@ fn with_prefixes(look: &Look, prefixes: &[String]) -> Result<Page<RunDetails>, F
             limit: SAME_PREFIX,
             ..RunFilter::default()
         };
-        let own = look.store.run(last)?;
+        let own = look.store.run(last).wait()?;
         let own = own.filter(|row| look.tenants.matches(row.tenant.as_deref()));
         let fits = |row: &RunRow| row.run.to_string().replace('-', "").starts_with(&digits);
-        let rows = own.into_iter().chain(look.store.runs(&filter)?.rows);
+        let rows = own.into_iter().chain(look.store.runs(&filter).wait()?.rows);
         runs.extend(rows.take_while(fits).map(|row| (row.run, row)));
     }
     let items = runs.values().map(RunDetails::from).collect();

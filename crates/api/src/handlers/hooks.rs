@@ -13,7 +13,7 @@ use windlass_engine::names::is_request_id;
 use windlass_engine::{Enqueue, StartError, Started, canonical, load_latest};
 use windlass_service::moment::now;
 use windlass_service::{Failure, listing, secrets};
-use windlass_store::Hook;
+use windlass_store::{Hook, Wait as _};
 
 use super::executions::{decode, encode, foreign};
 use super::shapes::{Any, HookMadeShape, HookShape, HookStartedShape, RemovedShape};
@@ -139,7 +139,7 @@ async fn list_hooks(
                 }
             };
             let limit = query.limit.map_or(100, Between::get);
-            let mut rows = look.store.hooks(&look.tenants, after, limit + 1)?;
+            let mut rows = look.store.hooks(&look.tenants, after, limit + 1).wait()?;
             let more = rows.len() > limit;
             rows.truncate(limit);
             let next = rows.last().filter(|_| more).map(|last| {
@@ -258,7 +258,7 @@ async fn has_body(
     };
     let same = move |look: &windlass_service::Look| {
         let loaded = load_latest(&*look.store, &look.plans, run)?;
-        let first = look.values().resolve(&loaded.run.queued().trigger)?;
+        let first = look.values().resolve(&loaded.run.queued().trigger).wait()?;
         Ok(body(&trigger).is_some() && body(&trigger) == body(&first))
     };
     app.read(caller, same).await

@@ -19,6 +19,7 @@ use windlass_engine::{Fed, Feed};
 use windlass_service::graph::{Format, RenderOptions, render};
 use windlass_service::members::Members;
 use windlass_service::{Failure, FailureKind, Look, drawing, export, verifying, why};
+use windlass_store::Wait as _;
 
 use super::executions::{RunPath, decode, encode, foreign};
 use super::shapes::{
@@ -381,8 +382,8 @@ async fn log(
     let from = query.from.map_or(1, NonZeroU64::get);
     let answer = app
         .read(&caller, move |look| {
-            let head = look.store.head(row.run)?;
-            let records = look.store.read(row.run, from, LOG_BYTES)?;
+            let head = look.store.head(row.run).wait()?;
+            let records = look.store.read(row.run, from, LOG_BYTES).wait()?;
             let next = records.last().map(|record| record.sequence + 1);
             let next = next.filter(|next| *next <= head.sequence);
             let items: Vec<Value> = records
@@ -441,8 +442,8 @@ async fn value(
     let bytes = app
         .read(&caller, move |look| {
             // Values are shared: another run's must not be had by its digest alone.
-            Ok(match look.store.uses(run, &digest)? {
-                true => look.store.blob(&digest)?,
+            Ok(match look.store.uses(run, &digest).wait()? {
+                true => look.store.blob(&digest).wait()?,
                 false => None,
             })
         })

@@ -17,8 +17,8 @@ pub(super) enum Written<B> {
 }
 
 /// Takes up the jobs that were acknowledged and have not ended; says how many.
-pub(crate) fn resume(app: &App) -> Result<usize, Error> {
-    let unfinished = app.jobs().restore(app.engine().store())?;
+pub(crate) async fn resume(app: &App) -> Result<usize, Error> {
+    let unfinished = app.jobs().restore(app.engine().store()).await?;
     let count = unfinished.len();
     for (job, plan) in unfinished {
         match serde_json::from_str::<Written<bulk::Plan>>(&plan) {

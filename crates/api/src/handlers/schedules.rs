@@ -12,7 +12,7 @@ use windlass_core::name::ShortText;
 use windlass_engine::next_times;
 use windlass_service::members::Members;
 use windlass_service::{Failure, FailureKind, schedules};
-use windlass_store::Schedule;
+use windlass_store::{Schedule, Wait as _};
 
 use super::WORDS_BYTES;
 use super::executions::{decode, encode, foreign};
@@ -189,7 +189,10 @@ async fn list_schedules(
                 .as_ref()
                 .map(|(id, tenant)| (&**id, tenant.as_deref()));
             let limit = query.limit.map_or(100, Between::get);
-            let mut rows = look.store.schedules(&look.tenants, after, limit + 1)?;
+            let mut rows = look
+                .store
+                .schedules(&look.tenants, after, limit + 1)
+                .wait()?;
             let more = rows.len() > limit;
             rows.truncate(limit);
             let next = rows.last().filter(|_| more).map(cursor);
@@ -218,7 +221,7 @@ pub(super) fn after(cursor: &str) -> Result<(String, Option<String>), Failure> {
 async fn found(app: &App, caller: &Caller, id: String) -> Result<Schedule, ApiError> {
     let tenant = caller.principal.tenant.clone();
     app.read(caller, move |look| {
-        let found = look.store.schedule(tenant.as_deref(), &id)?;
+        let found = look.store.schedule(tenant.as_deref(), &id).wait()?;
         found.ok_or_else(|| schedules::unknown(&id))
     })
     .await

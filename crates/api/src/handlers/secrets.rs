@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_service::moment::now;
 use windlass_service::secrets;
+use windlass_store::Wait as _;
 
 use super::WORDS_BYTES;
 use super::executions::encode;
@@ -101,7 +102,7 @@ async fn list(
                 .as_ref()
                 .map(|(name, tenant)| (&**name, tenant.as_deref()));
             let limit = query.limit.map_or(100, Between::get);
-            let mut rows = look.store.secrets(&look.tenants, after, limit + 1)?;
+            let mut rows = look.store.secrets(&look.tenants, after, limit + 1).wait()?;
             let more = rows.len() > limit;
             rows.truncate(limit);
             let next = rows.last().filter(|_| more).map(|last| {

@@ -12,7 +12,7 @@ use windlass_service::moment::now;
 use windlass_service::secrets;
 use windlass_store::Hook;
 
-use crate::app::{App, Caller};
+use crate::app::App;
 use crate::code;
 use crate::error::ApiError;
 use crate::failures::HOOK_SIGNATURE_INVALID;
@@ -63,10 +63,9 @@ impl FromRequestParts<App> for Call {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         let path = Path::<TokenPath>::from_request_parts(parts, app).await;
         let Path(path) = path.map_err(|it| code::PATH_INVALID.error(it.body_text()))?;
-        let caller = Caller::from_request_parts(parts, app).await?;
         let token = Digest::of(path.token.as_bytes());
-        let find = move |look: &windlass_service::Look| Ok(look.store.hook_of(&token)?);
-        let found: Option<Hook> = app.read(&caller, find).await?;
+        let found = app.engine().store().hook_of(&token).await;
+        let found = found.map_err(windlass_service::Failure::from)?;
         let hook = found.ok_or_else(secrets::unknown_hook)?;
         let signature = Signature::of(&parts.headers, now()).ok_or_else(unsigned)?;
         let secret = secrets::open_hook(app.secrets(), &hook)?;

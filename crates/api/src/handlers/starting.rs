@@ -164,7 +164,7 @@ async fn execute(
         app.note_done(&caller, tenant, what, path.id.as_str(), &detail)
             .await;
     }
-    accepted(&app, &caller, started).await
+    accepted(&app, started).await
 }
 
 fn traceparent(headers: &HeaderMap) -> Option<Box<str>> {
@@ -173,19 +173,13 @@ fn traceparent(headers: &HeaderMap) -> Option<Box<str>> {
 }
 
 /// The answer to a start. A run that existed may be anywhere by now.
-async fn accepted(
-    app: &App,
-    caller: &Caller,
-    started: Started,
-) -> Result<Accepted<StartedShape>, ApiError> {
+async fn accepted(app: &App, started: Started) -> Result<Accepted<StartedShape>, ApiError> {
     let run = started.run;
     app.started(run).await?;
     let status = match started.existing {
         false => "Pending".to_owned(),
         true => {
-            let look = app.look(caller);
-            let looking = tokio::task::spawn_blocking(move || look.store.run(run));
-            let row = looking.await.ok().and_then(Result::ok).flatten();
+            let row = app.engine().store().run(run).await.ok().flatten();
             row.map_or("Pending", |row| row.status.as_str()).to_owned()
         }
     };
@@ -253,7 +247,7 @@ async fn dynamic(
     let detail = json!({ "executionId": started.run.to_string() });
     app.note_done(&caller, tenant, "executions.start", target, &detail)
         .await;
-    accepted(&app, &caller, started).await
+    accepted(&app, started).await
 }
 
 /// The graph and what else the body says: a graph alone, or one under `graph` beside the
@@ -340,5 +334,5 @@ async fn fork(
     let detail = json!({ "executionId": started.run.to_string(), "reason": reason });
     app.note_done(&caller, row.tenant, "executions.fork", path.id, &detail)
         .await;
-    Ok(Either::Left(accepted(&app, &caller, started).await?))
+    Ok(Either::Left(accepted(&app, started).await?))
 }

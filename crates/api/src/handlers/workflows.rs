@@ -11,7 +11,7 @@ use windlass_core::definition::{Definition, Severity};
 use windlass_service::definition::{check, to_json};
 use windlass_service::source::{Prepared, prepare_text};
 use windlass_service::{Failure, Look, catalogue, diff, launch, listing, publishing};
-use windlass_store::TenantFilter;
+use windlass_store::{TenantFilter, Wait as _};
 
 use super::shapes::{
     DefinitionShape, DiffShape, EnabledShape, PublishedShape, PublishingShape, ValidatedShape,
@@ -172,7 +172,7 @@ async fn list(
     let limit = query.limit.map_or(100, Between::get);
     let items = app
         .read(&caller, move |look| {
-            let rows = look.store.workflows(&look.tenants)?;
+            let rows = look.store.workflows(&look.tenants).wait()?;
             let key = |row: &windlass_store::WorkflowRow| {
                 format!(
                     "{}\n{}",
@@ -222,7 +222,7 @@ async fn versions(
     let items = app
         .read(&caller, move |look| {
             let look = of_tenant(look, query.tenant);
-            let rows = look.store.versions(look.tenant(), &path.id)?;
+            let rows = look.store.versions(look.tenant(), &path.id).wait()?;
             if rows.is_empty() {
                 return Err(catalogue::unknown(&path.id));
             }

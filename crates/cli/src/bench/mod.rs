@@ -21,7 +21,7 @@ use windlass_core::Digest;
 use windlass_core::definition::Definition;
 use windlass_core::plan::Plan;
 use windlass_engine::{Backend, Engine, Options, StartRequest};
-use windlass_store::{Catalogue as _, NewDefinition};
+use windlass_store::{Catalogue as _, NewDefinition, Wait as _};
 use windlass_store_embedded::EmbeddedStore;
 
 use crate::exit::{Exit, Failure};
@@ -118,7 +118,7 @@ impl Rig {
         let backend: Arc<dyn Backend> = Arc::new(store.clone());
         let mut registry = windlass_actions::registry();
         registry.register(graphs::Pause50);
-        let engine = Engine::new(backend, registry, Options::default());
+        let engine = Engine::new(backend, registry, Options::default()).wait();
         Ok(Self { engine, store })
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use windlass_core::RunId;
-use windlass_store::{Queries as _, RunFilter, Store as _};
+use windlass_store::{Log as _, Queries as _, RunFilter, Wait as _};
 use windlass_store_embedded::{EmbeddedStore, Options};
 
 use super::process::{failed, quiet};
@@ -34,7 +34,7 @@ pub(crate) fn measure(
     let (store, run) = find(data, &mut first)?;
     until(&store, run, rounds as u64, &mut first)?;
     drop(first);
-    let before = store.head(run)?.sequence;
+    let before = store.head(run).wait()?.sequence;
     let begun = Instant::now();
     let mut second = begin(&["resume", "--json"], run.to_string().as_ref())?;
     until(&store, run, before + 1, &mut second)?;
@@ -64,7 +64,7 @@ fn find(data: &Path, process: &mut Killed) -> Result<(EmbeddedStore, RunId), Fai
         let Ok(opened) = EmbeddedStore::open(data, options) else {
             continue;
         };
-        let found = opened.store.runs(&filter)?.rows.into_iter().next();
+        let found = opened.store.runs(&filter).wait()?.rows.into_iter().next();
         if let Some(row) = found {
             return Ok((opened.store, row.run));
         }
@@ -78,7 +78,7 @@ fn until(
     records: u64,
     process: &mut Killed,
 ) -> Result<(), Failure> {
-    while store.head(run)?.sequence < records {
+    while store.head(run).wait()?.sequence < records {
         process.look()?;
     }
     Ok(())

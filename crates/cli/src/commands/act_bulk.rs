@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use windlass_core::{RunId, RunStatus};
-use windlass_store::RunRow;
+use windlass_store::{RunRow, Wait as _};
 
 use crate::access::{self, Access, Again};
 use crate::args::Act;
@@ -65,7 +65,7 @@ pub(crate) fn run(
     let rows = match which {
         Target::One(reference) => {
             let run = session.find_run(reference)?;
-            session.store.run(run)?.into_iter().collect()
+            session.store.run(run).wait()?.into_iter().collect()
         }
         Target::Filter(filter) => find(session, request.command.statuses(), filter)?,
     };
@@ -125,7 +125,7 @@ pub(super) fn find(
     wanted.limit = PAGE;
     let mut rows = Vec::new();
     loop {
-        let page = session.store.runs(&wanted)?;
+        let page = session.store.runs(&wanted).wait()?;
         rows.extend(page.rows);
         match page.next {
             Some(next) => wanted.before = Some(next),
@@ -178,7 +178,7 @@ async fn one(
     until: Option<Instant>,
 ) -> Result<RunStatus, Failure> {
     command::execute(&host.engine, run, request).await?;
-    let status = command::status(&host.engine, run)?;
+    let status = command::status(&host.engine, run).await?;
     let is_waited_for =
         request.command.goes_on() || matches!(request.command, RunCommand::Cancel { .. });
     if !is_waited_for || status == RunStatus::Paused {

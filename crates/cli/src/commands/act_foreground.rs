@@ -5,6 +5,7 @@ use windlass_core::event::{Compensation, Event};
 use windlass_core::value::Payload;
 use windlass_core::{Digest, RunId, RunStatus};
 use windlass_engine::load_run;
+use windlass_store::Wait as _;
 
 use crate::access::{self, Access};
 use crate::args::{ActArgs, Foreground};
@@ -77,7 +78,7 @@ fn one(
             }
             Access::Server(session, server) if !is_done => {
                 if server.holder().is_some() {
-                    asked = Some(session.store.head(run)?.sequence);
+                    asked = Some(session.store.head(run).wait()?.sequence);
                 }
                 remote::act(server, run, request)?;
             }
@@ -164,7 +165,7 @@ fn undone(settings: &Settings, reference: &str, exit: Exit) -> Result<Exit, Fail
 /// One line of what was done.
 fn report(session: &Session, request: &CommandRequest, run: RunId) -> Result<Exit, Failure> {
     let status = session.status(run)?;
-    let row = session.store.run(run)?;
+    let row = session.store.run(run).wait()?;
     let workflow = row.map(|row| row.workflow).unwrap_or_default();
     let output = session.settings.output;
     if output.json {

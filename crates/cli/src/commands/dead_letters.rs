@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use windlass_core::RunId;
 use windlass_service::listing::letter_item;
-use windlass_store::{DeadLetter, block_on};
+use windlass_store::{DeadLetter, Wait as _, block_on};
 
 use crate::access::{self, Access};
 use crate::args::{DeadLetters, DeadLettersCommand, Letters};
@@ -27,7 +27,10 @@ pub(crate) fn run(settings: &Settings, arguments: &DeadLetters) -> Result<Exit, 
 
 fn list(settings: &Settings) -> Result<Exit, Failure> {
     let session = Session::look(settings.clone())?;
-    let letters = session.store.dead_letters(&session.tenants, None, SHOWN)?;
+    let letters = session
+        .store
+        .dead_letters(&session.tenants, None, SHOWN)
+        .wait()?;
     let output = settings.output;
     if output.json {
         let items: Vec<Value> = letters.iter().map(letter_item).collect();
@@ -103,7 +106,7 @@ fn chosen(session: &Session, which: &Letters) -> Result<Vec<DeadLetter>, Failure
     let mut letters = Vec::new();
     for reference in &which.runs {
         let run: RunId = session.find_run(reference)?;
-        let letter = session.store.dead_letter(run)?;
+        let letter = session.store.dead_letter(run).wait()?;
         letters.push(letter.ok_or_else(|| {
             let message = format!("the run {run} is not among the dead letters");
             Failure::new(Exit::NotFound, "LETTER_NOT_FOUND", message)
@@ -116,7 +119,7 @@ fn chosen(session: &Session, which: &Letters) -> Result<Vec<DeadLetter>, Failure
     }
     loop {
         let store = &session.store;
-        let page = store.dead_letters(&session.tenants, before, SHOWN)?;
+        let page = store.dead_letters(&session.tenants, before, SHOWN).wait()?;
         let Some(last) = page.last() else {
             return Ok(letters);
         };

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use windlass_api::auth::{KeySource, count_keys};
 use windlass_core::printable::one_line;
-use windlass_store::{Health, Queries as _, RunFilter};
+use windlass_store::{Health, Queries as _, RunFilter, Wait as _};
 use windlass_store_embedded::EmbeddedStore;
 
 use crate::args::Doctor;
@@ -179,7 +179,7 @@ fn check_store(store: &EmbeddedStore, settings: &Settings, findings: &mut Findin
         Some(holder) => findings.add("lock", Grade::Ok, format!("held by {holder}"), ""),
         None => findings.add("lock", Grade::Ok, "free".to_owned(), ""),
     }
-    match store.health() {
+    match store.health().wait() {
         Ok(health) => check_health(&health, findings),
         Err(error) => {
             let what = "look at the message, then restore a backup";
@@ -241,7 +241,7 @@ fn check_health(health: &Health, findings: &mut Findings) {
 /// Runs that nobody carries on, and runs from the future.
 fn check_unfinished(store: &EmbeddedStore, findings: &mut Findings) {
     const LOOKED_AT: usize = 100;
-    if let Ok(rows) = store.unfinished(None, LOOKED_AT)
+    if let Ok(rows) = store.unfinished(None, LOOKED_AT).wait()
         && !rows.is_empty()
         && store.holder().is_none()
     {
@@ -261,7 +261,7 @@ fn check_unfinished(store: &EmbeddedStore, findings: &mut Findings) {
         limit: 1,
         ..RunFilter::default()
     };
-    if let Ok(page) = store.runs(&newest)
+    if let Ok(page) = store.runs(&newest).wait()
         && let Some(row) = page.rows.first()
         && row.created_at.0 > now().0 + 60_000
     {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use windlass_service::listing::tell_damage;
 use windlass_service::secrets as kept;
-use windlass_store::{Hook, block_on};
+use windlass_store::{Hook, Wait as _, block_on};
 
 use crate::access::{self, Access};
 use crate::args::hooks::{HookSet, Hooks, HooksCommand};
@@ -43,7 +43,7 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
     loop {
         let last = rows.last();
         let after = last.map(|last| (&*last.id, last.tenant.as_deref()));
-        let page = session.store.hooks(&session.tenants, after, PAGE)?;
+        let page = session.store.hooks(&session.tenants, after, PAGE).wait()?;
         if page.is_empty() {
             break;
         }

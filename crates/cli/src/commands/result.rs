@@ -2,6 +2,7 @@
 
 use windlass_core::RunStatus;
 use windlass_engine::load_latest;
+use windlass_store::Wait as _;
 
 use crate::args::RunReference;
 use crate::exit::{Exit, Failure};
@@ -36,7 +37,7 @@ pub(crate) fn run(settings: &Settings, arguments: &RunReference) -> Result<Exit,
         settings.output.say(message);
     }
     if let Some(output) = &finished.output {
-        let text = session.values().resolve(output)?;
+        let text = session.values().resolve(output).wait()?;
         settings.output.pretty(text.as_bytes())?;
     }
     Ok(status.into())

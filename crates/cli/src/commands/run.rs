@@ -19,6 +19,7 @@ use crate::remote::{self, Server};
 use crate::session::{Session, Settings};
 use crate::source::{Source, prepare, read_limited};
 use windlass_engine::limits;
+use windlass_store::Wait as _;
 
 /// Runs a definition.
 pub(crate) fn run(settings: &Settings, arguments: &Run) -> Result<Exit, Failure> {
@@ -105,10 +106,15 @@ fn submit(
             .hint("write `maxParallel` into the definition"));
     }
     let workflow = request.definition.plan.workflow();
-    refuse_disabled(&*session.store, None, workflow)?;
+    refuse_disabled(&*session.store, None, workflow).wait()?;
     let newest = match request.frozen {
         true => None,
-        false => session.store.versions(None, workflow)?.into_iter().next(),
+        false => session
+            .store
+            .versions(None, workflow)
+            .wait()?
+            .into_iter()
+            .next(),
     };
     let newest = newest.filter(|row| row.digest == request.definition.digest);
     request

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use windlass_core::RunStatus;
 use windlass_service::run_item::RunItem;
-use windlass_store::{RunFilter, RunPage, TenantFilter};
+use windlass_store::{RunFilter, RunPage, TenantFilter, Wait as _};
 
 use crate::args::Runs;
 use crate::exit::{Exit, Failure};
@@ -24,7 +24,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Runs) -> Result<Exit, Failure
     if let Some(parent) = &arguments.parent {
         filter.parent = Some(session.find_run(parent)?);
     }
-    let page = session.store.runs(&filter)?;
+    let page = session.store.runs(&filter).wait()?;
     if settings.output.json {
         let items: Vec<RunItem> = page.rows.iter().map(Into::into).collect();
         let next = page.next.map(|next| next.to_string());

@@ -6,7 +6,7 @@ use serde_json::json;
 use windlass_engine::{SCHEDULE_LIMIT, ScheduleError, StartError, check_schedule, next_times};
 use windlass_service::members::Members;
 use windlass_service::schedules::{self, TIMES_TOLD, item, plain, unknown};
-use windlass_store::{Schedule, block_on};
+use windlass_store::{Schedule, Wait as _, block_on};
 
 use super::run::{labels, trigger};
 use crate::access::{self, Access};
@@ -46,7 +46,10 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
     loop {
         let last = rows.last();
         let after = last.map(|last| (&*last.id, last.tenant.as_deref()));
-        let page = session.store.schedules(&session.tenants, after, PAGE)?;
+        let page = session
+            .store
+            .schedules(&session.tenants, after, PAGE)
+            .wait()?;
         if page.is_empty() {
             break;
         }
@@ -136,14 +139,14 @@ fn keep(session: &Session, schedule: Schedule) -> Result<Schedule, Failure> {
     if !block_on(store.put_schedule(schedule, SCHEDULE_LIMIT))? {
         return Err(ScheduleError::TooMany.into());
     }
-    let kept = store.schedule(None, &id)?;
+    let kept = store.schedule(None, &id).wait()?;
     Ok(kept.ok_or_else(|| unknown(&id))?)
 }
 
 fn enable(settings: &Settings, id: &str, enabled: bool) -> Result<Exit, Failure> {
     let kept = match access::open_alone(settings, false)? {
         Access::Held(session) => {
-            let found = session.store.schedule(None, id)?;
+            let found = session.store.schedule(None, id).wait()?;
             let mut schedule = found.ok_or_else(|| unknown(id))?;
             schedule.enabled = enabled;
             keep(&session, schedule)?
@@ -185,7 +188,7 @@ fn remove(settings: &Settings, id: &str) -> Result<Exit, Failure> {
 
 fn next(settings: &Settings, id: &str) -> Result<Exit, Failure> {
     let session = Session::look(settings.clone())?;
-    let found = session.store.schedule(None, id)?;
+    let found = session.store.schedule(None, id).wait()?;
     let schedule = found.ok_or_else(|| unknown(id))?;
     let times = next_times(&schedule, TIMES_TOLD);
     let output = settings.output;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use windlass_service::secrets::{self as kept, VALUE_LIMIT_BYTES};
-use windlass_store::{SecretRow, block_on};
+use windlass_store::{SecretRow, Wait as _, block_on};
 
 use crate::access::{self, Access};
 use crate::args::secrets::{Secrets, SecretsCommand, SetSecret};
@@ -36,7 +36,10 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
     loop {
         let last = rows.last();
         let after = last.map(|last| (&*last.name, last.tenant.as_deref()));
-        let page = session.store.secrets(&session.tenants, after, PAGE)?;
+        let page = session
+            .store
+            .secrets(&session.tenants, after, PAGE)
+            .wait()?;
         if page.is_empty() {
             break;
         }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use windlass_service::listing::{version_item, workflow_item};
-use windlass_store::TenantFilter;
+use windlass_store::{TenantFilter, Wait as _};
 
 use crate::access::{self, Access};
 use crate::args::{Workflows, WorkflowsCommand};
@@ -27,7 +27,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Workflows) -> Result<Exit, Fa
 
 fn list(settings: &Settings) -> Result<Exit, Failure> {
     let session = Session::look(settings.clone())?;
-    let rows = session.store.workflows(&TenantFilter::Any)?;
+    let rows = session.store.workflows(&TenantFilter::Any).wait()?;
     if settings.output.json {
         let items: Vec<Value> = rows.iter().map(workflow_item).collect();
         settings
@@ -71,7 +71,7 @@ fn show(settings: &Settings, id: &str, version: Option<u32>) -> Result<Exit, Fai
 
 fn versions(settings: &Settings, id: &str) -> Result<Exit, Failure> {
     let session = Session::look(settings.clone())?;
-    let rows = session.store.versions(None, id)?;
+    let rows = session.store.versions(None, id).wait()?;
     if rows.is_empty() {
         return Err(unknown(id).into());
     }

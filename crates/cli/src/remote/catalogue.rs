@@ -1,12 +1,13 @@
 //! The catalogue over HTTP: workflows, versions, definitions.
 
 use windlass_store::{
-    Catalogue, DefinitionRow, Error, NewDefinition, Pending, Published, TenantFilter, WorkflowRow,
+    Catalogue, DefinitionRow, Error, NewDefinition, Pending, Published, TenantFilter, Wait as _,
+    WorkflowRow,
 };
 
 use super::refusals::refused;
 use super::shapes::{Page, VersionShape, WorkflowShape};
-use super::store::{RemoteStore, WorkflowKey};
+use super::store::{RemoteStore, WorkflowKey, answer};
 
 /// The longest page that a server gives.
 const PAGE: usize = 1000;
@@ -72,61 +73,77 @@ impl Catalogue for RemoteStore {
         tenant: Option<&str>,
         workflow: &str,
         version: Option<u32>,
-    ) -> Result<Option<DefinitionRow>, Error> {
-        let known = match version {
-            // A version that is known stays as it is.
-            Some(_) => self.memory().versions.get(&key(tenant, workflow)).cloned(),
-            None => None,
-        };
-        let find = |rows: &[DefinitionRow]| match version {
-            Some(version) => rows.iter().find(|row| row.version == version).cloned(),
-            None => rows.first().cloned(),
-        };
-        let row = match known.as_deref().and_then(find) {
-            Some(row) => Some(row),
-            None => find(&self.known_versions(tenant, workflow)?),
-        };
-        let Some(row) = row else { return Ok(None) };
-        let text = self.text(tenant, workflow, row.version)?;
-        Ok(text.map(|text| DefinitionRow { text, ..row }))
+    ) -> Pending<'_, Result<Option<DefinitionRow>, Error>> {
+        answer(|| {
+            let known = match version {
+                // A version that is known stays as it is.
+                Some(_) => self.memory().versions.get(&key(tenant, workflow)).cloned(),
+                None => None,
+            };
+            let find = |rows: &[DefinitionRow]| match version {
+                Some(version) => rows.iter().find(|row| row.version == version).cloned(),
+                None => rows.first().cloned(),
+            };
+            let row = match known.as_deref().and_then(find) {
+                Some(row) => Some(row),
+                None => find(&self.known_versions(tenant, workflow)?),
+            };
+            let Some(row) = row else { return Ok(None) };
+            let text = self.text(tenant, workflow, row.version)?;
+            Ok(text.map(|text| DefinitionRow { text, ..row }))
+        })
     }
 
-    fn versions(&self, tenant: Option<&str>, workflow: &str) -> Result<Vec<DefinitionRow>, Error> {
-        self.known_versions(tenant, workflow)
+    fn versions(
+        &self,
+        tenant: Option<&str>,
+        workflow: &str,
+    ) -> Pending<'_, Result<Vec<DefinitionRow>, Error>> {
+        answer(|| self.known_versions(tenant, workflow))
     }
 
-    fn workflows(&self, tenant: &TenantFilter) -> Result<Vec<WorkflowRow>, Error> {
-        let mut rows = Vec::new();
-        let mut cursor: Option<String> = None;
-        loop {
-            let mut url = self.server.url(&["workflows"]);
-            {
-                let mut query = url.query_pairs_mut();
-                query.append_pair("limit", &PAGE.to_string());
-                if let Some(cursor) = &cursor {
-                    query.append_pair("cursor", cursor);
+    fn workflows(&self, tenant: &TenantFilter) -> Pending<'_, Result<Vec<WorkflowRow>, Error>> {
+        answer(|| {
+            let mut rows = Vec::new();
+            let mut cursor: Option<String> = None;
+            loop {
+                let mut url = self.server.url(&["workflows"]);
+                {
+                    let mut query = url.query_pairs_mut();
+                    query.append_pair("limit", &PAGE.to_string());
+                    if let Some(cursor) = &cursor {
+                        query.append_pair("cursor", cursor);
+                    }
+                }
+                let Some(page) = self.json::<Page<WorkflowShape>>(url)? else {
+                    break;
+                };
+                let read: Option<Vec<WorkflowRow>> =
+                    page.items.into_iter().map(WorkflowShape::row).collect();
+                let read = read.ok_or_else(|| self.foreign("a list of workflows"))?;
+                rows.extend(read);
+                cursor = page.next;
+                if cursor.is_none() {
+                    break;
                 }
             }
-            let Some(page) = self.json::<Page<WorkflowShape>>(url)? else {
-                break;
-            };
-            let read: Option<Vec<WorkflowRow>> =
-                page.items.into_iter().map(WorkflowShape::row).collect();
-            let read = read.ok_or_else(|| self.foreign("a list of workflows"))?;
-            rows.extend(read);
-            cursor = page.next;
-            if cursor.is_none() {
-                break;
-            }
-        }
-        rows.retain(|row| tenant.matches(row.tenant.as_deref()));
-        rows.sort_by(|a, b| (&a.workflow, &a.tenant).cmp(&(&b.workflow, &b.tenant)));
-        Ok(rows)
+            rows.retain(|row| tenant.matches(row.tenant.as_deref()));
+            rows.sort_by(|a, b| (&a.workflow, &a.tenant).cmp(&(&b.workflow, &b.tenant)));
+            Ok(rows)
+        })
     }
 
-    fn workflow(&self, tenant: Option<&str>, workflow: &str) -> Result<Option<WorkflowRow>, Error> {
-        let rows = self.workflows(&TenantFilter::Only(tenant.map(Into::into)))?;
-        Ok(rows.into_iter().find(|row| &*row.workflow == workflow))
+    fn workflow(
+        &self,
+        tenant: Option<&str>,
+        workflow: &str,
+    ) -> Pending<'_, Result<Option<WorkflowRow>, Error>> {
+        answer(|| {
+            let rows = self
+                .workflows(&TenantFilter::Only(tenant.map(Into::into)))
+                .wait()?;
+            Ok(rows.into_iter().find(|row| &*row.workflow == workflow))
+        })
     }
 
     fn set_enabled(&self, _: Option<&str>, _: &str, _: bool) -> Pending<'_, Result<bool, Error>> {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::history::Follow;
 use windlass_engine::{Backend, Plans};
+use windlass_store::Wait as _;
 
 use super::carried::{self, Carried};
 use super::question::Question;
@@ -78,7 +79,7 @@ pub(crate) fn follow(
             return output.left(exit, &message).map(Followed::Exit);
         }
         Ended::Gone => {
-            let row = session.store.run(run)?;
+            let row = session.store.run(run).wait()?;
             let status = row.map_or(RunStatus::Pending, |row| row.status);
             if !status.is_final() {
                 if options.take_over {

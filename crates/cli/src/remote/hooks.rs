@@ -7,10 +7,10 @@ use windlass_store::{Error, Hook, Hooks, Pending, TenantFilter};
 
 use super::acting::{read, written};
 use super::question::Question;
-use super::refusals::{refusal, refused};
+use super::refusals::refused;
 use super::server::Server;
 use super::shapes::{Page, moment};
-use super::store::RemoteStore;
+use super::store::{RemoteStore, answer};
 use crate::exit::Failure;
 
 /// The longest page that a server gives.
@@ -49,8 +49,8 @@ impl Hooks for RemoteStore {
         refused()
     }
 
-    fn hook_of(&self, _: &Digest) -> Result<Option<Hook>, Error> {
-        Err(refusal())
+    fn hook_of(&self, _: &Digest) -> Pending<'_, Result<Option<Hook>, Error>> {
+        refused()
     }
 
     /// Each page must follow one that was read before.
@@ -59,36 +59,38 @@ impl Hooks for RemoteStore {
         tenant: &TenantFilter,
         after: Option<(&str, Option<&str>)>,
         limit: usize,
-    ) -> Result<Vec<Hook>, Error> {
-        let cursor = match after {
-            None => None,
-            Some((id, owner)) => {
-                let key = (id.into(), owner.map(Into::into));
-                match self.memory().hooks.get(&key) {
-                    Some(cursor) => Some(cursor.clone()),
-                    None => return Ok(Vec::new()),
+    ) -> Pending<'_, Result<Vec<Hook>, Error>> {
+        answer(|| {
+            let cursor = match after {
+                None => None,
+                Some((id, owner)) => {
+                    let key = (id.into(), owner.map(Into::into));
+                    match self.memory().hooks.get(&key) {
+                        Some(cursor) => Some(cursor.clone()),
+                        None => return Ok(Vec::new()),
+                    }
+                }
+            };
+            let mut url = self.server.url(&["hooks"]);
+            {
+                let mut query = url.query_pairs_mut();
+                query.append_pair("limit", &limit.clamp(1, PAGE).to_string());
+                if let Some(cursor) = &cursor {
+                    query.append_pair("cursor", cursor);
                 }
             }
-        };
-        let mut url = self.server.url(&["hooks"]);
-        {
-            let mut query = url.query_pairs_mut();
-            query.append_pair("limit", &limit.clamp(1, PAGE).to_string());
-            if let Some(cursor) = &cursor {
-                query.append_pair("cursor", cursor);
+            let Some(page) = self.json::<Page<Shape>>(url)? else {
+                return Ok(Vec::new());
+            };
+            let found: Option<Vec<Hook>> = page.items.into_iter().map(Shape::hook).collect();
+            let mut found = found.ok_or_else(|| self.foreign("hooks that cannot be read"))?;
+            if let (Some(last), Some(next)) = (found.last(), page.next) {
+                let key = (last.id.clone(), last.tenant.clone());
+                self.memory().hooks.insert(key, next);
             }
-        }
-        let Some(page) = self.json::<Page<Shape>>(url)? else {
-            return Ok(Vec::new());
-        };
-        let found: Option<Vec<Hook>> = page.items.into_iter().map(Shape::hook).collect();
-        let mut found = found.ok_or_else(|| self.foreign("hooks that cannot be read"))?;
-        if let (Some(last), Some(next)) = (found.last(), page.next) {
-            let key = (last.id.clone(), last.tenant.clone());
-            self.memory().hooks.insert(key, next);
-        }
-        found.retain(|hook| tenant.matches(hook.tenant.as_deref()));
-        Ok(found)
+            found.retain(|hook| tenant.matches(hook.tenant.as_deref()));
+            Ok(found)
+        })
     }
 
     fn remove_hook(&self, _: Option<&str>, _: &str) -> Pending<'_, Result<bool, Error>> {

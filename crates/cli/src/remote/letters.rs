@@ -10,7 +10,7 @@ use super::question::Question;
 use super::refusals::refused;
 use super::server::Server;
 use super::shapes::{Page, moment};
-use super::store::RemoteStore;
+use super::store::{RemoteStore, answer};
 use crate::exit::Failure;
 
 /// The longest page that a server gives.
@@ -86,24 +86,28 @@ impl DeadLetters for RemoteStore {
         tenant: &TenantFilter,
         before: Option<RunId>,
         limit: usize,
-    ) -> Result<Vec<DeadLetter>, Error> {
-        let mut letters = self.letters(before, limit)?;
-        letters.retain(|letter| tenant.matches(letter.tenant.as_deref()));
-        Ok(letters)
+    ) -> Pending<'_, Result<Vec<DeadLetter>, Error>> {
+        answer(|| {
+            let mut letters = self.letters(before, limit)?;
+            letters.retain(|letter| tenant.matches(letter.tenant.as_deref()));
+            Ok(letters)
+        })
     }
 
-    fn dead_letter(&self, run: RunId) -> Result<Option<DeadLetter>, Error> {
-        let mut before = None;
-        loop {
-            let page = self.letters(before, PAGE)?;
-            let Some(last) = page.last() else {
-                return Ok(None);
-            };
-            before = Some(last.run);
-            if let Some(found) = page.into_iter().find(|letter| letter.run == run) {
-                return Ok(Some(found));
+    fn dead_letter(&self, run: RunId) -> Pending<'_, Result<Option<DeadLetter>, Error>> {
+        answer(|| {
+            let mut before = None;
+            loop {
+                let page = self.letters(before, PAGE)?;
+                let Some(last) = page.last() else {
+                    return Ok(None);
+                };
+                before = Some(last.run);
+                if let Some(found) = page.into_iter().find(|letter| letter.run == run) {
+                    return Ok(Some(found));
+                }
             }
-        }
+        })
     }
 
     fn requeue(&self, _: RunId) -> Pending<'_, Result<bool, Error>> {

@@ -5,9 +5,9 @@ use windlass_core::{Millis, RunId};
 use windlass_service::run_item::RunDetails;
 use windlass_store::{Error, Health, Pending, Queries, ResourceRow, RunFilter, RunPage, RunRow};
 
-use super::refusals::{refusal, refused};
+use super::refusals::refused;
 use super::shapes::{ExecutionShape, Page, ResourceShape};
-use super::store::RemoteStore;
+use super::store::{RemoteStore, answer};
 
 /// The length of the prefixes that are asked for together: the time in a run's id.
 const SHORT: usize = 13;
@@ -96,35 +96,45 @@ impl RemoteStore {
 }
 
 impl Queries for RemoteStore {
-    fn run(&self, run: RunId) -> Result<Option<RunRow>, Error> {
-        let rows = self.with_prefixes(&[run.to_string()])?;
-        Ok(rows.into_iter().find(|row| row.run == run))
+    fn run(&self, run: RunId) -> Pending<'_, Result<Option<RunRow>, Error>> {
+        answer(|| {
+            let rows = self.with_prefixes(&[run.to_string()])?;
+            Ok(rows.into_iter().find(|row| row.run == run))
+        })
     }
 
-    fn runs(&self, filter: &RunFilter) -> Result<RunPage, Error> {
-        let page = self.page(filter)?;
-        self.memory().listed = page.rows.iter().map(|row| row.run).collect();
-        Ok(page)
+    fn runs(&self, filter: &RunFilter) -> Pending<'_, Result<RunPage, Error>> {
+        answer(|| {
+            let page = self.page(filter)?;
+            self.memory().listed = page.rows.iter().map(|row| row.run).collect();
+            Ok(page)
+        })
     }
 
-    fn runs_with_prefix(&self, prefix: &str, limit: usize) -> Result<Vec<RunId>, Error> {
-        let mut runs = match self.learn_prefixes(prefix)? {
-            Some(runs) => runs,
-            None => {
-                let rows = self.with_prefixes(&[prefix.to_owned()])?;
-                rows.iter().map(|row| row.run).collect()
-            }
-        };
-        runs.truncate(limit);
-        Ok(runs)
+    fn runs_with_prefix(
+        &self,
+        prefix: &str,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<RunId>, Error>> {
+        answer(|| {
+            let mut runs = match self.learn_prefixes(prefix)? {
+                Some(runs) => runs,
+                None => {
+                    let rows = self.with_prefixes(&[prefix.to_owned()])?;
+                    rows.iter().map(|row| row.run).collect()
+                }
+            };
+            runs.truncate(limit);
+            Ok(runs)
+        })
     }
 
-    fn unfinished(&self, _: Option<RunId>, _: usize) -> Result<Vec<RunRow>, Error> {
-        Err(refusal())
+    fn unfinished(&self, _: Option<RunId>, _: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        refused()
     }
 
-    fn awake(&self, _: Option<RunId>, _: usize) -> Result<Vec<RunRow>, Error> {
-        Err(refusal())
+    fn awake(&self, _: Option<RunId>, _: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        refused()
     }
 
     fn due(
@@ -132,41 +142,45 @@ impl Queries for RemoteStore {
         _: Option<(Millis, RunId)>,
         _: Millis,
         _: usize,
-    ) -> Result<Vec<(RunId, Millis)>, Error> {
-        Err(refusal())
+    ) -> Pending<'_, Result<Vec<(RunId, Millis)>, Error>> {
+        refused()
     }
 
-    fn next_wake(&self) -> Result<Option<Millis>, Error> {
-        Err(refusal())
+    fn next_wake(&self) -> Pending<'_, Result<Option<Millis>, Error>> {
+        refused()
     }
 
-    fn children(&self, parent: RunId) -> Result<Vec<RunRow>, Error> {
-        let mut filter = RunFilter {
-            parent: Some(parent),
-            limit: PAGE,
-            ..RunFilter::default()
-        };
-        let mut rows = Vec::new();
-        loop {
-            let page = self.page(&filter)?;
-            rows.extend(page.rows);
-            match page.next {
-                Some(next) => filter.before = Some(next),
-                None => break,
+    fn children(&self, parent: RunId) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        answer(|| {
+            let mut filter = RunFilter {
+                parent: Some(parent),
+                limit: PAGE,
+                ..RunFilter::default()
+            };
+            let mut rows = Vec::new();
+            loop {
+                let page = self.page(&filter)?;
+                rows.extend(page.rows);
+                match page.next {
+                    Some(next) => filter.before = Some(next),
+                    None => break,
+                }
             }
-        }
-        rows.reverse();
-        Ok(rows)
+            rows.reverse();
+            Ok(rows)
+        })
     }
 
-    fn resources(&self, run: RunId) -> Result<Vec<ResourceRow>, Error> {
-        let mut url = self.server.url(&["executions", &run.to_string()]);
-        url.query_pairs_mut().append_pair("include", "resources");
-        let Some(whole) = self.json::<ExecutionShape>(url)? else {
-            return Ok(Vec::new());
-        };
-        let row = |link: ResourceShape| link.row(run);
-        Ok(whole.resources.into_iter().map(row).collect())
+    fn resources(&self, run: RunId) -> Pending<'_, Result<Vec<ResourceRow>, Error>> {
+        answer(|| {
+            let mut url = self.server.url(&["executions", &run.to_string()]);
+            url.query_pairs_mut().append_pair("include", "resources");
+            let Some(whole) = self.json::<ExecutionShape>(url)? else {
+                return Ok(Vec::new());
+            };
+            let row = |link: ResourceShape| link.row(run);
+            Ok(whole.resources.into_iter().map(row).collect())
+        })
     }
 
     fn resource(
@@ -175,19 +189,19 @@ impl Queries for RemoteStore {
         _: &str,
         _: &str,
         _: &str,
-    ) -> Result<Option<ResourceRow>, Error> {
-        Err(refusal())
+    ) -> Pending<'_, Result<Option<ResourceRow>, Error>> {
+        refused()
     }
 
     fn replace_rows(&self, _: Vec<(RunRow, Vec<ResourceRow>)>) -> Pending<'_, Result<(), Error>> {
         refused()
     }
 
-    fn logged_runs(&self, _: Option<RunId>, _: usize) -> Result<Vec<RunId>, Error> {
-        Err(refusal())
+    fn logged_runs(&self, _: Option<RunId>, _: usize) -> Pending<'_, Result<Vec<RunId>, Error>> {
+        refused()
     }
 
-    fn health(&self) -> Result<Health, Error> {
-        Err(refusal())
+    fn health(&self) -> Pending<'_, Result<Health, Error>> {
+        refused()
     }
 }

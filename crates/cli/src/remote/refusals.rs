@@ -2,7 +2,8 @@
 
 use windlass_core::{Digest, Millis, RunId};
 use windlass_store::{
-    Admission, Audit, AuditEntry, Error, Note, Notes, Pending, Retention, RunRow, TenantFilter,
+    Admission, Audit, AuditEntry, Error, GateCount, Note, Notes, Pending, Retention, RunRow,
+    TenantFilter,
 };
 
 use super::store::RemoteStore;
@@ -18,40 +19,40 @@ pub(super) fn refused<T: Send + 'static>() -> Pending<'static, Result<T, Error>>
 }
 
 impl Admission for RemoteStore {
-    fn waiting_tenants(&self) -> Result<Vec<Option<Box<str>>>, Error> {
-        Err(refusal())
+    fn waiting_tenants(&self) -> Pending<'_, Result<Vec<Option<Box<str>>>, Error>> {
+        refused()
     }
 
-    fn waiting(&self, _: Option<&str>, _: usize) -> Result<Vec<RunRow>, Error> {
-        Err(refusal())
+    fn waiting(&self, _: Option<&str>, _: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        refused()
     }
 
     fn put_aside(&self, _: Vec<RunId>) -> Pending<'_, Result<(), Error>> {
         refused()
     }
 
-    fn aside(&self, _: &str, _: usize) -> Result<Vec<RunRow>, Error> {
-        Err(refusal())
+    fn aside(&self, _: &str, _: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        refused()
     }
 
-    fn aside_gates(&self) -> Result<Vec<(Option<Box<str>>, Box<str>)>, Error> {
-        Err(refusal())
+    fn aside_gates(&self) -> Pending<'_, Result<Vec<(Option<Box<str>>, Box<str>)>, Error>> {
+        refused()
     }
 
-    fn begun(&self, _: Option<RunId>, _: usize) -> Result<Vec<RunRow>, Error> {
-        Err(refusal())
+    fn begun(&self, _: Option<RunId>, _: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        refused()
     }
 
-    fn gates(&self) -> Result<Vec<(Box<str>, u32)>, Error> {
-        Err(refusal())
+    fn gates(&self) -> Pending<'_, Result<Vec<GateCount>, Error>> {
+        refused()
     }
 
-    fn at_gate(&self, _: &str, _: usize) -> Result<Vec<RunRow>, Error> {
-        Err(refusal())
+    fn at_gate(&self, _: &str, _: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        refused()
     }
 
-    fn depth(&self, _: u64) -> Result<u64, Error> {
-        Err(refusal())
+    fn depth(&self, _: u64) -> Pending<'_, Result<u64, Error>> {
+        refused()
     }
 }
 
@@ -65,8 +66,8 @@ impl Audit for RemoteStore {
         _: &TenantFilter,
         _: Option<u64>,
         _: usize,
-    ) -> Result<Vec<(u64, AuditEntry)>, Error> {
-        Err(refusal())
+    ) -> Pending<'_, Result<Vec<(u64, AuditEntry)>, Error>> {
+        refused()
     }
 }
 
@@ -75,12 +76,12 @@ impl Notes for RemoteStore {
         refused()
     }
 
-    fn note_at(&self, _: &str, _: &str) -> Result<Option<Vec<u8>>, Error> {
-        Err(refusal())
+    fn note_at(&self, _: &str, _: &str) -> Pending<'_, Result<Option<Vec<u8>>, Error>> {
+        refused()
     }
 
-    fn notes(&self, _: &str, _: Option<&str>, _: usize) -> Result<Vec<Note>, Error> {
-        Err(refusal())
+    fn notes(&self, _: &str, _: Option<&str>, _: usize) -> Pending<'_, Result<Vec<Note>, Error>> {
+        refused()
     }
 
     fn forget_note(&self, _: &str, _: &str) -> Pending<'_, Result<bool, Error>> {
@@ -89,27 +90,27 @@ impl Notes for RemoteStore {
 }
 
 impl Retention for RemoteStore {
-    fn ended(&self, _: Millis, _: usize) -> Result<Vec<RunRow>, Error> {
-        Err(refusal())
+    fn ended(&self, _: Millis, _: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        refused()
     }
 
-    fn ended_count(&self) -> Result<u64, Error> {
-        Err(refusal())
+    fn ended_count(&self) -> Pending<'_, Result<u64, Error>> {
+        refused()
     }
 
     fn forget(&self, _: Vec<RunId>, _: bool) -> Pending<'_, Result<u64, Error>> {
         refused()
     }
 
-    fn bytes(&self) -> Result<u64, Error> {
-        Err(refusal())
+    fn bytes(&self) -> Pending<'_, Result<u64, Error>> {
+        refused()
     }
 
     fn give_back(&self) -> Pending<'_, Result<(), Error>> {
         refused()
     }
 
-    fn uses(&self, _: RunId, _: &Digest) -> Result<bool, Error> {
-        Err(refusal())
+    fn uses(&self, _: RunId, _: &Digest) -> Pending<'_, Result<bool, Error>> {
+        refused()
     }
 }

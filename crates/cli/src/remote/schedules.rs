@@ -12,10 +12,10 @@ use windlass_store::{Error, Fired, Pending, Schedule, Schedules, TenantFilter};
 
 use super::acting::{read, written};
 use super::question::Question;
-use super::refusals::{refusal, refused};
+use super::refusals::refused;
 use super::server::Server;
 use super::shapes::{Page, moment};
-use super::store::RemoteStore;
+use super::store::{RemoteStore, answer};
 use crate::exit::{Exit, Failure};
 
 /// The longest page that a server gives.
@@ -81,13 +81,15 @@ impl Schedules for RemoteStore {
         refused()
     }
 
-    fn schedule(&self, _: Option<&str>, id: &str) -> Result<Option<Schedule>, Error> {
-        let shape: Option<ScheduleShape> = self.json(self.server.url(&["schedules", id]))?;
-        let Some(shape) = shape else {
-            return Ok(None);
-        };
-        let schedule = shape.schedule();
-        schedule.map(Some).ok_or_else(|| self.foreign(UNREADABLE))
+    fn schedule(&self, _: Option<&str>, id: &str) -> Pending<'_, Result<Option<Schedule>, Error>> {
+        answer(|| {
+            let shape: Option<ScheduleShape> = self.json(self.server.url(&["schedules", id]))?;
+            let Some(shape) = shape else {
+                return Ok(None);
+            };
+            let schedule = shape.schedule();
+            schedule.map(Some).ok_or_else(|| self.foreign(UNREADABLE))
+        })
     }
 
     /// Each page must follow one that was read before.
@@ -96,49 +98,51 @@ impl Schedules for RemoteStore {
         tenant: &TenantFilter,
         after: Option<(&str, Option<&str>)>,
         limit: usize,
-    ) -> Result<Vec<Schedule>, Error> {
-        let cursor = match after {
-            None => None,
-            Some((id, owner)) => {
-                let key = (id.into(), owner.map(Into::into));
-                match self.memory().schedules.get(&key) {
-                    Some(cursor) => Some(cursor.clone()),
-                    None => return Ok(Vec::new()),
+    ) -> Pending<'_, Result<Vec<Schedule>, Error>> {
+        answer(|| {
+            let cursor = match after {
+                None => None,
+                Some((id, owner)) => {
+                    let key = (id.into(), owner.map(Into::into));
+                    match self.memory().schedules.get(&key) {
+                        Some(cursor) => Some(cursor.clone()),
+                        None => return Ok(Vec::new()),
+                    }
+                }
+            };
+            let mut url = self.server.url(&["schedules"]);
+            {
+                let mut query = url.query_pairs_mut();
+                query.append_pair("limit", &limit.clamp(1, PAGE).to_string());
+                if let Some(cursor) = &cursor {
+                    query.append_pair("cursor", cursor);
                 }
             }
-        };
-        let mut url = self.server.url(&["schedules"]);
-        {
-            let mut query = url.query_pairs_mut();
-            query.append_pair("limit", &limit.clamp(1, PAGE).to_string());
-            if let Some(cursor) = &cursor {
-                query.append_pair("cursor", cursor);
+            let Some(page) = self.json::<Page<ScheduleShape>>(url)? else {
+                return Ok(Vec::new());
+            };
+            let found = page.items.into_iter().map(ScheduleShape::schedule);
+            let found: Option<Vec<Schedule>> = found.collect();
+            let mut found = found.ok_or_else(|| self.foreign(UNREADABLE))?;
+            if let (Some(last), Some(next)) = (found.last(), page.next) {
+                let key = (last.id.clone(), last.tenant.clone());
+                self.memory().schedules.insert(key, next);
             }
-        }
-        let Some(page) = self.json::<Page<ScheduleShape>>(url)? else {
-            return Ok(Vec::new());
-        };
-        let found = page.items.into_iter().map(ScheduleShape::schedule);
-        let found: Option<Vec<Schedule>> = found.collect();
-        let mut found = found.ok_or_else(|| self.foreign(UNREADABLE))?;
-        if let (Some(last), Some(next)) = (found.last(), page.next) {
-            let key = (last.id.clone(), last.tenant.clone());
-            self.memory().schedules.insert(key, next);
-        }
-        found.retain(|schedule| tenant.matches(schedule.tenant.as_deref()));
-        Ok(found)
+            found.retain(|schedule| tenant.matches(schedule.tenant.as_deref()));
+            Ok(found)
+        })
     }
 
     fn remove_schedule(&self, _: Option<&str>, _: &str) -> Pending<'_, Result<bool, Error>> {
         refused()
     }
 
-    fn due_schedules(&self, _: Millis, _: usize) -> Result<Vec<Schedule>, Error> {
-        Err(refusal())
+    fn due_schedules(&self, _: Millis, _: usize) -> Pending<'_, Result<Vec<Schedule>, Error>> {
+        refused()
     }
 
-    fn next_schedule(&self) -> Result<Option<Millis>, Error> {
-        Err(refusal())
+    fn next_schedule(&self) -> Pending<'_, Result<Option<Millis>, Error>> {
+        refused()
     }
 
     fn mark_fired(&self, _: Fired) -> Pending<'_, Result<bool, Error>> {

@@ -8,10 +8,10 @@ use windlass_store::{Error, Pending, SecretRow, Secrets, TenantFilter};
 
 use super::acting::{read, written};
 use super::question::Question;
-use super::refusals::{refusal, refused};
+use super::refusals::refused;
 use super::server::Server;
 use super::shapes::{Page, moment};
-use super::store::RemoteStore;
+use super::store::{RemoteStore, answer};
 use crate::exit::Failure;
 
 /// The longest page that a server gives.
@@ -37,8 +37,8 @@ impl Secrets for RemoteStore {
         refused()
     }
 
-    fn secret(&self, _: Option<&str>, _: &str) -> Result<Option<Vec<u8>>, Error> {
-        Err(refusal())
+    fn secret(&self, _: Option<&str>, _: &str) -> Pending<'_, Result<Option<Vec<u8>>, Error>> {
+        refused()
     }
 
     /// Each page must follow one that was read before.
@@ -47,44 +47,46 @@ impl Secrets for RemoteStore {
         tenant: &TenantFilter,
         after: Option<(&str, Option<&str>)>,
         limit: usize,
-    ) -> Result<Vec<SecretRow>, Error> {
-        let cursor = match after {
-            None => None,
-            Some((name, owner)) => {
-                let key = (name.into(), owner.map(Into::into));
-                match self.memory().secrets.get(&key) {
-                    Some(cursor) => Some(cursor.clone()),
-                    None => return Ok(Vec::new()),
+    ) -> Pending<'_, Result<Vec<SecretRow>, Error>> {
+        answer(|| {
+            let cursor = match after {
+                None => None,
+                Some((name, owner)) => {
+                    let key = (name.into(), owner.map(Into::into));
+                    match self.memory().secrets.get(&key) {
+                        Some(cursor) => Some(cursor.clone()),
+                        None => return Ok(Vec::new()),
+                    }
+                }
+            };
+            let mut url = self.server.url(&["secrets"]);
+            {
+                let mut query = url.query_pairs_mut();
+                query.append_pair("limit", &limit.clamp(1, PAGE).to_string());
+                if let Some(cursor) = &cursor {
+                    query.append_pair("cursor", cursor);
                 }
             }
-        };
-        let mut url = self.server.url(&["secrets"]);
-        {
-            let mut query = url.query_pairs_mut();
-            query.append_pair("limit", &limit.clamp(1, PAGE).to_string());
-            if let Some(cursor) = &cursor {
-                query.append_pair("cursor", cursor);
+            let Some(page) = self.json::<Page<Shape>>(url)? else {
+                return Ok(Vec::new());
+            };
+            let rows = page.items.into_iter().map(|shape| {
+                Some(SecretRow {
+                    tenant: shape.tenant_id,
+                    name: shape.name,
+                    updated_at: moment(&shape.updated_at)?,
+                    damage: shape.damage,
+                })
+            });
+            let rows: Option<Vec<SecretRow>> = rows.collect();
+            let mut rows = rows.ok_or_else(|| self.foreign("secrets that cannot be read"))?;
+            if let (Some(last), Some(next)) = (rows.last(), page.next) {
+                let key = (last.name.clone(), last.tenant.clone());
+                self.memory().secrets.insert(key, next);
             }
-        }
-        let Some(page) = self.json::<Page<Shape>>(url)? else {
-            return Ok(Vec::new());
-        };
-        let rows = page.items.into_iter().map(|shape| {
-            Some(SecretRow {
-                tenant: shape.tenant_id,
-                name: shape.name,
-                updated_at: moment(&shape.updated_at)?,
-                damage: shape.damage,
-            })
-        });
-        let rows: Option<Vec<SecretRow>> = rows.collect();
-        let mut rows = rows.ok_or_else(|| self.foreign("secrets that cannot be read"))?;
-        if let (Some(last), Some(next)) = (rows.last(), page.next) {
-            let key = (last.name.clone(), last.tenant.clone());
-            self.memory().secrets.insert(key, next);
-        }
-        rows.retain(|row| tenant.matches(row.tenant.as_deref()));
-        Ok(rows)
+            rows.retain(|row| tenant.matches(row.tenant.as_deref()));
+            Ok(rows)
+        })
     }
 
     fn remove_secret(&self, _: Option<&str>, _: &str) -> Pending<'_, Result<bool, Error>> {

@@ -2,14 +2,15 @@
 //! nothing: what acts asks the server.
 
 use std::collections::HashMap;
+use std::future::ready;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::de::DeserializeOwned;
 use url::Url;
 use windlass_core::{Digest, RunId};
 use windlass_store::{
-    Append, AppendError, Appended, Blob, Checkpoint, Compacted, Damage, DefinitionRow, Error, Head,
-    InboxItem, Pending, Record, Store,
+    Append, AppendError, Appended, Blob, Blobs, Checkpoint, Compacted, Damage, DefinitionRow,
+    Error, Head, Inbox, InboxItem, Log, Pending, Record,
 };
 
 use super::failures;
@@ -110,89 +111,113 @@ impl RemoteStore {
     }
 }
 
-impl Store for RemoteStore {
+impl Log for RemoteStore {
     fn append(&self, batch: Vec<Append>) -> Pending<'_, Vec<Result<Appended, AppendError>>> {
         let answers = batch.iter().map(|_| Err(AppendError::Failed(refusal())));
         let answers = answers.collect();
         Box::pin(std::future::ready(answers))
     }
 
-    fn head(&self, run: RunId) -> Result<Head, Error> {
-        // Past every record: only the head is wanted.
-        let log = self.log(run, u64::from(u32::MAX))?;
-        Ok(log.map_or(Head::NONE, |(head, _)| head))
+    fn head(&self, run: RunId) -> Pending<'_, Result<Head, Error>> {
+        answer(|| {
+            // Past every record: only the head is wanted.
+            let log = self.log(run, u64::from(u32::MAX))?;
+            Ok(log.map_or(Head::NONE, |(head, _)| head))
+        })
     }
 
-    fn read(&self, run: RunId, from: u64, max_bytes: usize) -> Result<Vec<Record>, Error> {
-        {
-            let mut memory = self.memory();
-            memory.reading = Some(run);
-            if let Some(records) = memory.kept.get(run, from, max_bytes) {
-                return Ok(records);
+    fn read(
+        &self,
+        run: RunId,
+        from: u64,
+        max_bytes: usize,
+    ) -> Pending<'_, Result<Vec<Record>, Error>> {
+        answer(|| {
+            {
+                let mut memory = self.memory();
+                memory.reading = Some(run);
+                if let Some(records) = memory.kept.get(run, from, max_bytes) {
+                    return Ok(records);
+                }
+                if memory.end.take() == Some((run, from)) {
+                    return Ok(Vec::new());
+                }
             }
-            if memory.end.take() == Some((run, from)) {
+            let Some((head, records)) = self.log(run, from)? else {
                 return Ok(Vec::new());
-            }
-        }
-        let Some((head, records)) = self.log(run, from)? else {
-            return Ok(Vec::new());
-        };
-        let first = beginning(&records, max_bytes);
-        let mut memory = self.memory();
-        let last = records.last().map(|record| record.sequence);
-        memory.end = (last == Some(head.sequence)).then_some((run, head.sequence + 1));
-        memory.kept.put(run, records);
-        Ok(first)
+            };
+            let first = beginning(&records, max_bytes);
+            let mut memory = self.memory();
+            let last = records.last().map(|record| record.sequence);
+            memory.end = (last == Some(head.sequence)).then_some((run, head.sequence + 1));
+            memory.kept.put(run, records);
+            Ok(first)
+        })
     }
 
-    fn offer(&self, _: RunId, _: &str, _: &[u8]) -> Pending<'_, Result<bool, Error>> {
+    fn claimed(&self, _: &str, _: &str) -> Pending<'_, Result<Option<Vec<u8>>, Error>> {
         refused()
-    }
-
-    fn inbox(&self, _: RunId) -> Result<Vec<InboxItem>, Error> {
-        Err(refusal())
-    }
-
-    fn offered(&self, _: Option<RunId>, _: usize) -> Result<Vec<RunId>, Error> {
-        Err(refusal())
-    }
-
-    fn claimed(&self, _: &str, _: &str) -> Result<Option<Vec<u8>>, Error> {
-        Err(refusal())
-    }
-
-    fn put_blob(&self, _: Blob) -> Pending<'_, Result<(), Error>> {
-        refused()
-    }
-
-    fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, Error> {
-        let Some(run) = self.memory().reading else {
-            return Ok(None);
-        };
-        let (run, name) = (run.to_string(), digest.to_string());
-        let url = self.server.url(&["executions", &run, "values", &name]);
-        let bytes = self.bytes(url)?;
-        match bytes {
-            Some(bytes) if Digest::of(&bytes) != *digest => Err(Error::Damaged(Box::new(Damage {
-                place: format!("the value {digest}"),
-                run: None,
-                sequence: None,
-                offset: None,
-                reason: "it does not fit its digest".to_owned(),
-            }))),
-            bytes => Ok(bytes),
-        }
     }
 
     fn put_checkpoint(&self, _: RunId, _: Checkpoint) -> Pending<'_, Result<(), Error>> {
         refused()
     }
 
-    fn checkpoint(&self, _: RunId) -> Result<Option<Checkpoint>, Error> {
-        Ok(None)
+    fn checkpoint(&self, _: RunId) -> Pending<'_, Result<Option<Checkpoint>, Error>> {
+        answer(|| Ok(None))
     }
 
     fn compact(&self, _: RunId, _: u64) -> Pending<'_, Result<Compacted, Error>> {
         refused()
     }
+}
+
+impl Inbox for RemoteStore {
+    fn offer(&self, _: RunId, _: &str, _: &[u8]) -> Pending<'_, Result<bool, Error>> {
+        refused()
+    }
+
+    fn inbox(&self, _: RunId) -> Pending<'_, Result<Vec<InboxItem>, Error>> {
+        refused()
+    }
+
+    fn offered(&self, _: Option<RunId>, _: usize) -> Pending<'_, Result<Vec<RunId>, Error>> {
+        refused()
+    }
+}
+
+impl Blobs for RemoteStore {
+    fn put_blob(&self, _: Blob) -> Pending<'_, Result<(), Error>> {
+        refused()
+    }
+
+    fn blob(&self, digest: &Digest) -> Pending<'_, Result<Option<Vec<u8>>, Error>> {
+        answer(|| {
+            let Some(run) = self.memory().reading else {
+                return Ok(None);
+            };
+            let (run, name) = (run.to_string(), digest.to_string());
+            let url = self.server.url(&["executions", &run, "values", &name]);
+            let bytes = self.bytes(url)?;
+            match bytes {
+                Some(bytes) if Digest::of(&bytes) != *digest => {
+                    Err(Error::Damaged(Box::new(Damage {
+                        place: format!("the value {digest}"),
+                        run: None,
+                        sequence: None,
+                        offset: None,
+                        reason: "it does not fit its digest".to_owned(),
+                    })))
+                }
+                bytes => Ok(bytes),
+            }
+        })
+    }
+}
+
+/// What a method answers: the request is made before it returns.
+pub(super) fn answer<'a, T: Send + 'a>(
+    ask: impl FnOnce() -> Result<T, Error>,
+) -> Pending<'a, Result<T, Error>> {
+    Box::pin(ready(ask()))
 }

@@ -13,7 +13,7 @@ use windlass_core::plan::Plan;
 use windlass_core::{Digest, Millis, RunId};
 use windlass_engine::history::for_each_event;
 use windlass_engine::{Backend, Begin, Engine, StartRequest};
-use windlass_store::{Catalogue as _, NewDefinition};
+use windlass_store::{Catalogue as _, NewDefinition, Wait as _};
 use windlass_store_embedded::EmbeddedStore;
 
 /// A directory of its own, removed at the end.
@@ -149,7 +149,7 @@ impl World {
             let version = published.await.expect("published").version;
             let backend: Arc<dyn Backend> = Arc::new(store.clone());
             let registry = windlass_actions::registry();
-            let engine = Engine::new(backend, registry, windlass_engine::Options::default());
+            let engine = Engine::new(backend, registry, windlass_engine::Options::default()).wait();
             let plan = Arc::new(Plan::build(parsed.definition).expect("a plan"));
             let mut request = StartRequest::new(plan, version, digest);
             request.trigger = trigger.to_owned();

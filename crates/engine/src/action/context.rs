@@ -79,7 +79,7 @@ impl Context {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn resource(
+    pub async fn resource(
         &self,
         system: &str,
         kind: &str,
@@ -87,5 +87,6 @@ impl Context {
     ) -> Result<Option<windlass_store::ResourceRow>, windlass_store::Error> {
         self.store
             .resource(self.tenant.as_deref(), system, kind, id)
+            .await
     }
 }

@@ -34,8 +34,8 @@ impl Driver {
         self.reloading.remove(&run);
         match result {
             Err(error) => self.answer_waits(run, &Err(error)),
-            Ok(()) if self.shard.holds(run) || self.is_asleep(run) => {}
-            Ok(()) => self.answer_waits(run, &Ok(None)),
+            Ok(()) if self.shard.holds(run) || self.comes_back(run) => {}
+            Ok(()) => self.end_waits_unless_asleep(run),
         }
     }
 
@@ -50,14 +50,16 @@ impl Driver {
     /// Asks the store where a run's log ends, off the driver's task.
     pub(super) fn read_head(&self, run: RunId) {
         let (store, outbox) = (Arc::clone(&self.workers.store), self.outbox.clone());
-        tokio::task::spawn_blocking(move || {
-            let result = store.head(run);
-            let _ = outbox.blocking_send(Message::Input(Input::HeadRead { run, result }));
+        tokio::spawn(async move {
+            let result = store.head(run).await;
+            let _ = outbox
+                .send(Message::Input(Input::HeadRead { run, result }))
+                .await;
         });
     }
 
-    /// Whether a run that is not in the shard will be.
+    /// Whether a run that is not in the shard is known to come back.
     pub(super) fn comes_back(&self, run: RunId) -> bool {
-        self.reloading.contains(&run) || self.is_asleep(run)
+        self.reloading.contains(&run) || self.dormant.contains(&run)
     }
 }

@@ -125,13 +125,8 @@ impl Engine {
             return Err(ScheduleError::TooMany);
         }
         self.shared().schedules.notify_one();
-        let engine = self.clone();
-        let reading = tokio::task::spawn_blocking(move || {
-            let found = engine.store().schedule(tenant.as_deref(), &id)?;
-            found.ok_or_else(|| Error::NotFound(id.into()))
-        });
-        let stopped = |_| Error::Unavailable("the engine has stopped".to_owned());
-        Ok(reading.await.map_err(stopped)??)
+        let found = self.store().schedule(tenant.as_deref(), &id).await?;
+        Ok(found.ok_or_else(|| Error::NotFound(id.into()))?)
     }
 
     /// Removes a schedule; `false` if there is none. Its runs stay. Durable on return.

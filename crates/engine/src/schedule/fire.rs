@@ -26,7 +26,7 @@ pub(crate) async fn fire_always(engine: Weak<Inner>, began: Millis) {
     if let Some(inner) = engine.upgrade() {
         let engine = Engine::of(inner);
         // What cannot be read now is met when it is due.
-        let _ = tokio::task::spawn_blocking(move || engine.look_at_schedules()).await;
+        let _ = engine.look_at_schedules().await;
     }
     loop {
         let Some(inner) = engine.upgrade() else {
@@ -56,13 +56,9 @@ impl Engine {
     /// Starts everything that is due, and says when to look again.
     async fn fire_due(&self, began: Millis) -> Result<Option<Millis>, Error> {
         loop {
-            let (engine, now) = (self.clone(), self.now());
-            let looking = tokio::task::spawn_blocking(move || {
-                let store = engine.store();
-                Ok((store.due_schedules(now, PAGE)?, store.next_schedule()?))
-            });
-            let stopped = |_| Error::Unavailable("the engine has stopped".to_owned());
-            let (due, next) = looking.await.map_err(stopped)??;
+            let (store, now) = (self.store(), self.now());
+            let due = store.due_schedules(now, PAGE).await?;
+            let next = store.next_schedule().await?;
             if due.is_empty() {
                 return Ok(next);
             }
@@ -158,7 +154,7 @@ impl Engine {
             .last_run
             .filter(|_| schedule.overlap == Overlap::Skip);
         if let Some(run) = last
-            && self.goes(run)?
+            && self.goes(run).await?
         {
             return Ok(Err(format!("the run {run} of before has not ended")));
         }
@@ -188,8 +184,8 @@ impl Engine {
 
 impl Engine {
     /// Whether a run of before has not ended. One whose row is damaged holds up nobody.
-    fn goes(&self, run: RunId) -> Result<bool, Error> {
-        match self.store().run(run) {
+    async fn goes(&self, run: RunId) -> Result<bool, Error> {
+        match self.store().run(run).await {
             Ok(row) => Ok(row.is_some_and(|row| !row.status.is_final() && !row.dead)),
             Err(Error::Damaged(_)) => Ok(false),
             Err(error) => Err(error),

@@ -11,6 +11,7 @@ use windlass_core::event::{Cause, Compensation, RunFailure};
 use windlass_core::run::{Held, Instance, Run};
 use windlass_core::value::Stored;
 use windlass_core::{Millis, NodeStatus, RunId};
+use windlass_store::Wait as _;
 
 use super::node::write_node;
 use super::walk::inside_loop;
@@ -269,7 +270,7 @@ impl View<'_> {
             url: &'a Option<Box<str>>,
             node: &'a str,
         }
-        let rows = self.store.resources(self.overview.run.id())?;
+        let rows = self.store.resources(self.overview.run.id()).wait()?;
         let resources: Vec<Resource<'_>> = rows
             .iter()
             .map(|row| Resource {

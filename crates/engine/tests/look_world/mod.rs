@@ -15,7 +15,8 @@ use windlass_engine::verify::{Misfit, verify};
 use windlass_engine::{Backend, CommandError, Engine, Options, StartRequest, view};
 use windlass_orchestrator::{Command, codec};
 use windlass_store::{
-    Append, Catalogue as _, Head, MemoryStore, NewDefinition, Queries as _, Store as _, WriterId,
+    Append, Catalogue as _, Head, Log as _, MemoryStore, NewDefinition, Queries as _, Wait as _,
+    WriterId,
 };
 
 pub(crate) struct World {
@@ -28,7 +29,7 @@ impl World {
         let store = MemoryStore::new();
         let backend: Arc<dyn Backend> = Arc::new(store.clone());
         let registry = windlass_actions::registry();
-        let engine = Engine::new(backend, registry, Options::default());
+        let engine = Engine::new(backend, registry, Options::default()).wait();
         Self { store, engine }
     }
 
@@ -152,7 +153,12 @@ pub(crate) async fn forge(
     publish(&forged, text).await;
     let mut head = Head::NONE;
     let mut second = None;
-    for record in world.store.read(run, 1, usize::MAX).expect("records") {
+    for record in world
+        .store
+        .read(run, 1, usize::MAX)
+        .wait()
+        .expect("records")
+    {
         let mut transition = codec::decode(&record.bytes).expect("a transition");
         for event in &mut transition.events {
             if let Event::AttemptEnded(ended) = event
@@ -176,6 +182,7 @@ pub(crate) async fn forge(
             row: world
                 .store
                 .run(run)
+                .wait()
                 .expect("a row")
                 .filter(|_| head == Head::NONE),
             claims: Vec::new(),

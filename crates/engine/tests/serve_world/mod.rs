@@ -13,7 +13,7 @@ use windlass_engine::{
     Action, ActionError, Backend, Context, Engine, Enqueue, Notice, Observer, Options, Registry,
     Reply,
 };
-use windlass_store::{Catalogue as _, MemoryStore, NewDefinition};
+use windlass_store::{Catalogue as _, MemoryStore, NewDefinition, Wait as _};
 
 /// What the action `test.work` has done.
 pub(crate) struct Floor {
@@ -136,7 +136,7 @@ impl World {
         };
         Self {
             store,
-            engine: Engine::new(backend, registry, options),
+            engine: Engine::new(backend, registry, options).wait(),
             floor,
             began,
             ended,

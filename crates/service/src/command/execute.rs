@@ -81,7 +81,7 @@ pub async fn execute(engine: &Engine, run: RunId, request: &CommandRequest) -> R
 
 /// Carries an unfinished run on, and resumes it if it is paused.
 async fn carry_on(engine: &Engine, run: RunId, hand: Hand) -> Result<(), Failure> {
-    let status = status(engine, run)?;
+    let status = status(engine, run).await?;
     if status.is_final() {
         return Err(ended(run, status));
     }
@@ -131,8 +131,8 @@ pub async fn load(engine: &Engine, run: RunId) -> Result<LoadedRun, Failure> {
 }
 
 /// How a run stands.
-pub fn status(engine: &Engine, run: RunId) -> Result<RunStatus, Failure> {
-    let row = engine.store().run(run)?;
+pub async fn status(engine: &Engine, run: RunId) -> Result<RunStatus, Failure> {
+    let row = engine.store().run(run).await?;
     row.map(|row| row.status)
         .ok_or_else(|| Failure::new(FailureKind::RunNotFound, format!("there is no run {run}")))
 }

@@ -52,7 +52,7 @@ pub async fn make_hook(
     }
     let (token, secret) = (random()?, random()?);
     let _changing = keys.changing().await;
-    let ring = keys_to_seal(store, keys)?;
+    let ring = keys_to_seal(store, keys).await?;
     let hook = Hook {
         id: id.into(),
         workflow: workflow.into(),
@@ -122,9 +122,9 @@ pub fn open_hook(keys: &SecretKeys, hook: &Hook) -> Result<String, Failure> {
 pub async fn seal_hooks(store: &dyn Backend, keys: &SecretKeys) -> Result<usize, Failure> {
     let _changing = keys.changing().await;
     let mut count = 0;
-    for hook in all(store)? {
+    for hook in all(store).await? {
         if hook.damage.is_none() && !hook.secret.starts_with(SEALED) {
-            let ring = keys_to_seal(store, keys)?;
+            let ring = keys_to_seal(store, keys).await?;
             put(store, &ring, &hook, &hook.secret).await?;
             count += 1;
         }
@@ -139,10 +139,10 @@ pub(super) async fn reseal(
     ring: &Ring,
 ) -> Result<(usize, Vec<String>), Failure> {
     let (mut count, mut lost) = (0, Vec::new());
-    for hook in all(store)? {
+    for hook in all(store).await? {
         // Only this one must not change between the two.
         let _changing = keys.changing().await;
-        let found = store.hook_of(&hook.token).ok().flatten();
+        let found = store.hook_of(&hook.token).await.ok().flatten();
         if hook.damage.is_none() && found.is_none() {
             continue;
         }
@@ -181,17 +181,17 @@ fn sealed(ring: &Ring, tenant: Option<&str>, id: &str, secret: &str) -> Result<B
 }
 
 /// Whether the secret of any hook is sealed.
-pub(super) fn any_sealed(store: &dyn Backend) -> Result<bool, Failure> {
+pub(super) async fn any_sealed(store: &dyn Backend) -> Result<bool, Failure> {
     let is_sealed = |hook: &Hook| hook.damage.is_some() || hook.secret.starts_with(SEALED);
-    Ok(all(store)?.iter().any(is_sealed))
+    Ok(all(store).await?.iter().any(is_sealed))
 }
 
-fn all(store: &dyn Backend) -> Result<Vec<Hook>, Failure> {
+async fn all(store: &dyn Backend) -> Result<Vec<Hook>, Failure> {
     let mut hooks: Vec<Hook> = Vec::new();
     loop {
         let last = hooks.last();
         let after = last.map(|last| (&*last.id, last.tenant.as_deref()));
-        let page = store.hooks(&TenantFilter::Any, after, PAGE)?;
+        let page = store.hooks(&TenantFilter::Any, after, PAGE).await?;
         if page.is_empty() {
             return Ok(hooks);
         }

@@ -43,19 +43,19 @@ pub async fn set(
     check_name(name)?;
     check_value(value)?;
     let _changing = keys.changing().await;
-    let ring = keys_to_seal(store, keys)?;
+    let ring = keys_to_seal(store, keys).await?;
     let sealed = seal::seal(&ring, tenant, name, value)?;
     Ok(store.put_secret(tenant, name, sealed, at).await?)
 }
 
 /// The keys to seal with, which are made if nothing was ever sealed.
-fn keys_to_seal(store: &dyn Backend, keys: &SecretKeys) -> Result<Arc<Ring>, Failure> {
+async fn keys_to_seal(store: &dyn Backend, keys: &SecretKeys) -> Result<Arc<Ring>, Failure> {
     match keys.existing()? {
         Some(ring) => Ok(ring),
         // What is stored was sealed with a key that went missing; another one in its place
         // would make that harder to see.
-        None if !store.secrets(&TenantFilter::Any, None, 1)?.is_empty()
-            || hook::any_sealed(store)? =>
+        None if !store.secrets(&TenantFilter::Any, None, 1).await?.is_empty()
+            || hook::any_sealed(store).await? =>
         {
             Err(keys.missing())
         }

@@ -30,7 +30,7 @@ pub async fn rotate(store: &dyn Backend, keys: &SecretKeys) -> Result<Rotated, F
     let ring = keys.begin_change()?;
     let mut rotated = Rotated::default();
     let mut lost = Vec::new();
-    for row in all(store)? {
+    for row in all(store).await? {
         match reseal(store, keys, &ring, &row).await? {
             Some(anew) => rotated.secrets += usize::from(anew),
             None => lost.push(format!("the secret '{}'", row.name)),
@@ -61,7 +61,7 @@ async fn reseal(
     // Only this one must not change between the two.
     let _changing = keys.changing().await;
     let (tenant, name) = (row.tenant.as_deref(), &*row.name);
-    let sealed = match store.secret(tenant, name) {
+    let sealed = match store.secret(tenant, name).await {
         Ok(Some(sealed)) => sealed,
         // It was removed meanwhile.
         Ok(None) => return Ok((row.damage.is_none()).then_some(false)),
@@ -79,12 +79,12 @@ async fn reseal(
     Ok(Some(true))
 }
 
-fn all(store: &dyn Backend) -> Result<Vec<SecretRow>, Failure> {
+async fn all(store: &dyn Backend) -> Result<Vec<SecretRow>, Failure> {
     let mut rows: Vec<SecretRow> = Vec::new();
     loop {
         let last = rows.last();
         let after = last.map(|last| (&*last.name, last.tenant.as_deref()));
-        let page = store.secrets(&TenantFilter::Any, after, PAGE)?;
+        let page = store.secrets(&TenantFilter::Any, after, PAGE).await?;
         if page.is_empty() {
             return Ok(rows);
         }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use windlass_engine::{Backend, SecretError, SecretSource};
-use windlass_store::Error;
+use windlass_store::{Error, Pending, Wait as _};
 
 use super::key::SecretKeys;
 use super::seal;
@@ -41,19 +41,27 @@ impl StoredSecrets {
 
 impl SecretSource for StoredSecrets {
     fn secret(&self, name: &str) -> Option<String> {
-        self.secret_of(None, name).ok().flatten()
+        self.secret_of(None, name).wait().ok().flatten()
     }
 
-    fn secret_of(&self, tenant: Option<&str>, name: &str) -> Result<Option<String>, SecretError> {
-        let stored = self.store.secret(tenant, name);
-        let stored = stored.map_err(|error| SecretError {
-            message: format!("the secret '{name}' cannot be read: {error}").into(),
-            retriable: !matches!(error, Error::Damaged(_) | Error::TooNew(_)),
-        })?;
-        match stored {
-            Some(sealed) => self.open(tenant, name, &sealed).map(Some),
-            None if tenant.is_none() => self.rest.secret_of(None, name),
-            None => Ok(None),
-        }
+    fn secret_of(
+        &self,
+        tenant: Option<&str>,
+        name: &str,
+    ) -> Pending<'_, Result<Option<String>, SecretError>> {
+        let (tenant, name) = (tenant.map(str::to_owned), name.to_owned());
+        Box::pin(async move {
+            let tenant = tenant.as_deref();
+            let stored = self.store.secret(tenant, &name).await;
+            let stored = stored.map_err(|error| SecretError {
+                message: format!("the secret '{name}' cannot be read: {error}").into(),
+                retriable: !matches!(error, Error::Damaged(_) | Error::TooNew(_)),
+            })?;
+            match stored {
+                Some(sealed) => self.open(tenant, &name, &sealed).map(Some),
+                None if tenant.is_none() => self.rest.secret_of(None, &name).await,
+                None => Ok(None),
+            }
+        })
     }
 }

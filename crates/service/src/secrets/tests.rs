@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use windlass_core::Millis;
 use windlass_engine::{Backend, NoSecrets, SecretSource};
-use windlass_store::{Hooks as _, MemoryStore, Secrets as _, TenantFilter, block_on};
+use windlass_store::{Hooks as _, MemoryStore, Secrets as _, TenantFilter, Wait as _, block_on};
 
 use super::*;
 
@@ -60,9 +60,9 @@ impl World {
 fn a_secret_comes_out_as_it_went_in_and_is_stored_sealed() {
     let world = World::new();
     assert!(world.set(None, "API", VALUE).unwrap());
-    let first = world.store.secret(None, "API").unwrap().unwrap();
+    let first = world.store.secret(None, "API").wait().unwrap().unwrap();
     assert!(!world.set(None, "API", VALUE).unwrap());
-    let second = world.store.secret(None, "API").unwrap().unwrap();
+    let second = world.store.secret(None, "API").wait().unwrap().unwrap();
     assert_ne!(first, second, "each has a nonce of its own");
     for sealed in [first, second] {
         let words = VALUE.as_bytes();
@@ -78,7 +78,7 @@ fn tenants_have_their_own_and_never_the_variables() {
     world.set(Some("acme"), "API", "of acme").unwrap();
     world.set(Some("beta"), "API", "of beta").unwrap();
     let source = world.source(world.again());
-    let of = |tenant, name| source.secret_of(tenant, name).unwrap();
+    let of = |tenant, name| source.secret_of(tenant, name).wait().unwrap();
     assert_eq!(of(Some("acme"), "API").as_deref(), Some("of acme"));
     assert_eq!(of(Some("beta"), "API").as_deref(), Some("of beta"));
     assert_eq!(of(Some("nobody"), "API"), None);
@@ -90,7 +90,12 @@ fn tenants_have_their_own_and_never_the_variables() {
 fn a_secret_in_anothers_place_does_not_open() {
     let world = World::new();
     world.set(Some("acme"), "API", VALUE).unwrap();
-    let sealed = world.store.secret(Some("acme"), "API").unwrap().unwrap();
+    let sealed = world
+        .store
+        .secret(Some("acme"), "API")
+        .wait()
+        .unwrap()
+        .unwrap();
     let source = world.source(world.again());
     for (tenant, name) in [(None, "API"), (Some("beta"), "API"), (Some("acme"), "KEY")] {
         block_on(
@@ -99,7 +104,7 @@ fn a_secret_in_anothers_place_does_not_open() {
                 .put_secret(tenant, name, sealed.clone(), Millis(1)),
         )
         .unwrap();
-        let error = source.secret_of(tenant, name).unwrap_err();
+        let error = source.secret_of(tenant, name).wait().unwrap_err();
         assert!(error.message.contains("cannot be read"), "{error:?}");
         assert!(!error.retriable);
     }
@@ -109,7 +114,7 @@ fn a_secret_in_anothers_place_does_not_open() {
 fn every_damaged_byte_and_length_and_a_wrong_key_are_errors() {
     let world = World::new();
     world.set(None, "API", VALUE).unwrap();
-    let sealed = world.store.secret(None, "API").unwrap().unwrap();
+    let sealed = world.store.secret(None, "API").wait().unwrap().unwrap();
     let put = |sealed: Vec<u8>| {
         block_on(world.store.put_secret(None, "API", sealed, Millis(1))).unwrap();
     };
@@ -118,18 +123,18 @@ fn every_damaged_byte_and_length_and_a_wrong_key_are_errors() {
         let mut changed = sealed.clone();
         changed[at] ^= 1;
         put(changed);
-        assert!(source.secret_of(None, "API").is_err(), "byte {at}");
+        assert!(source.secret_of(None, "API").wait().is_err(), "byte {at}");
         put(sealed[..at].to_vec());
-        assert!(source.secret_of(None, "API").is_err(), "length {at}");
+        assert!(source.secret_of(None, "API").wait().is_err(), "length {at}");
     }
     put(sealed);
-    assert!(source.secret_of(None, "API").unwrap().is_some());
+    assert!(source.secret_of(None, "API").wait().unwrap().is_some());
     let other = SecretKeys::given("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=").unwrap();
-    assert!(world.source(other).secret_of(None, "API").is_err());
+    assert!(world.source(other).secret_of(None, "API").wait().is_err());
     let missing = SecretKeys::file(world.folder.path().join("elsewhere.key"));
-    assert!(world.source(missing).secret_of(None, "API").is_err());
+    assert!(world.source(missing).secret_of(None, "API").wait().is_err());
     let folder = SecretKeys::file(world.folder.path());
-    assert!(world.source(folder).secret_of(None, "API").is_err());
+    assert!(world.source(folder).secret_of(None, "API").wait().is_err());
 }
 
 #[test]
@@ -156,7 +161,11 @@ fn the_key_is_made_once_for_its_owner_alone() {
     assert_eq!(failure.code(), "SECRET_KEY_UNUSABLE");
     assert!(!path.exists());
     assert_eq!(
-        store.secrets(&TenantFilter::Any, None, 99).unwrap().len(),
+        store
+            .secrets(&TenantFilter::Any, None, 99)
+            .wait()
+            .unwrap()
+            .len(),
         2
     );
 }
@@ -180,6 +189,7 @@ fn limits_hold_at_their_edge() {
         world
             .store
             .secrets(&TenantFilter::Any, None, 99)
+            .wait()
             .unwrap()
             .len(),
         1
@@ -214,10 +224,15 @@ fn a_secret_is_removed_once() {
 fn stored(world: &World) -> Vec<Vec<u8>> {
     let store = &*world.store;
     let mut all: Vec<Vec<u8>> = Vec::new();
-    for row in store.secrets(&TenantFilter::Any, None, 99).unwrap() {
-        all.extend(store.secret(row.tenant.as_deref(), &row.name).unwrap());
+    for row in store.secrets(&TenantFilter::Any, None, 99).wait().unwrap() {
+        all.extend(
+            store
+                .secret(row.tenant.as_deref(), &row.name)
+                .wait()
+                .unwrap(),
+        );
     }
-    let hooks = store.hooks(&TenantFilter::Any, None, 99).unwrap();
+    let hooks = store.hooks(&TenantFilter::Any, None, 99).wait().unwrap();
     all.extend(
         hooks
             .into_iter()
@@ -235,7 +250,12 @@ fn hook(world: &World, id: &str) -> MadeHook {
 fn what_hooks_are_signed_with_is_sealed() {
     let world = World::new();
     let made = hook(&world, "orders");
-    let found = world.store.hook_of(&made.hook.token).unwrap().unwrap();
+    let found = world
+        .store
+        .hook_of(&made.hook.token)
+        .wait()
+        .unwrap()
+        .unwrap();
     assert!(!found.secret.contains(&made.secret));
     assert_eq!(open_hook(&world.again(), &found).unwrap(), made.secret);
     // Under another name, or another's, it opens nothing.
@@ -257,7 +277,7 @@ fn what_hooks_are_signed_with_is_sealed() {
     assert!(block_on(world.store.put_hook(old.clone(), 9)).unwrap());
     assert_eq!(open_hook(&world.keys, &old).unwrap(), "plain");
     assert_eq!(block_on(seal_hooks(&*world.store, &world.keys)).unwrap(), 1);
-    let sealed = world.store.hook_of(&old.token).unwrap().unwrap();
+    let sealed = world.store.hook_of(&old.token).wait().unwrap().unwrap();
     assert!(!sealed.secret.contains("plain"));
     assert_eq!(open_hook(&world.keys, &sealed).unwrap(), "plain");
     assert_eq!(block_on(seal_hooks(&*world.store, &world.keys)).unwrap(), 0);
@@ -288,13 +308,18 @@ fn a_new_key_opens_everything_and_the_old_one_nothing() {
         let store = Arc::clone(&world.store) as Arc<dyn Backend>;
         let source = StoredSecrets::new(store, Arc::clone(&keys), Arc::new(NoSecrets));
         assert_eq!(source.secret("A").as_deref(), Some(VALUE));
-        let theirs = source.secret_of(Some("acme"), "A").unwrap();
+        let theirs = source.secret_of(Some("acme"), "A").wait().unwrap();
         assert_eq!(theirs.as_deref(), Some("another"));
-        let found = world.store.hook_of(&made.hook.token).unwrap().unwrap();
+        let found = world
+            .store
+            .hook_of(&made.hook.token)
+            .wait()
+            .unwrap()
+            .unwrap();
         assert_eq!(open_hook(&keys, &found).unwrap(), made.secret);
     }
     let with_old = world.source(SecretKeys::given(old.trim()).unwrap());
-    assert!(with_old.secret_of(None, "A").is_err());
+    assert!(with_old.secret_of(None, "A").wait().is_err());
 }
 
 /// Wherever a change of keys breaks off, everything can be opened, and the next try ends it.
@@ -308,7 +333,14 @@ fn a_change_of_keys_that_broke_off_is_ended_by_the_next() {
     let ring = world.keys.begin_change().unwrap();
     let sealed = seal::seal(&ring, None, "A", VALUE).unwrap();
     block_on(world.store.put_secret(None, "A", sealed, Millis(1))).unwrap();
-    let found = || world.store.hook_of(&made.hook.token).unwrap().unwrap();
+    let found = || {
+        world
+            .store
+            .hook_of(&made.hook.token)
+            .wait()
+            .unwrap()
+            .unwrap()
+    };
     let opens = || {
         let source = world.source(world.again());
         assert_eq!(source.secret("A").as_deref(), Some(VALUE));

@@ -3,7 +3,7 @@
 use windlass_core::RunStatus;
 use windlass_core::run::Run;
 use windlass_engine::{InLine, Suspended, held_gate};
-use windlass_store::RunRow;
+use windlass_store::{RunRow, Wait as _};
 
 use crate::failure::Failure;
 use crate::look::Look;
@@ -16,7 +16,7 @@ use crate::text::one_line;
 /// # Errors
 /// The store failed.
 pub(super) fn sentence(look: &Look, run: &Run) -> Result<Option<String>, Failure> {
-    let Some(row) = look.store.run(run.id())? else {
+    let Some(row) = look.store.run(run.id()).wait()? else {
         return Ok(None);
     };
     waits(look, run, &row)
@@ -24,7 +24,7 @@ pub(super) fn sentence(look: &Look, run: &Run) -> Result<Option<String>, Failure
 
 fn waits(look: &Look, run: &Run, row: &RunRow) -> Result<Option<String>, Failure> {
     if row.dead {
-        let letter = look.store.dead_letter(row.run).ok().flatten();
+        let letter = look.store.dead_letter(row.run).wait().ok().flatten();
         let reason = letter.map(|letter| format!(": {}", letter.reason));
         let reason = reason.unwrap_or_default();
         return Ok(Some(format!("The run is among the dead letters{reason}.")));
@@ -35,7 +35,9 @@ fn waits(look: &Look, run: &Run, row: &RunRow) -> Result<Option<String>, Failure
         let gate = row.gate.as_deref().filter(|_| waits);
         let held = match gate {
             // A store that is read over HTTP does not know: its server does.
-            Some(gate) => held_gate(&*look.store, gate, row.limit).unwrap_or(None),
+            Some(gate) => held_gate(&*look.store, gate, row.limit)
+                .wait()
+                .unwrap_or(None),
             None => None,
         };
         return held.map(|held| words(look, run, held)).transpose();
@@ -44,7 +46,7 @@ fn waits(look: &Look, run: &Run, row: &RunRow) -> Result<Option<String>, Failure
         let suspended = engine.suspended(row.run);
         return Ok(suspended.map(tried));
     }
-    let in_line = engine.in_line(row)?;
+    let in_line = engine.in_line(row).wait()?;
     Ok(Some(words(look, run, in_line)?))
 }
 

@@ -7,6 +7,7 @@ use windlass_core::routing::EdgeState;
 use windlass_core::run::{Instance, Run};
 use windlass_core::{Millis, NodeStatus, RunStatus};
 use windlass_engine::view::{Counts, Overview, Seen};
+use windlass_store::Wait as _;
 
 use super::Answer;
 use crate::failure::Failure;
@@ -185,7 +186,7 @@ impl Reasons<'_> {
         let (run, node, id) = (seen.run, seen.node, seen.path);
         let since = seen.times.started(node).map(readable).unwrap_or_default();
         if let Some(child) = run.child(node) {
-            let row = self.look.store.run(child)?;
+            let row = self.look.store.run(child).wait()?;
             let status = row.map_or(RunStatus::Pending, |row| row.status);
             return Ok(format!(
                 "{id} has waited for its child run {child} ({status}) since {since}: \

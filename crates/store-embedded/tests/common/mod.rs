@@ -5,7 +5,7 @@ use std::path::Path;
 
 use windlass_core::RunId;
 use windlass_store::conformance::{must_append, record, row, run_id};
-use windlass_store::{Append, Error, Head, Store};
+use windlass_store::{Append, Error, Head, Log as _, Wait as _};
 use windlass_store_embedded::{EmbeddedStore, Options};
 
 pub(crate) fn open(directory: &Path) -> EmbeddedStore {
@@ -27,7 +27,7 @@ pub(crate) fn open_fast(directory: &Path) -> EmbeddedStore {
 
 /// Extends a run by records with rows, one commit each.
 pub(crate) fn extend(store: &EmbeddedStore, run: RunId, count: u64) -> Head {
-    let mut head = store.head(run).unwrap();
+    let mut head = store.head(run).wait().unwrap();
     for _ in 0..count {
         let n = head.sequence + 1;
         let append = Append {
@@ -43,7 +43,7 @@ pub(crate) fn extend(store: &EmbeddedStore, run: RunId, count: u64) -> Head {
 pub(crate) fn length(store: &EmbeddedStore, run: RunId) -> Result<u64, Error> {
     let mut from = 1;
     loop {
-        let page = store.read(run, from, 1 << 16)?;
+        let page = store.read(run, from, 1 << 16).wait()?;
         match page.last() {
             None => return Ok(from - 1),
             Some(last) => from = last.sequence + 1,

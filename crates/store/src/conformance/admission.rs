@@ -1,5 +1,6 @@
 //! What waits to begin: in whose name, in which order, and what is aside.
 
+use crate::block_on::Wait;
 use windlass_core::{Millis, RunId, RunStatus};
 
 use super::{Backend, must_append, must_start, record, row, run_id};
@@ -58,11 +59,11 @@ fn ids(rows: &[RunRow]) -> Vec<RunId> {
 }
 
 fn waiting<S: Backend>(store: &S, tenant: Option<&str>) -> Vec<RunId> {
-    ids(&store.waiting(tenant, 100).unwrap())
+    ids(&store.waiting(tenant, 100).wait().unwrap())
 }
 
 fn aside<S: Backend>(store: &S, gate: &str) -> Vec<RunId> {
-    ids(&store.aside(gate, 100).unwrap())
+    ids(&store.aside(gate, 100).wait().unwrap())
 }
 
 fn put_aside<S: Backend>(store: &S, numbers: &[u64]) {
@@ -85,7 +86,7 @@ fn bury<S: Backend>(store: &S, run: RunId) {
 }
 
 fn tenants_that_wait_are_named_once<S: Backend>(store: &S) {
-    assert!(store.waiting_tenants().unwrap().is_empty());
+    assert!(store.waiting_tenants().wait().unwrap().is_empty());
     let rows = [
         of("beta", pending(1)),
         of("acme", pending(2)),
@@ -103,9 +104,12 @@ fn tenants_that_wait_are_named_once<S: Backend>(store: &S) {
     let names = |names: &[&str]| -> Vec<Option<Box<str>>> {
         names.iter().map(|name| Some((*name).into())).collect()
     };
-    assert_eq!(store.waiting_tenants().unwrap(), names(&["acme", "beta"]));
+    assert_eq!(
+        store.waiting_tenants().wait().unwrap(),
+        names(&["acme", "beta"])
+    );
     must_start(store, pending(8));
-    let found = store.waiting_tenants().unwrap();
+    let found = store.waiting_tenants().wait().unwrap();
     assert_eq!(found[0], None, "those without a tenant come first");
     assert_eq!(found[1..], names(&["acme", "beta"]));
 }
@@ -135,10 +139,13 @@ fn waiting_runs_come_by_priority_then_age<S: Backend>(store: &S) {
         order.map(|n| run_id(n + 10)),
         "each tenant has its own"
     );
-    assert_eq!(ids(&store.waiting(None, 2).unwrap()), [2, 5].map(run_id));
+    assert_eq!(
+        ids(&store.waiting(None, 2).wait().unwrap()),
+        [2, 5].map(run_id)
+    );
     assert!(waiting(store, Some("nobody")).is_empty());
-    let first = store.waiting(None, 1).unwrap().remove(0);
-    assert_eq!(Some(first), store.run(run_id(2)).unwrap());
+    let first = store.waiting(None, 1).wait().unwrap().remove(0);
+    assert_eq!(Some(first), store.run(run_id(2)).wait().unwrap());
 }
 
 fn who_has_begun_does_not_wait<S: Backend>(store: &S) {
@@ -153,10 +160,10 @@ fn who_has_begun_does_not_wait<S: Backend>(store: &S) {
         );
     }
     assert_eq!(waiting(store, None), [run_id(0)]);
-    let head = store.head(run_id(0)).unwrap();
+    let head = store.head(run_id(0)).wait().unwrap();
     let head = change(store, head, row(run_id(0)));
     assert!(waiting(store, None).is_empty());
-    assert_eq!(store.depth(10).unwrap(), 0);
+    assert_eq!(store.depth(10).wait().unwrap(), 0);
     change(store, head, pending(0));
     assert_eq!(waiting(store, None), [run_id(0)]);
 }
@@ -174,14 +181,14 @@ fn what_is_put_aside_waits_at_its_gate<S: Backend>(store: &S) {
     assert_eq!(waiting(store, None), [run_id(4)]);
     assert_eq!(aside(store, "narrow"), [3, 1, 2].map(run_id));
     assert_eq!(
-        ids(&store.aside("narrow", 2).unwrap()),
+        ids(&store.aside("narrow", 2).wait().unwrap()),
         [3, 1].map(run_id),
         "no more than asked for"
     );
     assert_eq!(aside(store, "other"), [run_id(5)]);
     assert!(aside(store, "none").is_empty());
     // A row that says the same again does not bring it back.
-    let head = store.head(run_id(1)).unwrap();
+    let head = store.head(run_id(1)).wait().unwrap();
     let woken = RunRow {
         wake_at: Some(Millis(7)),
         ..gated(1, "narrow")
@@ -211,7 +218,7 @@ fn only_who_waits_at_a_gate_is_put_aside<S: Backend>(store: &S) {
     block_on(store.requeue(run_id(3))).unwrap();
     assert!(aside(store, "g").is_empty());
     assert_eq!(waiting(store, None), [1, 2, 3].map(run_id));
-    assert_eq!(store.head(run_id(4)).unwrap(), Head::NONE);
+    assert_eq!(store.head(run_id(4)).wait().unwrap(), Head::NONE);
 }
 
 fn who_begins_is_no_longer_aside<S: Backend>(store: &S) {
@@ -240,12 +247,15 @@ fn gates_are_named_once<S: Backend>(store: &S) {
         must_start(store, gated(*n, if n % 2 == 0 { "even" } else { "odd" }));
     }
     put_aside(store, &numbers);
-    assert!(store.waiting_tenants().unwrap().is_empty());
-    assert_eq!(store.aside_gates().unwrap(), ["even", "odd"].map(of_nobody));
+    assert!(store.waiting_tenants().wait().unwrap().is_empty());
+    assert_eq!(
+        store.aside_gates().wait().unwrap(),
+        ["even", "odd"].map(of_nobody)
+    );
     for n in (1..count).step_by(2) {
         bury(store, run_id(n));
     }
-    assert_eq!(store.aside_gates().unwrap(), ["even"].map(of_nobody));
+    assert_eq!(store.aside_gates().wait().unwrap(), ["even"].map(of_nobody));
 }
 
 fn of_nobody(gate: &str) -> Gate {
@@ -262,11 +272,11 @@ fn what_has_begun_is_found_without_what_waits<S: Backend>(store: &S) {
         must_start(store, row);
     }
     let begun = |after, limit| {
-        let rows = store.begun(after, limit).unwrap();
+        let rows = store.begun(after, limit).wait().unwrap();
         rows.into_iter().map(|row| row.run).collect::<Vec<_>>()
     };
     let all = begun(None, usize::MAX);
-    let awake = store.awake(None, usize::MAX).unwrap();
+    let awake = store.awake(None, usize::MAX).wait().unwrap();
     let awake = awake.iter().filter(|row| row.status != RunStatus::Pending);
     assert_eq!(all, awake.map(|row| row.run).collect::<Vec<_>>());
     assert!(all.len() > 2);
@@ -275,7 +285,7 @@ fn what_has_begun_is_found_without_what_waits<S: Backend>(store: &S) {
 }
 
 fn gates_count_who_goes<S: Backend>(store: &S) {
-    assert!(store.gates().unwrap().is_empty());
+    assert!(store.gates().wait().unwrap().is_empty());
     for n in 0..12u64 {
         let status = RunStatus::ALL[n as usize % 6];
         let gate = if n < 6 { "a" } else { "b" };
@@ -292,28 +302,32 @@ fn gates_count_who_goes<S: Backend>(store: &S) {
         let all = [("a", a), ("b", b)].into_iter().filter(|(_, n)| *n > 0);
         all.map(|(gate, n)| (gate.into(), n)).collect()
     };
-    assert_eq!(store.gates().unwrap(), counts(2, 2));
-    let mut there = store.at_gate("a", 9).unwrap();
+    assert_eq!(store.gates().wait().unwrap(), counts(2, 2));
+    let mut there = store.at_gate("a", 9).wait().unwrap();
     there.sort_by_key(|row| row.run);
     let there: Vec<_> = there.into_iter().map(|row| row.run).collect();
     assert_eq!(there, [run_id(1), run_id(2)]);
-    assert_eq!(store.at_gate("b", 1).unwrap().len(), 1);
-    assert!(store.at_gate("c", 9).unwrap().is_empty());
+    assert_eq!(store.at_gate("b", 1).wait().unwrap().len(), 1);
+    assert!(store.at_gate("c", 9).wait().unwrap().is_empty());
     bury(store, run_id(1));
-    assert_eq!(store.gates().unwrap(), counts(1, 2), "a dead one goes not");
-    let head = store.head(run_id(2)).unwrap();
+    assert_eq!(
+        store.gates().wait().unwrap(),
+        counts(1, 2),
+        "a dead one goes not"
+    );
+    let head = store.head(run_id(2)).wait().unwrap();
     let ended = RunRow {
         status: RunStatus::Succeeded,
         ..gated(2, "a")
     };
     change(store, head, ended);
-    assert_eq!(store.gates().unwrap(), counts(0, 2));
+    assert_eq!(store.gates().wait().unwrap(), counts(0, 2));
     block_on(store.requeue(run_id(1))).unwrap();
-    assert_eq!(store.gates().unwrap(), counts(1, 2));
+    assert_eq!(store.gates().wait().unwrap(), counts(1, 2));
 }
 
 fn the_depth_is_counted_up_to_a_bound<S: Backend>(store: &S) {
-    assert_eq!(store.depth(5).unwrap(), 0);
+    assert_eq!(store.depth(5).wait().unwrap(), 0);
     for n in 0..4 {
         must_start(store, gated(n, "g"));
     }
@@ -323,19 +337,22 @@ fn the_depth_is_counted_up_to_a_bound<S: Backend>(store: &S) {
     put_aside(store, &[0, 1, 2]);
     bury(store, run_id(6));
     for (most, expected) in [(0, 0), (1, 1), (3, 3), (5, 5), (6, 5), (u64::MAX, 5)] {
-        assert_eq!(store.depth(most).unwrap(), expected, "up to {most}");
+        assert_eq!(store.depth(most).wait().unwrap(), expected, "up to {most}");
     }
 }
 
 fn a_row_keeps_its_gate<S: Backend>(store: &S) {
     let head = must_start(store, gated(1, "first"));
-    assert_eq!(store.run(run_id(1)).unwrap(), Some(gated(1, "first")));
+    assert_eq!(
+        store.run(run_id(1)).wait().unwrap(),
+        Some(gated(1, "first"))
+    );
     let wider = RunRow {
         limit: 7,
         ..gated(1, "second")
     };
     let head = change(store, head, wider.clone());
-    assert_eq!(store.run(run_id(1)).unwrap(), Some(wider));
+    assert_eq!(store.run(run_id(1)).wait().unwrap(), Some(wider));
     change(store, head, pending(1));
-    assert_eq!(store.run(run_id(1)).unwrap(), Some(pending(1)));
+    assert_eq!(store.run(run_id(1)).wait().unwrap(), Some(pending(1)));
 }

@@ -1,6 +1,7 @@
 //! The log: fenced, all or nothing, in order, chained.
 
 use super::{Backend, append_one, must_append, record, row, run_id};
+use crate::block_on::Wait;
 use crate::{Append, AppendError, Blob, Claim, Head, ResourceRow, block_on, checksum};
 use windlass_core::Digest;
 
@@ -21,8 +22,8 @@ pub fn all<S: Backend>(open: &dyn Fn() -> S) {
 }
 
 fn a_new_run_has_no_head<S: Backend>(store: &S) {
-    assert_eq!(store.head(run_id(1)).unwrap(), Head::NONE);
-    assert!(store.read(run_id(1), 1, 1 << 20).unwrap().is_empty());
+    assert_eq!(store.head(run_id(1)).wait().unwrap(), Head::NONE);
+    assert!(store.read(run_id(1), 1, 1 << 20).wait().unwrap().is_empty());
 }
 
 fn records_come_back_in_order<S: Backend>(store: &S) {
@@ -33,12 +34,12 @@ fn records_come_back_in_order<S: Backend>(store: &S) {
         assert_eq!(head.sequence, n);
         assert_eq!(head.append_id, 100 + n);
         assert_eq!(
-            store.head(run).unwrap(),
+            store.head(run).wait().unwrap(),
             head,
             "a read sees what was acknowledged"
         );
     }
-    let records = store.read(run, 1, usize::MAX).unwrap();
+    let records = store.read(run, 1, usize::MAX).wait().unwrap();
     assert_eq!(records.len(), 20);
     for (record, n) in records.iter().zip(1u64..) {
         assert_eq!(record.sequence, n);
@@ -67,8 +68,8 @@ fn a_stale_head_conflicts<S: Backend>(store: &S) {
         append_one(store, record(run, ahead, 3, b"3")),
         Err(AppendError::Conflict(_))
     ));
-    assert_eq!(store.head(run).unwrap(), second);
-    assert_eq!(store.read(run, 1, usize::MAX).unwrap().len(), 2);
+    assert_eq!(store.head(run).wait().unwrap(), second);
+    assert_eq!(store.read(run, 1, usize::MAX).wait().unwrap().len(), 2);
 }
 
 fn a_head_of_another_chain_conflicts<S: Backend>(store: &S) {
@@ -86,7 +87,7 @@ fn a_head_of_another_chain_conflicts<S: Backend>(store: &S) {
         Err(AppendError::Conflict(found)) => assert_eq!(found, Head::NONE),
         answer => panic!("a run that does not exist has no head: {answer:?}"),
     }
-    assert_eq!(store.head(run_id(2)).unwrap(), Head::NONE);
+    assert_eq!(store.head(run_id(2)).wait().unwrap(), Head::NONE);
 }
 
 /// An append that would leave traces everywhere.
@@ -122,21 +123,21 @@ fn a_conflict_stores_nothing<S: Backend>(store: &S) {
     block_on(store.offer(run, "signal", b"s")).unwrap();
     let refused = append_one(store, laden(run, Head::NONE));
     assert!(matches!(refused, Err(AppendError::Conflict(_))));
-    assert_eq!(store.head(run).unwrap(), head);
-    assert_eq!(store.run(run).unwrap(), None);
-    assert_eq!(store.claimed("request", "laden").unwrap(), None);
-    assert!(store.resources(run).unwrap().is_empty());
-    assert_eq!(store.inbox(run).unwrap().len(), 1);
+    assert_eq!(store.head(run).wait().unwrap(), head);
+    assert_eq!(store.run(run).wait().unwrap(), None);
+    assert_eq!(store.claimed("request", "laden").wait().unwrap(), None);
+    assert!(store.resources(run).wait().unwrap().is_empty());
+    assert_eq!(store.inbox(run).wait().unwrap().len(), 1);
 
     must_append(store, laden(run, head));
-    assert_eq!(store.run(run).unwrap(), Some(row(run)));
+    assert_eq!(store.run(run).wait().unwrap(), Some(row(run)));
     assert_eq!(
-        store.claimed("request", "laden").unwrap(),
+        store.claimed("request", "laden").wait().unwrap(),
         Some(b"mine".to_vec())
     );
-    assert_eq!(store.resources(run).unwrap().len(), 1);
-    assert!(store.inbox(run).unwrap().is_empty());
-    let value = store.blob(&Digest::of(b"laden")).unwrap();
+    assert_eq!(store.resources(run).wait().unwrap().len(), 1);
+    assert!(store.inbox(run).wait().unwrap().is_empty());
+    let value = store.blob(&Digest::of(b"laden")).wait().unwrap();
     assert_eq!(value, Some(b"laden".to_vec()));
 }
 
@@ -153,10 +154,13 @@ fn a_conflict_does_not_abort_others<S: Backend>(store: &S) {
     assert!(answers[0].is_ok() && answers[2].is_ok() && answers[3].is_ok());
     assert!(matches!(answers[1], Err(AppendError::Conflict(found)) if found == head));
     for n in [1, 2, 3] {
-        let head = store.head(run_id(n)).unwrap();
+        let head = store.head(run_id(n)).wait().unwrap();
         assert_eq!(head.sequence, if n == 2 { 2 } else { 1 });
     }
-    assert_eq!(store.read(run_id(2), 2, 1).unwrap()[0].bytes, b"good");
+    assert_eq!(
+        store.read(run_id(2), 2, 1).wait().unwrap()[0].bytes,
+        b"good"
+    );
 }
 
 fn one_batch_can_extend_a_run_twice<S: Backend>(store: &S) {
@@ -167,7 +171,10 @@ fn one_batch_can_extend_a_run_twice<S: Backend>(store: &S) {
     let answers = block_on(store.append(batch));
     assert!(answers[0].is_ok() && answers[1].is_ok());
     assert!(matches!(answers[2], Err(AppendError::Conflict(head)) if head.sequence == 2));
-    assert_eq!(store.read(run_id(1), 1, usize::MAX).unwrap().len(), 2);
+    assert_eq!(
+        store.read(run_id(1), 1, usize::MAX).wait().unwrap().len(),
+        2
+    );
 }
 
 fn reading_is_paged<S: Backend>(store: &S) {
@@ -180,7 +187,7 @@ fn reading_is_paged<S: Backend>(store: &S) {
         let mut from = 1;
         let mut seen = Vec::new();
         loop {
-            let page = store.read(run, from, max_bytes).unwrap();
+            let page = store.read(run, from, max_bytes).wait().unwrap();
             let Some(last) = page.last() else { break };
             let bytes: usize = page.iter().map(|record| record.bytes.len()).sum();
             assert!(
@@ -192,22 +199,22 @@ fn reading_is_paged<S: Backend>(store: &S) {
         }
         assert_eq!(seen, (0..10).collect::<Vec<u8>>());
     }
-    assert_eq!(store.read(run, 10, 1).unwrap().len(), 1);
-    assert!(store.read(run, 11, 1).unwrap().is_empty());
-    assert!(store.read(run, u64::MAX, 1).unwrap().is_empty());
+    assert_eq!(store.read(run, 10, 1).wait().unwrap().len(), 1);
+    assert!(store.read(run, 11, 1).wait().unwrap().is_empty());
+    assert!(store.read(run, u64::MAX, 1).wait().unwrap().is_empty());
 }
 
 fn the_chain_is_the_published_one<S: Backend>(store: &S) {
     let run = run_id(1);
     let first = must_append(store, record(run, Head::NONE, 1, b"one"));
     must_append(store, record(run, first, 2, b"two"));
-    let records = store.read(run, 1, usize::MAX).unwrap();
+    let records = store.read(run, 1, usize::MAX).wait().unwrap();
     let mut previous = Head::NONE.chain;
     for record in &records {
         assert!(checksum::fits(record, &previous));
         previous = record.chain;
     }
-    assert_eq!(store.head(run).unwrap().chain, previous);
+    assert_eq!(store.head(run).wait().unwrap().chain, previous);
 }
 
 fn any_bytes_are_kept<S: Backend>(store: &S) {
@@ -217,7 +224,7 @@ fn any_bytes_are_kept<S: Backend>(store: &S) {
     for (n, size) in sizes.iter().enumerate() {
         let bytes: Vec<u8> = (0..*size).map(|at| (at * 31 + n) as u8).collect();
         head = must_append(store, record(run, head, n as u64, &bytes));
-        let back = store.read(run, head.sequence, 1).unwrap();
+        let back = store.read(run, head.sequence, 1).wait().unwrap();
         assert!(back[0].bytes == bytes, "{size} bytes come back");
     }
     let extremes = record(run, head, u64::MAX, b"");
@@ -227,8 +234,8 @@ fn any_bytes_are_kept<S: Backend>(store: &S) {
     };
     let head = must_append(store, extremes);
     assert_eq!(head.append_id, u64::MAX);
-    assert_eq!(store.head(run).unwrap(), head);
-    let all = store.read(run, 1, usize::MAX).unwrap();
+    assert_eq!(store.head(run).wait().unwrap(), head);
+    let all = store.read(run, 1, usize::MAX).wait().unwrap();
     assert_eq!(all.len(), sizes.len() + 1);
     assert_eq!(all[sizes.len()].writer.0, u64::MAX);
 }
@@ -246,7 +253,7 @@ fn many_runs_do_not_mix<S: Backend>(store: &S) {
         }
     }
     for (head, n) in heads.iter().zip(0u64..) {
-        let records = store.read(run_id(n), 1, usize::MAX).unwrap();
+        let records = store.read(run_id(n), 1, usize::MAX).wait().unwrap();
         assert_eq!(records.len(), 5);
         assert_eq!(records[4].head(), *head);
         for (record, round) in records.iter().zip(0..) {

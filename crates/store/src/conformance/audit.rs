@@ -1,5 +1,6 @@
 //! The book of changes: every entry is kept, in order, under a number of its own.
 
+use crate::block_on::Wait;
 use windlass_core::Millis;
 
 use super::Backend;
@@ -28,6 +29,7 @@ fn an_entry_keeps_every_field<S: Backend>(store: &S) {
     assert!(
         store
             .audit(&TenantFilter::Any, None, 10)
+            .wait()
             .unwrap()
             .is_empty()
     );
@@ -42,7 +44,7 @@ fn an_entry_keeps_every_field<S: Backend>(store: &S) {
     };
     let full = entry(i64::MAX, Some("acme"));
     block_on(store.note(vec![bare.clone(), full.clone()])).unwrap();
-    let found = store.audit(&TenantFilter::Any, None, 10).unwrap();
+    let found = store.audit(&TenantFilter::Any, None, 10).wait().unwrap();
     let entries: Vec<_> = found.iter().map(|(_, entry)| entry.clone()).collect();
     assert_eq!(entries, [full, bare], "the last one noted comes first");
     assert!(found[0].0 > found[1].0);
@@ -54,7 +56,7 @@ fn entries_are_listed_newest_first<S: Backend>(store: &S) {
         // The times do not decide.
         block_on(store.note(vec![entry(100 - n, tenants[n as usize % 3])])).unwrap();
     }
-    let all = store.audit(&TenantFilter::Any, None, 100).unwrap();
+    let all = store.audit(&TenantFilter::Any, None, 100).wait().unwrap();
     let times: Vec<i64> = all.iter().map(|(_, entry)| entry.at.0).collect();
     assert_eq!(times, (71..=100).collect::<Vec<i64>>());
     for tenant in tenants {
@@ -62,7 +64,7 @@ fn entries_are_listed_newest_first<S: Backend>(store: &S) {
         let mut before = None;
         let mut seen = Vec::new();
         loop {
-            let page = store.audit(&only, before, 4).unwrap();
+            let page = store.audit(&only, before, 4).wait().unwrap();
             assert!(page.len() <= 4);
             let Some(last) = page.last() else { break };
             before = Some(last.0);
@@ -75,11 +77,15 @@ fn entries_are_listed_newest_first<S: Backend>(store: &S) {
         assert_eq!(seen, expected);
     }
     let nobody = TenantFilter::Only(Some("nobody".into()));
-    assert!(store.audit(&nobody, None, 10).unwrap().is_empty());
+    assert!(store.audit(&nobody, None, 10).wait().unwrap().is_empty());
     let first = store
         .audit(&TenantFilter::Any, Some(all[29].0), 10)
+        .wait()
         .unwrap();
     assert!(first.is_empty());
-    let bounded = store.audit(&TenantFilter::Any, Some(u64::MAX), 2).unwrap();
+    let bounded = store
+        .audit(&TenantFilter::Any, Some(u64::MAX), 2)
+        .wait()
+        .unwrap();
     assert_eq!(bounded, all[..2]);
 }

@@ -1,5 +1,6 @@
 //! Values: kept under their digest, of any size, storing twice is harmless.
 
+use crate::block_on::Wait;
 use windlass_core::Digest;
 
 use super::{Backend, must_append, record, run_id};
@@ -25,9 +26,9 @@ const SIZES: [usize; 7] = [0, 1, 5000, 256 * 1024, 256 * 1024 + 1, 300_000, 1 <<
 fn values_come_back<S: Backend>(store: &S) {
     for size in SIZES {
         let blob = blob(size);
-        assert_eq!(store.blob(&blob.digest).unwrap(), None);
+        assert_eq!(store.blob(&blob.digest).wait().unwrap(), None);
         block_on(store.put_blob(blob.clone())).unwrap();
-        let back = store.blob(&blob.digest).unwrap().unwrap();
+        let back = store.blob(&blob.digest).wait().unwrap().unwrap();
         assert!(back[..] == blob.bytes[..], "{size} bytes come back");
     }
 }
@@ -37,7 +38,7 @@ fn storing_twice_is_harmless<S: Backend>(store: &S) {
         for _ in 0..2 {
             block_on(store.put_blob(blob(size))).unwrap();
         }
-        assert!(store.blob(&blob(size).digest).unwrap().is_some());
+        assert!(store.blob(&blob(size).digest).wait().unwrap().is_some());
     }
 }
 
@@ -49,6 +50,6 @@ fn values_come_with_their_append<S: Backend>(store: &S) {
     };
     must_append(store, laden);
     for size in SIZES {
-        assert!(store.blob(&blob(size).digest).unwrap().is_some());
+        assert!(store.blob(&blob(size).digest).wait().unwrap().is_some());
     }
 }

@@ -1,7 +1,8 @@
 //! Checkpoints: replaced whole, answered only while they lie on the run's chain.
 
 use super::{Backend, must_append, record, run_id};
-use crate::{Checkpoint, Envelope, Head, Kind, Store, block_on};
+use crate::block_on::Wait;
+use crate::{Checkpoint, Envelope, Head, Kind, block_on};
 use windlass_core::RunId;
 
 /// Runs every check of this file.
@@ -15,8 +16,8 @@ pub fn all<S: Backend>(open: &dyn Fn() -> S) {
 }
 
 /// A log of that many records; the head after each.
-pub(super) fn grown(store: &impl Store, run: RunId, count: u64) -> Vec<Head> {
-    let mut heads = vec![store.head(run).unwrap()];
+pub(super) fn grown(store: &impl Backend, run: RunId, count: u64) -> Vec<Head> {
+    let mut heads = vec![store.head(run).wait().unwrap()];
     for _ in 0..count {
         let head = heads[heads.len() - 1];
         let text = format!("record {} of {run}", head.sequence + 1);
@@ -40,7 +41,7 @@ fn put<S: Backend>(store: &S, run: RunId, checkpoint: &Checkpoint) {
 }
 
 fn a_checkpoint_comes_back<S: Backend>(store: &S) {
-    assert_eq!(store.checkpoint(run_id(1)).unwrap(), None);
+    assert_eq!(store.checkpoint(run_id(1)).wait().unwrap(), None);
     let sizes = [
         0,
         1,
@@ -52,10 +53,10 @@ fn a_checkpoint_comes_back<S: Backend>(store: &S) {
     ];
     for (size, n) in sizes.into_iter().zip(1..) {
         let heads = grown(store, run_id(n), 3);
-        assert_eq!(store.checkpoint(run_id(n)).unwrap(), None);
+        assert_eq!(store.checkpoint(run_id(n)).wait().unwrap(), None);
         let checkpoint = state(heads[1], size);
         put(store, run_id(n), &checkpoint);
-        let back = store.checkpoint(run_id(n)).unwrap();
+        let back = store.checkpoint(run_id(n)).wait().unwrap();
         assert!(back == Some(checkpoint), "{size} bytes come back");
     }
 }
@@ -69,15 +70,15 @@ fn the_newest_stands_for_the_one_before<S: Backend>(store: &S) {
         let checkpoint = state(*head, size);
         for _ in 0..2 {
             put(store, run, &checkpoint);
-            let back = store.checkpoint(run).unwrap();
+            let back = store.checkpoint(run).wait().unwrap();
             assert!(back == Some(checkpoint.clone()), "after {size} bytes");
         }
-        assert_eq!(store.checkpoint(run_id(2)).unwrap(), None);
+        assert_eq!(store.checkpoint(run_id(2)).wait().unwrap(), None);
     }
     // Also one that covers less.
     let shorter = state(heads[0], 300_000);
     put(store, run, &shorter);
-    assert!(store.checkpoint(run).unwrap() == Some(shorter));
+    assert!(store.checkpoint(run).wait().unwrap() == Some(shorter));
 }
 
 fn one_that_is_ahead_is_not_seen<S: Backend>(store: &S) {
@@ -85,11 +86,19 @@ fn one_that_is_ahead_is_not_seen<S: Backend>(store: &S) {
     let next = record(run, Head::NONE, 1, b"first");
     let ahead = state(crate::checksum::next_head(&next), 100);
     put(store, run, &ahead);
-    assert_eq!(store.checkpoint(run).unwrap(), None, "there is no log yet");
+    assert_eq!(
+        store.checkpoint(run).wait().unwrap(),
+        None,
+        "there is no log yet"
+    );
     must_append(store, next);
-    assert_eq!(store.checkpoint(run).unwrap(), Some(ahead));
+    assert_eq!(store.checkpoint(run).wait().unwrap(), Some(ahead));
     put(store, run, &state(Head::NONE, 10));
-    assert_eq!(store.checkpoint(run).unwrap(), None, "it covers nothing");
+    assert_eq!(
+        store.checkpoint(run).wait().unwrap(),
+        None,
+        "it covers nothing"
+    );
 }
 
 fn one_of_another_chain_is_not_seen<S: Backend>(store: &S) {
@@ -117,25 +126,25 @@ fn one_of_another_chain_is_not_seen<S: Backend>(store: &S) {
     for size in [10, 300_000] {
         for head in wrong {
             put(store, run, &state(head, size));
-            assert_eq!(store.checkpoint(run).unwrap(), None, "{head:?}");
+            assert_eq!(store.checkpoint(run).wait().unwrap(), None, "{head:?}");
             block_on(store.compact(run, 2)).unwrap();
         }
         put(store, run, &state(head, size));
-        assert!(store.checkpoint(run).unwrap().is_some());
+        assert!(store.checkpoint(run).wait().unwrap().is_some());
     }
 }
 
 fn it_changes_nothing_else<S: Backend>(store: &S) {
     let run = run_id(1);
     let head = grown(store, run, 3)[2];
-    let before = store.read(run, 1, usize::MAX).unwrap();
+    let before = store.read(run, 1, usize::MAX).wait().unwrap();
     put(store, run, &state(head, 300_000));
-    assert_eq!(store.head(run).unwrap(), head);
-    assert_eq!(store.read(run, 1, usize::MAX).unwrap(), before);
-    assert_eq!(store.run(run).unwrap(), None);
+    assert_eq!(store.head(run).wait().unwrap(), head);
+    assert_eq!(store.read(run, 1, usize::MAX).wait().unwrap(), before);
+    assert_eq!(store.run(run).wait().unwrap(), None);
     must_append(store, record(run, head, 9, b"on"));
-    assert!(store.checkpoint(run).unwrap().is_some());
-    assert_eq!(store.logged_runs(None, 10).unwrap(), [run]);
+    assert!(store.checkpoint(run).wait().unwrap().is_some());
+    assert_eq!(store.logged_runs(None, 10).wait().unwrap(), [run]);
 }
 
 fn it_outlives_compaction<S: Backend>(store: &S) {
@@ -146,7 +155,7 @@ fn it_outlives_compaction<S: Backend>(store: &S) {
         put(store, run, &checkpoint);
         for through in [10, 20] {
             block_on(store.compact(run, through)).unwrap();
-            let back = store.checkpoint(run).unwrap();
+            let back = store.checkpoint(run).wait().unwrap();
             assert_eq!(back.as_ref(), Some(&checkpoint), "{at} and {through}");
         }
     }

@@ -1,5 +1,6 @@
 //! Dead letters: kept with the mark of their runs, which nothing else changes.
 
+use crate::block_on::Wait;
 use windlass_core::{Millis, RunId, RunStatus};
 
 use super::{Backend, must_append, must_start, record, row, run_id};
@@ -35,11 +36,11 @@ fn bury<S: Backend>(store: &S, letter: DeadLetter) {
 }
 
 fn is_dead<S: Backend>(store: &S, n: u64) -> bool {
-    store.run(run_id(n)).unwrap().unwrap().dead
+    store.run(run_id(n)).wait().unwrap().unwrap().dead
 }
 
 fn a_letter_keeps_every_field<S: Backend>(store: &S) {
-    assert_eq!(store.dead_letter(run_id(1)).unwrap(), None);
+    assert_eq!(store.dead_letter(run_id(1)).wait().unwrap(), None);
     let full = DeadLetter {
         reason: "quo\"te é".into(),
         payload: vec![b'x'; 64 << 10],
@@ -57,17 +58,20 @@ fn a_letter_keeps_every_field<S: Backend>(store: &S) {
     for letter in [&full, &empty] {
         bury(store, letter.clone());
         assert_eq!(
-            store.dead_letter(letter.run).unwrap().as_ref(),
+            store.dead_letter(letter.run).wait().unwrap().as_ref(),
             Some(letter)
         );
     }
     bury(store, letter(1, Some("beta")));
     assert_eq!(
-        store.dead_letter(run_id(1)).unwrap(),
+        store.dead_letter(run_id(1)).wait().unwrap(),
         Some(letter(1, Some("beta"))),
         "in place of the one before"
     );
-    let all = store.dead_letters(&TenantFilter::Any, None, 10).unwrap();
+    let all = store
+        .dead_letters(&TenantFilter::Any, None, 10)
+        .wait()
+        .unwrap();
     assert_eq!(all, [empty, letter(1, Some("beta"))]);
 }
 
@@ -83,12 +87,12 @@ fn the_run_of_a_letter_is_dead<S: Backend>(store: &S) {
         dead: true,
         ..pending
     };
-    assert_eq!(store.run(run_id(1)).unwrap(), Some(dead.clone()));
+    assert_eq!(store.run(run_id(1)).wait().unwrap(), Some(dead.clone()));
     assert!(!is_dead(store, 2));
-    assert!(store.waiting_tenants().unwrap().is_empty());
-    assert!(store.waiting(None, 10).unwrap().is_empty());
-    assert_eq!(store.depth(10).unwrap(), 0);
-    let unfinished = store.unfinished(None, 10).unwrap();
+    assert!(store.waiting_tenants().wait().unwrap().is_empty());
+    assert!(store.waiting(None, 10).wait().unwrap().is_empty());
+    assert_eq!(store.depth(10).wait().unwrap(), 0);
+    let unfinished = store.unfinished(None, 10).wait().unwrap();
     assert_eq!(unfinished, [dead, row(run_id(2))], "who recovers can tell");
 }
 
@@ -140,12 +144,12 @@ fn the_dead_are_not_woken<S: Backend>(store: &S) {
         must_start(store, sleeping);
     }
     bury(store, letter(1, None));
-    assert_eq!(store.next_wake().unwrap(), Some(Millis(2)));
-    let due = store.due(None, Millis(9), 10).unwrap();
+    assert_eq!(store.next_wake().wait().unwrap(), Some(Millis(2)));
+    let due = store.due(None, Millis(9), 10).wait().unwrap();
     assert_eq!(due, [(run_id(2), Millis(2))]);
     assert!(block_on(store.requeue(run_id(1))).unwrap());
-    assert_eq!(store.next_wake().unwrap(), Some(Millis(1)));
-    assert_eq!(store.due(None, Millis(9), 10).unwrap().len(), 2);
+    assert_eq!(store.next_wake().wait().unwrap(), Some(Millis(1)));
+    assert_eq!(store.due(None, Millis(9), 10).wait().unwrap().len(), 2);
 }
 
 fn letters_are_listed_newest_run_first<S: Backend>(store: &S) {
@@ -156,7 +160,7 @@ fn letters_are_listed_newest_run_first<S: Backend>(store: &S) {
     }
     let list = |tenant: &TenantFilter, before: Option<u64>, limit| -> Vec<RunId> {
         let before = before.map(run_id);
-        let letters = store.dead_letters(tenant, before, limit).unwrap();
+        let letters = store.dead_letters(tenant, before, limit).wait().unwrap();
         letters.into_iter().map(|letter| letter.run).collect()
     };
     let only = |tenant: Option<&str>| TenantFilter::Only(tenant.map(Into::into));
@@ -173,7 +177,10 @@ fn letters_are_listed_newest_run_first<S: Backend>(store: &S) {
         let runs = list(&tenant, None, 10);
         assert_eq!(runs.len(), 3);
         assert!(runs.is_sorted_by(|a, b| a > b));
-        let last = store.dead_letters(&tenant, Some(runs[0]), 1).unwrap();
+        let last = store
+            .dead_letters(&tenant, Some(runs[0]), 1)
+            .wait()
+            .unwrap();
         assert_eq!(last[0].run, runs[1]);
         seen.extend(runs);
     }
@@ -191,8 +198,8 @@ fn a_requeued_run_lives_again<S: Backend>(store: &S) {
     assert!(!block_on(store.requeue(run_id(1))).unwrap());
     bury(store, letter(1, None));
     assert!(block_on(store.requeue(run_id(1))).unwrap());
-    assert_eq!(store.dead_letter(run_id(1)).unwrap(), None);
-    assert_eq!(store.waiting(None, 10).unwrap(), [pending]);
+    assert_eq!(store.dead_letter(run_id(1)).wait().unwrap(), None);
+    assert_eq!(store.waiting(None, 10).wait().unwrap(), [pending]);
     assert!(!block_on(store.requeue(run_id(1))).unwrap());
 }
 
@@ -201,7 +208,7 @@ fn a_purged_run_stays_dead<S: Backend>(store: &S) {
     assert!(!block_on(store.purge(run_id(1))).unwrap());
     bury(store, letter(1, None));
     assert!(block_on(store.purge(run_id(1))).unwrap());
-    assert_eq!(store.dead_letter(run_id(1)).unwrap(), None);
+    assert_eq!(store.dead_letter(run_id(1)).wait().unwrap(), None);
     assert!(is_dead(store, 1));
     assert!(!block_on(store.purge(run_id(1))).unwrap());
     assert!(!block_on(store.requeue(run_id(1))).unwrap());
@@ -210,9 +217,12 @@ fn a_purged_run_stays_dead<S: Backend>(store: &S) {
 
 fn what_has_no_log_may_have_a_letter<S: Backend>(store: &S) {
     bury(store, letter(1, None));
-    assert_eq!(store.dead_letter(run_id(1)).unwrap(), Some(letter(1, None)));
-    assert_eq!(store.run(run_id(1)).unwrap(), None);
-    assert!(store.logged_runs(None, 10).unwrap().is_empty());
+    assert_eq!(
+        store.dead_letter(run_id(1)).wait().unwrap(),
+        Some(letter(1, None))
+    );
+    assert_eq!(store.run(run_id(1)).wait().unwrap(), None);
+    assert!(store.logged_runs(None, 10).wait().unwrap().is_empty());
     must_start(store, row(run_id(1)));
     assert!(!is_dead(store, 1));
     assert!(block_on(store.purge(run_id(1))).unwrap());

@@ -1,5 +1,6 @@
 //! Hooks: kept whole, found by their token, each tenant's its own.
 
+use crate::block_on::Wait;
 use windlass_core::{Digest, Millis};
 
 use super::Backend;
@@ -27,9 +28,12 @@ fn hook(id: &str, tenant: Option<&str>) -> Hook {
 
 fn a_hook_is_found_by_its_token<S: Backend>(store: &S) {
     let first = hook("a", Some("acme"));
-    assert_eq!(store.hook_of(&first.token).unwrap(), None);
+    assert_eq!(store.hook_of(&first.token).wait().unwrap(), None);
     assert!(block_on(store.put_hook(first.clone(), 9)).unwrap());
-    assert_eq!(store.hook_of(&first.token).unwrap(), Some(first.clone()));
+    assert_eq!(
+        store.hook_of(&first.token).wait().unwrap(),
+        Some(first.clone())
+    );
     let other = Hook {
         token: Digest::of(b"another"),
         secret: "s".into(),
@@ -38,15 +42,18 @@ fn a_hook_is_found_by_its_token<S: Backend>(store: &S) {
     };
     assert!(block_on(store.put_hook(other.clone(), 9)).unwrap());
     assert_eq!(
-        store.hook_of(&first.token).unwrap(),
+        store.hook_of(&first.token).wait().unwrap(),
         None,
         "it was replaced"
     );
-    assert_eq!(store.hook_of(&other.token).unwrap(), Some(other.clone()));
+    assert_eq!(
+        store.hook_of(&other.token).wait().unwrap(),
+        Some(other.clone())
+    );
     assert!(!block_on(store.remove_hook(None, "a")).unwrap());
     assert!(!block_on(store.remove_hook(Some("beta"), "a")).unwrap());
     assert!(block_on(store.remove_hook(Some("acme"), "a")).unwrap());
-    assert_eq!(store.hook_of(&other.token).unwrap(), None);
+    assert_eq!(store.hook_of(&other.token).wait().unwrap(), None);
 }
 
 fn hooks_are_listed_by_id<S: Backend>(store: &S) {
@@ -59,7 +66,7 @@ fn hooks_are_listed_by_id<S: Backend>(store: &S) {
         assert!(block_on(store.put_hook(hook(id, tenant), 9)).unwrap());
     }
     let list = |tenant: &TenantFilter, after: Option<(&str, Option<&str>)>| {
-        let found = store.hooks(tenant, after, 9).unwrap();
+        let found = store.hooks(tenant, after, 9).wait().unwrap();
         let name = |it: Hook| format!("{}@{}", it.id, it.tenant.unwrap_or_default());
         found.into_iter().map(name).collect::<Vec<_>>()
     };
@@ -70,7 +77,7 @@ fn hooks_are_listed_by_id<S: Backend>(store: &S) {
     assert_eq!(list(&beta, None), ["a@beta", "b@beta"]);
     assert_eq!(list(&beta, Some(("a", Some("beta")))), ["b@beta"]);
     assert_eq!(list(&TenantFilter::Only(None), None), ["a@", "c@"]);
-    assert_eq!(store.hooks(&any, None, 2).unwrap().len(), 2);
+    assert_eq!(store.hooks(&any, None, 2).wait().unwrap().len(), 2);
 }
 
 fn a_tenant_has_so_many_and_no_more<S: Backend>(store: &S) {

@@ -29,41 +29,7 @@ use std::collections::BTreeMap;
 
 use windlass_core::{Millis, RunId, RunStatus};
 
-use crate::{
-    Admission, Append, AppendError, Appended, Audit, Catalogue, DeadLetters, Head, Hooks, Notes,
-    Queries, Retention, RunRow, Schedules, Secrets, Store, WriterId, block_on,
-};
-
-/// A complete backend.
-pub trait Backend:
-    Store
-    + Catalogue
-    + Queries
-    + Admission
-    + DeadLetters
-    + Audit
-    + Retention
-    + Schedules
-    + Hooks
-    + Notes
-    + Secrets
-{
-}
-
-impl<S> Backend for S where
-    S: Store
-        + Catalogue
-        + Queries
-        + Admission
-        + DeadLetters
-        + Audit
-        + Retention
-        + Schedules
-        + Hooks
-        + Notes
-        + Secrets
-{
-}
+use crate::{Append, AppendError, Appended, Backend, Head, Log, RunRow, WriterId, block_on};
 
 /// Runs every check.
 pub fn all<S: Backend>(open: &dyn Fn() -> S) {
@@ -136,19 +102,19 @@ pub fn row(run: RunId) -> RunRow {
 }
 
 /// Appends one record.
-pub fn append_one(store: &impl Store, append: Append) -> Result<Appended, AppendError> {
+pub fn append_one(store: &impl Log, append: Append) -> Result<Appended, AppendError> {
     let mut answers = block_on(store.append(vec![append]));
     assert_eq!(answers.len(), 1, "one answer for each append");
     answers.remove(0)
 }
 
 /// Appends one record that must be accepted, and returns the new head.
-pub fn must_append(store: &impl Store, append: Append) -> Head {
+pub fn must_append(store: &impl Log, append: Append) -> Head {
     append_one(store, append).unwrap().head
 }
 
 /// Makes a run whose only record carries this row.
-fn must_start(store: &impl Store, row: RunRow) -> Head {
+fn must_start(store: &impl Log, row: RunRow) -> Head {
     let mut first = record(row.run, Head::NONE, 1, b"started");
     first.row = Some(row);
     must_append(store, first)

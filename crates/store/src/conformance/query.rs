@@ -1,5 +1,6 @@
 //! Lists: filters, cursors, prefixes, what recovery and `rebuild` walk.
 
+use crate::block_on::Wait;
 use std::collections::BTreeMap;
 
 use windlass_core::{Millis, RunId, RunStatus};
@@ -49,12 +50,15 @@ fn labels(pairs: &[(&str, &str)]) -> BTreeMap<Box<str>, Box<str>> {
 }
 
 fn a_row_keeps_every_field<S: Backend>(store: &S) {
-    assert_eq!(store.run(run_id(1)).unwrap(), None);
+    assert_eq!(store.run(run_id(1)).wait().unwrap(), None);
     must_start(store, full_row(run_id(1)));
     must_start(store, row(run_id(2)));
-    assert_eq!(store.run(run_id(1)).unwrap(), Some(full_row(run_id(1))));
-    assert_eq!(store.run(run_id(2)).unwrap(), Some(row(run_id(2))));
-    let page = store.runs(&RunFilter::default()).unwrap();
+    assert_eq!(
+        store.run(run_id(1)).wait().unwrap(),
+        Some(full_row(run_id(1)))
+    );
+    assert_eq!(store.run(run_id(2)).wait().unwrap(), Some(row(run_id(2))));
+    let page = store.runs(&RunFilter::default()).wait().unwrap();
     assert_eq!(page.rows, [row(run_id(2)), full_row(run_id(1))]);
 }
 
@@ -62,21 +66,21 @@ fn a_row_changes_only_when_given<S: Backend>(store: &S) {
     let run = run_id(1);
     let head = must_start(store, row(run));
     let head = must_append(store, record(run, head, 2, b"no row"));
-    assert_eq!(store.run(run).unwrap(), Some(row(run)));
+    assert_eq!(store.run(run).wait().unwrap(), Some(row(run)));
     let waiting = RunRow {
         wake_at: Some(Millis(5)),
         ..row(run)
     };
     let head = append_row(store, head, waiting.clone());
-    assert_eq!(store.run(run).unwrap(), Some(waiting));
+    assert_eq!(store.run(run).wait().unwrap(), Some(waiting));
     let ended = RunRow {
         ended_at: Some(Millis(6)),
         status: RunStatus::Succeeded,
         ..row(run)
     };
     append_row(store, head, ended.clone());
-    assert_eq!(store.run(run).unwrap(), Some(ended));
-    assert!(store.unfinished(None, 10).unwrap().is_empty());
+    assert_eq!(store.run(run).wait().unwrap(), Some(ended));
+    assert!(store.unfinished(None, 10).wait().unwrap().is_empty());
 }
 
 fn append_row<S: Backend>(store: &S, head: Head, row: RunRow) -> Head {
@@ -112,7 +116,7 @@ fn filters_pick_rows<S: Backend>(store: &S) {
     let check = |change: &dyn Fn(&mut RunFilter), expected: &[u64]| {
         let mut filter = RunFilter::default();
         change(&mut filter);
-        let page = store.runs(&filter).unwrap();
+        let page = store.runs(&filter).wait().unwrap();
         assert_eq!(numbers(&page.rows), expected, "{filter:?}");
         assert_eq!(page.next, None, "{filter:?}");
     };
@@ -173,11 +177,11 @@ fn a_changed_row_is_found_by_what_it_is_now<S: Backend>(store: &S) {
     row.tenant = Some("acme".into());
     row.workflow = "renamed".into();
     append_row(store, head, row.clone());
-    assert_eq!(store.run(run).unwrap(), Some(row));
+    assert_eq!(store.run(run).wait().unwrap(), Some(row));
     let count = |change: &dyn Fn(&mut RunFilter)| {
         let mut filter = RunFilter::default();
         change(&mut filter);
-        store.runs(&filter).unwrap().rows.len()
+        store.runs(&filter).wait().unwrap().rows.len()
     };
     assert_eq!(count(&|f| f.labels = labels(&[("env", "test")])), 0);
     assert_eq!(count(&|f| f.labels = labels(&[("env", "prod")])), 1);
@@ -194,7 +198,10 @@ fn pages_follow_each_other<S: Backend>(store: &S) {
     for n in 0..120 {
         must_start(store, row(run_id(n)));
     }
-    assert_eq!(store.runs(&RunFilter::default()).unwrap().rows.len(), 50);
+    assert_eq!(
+        store.runs(&RunFilter::default()).wait().unwrap().rows.len(),
+        50
+    );
     for limit in [1, 7, 60, 119, 120, 121] {
         let mut filter = RunFilter {
             limit,
@@ -202,7 +209,7 @@ fn pages_follow_each_other<S: Backend>(store: &S) {
         };
         let mut seen = Vec::new();
         loop {
-            let page = store.runs(&filter).unwrap();
+            let page = store.runs(&filter).wait().unwrap();
             assert!(page.rows.len() <= limit);
             seen.extend(numbers(&page.rows));
             filter.before = page.next;
@@ -220,19 +227,37 @@ fn prefixes_find_runs<S: Backend>(store: &S) {
         must_start(store, row(run_id(n)));
     }
     let whole = run_id(1).to_string();
-    assert_eq!(store.runs_with_prefix(&whole, 10).unwrap(), [run_id(1)]);
+    assert_eq!(
+        store.runs_with_prefix(&whole, 10).wait().unwrap(),
+        [run_id(1)]
+    );
     let plain = whole.replace('-', "");
-    assert_eq!(store.runs_with_prefix(&plain, 10).unwrap(), [run_id(1)]);
+    assert_eq!(
+        store.runs_with_prefix(&plain, 10).wait().unwrap(),
+        [run_id(1)]
+    );
     let upper = plain.to_ascii_uppercase();
     let upper = &upper[..31];
-    assert_eq!(store.runs_with_prefix(upper, 10).unwrap(), [run_id(1)]);
+    assert_eq!(
+        store.runs_with_prefix(upper, 10).wait().unwrap(),
+        [run_id(1)]
+    );
     for length in [0, 1, 7, 8, 9, 10] {
-        let found = store.runs_with_prefix(&whole[..length], 10).unwrap();
+        let found = store.runs_with_prefix(&whole[..length], 10).wait().unwrap();
         assert_eq!(found, [run_id(0), run_id(1), run_id(2)]);
     }
-    assert_eq!(store.runs_with_prefix(&whole[..5], 2).unwrap().len(), 2);
+    assert_eq!(
+        store.runs_with_prefix(&whole[..5], 2).wait().unwrap().len(),
+        2
+    );
     for nothing in ["ffff", "xyz", "0189-%", &format!("{whole}0")] {
-        assert!(store.runs_with_prefix(nothing, 10).unwrap().is_empty());
+        assert!(
+            store
+                .runs_with_prefix(nothing, 10)
+                .wait()
+                .unwrap()
+                .is_empty()
+        );
     }
 }
 
@@ -252,7 +277,7 @@ fn unfinished_runs_are_walked_oldest_first<S: Backend>(store: &S) {
         let mut after = None;
         let mut seen = Vec::new();
         loop {
-            let rows = store.unfinished(after, limit).unwrap();
+            let rows = store.unfinished(after, limit).wait().unwrap();
             assert!(rows.len() <= limit);
             let Some(last) = rows.last() else { break };
             after = Some(last.run);
@@ -266,19 +291,25 @@ fn logged_runs_need_no_row<S: Backend>(store: &S) {
     must_append(store, record(run_id(2), Head::NONE, 1, b"no row"));
     must_start(store, row(run_id(1)));
     must_append(store, record(run_id(3), Head::NONE, 1, b"no row"));
-    assert_eq!(store.runs(&RunFilter::default()).unwrap().rows.len(), 1);
+    assert_eq!(
+        store.runs(&RunFilter::default()).wait().unwrap().rows.len(),
+        1
+    );
     let all = [run_id(1), run_id(2), run_id(3)];
-    assert_eq!(store.logged_runs(None, 10).unwrap(), all);
-    assert_eq!(store.logged_runs(None, 2).unwrap(), all[..2]);
-    assert_eq!(store.logged_runs(Some(run_id(2)), 2).unwrap(), all[2..]);
+    assert_eq!(store.logged_runs(None, 10).wait().unwrap(), all);
+    assert_eq!(store.logged_runs(None, 2).wait().unwrap(), all[..2]);
+    assert_eq!(
+        store.logged_runs(Some(run_id(2)), 2).wait().unwrap(),
+        all[2..]
+    );
     must_append(
         store,
         Append {
             row: Some(row(run_id(2))),
-            ..record(run_id(2), store.head(run_id(2)).unwrap(), 2, b"row")
+            ..record(run_id(2), store.head(run_id(2)).wait().unwrap(), 2, b"row")
         },
     );
-    assert_eq!(store.run(run_id(2)).unwrap(), Some(row(run_id(2))));
+    assert_eq!(store.run(run_id(2)).wait().unwrap(), Some(row(run_id(2))));
 }
 
 fn link(run: u64, tenant: Option<&str>, id: &str, node: &str) -> ResourceRow {
@@ -306,9 +337,9 @@ fn the_first_resource_link_wins<S: Backend>(store: &S) {
         link(2, None, "c", "n2"),
     ];
     must_append(store, linked(2, second.clone()));
-    assert_eq!(store.resources(run_id(1)).unwrap(), first);
-    assert_eq!(store.resources(run_id(2)).unwrap(), second[1..]);
-    assert!(store.resources(run_id(3)).unwrap().is_empty());
+    assert_eq!(store.resources(run_id(1)).wait().unwrap(), first);
+    assert_eq!(store.resources(run_id(2)).wait().unwrap(), second[1..]);
+    assert!(store.resources(run_id(3)).wait().unwrap().is_empty());
 }
 
 fn rows_are_replaced<S: Backend>(store: &S) {
@@ -330,23 +361,26 @@ fn rows_are_replaced<S: Backend>(store: &S) {
         (row(run_id(3)), Vec::new()),
     ]))
     .unwrap();
-    assert_eq!(store.run(run_id(1)).unwrap(), Some(rebuilt.clone()));
-    assert_eq!(store.resources(run_id(1)).unwrap(), links);
-    assert_eq!(store.run(run_id(2)).unwrap(), Some(row(run_id(2))));
+    assert_eq!(store.run(run_id(1)).wait().unwrap(), Some(rebuilt.clone()));
+    assert_eq!(store.resources(run_id(1)).wait().unwrap(), links);
+    assert_eq!(store.run(run_id(2)).wait().unwrap(), Some(row(run_id(2))));
     let by_name = RunFilter {
         workflow: Some("rebuilt".into()),
         ..RunFilter::default()
     };
-    assert_eq!(store.runs(&by_name).unwrap().rows, [rebuilt]);
-    assert_eq!(store.logged_runs(None, 10).unwrap(), [run_id(1), run_id(2)]);
+    assert_eq!(store.runs(&by_name).wait().unwrap().rows, [rebuilt]);
+    assert_eq!(
+        store.logged_runs(None, 10).wait().unwrap(),
+        [run_id(1), run_id(2)]
+    );
     // The log is untouched: the run goes on from the same head, and one that had a row
     // but no log can be started.
-    assert_eq!(store.head(run_id(1)).unwrap(), head);
+    assert_eq!(store.head(run_id(1)).wait().unwrap(), head);
     must_append(store, record(run_id(1), head, 3, b"on"));
-    assert_eq!(store.head(run_id(3)).unwrap(), Head::NONE);
+    assert_eq!(store.head(run_id(3)).wait().unwrap(), Head::NONE);
     must_start(store, row(run_id(3)));
 }
 
 fn health_says_something<S: Backend>(store: &S) {
-    assert!(!store.health().unwrap().facts.is_empty());
+    assert!(!store.health().wait().unwrap().facts.is_empty());
 }

@@ -1,5 +1,6 @@
 //! Forgetting: a run is gone with everything of it, and nothing of another.
 
+use crate::block_on::Wait;
 use windlass_core::{Digest, Millis, RunId, RunStatus};
 
 use super::{Backend, append_one, must_append, must_start, record, row, run_id};
@@ -64,14 +65,14 @@ fn ended_runs_are_listed_longest_ended_first<S: Backend>(store: &S) {
     };
     must_start(store, child);
     let runs = |before, limit| -> Vec<RunId> {
-        let rows = store.ended(Millis(before), limit).unwrap();
+        let rows = store.ended(Millis(before), limit).wait().unwrap();
         rows.iter().map(|row| row.run).collect()
     };
     assert_eq!(runs(30, 10), [run_id(2), run_id(4), run_id(3)]);
     assert_eq!(runs(31, 10).len(), 4);
     assert_eq!(runs(31, 2), [run_id(2), run_id(4)]);
     assert!(runs(10, 10).is_empty());
-    assert_eq!(store.ended_count().unwrap(), 5);
+    assert_eq!(store.ended_count().wait().unwrap(), 5);
 }
 
 fn full<S: Backend>(store: &S, run: RunId) {
@@ -131,22 +132,24 @@ fn parts<S: Backend>(store: &S, run: RunId) -> [bool; 9] {
         labels: [("env".into(), "prod".into())].into(),
         ..RunFilter::default()
     };
-    let labelled = store.runs(&by_label).unwrap().rows;
+    let labelled = store.runs(&by_label).wait().unwrap().rows;
     let resource = resource(run);
     [
-        store.run(run).unwrap().is_some(),
-        store.head(run).unwrap() != Head::NONE,
-        !store.read(run, 1, 1000).unwrap().is_empty(),
-        store.checkpoint(run).unwrap().is_some(),
+        store.run(run).wait().unwrap().is_some(),
+        store.head(run).wait().unwrap() != Head::NONE,
+        !store.read(run, 1, 1000).wait().unwrap().is_empty(),
+        store.checkpoint(run).wait().unwrap().is_some(),
         labelled.iter().any(|row| row.run == run),
-        !store.inbox(run).unwrap().is_empty(),
-        store.dead_letter(run).unwrap().is_some(),
+        !store.inbox(run).wait().unwrap().is_empty(),
+        store.dead_letter(run).wait().unwrap().is_some(),
         store
             .claimed(claim.namespace, &claim.key)
+            .wait()
             .unwrap()
             .is_some(),
         store
             .resource(None, &resource.system, &resource.kind, &resource.id)
+            .wait()
             .unwrap()
             .is_some(),
     ]
@@ -159,11 +162,11 @@ fn everything_of_a_run_is_forgotten<S: Backend>(store: &S) {
     assert_eq!(forget(store, &[1, 7]), 1, "one of them is not there");
     assert_eq!(parts(store, run_id(1)), [false; 9]);
     assert_eq!(parts(store, run_id(2)), [true; 9]);
-    assert_eq!(store.logged_runs(None, 10).unwrap(), [run_id(2)]);
+    assert_eq!(store.logged_runs(None, 10).wait().unwrap(), [run_id(2)]);
     assert_eq!(forget(store, &[1]), 0);
     block_on(store.give_back()).unwrap();
     assert_eq!(parts(store, run_id(2)), [true; 9]);
-    assert!(store.bytes().unwrap() > 0);
+    assert!(store.bytes().wait().unwrap() > 0);
 }
 
 fn what_goes_on_is_not_forgotten<S: Backend>(store: &S) {
@@ -174,7 +177,7 @@ fn what_goes_on_is_not_forgotten<S: Backend>(store: &S) {
     };
     must_start(store, child);
     assert_eq!(forget(store, &[1, 2]), 0);
-    assert!(store.run(run_id(1)).unwrap().is_some());
+    assert!(store.run(run_id(1)).wait().unwrap().is_some());
     let end = Append {
         row: Some(ended(run_id(1), 9)),
         ..record(run_id(1), head, 2, b"ended")
@@ -189,7 +192,7 @@ fn a_request_id_can_be_kept<S: Backend>(store: &S) {
     let kept = block_on(store.forget(vec![run_id(1)], true)).unwrap();
     assert_eq!(kept, 1);
     let claim = request_claim(&row(run_id(1)));
-    let held = store.claimed(claim.namespace, &claim.key).unwrap();
+    let held = store.claimed(claim.namespace, &claim.key).wait().unwrap();
     assert_eq!(held, Some(claim.value));
     // What another holds under that id is not taken from it.
     let mut other = ended(run_id(3), 1);
@@ -207,11 +210,11 @@ fn values_stay_while_somebody_uses_them<S: Backend>(store: &S) {
         // One stores it again, one only refers to it.
         start_with(store, n + 1, vec![shared.clone()], Vec::new());
         start_with(store, n + 2, Vec::new(), vec![shared.digest]);
-        let uses = |run, blob: &Blob| store.uses(run_id(run), &blob.digest).unwrap();
+        let uses = |run, blob: &Blob| store.uses(run_id(run), &blob.digest).wait().unwrap();
         assert!(uses(n, &own) && uses(n, &shared) && uses(n + 1, &shared));
         assert!(uses(n + 2, &shared) && !uses(n + 1, &own) && !uses(n + 9, &own));
         let there = |blob: &Blob| {
-            let found = store.blob(&blob.digest).unwrap();
+            let found = store.blob(&blob.digest).wait().unwrap();
             found
                 .inspect(|bytes| assert!(bytes[..] == blob.bytes[..]))
                 .is_some()
@@ -244,7 +247,7 @@ fn a_value_that_is_gone_cannot_be_referred_to<S: Backend>(store: &S) {
         matches!(refused, Err(AppendError::Failed(Error::NotFound(_)))),
         "{refused:?}"
     );
-    assert_eq!(store.head(run_id(2)).unwrap(), Head::NONE);
+    assert_eq!(store.head(run_id(2)).wait().unwrap(), Head::NONE);
 }
 
 fn the_next_run_begins_afresh<S: Backend>(store: &S) {
@@ -253,8 +256,17 @@ fn the_next_run_begins_afresh<S: Backend>(store: &S) {
         let head = must_append(store, record(run_id(1), head, 2, b"more"));
         assert_eq!(head.sequence, 2);
         block_on(store.compact(run_id(1), 2)).unwrap();
-        assert_eq!(store.read(run_id(1), 1, usize::MAX).unwrap().len(), 2);
+        assert_eq!(
+            store.read(run_id(1), 1, usize::MAX).wait().unwrap().len(),
+            2
+        );
         assert_eq!(forget(store, &[1]), 1);
-        assert!(store.read(run_id(1), 1, usize::MAX).unwrap().is_empty());
+        assert!(
+            store
+                .read(run_id(1), 1, usize::MAX)
+                .wait()
+                .unwrap()
+                .is_empty()
+        );
     }
 }

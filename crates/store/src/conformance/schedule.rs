@@ -1,6 +1,7 @@
 //! Schedules: kept whole, listed in order, found when they are due, moved on only as they
 //! were read.
 
+use crate::block_on::Wait;
 use windlass_core::Millis;
 
 use super::{Backend, run_id};
@@ -58,8 +59,8 @@ fn fired(schedule: &Schedule, at: i64, next_at: Option<i64>) -> Fired {
 }
 
 fn a_schedule_keeps_every_field<S: Backend>(store: &S) {
-    assert_eq!(store.schedule(None, "a").unwrap(), None);
-    assert_eq!(store.next_schedule().unwrap(), None);
+    assert_eq!(store.schedule(None, "a").wait().unwrap(), None);
+    assert_eq!(store.next_schedule().wait().unwrap(), None);
     let full = Schedule {
         cron: None,
         every_ms: Some(u64::from(u32::MAX) * 1000),
@@ -82,11 +83,11 @@ fn a_schedule_keeps_every_field<S: Backend>(store: &S) {
     for schedule in [&full, &plain] {
         put(store, schedule);
         let tenant = schedule.tenant.as_deref();
-        let found = store.schedule(tenant, &schedule.id).unwrap();
+        let found = store.schedule(tenant, &schedule.id).wait().unwrap();
         assert_eq!(found.as_ref(), Some(schedule));
     }
     assert_eq!(
-        store.schedules(&TenantFilter::Any, None, 9).unwrap(),
+        store.schedules(&TenantFilter::Any, None, 9).wait().unwrap(),
         [full, plain]
     );
 }
@@ -109,7 +110,7 @@ fn a_replaced_schedule_keeps_what_it_did_last<S: Backend>(store: &S) {
         revision: 2,
         ..other
     };
-    assert_eq!(store.schedule(None, "a").unwrap(), Some(expected));
+    assert_eq!(store.schedule(None, "a").wait().unwrap(), Some(expected));
 }
 
 fn schedules_are_listed_by_id<S: Backend>(store: &S) {
@@ -123,7 +124,7 @@ fn schedules_are_listed_by_id<S: Backend>(store: &S) {
         put(store, &schedule(id, tenant));
     }
     let list = |tenant: &TenantFilter, after: Option<(&str, Option<&str>)>, limit| {
-        let found = store.schedules(tenant, after, limit).unwrap();
+        let found = store.schedules(tenant, after, limit).wait().unwrap();
         let names = found.into_iter().map(|it| (it.id, it.tenant));
         names
             .map(|(id, tenant)| format!("{id}@{}", tenant.unwrap_or_default()))
@@ -147,7 +148,7 @@ fn a_tenant_has_so_many_and_no_more<S: Backend>(store: &S) {
     assert!(try_put("a", None));
     assert!(try_put("b", None));
     assert!(!try_put("c", None), "one too many");
-    assert_eq!(store.schedule(None, "c").unwrap(), None);
+    assert_eq!(store.schedule(None, "c").wait().unwrap(), None);
     assert!(try_put("b", None), "replacing needs no room");
     assert!(try_put("a", Some("acme")), "others have room of their own");
     assert!(block_on(store.remove_schedule(None, "a")).unwrap());
@@ -171,28 +172,28 @@ fn the_due_come_earliest_first<S: Backend>(store: &S) {
         );
     }
     let due = |until, limit| -> Vec<Box<str>> {
-        let found = store.due_schedules(Millis(until), limit).unwrap();
+        let found = store.due_schedules(Millis(until), limit).wait().unwrap();
         found.into_iter().map(|it| it.id).collect()
     };
-    assert_eq!(store.next_schedule().unwrap(), Some(Millis(10)));
+    assert_eq!(store.next_schedule().wait().unwrap(), Some(Millis(10)));
     assert!(due(9, 9).is_empty());
     assert_eq!(due(10, 9), ["b".into()]);
     assert_eq!(due(30, 2), ["b".into(), "d".into()]);
     assert_eq!(due(i64::MAX, 9).len(), 3);
-    let read = store.schedule(None, "b").unwrap().unwrap();
+    let read = store.schedule(None, "b").wait().unwrap().unwrap();
     assert!(block_on(store.mark_fired(fired(&read, 10, Some(40)))).unwrap());
-    assert_eq!(store.next_schedule().unwrap(), Some(Millis(20)));
+    assert_eq!(store.next_schedule().wait().unwrap(), Some(Millis(20)));
     assert!(block_on(store.remove_schedule(None, "d")).unwrap());
-    assert_eq!(store.next_schedule().unwrap(), Some(Millis(30)));
+    assert_eq!(store.next_schedule().wait().unwrap(), Some(Millis(30)));
 }
 
 fn only_what_was_read_moves_on<S: Backend>(store: &S) {
     put(store, &schedule("a", None));
-    let read = store.schedule(None, "a").unwrap().unwrap();
+    let read = store.schedule(None, "a").wait().unwrap().unwrap();
     put(store, &schedule("a", None));
     let late = fired(&read, 10, Some(20));
     assert!(!block_on(store.mark_fired(late.clone())).unwrap());
-    let present = store.schedule(None, "a").unwrap().unwrap();
+    let present = store.schedule(None, "a").wait().unwrap().unwrap();
     assert_eq!((present.next_at, present.last_at), (Some(Millis(10)), None));
     let wrong = Fired {
         run: None,
@@ -200,11 +201,11 @@ fn only_what_was_read_moves_on<S: Backend>(store: &S) {
         ..fired(&present, 10, Some(20))
     };
     assert!(block_on(store.mark_fired(wrong)).unwrap());
-    let moved = store.schedule(None, "a").unwrap().unwrap();
+    let moved = store.schedule(None, "a").wait().unwrap().unwrap();
     assert_eq!(moved.last_error.as_deref(), Some("it is disabled"));
     assert_eq!(moved.last_run, None);
     assert!(block_on(store.mark_fired(fired(&moved, 20, None))).unwrap());
-    let ended = store.schedule(None, "a").unwrap().unwrap();
+    let ended = store.schedule(None, "a").wait().unwrap().unwrap();
     assert_eq!((ended.next_at, ended.last_error), (None, None));
     assert_eq!(ended.last_run, Some(run_id(1)));
     assert!(block_on(store.remove_schedule(None, "a")).unwrap());
@@ -213,8 +214,8 @@ fn only_what_was_read_moves_on<S: Backend>(store: &S) {
 
 fn tenants_have_their_own<S: Backend>(store: &S) {
     put(store, &schedule("a", Some("acme")));
-    assert_eq!(store.schedule(None, "a").unwrap(), None);
-    assert_eq!(store.schedule(Some("beta"), "a").unwrap(), None);
+    assert_eq!(store.schedule(None, "a").wait().unwrap(), None);
+    assert_eq!(store.schedule(Some("beta"), "a").wait().unwrap(), None);
     assert!(!block_on(store.remove_schedule(None, "a")).unwrap());
     assert!(!block_on(store.remove_schedule(Some("beta"), "a")).unwrap());
     assert!(block_on(store.remove_schedule(Some("acme"), "a")).unwrap());

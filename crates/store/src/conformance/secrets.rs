@@ -1,5 +1,6 @@
 //! Sealed secrets: each is kept byte for byte, and tenants do not meet.
 
+use crate::block_on::Wait;
 use windlass_core::Millis;
 
 use super::Backend;
@@ -25,28 +26,34 @@ fn row(tenant: Option<&str>, name: &str, at: i64) -> SecretRow {
 }
 
 fn a_secret_is_kept_replaced_and_forgotten<S: Backend>(store: &S) {
-    assert_eq!(store.secret(None, "KEY").unwrap(), None);
+    assert_eq!(store.secret(None, "KEY").wait().unwrap(), None);
     assert!(
         store
             .secrets(&TenantFilter::Any, None, 99)
+            .wait()
             .unwrap()
             .is_empty()
     );
     assert!(!block_on(store.remove_secret(None, "KEY")).unwrap());
     let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
     assert!(put(store, None, "KEY", &bytes, 7), "it is new");
-    assert_eq!(store.secret(None, "KEY").unwrap(), Some(bytes));
+    assert_eq!(store.secret(None, "KEY").wait().unwrap(), Some(bytes));
     assert!(!put(store, None, "KEY", b"", 8), "there was one");
-    assert_eq!(store.secret(None, "KEY").unwrap(), Some(Vec::new()));
-    let listed = store.secrets(&TenantFilter::Any, None, 99).unwrap();
+    assert_eq!(store.secret(None, "KEY").wait().unwrap(), Some(Vec::new()));
+    let listed = store.secrets(&TenantFilter::Any, None, 99).wait().unwrap();
     assert_eq!(listed, [row(None, "KEY", 8)]);
-    assert_eq!(store.secret(None, "key").unwrap(), None, "letters count");
+    assert_eq!(
+        store.secret(None, "key").wait().unwrap(),
+        None,
+        "letters count"
+    );
     assert!(block_on(store.remove_secret(None, "KEY")).unwrap());
-    assert_eq!(store.secret(None, "KEY").unwrap(), None);
+    assert_eq!(store.secret(None, "KEY").wait().unwrap(), None);
     assert!(!block_on(store.remove_secret(None, "KEY")).unwrap());
     assert!(
         store
             .secrets(&TenantFilter::Any, None, 99)
+            .wait()
             .unwrap()
             .is_empty()
     );
@@ -60,17 +67,17 @@ fn tenants_do_not_meet<S: Backend>(store: &S) {
     }
     assert!(put(store, Some("acme"), "AAA", b"a", 9));
     for (at, tenant) in (1..).zip(tenants) {
-        let sealed = store.secret(tenant, "KEY").unwrap();
+        let sealed = store.secret(tenant, "KEY").wait().unwrap();
         assert_eq!(sealed, Some(format!("{tenant:?}").into_bytes()));
         let only = TenantFilter::Only(tenant.map(Into::into));
         let mut expected = vec![row(tenant, "KEY", at)];
         if tenant == Some("acme") {
             expected.insert(0, row(tenant, "AAA", 9));
         }
-        assert_eq!(store.secrets(&only, None, 99).unwrap(), expected);
+        assert_eq!(store.secrets(&only, None, 99).wait().unwrap(), expected);
     }
-    assert_eq!(store.secret(None, "AAA").unwrap(), None);
-    assert_eq!(store.secret(Some("nobody"), "KEY").unwrap(), None);
+    assert_eq!(store.secret(None, "AAA").wait().unwrap(), None);
+    assert_eq!(store.secret(Some("nobody"), "KEY").wait().unwrap(), None);
     assert!(!block_on(store.remove_secret(Some("nobody"), "KEY")).unwrap());
     let all = [
         row(Some("acme"), "AAA", 9),
@@ -78,9 +85,12 @@ fn tenants_do_not_meet<S: Backend>(store: &S) {
         row(Some("acme"), "KEY", 2),
         row(Some("beta"), "KEY", 3),
     ];
-    assert_eq!(store.secrets(&TenantFilter::Any, None, 99).unwrap(), all);
+    assert_eq!(
+        store.secrets(&TenantFilter::Any, None, 99).wait().unwrap(),
+        all
+    );
     assert!(block_on(store.remove_secret(Some("acme"), "KEY")).unwrap());
-    assert_eq!(store.secret(Some("acme"), "KEY").unwrap(), None);
-    assert!(store.secret(None, "KEY").unwrap().is_some());
-    assert!(store.secret(Some("beta"), "KEY").unwrap().is_some());
+    assert_eq!(store.secret(Some("acme"), "KEY").wait().unwrap(), None);
+    assert!(store.secret(None, "KEY").wait().unwrap().is_some());
+    assert!(store.secret(Some("beta"), "KEY").wait().unwrap().is_some());
 }

@@ -1,5 +1,6 @@
 //! Sleeping runs, their times, their children and what was offered to them.
 
+use crate::block_on::Wait;
 use windlass_core::{Millis, RunId, RunStatus};
 
 use super::{Backend, must_append, must_start, record, row, run_id};
@@ -41,14 +42,14 @@ fn sleepers_are_left_out_of_the_awake<S: Backend>(store: &S) {
             ..row(run_id(n))
         };
         must_start(store, row.clone());
-        assert_eq!(store.run(run_id(n)).unwrap(), Some(row));
+        assert_eq!(store.run(run_id(n)).wait().unwrap(), Some(row));
     }
     let open: Vec<u64> = (0..30).filter(|n| n % 6 < 3).collect();
     let expected: Vec<u64> = open.iter().copied().filter(|n| n % 4 != 0).collect();
     for limit in [1, 4, 100] {
         let mut seen = Vec::new();
         loop {
-            let rows = store.awake(seen.last().copied(), limit).unwrap();
+            let rows = store.awake(seen.last().copied(), limit).wait().unwrap();
             assert!(rows.len() <= limit);
             if rows.is_empty() {
                 break;
@@ -57,28 +58,34 @@ fn sleepers_are_left_out_of_the_awake<S: Backend>(store: &S) {
         }
         assert_eq!(seen, runs(&expected));
     }
-    let unfinished = store.unfinished(None, 100).unwrap();
+    let unfinished = store.unfinished(None, 100).wait().unwrap();
     assert_eq!(ids(&unfinished), runs(&open), "sleeping is not an end");
     // Lists by status show both.
     let filter = RunFilter {
         statuses: vec![RunStatus::Pending],
         ..RunFilter::default()
     };
-    let page = store.runs(&filter).unwrap();
+    let page = store.runs(&filter).wait().unwrap();
     assert_eq!(ids(&page.rows), runs(&[24, 18, 12, 6, 0]));
     let filter = RunFilter {
         limit: 2,
         before: Some(run_id(18)),
         ..filter
     };
-    let page = store.runs(&filter).unwrap();
+    let page = store.runs(&filter).wait().unwrap();
     assert_eq!(ids(&page.rows), runs(&[12, 6]));
     assert_eq!(page.next, Some(run_id(6)));
 }
 
 fn the_due_come_earliest_first<S: Backend>(store: &S) {
-    assert_eq!(store.next_wake().unwrap(), None);
-    assert!(store.due(None, Millis(i64::MAX), 10).unwrap().is_empty());
+    assert_eq!(store.next_wake().wait().unwrap(), None);
+    assert!(
+        store
+            .due(None, Millis(i64::MAX), 10)
+            .wait()
+            .unwrap()
+            .is_empty()
+    );
     for (n, at) in [(1, 50), (2, 30), (3, 40), (4, 30), (5, -7)] {
         must_start(store, sleeper(n, Some(at)));
     }
@@ -88,9 +95,9 @@ fn the_due_come_earliest_first<S: Backend>(store: &S) {
         ..sleeper(7, Some(1))
     };
     must_start(store, awake);
-    assert_eq!(store.next_wake().unwrap(), Some(Millis(-7)));
+    assert_eq!(store.next_wake().wait().unwrap(), Some(Millis(-7)));
     let due = |until, limit| {
-        let due = store.due(None, Millis(until), limit).unwrap();
+        let due = store.due(None, Millis(until), limit).wait().unwrap();
         due.into_iter()
             .map(|(run, at)| (run, at.0))
             .collect::<Vec<_>>()
@@ -116,7 +123,7 @@ fn change<S: Backend>(store: &S, head: Head, row: RunRow) -> Head {
         ..record(row.run, head, head.append_id + 1, b"changed")
     };
     let head = must_append(store, append);
-    assert_eq!(store.run(row.run).unwrap(), Some(row));
+    assert_eq!(store.run(row.run).wait().unwrap(), Some(row));
     head
 }
 
@@ -125,22 +132,22 @@ fn a_run_wakes_and_falls_asleep<S: Backend>(store: &S) {
     let mut head = must_start(store, row(run));
     for round in 0..3 {
         head = change(store, head, sleeper(1, Some(10 + round)));
-        assert_eq!(store.next_wake().unwrap(), Some(Millis(10 + round)));
-        assert!(store.awake(None, 10).unwrap().is_empty());
+        assert_eq!(store.next_wake().wait().unwrap(), Some(Millis(10 + round)));
+        assert!(store.awake(None, 10).wait().unwrap().is_empty());
         // Another time, still asleep; then none.
         head = change(store, head, sleeper(1, Some(5)));
-        let due = store.due(None, Millis(100), 10).unwrap();
+        let due = store.due(None, Millis(100), 10).wait().unwrap();
         assert_eq!(due, [(run, Millis(5))]);
         head = change(store, head, sleeper(1, None));
-        assert_eq!(store.next_wake().unwrap(), None);
+        assert_eq!(store.next_wake().wait().unwrap(), None);
         head = change(store, head, sleeper(1, Some(7)));
         let awake = RunRow {
             asleep: false,
             ..sleeper(1, Some(7))
         };
         head = change(store, head, awake.clone());
-        assert!(store.due(None, Millis(100), 10).unwrap().is_empty());
-        assert_eq!(store.awake(None, 10).unwrap(), [awake]);
+        assert!(store.due(None, Millis(100), 10).wait().unwrap().is_empty());
+        assert_eq!(store.awake(None, 10).wait().unwrap(), [awake]);
     }
 }
 
@@ -151,10 +158,10 @@ fn an_ended_run_is_not_woken<S: Backend>(store: &S) {
         ..sleeper(1, Some(10))
     };
     change(store, head, ended);
-    assert_eq!(store.next_wake().unwrap(), None);
-    assert!(store.due(None, Millis(100), 10).unwrap().is_empty());
-    assert!(store.awake(None, 10).unwrap().is_empty());
-    assert!(store.unfinished(None, 10).unwrap().is_empty());
+    assert_eq!(store.next_wake().wait().unwrap(), None);
+    assert!(store.due(None, Millis(100), 10).wait().unwrap().is_empty());
+    assert!(store.awake(None, 10).wait().unwrap().is_empty());
+    assert!(store.unfinished(None, 10).wait().unwrap().is_empty());
 }
 
 fn rebuilt_rows_sleep_too<S: Backend>(store: &S) {
@@ -165,8 +172,8 @@ fn rebuilt_rows_sleep_too<S: Backend>(store: &S) {
         (row(run_id(2)), Vec::new()),
     ];
     block_on(store.replace_rows(rows)).unwrap();
-    assert_eq!(store.next_wake().unwrap(), Some(Millis(8)));
-    assert_eq!(store.awake(None, 10).unwrap(), [row(run_id(2))]);
+    assert_eq!(store.next_wake().wait().unwrap(), Some(Millis(8)));
+    assert_eq!(store.awake(None, 10).wait().unwrap(), [row(run_id(2))]);
 }
 
 fn children_are_found_by_their_parent<S: Backend>(store: &S) {
@@ -180,7 +187,7 @@ fn children_are_found_by_their_parent<S: Backend>(store: &S) {
         };
         must_start(store, row);
     }
-    let of = |n| ids(&store.children(run_id(n)).unwrap());
+    let of = |n| ids(&store.children(run_id(n)).wait().unwrap());
     assert_eq!(of(1), runs(&[3, 5, 7, 9]));
     assert_eq!(of(0), runs(&[4, 6, 8]));
     assert!(of(5).is_empty());
@@ -190,7 +197,7 @@ fn children_are_found_by_their_parent<S: Backend>(store: &S) {
             ..RunFilter::default()
         };
         change(&mut filter);
-        let page = store.runs(&filter).unwrap();
+        let page = store.runs(&filter).wait().unwrap();
         (ids(&page.rows), page.next)
     };
     assert_eq!(page(&|_| {}), (runs(&[9, 7, 5, 3]), None));
@@ -209,39 +216,39 @@ fn a_sleeping_run_takes_offers<S: Backend>(store: &S) {
     let head = must_start(store, sleeper(1, Some(10)));
     assert!(block_on(store.offer(run, "signal", b"wake up")).unwrap());
     // Nothing else of it changes.
-    assert_eq!(store.head(run).unwrap(), head);
-    assert_eq!(store.run(run).unwrap(), Some(sleeper(1, Some(10))));
-    assert_eq!(store.offered(None, 10).unwrap(), [run]);
+    assert_eq!(store.head(run).wait().unwrap(), head);
+    assert_eq!(store.run(run).wait().unwrap(), Some(sleeper(1, Some(10))));
+    assert_eq!(store.offered(None, 10).wait().unwrap(), [run]);
     let waking = Append {
         row: Some(row(run)),
         consumed: vec!["signal".into()],
         ..record(run, head, 2, b"woken by a signal")
     };
     must_append(store, waking);
-    assert!(store.offered(None, 10).unwrap().is_empty());
-    assert_eq!(store.awake(None, 10).unwrap(), [row(run)]);
+    assert!(store.offered(None, 10).wait().unwrap().is_empty());
+    assert_eq!(store.awake(None, 10).wait().unwrap(), [row(run)]);
     // What was consumed may be offered again: the log knows it, the inbox does not.
     assert!(block_on(store.offer(run, "signal", b"again")).unwrap());
 }
 
 fn offered_runs_are_walked<S: Backend>(store: &S) {
-    assert!(store.offered(None, 10).unwrap().is_empty());
+    assert!(store.offered(None, 10).wait().unwrap().is_empty());
     for n in [5, 2, 9, 4] {
         for key in ["a", "b", "c"] {
             block_on(store.offer(run_id(n), key, b"x")).unwrap();
         }
     }
-    assert_eq!(store.offered(None, 10).unwrap(), runs(&[2, 4, 5, 9]));
-    assert_eq!(store.offered(None, 3).unwrap(), runs(&[2, 4, 5]));
-    assert_eq!(store.offered(None, 0).unwrap(), []);
-    let rest = store.offered(Some(run_id(4)), 10).unwrap();
+    assert_eq!(store.offered(None, 10).wait().unwrap(), runs(&[2, 4, 5, 9]));
+    assert_eq!(store.offered(None, 3).wait().unwrap(), runs(&[2, 4, 5]));
+    assert_eq!(store.offered(None, 0).wait().unwrap(), []);
+    let rest = store.offered(Some(run_id(4)), 10).wait().unwrap();
     assert_eq!(rest, runs(&[5, 9]));
     let consuming = |keys: &[&str], head: Head| Append {
         consumed: keys.iter().map(|key| (*key).into()).collect(),
         ..record(run_id(4), head, head.append_id + 1, b"took")
     };
     let head = must_append(store, consuming(&["a", "c"], Head::NONE));
-    assert_eq!(store.offered(None, 10).unwrap().len(), 4);
+    assert_eq!(store.offered(None, 10).wait().unwrap().len(), 4);
     must_append(store, consuming(&["b"], head));
-    assert_eq!(store.offered(None, 10).unwrap(), runs(&[2, 5, 9]));
+    assert_eq!(store.offered(None, 10).wait().unwrap(), runs(&[2, 5, 9]));
 }

@@ -6,8 +6,10 @@ use std::future::ready;
 
 use windlass_core::{RunId, RunStatus};
 
-use super::State;
-use crate::{Admission, Error, Gate, MemoryStore, Pending, Queries as _, RunRow};
+use super::{State, answer};
+use crate::{
+    Admission, Error, Gate, GateCount, MemoryStore, Pending, Queries as _, RunRow, Wait as _,
+};
 
 impl State {
     fn rows(&self) -> impl Iterator<Item = &RunRow> {
@@ -31,21 +33,29 @@ fn first<'a>(rows: impl Iterator<Item = &'a RunRow>, limit: usize) -> Vec<RunRow
 }
 
 impl Admission for MemoryStore {
-    fn waiting_tenants(&self) -> Result<Vec<Option<Box<str>>>, Error> {
-        let state = self.state();
-        let waiting = state.pending().filter(|(_, aside)| !aside);
-        let tenants: BTreeSet<_> = waiting.map(|(row, _)| row.tenant.clone()).collect();
-        Ok(tenants.into_iter().collect())
+    fn waiting_tenants(&self) -> Pending<'_, Result<Vec<Option<Box<str>>>, Error>> {
+        answer(|| {
+            let state = self.state();
+            let waiting = state.pending().filter(|(_, aside)| !aside);
+            let tenants: BTreeSet<_> = waiting.map(|(row, _)| row.tenant.clone()).collect();
+            Ok(tenants.into_iter().collect())
+        })
     }
 
-    fn waiting(&self, tenant: Option<&str>, limit: usize) -> Result<Vec<RunRow>, Error> {
-        let state = self.state();
-        let waiting = state.pending().filter(|(_, aside)| !aside);
-        let rows = waiting.map(|(row, _)| row);
-        Ok(first(
-            rows.filter(|row| row.tenant.as_deref() == tenant),
-            limit,
-        ))
+    fn waiting(
+        &self,
+        tenant: Option<&str>,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        answer(|| {
+            let state = self.state();
+            let waiting = state.pending().filter(|(_, aside)| !aside);
+            let rows = waiting.map(|(row, _)| row);
+            Ok(first(
+                rows.filter(|row| row.tenant.as_deref() == tenant),
+                limit,
+            ))
+        })
     }
 
     fn put_aside(&self, runs: Vec<RunId>) -> Pending<'_, Result<(), Error>> {
@@ -57,59 +67,71 @@ impl Admission for MemoryStore {
         Box::pin(ready(Ok(())))
     }
 
-    fn aside(&self, gate: &str, limit: usize) -> Result<Vec<RunRow>, Error> {
-        let state = self.state();
-        let aside = state.pending().filter(|(_, aside)| *aside);
-        let rows = aside.map(|(row, _)| row);
-        Ok(first(
-            rows.filter(|row| row.gate.as_deref() == Some(gate)),
-            limit,
-        ))
+    fn aside(&self, gate: &str, limit: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        answer(|| {
+            let state = self.state();
+            let aside = state.pending().filter(|(_, aside)| *aside);
+            let rows = aside.map(|(row, _)| row);
+            Ok(first(
+                rows.filter(|row| row.gate.as_deref() == Some(gate)),
+                limit,
+            ))
+        })
     }
 
-    fn aside_gates(&self) -> Result<Vec<Gate>, Error> {
-        let state = self.state();
-        let aside = state.pending().filter(|(_, aside)| *aside);
-        let gate = |row: &RunRow| Some((row.tenant.clone(), row.gate.clone()?));
-        let gates: BTreeSet<_> = aside.filter_map(|(row, _)| gate(row)).collect();
-        Ok(gates.into_iter().collect())
+    fn aside_gates(&self) -> Pending<'_, Result<Vec<Gate>, Error>> {
+        answer(|| {
+            let state = self.state();
+            let aside = state.pending().filter(|(_, aside)| *aside);
+            let gate = |row: &RunRow| Some((row.tenant.clone(), row.gate.clone()?));
+            let gates: BTreeSet<_> = aside.filter_map(|(row, _)| gate(row)).collect();
+            Ok(gates.into_iter().collect())
+        })
     }
 
-    fn begun(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunRow>, Error> {
-        let mut begun = self.awake(after, usize::MAX)?;
-        begun.retain(|row| row.status != RunStatus::Pending);
-        begun.truncate(limit);
-        Ok(begun)
+    fn begun(&self, after: Option<RunId>, limit: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        answer(|| {
+            let mut begun = self.awake(after, usize::MAX).wait()?;
+            begun.retain(|row| row.status != RunStatus::Pending);
+            begun.truncate(limit);
+            Ok(begun)
+        })
     }
 
-    fn gates(&self) -> Result<Vec<(Box<str>, u32)>, Error> {
-        let state = self.state();
-        let begun = |row: &&RunRow| {
-            matches!(row.status, RunStatus::Running | RunStatus::Paused) && !row.dead
-        };
-        let mut gates = BTreeMap::new();
-        for gate in state
-            .rows()
-            .filter(begun)
-            .filter_map(|row| row.gate.clone())
-        {
-            *gates.entry(gate).or_insert(0) += 1;
-        }
-        Ok(gates.into_iter().collect())
+    fn gates(&self) -> Pending<'_, Result<Vec<GateCount>, Error>> {
+        answer(|| {
+            let state = self.state();
+            let begun = |row: &&RunRow| {
+                matches!(row.status, RunStatus::Running | RunStatus::Paused) && !row.dead
+            };
+            let mut gates = BTreeMap::new();
+            for gate in state
+                .rows()
+                .filter(begun)
+                .filter_map(|row| row.gate.clone())
+            {
+                *gates.entry(gate).or_insert(0) += 1;
+            }
+            Ok(gates.into_iter().collect())
+        })
     }
 
-    fn at_gate(&self, gate: &str, limit: usize) -> Result<Vec<RunRow>, Error> {
-        let state = self.state();
-        let goes = |row: &&RunRow| {
-            matches!(row.status, RunStatus::Running | RunStatus::Paused) && !row.dead
-        };
-        let going = state.rows().filter(goes);
-        let there = going.filter(|row| row.gate.as_deref() == Some(gate));
-        Ok(there.take(limit).cloned().collect())
+    fn at_gate(&self, gate: &str, limit: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        answer(|| {
+            let state = self.state();
+            let goes = |row: &&RunRow| {
+                matches!(row.status, RunStatus::Running | RunStatus::Paused) && !row.dead
+            };
+            let going = state.rows().filter(goes);
+            let there = going.filter(|row| row.gate.as_deref() == Some(gate));
+            Ok(there.take(limit).cloned().collect())
+        })
     }
 
-    fn depth(&self, most: u64) -> Result<u64, Error> {
-        let count = self.state().pending().count();
-        Ok(most.min(count as u64))
+    fn depth(&self, most: u64) -> Pending<'_, Result<u64, Error>> {
+        answer(|| {
+            let count = self.state().pending().count();
+            Ok(most.min(count as u64))
+        })
     }
 }

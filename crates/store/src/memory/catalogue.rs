@@ -2,6 +2,7 @@
 
 use std::future::ready;
 
+use super::answer;
 use crate::{
     Catalogue, DefinitionRow, Error, MemoryStore, NewDefinition, Pending, Published, TenantFilter,
     WorkflowRow,
@@ -80,39 +81,55 @@ impl Catalogue for MemoryStore {
         tenant: Option<&str>,
         workflow: &str,
         version: Option<u32>,
-    ) -> Result<Option<DefinitionRow>, Error> {
-        let state = self.state();
-        let found = state.workflows.get(&key(tenant, workflow));
-        let versions = found.map_or(&[][..], |workflow| &workflow.versions);
-        Ok(match version {
-            None => versions.last(),
-            Some(number) => versions.iter().find(|row| row.version == number),
-        }
-        .cloned())
+    ) -> Pending<'_, Result<Option<DefinitionRow>, Error>> {
+        answer(|| {
+            let state = self.state();
+            let found = state.workflows.get(&key(tenant, workflow));
+            let versions = found.map_or(&[][..], |workflow| &workflow.versions);
+            Ok(match version {
+                None => versions.last(),
+                Some(number) => versions.iter().find(|row| row.version == number),
+            }
+            .cloned())
+        })
     }
 
-    fn versions(&self, tenant: Option<&str>, workflow: &str) -> Result<Vec<DefinitionRow>, Error> {
-        let state = self.state();
-        let found = state.workflows.get(&key(tenant, workflow));
-        let versions = found.map_or(&[][..], |workflow| &workflow.versions);
-        let without_text = |row: &DefinitionRow| DefinitionRow {
-            text: Vec::new(),
-            ..row.clone()
-        };
-        Ok(versions.iter().rev().map(without_text).collect())
+    fn versions(
+        &self,
+        tenant: Option<&str>,
+        workflow: &str,
+    ) -> Pending<'_, Result<Vec<DefinitionRow>, Error>> {
+        answer(|| {
+            let state = self.state();
+            let found = state.workflows.get(&key(tenant, workflow));
+            let versions = found.map_or(&[][..], |workflow| &workflow.versions);
+            let without_text = |row: &DefinitionRow| DefinitionRow {
+                text: Vec::new(),
+                ..row.clone()
+            };
+            Ok(versions.iter().rev().map(without_text).collect())
+        })
     }
 
-    fn workflows(&self, tenant: &TenantFilter) -> Result<Vec<WorkflowRow>, Error> {
-        let state = self.state();
-        let meant = state.workflows.iter();
-        let meant = meant.filter(|((_, of), _)| tenant.matches(of.as_deref()));
-        Ok(meant.filter_map(|(_, workflow)| workflow.row()).collect())
+    fn workflows(&self, tenant: &TenantFilter) -> Pending<'_, Result<Vec<WorkflowRow>, Error>> {
+        answer(|| {
+            let state = self.state();
+            let meant = state.workflows.iter();
+            let meant = meant.filter(|((_, of), _)| tenant.matches(of.as_deref()));
+            Ok(meant.filter_map(|(_, workflow)| workflow.row()).collect())
+        })
     }
 
-    fn workflow(&self, tenant: Option<&str>, workflow: &str) -> Result<Option<WorkflowRow>, Error> {
-        let state = self.state();
-        let found = state.workflows.get(&key(tenant, workflow));
-        Ok(found.and_then(Workflow::row))
+    fn workflow(
+        &self,
+        tenant: Option<&str>,
+        workflow: &str,
+    ) -> Pending<'_, Result<Option<WorkflowRow>, Error>> {
+        answer(|| {
+            let state = self.state();
+            let found = state.workflows.get(&key(tenant, workflow));
+            Ok(found.and_then(Workflow::row))
+        })
     }
 
     fn set_enabled(

@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use windlass_core::RunId;
 
-use super::State;
+use super::{State, answer};
 use crate::{DeadLetter, DeadLetters, Error, MemoryStore, Pending, TenantFilter};
 
 impl State {
@@ -36,17 +36,19 @@ impl DeadLetters for MemoryStore {
         tenant: &TenantFilter,
         before: Option<RunId>,
         limit: usize,
-    ) -> Result<Vec<DeadLetter>, Error> {
-        let state = self.state();
-        let before = before.map_or(Bound::Unbounded, Bound::Excluded);
-        let older = state.letters.range((Bound::Unbounded, before)).rev();
-        let letters = older.map(|(_, letter)| letter);
-        let meant = letters.filter(|letter| tenant.matches(letter.tenant.as_deref()));
-        Ok(meant.take(limit).cloned().collect())
+    ) -> Pending<'_, Result<Vec<DeadLetter>, Error>> {
+        answer(|| {
+            let state = self.state();
+            let before = before.map_or(Bound::Unbounded, Bound::Excluded);
+            let older = state.letters.range((Bound::Unbounded, before)).rev();
+            let letters = older.map(|(_, letter)| letter);
+            let meant = letters.filter(|letter| tenant.matches(letter.tenant.as_deref()));
+            Ok(meant.take(limit).cloned().collect())
+        })
     }
 
-    fn dead_letter(&self, run: RunId) -> Result<Option<DeadLetter>, Error> {
-        Ok(self.state().letters.get(&run).cloned())
+    fn dead_letter(&self, run: RunId) -> Pending<'_, Result<Option<DeadLetter>, Error>> {
+        answer(|| Ok(self.state().letters.get(&run).cloned()))
     }
 
     fn requeue(&self, run: RunId) -> Pending<'_, Result<bool, Error>> {

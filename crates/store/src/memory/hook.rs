@@ -4,6 +4,7 @@ use std::future::ready;
 
 use windlass_core::Digest;
 
+use super::answer;
 use super::schedule::{Key, key};
 use crate::{Error, Hook, Hooks, MemoryStore, Pending, TenantFilter};
 
@@ -21,10 +22,12 @@ impl Hooks for MemoryStore {
         Box::pin(ready(Ok(true)))
     }
 
-    fn hook_of(&self, token: &Digest) -> Result<Option<Hook>, Error> {
-        let state = self.state();
-        let found = state.hooks.values().find(|hook| hook.token == *token);
-        Ok(found.cloned())
+    fn hook_of(&self, token: &Digest) -> Pending<'_, Result<Option<Hook>, Error>> {
+        answer(|| {
+            let state = self.state();
+            let found = state.hooks.values().find(|hook| hook.token == *token);
+            Ok(found.cloned())
+        })
     }
 
     fn hooks(
@@ -32,15 +35,17 @@ impl Hooks for MemoryStore {
         tenant: &TenantFilter,
         after: Option<(&str, Option<&str>)>,
         limit: usize,
-    ) -> Result<Vec<Hook>, Error> {
-        let after = after.map(|(id, tenant)| key(tenant, id));
-        let state = self.state();
-        let rest = state
-            .hooks
-            .iter()
-            .filter(|(key, _)| after.as_ref().is_none_or(|after| *key > after));
-        let meant = rest.filter(|((_, owner), _)| tenant.matches(owner.as_deref()));
-        Ok(meant.take(limit).map(|(_, hook)| hook.clone()).collect())
+    ) -> Pending<'_, Result<Vec<Hook>, Error>> {
+        answer(|| {
+            let after = after.map(|(id, tenant)| key(tenant, id));
+            let state = self.state();
+            let rest = state
+                .hooks
+                .iter()
+                .filter(|(key, _)| after.as_ref().is_none_or(|after| *key > after));
+            let meant = rest.filter(|((_, owner), _)| tenant.matches(owner.as_deref()));
+            Ok(meant.take(limit).map(|(_, hook)| hook.clone()).collect())
+        })
     }
 
     fn remove_hook(&self, tenant: Option<&str>, id: &str) -> Pending<'_, Result<bool, Error>> {

@@ -23,8 +23,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use windlass_core::{Digest, RunId, RunStatus};
 
 use crate::{
-    Append, AppendError, Appended, AuditEntry, Blob, Checkpoint, Compacted, Damage, DeadLetter,
-    Error, Head, Hook, InboxItem, Pending, Record, ResourceRow, RunRow, Schedule, Store, checksum,
+    Append, AppendError, Appended, AuditEntry, Blob, Blobs, Checkpoint, Compacted, Damage,
+    DeadLetter, Error, Head, Hook, Inbox, InboxItem, Log, Pending, Record, ResourceRow, RunRow,
+    Schedule, checksum,
 };
 
 pub use faults::AppendFault;
@@ -198,46 +199,88 @@ impl State {
     }
 }
 
-impl Store for MemoryStore {
+impl Log for MemoryStore {
     fn append(&self, batch: Vec<Append>) -> Pending<'_, Vec<Result<Appended, AppendError>>> {
         let mut state = self.state();
         let answers = batch.into_iter().map(|append| state.append_or_fail(append));
         Box::pin(ready(answers.collect()))
     }
 
-    fn head(&self, run: RunId) -> Result<Head, Error> {
+    fn head(&self, run: RunId) -> Pending<'_, Result<Head, Error>> {
+        answer(|| {
+            let mut state = self.state();
+            let head = state.runs.get(&run).map_or(Head::NONE, Run::head);
+            state.write_late(run);
+            Ok(head)
+        })
+    }
+
+    fn read(
+        &self,
+        run: RunId,
+        from: u64,
+        max_bytes: usize,
+    ) -> Pending<'_, Result<Vec<Record>, Error>> {
+        answer(|| {
+            let state = self.state();
+            let Some(stored) = state.runs.get(&run) else {
+                return Ok(Vec::new());
+            };
+            let from = usize::try_from(from.max(1) - 1).unwrap_or(usize::MAX);
+            let mut previous = match from.checked_sub(1).and_then(|at| stored.records.get(at)) {
+                Some(record) => record.chain,
+                None => Head::NONE.chain,
+            };
+            let mut records = Vec::new();
+            let mut bytes = 0;
+            for record in stored.records.iter().skip(from) {
+                if !checksum::fits(record, &previous) {
+                    return Err(damaged(run, record.sequence));
+                }
+                previous = record.chain;
+                bytes += record.bytes.len();
+                records.push(record.clone());
+                if bytes >= max_bytes {
+                    break;
+                }
+            }
+            Ok(records)
+        })
+    }
+
+    fn claimed(&self, namespace: &str, key: &str) -> Pending<'_, Result<Option<Vec<u8>>, Error>> {
+        answer(|| {
+            let key = (Box::from(namespace), Box::from(key));
+            Ok(self.state().claims.get(&key).cloned())
+        })
+    }
+
+    fn put_checkpoint(&self, run: RunId, checkpoint: Checkpoint) -> Pending<'_, Result<(), Error>> {
+        self.state().checkpoints.insert(run, checkpoint);
+        Box::pin(ready(Ok(())))
+    }
+
+    fn checkpoint(&self, run: RunId) -> Pending<'_, Result<Option<Checkpoint>, Error>> {
+        answer(|| {
+            let state = self.state();
+            let Some(checkpoint) = state.checkpoints.get(&run) else {
+                return Ok(None);
+            };
+            let sequence = checkpoint.head.sequence;
+            let record = state.runs.get(&run).and_then(|run| run.record(sequence));
+            let on_chain = record.is_some_and(|record| record.head() == checkpoint.head);
+            Ok(on_chain.then(|| checkpoint.clone()))
+        })
+    }
+
+    fn compact(&self, run: RunId, through: u64) -> Pending<'_, Result<Compacted, Error>> {
         let mut state = self.state();
-        let head = state.runs.get(&run).map_or(Head::NONE, Run::head);
-        state.write_late(run);
-        Ok(head)
+        let compacted = state.runs.get_mut(&run).map(|run| run.compact(through));
+        Box::pin(ready(Ok(compacted.unwrap_or_default())))
     }
+}
 
-    fn read(&self, run: RunId, from: u64, max_bytes: usize) -> Result<Vec<Record>, Error> {
-        let state = self.state();
-        let Some(stored) = state.runs.get(&run) else {
-            return Ok(Vec::new());
-        };
-        let from = usize::try_from(from.max(1) - 1).unwrap_or(usize::MAX);
-        let mut previous = match from.checked_sub(1).and_then(|at| stored.records.get(at)) {
-            Some(record) => record.chain,
-            None => Head::NONE.chain,
-        };
-        let mut records = Vec::new();
-        let mut bytes = 0;
-        for record in stored.records.iter().skip(from) {
-            if !checksum::fits(record, &previous) {
-                return Err(damaged(run, record.sequence));
-            }
-            previous = record.chain;
-            bytes += record.bytes.len();
-            records.push(record.clone());
-            if bytes >= max_bytes {
-                break;
-            }
-        }
-        Ok(records)
-    }
-
+impl Inbox for MemoryStore {
     fn offer(&self, run: RunId, key: &str, bytes: &[u8]) -> Pending<'_, Result<bool, Error>> {
         let mut state = self.state();
         let items = state.inbox.entry(run).or_default();
@@ -251,65 +294,55 @@ impl Store for MemoryStore {
         Box::pin(ready(Ok(first)))
     }
 
-    fn inbox(&self, run: RunId) -> Result<Vec<InboxItem>, Error> {
-        Ok(self.state().inbox.get(&run).cloned().unwrap_or_default())
+    fn inbox(&self, run: RunId) -> Pending<'_, Result<Vec<InboxItem>, Error>> {
+        answer(|| Ok(self.state().inbox.get(&run).cloned().unwrap_or_default()))
     }
 
-    fn offered(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, Error> {
-        let state = self.state();
-        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let offered = state.inbox.range((after, Bound::Unbounded));
-        let offered = offered.filter(|(_, items)| !items.is_empty());
-        Ok(offered.map(|(run, _)| *run).take(limit).collect())
+    fn offered(
+        &self,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<RunId>, Error>> {
+        answer(|| {
+            let state = self.state();
+            let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+            let offered = state.inbox.range((after, Bound::Unbounded));
+            let offered = offered.filter(|(_, items)| !items.is_empty());
+            Ok(offered.map(|(run, _)| *run).take(limit).collect())
+        })
     }
+}
 
-    fn claimed(&self, namespace: &str, key: &str) -> Result<Option<Vec<u8>>, Error> {
-        let key = (Box::from(namespace), Box::from(key));
-        Ok(self.state().claims.get(&key).cloned())
-    }
-
+impl Blobs for MemoryStore {
     fn put_blob(&self, blob: Blob) -> Pending<'_, Result<(), Error>> {
         self.state().blobs.entry(blob.digest).or_insert(blob.bytes);
         Box::pin(ready(Ok(())))
     }
 
-    fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, Error> {
-        let Some(bytes) = self.state().blobs.get(digest).cloned() else {
-            return Ok(None);
-        };
-        if Digest::of(&bytes) != *digest {
-            return Err(Error::Damaged(Box::new(Damage {
-                place: format!("value {digest}"),
-                run: None,
-                sequence: None,
-                offset: None,
-                reason: "the bytes do not match the digest".into(),
-            })));
-        }
-        Ok(Some(bytes.to_vec()))
+    fn blob(&self, digest: &Digest) -> Pending<'_, Result<Option<Vec<u8>>, Error>> {
+        answer(|| {
+            let Some(bytes) = self.state().blobs.get(digest).cloned() else {
+                return Ok(None);
+            };
+            if Digest::of(&bytes) != *digest {
+                return Err(Error::Damaged(Box::new(Damage {
+                    place: format!("value {digest}"),
+                    run: None,
+                    sequence: None,
+                    offset: None,
+                    reason: "the bytes do not match the digest".into(),
+                })));
+            }
+            Ok(Some(bytes.to_vec()))
+        })
     }
+}
 
-    fn put_checkpoint(&self, run: RunId, checkpoint: Checkpoint) -> Pending<'_, Result<(), Error>> {
-        self.state().checkpoints.insert(run, checkpoint);
-        Box::pin(ready(Ok(())))
-    }
-
-    fn checkpoint(&self, run: RunId) -> Result<Option<Checkpoint>, Error> {
-        let state = self.state();
-        let Some(checkpoint) = state.checkpoints.get(&run) else {
-            return Ok(None);
-        };
-        let sequence = checkpoint.head.sequence;
-        let record = state.runs.get(&run).and_then(|run| run.record(sequence));
-        let on_chain = record.is_some_and(|record| record.head() == checkpoint.head);
-        Ok(on_chain.then(|| checkpoint.clone()))
-    }
-
-    fn compact(&self, run: RunId, through: u64) -> Pending<'_, Result<Compacted, Error>> {
-        let mut state = self.state();
-        let compacted = state.runs.get_mut(&run).map(|run| run.compact(through));
-        Box::pin(ready(Ok(compacted.unwrap_or_default())))
-    }
+/// What a method answers: everything is in memory, so it is ready at once.
+fn answer<'a, T: Send + 'a>(
+    read: impl FnOnce() -> Result<T, Error>,
+) -> Pending<'a, Result<T, Error>> {
+    Box::pin(ready(read()))
 }
 
 fn damaged(run: RunId, sequence: u64) -> Error {

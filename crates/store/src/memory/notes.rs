@@ -2,6 +2,7 @@
 
 use std::future::ready;
 
+use super::answer;
 use crate::{Error, MemoryStore, Note, Notes, Pending};
 
 /// Kind and key.
@@ -13,17 +14,26 @@ impl Notes for MemoryStore {
         Box::pin(ready(Ok(())))
     }
 
-    fn note_at(&self, kind: &str, key: &str) -> Result<Option<Vec<u8>>, Error> {
-        let key: Key = (kind.into(), key.into());
-        Ok(self.state().notes.get(&key).cloned())
+    fn note_at(&self, kind: &str, key: &str) -> Pending<'_, Result<Option<Vec<u8>>, Error>> {
+        answer(|| {
+            let key: Key = (kind.into(), key.into());
+            Ok(self.state().notes.get(&key).cloned())
+        })
     }
 
-    fn notes(&self, kind: &str, after: Option<&str>, limit: usize) -> Result<Vec<Note>, Error> {
-        let state = self.state();
-        let meant = state.notes.iter().filter(|((of, _), _)| **of == *kind);
-        let rest = meant.filter(|((_, key), _)| after.is_none_or(|after| **key > *after));
-        let notes = rest.map(|((_, key), bytes)| (key.clone(), bytes.clone()));
-        Ok(notes.take(limit).collect())
+    fn notes(
+        &self,
+        kind: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<Note>, Error>> {
+        answer(|| {
+            let state = self.state();
+            let meant = state.notes.iter().filter(|((of, _), _)| **of == *kind);
+            let rest = meant.filter(|((_, key), _)| after.is_none_or(|after| **key > *after));
+            let notes = rest.map(|((_, key), bytes)| (key.clone(), bytes.clone()));
+            Ok(notes.take(limit).collect())
+        })
     }
 
     fn forget_note(&self, kind: &str, key: &str) -> Pending<'_, Result<bool, Error>> {

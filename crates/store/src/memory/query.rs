@@ -5,62 +5,78 @@ use std::ops::Bound;
 
 use windlass_core::{Millis, RunId};
 
-use super::resource_key;
+use super::{answer, resource_key};
 use crate::{
     Error, Health, MemoryStore, Pending, Queries, ResourceRow, RunFilter, RunPage, RunRow,
 };
 
 impl Queries for MemoryStore {
-    fn run(&self, run: RunId) -> Result<Option<RunRow>, Error> {
-        Ok(self.state().runs.get(&run).and_then(|run| run.row.clone()))
+    fn run(&self, run: RunId) -> Pending<'_, Result<Option<RunRow>, Error>> {
+        answer(|| Ok(self.state().runs.get(&run).and_then(|run| run.row.clone())))
     }
 
-    fn runs(&self, filter: &RunFilter) -> Result<RunPage, Error> {
-        let state = self.state();
-        let before = filter.before.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut rows = state
-            .runs
-            .range((Bound::Unbounded, before))
-            .rev()
-            .filter_map(|(_, run)| run.row.as_ref())
-            .filter(|row| filter.matches(row));
-        let page: Vec<RunRow> = rows.by_ref().take(filter.page()).cloned().collect();
-        let next = rows.next().and(page.last()).map(|row| row.run);
-        Ok(RunPage { rows: page, next })
+    fn runs(&self, filter: &RunFilter) -> Pending<'_, Result<RunPage, Error>> {
+        answer(|| {
+            let state = self.state();
+            let before = filter.before.map_or(Bound::Unbounded, Bound::Excluded);
+            let mut rows = state
+                .runs
+                .range((Bound::Unbounded, before))
+                .rev()
+                .filter_map(|(_, run)| run.row.as_ref())
+                .filter(|row| filter.matches(row));
+            let page: Vec<RunRow> = rows.by_ref().take(filter.page()).cloned().collect();
+            let next = rows.next().and(page.last()).map(|row| row.run);
+            Ok(RunPage { rows: page, next })
+        })
     }
 
-    fn runs_with_prefix(&self, prefix: &str, limit: usize) -> Result<Vec<RunId>, Error> {
-        let prefix = prefix.replace('-', "").to_ascii_lowercase();
-        let state = self.state();
-        let found = state
-            .runs
-            .keys()
-            .filter(|run| run.to_string().replace('-', "").starts_with(&prefix));
-        Ok(found.take(limit).copied().collect())
+    fn runs_with_prefix(
+        &self,
+        prefix: &str,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<RunId>, Error>> {
+        answer(|| {
+            let prefix = prefix.replace('-', "").to_ascii_lowercase();
+            let state = self.state();
+            let found = state
+                .runs
+                .keys()
+                .filter(|run| run.to_string().replace('-', "").starts_with(&prefix));
+            Ok(found.take(limit).copied().collect())
+        })
     }
 
-    fn unfinished(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunRow>, Error> {
-        let state = self.state();
-        let rows = state
-            .runs
-            .range((
-                after.map_or(Bound::Unbounded, Bound::Excluded),
-                Bound::Unbounded,
-            ))
-            .filter_map(|(_, run)| run.row.as_ref())
-            .filter(|row| !row.status.is_final());
-        Ok(rows.take(limit).cloned().collect())
+    fn unfinished(
+        &self,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        answer(|| {
+            let state = self.state();
+            let rows = state
+                .runs
+                .range((
+                    after.map_or(Bound::Unbounded, Bound::Excluded),
+                    Bound::Unbounded,
+                ))
+                .filter_map(|(_, run)| run.row.as_ref())
+                .filter(|row| !row.status.is_final());
+            Ok(rows.take(limit).cloned().collect())
+        })
     }
 
-    fn awake(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunRow>, Error> {
-        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let state = self.state();
-        let rows = state
-            .runs
-            .range((after, Bound::Unbounded))
-            .filter_map(|(_, run)| run.row.as_ref())
-            .filter(|row| !row.status.is_final() && !row.asleep);
-        Ok(rows.take(limit).cloned().collect())
+    fn awake(&self, after: Option<RunId>, limit: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        answer(|| {
+            let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+            let state = self.state();
+            let rows = state
+                .runs
+                .range((after, Bound::Unbounded))
+                .filter_map(|(_, run)| run.row.as_ref())
+                .filter(|row| !row.status.is_final() && !row.asleep);
+            Ok(rows.take(limit).cloned().collect())
+        })
     }
 
     fn due(
@@ -68,27 +84,33 @@ impl Queries for MemoryStore {
         after: Option<(Millis, RunId)>,
         until: Millis,
         limit: usize,
-    ) -> Result<Vec<(RunId, Millis)>, Error> {
-        let mut due = self.sleepers();
-        due.retain(|entry| entry.0 <= until && after.is_none_or(|after| *entry > after));
-        due.truncate(limit);
-        Ok(due.into_iter().map(|(at, run)| (run, at)).collect())
+    ) -> Pending<'_, Result<Vec<(RunId, Millis)>, Error>> {
+        answer(|| {
+            let mut due = self.sleepers();
+            due.retain(|entry| entry.0 <= until && after.is_none_or(|after| *entry > after));
+            due.truncate(limit);
+            Ok(due.into_iter().map(|(at, run)| (run, at)).collect())
+        })
     }
 
-    fn next_wake(&self) -> Result<Option<Millis>, Error> {
-        Ok(self.sleepers().first().map(|(at, _)| *at))
+    fn next_wake(&self) -> Pending<'_, Result<Option<Millis>, Error>> {
+        answer(|| Ok(self.sleepers().first().map(|(at, _)| *at)))
     }
 
-    fn children(&self, parent: RunId) -> Result<Vec<RunRow>, Error> {
-        let state = self.state();
-        let rows = state.runs.values().filter_map(|run| run.row.as_ref());
-        let children = rows.filter(|row| row.parent == Some(parent));
-        Ok(children.cloned().collect())
+    fn children(&self, parent: RunId) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        answer(|| {
+            let state = self.state();
+            let rows = state.runs.values().filter_map(|run| run.row.as_ref());
+            let children = rows.filter(|row| row.parent == Some(parent));
+            Ok(children.cloned().collect())
+        })
     }
 
-    fn resources(&self, run: RunId) -> Result<Vec<ResourceRow>, Error> {
-        let state = self.state();
-        Ok(state.resources.get(&run).cloned().unwrap_or_default())
+    fn resources(&self, run: RunId) -> Pending<'_, Result<Vec<ResourceRow>, Error>> {
+        answer(|| {
+            let state = self.state();
+            Ok(state.resources.get(&run).cloned().unwrap_or_default())
+        })
     }
 
     fn resource(
@@ -97,13 +119,15 @@ impl Queries for MemoryStore {
         system: &str,
         kind: &str,
         id: &str,
-    ) -> Result<Option<ResourceRow>, Error> {
-        let state = self.state();
-        let found = state.resources.values().flatten().find(|row| {
-            row.tenant.as_deref() == tenant
-                && (&*row.system, &*row.kind, &*row.id) == (system, kind, id)
-        });
-        Ok(found.cloned())
+    ) -> Pending<'_, Result<Option<ResourceRow>, Error>> {
+        answer(|| {
+            let state = self.state();
+            let found = state.resources.values().flatten().find(|row| {
+                row.tenant.as_deref() == tenant
+                    && (&*row.system, &*row.kind, &*row.id) == (system, kind, id)
+            });
+            Ok(found.cloned())
+        })
     }
 
     fn replace_rows(
@@ -123,26 +147,34 @@ impl Queries for MemoryStore {
         Box::pin(ready(Ok(())))
     }
 
-    fn logged_runs(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, Error> {
-        let state = self.state();
-        let logged = state
-            .runs
-            .range((
-                after.map_or(Bound::Unbounded, Bound::Excluded),
-                Bound::Unbounded,
-            ))
-            .filter(|(_, run)| !run.records.is_empty())
-            .map(|(id, _)| *id);
-        Ok(logged.take(limit).collect())
+    fn logged_runs(
+        &self,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<RunId>, Error>> {
+        answer(|| {
+            let state = self.state();
+            let logged = state
+                .runs
+                .range((
+                    after.map_or(Bound::Unbounded, Bound::Excluded),
+                    Bound::Unbounded,
+                ))
+                .filter(|(_, run)| !run.records.is_empty())
+                .map(|(id, _)| *id);
+            Ok(logged.take(limit).collect())
+        })
     }
 
-    fn health(&self) -> Result<Health, Error> {
-        let state = self.state();
-        Ok(Health {
-            facts: vec![
-                ("store".into(), "memory".into()),
-                ("runs".into(), state.runs.len().to_string()),
-            ],
+    fn health(&self) -> Pending<'_, Result<Health, Error>> {
+        answer(|| {
+            let state = self.state();
+            Ok(Health {
+                facts: vec![
+                    ("store".into(), "memory".into()),
+                    ("runs".into(), state.runs.len().to_string()),
+                ],
+            })
         })
     }
 }

@@ -4,7 +4,7 @@ use std::future::ready;
 
 use windlass_core::{Digest, Millis, RunId};
 
-use super::{State, resource_key};
+use super::{State, answer, resource_key};
 use crate::{Error, MemoryStore, Pending, REQUEST_CLAIM, Retention, RunRow, request_key};
 
 impl State {
@@ -51,23 +51,27 @@ impl State {
 }
 
 impl Retention for MemoryStore {
-    fn ended(&self, before: Millis, limit: usize) -> Result<Vec<RunRow>, Error> {
-        let state = self.state();
-        let rows = state.runs.values().filter_map(|run| run.row.as_ref());
-        let ended = rows.filter(|row| {
-            let ended = row.ended_at.is_some_and(|at| at < before);
-            ended && row.status.is_final() && state.can_forget(row)
-        });
-        let mut ended: Vec<RunRow> = ended.cloned().collect();
-        ended.sort_by_key(|row| (row.ended_at, row.run));
-        ended.truncate(limit);
-        Ok(ended)
+    fn ended(&self, before: Millis, limit: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        answer(|| {
+            let state = self.state();
+            let rows = state.runs.values().filter_map(|run| run.row.as_ref());
+            let ended = rows.filter(|row| {
+                let ended = row.ended_at.is_some_and(|at| at < before);
+                ended && row.status.is_final() && state.can_forget(row)
+            });
+            let mut ended: Vec<RunRow> = ended.cloned().collect();
+            ended.sort_by_key(|row| (row.ended_at, row.run));
+            ended.truncate(limit);
+            Ok(ended)
+        })
     }
 
-    fn ended_count(&self) -> Result<u64, Error> {
-        let state = self.state();
-        let rows = state.runs.values().filter_map(|run| run.row.as_ref());
-        Ok(rows.filter(|row| row.status.is_final()).count() as u64)
+    fn ended_count(&self) -> Pending<'_, Result<u64, Error>> {
+        answer(|| {
+            let state = self.state();
+            let rows = state.runs.values().filter_map(|run| run.row.as_ref());
+            Ok(rows.filter(|row| row.status.is_final()).count() as u64)
+        })
     }
 
     fn forget(&self, runs: Vec<RunId>, keep_request_ids: bool) -> Pending<'_, Result<u64, Error>> {
@@ -79,21 +83,25 @@ impl Retention for MemoryStore {
         Box::pin(ready(Ok(forgotten)))
     }
 
-    fn bytes(&self) -> Result<u64, Error> {
-        let state = self.state();
-        let records = state.runs.values().flat_map(|run| &run.records);
-        let records: usize = records.map(|record| record.bytes.len()).sum();
-        let blobs: usize = state.blobs.values().map(|bytes| bytes.len()).sum();
-        Ok((records + blobs) as u64)
+    fn bytes(&self) -> Pending<'_, Result<u64, Error>> {
+        answer(|| {
+            let state = self.state();
+            let records = state.runs.values().flat_map(|run| &run.records);
+            let records: usize = records.map(|record| record.bytes.len()).sum();
+            let blobs: usize = state.blobs.values().map(|bytes| bytes.len()).sum();
+            Ok((records + blobs) as u64)
+        })
     }
 
     fn give_back(&self) -> Pending<'_, Result<(), Error>> {
         Box::pin(ready(Ok(())))
     }
 
-    fn uses(&self, run: RunId, digest: &Digest) -> Result<bool, Error> {
-        let state = self.state();
-        let used = state.uses.get(&run);
-        Ok(used.is_some_and(|used| used.contains(digest)))
+    fn uses(&self, run: RunId, digest: &Digest) -> Pending<'_, Result<bool, Error>> {
+        answer(|| {
+            let state = self.state();
+            let used = state.uses.get(&run);
+            Ok(used.is_some_and(|used| used.contains(digest)))
+        })
     }
 }

@@ -4,6 +4,7 @@ use std::future::ready;
 
 use windlass_core::Millis;
 
+use super::answer;
 use crate::{Error, Fired, MemoryStore, Pending, Schedule, Schedules, TenantFilter};
 
 /// Id and tenant.
@@ -35,8 +36,12 @@ impl Schedules for MemoryStore {
         Box::pin(ready(Ok(true)))
     }
 
-    fn schedule(&self, tenant: Option<&str>, id: &str) -> Result<Option<Schedule>, Error> {
-        Ok(self.state().schedules.get(&key(tenant, id)).cloned())
+    fn schedule(
+        &self,
+        tenant: Option<&str>,
+        id: &str,
+    ) -> Pending<'_, Result<Option<Schedule>, Error>> {
+        answer(|| Ok(self.state().schedules.get(&key(tenant, id)).cloned()))
     }
 
     fn schedules(
@@ -44,16 +49,18 @@ impl Schedules for MemoryStore {
         tenant: &TenantFilter,
         after: Option<(&str, Option<&str>)>,
         limit: usize,
-    ) -> Result<Vec<Schedule>, Error> {
-        let after = after.map(|(id, tenant)| key(tenant, id));
-        let state = self.state();
-        let rest = state
-            .schedules
-            .iter()
-            .filter(|(key, _)| after.as_ref().is_none_or(|after| *key > after));
-        let meant = rest.filter(|((_, owner), _)| tenant.matches(owner.as_deref()));
-        let found = meant.take(limit).map(|(_, schedule)| schedule.clone());
-        Ok(found.collect())
+    ) -> Pending<'_, Result<Vec<Schedule>, Error>> {
+        answer(|| {
+            let after = after.map(|(id, tenant)| key(tenant, id));
+            let state = self.state();
+            let rest = state
+                .schedules
+                .iter()
+                .filter(|(key, _)| after.as_ref().is_none_or(|after| *key > after));
+            let meant = rest.filter(|((_, owner), _)| tenant.matches(owner.as_deref()));
+            let found = meant.take(limit).map(|(_, schedule)| schedule.clone());
+            Ok(found.collect())
+        })
     }
 
     fn remove_schedule(&self, tenant: Option<&str>, id: &str) -> Pending<'_, Result<bool, Error>> {
@@ -61,20 +68,28 @@ impl Schedules for MemoryStore {
         Box::pin(ready(Ok(removed.is_some())))
     }
 
-    fn due_schedules(&self, until: Millis, limit: usize) -> Result<Vec<Schedule>, Error> {
-        let state = self.state();
-        let due = |schedule: &&Schedule| schedule.next_at.is_some_and(|at| at <= until);
-        let mut found: Vec<Schedule> = state.schedules.values().filter(due).cloned().collect();
-        // Stable: those of the same time stay in the order of the map.
-        found.sort_by_key(|schedule| schedule.next_at);
-        found.truncate(limit);
-        Ok(found)
+    fn due_schedules(
+        &self,
+        until: Millis,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<Schedule>, Error>> {
+        answer(|| {
+            let state = self.state();
+            let due = |schedule: &&Schedule| schedule.next_at.is_some_and(|at| at <= until);
+            let mut found: Vec<Schedule> = state.schedules.values().filter(due).cloned().collect();
+            // Stable: those of the same time stay in the order of the map.
+            found.sort_by_key(|schedule| schedule.next_at);
+            found.truncate(limit);
+            Ok(found)
+        })
     }
 
-    fn next_schedule(&self) -> Result<Option<Millis>, Error> {
-        let state = self.state();
-        let times = state.schedules.values().filter_map(|it| it.next_at);
-        Ok(times.min())
+    fn next_schedule(&self) -> Pending<'_, Result<Option<Millis>, Error>> {
+        answer(|| {
+            let state = self.state();
+            let times = state.schedules.values().filter_map(|it| it.next_at);
+            Ok(times.min())
+        })
     }
 
     fn mark_fired(&self, fired: Fired) -> Pending<'_, Result<bool, Error>> {

@@ -4,6 +4,7 @@ use std::future::ready;
 
 use windlass_core::Millis;
 
+use super::answer;
 use crate::{Error, MemoryStore, Pending, SecretRow, Secrets, TenantFilter};
 
 /// Name and tenant: the order of lists.
@@ -33,10 +34,16 @@ impl Secrets for MemoryStore {
         Box::pin(ready(Ok(before.is_none())))
     }
 
-    fn secret(&self, tenant: Option<&str>, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        let state = self.state();
-        let sealed = state.secrets.get(&key(tenant, name));
-        Ok(sealed.map(|sealed| sealed.bytes.clone()))
+    fn secret(
+        &self,
+        tenant: Option<&str>,
+        name: &str,
+    ) -> Pending<'_, Result<Option<Vec<u8>>, Error>> {
+        answer(|| {
+            let state = self.state();
+            let sealed = state.secrets.get(&key(tenant, name));
+            Ok(sealed.map(|sealed| sealed.bytes.clone()))
+        })
     }
 
     fn secrets(
@@ -44,19 +51,21 @@ impl Secrets for MemoryStore {
         tenant: &TenantFilter,
         after: Option<(&str, Option<&str>)>,
         limit: usize,
-    ) -> Result<Vec<SecretRow>, Error> {
-        let after = after.map(|(name, tenant)| key(tenant, name));
-        let state = self.state();
-        let all = state.secrets.iter();
-        let rest = all.filter(|(key, _)| after.as_ref().is_none_or(|after| *key > after));
-        let meant = rest.filter(|((_, owner), _)| tenant.matches(owner.as_deref()));
-        let rows = meant.map(|((name, owner), sealed)| SecretRow {
-            tenant: owner.clone(),
-            name: name.clone(),
-            updated_at: sealed.at,
-            damage: None,
-        });
-        Ok(rows.take(limit).collect())
+    ) -> Pending<'_, Result<Vec<SecretRow>, Error>> {
+        answer(|| {
+            let after = after.map(|(name, tenant)| key(tenant, name));
+            let state = self.state();
+            let all = state.secrets.iter();
+            let rest = all.filter(|(key, _)| after.as_ref().is_none_or(|after| *key > after));
+            let meant = rest.filter(|((_, owner), _)| tenant.matches(owner.as_deref()));
+            let rows = meant.map(|((name, owner), sealed)| SecretRow {
+                tenant: owner.clone(),
+                name: name.clone(),
+                updated_at: sealed.at,
+                damage: None,
+            });
+            Ok(rows.take(limit).collect())
+        })
     }
 
     fn remove_secret(&self, tenant: Option<&str>, name: &str) -> Pending<'_, Result<bool, Error>> {

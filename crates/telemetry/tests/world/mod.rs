@@ -18,7 +18,7 @@ use windlass_core::definition::{self, Source, signature};
 use windlass_core::plan::Plan;
 use windlass_core::{Digest, Millis, RunId, RunStatus};
 use windlass_engine::{Engine, Observer, Options, SecretSource, StartRequest};
-use windlass_store::{Catalogue as _, MemoryStore, NewDefinition};
+use windlass_store::{Catalogue as _, MemoryStore, NewDefinition, Wait as _};
 use windlass_telemetry::{Gauge, Telemetry, TelemetryOptions, TraceOptions};
 
 /// What the secret named `key` is.
@@ -65,7 +65,7 @@ impl World {
             secrets: Arc::new(OneSecret),
             ..Options::default()
         };
-        let engine = Engine::new(Arc::new(store.clone()), registry, options);
+        let engine = Engine::new(Arc::new(store.clone()), registry, options).wait();
         let running = engine.clone();
         telemetry.gauge(Gauge::ParallelActions, move || {
             running.running_actions() as u64

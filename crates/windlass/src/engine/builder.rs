@@ -152,7 +152,7 @@ impl EngineBuilder {
         let registry = self.registry();
         let descriptions = registry.describe();
         let names = registry.names().map(Into::into).collect();
-        let engine = windlass_engine::Engine::new(store, registry, self.options.clone());
+        let engine = windlass_engine::Engine::new(store, registry, self.options.clone()).await;
         let mut workflows = BTreeMap::new();
         for workflow in &self.workflows {
             check_actions(workflow, &names)?;

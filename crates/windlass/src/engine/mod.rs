@@ -108,8 +108,8 @@ impl Engine {
     ///
     /// # Errors
     /// There is no such run, or the store cannot be read.
-    pub fn find(&self, run: RunId) -> Result<RunHandle, ReadError> {
-        match self.inner.engine.store().run(run) {
+    pub async fn find(&self, run: RunId) -> Result<RunHandle, ReadError> {
+        match self.inner.engine.store().run(run).await {
             Ok(Some(_)) => Ok(RunHandle::new(self.clone(), run)),
             Ok(None) => Err(ReadError::NotFound(run)),
             Err(error) => Err(ReadError::Store(error)),

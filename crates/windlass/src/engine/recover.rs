@@ -38,13 +38,13 @@ pub(super) async fn recover(
     };
     let mut after = None;
     loop {
-        let page = engine.store().awake(after, PAGE)?;
+        let page = engine.store().awake(after, PAGE).await?;
         let Some(last) = page.last() else {
             return Ok(recovery);
         };
         after = Some(last.run);
         for row in page {
-            if let Some(reason) = known.missing(&row)? {
+            if let Some(reason) = known.missing(&row).await? {
                 recovery.left.push((row.run, reason));
                 continue;
             }
@@ -71,7 +71,7 @@ struct Known<'a> {
 impl Known<'_> {
     /// Why a run would fail here for want of an action. One of a registered workflow goes
     /// on in any case: its code is here, and an action that it lost is its own affair.
-    fn missing(&mut self, row: &RunRow) -> Result<Option<String>, Error> {
+    async fn missing(&mut self, row: &RunRow) -> Result<Option<String>, Error> {
         if self.registered.contains_key(&row.workflow) {
             return Ok(None);
         }
@@ -79,17 +79,17 @@ impl Known<'_> {
         if let Some(reason) = self.seen.get(&key) {
             return Ok(reason.clone());
         }
-        let reason = self.look(row)?;
+        let reason = self.look(row).await?;
         self.seen.insert(key, reason.clone());
         Ok(reason)
     }
 
-    fn look(&self, row: &RunRow) -> Result<Option<String>, Error> {
-        let stored = self.engine.store().definition(
-            row.tenant.as_deref(),
-            &row.workflow,
-            Some(row.version),
-        )?;
+    async fn look(&self, row: &RunRow) -> Result<Option<String>, Error> {
+        let store = self.engine.store();
+        let tenant = row.tenant.as_deref();
+        let stored = store
+            .definition(tenant, &row.workflow, Some(row.version))
+            .await?;
         let definition = stored.and_then(|stored| serde_json::from_slice(&stored.text).ok());
         let Some::<Definition>(definition) = definition else {
             // The engine says why, if it cannot be carried on.

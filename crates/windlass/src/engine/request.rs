@@ -167,7 +167,8 @@ impl<'a, S: Startable + ?Sized> Request<'a, S> {
             self.engine,
             self.tenant.as_deref(),
             published.plan.workflow(),
-        )?;
+        )
+        .await?;
         let trigger = self.trigger.map_err(StartError::NotJson)?;
         let vars = self.vars.into_iter();
         let vars = vars.map(|(name, value)| Ok((name, value?)));
@@ -192,8 +193,12 @@ impl<'a, S: Startable + ?Sized> Request<'a, S> {
     }
 }
 
-fn check_enabled(engine: &Engine, tenant: Option<&str>, workflow: &str) -> Result<(), StartError> {
-    let row = engine.inner.engine.store().workflow(tenant, workflow);
+async fn check_enabled(
+    engine: &Engine,
+    tenant: Option<&str>,
+    workflow: &str,
+) -> Result<(), StartError> {
+    let row = engine.inner.engine.store().workflow(tenant, workflow).await;
     let row = row.map_err(StartError::Store)?;
     match row.is_some_and(|row| !row.enabled) {
         true => Err(StartError::Disabled {

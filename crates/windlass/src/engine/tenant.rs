@@ -48,10 +48,13 @@ async fn publish_all(engine: &Inner, tenant: &str) -> Result<BTreeMap<Box<str>, 
     let store = engine.engine.store();
     let mut versions = BTreeMap::new();
     for (workflow, published) in &engine.workflows {
-        let Some(row) = store.definition(None, workflow, Some(published.version))? else {
+        let Some(row) = store
+            .definition(None, workflow, Some(published.version))
+            .await?
+        else {
             continue;
         };
-        let name = store.workflow(None, workflow)?;
+        let name = store.workflow(None, workflow).await?;
         let copied = store.publish(NewDefinition {
             tenant: Some(tenant.into()),
             workflow: workflow.clone(),

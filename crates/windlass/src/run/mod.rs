@@ -57,8 +57,8 @@ impl RunHandle {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn status(&self) -> Result<RunStatus, ReadError> {
-        let row = self.engine.inner().store().run(self.run);
+    pub async fn status(&self) -> Result<RunStatus, ReadError> {
+        let row = self.engine.inner().store().run(self.run).await;
         let row = row.map_err(ReadError::Store)?;
         row.map(|row| row.status)
             .ok_or(ReadError::NotFound(self.run))

@@ -26,6 +26,7 @@ use crate::secrets;
 use crate::session::{Session, Settings};
 use crate::socket::SocketHost;
 use options::Options;
+use windlass_store::Wait as _;
 
 /// How long actions that do not notice the end may hold it up.
 const LAST_WORDS: Duration = Duration::from_millis(200);
@@ -72,7 +73,7 @@ async fn serve(session: &Session, mut options: Options) -> Result<Exit, Failure>
     let telemetry = Telemetry::start(std::mem::take(&mut options.telemetry));
     // One for all who open what is sealed: its key may change under way.
     let keys = secrets::keys(&session.settings)?;
-    let engine = engine(session, &options, &telemetry, &keys)?;
+    let engine = engine(session, &options, &telemetry, &keys).await?;
     prepare(&options)?;
     let auth = options.auth().await?;
     let server = Server::bind(options.server.clone())
@@ -98,7 +99,7 @@ async fn serve(session: &Session, mut options: Options) -> Result<Exit, Failure>
     let socket = SocketHost::listen(directory, &engine, move || owners).ok();
     let recovery = engine.serve(options.serving.clone()).await?;
     tell_recovery(&recovery);
-    app.resume_jobs()?;
+    app.resume_jobs().await?;
     let router = routes(gate, options.probing).build(app, HeadLimits::default());
     announce(session, &options, &server)?;
     let shutdown = CancellationToken::new();
@@ -128,7 +129,7 @@ async fn serve(session: &Session, mut options: Options) -> Result<Exit, Failure>
 }
 
 /// The engine, watched by whoever counts and logs.
-fn engine(
+async fn engine(
     session: &Session,
     options: &Options,
     telemetry: &Telemetry,
@@ -151,11 +152,14 @@ fn engine(
     }
     let backend: Arc<dyn Backend> = Arc::clone(&session.store);
     let registry = options.registry(&session.settings);
-    let engine = Engine::new(backend, registry, settings);
+    let engine = Engine::new(backend, registry, settings).await;
     session.directory()?.on_commit(telemetry.commits());
     let counted = engine.clone();
     telemetry.gauge(Gauge::QueueDepth, move || {
-        counted.standing().map_or(0, |standing| standing.queued)
+        counted
+            .standing()
+            .wait()
+            .map_or(0, |standing| standing.queued)
     });
     let counted = engine.clone();
     telemetry.gauge(Gauge::ParallelActions, move || {
@@ -233,23 +237,19 @@ fn prepare(options: &Options) -> Result<(), Failure> {
 
 /// Whether the store answers, and pending runs are begun.
 async fn ready(engine: Engine) -> Result<(), Vec<windlass_api::Detail>> {
-    let asking = tokio::task::spawn_blocking(move || {
-        let store = engine.store().health().map(|_| ());
-        (store, engine.standing())
-    });
+    let store = engine.store().health().await;
     let place = |place: &str, what: String| vec![windlass_api::Detail::new(place, what)];
-    match asking.await {
-        Ok((Ok(()), Ok(standing))) if standing.serving => Ok(()),
-        Ok((Ok(()), Ok(_))) => Err(place("/queue", "pending runs are not begun yet".to_owned())),
-        Ok((Err(error @ windlass_store::Error::Full(_)), _)) => {
+    match (store, engine.standing().await) {
+        (Ok(_), Ok(standing)) if standing.serving => Ok(()),
+        (Ok(_), Ok(_)) => Err(place("/queue", "pending runs are not begun yet".to_owned())),
+        (Err(error @ windlass_store::Error::Full(_)), _) => {
             let mut detail = windlass_api::Detail::new("/store", error.to_string());
             let code = windlass_api::failures::STORE_FULL.code;
             detail.more.insert("code".to_owned(), code.into());
             Err(vec![detail])
         }
-        Ok((Err(error), _)) => Err(place("/store", error.to_string())),
-        Ok((_, Err(error))) => Err(place("/queue", error.to_string())),
-        Err(error) => Err(place("/store", error.to_string())),
+        (Err(error), _) => Err(place("/store", error.to_string())),
+        (_, Err(error)) => Err(place("/queue", error.to_string())),
     }
 }
 

@@ -17,6 +17,7 @@ use windlass_engine::history::for_each_event;
 use windlass_engine::view::{self, Nodes, Overview};
 use windlass_service::text::error_text;
 use windlass_service::why::no_such_node;
+use windlass_store::Wait as _;
 
 use crate::args::{Include, Show};
 use crate::commands::events::Lines;
@@ -160,7 +161,11 @@ impl Page<'_> {
     }
 
     fn resources(&self) -> Result<String, Failure> {
-        let rows = self.session.store.resources(self.overview.run.id())?;
+        let rows = self
+            .session
+            .store
+            .resources(self.overview.run.id())
+            .wait()?;
         if rows.is_empty() {
             return Ok("\nno resources\n".to_owned());
         }

@@ -13,6 +13,7 @@ use crate::paint::{DIM, node_glyph, node_style};
 use crate::standing::{loop_words, plural, wait_words};
 use crate::table::{Cell, Table};
 use windlass_service::text::{error_of, error_text, names};
+use windlass_store::Wait as _;
 
 /// Runs with more nodes than this show what matters first.
 const ALL_NODES: usize = 50;
@@ -188,7 +189,7 @@ impl Page<'_> {
             let error = undoing.and_then(|undoing| self.overview.notes.undo_error(undoing));
             let error = match error {
                 Some(error) => {
-                    let text = self.session.values().resolve(error)?;
+                    let text = self.session.values().resolve(error).wait()?;
                     let error = serde_json::from_str(&text).unwrap_or_default();
                     one_line(&error_text(&error))
                 }

@@ -1,0 +1,82 @@
+//! Lists of runs.
+
+use windlass_core::{Millis, RunId};
+
+use crate::{Damage, Error, Health, Pending, ResourceRow, RunFilter, RunPage, RunRow};
+
+/// Lists over rows that derive from the log, read on connections of their own. A damaged row
+/// is left out of every list, and does not keep the others from it.
+pub trait Queries: Send + Sync + 'static {
+    /// Runs that lists left out since this was asked last, because their rows are damaged; those
+    /// that are dead are not named.
+    fn left_out(&self) -> Vec<Damage> {
+        Vec::new()
+    }
+
+    /// One run's row.
+    fn run(&self, run: RunId) -> Pending<'_, Result<Option<RunRow>, Error>>;
+
+    /// A page of runs, newest first.
+    fn runs(&self, filter: &RunFilter) -> Pending<'_, Result<RunPage, Error>>;
+
+    /// Up to `limit` runs whose id, as text, begins with `prefix` (hyphens are optional).
+    fn runs_with_prefix(
+        &self,
+        prefix: &str,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<RunId>, Error>>;
+
+    /// Runs that have not ended, oldest first, after the given one: what recovery walks.
+    fn unfinished(
+        &self,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<RunRow>, Error>>;
+
+    /// Runs that have not ended and do not sleep, oldest first, after the given one. The
+    /// cost does not depend on how many sleep.
+    fn awake(&self, after: Option<RunId>, limit: usize) -> Pending<'_, Result<Vec<RunRow>, Error>>;
+
+    /// Sleeping runs that want to be woken at or before `until`, earliest first, at most
+    /// `limit`, after the given one; those of the same time by id. Dead ones are left out.
+    fn due(
+        &self,
+        after: Option<(Millis, RunId)>,
+        until: Millis,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<(RunId, Millis)>, Error>>;
+
+    /// The earliest wake-up time of a sleeping run that is not dead, if any.
+    fn next_wake(&self) -> Pending<'_, Result<Option<Millis>, Error>>;
+
+    /// The runs that a run started, oldest first.
+    fn children(&self, parent: RunId) -> Pending<'_, Result<Vec<RunRow>, Error>>;
+
+    /// A run's resource links.
+    fn resources(&self, run: RunId) -> Pending<'_, Result<Vec<ResourceRow>, Error>>;
+
+    /// One resource link: the first that was made wins.
+    fn resource(
+        &self,
+        tenant: Option<&str>,
+        system: &str,
+        kind: &str,
+        id: &str,
+    ) -> Pending<'_, Result<Option<ResourceRow>, Error>>;
+
+    /// Replaces rows that derive from the log (for `rebuild`): the rows of these runs and
+    /// their resource links. Who is dead stays so. Durable on return.
+    fn replace_rows(&self, rows: Vec<(RunRow, Vec<ResourceRow>)>)
+    -> Pending<'_, Result<(), Error>>;
+
+    /// Every run that has a log, oldest first, after the given one, whether or not it has
+    /// a row: what `rebuild` walks.
+    fn logged_runs(
+        &self,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<RunId>, Error>>;
+
+    /// Checks that the store can be read and written.
+    fn health(&self) -> Pending<'_, Result<Health, Error>>;
+}
