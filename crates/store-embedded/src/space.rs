@@ -55,11 +55,11 @@ impl Space {
     }
 
     /// Whether a try is due.
-    fn is_due(&self) -> bool {
+    fn is_due(&self, now: Instant) -> bool {
         let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
-        let due = tried.is_none_or(|at| at.elapsed() >= BETWEEN_TRIES);
+        let due = tried.is_none_or(|at| now.duration_since(at) >= BETWEEN_TRIES);
         if due {
-            *tried = Some(Instant::now());
+            *tried = Some(now);
         }
         due
     }
@@ -69,12 +69,13 @@ impl Space {
     pub(crate) fn look(
         &self,
         directory: &Path,
+        now: Instant,
         commit: impl FnOnce() -> Result<(), Error>,
     ) -> Result<(), Error> {
         if !self.is_full() {
             return Ok(());
         }
-        if self.is_due() {
+        if self.is_due(now) {
             try_room(directory, TRIED_BYTES).map_err(|error| from_io(directory, &error))?;
             commit()?;
             self.commit.store(false, Ordering::Release);
@@ -94,13 +95,17 @@ mod tests {
         let root = tempfile::tempdir().expect("a directory");
         let space = Space::default();
         let never = || -> Result<(), Error> { panic!("nothing is tried") };
-        assert!(space.look(root.path(), never).is_ok());
+        let now = Instant::now();
+        assert!(space.look(root.path(), now, never).is_ok());
         space.refused_commit();
         let full = || Err(Error::Full("as before".into()));
-        assert!(matches!(space.look(root.path(), full), Err(Error::Full(_))));
+        assert!(matches!(
+            space.look(root.path(), now, full),
+            Err(Error::Full(_))
+        ));
         // The next try is not due yet, and it is still full.
         assert!(matches!(
-            space.look(root.path(), never),
+            space.look(root.path(), now, never),
             Err(Error::Full(_))
         ));
     }
@@ -111,7 +116,7 @@ mod tests {
         let space = Space::default();
         space.refused_file();
         space.refused_commit();
-        assert!(space.look(root.path(), || Ok(())).is_ok());
+        assert!(space.look(root.path(), Instant::now(), || Ok(())).is_ok());
         assert!(!space.is_full());
     }
 }

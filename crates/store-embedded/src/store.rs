@@ -318,7 +318,9 @@ impl EmbeddedStore {
         }
         if let Some(writer) = &self.shared.writer {
             let commit = || self.task(None, Space::touch).wait();
-            writer.space.look(&self.shared.directory, commit)?;
+            writer
+                .space
+                .look(&self.shared.directory, Instant::now(), commit)?;
         }
         self.readers().query(|connection| {
             let pages: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0))?;
