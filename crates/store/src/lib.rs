@@ -27,6 +27,8 @@ mod dead;
 mod envelope;
 mod hook;
 mod inbox;
+mod leases;
+mod local;
 mod log;
 mod memory;
 mod notes;
@@ -36,6 +38,8 @@ mod schedule;
 mod secrets;
 mod tenant;
 mod types;
+mod wakes;
+mod work;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -49,6 +53,10 @@ pub use dead::{DeadLetter, DeadLetters};
 pub use envelope::{Envelope, EnvelopeError, Kind};
 pub use hook::{Hook, Hooks};
 pub use inbox::Inbox;
+pub use leases::{
+    ExpiredSession, Joined, Leases, LiveSession, Partition, SessionId, TakenPartition,
+};
+pub use local::LocalCoordinator;
 pub use log::Log;
 pub use memory::{AppendFault, MemoryStore};
 pub use notes::{Note, Notes};
@@ -61,6 +69,10 @@ pub use types::{
     Append, AppendError, Appended, Blob, Checkpoint, Claim, Compacted, Damage, DefinitionRow,
     Error, Head, Health, InboxItem, NewDefinition, Published, Record, ResourceRow, RunFilter,
     RunPage, RunRow, WorkflowRow, WriterId,
+};
+pub use wakes::{Bell, Listener, Wakes};
+pub use work::{
+    ItemState, LeaseAnswer, LeaseTerm, LeasedItem, Pull, Work, WorkItem, WorkKey, WorkLease,
 };
 
 /// What every method returns.

@@ -18,12 +18,15 @@ pub mod compact;
 pub mod dead;
 pub mod hook;
 pub mod inbox;
+pub mod leases;
 pub mod notes;
 pub mod query;
 pub mod retention;
 pub mod schedule;
 pub mod secrets;
 pub mod sleep;
+pub mod wakes;
+pub mod work;
 
 use std::collections::BTreeMap;
 

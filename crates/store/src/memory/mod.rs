@@ -6,6 +6,7 @@
 mod admission;
 mod audit;
 mod catalogue;
+mod coordination;
 mod dead;
 mod faults;
 mod hook;
@@ -33,6 +34,7 @@ pub use faults::AppendFault;
 /// A store in memory. Cloning gives another handle to the same store.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
+    coordinator: Arc<crate::LocalCoordinator>,
     state: Arc<Mutex<State>>,
 }
 

@@ -1,0 +1,111 @@
+//! Sessions and partitions: which process works on which runs.
+//!
+//! Leases decide who works; heads decide what counts ([`crate::Append::head`]). A wrong
+//! lease costs time, never truth, so nothing here is consulted by an append. A session
+//! expires by the backend's clock alone. When its holder stops by its own clock, how
+//! partitions are spread and what follows a loss is the orchestrator's policy.
+
+use std::fmt;
+
+use crate::{Error, Pending};
+
+/// A share of all runs, from 0 up to the number that [`Joined`] names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Partition(pub u32);
+
+/// One process between its `join` and its end; never given twice by one backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub u64);
+
+impl fmt::Display for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// The answer to `join`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// The new session, which holds nothing yet.
+    pub session: SessionId,
+    /// How many partitions there are, fixed when the backend was created.
+    pub partitions: u32,
+}
+
+/// A session that is live by the backend's clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveSession {
+    /// Its id.
+    pub session: SessionId,
+    /// The name that the process gave itself, for people.
+    pub name: Box<str>,
+    /// What it holds, in order.
+    pub partitions: Vec<Partition>,
+}
+
+/// A partition that `take` gave to a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TakenPartition {
+    /// The partition.
+    pub partition: Partition,
+    /// The session that held it last and ended without a clean end; `None` if the last
+    /// holder gave it, or there was none.
+    pub from_expired: Option<SessionId>,
+}
+
+/// A session that ended without a clean end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpiredSession {
+    /// Its id.
+    pub session: SessionId,
+    /// The name that the process gave itself.
+    pub name: Box<str>,
+}
+
+/// Sessions, and the partitions that they hold.
+pub trait Leases: Send + Sync + 'static {
+    /// Begins a session that expires `duration_ms` after its last renewal. After a crash in
+    /// between: a session that holds nothing may be left behind, and expires.
+    fn join(&self, name: &str, duration_ms: u64) -> Pending<'_, Result<Joined, Error>>;
+
+    /// Prolongs a session by its duration from now. `false` if it is not live: it has
+    /// expired or ended, holds nothing, and never becomes live again. After a crash in
+    /// between: it was prolonged or not.
+    fn renew(&self, session: SessionId) -> Pending<'_, Result<bool, Error>>;
+
+    /// Gives a live session those of the partitions that no live session holds, and answers
+    /// with these; for a session that is not live, with none. One that it holds already is
+    /// not among them. A partition has one holder at a time by the backend's clock. After a
+    /// crash in between: it holds some of them, which `sessions` shows.
+    fn take(
+        &self,
+        session: SessionId,
+        partitions: &[Partition],
+    ) -> Pending<'_, Result<Vec<TakenPartition>, Error>>;
+
+    /// Gives up partitions, so that others can take them at once. Those that the session
+    /// does not hold are passed over. After a crash in between: some of them are given.
+    fn give(&self, session: SessionId, partitions: &[Partition]) -> Pending<'_, Result<(), Error>>;
+
+    /// The live sessions with what each holds, by id.
+    fn sessions(&self) -> Pending<'_, Result<Vec<LiveSession>, Error>>;
+
+    /// Ends a session cleanly and gives up all that it holds. `false` if it was not live: it
+    /// then counts as expired all the same. After a crash in between: it has ended cleanly,
+    /// or expires.
+    fn leave(&self, session: SessionId) -> Pending<'_, Result<bool, Error>>;
+
+    /// Sessions that ended without a clean end and were not forgotten, by id. They survive
+    /// the process where the backend does.
+    fn expired(&self) -> Pending<'_, Result<Vec<ExpiredSession>, Error>>;
+
+    /// Removes an expired session, once what followed from its end is recorded; `false` if
+    /// it is not one. After a crash in between: it is still listed or not.
+    fn forget_session(&self, session: SessionId) -> Pending<'_, Result<bool, Error>>;
+}

@@ -1,0 +1,144 @@
+//! Leases, work and wake-ups in memory: those of one process, with a clock that tests give.
+
+use crate::{
+    Bell, Error, ExpiredSession, ItemState, Joined, LeaseAnswer, LeasedItem, Leases, Listener,
+    LiveSession, MemoryStore, Partition, Pending, Pull, SessionId, TakenPartition, Wakes, Work,
+    WorkItem, WorkKey, WorkLease,
+};
+
+impl MemoryStore {
+    /// Leases expire by this clock, in milliseconds, from now on.
+    pub fn set_lease_clock(&self, clock: impl Fn() -> u64 + Send + Sync + 'static) {
+        self.coordinator.set_clock(clock);
+    }
+
+    /// There are this many partitions. To be said before the first session.
+    pub fn set_partitions(&self, partitions: u32) {
+        self.coordinator.set_partitions(partitions);
+    }
+}
+
+impl Leases for MemoryStore {
+    fn join(&self, name: &str, duration_ms: u64) -> Pending<'_, Result<Joined, Error>> {
+        self.coordinator.join(name, duration_ms)
+    }
+
+    fn renew(&self, session: SessionId) -> Pending<'_, Result<bool, Error>> {
+        self.coordinator.renew(session)
+    }
+
+    fn take(
+        &self,
+        session: SessionId,
+        partitions: &[Partition],
+    ) -> Pending<'_, Result<Vec<TakenPartition>, Error>> {
+        self.coordinator.take(session, partitions)
+    }
+
+    fn give(&self, session: SessionId, partitions: &[Partition]) -> Pending<'_, Result<(), Error>> {
+        self.coordinator.give(session, partitions)
+    }
+
+    fn sessions(&self) -> Pending<'_, Result<Vec<LiveSession>, Error>> {
+        self.coordinator.sessions()
+    }
+
+    fn leave(&self, session: SessionId) -> Pending<'_, Result<bool, Error>> {
+        self.coordinator.leave(session)
+    }
+
+    fn expired(&self) -> Pending<'_, Result<Vec<ExpiredSession>, Error>> {
+        self.coordinator.expired()
+    }
+
+    fn forget_session(&self, session: SessionId) -> Pending<'_, Result<bool, Error>> {
+        self.coordinator.forget_session(session)
+    }
+}
+
+impl Wakes for MemoryStore {
+    fn ring(&self, bells: &[Bell]) -> Pending<'_, Result<(), Error>> {
+        self.coordinator.ring(bells)
+    }
+
+    fn listen(&self) -> Pending<'_, Result<Box<dyn Listener>, Error>> {
+        self.coordinator.listen()
+    }
+}
+
+impl Work for MemoryStore {
+    fn push(&self, items: Vec<WorkItem>) -> Pending<'_, Result<(), Error>> {
+        self.coordinator.push(items)
+    }
+
+    fn pull(&self, pull: Pull) -> Pending<'_, Result<Vec<LeasedItem>, Error>> {
+        self.coordinator.pull(pull)
+    }
+
+    fn known(&self, keys: &[WorkKey]) -> Pending<'_, Result<Vec<(WorkKey, ItemState)>, Error>> {
+        self.coordinator.known(keys)
+    }
+
+    fn renew_item(
+        &self,
+        tenant: Option<&str>,
+        key: WorkKey,
+        lease: WorkLease,
+    ) -> Pending<'_, Result<LeaseAnswer, Error>> {
+        self.coordinator.renew_item(tenant, key, lease)
+    }
+
+    fn complete(
+        &self,
+        tenant: Option<&str>,
+        key: WorkKey,
+        lease: WorkLease,
+    ) -> Pending<'_, Result<LeaseAnswer, Error>> {
+        self.coordinator.complete(tenant, key, lease)
+    }
+
+    fn stop(&self, keys: &[WorkKey]) -> Pending<'_, Result<(), Error>> {
+        self.coordinator.stop(keys)
+    }
+
+    fn withdraw(&self, keys: &[WorkKey]) -> Pending<'_, Result<(), Error>> {
+        self.coordinator.withdraw(keys)
+    }
+}
+
+#[cfg(all(test, feature = "conformance"))]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+    use crate::conformance;
+
+    /// A store whose leases expire when the test says so.
+    fn open() -> (MemoryStore, impl Fn(u64)) {
+        let (store, time) = (MemoryStore::new(), Arc::new(AtomicU64::new(0)));
+        let clock = Arc::clone(&time);
+        store.set_lease_clock(move || clock.load(Ordering::SeqCst));
+        let advance = move |millis| {
+            time.fetch_add(millis, Ordering::SeqCst);
+        };
+        (store, advance)
+    }
+
+    #[test]
+    fn leases_conform_and_expire() {
+        conformance::leases::all(&|| open().0);
+        conformance::leases::expiry(&open);
+    }
+
+    #[test]
+    fn wakes_conform() {
+        conformance::wakes::all(&|| open().0);
+    }
+
+    #[test]
+    fn work_conforms_and_expires() {
+        conformance::work::all(&|| open().0);
+        conformance::work::expiry(&open);
+    }
+}

@@ -1,0 +1,40 @@
+//! Wake-ups: hints that something may have changed. They may be lost, come late, come twice
+//! or stand for several; a process that never hears one must still find everything by looking.
+
+use windlass_core::RunId;
+
+use crate::{Error, Partition, Pending};
+
+/// What may have changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Bell {
+    /// Sessions or what they hold.
+    Sessions,
+    /// A run of this partition: it was started, or something was offered to it.
+    Partition(Partition),
+    /// This run, which a follower of its events watches.
+    Run(RunId),
+    /// The definitions of some workflow.
+    Definitions,
+    /// The work queue: an item waits, or a place is free.
+    Work,
+}
+
+/// Rings bells, and hears them.
+pub trait Wakes: Send + Sync + 'static {
+    /// Rings bells for everyone who listens, this process included. Never part of a
+    /// transaction: ring after the change is durable. After an error, or a crash in between:
+    /// some listeners hear it, or none.
+    fn ring(&self, bells: &[Bell]) -> Pending<'_, Result<(), Error>>;
+
+    /// Begins to listen. What was rung before is not heard.
+    fn listen(&self) -> Pending<'_, Result<Box<dyn Listener>, Error>>;
+}
+
+/// One who listens. What is rung between two calls is kept, each bell once.
+pub trait Listener: Send {
+    /// Waits until a bell has rung, and gives those that have, in order, each once. Dropping
+    /// the future loses nothing. An error means that bells may have been lost: look at
+    /// everything, and call again.
+    fn hear(&mut self) -> Pending<'_, Result<Vec<Bell>, Error>>;
+}

@@ -1,0 +1,158 @@
+//! The work queue: attempts for workers of other processes, and for workers in any language.
+//!
+//! It may lose items, because the log knows what is open: the owner of a run asks what the
+//! queue still has ([`Work::known`]) after every reconnect and for every attempt that has been
+//! silent too long, and pushes again. It records no outcome: an outcome is offered to the run
+//! under the item's lease, and the run's owner decides. Payloads are opaque here.
+
+use windlass_core::RunId;
+
+use crate::{Error, Pending, SessionId};
+
+/// Which attempt an item is: at most one item exists for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkKey {
+    /// The run.
+    pub run: RunId,
+    /// The node instance's number in the run.
+    pub instance: u32,
+    /// The attempt's number, from 1.
+    pub attempt: u32,
+}
+
+/// One attempt for a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkItem {
+    /// Which attempt.
+    pub key: WorkKey,
+    /// Whose run it is.
+    pub tenant: Option<Box<str>>,
+    /// The action to call.
+    pub action: Box<str>,
+    /// What the worker must have, all of it.
+    pub requires: Vec<Box<str>>,
+    /// From 0 to 9; higher first.
+    pub priority: u8,
+    /// The dispatch, self-contained: a worker never reads a log.
+    pub payload: Vec<u8>,
+}
+
+/// How long a worker has an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseTerm {
+    /// For so many milliseconds after the pull or the last renewal: workers over HTTP.
+    Millis(u64),
+    /// For as long as this session is live: workers inside a process that holds one.
+    Session(SessionId),
+}
+
+/// What a worker asks for.
+#[derive(Clone, Debug)]
+pub struct Pull {
+    /// Who asks; unique per process.
+    pub worker: Box<str>,
+    /// Only items of this tenant's runs; `None` means runs without a tenant.
+    pub tenant: Option<Box<str>>,
+    /// The actions that it has.
+    pub actions: Vec<Box<str>>,
+    /// The labels that it has.
+    pub labels: Vec<Box<str>>,
+    /// At most so many items.
+    pub slots: usize,
+    /// Payloads of at most so many bytes together, but at least one item if there is one.
+    pub max_bytes: usize,
+    /// How long it has them.
+    pub term: LeaseTerm,
+    /// What it has already, if it says so: an item that is leased to it and not named here
+    /// comes again at once, because the answer that carried it was lost.
+    pub holding: Option<Vec<WorkKey>>,
+}
+
+/// Which hand-out of an item this is; never given twice for one attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkLease(pub u64);
+
+/// An item that a worker has now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeasedItem {
+    /// The item.
+    pub item: WorkItem,
+    /// What the worker names it by when it renews or completes.
+    pub lease: WorkLease,
+    /// How often the item was handed out, this time included.
+    pub deliveries: u32,
+}
+
+/// Where an item is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ItemState {
+    /// It waits for a worker.
+    Waiting,
+    /// A worker has it.
+    Leased {
+        /// Which.
+        worker: Box<str>,
+        /// Under which lease.
+        lease: WorkLease,
+    },
+}
+
+/// The answer to a renewal or a completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseAnswer {
+    /// The lease is the current one, and it was done.
+    Held {
+        /// Whether the worker is asked to end the attempt.
+        stop: bool,
+    },
+    /// Another hand-out has taken the lease's place, or it ran out and the item waits.
+    Lost,
+    /// The queue does not have the item: it was completed or withdrawn, or the queue lost it.
+    /// The log tells which.
+    Unknown,
+}
+
+/// The work queue.
+pub trait Work: Send + Sync + 'static {
+    /// Puts items into the queue. One whose key is there already changes nothing, so pushing
+    /// again is harmless. After an error, or a crash in between or at any time after: some of
+    /// them are there, or none.
+    fn push(&self, items: Vec<WorkItem>) -> Pending<'_, Result<(), Error>>;
+
+    /// Leases items that wait, by priority, then age, and answers at once, maybe with none:
+    /// [`crate::Bell::Work`] tells when to ask again. After a crash in between: items may be
+    /// leased without the worker's knowledge; they come again when their lease runs out, or
+    /// with `holding`.
+    fn pull(&self, pull: Pull) -> Pending<'_, Result<Vec<LeasedItem>, Error>>;
+
+    /// Which of these items the queue still has, in the order of the question.
+    fn known(&self, keys: &[WorkKey]) -> Pending<'_, Result<Vec<(WorkKey, ItemState)>, Error>>;
+
+    /// Prolongs a lease by its term; to another tenant the item is unknown. After a crash in
+    /// between: it was prolonged or not.
+    fn renew_item(
+        &self,
+        tenant: Option<&str>,
+        key: WorkKey,
+        lease: WorkLease,
+    ) -> Pending<'_, Result<LeaseAnswer, Error>>;
+
+    /// Removes an item whose outcome is durable in the run's inbox or log. Only the current
+    /// lease may; to another tenant the item is unknown. After a crash in between: the item
+    /// is there or not; a worker that gets it again is refused by the run's owner.
+    fn complete(
+        &self,
+        tenant: Option<&str>,
+        key: WorkKey,
+        lease: WorkLease,
+    ) -> Pending<'_, Result<LeaseAnswer, Error>>;
+
+    /// Asks that attempts end: those that wait are removed, the workers of the others hear it
+    /// with their next renewal. After a crash in between: some of them were asked.
+    fn stop(&self, keys: &[WorkKey]) -> Pending<'_, Result<(), Error>>;
+
+    /// Removes items whose attempts have ended otherwise, whoever has them: their leases are
+    /// answered [`LeaseAnswer::Unknown`] from then on. After a crash in between: some of them
+    /// are removed.
+    fn withdraw(&self, keys: &[WorkKey]) -> Pending<'_, Result<(), Error>>;
+}
