@@ -30,6 +30,7 @@ mod claim;
 mod clock;
 mod codec;
 mod connect;
+mod coordination;
 mod damaged;
 mod dead;
 mod error;

@@ -85,6 +85,7 @@ struct Shared {
     readers: Arc<Readers>,
     leftovers: Leftovers,
     met: Arc<Met>,
+    coordinator: windlass_store::LocalCoordinator,
     /// How many backups need the files that there are.
     backups: AtomicUsize,
     holder: Option<Holder>,
@@ -104,6 +105,7 @@ impl Shared {
             readers: Arc::new(readers),
             leftovers: Leftovers::default(),
             met: Arc::default(),
+            coordinator: windlass_store::LocalCoordinator::under_lock(),
             backups: AtomicUsize::new(0),
             holder: None,
             torn: None,
@@ -262,6 +264,10 @@ impl EmbeddedStore {
 
     pub(crate) fn met(&self) -> &Met {
         &self.shared.met
+    }
+
+    pub(crate) fn coordinator(&self) -> &windlass_store::LocalCoordinator {
+        &self.shared.coordinator
     }
 
     fn writer(&self) -> Result<&Handle, Error> {
