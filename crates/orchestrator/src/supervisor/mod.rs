@@ -1,10 +1,13 @@
-//! The policy around a shard: which runs a process may acquire, and what follows when the
-//! store does not answer plainly. Without I/O: the engine and the simulator carry out what is
+//! The policy around a shard: which partitions a process works on, which runs it may acquire,
+//! and what follows when the store does not answer plainly. Without I/O: the engine and the simulator carry out what is
 //! decided here, and decide none of it again.
 
 mod acquire;
 mod children;
 mod crash_policy;
+mod ownership;
+mod partition;
+mod recovery;
 mod resolution;
 
 pub use acquire::acquire_mode;
@@ -12,4 +15,7 @@ pub use children::{
     ChildAnswer, ChildJob, ChildPlace, ChildStep, ChildTold, ChildValues, ChildWork, child_end,
 };
 pub use crash_policy::{CrashPolicy, SessionEnd, Verdict, cause_of_crash};
+pub use ownership::{LeaseOptions, Ownership, OwnershipEffect, OwnershipInput};
+pub use partition::{Spread, partition_of, spread};
+pub use recovery::{PartitionRecovery, RECOVERY_PAGE, RecoveryStep};
 pub use resolution::{AfterFence, Resolution, resolve};
