@@ -11,7 +11,7 @@ use windlass_core::Digest;
 use windlass_core::definition::{Definition, signature};
 use windlass_core::plan::Plan;
 use windlass_engine::{Backend, Engine, Options, StartRequest};
-use windlass_store::{Catalogue as _, NewDefinition, Queries as _, Wait as _};
+use windlass_store::{Catalogue as _, NewDefinition, Partitions, Queries as _, Wait as _};
 use windlass_store_embedded::EmbeddedStore;
 
 const RUNS: usize = 100_000;
@@ -63,7 +63,13 @@ async fn put_to_sleep(directory: &Path) {
         tokio::task::yield_now().await;
     }
     assert!(store.awake(None, 1).wait().expect("readable").is_empty());
-    assert!(store.next_wake().wait().expect("readable").is_some());
+    assert!(
+        store
+            .next_wake(&Partitions::All)
+            .wait()
+            .expect("readable")
+            .is_some()
+    );
     engine.shutdown().await;
 }
 

@@ -292,6 +292,9 @@ pub struct Queued {
     /// What bounds how many such runs go at once, if anything does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<Gate>,
+    /// The partition that it is in for good: its parent's, or by its id.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub partition: u32,
 }
 
 /// What runs share that may not all go at once.

@@ -44,6 +44,7 @@
 //!     frozen: false,
 //!     gate: None,
 //!     traceparent: None,
+//!     partition: 0,
 //! };
 //! let mut run = Run::new(id, Arc::clone(&plan), queued.clone(), now)?;
 //! let events = vec![Event::Queued(Box::new(queued.clone())), Event::Started {}];

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use windlass_core::RunId;
-use windlass_store::{Error, RunRow};
+use windlass_store::{Error, Partitions, RunRow};
 
 use crate::engine::{Engine, Inner};
 use crate::gates::{Gates, Passage};
@@ -140,11 +140,11 @@ impl Queue {
     }
 
     async fn read_tenants(&mut self, engine: &Engine) -> Result<(), Error> {
-        for tenant in engine.store().waiting_tenants().await? {
+        for tenant in engine.store().waiting_tenants(&Partitions::All).await? {
             self.line(tenant);
         }
         // Whoever was here before may not have looked at places that came free.
-        for (tenant, gate) in engine.store().aside_gates().await? {
+        for (tenant, gate) in engine.store().aside_gates(&Partitions::All).await? {
             self.line(tenant).freed.insert(gate, 1);
         }
         Ok(())
@@ -247,7 +247,7 @@ impl Queue {
             let suspects = &engine.shared().isolation;
             let limit = places + gates.beginning_at(gate) + suspects.count();
             engine.looked();
-            for row in engine.store().aside(gate, limit).await? {
+            for row in engine.store().aside(&Partitions::All, gate, limit).await? {
                 // A suspect is acquired alone, and not from here.
                 if !beginning.contains(&row.run) && suspects.suspended(row.run).is_none() {
                     line.add(row, true);
@@ -273,7 +273,11 @@ impl Queue {
         let suspects = &engine.shared().isolation;
         let limit = PAGE + beginning.len() + suspects.count();
         engine.looked();
-        for row in engine.store().waiting(tenant.as_deref(), limit).await? {
+        for row in engine
+            .store()
+            .waiting(&Partitions::All, tenant.as_deref(), limit)
+            .await?
+        {
             if !beginning.contains(&row.run) && suspects.suspended(row.run).is_none() {
                 line.add(row, false);
             }

@@ -23,7 +23,7 @@ use windlass_core::event::After;
 use windlass_core::{Millis, RunId, RunStatus};
 use windlass_orchestrator::Adoption;
 use windlass_orchestrator::supervisor::{CrashPolicy, SessionEnd, Verdict, cause_of_crash};
-use windlass_store::{Error, RunRow, WriterId};
+use windlass_store::{Error, Partitions, RunRow, WriterId};
 
 use crate::engine::{Engine, Taking};
 use crate::gates::Passage;
@@ -271,7 +271,7 @@ impl Engine {
         let mut writers: HashMap<u64, BTreeSet<RunId>> = HashMap::new();
         let mut after = None;
         loop {
-            let page = self.store().begun(after, PAGE).await?;
+            let page = self.store().begun(&Partitions::All, after, PAGE).await?;
             let Some(last) = page.last() else {
                 return Ok(writers);
             };

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use futures_util::stream::{self, StreamExt as _};
 use windlass_core::RunStatus;
 use windlass_orchestrator::supervisor::CrashPolicy;
-use windlass_store::{Error, RunRow};
+use windlass_store::{Error, Partitions, RunRow};
 
 use crate::admission::admit;
 use crate::crash_isolation::{Closed, Limits, Suspect};
@@ -119,7 +119,7 @@ impl Engine {
         let mut recovery = Recovery::default();
         let mut after = None;
         loop {
-            let page = self.store().begun(after, PAGE).await?;
+            let page = self.store().begun(&Partitions::All, after, PAGE).await?;
             let Some(last) = page.last() else {
                 break;
             };

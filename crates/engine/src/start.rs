@@ -217,6 +217,7 @@ impl Asking<'_> {
             frozen: false,
             traceparent: well_formed(self.traceparent),
             gate: self.gate,
+            partition: 0,
         };
         Ok(Prepared {
             queued,

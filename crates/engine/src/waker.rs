@@ -68,7 +68,11 @@ impl Engine {
             if self.shared().isolation.is_closed() || self.held().await > MOST_AWAKE {
                 return Some(now.plus(NO_ROOM_MS));
             }
-            let page = self.store().due(after, now, PAGE).await.unwrap_or_default();
+            let page = self
+                .store()
+                .due(&Partitions::All, after, now, PAGE)
+                .await
+                .unwrap_or_default();
             let Some(&(run, at)) = page.last() else {
                 break;
             };
@@ -79,11 +83,19 @@ impl Engine {
             }
         }
         // What is due is awake now: its rows say otherwise until it has gone on.
-        let later = self.store().due(after, Millis(i64::MAX), 1).await.ok()?;
+        let later = self
+            .store()
+            .due(&Partitions::All, after, Millis(i64::MAX), 1)
+            .await
+            .ok()?;
         later.first().map(|&(_, at)| at)
     }
 
     async fn next_wake(&self) -> Option<Millis> {
-        self.store().next_wake().await.ok().flatten()
+        self.store()
+            .next_wake(&Partitions::All)
+            .await
+            .ok()
+            .flatten()
     }
 }

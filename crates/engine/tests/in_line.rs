@@ -8,7 +8,7 @@ use windlass_core::event::Hand;
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::Serving;
 use windlass_orchestrator::Command;
-use windlass_store::{Admission as _, Queries as _, Wait as _};
+use windlass_store::{Admission as _, Partitions, Queries as _, Wait as _};
 
 fn serving(max_active_runs: usize) -> Serving {
     Serving {
@@ -87,7 +87,7 @@ async fn who_was_put_aside_begins_also_after_a_restart() {
     let going = [world.next_begun().await, world.next_begun().await];
     while world
         .store
-        .aside_gates()
+        .aside_gates(&Partitions::All)
         .wait()
         .expect("a store")
         .is_empty()

@@ -4,7 +4,7 @@ use windlass_core::event::{AttemptEnded, Queued, ResourceLink};
 use windlass_core::printable::cut;
 use windlass_core::run::Run;
 use windlass_core::{Millis, RunId, RunStatus};
-use windlass_store::{ResourceRow, RunRow};
+use windlass_store::{Partition, ResourceRow, RunRow};
 
 /// Bytes of an error's message that lists show: a line on a wide terminal. A store may hold
 /// millions of rows; the run itself has the whole message.
@@ -51,6 +51,7 @@ pub fn queued_row(run: RunId, queued: &Queued, at: Millis) -> RunRow {
         limit: queued.gate.as_ref().map_or(0, |gate| gate.limit),
         // The log does not say: the store knows.
         dead: false,
+        partition: Partition(queued.partition),
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use windlass_core::{Millis, RunId, RunStatus};
-use windlass_store::RunRow;
+use windlass_store::{Partition, RunRow};
 
 use crate::moment::since;
 
@@ -171,6 +171,8 @@ impl From<RunDetails> for RunRow {
             gate: details.gate,
             limit: details.gate_limit,
             dead: details.dead,
+            // Only the owners of runs need it.
+            partition: Partition(0),
         }
     }
 }
@@ -200,6 +202,7 @@ mod tests {
             gate: Some("g".into()),
             limit: 2,
             dead: true,
+            partition: Partition(0),
         }
     }
 

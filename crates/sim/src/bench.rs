@@ -70,6 +70,7 @@ impl Bench {
             frozen: false,
             gate: None,
             traceparent: None,
+            partition: 0,
         };
         let start = Start {
             run: self.run,

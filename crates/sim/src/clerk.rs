@@ -285,6 +285,7 @@ impl World {
             frozen: false,
             gate: None,
             traceparent: None,
+            partition: 0,
         };
         Ok(Some(Start {
             run: child,

@@ -12,8 +12,8 @@ use windlass_core::value::{Stored, ValueRef};
 use windlass_core::{Digest, Millis, RunId};
 use windlass_orchestrator::codec;
 use windlass_store::{
-    Append, AppendError, Appended, Blobs as _, Head, Log as _, MemoryStore, Queries, Record,
-    RunRow, Wait as _, WriterId, block_on,
+    Append, AppendError, Appended, Blobs as _, Head, Log as _, MemoryStore, Partitions, Queries,
+    Record, RunRow, Wait as _, WriterId, block_on,
 };
 
 /// What is durable.
@@ -91,14 +91,20 @@ impl SimStore {
 
     /// Sleeping runs whose time has come.
     pub fn due(&self, now: Millis) -> Vec<RunId> {
-        let rows = self.memory.due(None, now, usize::MAX).wait();
+        let rows = self
+            .memory
+            .due(&Partitions::All, None, now, usize::MAX)
+            .wait();
         let rows = rows.expect("memory always answers");
         rows.into_iter().map(|(run, _)| run).collect()
     }
 
     /// When the next sleeping run after this moment wants to be woken.
     pub fn next_wake(&self, after: Millis) -> Option<Millis> {
-        let rows = self.memory.due(None, Millis(i64::MAX), usize::MAX).wait();
+        let rows = self
+            .memory
+            .due(&Partitions::All, None, Millis(i64::MAX), usize::MAX)
+            .wait();
         let rows = rows.expect("memory always answers");
         rows.into_iter().map(|(_, at)| at).find(|&at| at > after)
     }

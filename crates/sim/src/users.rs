@@ -351,5 +351,6 @@ fn queued(
         frozen: false,
         gate: None,
         traceparent: None,
+        partition: 0,
     }
 }

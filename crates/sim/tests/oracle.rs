@@ -42,6 +42,7 @@ impl Held {
             frozen: false,
             gate: None,
             traceparent: None,
+            partition: 0,
         };
         let run = RunId::from_bytes([7; 16]);
         let live = Run::new(run, version.plan, queued.clone(), Millis(1)).expect("known rules");

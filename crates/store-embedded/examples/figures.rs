@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use windlass_core::{RunId, RunStatus};
 use windlass_store::conformance::{must_append, record, row, run_id};
-use windlass_store::{Append, Head, Log as _, Queries, RunFilter, RunRow, Wait as _, block_on};
+use windlass_store::{
+    Append, Head, Log as _, Partitions, Queries, RunFilter, RunRow, Wait as _, block_on,
+};
 use windlass_store_embedded::{EmbeddedStore, Options};
 
 fn main() {
@@ -333,9 +335,20 @@ fn sleeping(root: &Path) {
     };
     timed("awake", &|| store.awake(None, 1000).wait().unwrap().len());
     let soon = windlass_core::Millis(100);
-    timed("due", &|| store.due(None, soon, 1000).wait().unwrap().len());
+    timed("due", &|| {
+        store
+            .due(&Partitions::All, None, soon, 1000)
+            .wait()
+            .unwrap()
+            .len()
+    });
     timed("next wake", &|| {
-        store.next_wake().wait().unwrap().iter().count()
+        store
+            .next_wake(&Partitions::All)
+            .wait()
+            .unwrap()
+            .iter()
+            .count()
     });
 }
 

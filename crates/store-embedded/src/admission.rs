@@ -3,27 +3,38 @@
 
 use rusqlite::{Connection, OptionalExtension as _};
 use windlass_core::RunId;
-use windlass_store::{Admission, Error, Gate, GateCount, Pending, RunRow};
+use windlass_store::{Admission, Error, Gate, GateCount, Partitions, Pending, RunRow};
 
 use crate::EmbeddedStore;
 use crate::codec::RUN_COLUMNS;
 use crate::damaged;
 use crate::error::Fault;
 use crate::query;
+use crate::store::{PARTITION, nothing};
 
 /// The condition of the index `run_waiting`, which a statement must repeat to use it.
 const WAITS: &str = "status = 0 AND aside = 0 AND dead = 0";
 
 impl Admission for EmbeddedStore {
-    fn waiting_tenants(&self) -> Pending<'_, Result<Vec<Option<Box<str>>>, Error>> {
+    fn waiting_tenants(
+        &self,
+        partitions: &Partitions,
+    ) -> Pending<'_, Result<Vec<Option<Box<str>>>, Error>> {
+        if !partitions.contains(PARTITION) {
+            return nothing();
+        }
         self.list(|connection, _| waiting_tenants(connection))
     }
 
     fn waiting(
         &self,
+        partitions: &Partitions,
         tenant: Option<&str>,
         limit: usize,
     ) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        if !partitions.contains(PARTITION) {
+            return nothing();
+        }
         let tenant = tenant.map(str::to_owned);
         self.list(move |connection, met| {
             let mut statement = connection.prepare_cached(&waiting_sql())?;
@@ -41,7 +52,15 @@ impl Admission for EmbeddedStore {
         })
     }
 
-    fn aside(&self, gate: &str, limit: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+    fn aside(
+        &self,
+        partitions: &Partitions,
+        gate: &str,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        if !partitions.contains(PARTITION) {
+            return nothing();
+        }
         let gate = gate.to_owned();
         self.list(move |connection, met| {
             let mut statement = connection.prepare_cached(&aside_sql())?;
@@ -49,11 +68,22 @@ impl Admission for EmbeddedStore {
         })
     }
 
-    fn aside_gates(&self) -> Pending<'_, Result<Vec<Gate>, Error>> {
+    fn aside_gates(&self, partitions: &Partitions) -> Pending<'_, Result<Vec<Gate>, Error>> {
+        if !partitions.contains(PARTITION) {
+            return nothing();
+        }
         self.list(|connection, _| aside_gates(connection))
     }
 
-    fn begun(&self, after: Option<RunId>, limit: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+    fn begun(
+        &self,
+        partitions: &Partitions,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+        if !partitions.contains(PARTITION) {
+            return nothing();
+        }
         self.list(move |connection, met| query::begun(connection, met, after, limit))
     }
 

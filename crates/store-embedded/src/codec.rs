@@ -9,6 +9,8 @@ use sha2::{Digest as _, Sha256};
 use windlass_core::{Digest, Millis, RunId, RunStatus};
 use windlass_store::{Head, RunRow};
 
+use crate::store::PARTITION;
+
 /// A record's key from its run's number and its sequence number; `None` past the bounds
 /// of 2^31 runs and 2^32 records a run.
 pub(crate) fn record_key(number: i64, sequence: u64) -> Option<i64> {
@@ -225,6 +227,7 @@ pub(crate) fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         limit: row.get(17)?,
         dead: row.get(DEAD_COLUMN)?,
         error_message: row.get(19)?,
+        partition: PARTITION,
     };
     run_sum(&decoded, decoded.dead).check(row, 14)?;
     Ok(decoded)

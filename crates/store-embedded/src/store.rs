@@ -11,8 +11,8 @@ use tokio::runtime::Handle as Runtime;
 use windlass_core::{Digest, Millis, RunId};
 use windlass_store::{
     Append, AppendError, Appended, Blob, Blobs, Checkpoint, Compacted, Damage, Error, Head, Health,
-    Inbox, InboxItem, Log, Pending, Queries, Record, ResourceRow, RunFilter, RunPage, RunRow,
-    Wait as _, may_block,
+    Inbox, InboxItem, Log, Partition, Partitions, Pending, Queries, Record, ResourceRow, RunFilter,
+    RunPage, RunRow, Wait as _, may_block,
 };
 
 use crate::connect::{self, Layout};
@@ -395,6 +395,14 @@ pub(crate) fn blocking<T: Send + 'static>(
     })
 }
 
+/// The one partition of a data directory: the process that holds the directory holds it.
+pub(crate) const PARTITION: Partition = Partition(0);
+
+/// What there is in other partitions.
+pub(crate) fn nothing<'a, T: Default + Send + 'a>() -> Pending<'a, Result<T, Error>> {
+    answer(|| Ok(T::default()))
+}
+
 /// What a small read answers: it is done before the method returns.
 pub(crate) fn answer<'a, T: Send + 'a>(
     read: impl FnOnce() -> Result<T, Error>,
@@ -644,14 +652,21 @@ impl Queries for EmbeddedStore {
 
     fn due(
         &self,
+        partitions: &Partitions,
         after: Option<(Millis, RunId)>,
         until: Millis,
         limit: usize,
     ) -> Pending<'_, Result<Vec<(RunId, Millis)>, Error>> {
+        if !partitions.contains(PARTITION) {
+            return nothing();
+        }
         self.list(move |connection, _| query::due(connection, after, until, limit))
     }
 
-    fn next_wake(&self) -> Pending<'_, Result<Option<Millis>, Error>> {
+    fn next_wake(&self, partitions: &Partitions) -> Pending<'_, Result<Option<Millis>, Error>> {
+        if !partitions.contains(PARTITION) {
+            return nothing();
+        }
         answer(|| self.readers().query(query::next_wake))
     }
 

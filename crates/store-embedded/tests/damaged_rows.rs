@@ -12,7 +12,7 @@ use windlass_core::{Digest, Millis, RunId, RunStatus};
 use windlass_store::conformance::{must_append, record, row, run_id};
 use windlass_store::{
     Admission, Append, Audit, AuditEntry, Catalogue, DeadLetter, DeadLetters, Head, Hook, Hooks,
-    NewDefinition, Queries, Retention, RunFilter, RunRow, Schedule, Schedules, Secrets,
+    NewDefinition, Partitions, Queries, Retention, RunFilter, RunRow, Schedule, Schedules, Secrets,
     TenantFilter, Wait as _, block_on,
 };
 use windlass_store_embedded::EmbeddedStore;
@@ -247,10 +247,10 @@ fn a_damaged_row_of_a_run_is_left_out_once_named_and_can_be_made_anew() {
     type List = fn(&EmbeddedStore) -> Vec<RunRow>;
     let lists: [(RunStatus, List); 6] = [
         (RunStatus::Pending, |store| {
-            store.waiting(None, 2).wait().unwrap()
+            store.waiting(&Partitions::All, None, 2).wait().unwrap()
         }),
         (RunStatus::Running, |store| {
-            store.begun(None, 2).wait().unwrap()
+            store.begun(&Partitions::All, None, 2).wait().unwrap()
         }),
         (RunStatus::Running, |store| {
             store.awake(None, 2).wait().unwrap()

@@ -14,7 +14,7 @@ use windlass_core::{Digest, Millis, RunStatus};
 use windlass_store::conformance::{must_append, record, row, run_id};
 use windlass_store::{
     Admission, Append, Audit, AuditEntry, Blob, Blobs as _, Catalogue, Checkpoint, Claim,
-    DeadLetter, DeadLetters, Error, Head, Inbox as _, Log as _, NewDefinition, Queries,
+    DeadLetter, DeadLetters, Error, Head, Inbox as _, Log as _, NewDefinition, Partitions, Queries,
     ResourceRow, RunFilter, RunRow, TenantFilter, Wait as _, block_on,
 };
 use windlass_store_embedded::{EmbeddedStore, Options};
@@ -199,7 +199,7 @@ fn works(store: &EmbeddedStore) {
         unfinished
     );
     assert_eq!(
-        store.next_wake().wait().unwrap(),
+        store.next_wake(&Partitions::All).wait().unwrap(),
         sleeps,
         "only one that said so"
     );
@@ -266,7 +266,13 @@ fn newest_things_work(store: &EmbeddedStore) {
             ..record(run_id(70), Head::NONE, 1, b"asked for")
         },
     );
-    assert_eq!(store.waiting(Some("acme"), 9).wait().unwrap(), [pending]);
+    assert_eq!(
+        store
+            .waiting(&Partitions::All, Some("acme"), 9)
+            .wait()
+            .unwrap(),
+        [pending]
+    );
     let letter = DeadLetter {
         run: run_id(5),
         tenant: None,
@@ -315,7 +321,10 @@ fn new_things_work(store: &EmbeddedStore) {
             ..record(run_id(1), head, 90, b"to bed")
         },
     );
-    assert_eq!(store.next_wake().wait().unwrap(), Some(Millis(9)));
+    assert_eq!(
+        store.next_wake(&Partitions::All).wait().unwrap(),
+        Some(Millis(9))
+    );
     assert_eq!(block_on(store.compact(run_id(1), 7)).unwrap().records, 7);
     let checkpoint = Checkpoint {
         head,

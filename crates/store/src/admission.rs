@@ -2,7 +2,7 @@
 
 use windlass_core::RunId;
 
-use crate::{Error, Pending, RunRow};
+use crate::{Error, Partitions, Pending, RunRow};
 
 /// Whose gate, and its name.
 pub type Gate = (Option<Box<str>>, Box<str>);
@@ -18,12 +18,16 @@ pub type GateCount = (Box<str>, u32);
 pub trait Admission: Send + Sync + 'static {
     /// The tenants that have runs which wait to begin and are not aside, by name, those
     /// without a tenant first. A tenant with many such runs costs no more than one with one.
-    fn waiting_tenants(&self) -> Pending<'_, Result<Vec<Option<Box<str>>>, Error>>;
+    fn waiting_tenants(
+        &self,
+        partitions: &Partitions,
+    ) -> Pending<'_, Result<Vec<Option<Box<str>>>, Error>>;
 
     /// Runs of a tenant that wait to begin and are not aside: highest priority first, then
     /// oldest.
     fn waiting(
         &self,
+        partitions: &Partitions,
         tenant: Option<&str>,
         limit: usize,
     ) -> Pending<'_, Result<Vec<RunRow>, Error>>;
@@ -34,15 +38,25 @@ pub trait Admission: Send + Sync + 'static {
     fn put_aside(&self, runs: Vec<RunId>) -> Pending<'_, Result<(), Error>>;
 
     /// Runs that were put aside at a gate: highest priority first, then oldest.
-    fn aside(&self, gate: &str, limit: usize) -> Pending<'_, Result<Vec<RunRow>, Error>>;
+    fn aside(
+        &self,
+        partitions: &Partitions,
+        gate: &str,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<RunRow>, Error>>;
 
     /// The gates where runs are aside, each once, with whose it is: what a process begins
     /// with. A gate with many costs no more than one with one.
-    fn aside_gates(&self) -> Pending<'_, Result<Vec<Gate>, Error>>;
+    fn aside_gates(&self, partitions: &Partitions) -> Pending<'_, Result<Vec<Gate>, Error>>;
 
     /// Runs that have begun, have not ended and do not sleep, oldest first, after the given
     /// one: what a process that serves carries on. Those that wait to begin cost nothing.
-    fn begun(&self, after: Option<RunId>, limit: usize) -> Pending<'_, Result<Vec<RunRow>, Error>>;
+    fn begun(
+        &self,
+        partitions: &Partitions,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<RunRow>, Error>>;
 
     /// How many runs go at each gate, by its name: begun, not ended (`Running` or
     /// `Paused`), and not dead. Gates where none goes are left out.

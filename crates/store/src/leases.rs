@@ -5,6 +5,7 @@
 //! expires by the backend's clock alone. When its holder stops by its own clock, how
 //! partitions are spread and what follows a loss is the orchestrator's policy.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::{Error, Pending};
@@ -12,6 +13,26 @@ use crate::{Error, Pending};
 /// A share of all runs, from 0 up to the number that [`Joined`] names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Partition(pub u32);
+
+/// Which partitions are meant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Partitions {
+    /// Every one.
+    #[default]
+    All,
+    /// These.
+    Only(BTreeSet<Partition>),
+}
+
+impl Partitions {
+    /// Whether a partition is among them.
+    pub fn contains(&self, partition: Partition) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(partitions) => partitions.contains(&partition),
+        }
+    }
+}
 
 /// One process between its `join` and its end; never given twice by one backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -54,7 +54,7 @@ pub use envelope::{Envelope, EnvelopeError, Kind};
 pub use hook::{Hook, Hooks};
 pub use inbox::Inbox;
 pub use leases::{
-    ExpiredSession, Joined, Leases, LiveSession, Partition, SessionId, TakenPartition,
+    ExpiredSession, Joined, Leases, LiveSession, Partition, Partitions, SessionId, TakenPartition,
 };
 pub use local::LocalCoordinator;
 pub use log::Log;
@@ -93,6 +93,9 @@ pub trait Backend:
     + Hooks
     + Notes
     + Secrets
+    + Leases
+    + Wakes
+    + Work
 {
 }
 
@@ -110,5 +113,8 @@ impl<S> Backend for S where
         + Hooks
         + Notes
         + Secrets
+        + Leases
+        + Wakes
+        + Work
 {
 }

@@ -2,7 +2,7 @@
 
 use windlass_core::{Millis, RunId};
 
-use crate::{Damage, Error, Health, Pending, ResourceRow, RunFilter, RunPage, RunRow};
+use crate::{Damage, Error, Health, Partitions, Pending, ResourceRow, RunFilter, RunPage, RunRow};
 
 /// Lists over rows that derive from the log, read on connections of their own. A damaged row
 /// is left out of every list, and does not keep the others from it.
@@ -41,13 +41,14 @@ pub trait Queries: Send + Sync + 'static {
     /// `limit`, after the given one; those of the same time by id. Dead ones are left out.
     fn due(
         &self,
+        partitions: &Partitions,
         after: Option<(Millis, RunId)>,
         until: Millis,
         limit: usize,
     ) -> Pending<'_, Result<Vec<(RunId, Millis)>, Error>>;
 
     /// The earliest wake-up time of a sleeping run that is not dead, if any.
-    fn next_wake(&self) -> Pending<'_, Result<Option<Millis>, Error>>;
+    fn next_wake(&self, partitions: &Partitions) -> Pending<'_, Result<Option<Millis>, Error>>;
 
     /// The runs that a run started, oldest first.
     fn children(&self, parent: RunId) -> Pending<'_, Result<Vec<RunRow>, Error>>;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::Partition;
 use windlass_core::{Digest, Millis, RunId, RunStatus};
 
 use crate::TenantFilter;
@@ -230,6 +231,8 @@ pub struct RunRow {
     /// derive from the log: the store answers it, and what an append or `replace_rows`
     /// says of it does not count.
     pub dead: bool,
+    /// The partition that it is in, fixed by its first record.
+    pub partition: Partition,
 }
 
 impl RunRow {

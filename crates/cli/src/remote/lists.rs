@@ -3,7 +3,9 @@
 use url::Url;
 use windlass_core::{Millis, RunId};
 use windlass_service::run_item::RunDetails;
-use windlass_store::{Error, Health, Pending, Queries, ResourceRow, RunFilter, RunPage, RunRow};
+use windlass_store::{
+    Error, Health, Partitions, Pending, Queries, ResourceRow, RunFilter, RunPage, RunRow,
+};
 
 use super::refusals::refused;
 use super::shapes::{ExecutionShape, Page, ResourceShape};
@@ -139,6 +141,7 @@ impl Queries for RemoteStore {
 
     fn due(
         &self,
+        _: &Partitions,
         _: Option<(Millis, RunId)>,
         _: Millis,
         _: usize,
@@ -146,7 +149,7 @@ impl Queries for RemoteStore {
         refused()
     }
 
-    fn next_wake(&self) -> Pending<'_, Result<Option<Millis>, Error>> {
+    fn next_wake(&self, _: &Partitions) -> Pending<'_, Result<Option<Millis>, Error>> {
         refused()
     }
 

@@ -5,6 +5,7 @@
 mod acting;
 mod carried;
 mod catalogue;
+mod coordination;
 mod failures;
 mod following;
 mod hooks;

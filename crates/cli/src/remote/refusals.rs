@@ -2,8 +2,8 @@
 
 use windlass_core::{Digest, Millis, RunId};
 use windlass_store::{
-    Admission, Audit, AuditEntry, Error, GateCount, Note, Notes, Pending, Retention, RunRow,
-    TenantFilter,
+    Admission, Audit, AuditEntry, Error, GateCount, Note, Notes, Partitions, Pending, Retention,
+    RunRow, TenantFilter,
 };
 
 use super::store::RemoteStore;
@@ -19,11 +19,16 @@ pub(super) fn refused<T: Send + 'static>() -> Pending<'static, Result<T, Error>>
 }
 
 impl Admission for RemoteStore {
-    fn waiting_tenants(&self) -> Pending<'_, Result<Vec<Option<Box<str>>>, Error>> {
+    fn waiting_tenants(&self, _: &Partitions) -> Pending<'_, Result<Vec<Option<Box<str>>>, Error>> {
         refused()
     }
 
-    fn waiting(&self, _: Option<&str>, _: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+    fn waiting(
+        &self,
+        _: &Partitions,
+        _: Option<&str>,
+        _: usize,
+    ) -> Pending<'_, Result<Vec<RunRow>, Error>> {
         refused()
     }
 
@@ -31,15 +36,23 @@ impl Admission for RemoteStore {
         refused()
     }
 
-    fn aside(&self, _: &str, _: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+    fn aside(&self, _: &Partitions, _: &str, _: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
         refused()
     }
 
-    fn aside_gates(&self) -> Pending<'_, Result<Vec<(Option<Box<str>>, Box<str>)>, Error>> {
+    fn aside_gates(
+        &self,
+        _: &Partitions,
+    ) -> Pending<'_, Result<Vec<(Option<Box<str>>, Box<str>)>, Error>> {
         refused()
     }
 
-    fn begun(&self, _: Option<RunId>, _: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+    fn begun(
+        &self,
+        _: &Partitions,
+        _: Option<RunId>,
+        _: usize,
+    ) -> Pending<'_, Result<Vec<RunRow>, Error>> {
         refused()
     }
 

@@ -108,6 +108,7 @@ impl Harness {
             frozen: false,
             gate: None,
             traceparent: None,
+            partition: 0,
         };
         let queued = with_keys(&queued, keys);
         let id = RunId::from_bytes([7; 16]);

@@ -4,7 +4,7 @@ use crate::block_on::Wait;
 use windlass_core::{Millis, RunId, RunStatus};
 
 use super::{Backend, must_append, must_start, record, row, run_id};
-use crate::{Append, DeadLetter, Gate, Head, RunRow, block_on};
+use crate::{Append, DeadLetter, Gate, Head, Partitions, RunRow, block_on};
 
 /// Runs every check of this file.
 pub fn all<S: Backend>(open: &dyn Fn() -> S) {
@@ -59,11 +59,11 @@ fn ids(rows: &[RunRow]) -> Vec<RunId> {
 }
 
 fn waiting<S: Backend>(store: &S, tenant: Option<&str>) -> Vec<RunId> {
-    ids(&store.waiting(tenant, 100).wait().unwrap())
+    ids(&store.waiting(&Partitions::All, tenant, 100).wait().unwrap())
 }
 
 fn aside<S: Backend>(store: &S, gate: &str) -> Vec<RunId> {
-    ids(&store.aside(gate, 100).wait().unwrap())
+    ids(&store.aside(&Partitions::All, gate, 100).wait().unwrap())
 }
 
 fn put_aside<S: Backend>(store: &S, numbers: &[u64]) {
@@ -86,7 +86,13 @@ fn bury<S: Backend>(store: &S, run: RunId) {
 }
 
 fn tenants_that_wait_are_named_once<S: Backend>(store: &S) {
-    assert!(store.waiting_tenants().wait().unwrap().is_empty());
+    assert!(
+        store
+            .waiting_tenants(&Partitions::All)
+            .wait()
+            .unwrap()
+            .is_empty()
+    );
     let rows = [
         of("beta", pending(1)),
         of("acme", pending(2)),
@@ -105,11 +111,11 @@ fn tenants_that_wait_are_named_once<S: Backend>(store: &S) {
         names.iter().map(|name| Some((*name).into())).collect()
     };
     assert_eq!(
-        store.waiting_tenants().wait().unwrap(),
+        store.waiting_tenants(&Partitions::All).wait().unwrap(),
         names(&["acme", "beta"])
     );
     must_start(store, pending(8));
-    let found = store.waiting_tenants().wait().unwrap();
+    let found = store.waiting_tenants(&Partitions::All).wait().unwrap();
     assert_eq!(found[0], None, "those without a tenant come first");
     assert_eq!(found[1..], names(&["acme", "beta"]));
 }
@@ -140,11 +146,15 @@ fn waiting_runs_come_by_priority_then_age<S: Backend>(store: &S) {
         "each tenant has its own"
     );
     assert_eq!(
-        ids(&store.waiting(None, 2).wait().unwrap()),
+        ids(&store.waiting(&Partitions::All, None, 2).wait().unwrap()),
         [2, 5].map(run_id)
     );
     assert!(waiting(store, Some("nobody")).is_empty());
-    let first = store.waiting(None, 1).wait().unwrap().remove(0);
+    let first = store
+        .waiting(&Partitions::All, None, 1)
+        .wait()
+        .unwrap()
+        .remove(0);
     assert_eq!(Some(first), store.run(run_id(2)).wait().unwrap());
 }
 
@@ -181,7 +191,7 @@ fn what_is_put_aside_waits_at_its_gate<S: Backend>(store: &S) {
     assert_eq!(waiting(store, None), [run_id(4)]);
     assert_eq!(aside(store, "narrow"), [3, 1, 2].map(run_id));
     assert_eq!(
-        ids(&store.aside("narrow", 2).wait().unwrap()),
+        ids(&store.aside(&Partitions::All, "narrow", 2).wait().unwrap()),
         [3, 1].map(run_id),
         "no more than asked for"
     );
@@ -247,15 +257,24 @@ fn gates_are_named_once<S: Backend>(store: &S) {
         must_start(store, gated(*n, if n % 2 == 0 { "even" } else { "odd" }));
     }
     put_aside(store, &numbers);
-    assert!(store.waiting_tenants().wait().unwrap().is_empty());
+    assert!(
+        store
+            .waiting_tenants(&Partitions::All)
+            .wait()
+            .unwrap()
+            .is_empty()
+    );
     assert_eq!(
-        store.aside_gates().wait().unwrap(),
+        store.aside_gates(&Partitions::All).wait().unwrap(),
         ["even", "odd"].map(of_nobody)
     );
     for n in (1..count).step_by(2) {
         bury(store, run_id(n));
     }
-    assert_eq!(store.aside_gates().wait().unwrap(), ["even"].map(of_nobody));
+    assert_eq!(
+        store.aside_gates(&Partitions::All).wait().unwrap(),
+        ["even"].map(of_nobody)
+    );
 }
 
 fn of_nobody(gate: &str) -> Gate {
@@ -272,7 +291,7 @@ fn what_has_begun_is_found_without_what_waits<S: Backend>(store: &S) {
         must_start(store, row);
     }
     let begun = |after, limit| {
-        let rows = store.begun(after, limit).wait().unwrap();
+        let rows = store.begun(&Partitions::All, after, limit).wait().unwrap();
         rows.into_iter().map(|row| row.run).collect::<Vec<_>>()
     };
     let all = begun(None, usize::MAX);

@@ -4,7 +4,7 @@ use crate::block_on::Wait;
 use windlass_core::{Millis, RunId, RunStatus};
 
 use super::{Backend, must_append, must_start, record, row, run_id};
-use crate::{Append, DeadLetter, RunRow, TenantFilter, block_on};
+use crate::{Append, DeadLetter, Partitions, RunRow, TenantFilter, block_on};
 
 /// Runs every check of this file.
 pub fn all<S: Backend>(open: &dyn Fn() -> S) {
@@ -89,8 +89,20 @@ fn the_run_of_a_letter_is_dead<S: Backend>(store: &S) {
     };
     assert_eq!(store.run(run_id(1)).wait().unwrap(), Some(dead.clone()));
     assert!(!is_dead(store, 2));
-    assert!(store.waiting_tenants().wait().unwrap().is_empty());
-    assert!(store.waiting(None, 10).wait().unwrap().is_empty());
+    assert!(
+        store
+            .waiting_tenants(&Partitions::All)
+            .wait()
+            .unwrap()
+            .is_empty()
+    );
+    assert!(
+        store
+            .waiting(&Partitions::All, None, 10)
+            .wait()
+            .unwrap()
+            .is_empty()
+    );
     assert_eq!(store.depth(10).wait().unwrap(), 0);
     let unfinished = store.unfinished(None, 10).wait().unwrap();
     assert_eq!(unfinished, [dead, row(run_id(2))], "who recovers can tell");
@@ -144,12 +156,28 @@ fn the_dead_are_not_woken<S: Backend>(store: &S) {
         must_start(store, sleeping);
     }
     bury(store, letter(1, None));
-    assert_eq!(store.next_wake().wait().unwrap(), Some(Millis(2)));
-    let due = store.due(None, Millis(9), 10).wait().unwrap();
+    assert_eq!(
+        store.next_wake(&Partitions::All).wait().unwrap(),
+        Some(Millis(2))
+    );
+    let due = store
+        .due(&Partitions::All, None, Millis(9), 10)
+        .wait()
+        .unwrap();
     assert_eq!(due, [(run_id(2), Millis(2))]);
     assert!(block_on(store.requeue(run_id(1))).unwrap());
-    assert_eq!(store.next_wake().wait().unwrap(), Some(Millis(1)));
-    assert_eq!(store.due(None, Millis(9), 10).wait().unwrap().len(), 2);
+    assert_eq!(
+        store.next_wake(&Partitions::All).wait().unwrap(),
+        Some(Millis(1))
+    );
+    assert_eq!(
+        store
+            .due(&Partitions::All, None, Millis(9), 10)
+            .wait()
+            .unwrap()
+            .len(),
+        2
+    );
 }
 
 fn letters_are_listed_newest_run_first<S: Backend>(store: &S) {
@@ -199,7 +227,10 @@ fn a_requeued_run_lives_again<S: Backend>(store: &S) {
     bury(store, letter(1, None));
     assert!(block_on(store.requeue(run_id(1))).unwrap());
     assert_eq!(store.dead_letter(run_id(1)).wait().unwrap(), None);
-    assert_eq!(store.waiting(None, 10).wait().unwrap(), [pending]);
+    assert_eq!(
+        store.waiting(&Partitions::All, None, 10).wait().unwrap(),
+        [pending]
+    );
     assert!(!block_on(store.requeue(run_id(1))).unwrap());
 }
 

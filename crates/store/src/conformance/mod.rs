@@ -32,7 +32,9 @@ use std::collections::BTreeMap;
 
 use windlass_core::{Millis, RunId, RunStatus};
 
-use crate::{Append, AppendError, Appended, Backend, Head, Log, RunRow, WriterId, block_on};
+use crate::{
+    Append, AppendError, Appended, Backend, Head, Log, Partition, RunRow, WriterId, block_on,
+};
 
 /// Runs every check.
 pub fn all<S: Backend>(open: &dyn Fn() -> S) {
@@ -101,6 +103,7 @@ pub fn row(run: RunId) -> RunRow {
         gate: None,
         limit: 0,
         dead: false,
+        partition: Partition(0),
     }
 }
 

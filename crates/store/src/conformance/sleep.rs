@@ -4,7 +4,7 @@ use crate::block_on::Wait;
 use windlass_core::{Millis, RunId, RunStatus};
 
 use super::{Backend, must_append, must_start, record, row, run_id};
-use crate::{Append, Head, RunFilter, RunRow, block_on};
+use crate::{Append, Head, Partitions, RunFilter, RunRow, block_on};
 
 /// Runs every check of this file.
 pub fn all<S: Backend>(open: &dyn Fn() -> S) {
@@ -78,10 +78,10 @@ fn sleepers_are_left_out_of_the_awake<S: Backend>(store: &S) {
 }
 
 fn the_due_come_earliest_first<S: Backend>(store: &S) {
-    assert_eq!(store.next_wake().wait().unwrap(), None);
+    assert_eq!(store.next_wake(&Partitions::All).wait().unwrap(), None);
     assert!(
         store
-            .due(None, Millis(i64::MAX), 10)
+            .due(&Partitions::All, None, Millis(i64::MAX), 10)
             .wait()
             .unwrap()
             .is_empty()
@@ -95,9 +95,15 @@ fn the_due_come_earliest_first<S: Backend>(store: &S) {
         ..sleeper(7, Some(1))
     };
     must_start(store, awake);
-    assert_eq!(store.next_wake().wait().unwrap(), Some(Millis(-7)));
+    assert_eq!(
+        store.next_wake(&Partitions::All).wait().unwrap(),
+        Some(Millis(-7))
+    );
     let due = |until, limit| {
-        let due = store.due(None, Millis(until), limit).wait().unwrap();
+        let due = store
+            .due(&Partitions::All, None, Millis(until), limit)
+            .wait()
+            .unwrap();
         due.into_iter()
             .map(|(run, at)| (run, at.0))
             .collect::<Vec<_>>()
@@ -132,21 +138,33 @@ fn a_run_wakes_and_falls_asleep<S: Backend>(store: &S) {
     let mut head = must_start(store, row(run));
     for round in 0..3 {
         head = change(store, head, sleeper(1, Some(10 + round)));
-        assert_eq!(store.next_wake().wait().unwrap(), Some(Millis(10 + round)));
+        assert_eq!(
+            store.next_wake(&Partitions::All).wait().unwrap(),
+            Some(Millis(10 + round))
+        );
         assert!(store.awake(None, 10).wait().unwrap().is_empty());
         // Another time, still asleep; then none.
         head = change(store, head, sleeper(1, Some(5)));
-        let due = store.due(None, Millis(100), 10).wait().unwrap();
+        let due = store
+            .due(&Partitions::All, None, Millis(100), 10)
+            .wait()
+            .unwrap();
         assert_eq!(due, [(run, Millis(5))]);
         head = change(store, head, sleeper(1, None));
-        assert_eq!(store.next_wake().wait().unwrap(), None);
+        assert_eq!(store.next_wake(&Partitions::All).wait().unwrap(), None);
         head = change(store, head, sleeper(1, Some(7)));
         let awake = RunRow {
             asleep: false,
             ..sleeper(1, Some(7))
         };
         head = change(store, head, awake.clone());
-        assert!(store.due(None, Millis(100), 10).wait().unwrap().is_empty());
+        assert!(
+            store
+                .due(&Partitions::All, None, Millis(100), 10)
+                .wait()
+                .unwrap()
+                .is_empty()
+        );
         assert_eq!(store.awake(None, 10).wait().unwrap(), [awake]);
     }
 }
@@ -158,8 +176,14 @@ fn an_ended_run_is_not_woken<S: Backend>(store: &S) {
         ..sleeper(1, Some(10))
     };
     change(store, head, ended);
-    assert_eq!(store.next_wake().wait().unwrap(), None);
-    assert!(store.due(None, Millis(100), 10).wait().unwrap().is_empty());
+    assert_eq!(store.next_wake(&Partitions::All).wait().unwrap(), None);
+    assert!(
+        store
+            .due(&Partitions::All, None, Millis(100), 10)
+            .wait()
+            .unwrap()
+            .is_empty()
+    );
     assert!(store.awake(None, 10).wait().unwrap().is_empty());
     assert!(store.unfinished(None, 10).wait().unwrap().is_empty());
 }
@@ -172,7 +196,10 @@ fn rebuilt_rows_sleep_too<S: Backend>(store: &S) {
         (row(run_id(2)), Vec::new()),
     ];
     block_on(store.replace_rows(rows)).unwrap();
-    assert_eq!(store.next_wake().wait().unwrap(), Some(Millis(8)));
+    assert_eq!(
+        store.next_wake(&Partitions::All).wait().unwrap(),
+        Some(Millis(8))
+    );
     assert_eq!(store.awake(None, 10).wait().unwrap(), [row(run_id(2))]);
 }
 

@@ -8,7 +8,8 @@ use windlass_core::{RunId, RunStatus};
 
 use super::{State, answer};
 use crate::{
-    Admission, Error, Gate, GateCount, MemoryStore, Pending, Queries as _, RunRow, Wait as _,
+    Admission, Error, Gate, GateCount, MemoryStore, Partitions, Pending, Queries as _, RunRow,
+    Wait as _,
 };
 
 impl State {
@@ -17,9 +18,13 @@ impl State {
     }
 
     /// Rows of runs that wait to begin, with whether they are aside.
-    fn pending(&self) -> impl Iterator<Item = (&RunRow, bool)> {
+    fn pending<'a>(
+        &'a self,
+        partitions: &'a Partitions,
+    ) -> impl Iterator<Item = (&'a RunRow, bool)> {
         self.rows()
             .filter(|row| row.status == RunStatus::Pending && !row.dead)
+            .filter(|row| partitions.contains(row.partition))
             .map(|row| (row, self.aside.contains(&row.run)))
     }
 }
@@ -33,10 +38,13 @@ fn first<'a>(rows: impl Iterator<Item = &'a RunRow>, limit: usize) -> Vec<RunRow
 }
 
 impl Admission for MemoryStore {
-    fn waiting_tenants(&self) -> Pending<'_, Result<Vec<Option<Box<str>>>, Error>> {
+    fn waiting_tenants(
+        &self,
+        partitions: &Partitions,
+    ) -> Pending<'_, Result<Vec<Option<Box<str>>>, Error>> {
         answer(|| {
             let state = self.state();
-            let waiting = state.pending().filter(|(_, aside)| !aside);
+            let waiting = state.pending(partitions).filter(|(_, aside)| !aside);
             let tenants: BTreeSet<_> = waiting.map(|(row, _)| row.tenant.clone()).collect();
             Ok(tenants.into_iter().collect())
         })
@@ -44,12 +52,13 @@ impl Admission for MemoryStore {
 
     fn waiting(
         &self,
+        partitions: &Partitions,
         tenant: Option<&str>,
         limit: usize,
     ) -> Pending<'_, Result<Vec<RunRow>, Error>> {
         answer(|| {
             let state = self.state();
-            let waiting = state.pending().filter(|(_, aside)| !aside);
+            let waiting = state.pending(partitions).filter(|(_, aside)| !aside);
             let rows = waiting.map(|(row, _)| row);
             Ok(first(
                 rows.filter(|row| row.tenant.as_deref() == tenant),
@@ -60,17 +69,22 @@ impl Admission for MemoryStore {
 
     fn put_aside(&self, runs: Vec<RunId>) -> Pending<'_, Result<(), Error>> {
         let mut state = self.state();
-        let pending = state.pending();
+        let pending = state.pending(&Partitions::All);
         let can = pending.filter(|(row, _)| row.gate.is_some() && runs.contains(&row.run));
         let aside: Vec<RunId> = can.map(|(row, _)| row.run).collect();
         state.aside.extend(aside);
         Box::pin(ready(Ok(())))
     }
 
-    fn aside(&self, gate: &str, limit: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+    fn aside(
+        &self,
+        partitions: &Partitions,
+        gate: &str,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<RunRow>, Error>> {
         answer(|| {
             let state = self.state();
-            let aside = state.pending().filter(|(_, aside)| *aside);
+            let aside = state.pending(partitions).filter(|(_, aside)| *aside);
             let rows = aside.map(|(row, _)| row);
             Ok(first(
                 rows.filter(|row| row.gate.as_deref() == Some(gate)),
@@ -79,20 +93,27 @@ impl Admission for MemoryStore {
         })
     }
 
-    fn aside_gates(&self) -> Pending<'_, Result<Vec<Gate>, Error>> {
+    fn aside_gates(&self, partitions: &Partitions) -> Pending<'_, Result<Vec<Gate>, Error>> {
         answer(|| {
             let state = self.state();
-            let aside = state.pending().filter(|(_, aside)| *aside);
+            let aside = state.pending(partitions).filter(|(_, aside)| *aside);
             let gate = |row: &RunRow| Some((row.tenant.clone(), row.gate.clone()?));
             let gates: BTreeSet<_> = aside.filter_map(|(row, _)| gate(row)).collect();
             Ok(gates.into_iter().collect())
         })
     }
 
-    fn begun(&self, after: Option<RunId>, limit: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+    fn begun(
+        &self,
+        partitions: &Partitions,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Pending<'_, Result<Vec<RunRow>, Error>> {
         answer(|| {
             let mut begun = self.awake(after, usize::MAX).wait()?;
-            begun.retain(|row| row.status != RunStatus::Pending);
+            begun.retain(|row| {
+                row.status != RunStatus::Pending && partitions.contains(row.partition)
+            });
             begun.truncate(limit);
             Ok(begun)
         })
@@ -130,7 +151,7 @@ impl Admission for MemoryStore {
 
     fn depth(&self, most: u64) -> Pending<'_, Result<u64, Error>> {
         answer(|| {
-            let count = self.state().pending().count();
+            let count = self.state().pending(&Partitions::All).count();
             Ok(most.min(count as u64))
         })
     }

@@ -7,7 +7,8 @@ use windlass_core::{Millis, RunId};
 
 use super::{answer, resource_key};
 use crate::{
-    Error, Health, MemoryStore, Pending, Queries, ResourceRow, RunFilter, RunPage, RunRow,
+    Error, Health, MemoryStore, Partitions, Pending, Queries, ResourceRow, RunFilter, RunPage,
+    RunRow,
 };
 
 impl Queries for MemoryStore {
@@ -81,20 +82,21 @@ impl Queries for MemoryStore {
 
     fn due(
         &self,
+        partitions: &Partitions,
         after: Option<(Millis, RunId)>,
         until: Millis,
         limit: usize,
     ) -> Pending<'_, Result<Vec<(RunId, Millis)>, Error>> {
         answer(|| {
-            let mut due = self.sleepers();
+            let mut due = self.sleepers(partitions);
             due.retain(|entry| entry.0 <= until && after.is_none_or(|after| *entry > after));
             due.truncate(limit);
             Ok(due.into_iter().map(|(at, run)| (run, at)).collect())
         })
     }
 
-    fn next_wake(&self) -> Pending<'_, Result<Option<Millis>, Error>> {
-        answer(|| Ok(self.sleepers().first().map(|(at, _)| *at)))
+    fn next_wake(&self, partitions: &Partitions) -> Pending<'_, Result<Option<Millis>, Error>> {
+        answer(|| Ok(self.sleepers(partitions).first().map(|(at, _)| *at)))
     }
 
     fn children(&self, parent: RunId) -> Pending<'_, Result<Vec<RunRow>, Error>> {
@@ -181,10 +183,11 @@ impl Queries for MemoryStore {
 
 impl MemoryStore {
     /// Sleeping runs that want to be woken and are not dead, earliest first.
-    fn sleepers(&self) -> Vec<(Millis, RunId)> {
+    fn sleepers(&self, partitions: &Partitions) -> Vec<(Millis, RunId)> {
         let state = self.state();
         let rows = state.runs.values().filter_map(|run| run.row.as_ref());
         let sleeping = rows.filter(|row| row.sleeps() && !row.dead);
+        let sleeping = sleeping.filter(|row| partitions.contains(row.partition));
         let mut times: Vec<_> = sleeping
             .filter_map(|row| Some((row.wake_at?, row.run)))
             .collect();

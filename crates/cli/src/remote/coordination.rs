@@ -1,0 +1,99 @@
+//! A command that asks a server works on no run: it holds no lease, has no work and hears no
+//! bells.
+
+use windlass_store::{
+    Bell, Error, ExpiredSession, ItemState, Joined, LeaseAnswer, LeasedItem, Leases, Listener,
+    LiveSession, Partition, Pending, Pull, SessionId, TakenPartition, Wakes, Work, WorkItem,
+    WorkKey, WorkLease,
+};
+
+use super::refusals::refused;
+use super::store::RemoteStore;
+
+impl Leases for RemoteStore {
+    fn join(&self, _: &str, _: u64) -> Pending<'_, Result<Joined, Error>> {
+        refused()
+    }
+
+    fn renew(&self, _: SessionId) -> Pending<'_, Result<bool, Error>> {
+        refused()
+    }
+
+    fn take(
+        &self,
+        _: SessionId,
+        _: &[Partition],
+    ) -> Pending<'_, Result<Vec<TakenPartition>, Error>> {
+        refused()
+    }
+
+    fn give(&self, _: SessionId, _: &[Partition]) -> Pending<'_, Result<(), Error>> {
+        refused()
+    }
+
+    fn sessions(&self) -> Pending<'_, Result<Vec<LiveSession>, Error>> {
+        refused()
+    }
+
+    fn leave(&self, _: SessionId) -> Pending<'_, Result<bool, Error>> {
+        refused()
+    }
+
+    fn expired(&self) -> Pending<'_, Result<Vec<ExpiredSession>, Error>> {
+        refused()
+    }
+
+    fn forget_session(&self, _: SessionId) -> Pending<'_, Result<bool, Error>> {
+        refused()
+    }
+}
+
+impl Wakes for RemoteStore {
+    fn ring(&self, _: &[Bell]) -> Pending<'_, Result<(), Error>> {
+        refused()
+    }
+
+    fn listen(&self) -> Pending<'_, Result<Box<dyn Listener>, Error>> {
+        refused()
+    }
+}
+
+impl Work for RemoteStore {
+    fn push(&self, _: Vec<WorkItem>) -> Pending<'_, Result<(), Error>> {
+        refused()
+    }
+
+    fn pull(&self, _: Pull) -> Pending<'_, Result<Vec<LeasedItem>, Error>> {
+        refused()
+    }
+
+    fn known(&self, _: &[WorkKey]) -> Pending<'_, Result<Vec<(WorkKey, ItemState)>, Error>> {
+        refused()
+    }
+
+    fn renew_item(
+        &self,
+        _: Option<&str>,
+        _: WorkKey,
+        _: WorkLease,
+    ) -> Pending<'_, Result<LeaseAnswer, Error>> {
+        refused()
+    }
+
+    fn complete(
+        &self,
+        _: Option<&str>,
+        _: WorkKey,
+        _: WorkLease,
+    ) -> Pending<'_, Result<LeaseAnswer, Error>> {
+        refused()
+    }
+
+    fn stop(&self, _: &[WorkKey]) -> Pending<'_, Result<(), Error>> {
+        refused()
+    }
+
+    fn withdraw(&self, _: &[WorkKey]) -> Pending<'_, Result<(), Error>> {
+        refused()
+    }
+}
