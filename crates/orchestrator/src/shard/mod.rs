@@ -2,6 +2,7 @@
 //! `poll_effect` yield what to do, `next_deadline` says when to call again.
 
 mod ready;
+mod release;
 mod running;
 mod slot;
 

@@ -1,0 +1,62 @@
+//! A shard whose runs belong to partitions: what may be appended under a lease, which run an
+//! effect is about, and runs that are dropped because another process carries them on.
+
+use windlass_core::RunId;
+use windlass_store::Append;
+
+use super::{Effect, Shard};
+
+impl Shard {
+    /// Like [`Shard::poll_append`], but only of runs that may be appended to; the others keep
+    /// what they have until they may, or are released.
+    pub fn poll_append_of(&mut self, may_append: impl Fn(RunId) -> bool) -> Vec<Append> {
+        let (mine, others) = std::mem::take(&mut self.dirty)
+            .into_iter()
+            .partition(|&run| may_append(run));
+        self.dirty = mine;
+        let batch = self.poll_append();
+        self.dirty
+            .extend::<std::collections::BTreeSet<RunId>>(others);
+        batch
+    }
+
+    /// Drops a run, whatever it has in flight; `false` if it is not here. What was handed out
+    /// and is not recorded is another process's to hand out again, or this one's after it has
+    /// recovered the run.
+    pub fn release(&mut self, run: RunId) -> bool {
+        self.dirty.remove(&run);
+        let held = self.slots.remove(&run).is_some();
+        if held {
+            self.broken.insert(run);
+        }
+        held
+    }
+}
+
+impl Effect {
+    /// The run that it is about; none for an answer, which only names a command.
+    pub fn run(&self) -> Option<RunId> {
+        match self {
+            Self::Dispatch(dispatch) => Some(dispatch.run),
+            Self::Evaluate(evaluation) => Some(evaluation.run()),
+            Self::Began { about, .. } => Some(about.run),
+            Self::Answer { .. } => None,
+            Self::Child { run, .. }
+            | Self::Checkpoint { run, .. }
+            | Self::Asleep { run, .. }
+            | Self::Wanted { run }
+            | Self::Stop { run, .. }
+            | Self::Load { run, .. }
+            | Self::Interrupt { run }
+            | Self::Accepted { run }
+            | Self::Held { run, .. }
+            | Self::Progress { run, .. }
+            | Self::Going { run, .. }
+            | Self::Finished { run, .. }
+            | Self::ReadHead { run }
+            | Self::Quarantined { run, .. }
+            | Self::Fenced { run, .. }
+            | Self::Broken { run, .. } => Some(*run),
+        }
+    }
+}
