@@ -1,4 +1,4 @@
-//! Runs many seeds, with progress: `soak [plain|structured] [SEEDS] [FIRST]`. With
+//! Runs many seeds, with progress: `soak [plain|structured|owners] [SEEDS] [FIRST]`. With
 //! `WINDLASS_SEED` set, runs that one and tells its story.
 
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use windlass_sim::{Kind, Options, run_seed};
 fn main() {
     let kind = match std::env::args().nth(1).as_deref() {
         Some("structured") => Kind::Structured,
+        Some("owners") => Kind::Owners,
         _ => Kind::Plain,
     };
     let options = Options {

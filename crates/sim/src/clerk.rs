@@ -53,6 +53,9 @@ impl ChildValues for SimStore {
 
 impl World {
     pub(crate) fn hand_job(&mut self, id: ProcessId, child: RunId, job: ChildWork) {
+        if let ChildWork::Command(place, _) = &job {
+            self.note_child(place.run, child);
+        }
         let lane = self.lanes.entry((id, child)).or_default();
         lane.jobs.push_back(job);
         if lane.jobs.len() == 1 && lane.awaits.is_none() && lane.next.is_none() {
@@ -69,6 +72,17 @@ impl World {
         if lane.awaits.is_some() {
             return;
         }
+        if !self.may_work(id, child) {
+            if self.holds_lease(id, child) {
+                // It is in doubt: either it is renewed, or the lane is gone with it.
+                return self.after(200, Event::Job(id, child));
+            }
+            self.lanes.remove(&(id, child));
+            return;
+        }
+        let Some(lane) = self.lanes.get_mut(&(id, child)) else {
+            return;
+        };
         if let Some((job, step)) = lane.next.take() {
             return self.do_steps(id, child, job, step);
         }

@@ -44,6 +44,7 @@ impl World {
             Effect::Accepted { run } => {
                 self.starting.remove(&run);
                 self.oracle.accepted(id, run);
+                self.ring_start(id, run);
                 self.child_answered(id, run, false);
                 let request = self.request_of.get(&run);
                 let later = |&request: &usize| self.requests[request].begin == Begin::Later;
@@ -101,7 +102,7 @@ impl World {
                 self.oracle.judge(run, Err(reason));
             }
             Effect::Fenced { run, parent } | Effect::Broken { run, parent, .. } => {
-                if fenced && AfterFence::of(id == self.current) == AfterFence::Reload {
+                if fenced && AfterFence::of(self.holds_lease(id, run)) == AfterFence::Reload {
                     self.counts.reloads += 1;
                     let delay = self.moment(20);
                     self.after(delay, Event::Reload(id, run));
@@ -123,7 +124,10 @@ impl World {
         }
         if let Some(at) = wake_at.filter(|_| self.defect != Some(Defect::LoseWake)) {
             let delay = u64::try_from(at.0 - self.now.0).unwrap_or(0);
-            self.after(delay, Event::Wake);
+            match self.cluster {
+                Some(_) => self.plan_due(id, at),
+                None => self.after(delay, Event::Wake),
+            }
         }
     }
 
@@ -149,6 +153,7 @@ impl World {
             let (path, attempt) = (&dispatch.path, dispatch.attempt);
             format!("p{id} dispatch {} {path} #{attempt}", dispatch.run)
         });
+        self.check_lease(id, dispatch.run, "hands out an attempt");
         self.oracle.dispatched(id, dispatch, self.now);
         if self.defect == Some(Defect::DispatchTwice) {
             self.oracle.dispatched(id, dispatch, self.now);
@@ -162,7 +167,10 @@ impl World {
                 let path = self.scripted_path(dispatch.run, &dispatch.path);
                 script.play(&mut self.random, &path, dispatch, &self.store)
             }
-            None => worker::draw(&mut self.random, &self.faults.actions, dispatch),
+            None => match self.fate(dispatch) {
+                Some(mut fate) => worker::draw(&mut fate, &self.faults.actions, dispatch),
+                None => worker::draw(&mut self.random, &self.faults.actions, dispatch),
+            },
         };
         self.next_execution += 1;
         let number = self.next_execution;

@@ -158,11 +158,19 @@ pub enum Defect {
     UndoEarly,
     /// A child that is told to end is not.
     LoseChildCancel,
+    /// Processes look at nothing that no wake-up told them of.
+    RestOnWakeUps,
+    /// A process that hands a partition over goes on appending to its runs.
+    HandOverAppends,
+    /// A process does not stop by its own clock when its lease was not renewed.
+    IgnoreLease,
+    /// An append whose answer was lost is taken as not written, and becomes durable.
+    LateCommitDenied,
 }
 
 impl Defect {
     /// All defects.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 23] = [
         Self::AnswerBeforeDurable,
         Self::NoFence,
         Self::LoseAnswered,
@@ -182,6 +190,10 @@ impl Defect {
         Self::SwapEnds,
         Self::UndoEarly,
         Self::LoseChildCancel,
+        Self::RestOnWakeUps,
+        Self::HandOverAppends,
+        Self::IgnoreLease,
+        Self::LateCommitDenied,
     ];
 
     /// The worlds in which it can show.
@@ -195,6 +207,10 @@ impl Defect {
             | Self::SwapEnds
             | Self::UndoEarly
             | Self::LoseChildCancel => Kind::Structured,
+            Self::RestOnWakeUps
+            | Self::HandOverAppends
+            | Self::IgnoreLease
+            | Self::LateCommitDenied => Kind::Owners,
             _ => Kind::Plain,
         }
     }

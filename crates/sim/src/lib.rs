@@ -18,6 +18,7 @@ pub mod history;
 mod ledger;
 mod nudge;
 pub mod oracle;
+mod owners;
 mod process;
 pub mod random;
 pub mod recorded;

@@ -26,12 +26,18 @@ impl World {
             return self.end_forgotten(child);
         }
         if let Some((parent, child)) = self.missed_end() {
-            self.hand_job(self.current, child, ChildWork::Ended(parent));
+            let Some(owner) = self.steward(child) else {
+                return self.is_unowned(child);
+            };
+            self.hand_job(owner, child, ChildWork::Ended(parent));
             return self.counts.nudges < 4 * MOST_NUDGES;
         }
         if let Some((place, child)) = self.missed_undoing() {
             let job = ChildWork::Command(place, ChildCommand::Compensate);
-            self.hand_job(self.current, child, job);
+            let Some(owner) = self.steward(child) else {
+                return self.is_unowned(child);
+            };
+            self.hand_job(owner, child, job);
             return self.counts.nudges < 4 * MOST_NUDGES;
         }
         let unfinished: Vec<(RunId, RunStatus, Option<Box<str>>)> = self
@@ -43,6 +49,10 @@ impl World {
             .collect();
         let queued = unfinished.iter().find(|it| it.1 == RunStatus::Pending);
         if let Some(&(run, ..)) = queued {
+            if self.cluster.is_some() {
+                // Owners look for what was started.
+                return false;
+            }
             self.hold(self.current, run, Adoption::RECOVER);
             return self.counts.nudges < 4 * MOST_NUDGES;
         }
@@ -79,7 +89,15 @@ impl World {
             payload,
             hand: hand(number),
         };
-        self.ask(self.current, run, number, command);
+        if let Some(owner) = self.steward(run) {
+            self.ask(owner, run, number, command);
+        }
+    }
+
+    fn is_unowned(&mut self, run: RunId) -> bool {
+        let reason = format!("run {run}: no process works on its partition");
+        self.violation.get_or_insert(reason);
+        false
     }
 
     /// A child that has ended and whose parent does not know, because the process that

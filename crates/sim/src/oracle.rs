@@ -27,6 +27,8 @@ const FIRST: RunId = RunId::from_bytes([0; 16]);
 /// What a process knows of a run while it holds it.
 #[derive(Debug, Default)]
 struct Tenure {
+    /// Tenures are counted over all processes.
+    number: u64,
     /// How many of the run's records the process was told are durable.
     answered: u64,
     /// With a worker, as far as the process knows.
@@ -60,6 +62,11 @@ pub struct Oracle {
     /// Outcomes that workers really had.
     reported: BTreeSet<(RunId, Instance, u32, Digest)>,
     max_parallel: u32,
+    tenure_count: u64,
+    /// In which tenure each run was last written to.
+    written_in: BTreeMap<RunId, u64>,
+    /// Writes that were answered as not written.
+    denied: BTreeSet<u64>,
     violation: Option<String>,
 }
 
@@ -100,11 +107,40 @@ impl Oracle {
     /// A process begins to hold a run, with this many records behind it.
     pub fn held(&mut self, process: ProcessId, run: RunId, records: u64) {
         self.asked.insert(run);
+        self.tenure_count += 1;
         let tenure = Tenure {
+            number: self.tenure_count,
             answered: records,
             ..Tenure::default()
         };
         self.tenures.insert((process, run), tenure);
+    }
+
+    /// The tenure in which a process has a run now.
+    pub fn tenure(&self, process: ProcessId, run: RunId) -> u64 {
+        let tenure = self.tenures.get(&(process, run));
+        tenure.map_or(0, |tenure| tenure.number)
+    }
+
+    /// A record of a process became durable: after the first record of a newer tenure there is
+    /// none of an older one, and none that the store said was not written.
+    pub fn wrote(&mut self, process: ProcessId, run: RunId, write: u64, tenure: u64) {
+        let last = self.written_in.entry(run).or_default();
+        let newest = *last;
+        *last = newest.max(tenure);
+        if tenure < newest && tenure != 0 {
+            let reason = format!("p{process} writes after its successor has written");
+            self.judge(run, Err(reason));
+        }
+        if self.denied.contains(&write) {
+            let reason = "a record that was answered as not written is durable".to_owned();
+            self.judge(run, Err(reason));
+        }
+    }
+
+    /// The store tells a process that nothing of a write is written, nor will be.
+    pub fn denied(&mut self, write: u64) {
+        self.denied.insert(write);
     }
 
     /// A process is gone, with all that it knew.

@@ -81,10 +81,15 @@ impl World {
 
     /// Whoever asked for a run and got no answer asks again.
     fn ask_again(&mut self, id: ProcessId) {
+        self.ask_again_for(id, None);
+    }
+
+    /// The same for one run, or all of a process.
+    pub(crate) fn ask_again_for(&mut self, id: ProcessId, only: Option<RunId>) {
         let unanswered: Vec<RunId> = self
             .starting
             .iter()
-            .filter(|&(_, &process)| process == id)
+            .filter(|&(run, &process)| process == id && only.is_none_or(|only| only == *run))
             .map(|(&run, _)| run)
             .collect();
         for run in unanswered {
@@ -111,10 +116,11 @@ impl World {
         };
         let zombies: Vec<ProcessId> = self.processes.keys().copied().collect();
         for id in zombies {
-            if id != self.current {
+            if id != self.current && self.cluster.is_none() {
                 self.die(id);
             }
         }
+        self.calm_owners();
         self.after(0, Event::Scan);
     }
 
@@ -140,7 +146,9 @@ impl World {
             let Some(effect) = process.shard.poll_effect() else {
                 break;
             };
-            self.effect(id, effect);
+            if let Some(effect) = self.under_lease(id, effect) {
+                self.effect(id, effect);
+            }
         }
         if !lingers {
             self.show_quiet(id);
@@ -148,11 +156,9 @@ impl World {
     }
 
     fn poll_appends(&mut self, id: ProcessId) {
-        let Some(process) = self.processes.get_mut(&id) else {
-            return;
-        };
-        let batch = process.shard.poll_append();
+        let batch = self.appends_of(id);
         for append in batch {
+            self.check_lease(id, append.run, "appends to a run");
             self.submit(id, append);
         }
     }
@@ -168,6 +174,7 @@ impl World {
         for run in self.oracle.runs_of(id) {
             if let Some(state) = process.shard.run(run)
                 && !process.in_flight.contains_key(&run)
+                && self.may_work(id, run)
             {
                 self.oracle.quiet(id, state);
             }
@@ -182,6 +189,7 @@ impl World {
         if let Some(process) = self.processes.get_mut(&id) {
             process.in_flight.insert(run, append_id);
         }
+        self.submitted += 1;
         let slow = self.random.chance(self.faults.append_slow);
         let most = if slow { 3_000 } else { 4 };
         let (delay, answer) = (self.moment(most), self.moment(most));
@@ -189,6 +197,8 @@ impl World {
             process: id,
             append,
             submitted: self.now,
+            tenure: self.oracle.tenure(id, run),
+            number: self.submitted,
             answer_after: Some(answer),
         };
         let unavailable = || Error::Unavailable("as drawn".to_owned());
@@ -198,9 +208,16 @@ impl World {
             return;
         }
         if self.random.chance(self.faults.append_unknown) {
-            let result = Box::new(Err(AppendError::Unknown {
+            let unknown = AppendError::Unknown {
                 error: unavailable(),
                 append: Some(Box::new(write.append.clone())),
+            };
+            let result = Box::new(Err(match self.defect {
+                Some(Defect::LateCommitDenied) => {
+                    self.oracle.denied(write.number);
+                    AppendError::Failed(unavailable())
+                }
+                _ => unknown,
             }));
             self.after(answer, answer_to(id, run, append_id, result));
             write.answer_after = None;
@@ -228,10 +245,14 @@ impl World {
         };
         // What the shard made of it is ahead of the log until the head tells.
         let unknown = matches!(result, Err(AppendError::Unknown { .. }));
-        if process.in_flight.get(&run) == Some(&append_id) && !unknown {
+        let awaited = process.in_flight.get(&run) == Some(&append_id);
+        if awaited && !unknown {
             process.in_flight.remove(&run);
         }
+        // A run that was dropped, and maybe acquired again, has nothing to do with it.
+        let dropped = self.cluster.is_some() && !awaited;
         match &result {
+            _ if dropped => {}
             Ok(appended) => self.oracle.answered(id, run, appended.head.sequence),
             Err(AppendError::Conflict(found)) if found.append_id == append_id => {
                 self.found_mine(id, run, *found);
@@ -244,10 +265,39 @@ impl World {
             result,
         };
         self.handle(id, input);
+        self.go_on_releasing(id);
+    }
+}
+
+impl Process {
+    pub(crate) fn has_in_flight(&self, run: RunId) -> bool {
+        self.in_flight.contains_key(&run)
+    }
+
+    /// Drops a run with all that is known of it.
+    pub(crate) fn drop_run(&mut self, run: RunId) {
+        self.shard.release(run);
+        self.in_flight.remove(&run);
+        self.dormant.remove(&run);
+        self.evaluations.remove(&run);
     }
 }
 
 impl World {
+    /// What may be appended now: where several processes share the store, only under a lease.
+    fn appends_of(&mut self, id: ProcessId) -> Vec<Append> {
+        let (cluster, now) = (&self.cluster, self.now);
+        let Some(process) = self.processes.get_mut(&id) else {
+            return Vec::new();
+        };
+        match cluster {
+            None => process.shard.poll_append(),
+            Some(cluster) => process
+                .shard
+                .poll_append_of(|run| cluster.may_work(id, run, now)),
+        }
+    }
+
     /// A process asks where a run's log ends; the answer is as old as its way is long.
     pub(crate) fn read_head(&mut self, id: ProcessId, run: RunId) {
         self.counts.doubts += 1;

@@ -60,6 +60,7 @@ impl Simulation {
             script: Some(Arc::clone(&self.script)),
             max_steps: self.max_steps,
             until: Some(Millis(EPOCH).plus(YEAR_MS)),
+            cluster: None,
         };
         let mut world = World::with(seed, setup, Options::default());
         world.run();

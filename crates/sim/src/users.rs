@@ -10,7 +10,7 @@ use windlass_core::value::{Payload, Stored};
 use windlass_core::{Digest, RunId, RunStatus};
 use windlass_orchestrator::supervisor::acquire_mode;
 use windlass_orchestrator::{Adoption, Command, CommandId, Input, Start};
-use windlass_store::Claim;
+use windlass_store::{Bell, Claim};
 
 use crate::oracle::ProcessId;
 use crate::structured::SIGNALS;
@@ -29,6 +29,9 @@ impl World {
     /// The owner carries on what nobody does, and knows when to wake what sleeps. A
     /// paused run may stay a row; one that waits for its child hears of that.
     pub(crate) fn scan(&mut self) {
+        if self.cluster.is_some() {
+            return;
+        }
         for run in self.store.awake() {
             let process = &self.processes[&self.current];
             if process.shard.carries(run) || process.dormant.contains(&run) {
@@ -70,6 +73,9 @@ impl World {
         if process.shard.carries(run) || (adoption == Adoption::Hold && holds) {
             return;
         }
+        if !self.may_work(id, run) {
+            return;
+        }
         let Some(row) = self.store.row(run) else {
             return;
         };
@@ -90,6 +96,7 @@ impl World {
         let differs = newer.is_some_and(|newer| newer.digest != definition);
         let heals = state.can_heal() && differs && adoption != Adoption::Hold;
         let adoption = acquire_mode(adoption, &state, row.asleep, wrote_last, heals);
+        self.busy();
         self.trace
             .say(self.now, || format!("p{id} adopts {run}: {adoption:?}"));
         if holds {
@@ -118,6 +125,9 @@ impl World {
         let newest = *newest;
         self.trace
             .say(self.now, || format!("publish {workflow} version {newest}"));
+        if self.cluster.is_some() {
+            return self.ring(Bell::Definitions);
+        }
         for run in self.store.unfinished() {
             let state = self.oracle.history(run).and_then(|history| history.last());
             let follows = state.is_some_and(|state| {
@@ -132,7 +142,7 @@ impl World {
         }
     }
 
-    fn heal(&mut self, id: ProcessId, run: RunId, workflow: &str, version: u32) {
+    pub(crate) fn heal(&mut self, id: ProcessId, run: RunId, workflow: &str, version: u32) {
         let Some(newer) = self.catalogue.version(workflow, version) else {
             return;
         };
@@ -151,9 +161,11 @@ impl World {
         let request = self.requests[index].clone();
         let mut bytes = [0; 10];
         bytes[..8].copy_from_slice(&self.random.number().to_le_bytes());
+        self.vary_partition(&mut bytes);
         let run = RunId::new(self.now, bytes);
         self.request_of.insert(run, index);
-        self.starting.insert(run, self.current);
+        let (process, begin) = self.door(run, request.begin);
+        self.starting.insert(run, process);
         self.trace
             .say(self.now, || format!("start w{index} as {run}"));
         let trigger = Payload::new(request.trigger.as_str());
@@ -184,11 +196,11 @@ impl World {
             queued,
             blobs: if is_blob { vec![trigger] } else { Vec::new() },
             claims: vec![claim],
-            begin: request.begin,
+            begin,
             reused: reused.unwrap_or_default(),
         };
-        self.oracle.held(self.current, run, 0);
-        self.handle(self.current, Input::Start(Box::new(start)));
+        self.oracle.held(process, run, 0);
+        self.handle(process, Input::Start(Box::new(start)));
     }
 
     /// The run that a request led to.
@@ -275,7 +287,9 @@ impl World {
         };
         self.trace
             .say(self.now, || format!("command {number} to {run}: {wish:?}"));
-        self.ask(self.current, run, number, command);
+        if let Some(owner) = self.steward(run) {
+            self.ask(owner, run, number, command);
+        }
     }
 
     /// Asks something of a run in a process, which loads it first if it must.

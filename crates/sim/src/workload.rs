@@ -24,6 +24,8 @@ pub enum Kind {
     Plain,
     /// Loops, waits, child runs, undoing and newer versions as well.
     Structured,
+    /// Either of them, with two to four processes that divide the runs between them.
+    Owners,
 }
 
 /// What a world is asked to do.
@@ -43,6 +45,7 @@ impl Workload {
         match kind {
             Kind::Plain => plain(random, horizon),
             Kind::Structured => structured::workload(random, horizon),
+            Kind::Owners => crate::owners::workload(random, horizon, false),
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::catalogue::Catalogue;
 use crate::clerk::Lanes;
 use crate::faults::{Defect, Faults, Side};
 use crate::oracle::{Oracle, ProcessId};
+use crate::owners::{self, Cluster, OwnersEvent};
 use crate::process::Process;
 use crate::random::Random;
 use crate::script::Script;
@@ -54,6 +55,8 @@ pub struct Outcome {
     pub trace: Vec<String>,
     /// What happened, counted.
     pub counts: Counts,
+    /// How each run ended, where that depends on nothing but what was asked for.
+    pub ends: Option<BTreeMap<String, String>>,
 }
 
 /// What happened in a world, counted.
@@ -93,6 +96,14 @@ pub struct Counts {
     pub undo_hands: u64,
     /// Children that went on after their parent had ended, because it could not say so.
     pub forgotten: u64,
+    /// Partitions that a process handed over.
+    pub hand_overs: u64,
+    /// How often a process was stopped for a while.
+    pub pauses: u64,
+    /// How often a process lost its session, with all that it held.
+    pub forfeits: u64,
+    /// Wake-ups that were lost.
+    pub lost_rings: u64,
 }
 
 impl Counts {
@@ -110,7 +121,21 @@ impl Counts {
 
 /// Runs the world of a seed.
 pub fn run_seed(seed: u64, options: Options) -> Outcome {
-    let mut world = World::new(seed, options);
+    let mut outcome = run_world(World::new(seed, options));
+    if let (Some(ends), None) = (&outcome.ends, &outcome.violation) {
+        let options = Options {
+            defect: None,
+            ..options
+        };
+        let undisturbed = run_world(World::of_owners(seed, options, true));
+        let there = undisturbed.ends.unwrap_or_default();
+        let differs = owners::differs(ends, &there);
+        outcome.violation = undisturbed.violation.or(differs);
+    }
+    outcome
+}
+
+fn run_world(mut world: World) -> Outcome {
     let result = catch_unwind(AssertUnwindSafe(|| world.run()));
     if let Err(panic) = result {
         let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -187,6 +212,8 @@ pub(crate) enum Event {
     Scan,
     /// Nothing goes wrong any more.
     Calm,
+    /// What happens between processes that share the store.
+    Owners(OwnersEvent),
 }
 
 /// An append on its way to the disk.
@@ -195,6 +222,10 @@ pub(crate) struct Write {
     pub(crate) process: ProcessId,
     pub(crate) append: Append,
     pub(crate) submitted: Millis,
+    /// In which tenure of the process.
+    pub(crate) tenure: u64,
+    /// Which of all writes: a record that is appended again is another write.
+    pub(crate) number: u64,
     /// After how long the store answers, if it does.
     pub(crate) answer_after: Option<u64>,
 }
@@ -224,6 +255,8 @@ pub(crate) struct Setup {
     pub(crate) max_steps: u64,
     /// The moment after which the world is given up.
     pub(crate) until: Option<Millis>,
+    /// The processes, where several share the store.
+    pub(crate) cluster: Option<Box<Cluster>>,
 }
 
 pub(crate) struct World {
@@ -260,12 +293,17 @@ pub(crate) struct World {
     pub(crate) trace: Trace,
     pub(crate) counts: Counts,
     pub(crate) calm: bool,
+    pub(crate) cluster: Option<Box<Cluster>>,
     writes: u64,
+    pub(crate) submitted: u64,
     pub(crate) violation: Option<String>,
 }
 
 impl World {
     pub(crate) fn new(seed: u64, options: Options) -> Self {
+        if options.kind == Kind::Owners {
+            return Self::of_owners(seed, options, false);
+        }
         let mut random = Random::new(seed);
         let horizon = [1_500, 8_000, 30_000][random.below(3) as usize];
         let mut faults = Faults::draw(&mut random, horizon, options.kind);
@@ -282,6 +320,7 @@ impl World {
             script: None,
             max_steps: MAX_STEPS,
             until: None,
+            cluster: None,
         };
         Self::with(seed, setup, options)
     }
@@ -319,10 +358,15 @@ impl World {
             trace: Trace::new(options.trace),
             counts: Counts::default(),
             calm: false,
+            cluster: setup.cluster,
             writes: 0,
+            submitted: 0,
             violation: None,
         };
-        world.new_process();
+        match world.cluster {
+            Some(_) => world.begin_owners(),
+            None => world.new_process(),
+        }
         for (at, workflow) in setup.workload.publications {
             world.after(at, Event::Publish(workflow));
         }
@@ -407,6 +451,20 @@ impl World {
 
     /// Lets the next thing happen; false when there is none.
     fn step(&mut self) -> bool {
+        if self.is_idle() {
+            match self.next_planned() {
+                None => {
+                    self.busy();
+                    return self.nudge();
+                }
+                Some(at) if at.0 - self.now.0 > 5_000 => {
+                    let idle = u64::try_from(at.0 - self.now.0).unwrap_or(0);
+                    self.spare_leases(idle - 1_000);
+                    return true;
+                }
+                Some(_) => {}
+            }
+        }
         let event = self.queue.keys().next().map(|&(at, ..)| at);
         let deadline = self.next_deadline();
         match (event, deadline) {
@@ -426,7 +484,18 @@ impl World {
     }
 
     fn next_deadline(&mut self) -> Option<(Millis, ProcessId)> {
+        let stopped: Vec<ProcessId> = match &self.cluster {
+            Some(_) => self.processes.keys().copied().collect(),
+            None => Vec::new(),
+        };
+        let stopped: Vec<ProcessId> = stopped
+            .into_iter()
+            .filter(|id| self.is_paused(*id))
+            .collect();
         let deadlines = self.processes.iter_mut().filter_map(|(&id, process)| {
+            if stopped.contains(&id) {
+                return None;
+            }
             let deadline = process.shard.next_deadline()?;
             Some((deadline, id))
         });
@@ -438,7 +507,8 @@ impl World {
     }
 
     fn deadline(&mut self, at: Millis, id: ProcessId) {
-        self.now = self.now.max(at);
+        self.set_now(at);
+        self.busy();
         let mut now = self.now;
         if self.defect == Some(Defect::ClockAhead) {
             now = now.plus(5000);
@@ -454,8 +524,13 @@ impl World {
         let Some((key, event)) = self.queue.pop_first() else {
             return;
         };
-        self.now = self.now.max(key.0);
-        self.happen(event);
+        self.set_now(key.0);
+        if event.is_foreground() {
+            self.busy();
+        }
+        if let Some(event) = self.unless_paused(event) {
+            self.happen(event);
+        }
     }
 
     fn happen(&mut self, event: Event) {
@@ -497,7 +572,7 @@ impl World {
             Event::Wake => self.wake_due(),
             Event::Publish(workflow) => self.publish(&workflow),
             Event::Signal(run, name, payload) => self.send_signal(run, name, payload),
-            Event::Jump(by) => self.now = self.now.plus(by),
+            Event::Jump(by) => self.set_now(self.now.plus(by)),
             Event::Poll(process) => self.pump(process),
             Event::Start(request) => self.start(request),
             Event::Wish(request, wish) => self.wish(request, wish),
@@ -507,6 +582,7 @@ impl World {
             Event::Die(process) => self.die(process),
             Event::Scan => self.scan(),
             Event::Calm => self.be_calm(),
+            Event::Owners(event) => self.owners_event(event),
         }
     }
 
@@ -515,19 +591,62 @@ impl World {
         self.writes += 1;
         let crash = self.faults.crash_writes.iter();
         let crash = crash
-            .filter(|&&(at, _)| at == self.writes && write.process == self.current)
+            .filter(|&&(at, _)| at == self.writes)
+            .filter(|_| self.cluster.is_some() || write.process == self.current)
             .map(|&(_, side)| side)
             .next()
             .filter(|_| !self.calm);
         if crash == Some(Side::Before) {
             self.trace.say(self.now, || "crash before a write".into());
-            return self.crash();
+            return self.crash_of(write.process);
         }
+        let process = write.process;
         self.make_durable(write);
         if crash == Some(Side::After) {
             self.trace.say(self.now, || "crash after a write".into());
-            self.crash();
+            self.crash_of(process);
         }
+    }
+
+    fn crash_of(&mut self, process: ProcessId) {
+        match self.cluster {
+            Some(_) => self.kill_process(process),
+            None => self.crash(),
+        }
+    }
+
+    /// When something happens next that does not come round for ever.
+    fn next_planned(&mut self) -> Option<Millis> {
+        let mut planned = self.queue.iter().filter(|(_, event)| event.is_foreground());
+        let event = planned.next().map(|(&(at, ..), _)| at);
+        let deadline = self.next_deadline().map(|(at, _)| at);
+        event.into_iter().chain(deadline).min()
+    }
+
+    /// What comes round for ever comes so much later.
+    pub(crate) fn delay_background(&mut self, millis: u64) {
+        for (key, event) in std::mem::take(&mut self.queue) {
+            let (mut at, draw, sequence) = key;
+            if !event.is_foreground() {
+                at = at.plus(millis);
+            }
+            self.queue.insert((at, draw, sequence), event);
+        }
+    }
+
+    /// Takes some writes back that a process has not sent.
+    pub(crate) fn take_unsent(&mut self, process: ProcessId) -> Vec<Event> {
+        let of_process =
+            |event: &Event| matches!(event, Event::Durable(write) if write.process == process);
+        let queued = self.queue.iter().filter(|(_, event)| of_process(event));
+        let keys: Vec<_> = queued.map(|(&key, _)| key).collect();
+        let mut unsent = Vec::new();
+        for key in keys {
+            if self.random.chance(50) {
+                unsent.extend(self.queue.remove(&key));
+            }
+        }
+        unsent
     }
 
     pub(crate) fn make_durable(&mut self, mut write: Write) {
@@ -544,6 +663,7 @@ impl World {
             Ok(_) if forgets => {}
             Ok(appended) => {
                 self.counts.records += 1;
+                self.oracle.wrote(process, run, write.number, write.tenure);
                 let sequence = appended.head.sequence;
                 let said = self.store.said(run, sequence);
                 let said = said.expect("what is durable was decoded").clone();
@@ -635,11 +755,13 @@ impl World {
             self.counts.runs += 1;
         }
         let violation = self.oracle.violation().map(str::to_owned);
+        let ends = self.ends();
         Outcome {
             seed: self.seed,
             violation: violation.or(self.violation),
             logs,
             trace: self.trace.into_lines(),
+            ends,
             counts: self.counts,
         }
     }

@@ -1,6 +1,6 @@
 //! The oracle can fail: each seeded defect is noticed, and without one nothing is.
 
-use windlass_sim::{Defect, Options, run_seed};
+use windlass_sim::{Defect, Kind, Options, run_seed};
 
 /// What the oracle says of the first seed that shows the defect.
 fn caught(defect: Defect) -> Option<String> {
@@ -122,4 +122,36 @@ fn undoing_before_its_turn_is_caught() {
 #[test]
 fn a_child_that_is_not_told_to_end_is_caught() {
     check(Defect::LoseChildCancel, "its parent has ended");
+}
+
+#[test]
+fn a_missing_fence_between_owners_is_caught() {
+    let expected = "writes after its successor has written";
+    let options = Options {
+        kind: Kind::Owners,
+        trace: false,
+        defect: Some(Defect::NoFence),
+    };
+    let mut violations = (0..1_000).filter_map(|seed| run_seed(seed, options).violation);
+    assert!(violations.any(|violation| violation.contains(expected)));
+}
+
+#[test]
+fn resting_on_wake_ups_alone_is_caught() {
+    check(Defect::RestOnWakeUps, "it never ended");
+}
+
+#[test]
+fn a_hand_over_that_keeps_appending_is_caught() {
+    check(Defect::HandOverAppends, "appends to a run, but partition");
+}
+
+#[test]
+fn a_process_that_outlives_its_lease_is_caught() {
+    check(Defect::IgnoreLease, "but partition");
+}
+
+#[test]
+fn a_late_commit_that_is_taken_as_not_written_is_caught() {
+    check(Defect::LateCommitDenied, "answered as not written");
 }

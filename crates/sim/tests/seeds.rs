@@ -100,16 +100,21 @@ fn tell(kind: Kind, seed: u64) {
 
 #[test]
 fn every_plain_seed_holds() {
-    every_seed_holds(Kind::Plain);
+    every_seed_holds(Kind::Plain, 10_000);
 }
 
 #[test]
 fn every_structured_seed_holds() {
-    every_seed_holds(Kind::Structured);
+    every_seed_holds(Kind::Structured, 10_000);
 }
 
-fn every_seed_holds(kind: Kind) {
-    let seeds = seeds(10_000);
+#[test]
+fn every_seed_of_several_owners_holds() {
+    every_seed_holds(Kind::Owners, 2_000);
+}
+
+fn every_seed_holds(kind: Kind, usual: u64) {
+    let seeds = seeds(usual);
     let (mut failures, took) = failures(kind, 0..seeds);
     failures.sort_by_key(|outcome| outcome.seed);
     for outcome in &failures {
@@ -178,6 +183,7 @@ fn one_seed() {
     let seed = text.parse().expect("WINDLASS_SEED is a number");
     let kind = match std::env::var("WINDLASS_KIND").as_deref() {
         Ok("Structured") => Kind::Structured,
+        Ok("Owners") => Kind::Owners,
         _ => Kind::Plain,
     };
     tell(kind, seed);
@@ -188,7 +194,7 @@ fn one_seed() {
 #[test]
 fn the_same_seed_gives_the_same_logs() {
     let seeds = seeds(60);
-    for (kind, seed) in [Kind::Plain, Kind::Structured]
+    for (kind, seed) in [Kind::Plain, Kind::Structured, Kind::Owners]
         .into_iter()
         .flat_map(|kind| (0..seeds).map(move |seed| (kind, seed)))
     {
@@ -202,7 +208,7 @@ fn the_same_seed_gives_the_same_logs() {
         assert!(!first.logs.is_empty(), "seed {seed}: nothing happened");
         assert_eq!(first.trace, second.trace, "seed {seed}");
     }
-    println!("figure repeated {}", 2 * seeds);
+    println!("figure repeated {}", 3 * seeds);
 }
 
 /// The worlds are not all calm: faults of every kind do happen.
@@ -245,4 +251,33 @@ fn structured_worlds_have_everything() {
     );
     let rare = (imports, forks, undo_hands);
     assert!(imports > 5 && forks > 5 && undo_hands > 0, "{rare:?}");
+}
+
+/// Worlds of several owners do hand partitions over, lose sessions, and lose wake-ups.
+#[test]
+fn worlds_of_several_owners_have_everything() {
+    let (mut hand_overs, mut pauses, mut forfeits, mut lost_rings) = (0, 0, 0, 0);
+    let (mut crashes, mut refused, mut doubts, mut compared) = (0, 0, 0, 0);
+    for seed in 0..200 {
+        let outcome = run_seed(seed, of(Kind::Owners));
+        let counts = outcome.counts;
+        hand_overs += counts.hand_overs;
+        pauses += counts.pauses;
+        forfeits += counts.forfeits;
+        lost_rings += counts.lost_rings;
+        crashes += counts.crashes;
+        refused += counts.conflicts;
+        doubts += counts.doubts;
+        compared += u64::from(outcome.ends.is_some());
+    }
+    let leases = (hand_overs, pauses, forfeits, lost_rings);
+    assert!(
+        hand_overs > 200 && pauses > 50 && forfeits > 20 && lost_rings > 100,
+        "{leases:?}"
+    );
+    let appends = (crashes, refused, doubts, compared);
+    assert!(
+        crashes > 100 && refused > 50 && doubts > 50 && compared > 50,
+        "{appends:?}"
+    );
 }

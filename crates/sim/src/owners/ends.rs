@@ -1,0 +1,130 @@
+//! How runs end, to compare a world with an undisturbed one of the same seed: nothing goes
+//! wrong there, and one process does everything.
+
+use std::collections::BTreeMap;
+
+use windlass_core::RunId;
+use windlass_core::run::{Dispatch, Run};
+
+use super::{Cluster, workload};
+use crate::faults::{Defect, Faults};
+use crate::random::Random;
+use crate::workload::Kind;
+use crate::world::{Options, Setup, World};
+
+/// Worlds with several processes take more steps: leases are renewed.
+const MAX_STEPS: u64 = 200_000;
+
+/// How each run ended, by where it came from.
+pub(crate) type Ends = BTreeMap<String, String>;
+
+/// The first run that ended otherwise.
+pub(crate) fn differs(here: &Ends, undisturbed: &Ends) -> Option<String> {
+    let keys = here.keys().chain(undisturbed.keys());
+    let mut different = keys.filter(|&key| here.get(key) != undisturbed.get(key));
+    different.next().map(|key| {
+        let (here, there) = (here.get(key), undisturbed.get(key));
+        format!("{key} ended as {here:?}, undisturbed as {there:?}")
+    })
+}
+
+impl World {
+    /// The world of a seed with several processes; or one with one process and no faults.
+    pub(crate) fn of_owners(seed: u64, options: Options, undisturbed: bool) -> Self {
+        let mut random = Random::new(seed);
+        let horizon = [15_000, 30_000, 45_000][random.below(3) as usize];
+        let determinate = random.chance(50);
+        let mut faults = Faults::draw(&mut random, horizon, Kind::Plain);
+        faults.crash_times.clear();
+        faults.takeovers.clear();
+        // A hanging action takes five minutes, in which nothing else would happen.
+        faults.actions.hanging = 0;
+        if determinate {
+            // A child whose first record cannot be stored fails its parent's node.
+            faults.append_fails = 0;
+        }
+        let workload = workload(&mut random, horizon, determinate);
+        let mut cluster = Cluster::draw(&mut random, horizon, undisturbed);
+        cluster.determinate = determinate;
+        cluster.ignores_lease = options.defect == Some(Defect::IgnoreLease);
+        if undisturbed {
+            faults = Faults {
+                actions: faults.actions,
+                ..Faults::default()
+            };
+        }
+        let setup = Setup {
+            random,
+            horizon,
+            faults,
+            workload,
+            script: None,
+            max_steps: MAX_STEPS,
+            until: None,
+            cluster: Some(Box::new(cluster)),
+        };
+        Self::with(seed, setup, options)
+    }
+
+    /// How every run ended, where that depends on nothing but the workload.
+    pub(crate) fn ends(&self) -> Option<Ends> {
+        self.cluster.as_ref().filter(|it| it.determinate)?;
+        let histories = self.oracle.histories();
+        let ends = histories.filter_map(|(run, history)| {
+            let state = history.last()?;
+            Some((self.origin(run), self.without_ids(end(state))))
+        });
+        Some(ends.collect())
+    }
+
+    /// Runs are named by where they came from: their ids are drawn.
+    fn without_ids(&self, mut text: String) -> String {
+        for (run, _) in self.oracle.histories() {
+            let id = run.to_string();
+            if text.contains(&id) {
+                text = text.replace(&id, &self.origin(run));
+            }
+        }
+        text
+    }
+
+    /// Where a run came from: its request, or its parent's node.
+    fn origin(&self, run: RunId) -> String {
+        if let Some(request) = self.request_of.get(&run) {
+            return format!("r{request}");
+        }
+        let state = self.oracle.history(run).and_then(|history| history.last());
+        let parent = state.and_then(|state| state.queued().parent.as_ref());
+        match parent {
+            Some(parent) => format!("{}/{}", self.origin(parent.execution_id), parent.node),
+            None => "nowhere".to_owned(),
+        }
+    }
+
+    /// Where the chances of an action come from, if not from the world's own.
+    pub(crate) fn fate(&self, dispatch: &Dispatch) -> Option<Random> {
+        self.cluster.as_ref().filter(|it| it.determinate)?;
+        let (origin, path) = (self.origin(dispatch.run), &dispatch.path);
+        let name = format!("{} {origin} {path} {}", self.seed, dispatch.attempt);
+        // FNV-1a: the same text has the same fate in every world.
+        let hash = name.bytes().fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
+        });
+        Some(Random::new(hash))
+    }
+}
+
+/// How a run stands, node by node.
+fn end(state: &Run) -> String {
+    let mut nodes: Vec<String> = state
+        .instances()
+        .map(|node| {
+            let (path, status) = (state.path(node), state.node_status(node));
+            format!("{path}:{status}/{}", state.attempt(node))
+        })
+        .collect();
+    nodes.sort();
+    let finished = state.finished();
+    let output = finished.and_then(|it| it.output.as_ref());
+    format!("{} {output:?} [{}]", state.status(), nodes.join(" "))
+}
