@@ -174,6 +174,14 @@ fn a_fork_is_of_what_is_still_there() {
     assert_eq!(violation, None);
 }
 
+/// A process whose session had expired began another one, and took the answer to what it had
+/// asked for the first as one for the second.
+#[test]
+fn an_answer_to_a_session_that_is_over_counts_for_no_other() {
+    let violation = run_seed(2_911, of(Kind::Owners)).violation;
+    assert_eq!(violation, None);
+}
+
 /// Repeats the seed named by `WINDLASS_SEED`, of `WINDLASS_KIND`, and tells its story.
 #[test]
 fn one_seed() {

@@ -112,9 +112,9 @@ impl World {
             (Some(answer), _) if !fails => answer,
             (_, OwnershipEffect::Join { .. }) => OwnershipInput::Joined(Err(error())),
             (_, OwnershipEffect::Renew(_)) => OwnershipInput::Renewed(Err(error())),
-            (_, OwnershipEffect::Look) => OwnershipInput::Listed(Err(error())),
-            (_, OwnershipEffect::Take(..)) => OwnershipInput::Taken(Err(error())),
-            (_, OwnershipEffect::Give(..)) => OwnershipInput::Given(Err(error())),
+            (_, OwnershipEffect::Look(session)) => OwnershipInput::Listed(*session, Err(error())),
+            (_, OwnershipEffect::Take(session, _)) => OwnershipInput::Taken(*session, Err(error())),
+            (_, OwnershipEffect::Give(session, _)) => OwnershipInput::Given(*session, Err(error())),
             (_, OwnershipEffect::Leave(_)) => OwnershipInput::Left(Err(error())),
             _ => return,
         };
@@ -136,12 +136,14 @@ impl World {
             OwnershipEffect::Renew(session) => {
                 OwnershipInput::Renewed(block_on(leases.renew(*session)))
             }
-            OwnershipEffect::Look => OwnershipInput::Listed(block_on(leases.sessions())),
+            OwnershipEffect::Look(session) => {
+                OwnershipInput::Listed(*session, block_on(leases.sessions()))
+            }
             OwnershipEffect::Take(session, partitions) => {
-                OwnershipInput::Taken(block_on(leases.take(*session, partitions)))
+                OwnershipInput::Taken(*session, block_on(leases.take(*session, partitions)))
             }
             OwnershipEffect::Give(session, partitions) => {
-                OwnershipInput::Given(block_on(leases.give(*session, partitions)))
+                OwnershipInput::Given(*session, block_on(leases.give(*session, partitions)))
             }
             OwnershipEffect::Leave(session) => {
                 OwnershipInput::Left(block_on(leases.leave(*session)))

@@ -24,9 +24,13 @@ impl Ownership {
             OwnershipInput::Rung => self.look(),
             OwnershipInput::Joined(result) => self.joined(result, now),
             OwnershipInput::Renewed(result) => self.renewed(result, now),
-            OwnershipInput::Listed(result) => self.listed(result, now),
-            OwnershipInput::Taken(result) => self.taken(result, now),
-            OwnershipInput::Given(result) => self.given(result, now),
+            OwnershipInput::Listed(session, _)
+            | OwnershipInput::Taken(session, _)
+            | OwnershipInput::Given(session, _)
+                if self.session.is_none_or(|mine| mine.id != session) => {}
+            OwnershipInput::Listed(_, result) => self.listed(result, now),
+            OwnershipInput::Taken(_, result) => self.taken(result, now),
+            OwnershipInput::Given(_, result) => self.given(result, now),
             OwnershipInput::Left(result) => self.left(result),
             OwnershipInput::Released(partition) => {
                 if let Some(Hold::Releasing { until }) = self.held.get_mut(&partition) {
@@ -157,9 +161,6 @@ impl Ownership {
 
     fn taken(&mut self, result: Result<Vec<TakenPartition>, Error>, now: u64) {
         self.taking = false;
-        if self.session.is_none() {
-            return;
-        }
         for taken in result.unwrap_or_default() {
             let after = match taken.from_expired {
                 Some(_) => After::Death,

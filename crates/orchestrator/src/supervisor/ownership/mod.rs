@@ -66,12 +66,13 @@ pub enum OwnershipInput {
     Joined(Result<Joined, Error>),
     /// The answer to [`OwnershipEffect::Renew`].
     Renewed(Result<bool, Error>),
-    /// The answer to [`OwnershipEffect::Look`].
-    Listed(Result<Vec<LiveSession>, Error>),
-    /// The answer to [`OwnershipEffect::Take`].
-    Taken(Result<Vec<TakenPartition>, Error>),
-    /// The answer to [`OwnershipEffect::Give`].
-    Given(Result<(), Error>),
+    /// The answer to [`OwnershipEffect::Look`], with the session that it was asked for. An
+    /// answer may come when that session is over and the next has begun.
+    Listed(SessionId, Result<Vec<LiveSession>, Error>),
+    /// The answer to [`OwnershipEffect::Take`], likewise.
+    Taken(SessionId, Result<Vec<TakenPartition>, Error>),
+    /// The answer to [`OwnershipEffect::Give`], likewise.
+    Given(SessionId, Result<(), Error>),
     /// The answer to [`OwnershipEffect::Leave`].
     Left(Result<bool, Error>),
     /// Nothing of this partition is in memory, and no append of it is in flight.
@@ -88,8 +89,8 @@ pub enum OwnershipEffect {
     },
     /// Renew the session.
     Renew(SessionId),
-    /// List the live sessions.
-    Look,
+    /// List the live sessions, on behalf of this one.
+    Look(SessionId),
     /// Take these partitions.
     Take(SessionId, Vec<Partition>),
     /// Give these partitions.
@@ -282,15 +283,15 @@ impl Ownership {
     }
 
     fn look(&mut self) {
-        if self.session.is_none() || self.life != Life::Working {
+        let Some(session) = self.session.filter(|_| self.life == Life::Working) else {
             return;
-        }
+        };
         if self.looking || self.taking || self.giving {
             self.look_again = true;
             return;
         }
         self.looking = true;
-        self.effects.push_back(OwnershipEffect::Look);
+        self.effects.push_back(OwnershipEffect::Look(session.id));
     }
 
     /// What was waiting for the calls under way.
@@ -304,6 +305,9 @@ impl Ownership {
     fn lose_session(&mut self, now: u64) {
         self.session = None;
         self.sweep_at = None;
+        // Answers to what it asked for concern no other session.
+        (self.looking, self.taking, self.giving) = (false, false, false);
+        (self.look_again, self.is_stale) = (false, false);
         if !self.held.is_empty() {
             self.held.clear();
             self.effects.push_back(OwnershipEffect::Forfeit);

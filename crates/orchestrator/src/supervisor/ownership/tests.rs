@@ -51,12 +51,12 @@ impl Owner {
                     OwnershipInput::Joined(block_on(store.join("p", duration_ms)))
                 }
                 OwnershipEffect::Renew(id) => OwnershipInput::Renewed(block_on(store.renew(id))),
-                OwnershipEffect::Look => OwnershipInput::Listed(block_on(store.sessions())),
+                OwnershipEffect::Look(id) => OwnershipInput::Listed(id, block_on(store.sessions())),
                 OwnershipEffect::Take(id, partitions) => {
-                    OwnershipInput::Taken(block_on(store.take(id, &partitions)))
+                    OwnershipInput::Taken(id, block_on(store.take(id, &partitions)))
                 }
                 OwnershipEffect::Give(id, partitions) => {
-                    OwnershipInput::Given(block_on(store.give(id, &partitions)))
+                    OwnershipInput::Given(id, block_on(store.give(id, &partitions)))
                 }
                 OwnershipEffect::Leave(id) => OwnershipInput::Left(block_on(store.leave(id))),
                 OwnershipEffect::Ring => continue,
@@ -230,9 +230,9 @@ fn lost_answers_to_taking_and_giving_are_made_good_by_the_list() {
                 let joined = block_on(store.join("p", duration_ms));
                 owner.machine.handle(OwnershipInput::Joined(joined), 0);
             }
-            Some(OwnershipEffect::Look) => {
+            Some(OwnershipEffect::Look(id)) => {
                 let listed = block_on(store.sessions());
-                owner.machine.handle(OwnershipInput::Listed(listed), 0);
+                owner.machine.handle(OwnershipInput::Listed(id, listed), 0);
             }
             Some(OwnershipEffect::Take(id, partitions)) => {
                 block_on(store.take(id, &partitions)).unwrap();
@@ -241,12 +241,12 @@ fn lost_answers_to_taking_and_giving_are_made_good_by_the_list() {
             other => assert_eq!(other, Some(OwnershipEffect::Ring)),
         }
     }
-    owner.handle(OwnershipInput::Taken(Err(unavailable())), 10);
+    let session = block_on(store.sessions()).unwrap()[0].session;
+    owner.handle(OwnershipInput::Taken(session, Err(unavailable())), 10);
     assert_eq!(owner.works_on(10), []);
     owner.handle(OwnershipInput::Rung, 20);
     assert_eq!(owner.works_on(20), ALL);
     // The other way round: the backend freed one, and the answer was lost.
-    let session = block_on(store.sessions()).unwrap()[0].session;
     let other = block_on(store.join("other", 10_000)).unwrap().session;
     block_on(store.give(session, &ALL[3..])).unwrap();
     block_on(store.take(other, &ALL[3..])).unwrap();
@@ -264,11 +264,13 @@ fn a_list_from_before_a_partition_was_given_is_read_again() {
     let _other = Owner::started(&store);
     owner.handle(OwnershipInput::Rung, 10);
     owner.machine.handle(OwnershipInput::Rung, 20);
-    assert_eq!(owner.machine.poll_effect(), Some(OwnershipEffect::Look));
+    let session = block_on(store.sessions()).unwrap()[0].session;
+    let look = Some(OwnershipEffect::Look(session));
+    assert_eq!(owner.machine.poll_effect(), look);
     let old = block_on(store.sessions());
     owner.handle(OwnershipInput::Released(Partition(3)), 30);
     owner.told();
-    owner.handle(OwnershipInput::Listed(old), 40);
+    owner.handle(OwnershipInput::Listed(session, old), 40);
     assert!(!owner.machine.holds(Partition(3)));
     assert_eq!(owner.told(), []);
 }
@@ -287,6 +289,28 @@ fn a_session_that_is_found_to_be_over_during_its_renewal_is_followed_by_one_othe
     owner.handle(OwnershipInput::Renewed(Ok(false)), 3_020);
     assert_eq!(block_on(store.sessions()).unwrap().len(), 1);
     assert_eq!(owner.works_on(3_020), ALL);
+}
+
+/// The partitions were taken for a session that is over when the answer comes.
+#[test]
+fn an_answer_to_a_session_that_is_over_counts_for_no_other() {
+    let store = store();
+    let mut owner = Owner::new(&store);
+    owner.machine.handle(OwnershipInput::Start, 0);
+    owner.machine.poll_effect();
+    let first = block_on(store.join("p", 10_000)).unwrap();
+    let joined = OwnershipInput::Joined(Ok(first));
+    owner.machine.handle(joined, 0);
+    let listed = block_on(store.sessions());
+    let listed = OwnershipInput::Listed(first.session, listed);
+    owner.machine.handle(listed, 0);
+    let taken = block_on(store.take(first.session, &ALL)).unwrap();
+    block_on(store.leave(first.session)).unwrap();
+    while owner.machine.poll_effect().is_some() {}
+    owner.pass(3_000);
+    owner.told();
+    owner.handle(OwnershipInput::Taken(first.session, Ok(taken)), 3_020);
+    assert_eq!(owner.told(), []);
 }
 
 #[test]
