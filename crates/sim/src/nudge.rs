@@ -22,6 +22,9 @@ impl World {
             return false;
         }
         self.counts.nudges += 1;
+        if self.waits_for_ever() {
+            return false;
+        }
         if let Some(child) = self.forgotten_child() {
             return self.end_forgotten(child);
         }

@@ -8,6 +8,7 @@ use windlass_core::run::{Dispatch, Run};
 
 use super::{Cluster, workload};
 use crate::faults::{Defect, Faults};
+use crate::oracle::describe;
 use crate::random::Random;
 use crate::workload::Kind;
 use crate::world::{Options, Setup, World};
@@ -75,6 +76,24 @@ impl World {
             Some((self.origin(run), self.without_ids(end(state))))
         });
         Some(ends.collect())
+    }
+
+    /// Whether a run waits where no person has a part in it, so that nothing but the owners
+    /// can carry it on: they must have found it by themselves.
+    pub(crate) fn waits_for_ever(&mut self) -> bool {
+        if !self.cluster.as_ref().is_some_and(|it| it.determinate) {
+            return false;
+        }
+        let waits = self.oracle.histories().find_map(|(run, history)| {
+            let state = history.last()?;
+            (!state.status().is_final()).then(|| (run, describe(state)))
+        });
+        let Some((run, state)) = waits else {
+            return false;
+        };
+        self.oracle
+            .judge(run, Err(format!("it never ended: {state}")));
+        true
     }
 
     /// Runs are named by where they came from: their ids are drawn.
