@@ -13,10 +13,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use windlass_core::RunId;
-use windlass_store::{Error, Partitions, RunRow};
+use windlass_store::{Error, RunRow};
 
 use crate::engine::{Engine, Inner};
 use crate::gates::{Gates, Passage};
+use crate::load::{LoadError, Unavailable};
 use crate::shared::Tenant;
 
 /// How many waiting runs of a tenant are read together.
@@ -37,7 +38,7 @@ pub(crate) async fn admit(engine: Weak<Inner>, max_active: usize) {
             return;
         };
         let engine = Engine::of(inner);
-        if !known {
+        if engine.shared().look_at_all.swap(false, Ordering::AcqRel) || !known {
             known = queue.read_tenants(&engine).await.is_ok();
         }
         let wrong = !known || queue.fill(&engine).await.is_err();
@@ -140,11 +141,12 @@ impl Queue {
     }
 
     async fn read_tenants(&mut self, engine: &Engine) -> Result<(), Error> {
-        for tenant in engine.store().waiting_tenants(&Partitions::All).await? {
-            self.line(tenant);
+        let partitions = engine.shared().owned.partitions();
+        for tenant in engine.store().waiting_tenants(&partitions).await? {
+            self.line(tenant).stale = true;
         }
         // Whoever was here before may not have looked at places that came free.
-        for (tenant, gate) in engine.store().aside_gates(&Partitions::All).await? {
+        for (tenant, gate) in engine.store().aside_gates(&partitions).await? {
             self.line(tenant).freed.insert(gate, 1);
         }
         Ok(())
@@ -247,7 +249,11 @@ impl Queue {
             let suspects = &engine.shared().isolation;
             let limit = places + gates.beginning_at(gate) + suspects.count();
             engine.looked();
-            for row in engine.store().aside(&Partitions::All, gate, limit).await? {
+            for row in engine
+                .store()
+                .aside(&engine.shared().owned.partitions(), gate, limit)
+                .await?
+            {
                 // A suspect is acquired alone, and not from here.
                 if !beginning.contains(&row.run) && suspects.suspended(row.run).is_none() {
                     line.add(row, true);
@@ -275,7 +281,11 @@ impl Queue {
         engine.looked();
         for row in engine
             .store()
-            .waiting(&Partitions::All, tenant.as_deref(), limit)
+            .waiting(
+                &engine.shared().owned.partitions(),
+                tenant.as_deref(),
+                limit,
+            )
             .await?
         {
             if !beginning.contains(&row.run) && suspects.suspended(row.run).is_none() {
@@ -345,6 +355,8 @@ impl Engine {
                 }
                 false
             }
+            // Its owner begins it.
+            Err(LoadError::Unavailable(Unavailable::Elsewhere)) => false,
             Err(_) => {
                 self.look_again(row);
                 false

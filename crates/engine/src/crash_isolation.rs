@@ -23,7 +23,7 @@ use windlass_core::event::After;
 use windlass_core::{Millis, RunId, RunStatus};
 use windlass_orchestrator::Adoption;
 use windlass_orchestrator::supervisor::{CrashPolicy, SessionEnd, Verdict, cause_of_crash};
-use windlass_store::{Error, Partitions, RunRow, WriterId};
+use windlass_store::{Error, Leases, Partitions, RunRow, WriterId};
 
 use crate::engine::{Engine, Taking};
 use crate::gates::Passage;
@@ -149,8 +149,8 @@ impl Engine {
 
     /// How the process ended that writes with this number.
     async fn session_end(&self, writer: u64) -> Result<SessionEnd, Error> {
-        // This process has not ended: it released the run in good order.
-        if writer == self.writer().0 {
+        // A process that has not ended released the run in good order.
+        if writer == self.writer().0 || self.live_writers().await?.contains(&writer) {
             return Ok(SessionEnd::Clean);
         }
         if let Some(&end) = lock(&self.isolation().ends).get(&writer) {
@@ -213,7 +213,12 @@ impl Engine {
             in_hand = self.last_writers().await?;
         }
         let mut crashed = Vec::new();
+        let live = self.live_writers().await?;
         for (writer, mut session) in sessions {
+            if live.contains(&writer) {
+                in_hand.entry(writer).or_default();
+                continue;
+            }
             if session.end.is_none() {
                 let runs = in_hand.entry(writer).or_default();
                 self.examine(writer, &mut session, runs, limits).await?;
@@ -249,6 +254,16 @@ impl Engine {
             }
         }
         Ok(suspects)
+    }
+
+    /// Who writes for the processes that share the store and live; this one may be missing.
+    async fn live_writers(&self) -> Result<BTreeSet<u64>, Error> {
+        if !self.shared().owned.is_shared() {
+            return Ok(BTreeSet::new());
+        }
+        let writer = |name: &str| u64::from_str_radix(name.rsplit(' ').next()?, 16).ok();
+        let live = Leases::sessions(&**self.store()).await?;
+        Ok(live.iter().filter_map(|it| writer(&it.name)).collect())
     }
 
     async fn sessions(&self) -> Result<Vec<(u64, Session)>, Error> {
@@ -381,7 +396,7 @@ impl Engine {
         let mut session = self.isolation().session.lock().await;
         let written = self.written_by(own, session.crashes.keys()).await;
         session.crashes.retain(|run, _| !written.contains(run));
-        if left > 0 || !session.crashes.is_empty() {
+        if left > 0 || !session.crashes.is_empty() || self.shared().owned.is_shared() {
             session.end = Some(SessionEnd::Clean);
             let _ = self.keep_session(own, &session).await;
         } else if self.crash_limits().is_some() {

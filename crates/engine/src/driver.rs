@@ -3,6 +3,7 @@
 //! What is shared with others (gates, followers, logs being packed) is locked briefly.
 
 mod fence;
+mod release;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -24,15 +25,19 @@ use windlass_orchestrator::supervisor::{ChildPlace, ChildWork};
 use windlass_orchestrator::{
     Adoption, Command, CommandId, Effect, Evaluation, FailedAttempt, Input, Pass, Shard,
 };
-use windlass_store::{AppendError, Appended, Checkpoint, Damage, Error, Head, Wait as _, crash};
+use windlass_store::{
+    AppendError, Appended, Bell, Checkpoint, Damage, Error, Head, Partition, Wait as _, crash,
+};
 
 use crate::alarm::Alarm;
 use crate::child_coordinator::{ChildCoordinator, Job};
 use crate::evaluators::{self, Next, Turn};
 use crate::notice::Notice;
+use crate::ownership::ring;
 use crate::shared::Shared;
 use crate::watched::{AppendWatch, Watched};
 use crate::worker::Workers;
+use release::Leased;
 
 /// What an engine's handle or worker sends to its driver.
 pub(crate) enum Message {
@@ -62,6 +67,14 @@ pub(crate) enum Message {
     },
     /// A run that another process wrote to was read again, or could not be.
     Reloaded(RunId, Result<(), Error>),
+    /// What may be appended has changed.
+    Look,
+    /// Sleeping runs may be due that this process was not told of.
+    LookAtSleepers,
+    /// A partition is handed over: its runs are dropped once nothing of them is in flight.
+    Release(Partition, oneshot::Sender<()>),
+    /// The lease is gone: every run is dropped at once.
+    Forfeit,
     /// How many runs the shard holds.
     Count(oneshot::Sender<usize>),
 }
@@ -111,6 +124,7 @@ pub(crate) struct Driver {
     /// Who wakes sleeping runs.
     sleepers: Option<mpsc::UnboundedSender<Millis>>,
     shared: Arc<Shared>,
+    leased: Leased,
     /// Whether the shard wants more done than one turn allows.
     has_more: bool,
     /// Whether admission may find room where there was none.
@@ -140,6 +154,7 @@ impl Driver {
     ) -> Self {
         Self {
             shared: Arc::clone(shared),
+            leased: Leased::default(),
             made_room: false,
             has_more: false,
             shard,
@@ -243,40 +258,12 @@ impl Driver {
 
     fn handle(&mut self, message: Message, now: Millis) {
         match message {
-            Message::Input(input) => {
-                if let Input::Ended {
-                    run,
-                    node,
-                    attempt,
-                    report,
-                } = &input
-                {
-                    self.note_end((*run, *node), *attempt, report);
-                }
-                let recovers = matches!(
-                    input,
-                    Input::Adopt {
-                        adoption: Adoption::Recover(_),
-                        ..
-                    }
-                );
-                if recovers {
-                    crash::point("before-recovery");
-                }
-                if let Input::Adopt { run, .. } = &input {
-                    self.dormant.remove(&run.id());
-                }
-                if let Input::Evaluated(evaluated) = &input {
-                    self.evaluations.remove(&evaluated.run());
-                }
-                self.shard.handle(input, now);
-                if recovers {
-                    crash::point("in-recovery");
-                }
-            }
+            Message::Input(input) => self.handle_input(input, now),
             Message::Start(start, reply) => {
                 self.starts.insert(start.run, reply);
-                self.shard.handle(Input::Start(start), now);
+                let input = Input::Start(start);
+                self.note_partition(&input);
+                self.shard.handle(input, now);
             }
             Message::Command(run, _, reply) if !self.shard.holds(run) => {
                 let _ = reply.send(None);
@@ -322,6 +309,14 @@ impl Driver {
                 let _ = reply.send(run.and_then(|run| run.node_of_child(child)));
             }
             Message::Reloaded(run, result) => self.reloaded(run, result),
+            Message::Look => {}
+            Message::LookAtSleepers => {
+                if let Some(sleepers) = &self.sleepers {
+                    let _ = sleepers.send(now);
+                }
+            }
+            Message::Release(partition, reply) => self.release(partition, reply),
+            Message::Forfeit => self.forfeit(),
             Message::Count(reply) => {
                 let _ = reply.send(self.shard.len());
             }
@@ -333,6 +328,39 @@ impl Driver {
                     self.end_waits_unless_asleep(run);
                 }
             }
+        }
+    }
+
+    fn handle_input(&mut self, input: Input, now: Millis) {
+        if let Input::Ended {
+            run,
+            node,
+            attempt,
+            report,
+        } = &input
+        {
+            self.note_end((*run, *node), *attempt, report);
+        }
+        let recovers = matches!(
+            input,
+            Input::Adopt {
+                adoption: Adoption::Recover(_),
+                ..
+            }
+        );
+        if recovers {
+            crash::point("before-recovery");
+        }
+        if let Input::Adopt { run, .. } = &input {
+            self.dormant.remove(&run.id());
+        }
+        if let Input::Evaluated(evaluated) = &input {
+            self.evaluations.remove(&evaluated.run());
+        }
+        self.note_partition(&input);
+        self.shard.handle(input, now);
+        if recovers {
+            crash::point("in-recovery");
         }
     }
 
@@ -348,6 +376,7 @@ impl Driver {
     fn handle_appended(&mut self, (keys, results): AppendAnswer) {
         let now = self.workers.options.clock.now();
         for ((run, append_id), result) in keys.into_iter().zip(results) {
+            self.landed(run);
             if let Ok(appended) = &result {
                 self.shared.recorded(run, appended.head.sequence);
             }
@@ -368,7 +397,7 @@ impl Driver {
         self.has_more = true;
         for _ in 0..ROUNDS_AT_ONCE {
             self.answer_all();
-            let batch = self.shard.poll_append();
+            let batch = self.poll_append();
             if batch.is_empty() {
                 self.has_more = false;
                 break;
@@ -395,9 +424,13 @@ impl Driver {
     }
 
     fn answer_all(&mut self) {
+        self.let_through();
         while let Some(effect) = self.shard.poll_effect() {
-            self.answer(effect);
+            if let Some(effect) = self.withhold(effect) {
+                self.answer(effect);
+            }
         }
+        self.release_landed();
     }
 
     fn answer(&mut self, effect: Effect) {
@@ -504,6 +537,9 @@ impl Driver {
         self.watched.forget(run);
         if let Some(about) = about {
             self.notice(&Notice::Finished { run, status, about });
+        }
+        if self.shared.owned.is_shared() {
+            ring(Arc::clone(&self.workers.store), Bell::Run(run));
         }
         self.answer_waits(run, &Ok(Some(status)));
     }

@@ -1,6 +1,7 @@
 //! The handle of an engine: start, wait, command, recover, stop.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -11,7 +12,7 @@ use windlass_core::run::Run;
 use windlass_core::{Millis, RunId, RunStatus};
 use windlass_orchestrator::supervisor::acquire_mode;
 use windlass_orchestrator::{Adoption, Command, Input, Shard};
-use windlass_store::{Error, RunRow, Wait as _, WriterId, crash};
+use windlass_store::{Error, Partition, RunRow, Wait as _, WriterId, crash};
 
 use crate::Backend;
 use crate::action::Registry;
@@ -24,9 +25,10 @@ use crate::evaluators::Evaluators;
 use crate::gates::Gates;
 use crate::intake::Intake;
 use crate::limits::limits;
-use crate::load::{LoadError, LoadedRun, load_latest};
+use crate::load::{LoadError, LoadedRun, Unavailable, load_latest};
 use crate::notice::Notice;
 use crate::options::Options;
+use crate::ownership::Owned;
 use crate::payload::check_payload_aside;
 use crate::plans::Plans;
 use crate::shared::Shared;
@@ -41,6 +43,9 @@ const MESSAGE_QUEUE: usize = 8192;
 
 /// How many runs are taken up at once.
 const HOLD_LANES: usize = 64;
+
+/// How often a run that another process works on is looked at, in case no bell was heard.
+const LOOK_ELSEWHERE: Duration = Duration::from_secs(1);
 
 /// How many runs recovery looks at together.
 const RECOVERY_PAGE: usize = 256;
@@ -182,7 +187,11 @@ impl Engine {
             Ok(counts) => (Gates::new(counts), None),
             Err(error) => (Gates::default(), Some(error)),
         };
-        let shared = Arc::new(Shared::new(gates, options.observer.clone()));
+        let shared = Arc::new(Shared::new(
+            gates,
+            Owned::new(options.leases),
+            options.observer.clone(),
+        ));
         let inner = Arc::new_cyclic(|engine| {
             let coordinator = ChildCoordinator::start(engine, &busy);
             let driver = Driver::new(shard, workers, inbox, messages.clone(), &shared);
@@ -347,11 +356,18 @@ impl Engine {
         let run = request
             .run
             .unwrap_or_else(|| self.inner.options.clock.new_run_id());
+        let mut prepared = request.prepare(run, self.gate_of(run, request).await?)?;
+        let partition = self.partition_for(run, request).await?;
+        prepared.queued.partition = partition.0;
+        if !self.shared().owned.holds(partition) {
+            // Its owner begins it.
+            return self.file(run, prepared, &request.trigger).await;
+        }
         let Prepared {
             queued,
             blobs,
             claims,
-        } = request.prepare(run, self.gate_of(run, request).await?)?;
+        } = prepared;
         let start = windlass_orchestrator::Start {
             run,
             plan: Arc::clone(&request.plan),
@@ -379,6 +395,33 @@ impl Engine {
         }
     }
 
+    /// The partition of a new run: its parent's, or by its id.
+    async fn partition_for(
+        &self,
+        run: RunId,
+        request: &StartRequest,
+    ) -> Result<Partition, StartError> {
+        let parent = request
+            .parent
+            .as_ref()
+            .filter(|_| self.shared().owned.is_shared());
+        let parent = match parent {
+            Some(parent) => {
+                let row = self.store().run(parent.execution_id).await;
+                row.map_err(StartError::Store)?
+            }
+            None => None,
+        };
+        let parent = parent.map(|row| row.partition);
+        Ok(self.shared().owned.place(run, parent).await)
+    }
+
+    /// The name of this engine's session: its worker's, and who writes, so that others see
+    /// whose records are those of a live process.
+    pub(crate) fn session_name(&self) -> String {
+        format!("{} {:016x}", self.options().worker_name, self.writer().0)
+    }
+
     /// A run that was only queued waits for whoever serves.
     fn wait_in_line(&self, run: RunId, request: &StartRequest) {
         self.shared().notice(&Notice::Queued {
@@ -395,6 +438,32 @@ impl Engine {
     /// # Errors
     /// The store failed, or the run belongs to another process now.
     pub async fn wait(&self, run: RunId) -> Result<RunStatus, Error> {
+        if !self.shared().owned.is_shared() {
+            return self.wait_here(run).await;
+        }
+        loop {
+            let changed = self.shared().owned.changed_elsewhere();
+            let row = self.store().run(run).await?;
+            let row = row.ok_or_else(|| Error::NotFound(run.to_string()))?;
+            if row.status.is_final() {
+                return Ok(row.status);
+            }
+            let waiting = async {
+                if self.shared().owned.holds(row.partition) && self.has(run).await {
+                    drop(self.wait_here(run).await);
+                } else if let Some(changed) = changed {
+                    changed.await;
+                }
+            };
+            tokio::select! {
+                () = waiting => {}
+                () = self.stopped() => return Ok(row.status),
+                () = tokio::time::sleep(LOOK_ELSEWHERE) => {}
+            }
+        }
+    }
+
+    async fn wait_here(&self, run: RunId) -> Result<RunStatus, Error> {
         let stopped = || Error::Unavailable("the engine has stopped".to_owned());
         let answer = self
             .ask(|reply| Message::Wait(run, reply))
@@ -543,6 +612,7 @@ impl Engine {
 
     /// Stops: appends in flight are awaited, open attempts stay open for whoever comes next.
     pub async fn shutdown(&self) {
+        self.shared().owned.stop().await;
         self.inner.shutdown.cancel();
         if let Some(driver) = self.inner.driver.lock().await.take() {
             // A driver that panicked has nothing left to wait for, and did not stop well.
@@ -615,6 +685,10 @@ impl Engine {
     /// Reads a run back, and all that decides how it is taken up.
     async fn read(&self, run: RunId, taking: Taking) -> Result<Read, LoadError> {
         let row = self.store().run(run).await?;
+        let elsewhere = |row: &RunRow| !self.shared().owned.holds(row.partition);
+        if row.as_ref().is_some_and(elsewhere) {
+            return Err(LoadError::Unavailable(Unavailable::Elsewhere));
+        }
         if let Some(row) = row.as_ref().filter(|row| row.dead) {
             self.shared().gates.dead_letter(row);
         }

@@ -15,12 +15,13 @@ use windlass_core::value::Payload;
 use windlass_core::{Millis, RunId};
 use windlass_orchestrator::codec::RecordBuilder;
 use windlass_orchestrator::queued_row;
-use windlass_store::{Append, AppendError, Appended, Blob, Error, Head, WriterId};
+use windlass_store::{Append, AppendError, Appended, Bell, Blob, Error, Head, Partition, WriterId};
 
 use crate::engine::{Engine, Inner};
 use crate::known::{Cache, Known};
 use crate::names::Names;
 use crate::notice::Notice;
+use crate::ownership::ring;
 use crate::payload::{aside, check_in_passing, check_one};
 use crate::start::{Asking, Prepared, StartError, Started, existing};
 use crate::watched::AppendWatch;
@@ -142,21 +143,30 @@ async fn append_all(engine: Weak<Inner>, mut requests: mpsc::Receiver<Filed>) {
         let watch = AppendWatch::new(engine.options().observer.as_ref());
         let answers = engine.store().append(batch).await;
         watch.tell(answers.len());
-        for ((answer, reply), (run, tenant, priority)) in answers.into_iter().zip(replies).zip(told)
-        {
+        for ((answer, reply), told) in answers.into_iter().zip(replies).zip(told) {
+            let (run, partition, tenant, priority) = told;
             if let Ok(appended) = &answer {
                 engine.shared().recorded(run, appended.head.sequence);
-                engine.shared().arrived(tenant, priority);
+                match engine.shared().owned.holds(partition) {
+                    true => engine.shared().arrived(tenant, priority),
+                    false => ring(Arc::clone(engine.store()), Bell::Partition(partition)),
+                }
             }
             let _ = reply.send(answer);
         }
     }
 }
 
-fn told(append: &Append) -> (RunId, Option<Box<str>>, u8) {
+fn told(append: &Append) -> (RunId, Partition, Option<Box<str>>, u8) {
     let row = append.row.as_ref();
     let tenant = row.and_then(|row| row.tenant.clone());
-    (append.run, tenant, row.map_or(0, |row| row.priority))
+    let partition = row.map_or(Partition(0), |row| row.partition);
+    (
+        append.run,
+        partition,
+        tenant,
+        row.map_or(0, |row| row.priority),
+    )
 }
 
 impl Engine {
@@ -228,7 +238,24 @@ impl Engine {
             traceparent: request.traceparent.as_deref(),
             gate,
         };
-        let append = self.intake().append(run, asking.prepare(run)?, self.now());
+        let mut prepared = asking.prepare(run)?;
+        prepared.queued.partition = self.shared().owned.place(run, None).await.0;
+        self.file(run, prepared, &request.trigger).await
+    }
+
+    /// Makes the first record of a run durable, and leaves it for admission: this engine's, or
+    /// that of the process whose partition it is in.
+    pub(crate) async fn file(
+        &self,
+        run: RunId,
+        prepared: Prepared,
+        trigger: &str,
+    ) -> Result<Started, StartError> {
+        let (tenant, workflow) = (
+            prepared.queued.tenant.clone(),
+            prepared.queued.workflow.clone(),
+        );
+        let append = self.intake().append(run, prepared, self.now());
         let (reply, answer) = oneshot::channel();
         let filed = Filed { append, reply };
         let sent = self.intake().filed.send(filed).await;
@@ -237,15 +264,15 @@ impl Engine {
             Ok(_) => {
                 self.shared().notice(&Notice::Queued {
                     run,
-                    tenant: request.tenant.as_deref(),
-                    workflow: &request.workflow,
+                    tenant: tenant.as_deref(),
+                    workflow: &workflow,
                 });
                 Ok(Started {
                     run,
                     existing: false,
                 })
             }
-            Err(AppendError::Held { value, .. }) => existing(&value, &request.trigger),
+            Err(AppendError::Held { value, .. }) => existing(&value, trigger),
             Err(AppendError::Unknown { error, .. } | AppendError::Failed(error)) => {
                 Err(StartError::Store(error))
             }
@@ -260,6 +287,11 @@ impl Engine {
     /// [`Self::enqueue`] knows of it is read again.
     pub fn catalogue_changed(&self, tenant: Option<&str>, workflow: &str) {
         self.intake().known.forget(tenant, workflow);
+    }
+
+    /// Another process changed the catalogue: what is known of any workflow is read again.
+    pub(crate) fn forget_catalogue(&self) {
+        self.intake().known.forget_all();
     }
 
     async fn known(&self, request: &Enqueue) -> Result<Arc<Known>, StartError> {

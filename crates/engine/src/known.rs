@@ -113,6 +113,15 @@ impl Cache {
         Ok(known)
     }
 
+    /// Anything may have changed.
+    pub(crate) fn forget_all(&self) {
+        let mut inner = self.inner();
+        inner.epoch += 1;
+        inner.known.clear();
+        inner.order.clear();
+        inner.bytes = 0;
+    }
+
     /// Something about a workflow has changed.
     pub(crate) fn forget(&self, tenant: Option<&str>, workflow: &str) {
         let mut inner = self.inner();

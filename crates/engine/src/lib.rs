@@ -35,6 +35,7 @@ mod mend;
 pub mod names;
 mod notice;
 mod options;
+mod ownership;
 mod parsed;
 mod payload;
 mod plans;

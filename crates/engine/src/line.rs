@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use windlass_core::RunId;
-use windlass_store::{Error, Partitions, RunRow};
+use windlass_store::{Error, RunRow};
 
 use crate::crash_isolation::Suspended;
 use crate::engine::Engine;
@@ -75,7 +75,11 @@ impl Engine {
         }
         let waiting = self
             .store()
-            .waiting(&Partitions::All, row.tenant.as_deref(), MOST_AHEAD)
+            .waiting(
+                &self.shared().owned.partitions(),
+                row.tenant.as_deref(),
+                MOST_AHEAD,
+            )
             .await?;
         let place = waiting.iter().position(|other| other.run == row.run);
         Ok(InLine::Ahead {

@@ -46,6 +46,8 @@ pub enum LoadError {
 pub enum Unavailable {
     /// It is among the dead letters.
     Dead,
+    /// Another process works on it.
+    Elsewhere,
     /// Whoever carried it died this many times with its work in hand.
     Poison {
         /// How often.
@@ -61,6 +63,7 @@ pub enum Unavailable {
 impl fmt::Display for Unavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Elsewhere => f.write_str("another process works on the run"),
             Self::Dead => f.write_str("the run is among the dead letters; requeue it first"),
             Self::Poison { deaths } => write!(
                 f,

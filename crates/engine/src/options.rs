@@ -4,6 +4,7 @@ use std::future::ready;
 use std::sync::Arc;
 
 use windlass_orchestrator::Labels;
+use windlass_orchestrator::supervisor::LeaseOptions;
 use windlass_store::Pending;
 
 use crate::clock::{Clock, SystemClock};
@@ -29,6 +30,9 @@ pub struct Options {
     /// Whether somebody makes spans of attempts, so that actions hand theirs on; otherwise
     /// they hand on what the run was asked for with.
     pub traces: bool,
+    /// How leases are held, where several processes share the store; none for an engine that
+    /// has its store to itself.
+    pub leases: Option<LeaseOptions>,
     /// Time and randomness.
     pub clock: Arc<dyn Clock>,
     /// Values read again soon are kept in memory up to this many bytes.
@@ -52,6 +56,7 @@ impl Default for Options {
             secrets: Arc::new(NoSecrets),
             observer: None,
             traces: false,
+            leases: None,
             clock: Arc::new(SystemClock),
             value_cache_bytes: 4 * 1024 * 1024,
             keep_asleep_ms: 1000,

@@ -1,18 +1,21 @@
 //! Carrying on and beginning runs for as long as the engine lives.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures_util::stream::{self, StreamExt as _};
 use windlass_core::RunStatus;
 use windlass_orchestrator::supervisor::CrashPolicy;
-use windlass_store::{Error, Partitions, RunRow};
+use windlass_store::{Error, Partition, Partitions, RunRow};
 
 use crate::admission::admit;
 use crate::crash_isolation::{Closed, Limits, Suspect};
+use crate::driver::Message;
 use crate::engine::{Engine, Recovery};
 use crate::interrupted::carry_on_always;
 use crate::load::{LoadError, Unavailable};
+use crate::ownership::own_always;
 use crate::retention::{Retain, retain_always};
 use crate::schedule::fire_always;
 
@@ -102,7 +105,8 @@ impl Engine {
         self.shared().max_active.store(most, Ordering::Release);
         let mut suspects = self.open_session(limits).await?;
         self.suspend(&suspects, limits);
-        let recovery = self.recover_begun(&mut suspects).await?;
+        let partitions = self.shared().owned.partitions();
+        let recovery = self.recover_begun(&partitions, &mut suspects).await?;
         self.has_recovered();
         drop(closed);
         self.isolate(suspects, limits);
@@ -110,16 +114,21 @@ impl Engine {
         tokio::spawn(retain_always(engine.clone(), options.retention));
         tokio::spawn(fire_always(engine.clone(), self.now()));
         tokio::spawn(carry_on_always(engine.clone()));
+        tokio::spawn(own_always(engine.clone()));
         tokio::spawn(admit(engine, options.max_active_runs));
         Ok(recovery)
     }
 
     /// Carries on what had begun; what has not waits for admission.
-    async fn recover_begun(&self, later: &mut Vec<Suspect>) -> Result<Recovery, Error> {
+    async fn recover_begun(
+        &self,
+        partitions: &Partitions,
+        later: &mut Vec<Suspect>,
+    ) -> Result<Recovery, Error> {
         let mut recovery = Recovery::default();
         let mut after = None;
         loop {
-            let page = self.store().begun(&Partitions::All, after, PAGE).await?;
+            let page = self.store().begun(partitions, after, PAGE).await?;
             let Some(last) = page.last() else {
                 break;
             };
@@ -142,6 +151,20 @@ impl Engine {
             }
         }
         Ok(recovery)
+    }
+
+    /// Acquires what a partition has that this process was given, and has not yet: what has
+    /// begun now, what waits to begin or sleeps when its turn or time comes.
+    pub(crate) async fn recover_partition(&self, partition: Partition) {
+        let only = Partitions::Only(BTreeSet::from([partition]));
+        let mut suspects = Vec::new();
+        // What cannot be read now is looked for again soon.
+        let _ = self.recover_begun(&only, &mut suspects).await;
+        if let Some(limits) = self.crash_limits() {
+            self.isolate(suspects, limits);
+        }
+        self.shared().look_at_all();
+        self.tell(Message::LookAtSleepers).await;
     }
 
     async fn recover_one(&self, row: RunRow) -> Result<Found, Error> {

@@ -15,6 +15,7 @@ use crate::interrupted::Interrupted;
 use crate::mend::Told;
 use crate::notice::Notice;
 use crate::options::Observer;
+use crate::ownership::Owned;
 
 /// A tenant, by its name, if it has one.
 pub(crate) type Tenant = Option<Box<str>>;
@@ -22,6 +23,8 @@ pub(crate) type Tenant = Option<Box<str>>;
 /// Known to an engine, its driver, its intake and its admission.
 pub(crate) struct Shared {
     pub(crate) gates: Gates,
+    /// What this engine works on.
+    pub(crate) owned: Owned,
     pub(crate) feeds: Feeds,
     /// Which runs may crash the process.
     pub(crate) isolation: CrashIsolation,
@@ -44,6 +47,8 @@ pub(crate) struct Shared {
     pub(crate) ended: AtomicU64,
     /// Whether pending runs are begun by admission.
     pub(crate) serving: AtomicBool,
+    /// Whether admission should look at everything that waits: what arrived is not known.
+    pub(crate) look_at_all: AtomicBool,
     /// Rings for admission: something came, or there is room.
     pub(crate) bell: Notify,
     /// Rings when schedules have changed.
@@ -55,9 +60,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(gates: Gates, observer: Option<Arc<dyn Observer>>) -> Self {
+    pub(crate) fn new(gates: Gates, owned: Owned, observer: Option<Arc<dyn Observer>>) -> Self {
         Self {
             gates,
+            owned,
+            look_at_all: AtomicBool::new(false),
             feeds: Feeds::default(),
             isolation: CrashIsolation::default(),
             interrupted: Interrupted::default(),
@@ -93,6 +100,12 @@ impl Shared {
             let highest = arrivals.entry(tenant).or_default();
             *highest = priority.max(*highest);
         }
+        self.bell.notify_one();
+    }
+
+    /// Something may wait to begin that this process was not told of.
+    pub(crate) fn look_at_all(&self) {
+        self.look_at_all.store(true, Ordering::Release);
         self.bell.notify_one();
     }
 

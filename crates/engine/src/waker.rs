@@ -70,7 +70,7 @@ impl Engine {
             }
             let page = self
                 .store()
-                .due(&Partitions::All, after, now, PAGE)
+                .due(&self.shared().owned.partitions(), after, now, PAGE)
                 .await
                 .unwrap_or_default();
             let Some(&(run, at)) = page.last() else {
@@ -85,7 +85,12 @@ impl Engine {
         // What is due is awake now: its rows say otherwise until it has gone on.
         let later = self
             .store()
-            .due(&Partitions::All, after, Millis(i64::MAX), 1)
+            .due(
+                &self.shared().owned.partitions(),
+                after,
+                Millis(i64::MAX),
+                1,
+            )
             .await
             .ok()?;
         later.first().map(|&(_, at)| at)
@@ -93,7 +98,7 @@ impl Engine {
 
     async fn next_wake(&self) -> Option<Millis> {
         self.store()
-            .next_wake(&Partitions::All)
+            .next_wake(&self.shared().owned.partitions())
             .await
             .ok()
             .flatten()

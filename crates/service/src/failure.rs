@@ -7,7 +7,7 @@ use std::fmt;
 use serde_json::{Value, json};
 use windlass_core::run::Refusal;
 use windlass_engine::fork::ForkError;
-use windlass_engine::{CommandError, LoadError, PayloadError, StartError};
+use windlass_engine::{CommandError, LoadError, PayloadError, StartError, Unavailable};
 use windlass_store::Error;
 
 macro_rules! kinds {
@@ -280,6 +280,9 @@ impl From<LoadError> for Failure {
             LoadError::Store(error) => error.into(),
             LoadError::NotFound(_) => Self::new(FailureKind::RunNotFound, error),
             LoadError::Definition(_) => Self::new(FailureKind::DefinitionUnreadable, error),
+            LoadError::Unavailable(Unavailable::Elsewhere) => {
+                Self::new(FailureKind::StoreUnavailable, error)
+            }
             LoadError::Unavailable(_) => Self::new(FailureKind::DeadLetter, error),
         }
     }

@@ -17,13 +17,12 @@ impl Driver {
         self.lost(run, parent);
         let taken = Error::Unavailable("another process owns the run".to_owned());
         self.answer_start(run, StartAnswer::Broken(taken.clone()));
-        // This process holds the data directory, and with it the lease of every run.
-        match AfterFence::of(true) {
+        match AfterFence::of(self.holds_lease(run)) {
             AfterFence::Reload => {
                 self.reloading.insert(run);
                 self.hand(Job::Reload(run));
             }
-            AfterFence::Forget => self.answer_waits(run, &Err(taken)),
+            AfterFence::Forget => self.answer_waits(run, &Ok(None)),
         }
     }
 

@@ -1,0 +1,118 @@
+//! Which partitions this engine works on, where several processes share a store.
+//!
+//! What is decided is the supervisor's ([`Ownership`]); here it meets the clock, and everyone
+//! who acts on a run asks it. An engine that has its store to itself works on everything, and
+//! asks nothing.
+
+mod run;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+use windlass_core::RunId;
+use windlass_orchestrator::supervisor::{LeaseOptions, Ownership, partition_of};
+use windlass_store::{Partition, Partitions};
+
+pub(crate) use run::{own_always, ring};
+
+/// What this engine works on.
+pub(crate) struct Owned {
+    cluster: Option<Cluster>,
+}
+
+/// What an engine knows that shares its store.
+struct Cluster {
+    machine: Mutex<Ownership>,
+    began: Instant,
+    /// How many partitions there are; none before the first session.
+    partitions: watch::Sender<Option<u32>>,
+    /// The engine stops: everything is to be handed over.
+    stop: Notify,
+    /// Whether everything is handed over, or was never taken.
+    over: watch::Sender<bool>,
+    /// Rings for those who wait for a run that another process works on.
+    elsewhere: Notify,
+}
+
+impl Owned {
+    /// Everything, or what leases say.
+    pub(crate) fn new(leases: Option<LeaseOptions>) -> Self {
+        Self {
+            cluster: leases.map(|options| Cluster {
+                machine: Mutex::new(Ownership::new(options)),
+                began: Instant::now(),
+                partitions: watch::Sender::new(None),
+                stop: Notify::new(),
+                over: watch::Sender::new(true),
+                elsewhere: Notify::new(),
+            }),
+        }
+    }
+
+    /// Whether other processes work on the same store.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.cluster.is_some()
+    }
+
+    /// Whether records of a partition may be appended now, and attempts handed out.
+    pub(crate) fn may_work(&self, partition: Partition) -> bool {
+        let Some(cluster) = &self.cluster else {
+            return true;
+        };
+        cluster.machine().may_work(partition, cluster.now())
+    }
+
+    /// Whether a partition is this engine's, as far as it knows.
+    pub(crate) fn holds(&self, partition: Partition) -> bool {
+        let cluster = self.cluster.as_ref();
+        cluster.is_none_or(|cluster| cluster.machine().holds(partition))
+    }
+
+    /// The partitions that are worked on.
+    pub(crate) fn partitions(&self) -> Partitions {
+        match &self.cluster {
+            None => Partitions::All,
+            Some(cluster) => Partitions::Only(cluster.machine().working().collect()),
+        }
+    }
+
+    /// The partition of a new run; waits until it is known how many there are.
+    pub(crate) async fn place(&self, run: RunId, parent: Option<Partition>) -> Partition {
+        let Some(cluster) = &self.cluster else {
+            return Partition(0);
+        };
+        let mut known = cluster.partitions.subscribe();
+        // The sender lives as long as this.
+        let partitions = known.wait_for(Option::is_some).await;
+        let partitions = partitions.map_or(None, |partitions| *partitions);
+        partition_of(run, parent, partitions.unwrap_or(1))
+    }
+
+    /// Resolves when a run that another process works on may have changed since this was
+    /// asked.
+    pub(crate) fn changed_elsewhere(&self) -> Option<Notified<'_>> {
+        self.cluster.as_ref().map(|it| it.elsewhere.notified())
+    }
+
+    /// Hands everything over, and waits until that is done.
+    pub(crate) async fn stop(&self) {
+        if let Some(cluster) = &self.cluster {
+            cluster.stop.notify_one();
+            let mut over = cluster.over.subscribe();
+            let _ = over.wait_for(|over| *over).await;
+        }
+    }
+}
+
+impl Cluster {
+    /// No method of the machine leaves it half changed.
+    fn machine(&self) -> MutexGuard<'_, Ownership> {
+        self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
