@@ -102,6 +102,9 @@ pub enum Event {
     Paused(Hand),
     /// The run goes on.
     Resumed(Hand),
+    /// A request with an idempotency key was accepted, and there was nothing to do: a resume of
+    /// a run that is not paused. It is recorded so that the key is known.
+    Accepted(Hand),
     /// Nodes are tried again by hand.
     Reattempted {
         /// Which.
@@ -178,6 +181,22 @@ pub enum Event {
 }
 
 impl Event {
+    /// Who did it by hand, where it is something that is done by hand.
+    pub fn hand(&self) -> Option<&Hand> {
+        Some(match self {
+            Self::Paused(hand) | Self::Resumed(hand) | Self::Accepted(hand) => hand,
+            Self::Reattempted { hand, .. }
+            | Self::Compensating { hand, .. }
+            | Self::CompensationRetried { hand, .. }
+            | Self::CompensationSkipped { hand, .. }
+            | Self::Imported { hand, .. } => hand,
+            Self::SignalReceived(signal) => &signal.hand,
+            Self::SetByHand(set) => &set.hand,
+            Self::Stopping(stopping) => &stopping.hand,
+            _ => return None,
+        })
+    }
+
     /// Whether it gives variables of the run new values.
     pub fn sets_vars(&self) -> bool {
         match self {
@@ -243,6 +262,20 @@ pub struct Hand {
     /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Box<str>>,
+    /// The request that asked for it, where the caller gave it a key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<Box<RequestKey>>,
+}
+
+/// The idempotency key of a request for a command. The run keeps the key with its answer, and a
+/// request that comes again with the same key gets that answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestKey {
+    /// The key, as the caller gave it.
+    pub key: Box<str>,
+    /// Digest of the command, which tells a repeated request from another one that uses the
+    /// same key.
+    pub command: Digest,
 }
 
 /// Everything that was asked for with a run.

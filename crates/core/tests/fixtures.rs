@@ -118,5 +118,6 @@ fixtures!(
     reuse,
     healing,
     rules,
-    stored
+    stored,
+    requests
 );

@@ -9,8 +9,8 @@ use windlass_core::{Digest, Millis};
 use windlass_store::{Envelope, EnvelopeError, Kind};
 
 /// The version of records that this program writes, and the newest that it reads. Records of
-/// version 1 did not tell of checkpoints.
-pub const RECORD_VERSION: u16 = 2;
+/// version 1 did not tell of checkpoints; those of version 2 named no idempotency keys.
+pub const RECORD_VERSION: u16 = 3;
 
 /// Why a record cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]

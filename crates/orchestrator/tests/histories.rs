@@ -23,6 +23,7 @@ use std::collections::BTreeSet;
 
 use windlass_core::run::Run;
 use windlass_orchestrator::codec::{RECORD_VERSION, RecordBuilder};
+use windlass_store::{Envelope, Kind};
 
 use file::History;
 use replay::{Graphs, decoded};
@@ -88,14 +89,14 @@ fn a_checkpoint_after_any_record_of_a_history_stands_for_it() {
 fn records_of_histories_are_stored_as_they_were() {
     for history in file::all() {
         for (record, transition) in history.records.iter().zip(decoded(&history)) {
-            if record.version != RECORD_VERSION {
-                continue;
-            }
             let mut builder = RecordBuilder::default();
             for event in &transition.events {
                 builder.push(event, transition.at);
             }
-            assert_eq!(builder.finish(), record.bytes(), "{}", history.name);
+            // Versions differ in what may stand in a record, not in how it stands there.
+            let body = record.body.as_bytes();
+            let stored = Envelope::encode(Kind::Record, RECORD_VERSION, body);
+            assert_eq!(builder.finish(), stored, "{}", history.name);
         }
     }
 }

@@ -141,6 +141,7 @@ impl Run {
             output_bytes: 0,
             failures: 0,
             deaths: Default::default(),
+            answered: Default::default(),
             finished: None,
             workflow: Arc::from(&*queued.workflow),
             correlation_id: Arc::from(&*queued.correlation_id),
@@ -260,7 +261,7 @@ impl Run {
                 self.change_graph(plan, *definition, changes);
             }
             Event::Recovered { after } => self.recovered_by_another(*after, changes),
-            Event::Warning { .. } | Event::Checkpointed {} => {}
+            Event::Accepted(_) | Event::Warning { .. } | Event::Checkpointed {} => {}
             Event::Finished(finished) => {
                 self.status = finished.status;
                 self.ended_at = Some(at);
@@ -270,6 +271,7 @@ impl Run {
         if had_ended && !self.status.is_final() {
             self.reopened_at = Some(at);
         }
+        self.note_request(event);
         Ok(())
     }
 

@@ -6,6 +6,7 @@
 
 mod about;
 mod ancestry;
+mod answered;
 mod apply;
 mod causes;
 mod child;
@@ -50,6 +51,7 @@ use crate::status::{NodeStatus, RunStatus};
 use crate::value::ValueRef;
 
 pub use about::About;
+pub use answered::{Answered, KEPT_ANSWERS};
 pub use apply::{Change, Corrupt};
 use child::Child;
 pub use child::{ChildEnd, ChildStart};
@@ -181,6 +183,8 @@ pub struct Run {
     vars_bytes: u64,
     finished: Option<Arc<Finished>>,
     deaths: deaths::Deaths,
+    /// The last requests that carried a key, oldest first, with their answers.
+    answered: VecDeque<Answered>,
 }
 
 /// Why and until when a scope stops.

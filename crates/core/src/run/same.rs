@@ -49,7 +49,7 @@ impl Run {
                 children, transactional, signals, waiters, since, to_route, to_join, to_stop,
                 to_open, to_settle, to_advance, quiet, garbage, completed, reuse, output_bytes,
                 vars_bytes,
-                failures, finished, deaths
+                failures, finished, deaths, answered
             ],
             // Which graphs are in use is found out when a snapshot is taken.
             [

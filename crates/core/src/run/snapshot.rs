@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::answered::Answered;
 use super::child::Child;
 use super::deaths::Deaths;
 use super::environment::Held;
@@ -102,6 +103,8 @@ pub struct Snapshot {
     finished: Option<Finished>,
     #[serde(default)]
     deaths: Deaths,
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    answered: VecDeque<Answered>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -245,6 +248,7 @@ impl Run {
             failures: self.failures,
             finished: self.finished.as_deref().cloned(),
             deaths: self.deaths.clone(),
+            answered: self.answered.clone(),
         };
         serde_json::to_vec(&snapshot).ok()
     }
@@ -330,6 +334,7 @@ impl Run {
         run.failures = snapshot.failures;
         run.finished = snapshot.finished.map(Arc::new);
         run.deaths = snapshot.deaths;
+        run.answered = snapshot.answered;
         Some(run)
     }
 

@@ -40,6 +40,7 @@ pub(crate) fn digest(run: &Run) -> String {
     due.sort_unstable();
     let _ = writeln!(text, "kept {kept:?} children {children:?} due {due:?}");
     let _ = writeln!(text, "again {:?}", run.retriable_nodes());
+    let _ = writeln!(text, "answered {:?}", run.answered().collect::<Vec<_>>());
     for (name, value) in run.vars() {
         let _ = write!(text, "{name}={:?} ", value.text());
     }

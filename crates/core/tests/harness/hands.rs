@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::event::{Compensation, Hand, ReusedNode, RunFailure};
+use windlass_core::event::{Compensation, ReusedNode, RunFailure};
 use windlass_core::run::{ChildEnd, Failure, Input, Instance, Refusal};
 use windlass_core::value::Payload;
 use windlass_core::{Digest, RunStatus};
@@ -17,7 +17,7 @@ impl Script {
     /// `heal VERSION LINES`, `import LINES`.
     pub(crate) fn lay_hand(&mut self, verb: &str, rest: &str) -> Option<Result<Steps, Refusal>> {
         let (first, more) = rest.split_once(' ').unwrap_or((rest, ""));
-        let hand = Hand::default();
+        let hand = self.hand("");
         let input = match verb {
             "due" => {
                 let node = self.harness.index(first);

@@ -1,7 +1,8 @@
 //! The commands of fixtures, and how what they lead to is written.
 
 use serde_json::json;
-use windlass_core::event::{After, Event, Hand};
+use windlass_core::Digest;
+use windlass_core::event::{After, Event, Hand, RequestKey};
 use windlass_core::run::{Input, Instance, Outcome, Refusal};
 
 use crate::harness::{Harness, Steps, digest, failure, output, retriable};
@@ -10,6 +11,8 @@ use crate::{hands, notation};
 /// A run that obeys commands and tells what came of them.
 pub(crate) struct Script {
     pub(crate) harness: Harness,
+    /// The key that the present command comes with.
+    request: Option<Box<RequestKey>>,
 }
 
 impl Script {
@@ -37,11 +40,23 @@ impl Script {
         if !reused.is_empty() {
             harness.record(vec![Event::Reused(reused)]);
         }
-        Self { harness }
+        let request = None;
+        Self { harness, request }
     }
 
-    /// Obeys one command; the lines say what it led to.
+    /// Obeys one command; the lines say what it led to. `request KEY COMMAND` gives it an
+    /// idempotency key.
     pub(crate) fn command(&mut self, command: &str) -> Vec<String> {
+        if let Some(keyed) = command.strip_prefix("request ") {
+            let (key, command) = keyed.split_once(' ').expect("request KEY COMMAND");
+            self.request = Some(Box::new(RequestKey {
+                key: key.into(),
+                command: Digest::of(command.as_bytes()),
+            }));
+            let lines = self.command(command);
+            self.request = None;
+            return lines;
+        }
         let (verb, rest) = command.split_once(' ').unwrap_or((command, ""));
         let before = digest(&self.harness.run);
         let result = match verb {
@@ -49,11 +64,11 @@ impl Script {
             "succeed" | "fail" | "skip" | "stopped" => self.end(verb, rest),
             "still" => self.still(rest),
             "cancel" => self.harness.give(&Input::Cancel {
-                hand: hand(rest),
+                hand: self.hand(rest),
                 compensate: rest == "compensate",
             }),
-            "pause" => self.harness.give(&Input::Pause(hand(rest))),
-            "resume" => self.harness.give(&Input::Resume(hand(rest))),
+            "pause" => self.harness.give(&Input::Pause(self.hand(rest))),
+            "resume" => self.harness.give(&Input::Resume(self.hand(rest))),
             "timeout" => self.harness.give(&Input::TimedOut),
             "grace" => self.harness.give(&Input::GraceEnded),
             "recover" => {
@@ -66,7 +81,7 @@ impl Script {
             }
             "reattempt" => {
                 let nodes = rest.split_whitespace().map(|id| self.harness.index(id));
-                let input = Input::Reattempt(nodes.collect(), Hand::default());
+                let input = Input::Reattempt(nodes.collect(), self.hand(""));
                 self.harness.give(&input)
             }
             _ => match self.lay_hand(verb, rest) {
@@ -81,6 +96,7 @@ impl Script {
             "replay after {command}"
         );
         match result {
+            Ok(steps) if steps.is_empty() && self.request.is_some() => vec![self.answered_before()],
             Ok(steps) => self.tell(&steps),
             Err(refusal) => {
                 assert_eq!(
@@ -91,6 +107,23 @@ impl Script {
                 vec![self.refused(&refusal)]
             }
         }
+    }
+
+    /// Who gives the present command.
+    pub(crate) fn hand(&self, by: &str) -> Hand {
+        Hand {
+            by: (!by.is_empty()).then(|| by.into()),
+            reason: None,
+            request: self.request.clone(),
+        }
+    }
+
+    /// What a request was answered that comes again.
+    fn answered_before(&self) -> String {
+        let request = self.request.as_deref().expect("a request that has a key");
+        let answered = self.harness.run.answer_to(request);
+        let answered = answered.expect("the same command").expect("a known key");
+        format!("answered before: {}", answered.status())
     }
 
     /// Commands that change nothing in the run.
@@ -163,13 +196,6 @@ impl Script {
             worker: "worker".into(),
         };
         self.harness.give(&input)
-    }
-}
-
-pub(crate) fn hand(by: &str) -> Hand {
-    Hand {
-        by: (!by.is_empty()).then(|| by.into()),
-        reason: None,
     }
 }
 

@@ -43,6 +43,7 @@ impl Script {
             Event::GraceEnded { .. } => "grace ended".to_owned(),
             Event::Paused(_) => "run Paused".to_owned(),
             Event::Resumed(_) => "run resumed".to_owned(),
+            Event::Accepted(_) => "accepted, nothing to do".to_owned(),
             Event::Reattempted { nodes, .. } => format!("reattempted {}", nodes.join(", ")),
             Event::Recovered { .. } => "recovered".to_owned(),
             Event::Checkpointed {} => "checkpointed".to_owned(),

@@ -51,8 +51,8 @@ macro_rules! covered {
 covered! {
     Event {
         Queued, Started, AttemptStarted, AttemptEnded, Routed, Expanded, Looped, IterationEnded,
-        Waiting, SignalReceived, ChildStarted, Stopping, GraceEnded, Paused, Resumed, Reattempted,
-        SetByHand, Reused, Compensating, CompensationEnded, CompensationRetried,
+        Waiting, SignalReceived, ChildStarted, Stopping, GraceEnded, Paused, Resumed, Accepted,
+        Reattempted, SetByHand, Reused, Compensating, CompensationEnded, CompensationRetried,
         CompensationSkipped, Healed, Imported, Recovered, Checkpointed, Warning, Finished,
     }
     AttemptResult { Succeeded, Failed, Retrying, Skipped, Stopped }
@@ -98,6 +98,7 @@ const OTHERS: &[&str] = &[
     "parameters, meta and resources of an attempt",
     "variables that a node set",
     "something after the run had ended",
+    "a command with an idempotency key",
 ];
 
 /// Everything that must be covered.
@@ -186,6 +187,8 @@ impl Found {
     }
 
     fn event(&mut self, event: &Event) {
+        let keyed = event.hand().is_some_and(|hand| hand.request.is_some());
+        self.when(keyed, "a command with an idempotency key");
         match event {
             Event::Queued(queued) => {
                 self.add(format!("rules {}", queued.rules));

@@ -48,6 +48,10 @@ pub(crate) fn state(run: &Run) -> State {
         };
         state.push((format!("var {variable}"), text));
     }
+    for answered in run.answered() {
+        let text = answered.status().to_string();
+        state.push((format!("request {}", answered.key()), text));
+    }
     state.retain(|(_, text)| !text.is_empty());
     state
 }

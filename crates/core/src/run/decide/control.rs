@@ -129,6 +129,9 @@ impl Run {
     pub(super) fn decide_resume(&self, hand: &Hand) -> Result<Decision, Refusal> {
         match self.status() {
             RunStatus::Paused => Ok(Decision::of(Event::Resumed(hand.clone()))),
+            // Without a record the key would not be known, and the same request would resume
+            // a run that is paused later.
+            _ if hand.request.is_some() => Ok(Decision::of(Event::Accepted(hand.clone()))),
             _ => Err(Refusal::NotNow("the run is not paused")),
         }
     }

@@ -105,7 +105,10 @@ impl Run {
             decision.warn(None, "DAG_INCOMPATIBLE", message);
             if self.status == RunStatus::Running && self.stop_cause().is_none() {
                 let reason = Some("DAG_INCOMPATIBLE".into());
-                let hand = Hand { by: None, reason };
+                let hand = Hand {
+                    reason,
+                    ..Hand::default()
+                };
                 decision.events.push(Event::Paused(hand));
             }
         }

@@ -190,6 +190,26 @@ pub enum Input {
     Recover(After),
 }
 
+impl Input {
+    /// Who asks, where it is something that is asked for by hand.
+    pub fn hand(&self) -> Option<&Hand> {
+        match self {
+            Self::Signal { hand, .. }
+            | Self::Cancel { hand, .. }
+            | Self::SetResult { hand, .. }
+            | Self::Import { hand, .. }
+            | Self::Compensate(hand)
+            | Self::RetryCompensation(_, hand)
+            | Self::SkipCompensation(_, hand)
+            | Self::Pause(hand)
+            | Self::Resume(hand)
+            | Self::Reattempt(_, hand)
+            | Self::TimedOutAbove(hand) => Some(hand),
+            _ => None,
+        }
+    }
+}
+
 /// What a run must decide before it takes another input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Todo {
@@ -356,6 +376,8 @@ pub enum Refusal {
     UnknownSignal(Box<str>),
     /// The graph cannot be exchanged for the one that was brought.
     Incompatible(Box<str>),
+    /// The idempotency key was used for another command on this run.
+    KeyReused(Box<str>),
 }
 
 impl fmt::Display for Refusal {
@@ -365,6 +387,13 @@ impl fmt::Display for Refusal {
                 return write!(f, "no node of the run waits for a signal '{name}'");
             }
             Self::Incompatible(why) => why,
+            Self::KeyReused(key) => {
+                return write!(
+                    f,
+                    "the idempotency key '{key}' was used for another command on this run; \
+                     use a new key for each command"
+                );
+            }
             Self::Compensated => {
                 "compensation has begun, and what was undone cannot be tried again"
             }
@@ -402,11 +431,16 @@ pub fn wants(run: &Run, input: &Input) -> Vec<ValueRef> {
     wants
 }
 
-/// Decides on an input.
+/// Decides on an input. A request whose key is known is answered already: no event follows.
 ///
 /// # Errors
 /// A refusal; nothing has changed.
 pub fn decide(run: &Run, input: &Input, facts: &Facts<'_>) -> Result<Decision, Refusal> {
+    if let Some(request) = input.hand().and_then(|hand| hand.request.as_deref())
+        && run.answer_to(request)?.is_some()
+    {
+        return Ok(Decision::default());
+    }
     let reopens = matches!(
         input,
         Input::Reattempt(..)

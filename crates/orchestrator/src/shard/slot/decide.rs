@@ -111,7 +111,10 @@ impl Slot {
         };
         match decided {
             Ok(decision) => {
-                self.bring_graph(input);
+                // A request that comes again leads to no event that would take the graph.
+                if !decision.events.is_empty() {
+                    self.bring_graph(input);
+                }
                 decision
                     .blobs
                     .iter()
@@ -120,10 +123,24 @@ impl Slot {
                     self.record_event(event, ended, context);
                 }
                 if let Some(id) = command {
-                    self.consequences.push(Consequence::Answer(id));
+                    self.answer(id, context);
                 }
             }
             Err(refusal) => refused(command, refusal, context),
+        }
+    }
+
+    /// Answers a command once everything that was decided is durable: a request that comes
+    /// again may find the record of the first one in flight.
+    fn answer(&mut self, id: CommandId, context: &mut Context<'_>) {
+        let answer = Consequence::Answer(id);
+        match &mut self.in_flight {
+            _ if !self.record.is_empty() => self.consequences.push(answer),
+            Some((_, consequences)) => consequences.push(answer),
+            None => {
+                let result = Ok(());
+                context.effects.push_back(Effect::Answer { id, result });
+            }
         }
     }
 

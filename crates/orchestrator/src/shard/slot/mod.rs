@@ -282,6 +282,35 @@ impl Slot {
         }
     }
 
+    fn command(&mut self, id: CommandId, command: Command, context: &mut Context<'_>) {
+        let text = match &command {
+            Command::Import { text, .. } => Some(text.clone()),
+            _ => None,
+        };
+        let input = RunInput::from(command);
+        if self.is_repeated(&input) {
+            // It gets the first answer and does nothing, so nothing is taken over for it.
+            self.inbox.push_back((input, Some(id)));
+            return;
+        }
+        self.take_over();
+        if let Some(text) = text {
+            self.hold_blob(&text);
+        }
+        match input {
+            input @ (RunInput::Cancel { .. } | RunInput::TimedOutAbove(_)) => {
+                self.enqueue_urgent(input, Some(id), context);
+            }
+            input => self.inbox.push_back((input, Some(id))),
+        }
+    }
+
+    /// Whether the key of a request is known.
+    fn is_repeated(&self, input: &RunInput) -> bool {
+        let request = input.hand().and_then(|hand| hand.request.as_deref());
+        request.is_some_and(|request| !matches!(self.run.answer_to(request), Ok(None)))
+    }
+
     /// The run that started it, if it is a child.
     fn parent(&self) -> Option<windlass_core::RunId> {
         let parent = self.run.queued().parent.as_ref();
@@ -349,16 +378,7 @@ impl Slot {
                 self.inbox.push_back((input, None));
             }
             Input::Command { id, command, .. } => {
-                self.take_over();
-                if let Command::Import { text, .. } = &command {
-                    self.hold_blob(text);
-                }
-                match command.into() {
-                    input @ (RunInput::Cancel { .. } | RunInput::TimedOutAbove(_)) => {
-                        self.enqueue_urgent(input, Some(id), context);
-                    }
-                    input => self.inbox.push_back((input, Some(id))),
-                }
+                self.command(id, command, context);
             }
             Input::Loaded { values, .. } => {
                 self.loading = false;
