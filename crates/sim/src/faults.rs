@@ -166,11 +166,13 @@ pub enum Defect {
     IgnoreLease,
     /// An append whose answer was lost is taken as not written, and becomes durable.
     LateCommitDenied,
+    /// A command that comes again is carried out again.
+    RepeatCommand,
 }
 
 impl Defect {
     /// All defects.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::AnswerBeforeDurable,
         Self::NoFence,
         Self::LoseAnswered,
@@ -194,6 +196,7 @@ impl Defect {
         Self::HandOverAppends,
         Self::IgnoreLease,
         Self::LateCommitDenied,
+        Self::RepeatCommand,
     ];
 
     /// The worlds in which it can show.
@@ -206,7 +209,8 @@ impl Defect {
             | Self::LoseWake
             | Self::SwapEnds
             | Self::UndoEarly
-            | Self::LoseChildCancel => Kind::Structured,
+            | Self::LoseChildCancel
+            | Self::RepeatCommand => Kind::Structured,
             Self::RestOnWakeUps
             | Self::HandOverAppends
             | Self::IgnoreLease

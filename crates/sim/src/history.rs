@@ -213,17 +213,18 @@ impl History {
         if run.status().is_final() && !reopens {
             return Err(format!("an ended run goes on by itself: {event:?}"));
         }
+        if let Some(hand) = event.hand() {
+            self.note(hand)?;
+        }
         match event {
             Event::AttemptEnded(ended) => return self.attempt_ended(run, ended, submitted),
             Event::CompensationEnded(ended) => return self.undo_ended(run, ended),
             Event::SetByHand(set) => {
-                self.note(&set.hand);
                 self.reopened(run, &set.node);
                 self.one_outcome(&set.node, false, set.attempt)?;
             }
             Event::GraceEnded { .. } => rules::due(run.grace_deadline(), submitted, "the grace")?,
             Event::Stopping(stopping) => {
-                self.note(&stopping.hand);
                 // A parent whose time has passed ends its children, whatever theirs is.
                 let by_parent = run.queued().parent.is_some() && stopping.hand.by.is_some();
                 if stopping.cause == StopCause::Timeout && !by_parent {
@@ -236,21 +237,13 @@ impl History {
                 due,
             } => self.went_round(run, node, (*iteration, due.is_some()), submitted)?,
             Event::SignalReceived(signal) => {
-                self.note(&signal.hand);
                 self.signals.came(&signal.name, signal.payload.digest());
             }
             Event::ChildStarted(started) => return Ok(Some(Claimed::Child(started.clone()))),
-            Event::Reattempted { hand, nodes } => {
+            Event::Reattempted { nodes, .. } => {
                 self.reattempts += 1;
                 nodes.iter().for_each(|node| self.reopened(run, node));
-                self.note(hand);
             }
-            Event::Paused(hand)
-            | Event::Resumed(hand)
-            | Event::Compensating { hand, .. }
-            | Event::CompensationRetried { hand, .. }
-            | Event::CompensationSkipped { hand, .. }
-            | Event::Imported { hand, .. } => self.note(hand),
             Event::Healed { version, .. } => {
                 self.hands.insert(format!("v{version}").into());
             }
@@ -285,8 +278,15 @@ impl History {
         }
     }
 
-    fn note(&mut self, hand: &Hand) {
-        self.hands.extend(hand.by.clone());
+    /// Each command has a number of its own, by which it is carried out at most once, however
+    /// often users repeat it.
+    fn note(&mut self, hand: &Hand) -> Verdict {
+        match &hand.by {
+            Some(by) if !self.hands.insert(by.clone()) => {
+                Err(format!("command {by} is carried out twice"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Loops around a node that is tried again go on with the attempt they had.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use windlass_core::event::{Hand, Queued, RULES};
+use windlass_core::event::{Hand, Queued, RULES, RequestKey};
 use windlass_core::run::{Instance, Run};
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{Digest, RunId, RunStatus};
@@ -12,6 +12,7 @@ use windlass_orchestrator::supervisor::acquire_mode;
 use windlass_orchestrator::{Adoption, Command, CommandId, Input, Start};
 use windlass_store::{Bell, Claim};
 
+use crate::faults::Defect;
 use crate::oracle::ProcessId;
 use crate::structured::SIGNALS;
 use crate::workload::{ChildWish, Wish};
@@ -21,7 +22,7 @@ use crate::world::{Event, World};
 pub(crate) fn hand(number: CommandId) -> Hand {
     Hand {
         by: Some(format!("c{number}").into()),
-        reason: None,
+        ..Hand::default()
     }
 }
 
@@ -248,7 +249,8 @@ impl World {
             vec![step.copied().unwrap_or(0)]
         };
         let number = self.next_command();
-        let hand = hand(number);
+        let mut hand = hand(number);
+        hand.request = self.request_key(number, wish).map(Box::new);
         let command = match wish {
             Wish::Cancel | Wish::CancelAndUndo => Command::Cancel {
                 hand,
@@ -287,13 +289,62 @@ impl World {
         };
         self.trace
             .say(self.now, || format!("command {number} to {run}: {wish:?}"));
+        if self.repeats {
+            self.repeat_later(run, number, &command);
+        }
         if let Some(owner) = self.steward(run) {
             self.ask(owner, run, number, command);
         }
     }
 
+    /// The idempotency key that a user gives a command, in worlds where users repeat them.
+    fn request_key(&self, number: CommandId, wish: Wish) -> Option<RequestKey> {
+        // The defect: keys are not looked at.
+        let looked_at = self.defect != Some(Defect::RepeatCommand);
+        (self.repeats && looked_at).then(|| RequestKey {
+            key: format!("k{number}").into(),
+            command: Digest::of(format!("{wish:?}").as_bytes()),
+        })
+    }
+
+    /// Users repeat a command at any time: before its record is written, while that is in
+    /// flight, after a crash, after the answer, and when another process owns the run.
+    fn repeat_later(&mut self, run: RunId, first: CommandId, command: &Command) {
+        for _ in 0..self.random.below(3) {
+            let most = if self.random.chance(50) { 50 } else { 8_000 };
+            let delay = self.random.below(most);
+            let again = Box::new((first, command.clone()));
+            self.after(delay, Event::Repeat(run, again));
+        }
+    }
+
+    /// A user repeats a command.
+    pub(crate) fn repeat(&mut self, run: RunId, first: CommandId, command: Command) {
+        if self.calm {
+            return;
+        }
+        let number = self.next_command();
+        self.trace.say(self.now, || {
+            format!("command {number} to {run} repeats command {first}")
+        });
+        if let Some(owner) = self.steward(run) {
+            self.ask_as(owner, run, (number, first), command);
+        }
+    }
+
     /// Asks something of a run in a process, which loads it first if it must.
     pub(crate) fn ask(&mut self, id: ProcessId, run: RunId, number: CommandId, command: Command) {
+        self.ask_as(id, run, (number, number), command);
+    }
+
+    /// As `ask`, in the name of another command, which this one repeats.
+    fn ask_as(
+        &mut self,
+        id: ProcessId,
+        run: RunId,
+        (number, first): (CommandId, CommandId),
+        command: Command,
+    ) {
         // What is opened again goes on here, and with it everything that was open.
         let goes_on = matches!(
             command,
@@ -305,7 +356,7 @@ impl World {
             Adoption::Hold
         };
         self.hold(id, run, adoption);
-        self.oracle.commanded(id, run, number, format!("c{number}"));
+        self.oracle.commanded(id, run, number, format!("c{first}"));
         self.send(id, run, number, command);
     }
 

@@ -10,7 +10,7 @@ use windlass_core::run::{self, ChildEnd, Instance as NodeIndex, Interrupt, Repor
 use windlass_core::value::Payload;
 use windlass_core::{Digest, Millis, RunId};
 use windlass_orchestrator::supervisor::ChildPlace;
-use windlass_orchestrator::{Adoption, Evaluation};
+use windlass_orchestrator::{Adoption, Command, CommandId, Evaluation};
 use windlass_store::{Append, AppendError, Appended, Error, Head};
 
 use crate::catalogue::Catalogue;
@@ -30,6 +30,9 @@ pub(crate) const EPOCH: i64 = 1_000_000;
 
 /// A world that needs more steps than this is going in circles.
 const MAX_STEPS: u64 = 30_000;
+
+/// Percent of worlds in which users repeat commands.
+const REPEATS: u64 = 40;
 
 /// How to run a world.
 #[derive(Clone, Copy, Debug, Default)]
@@ -203,6 +206,8 @@ pub(crate) enum Event {
     Poll(ProcessId),
     Start(usize),
     Wish(usize, Wish),
+    /// A user repeats the command of this number.
+    Repeat(RunId, Box<(CommandId, Command)>),
     Crash,
     Takeover {
         lives: u64,
@@ -287,6 +292,8 @@ pub(crate) struct World {
     pub(crate) executing: BTreeMap<u64, Executing>,
     pub(crate) next_execution: u64,
     pub(crate) next_command: u64,
+    /// Whether users give their commands idempotency keys and repeat them.
+    pub(crate) repeats: bool,
     /// Signals that are sent again if their process dies before it has answered.
     pub(crate) unanswered: BTreeMap<u64, (RunId, Box<str>, Payload)>,
     pub(crate) oracle: Oracle,
@@ -354,6 +361,8 @@ impl World {
             executing: BTreeMap::new(),
             next_execution: 0,
             next_command: 0,
+            // Drawn apart, so that the other worlds stay as they were.
+            repeats: !exact && Random::new(!seed).chance(REPEATS),
             unanswered: BTreeMap::new(),
             trace: Trace::new(options.trace),
             counts: Counts::default(),
@@ -576,6 +585,7 @@ impl World {
             Event::Poll(process) => self.pump(process),
             Event::Start(request) => self.start(request),
             Event::Wish(request, wish) => self.wish(request, wish),
+            Event::Repeat(run, again) => self.repeat(run, again.0, again.1),
             Event::Crash if !self.calm => self.crash(),
             Event::Takeover { lives } if !self.calm => self.take_over(lives),
             Event::Crash | Event::Takeover { .. } => {}

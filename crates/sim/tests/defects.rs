@@ -155,3 +155,17 @@ fn a_process_that_outlives_its_lease_is_caught() {
 fn a_late_commit_that_is_taken_as_not_written_is_caught() {
     check(Defect::LateCommitDenied, "answered as not written");
 }
+
+#[test]
+fn a_repeated_command_that_is_carried_out_twice_is_caught() {
+    let shows = |seed| {
+        let options = Options {
+            kind: Defect::RepeatCommand.kind(),
+            trace: false,
+            defect: Some(Defect::RepeatCommand),
+        };
+        let violation = run_seed(seed, options).violation;
+        violation.is_some_and(|violation| violation.contains("is carried out twice"))
+    };
+    assert!((0..1_000).any(shows));
+}
