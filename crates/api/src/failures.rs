@@ -65,6 +65,7 @@ codes! {
     LABEL_INVALID 400 "The label cannot be read",
     TENANT_MISMATCH 403 "The tenant is not the token's",
     REQUEST_ID_REUSED 409 "The request id was used with another trigger",
+    IDEMPOTENCY_KEY_REUSED 409 "The idempotency key was used for another command on the run",
     WORKFLOW_DISABLED 409 "The workflow is disabled",
     RUN_ENDED 409 "The run has ended",
     REATTEMPT_REFUSED 409 "The nodes cannot be tried again",
@@ -99,6 +100,7 @@ pub const ACTING: &[Code] = &[
     PAYLOAD_TOO_LARGE,
     INCOMPATIBLE,
     CONFLICT,
+    IDEMPOTENCY_KEY_REUSED,
     IMPORT_INVALID,
     ENGINE_STOPPED,
     STORE_UNAVAILABLE,
@@ -189,6 +191,7 @@ fn told(kind: FailureKind) -> Told {
         FailureKind::LetterNotFound => Coded(LETTER_NOT_FOUND),
         FailureKind::EngineStopped => Coded(ENGINE_STOPPED),
         FailureKind::ReattemptRefused => Coded(REATTEMPT_REFUSED),
+        FailureKind::IdempotencyKeyReused => Coded(IDEMPOTENCY_KEY_REUSED),
         FailureKind::Compensated => Coded(COMPENSATED),
         FailureKind::SignalUnknown => Coded(SIGNAL_UNKNOWN),
         FailureKind::SignalInvalid => Coded(SIGNAL_INVALID),
@@ -296,7 +299,7 @@ mod tests {
             (
                 409,
                 "RUN_AMBIGUOUS DEAD_LETTER RUN_ENDED REATTEMPT_REFUSED COMPENSATED \
-                 SIGNAL_UNKNOWN INCOMPATIBLE CONFLICT REQUEST_ID_REUSED \
+                 SIGNAL_UNKNOWN INCOMPATIBLE CONFLICT REQUEST_ID_REUSED IDEMPOTENCY_KEY_REUSED \
                  WORKFLOW_DISABLED TOO_MANY_HOOKS TOO_MANY_SCHEDULES",
             ),
             (413, "TRIGGER_TOO_LARGE SECRET_TOO_LARGE"),

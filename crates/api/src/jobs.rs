@@ -111,8 +111,6 @@ pub(crate) struct Job {
     store: Arc<dyn Backend>,
     /// Failures since it was last written as a whole.
     fresh: Mutex<Vec<JobFailure>>,
-    /// Whether nothing was done since it was taken up again.
-    again: bool,
 }
 
 struct Shared {
@@ -161,7 +159,7 @@ impl Jobs {
             hand: Vec::new(),
             page: 0,
         };
-        let job = Job::new(note, tenants, store, false);
+        let job = Job::new(note, tenants, store);
         let forgotten = self.remember(&job.shared)?;
         if let Some(id) = forgotten {
             forget(store, &id).await.map_err(Failure::from)?;
@@ -216,7 +214,7 @@ impl Jobs {
                     Some(owner) => TenantFilter::Only(owner.tenant.clone()),
                 };
                 let (plan, over) = (note.plan.get().to_owned(), note.state.status == "done");
-                let job = Job::new(note, tenants, store, true);
+                let job = Job::new(note, tenants, store);
                 lock(&self.known).push_back(Arc::clone(&job.shared));
                 if !over {
                     unfinished.push((job, plan));
@@ -251,7 +249,7 @@ impl Note {
 }
 
 impl Job {
-    fn new(note: Note, tenants: TenantFilter, store: &Arc<dyn Backend>, again: bool) -> Self {
+    fn new(note: Note, tenants: TenantFilter, store: &Arc<dyn Backend>) -> Self {
         Self {
             shared: Arc::new(Shared {
                 tenants,
@@ -259,7 +257,6 @@ impl Job {
             }),
             store: Arc::clone(store),
             fresh: Mutex::default(),
-            again,
         }
     }
 
@@ -289,11 +286,6 @@ impl Job {
     pub(crate) async fn take(&self, runs: Vec<RunId>) -> Result<(), Error> {
         lock(&self.shared.note).hand = runs;
         self.save().await
-    }
-
-    /// Whether the next run may have been done before the server ended: asked once.
-    pub(crate) fn is_again(&mut self) -> bool {
-        std::mem::take(&mut self.again)
     }
 
     /// It is done with a run, which failed or did not; durable on return.

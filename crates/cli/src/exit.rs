@@ -131,6 +131,7 @@ impl From<FailureKind> for Exit {
             | FailureKind::Incompatible
             | FailureKind::Conflict
             | FailureKind::RequestIdReused
+            | FailureKind::IdempotencyKeyReused
             | FailureKind::WorkflowDisabled
             | FailureKind::TooManyHooks
             | FailureKind::TooManySchedules => Self::Conflict,
@@ -319,7 +320,7 @@ mod tests {
             (
                 6,
                 "RUN_AMBIGUOUS RUN_ENDED DEAD_LETTER REATTEMPT_REFUSED COMPENSATED \
-                 SIGNAL_UNKNOWN INCOMPATIBLE CONFLICT REQUEST_ID_REUSED \
+                 SIGNAL_UNKNOWN INCOMPATIBLE CONFLICT REQUEST_ID_REUSED IDEMPOTENCY_KEY_REUSED \
                  WORKFLOW_DISABLED TOO_MANY_HOOKS TOO_MANY_SCHEDULES",
             ),
             (7, "CHECKS_BUSY"),

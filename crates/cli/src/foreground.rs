@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use windlass_core::{RunId, RunStatus};
 
 use crate::access::{self, Access, Again};
-use crate::command::{self, CommandRequest, RunCommand};
+use crate::command::{self, RunCommand, request};
 use crate::ending;
 use crate::exit::{Exit, Failure};
 use crate::local_engine::{LocalEngine, with_engine};
@@ -72,7 +72,7 @@ pub(crate) fn follow(
                     Followed::Exit(exit) => return Ok(exit),
                     Followed::Gone(_) => {}
                     Followed::NotCarried(_) => {
-                        let request = CommandRequest::new(RunCommand::Resume, None);
+                        let request = request(RunCommand::Resume, None);
                         match remote::act(&server, run, &request) {
                             Err(failure) if !server.is_gone(&failure) => return Err(failure),
                             _ => {}

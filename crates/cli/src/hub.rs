@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 use windlass_core::RunId;
+use windlass_core::command::RunCommand;
+use windlass_core::run::Input;
 use windlass_engine::{Notice, Observer};
-use windlass_orchestrator::Command;
 
 use crate::progress::{Phase, Progress};
 
@@ -108,13 +109,16 @@ impl Observer for Hub {
                     progress.failed(&node, &failure.code, &failure.message, failed.again);
                 }
             }
-            Notice::Commanded { run, command } => {
-                let phase = match command {
-                    Command::Cancel { .. } | Command::TimeOut(_) => Phase::Stopping,
-                    Command::Pause(_) => Phase::Paused,
-                    Command::Resume(_) | Command::Reattempt(..) | Command::SetResult { .. } => {
-                        Phase::Running
-                    }
+            Notice::Commanded { run, input } => {
+                let phase = match input {
+                    Input::TimedOutAbove(_) => Phase::Stopping,
+                    Input::Command(asked) => match &asked.command {
+                        RunCommand::Cancel { .. } => Phase::Stopping,
+                        RunCommand::Pause => Phase::Paused,
+                        RunCommand::Resume => Phase::Running,
+                        command if command.reopens() => Phase::Running,
+                        _ => return,
+                    },
                     _ => return,
                 };
                 if let Some(progress) = state.follows(*run) {

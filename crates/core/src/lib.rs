@@ -88,6 +88,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod command;
 pub mod concurrency;
 pub mod definition;
 pub mod event;

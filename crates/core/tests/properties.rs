@@ -9,6 +9,7 @@ mod model;
 use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
+use windlass_core::command::RunCommand;
 use windlass_core::event::{Event, Hand};
 use windlass_core::plan::NodeIndex;
 use windlass_core::routing::EdgeState;
@@ -122,14 +123,19 @@ impl Case {
         match command {
             "start" => self.both("start", &Input::Begin, Model::start),
             "cancel" => {
-                let input = Input::Cancel {
-                    hand: nobody(),
-                    compensate: false,
-                };
+                let input = Input::command(RunCommand::Cancel { compensate: false }, nobody());
                 self.both("cancel", &input, |model| model.cancel(&running));
             }
-            "pause" => self.both("pause", &Input::Pause(nobody()), Model::pause),
-            "resume" => self.both("resume", &Input::Resume(nobody()), Model::resume),
+            "pause" => self.both(
+                "pause",
+                &Input::command(RunCommand::Pause, nobody()),
+                Model::pause,
+            ),
+            "resume" => self.both(
+                "resume",
+                &Input::command(RunCommand::Resume, nobody()),
+                Model::resume,
+            ),
             "timeout" => {
                 self.harness.now = self.harness.now.plus(100_000);
                 self.both("timeout", &Input::TimedOut, |model| {
@@ -231,7 +237,10 @@ impl Case {
         let _ = writeln!(self.story, "> reattempt {}", list.join(" "));
         let nodes = names.iter().map(|name| self.harness.index(name)).collect();
         let before = digest(&self.harness.run);
-        let result = self.harness.give(&Input::Reattempt(nodes, Hand::default()));
+        let result = self.harness.give(&Input::command(
+            RunCommand::Reattempt { nodes: nodes },
+            Hand::default(),
+        ));
         let refused = self.model.reattempt(&names);
         if let Err(Refusal::InTheWay(nodes)) = &result {
             let named: Names = nodes.iter().map(|&node| self.harness.id(node)).collect();

@@ -6,6 +6,7 @@ mod harness;
 mod notation;
 
 use windlass_core::Digest;
+use windlass_core::command::RunCommand;
 use windlass_core::event::{Hand, RequestKey};
 use windlass_core::run::{Input, KEPT_ANSWERS};
 
@@ -29,8 +30,8 @@ fn input(number: usize) -> Input {
         ..Hand::default()
     };
     match number.is_multiple_of(2) {
-        true => Input::Pause(hand),
-        false => Input::Resume(hand),
+        true => Input::command(RunCommand::Pause, hand),
+        false => Input::command(RunCommand::Resume, hand),
     }
 }
 

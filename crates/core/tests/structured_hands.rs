@@ -13,6 +13,7 @@ mod model;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use windlass_core::command::{NewGraph, RunCommand};
 use windlass_core::event::{Event, Hand};
 use windlass_core::run::{Input, Instance, Outcome};
 use windlass_core::value::Payload;
@@ -88,8 +89,11 @@ impl Case {
             62..64 => self.cancel(),
             64..66 => self.time(),
             66..68 => self.grace(),
-            68..71 => self.give("pause", &Input::Pause(Hand::default())),
-            71..75 => self.give("resume", &Input::Resume(Hand::default())),
+            68..71 => self.give("pause", &Input::command(RunCommand::Pause, Hand::default())),
+            71..75 => self.give(
+                "resume",
+                &Input::command(RunCommand::Resume, Hand::default()),
+            ),
             75..77 => self.give("recover", &Input::Recover(Default::default())),
             77..87 => self.reattempt(),
             87..93 => self.set_result(),
@@ -226,18 +230,21 @@ impl Case {
     }
 
     fn send(&mut self, name: &str) {
-        let input = Input::Signal {
-            name: name.into(),
-            payload: Payload::new("1"),
-            hand: Hand::default(),
-        };
+        let input = Input::from(
+            RunCommand::Signal { name: name.into() }
+                .by(Hand::default())
+                .with(Payload::new("1")),
+        );
         self.give(&format!("signal {name}"), &input);
     }
 
     fn cancel(&mut self) {
         let compensate = self.dice.chance(50);
         let hand = Hand::default();
-        self.give("cancel", &Input::Cancel { hand, compensate });
+        self.give(
+            "cancel",
+            &Input::command(RunCommand::Cancel { compensate }, hand),
+        );
     }
 
     fn time(&mut self) {
@@ -258,7 +265,7 @@ impl Case {
         let count = self.dice.below(4);
         let nodes: Vec<Instance> = (0..count).filter_map(|_| self.pick(ended_badly)).collect();
         let names: Vec<String> = nodes.iter().map(|&node| self.harness.id(node)).collect();
-        let input = Input::Reattempt(nodes, Hand::default());
+        let input = Input::command(RunCommand::Reattempt { nodes: nodes }, Hand::default());
         self.give(&format!("reattempt {names:?}"), &input);
     }
 
@@ -267,11 +274,12 @@ impl Case {
             return;
         };
         let skips = self.dice.chance(40);
-        let input = Input::SetResult {
-            node,
-            output: (!skips).then(|| Payload::new("\"by hand\"")),
-            hand: Hand::default(),
+        let command = match skips {
+            true => RunCommand::Skip { node },
+            false => RunCommand::SetResult { node },
         };
+        let command = command.by(Hand::default());
+        let input = Input::from(command.with(Payload::new("\"by hand\"")));
         let what = format!("set {} by hand", self.harness.id(node));
         self.give(&what, &input);
     }
@@ -285,13 +293,19 @@ impl Case {
             .map(|s| s.0)
             .collect();
         if targets.is_empty() {
-            return self.give("compensate", &Input::Compensate(hand));
+            return self.give("compensate", &Input::command(RunCommand::Compensate, hand));
         }
         let node = *self.dice.pick(&targets);
         let (what, input) = if self.dice.chance(50) {
-            ("undo again", Input::RetryCompensation(vec![node], hand))
+            (
+                "undo again",
+                Input::command(RunCommand::RetryCompensation { nodes: vec![node] }, hand),
+            )
         } else {
-            ("do not undo", Input::SkipCompensation(vec![node], hand))
+            (
+                "do not undo",
+                Input::command(RunCommand::SkipCompensation { nodes: vec![node] }, hand),
+            )
         };
         self.give(&format!("{what} {}", self.harness.id(node)), &input);
     }
@@ -306,11 +320,13 @@ impl Case {
         let text = generate::definition(&mut self.dice, bounds).to_string();
         let (definition, plan) = self.harness.bring(&text);
         let input = if self.harness.run.status() == RunStatus::Paused {
-            Input::Import {
+            let text = Payload::null();
+            let graph = NewGraph {
                 definition,
                 plan,
-                hand: Hand::default(),
-            }
+                text,
+            };
+            Input::from(RunCommand::Import.by(Hand::default()).with(graph))
         } else {
             Input::Heal {
                 version: self.harness.run.version() + 1,
@@ -343,9 +359,9 @@ impl Case {
         );
         let input = match self.dice.below(6) {
             0 => Input::Due { node, attempt },
-            1 => Input::Reattempt(vec![node], hand),
-            2 => Input::RetryCompensation(vec![node], hand),
-            3 => Input::SkipCompensation(vec![node], hand),
+            1 => Input::command(RunCommand::Reattempt { nodes: vec![node] }, hand),
+            2 => Input::command(RunCommand::RetryCompensation { nodes: vec![node] }, hand),
+            3 => Input::command(RunCommand::SkipCompensation { nodes: vec![node] }, hand),
             4 => Input::StillRunning {
                 node,
                 attempt,
@@ -365,7 +381,10 @@ impl Case {
                 return;
             }
             if self.harness.run.status() == RunStatus::Paused {
-                self.give("resume", &Input::Resume(Hand::default()));
+                self.give(
+                    "resume",
+                    &Input::command(RunCommand::Resume, Hand::default()),
+                );
             }
             if let Some(node) = self.pick(Self::is_open_work) {
                 let attempt = self.harness.run.attempt(node);

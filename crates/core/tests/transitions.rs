@@ -5,6 +5,7 @@ mod harness;
 #[path = "harness/notation.rs"]
 mod notation;
 
+use windlass_core::command::RunCommand;
 use windlass_core::event::{Event, Hand};
 use windlass_core::run::{Input, Outcome, Refusal, Run, Todo};
 use windlass_core::{NodeStatus, RunStatus};
@@ -44,7 +45,7 @@ fn run_that_is(status: RunStatus, stopping: bool) -> Harness {
     harness.running.insert(c);
     match status {
         RunStatus::Pending | RunStatus::Running => {}
-        RunStatus::Paused => give(&mut harness, &[Input::Pause(nobody())]),
+        RunStatus::Paused => give(&mut harness, &[Input::command(RunCommand::Pause, nobody())]),
         RunStatus::Succeeded => {
             for node in ["a", "b", "c"] {
                 harness.end(node, output("1")).expect("an open attempt");
@@ -58,10 +59,7 @@ fn run_that_is(status: RunStatus, stopping: bool) -> Harness {
             give(
                 &mut harness,
                 &[
-                    Input::Cancel {
-                        hand: nobody(),
-                        compensate: false,
-                    },
+                    Input::command(RunCommand::Cancel { compensate: false }, nobody()),
                     Input::GraceEnded,
                 ],
             );
@@ -70,10 +68,10 @@ fn run_that_is(status: RunStatus, stopping: bool) -> Harness {
     if stopping {
         give(
             &mut harness,
-            &[Input::Cancel {
-                hand: nobody(),
-                compensate: false,
-            }],
+            &[Input::command(
+                RunCommand::Cancel { compensate: false },
+                nobody(),
+            )],
         );
     }
     assert_eq!(harness.run.status(), status);
@@ -84,19 +82,19 @@ fn run_that_is(status: RunStatus, stopping: bool) -> Harness {
 fn inputs() -> Vec<(&'static str, Input)> {
     vec![
         ("begin", Input::Begin),
-        ("pause", Input::Pause(nobody())),
-        ("resume", Input::Resume(nobody())),
+        ("pause", Input::command(RunCommand::Pause, nobody())),
+        ("resume", Input::command(RunCommand::Resume, nobody())),
         (
             "cancel",
-            Input::Cancel {
-                hand: nobody(),
-                compensate: false,
-            },
+            Input::command(RunCommand::Cancel { compensate: false }, nobody()),
         ),
         ("timeout", Input::TimedOut),
         ("grace", Input::GraceEnded),
         ("recover", Input::Recover(Default::default())),
-        ("reattempt", Input::Reattempt(Vec::new(), nobody())),
+        (
+            "reattempt",
+            Input::command(RunCommand::Reattempt { nodes: Vec::new() }, nobody()),
+        ),
     ]
 }
 
@@ -150,10 +148,10 @@ fn node_that_is(status: NodeStatus) -> Harness {
             let keep = harness.index("keep");
             harness.running.insert(keep);
             harness
-                .give(&Input::Cancel {
-                    hand: nobody(),
-                    compensate: false,
-                })
+                .give(&Input::command(
+                    RunCommand::Cancel { compensate: false },
+                    nobody(),
+                ))
                 .map(|_| ())
         }
     }
@@ -225,7 +223,12 @@ fn nodes_take_or_refuse_every_word() {
             stopped.is_err(),
             "stopped without being told to, when {status}"
         );
-        let input = Input::Reattempt(vec![harness.index("a")], nobody());
+        let input = Input::command(
+            RunCommand::Reattempt {
+                nodes: vec![harness.index("a")],
+            },
+            nobody(),
+        );
         check(&mut harness, &input, may_reattempt, || {
             format!("reattempt when {status}")
         });
@@ -317,7 +320,13 @@ fn by_the_first_rules_what_was_taken_back_is_forgotten() {
     harness.end("a", failure("BOOM")).expect("an open attempt");
     harness.end("b", output("1")).expect("an open attempt");
     let a = harness.index("a");
-    give(&mut harness, &[Input::Reattempt(vec![a], nobody())]);
+    give(
+        &mut harness,
+        &[Input::command(
+            RunCommand::Reattempt { nodes: vec![a] },
+            nobody(),
+        )],
+    );
     harness.end("a", failure("BOOM")).expect("an open attempt");
     harness.end("b", output("2")).expect("an open attempt");
     assert_eq!(harness.run.would_undo().count(), 2);
@@ -374,7 +383,7 @@ fn a_state_is_the_same_as_its_replay_and_as_no_earlier_one() {
     step(&mut harness, "an output");
     harness.end("a", failure("BOOM")).expect("an open attempt");
     step(&mut harness, "a failure");
-    let again = Input::Reattempt(Vec::new(), nobody());
+    let again = Input::command(RunCommand::Reattempt { nodes: Vec::new() }, nobody());
     give(&mut harness, &[again]);
     step(&mut harness, "opened again");
     let other = harness.run.clone();

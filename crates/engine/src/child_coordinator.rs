@@ -201,10 +201,10 @@ impl Engine {
     async fn tell_child(&self, job: &ChildJob, child: RunId, told: ChildTold) -> ChildAnswer {
         let reason = format!("its parent {} says so", job.parent());
         let hand = Hand {
-            by: None,
             reason: Some(reason.into()),
+            ..Hand::default()
         };
-        match self.command(child, told.command(hand)).await {
+        match self.submit(child, told.input(hand)).await {
             Ok(()) => ChildAnswer::Accepted,
             Err(CommandError::Stopped | CommandError::Load(LoadError::Store(_))) => {
                 ChildAnswer::Lost

@@ -1,19 +1,20 @@
-//! What people want of a run, by the paths of its nodes: signals, reattempts, results
-//! given by hand, compensation, another graph. Each is durable on return.
+//! Commands on runs, with nodes named by their paths: each is checked, resolved into what the
+//! rules take, and durable on return. Must not know who may give them.
 
 use std::fmt;
 use std::sync::Arc;
 
-use windlass_core::event::Hand;
-use windlass_core::name::{NameProblem, is_key_name};
+use windlass_core::command::{Body, Command, CommandRequest, NewGraph, RunCommand};
+use windlass_core::event::RequestKey;
+use windlass_core::name::{NameProblem, TEXT_BYTES, is_key_name};
 use windlass_core::plan::Plan;
-use windlass_core::run::{Instance, Refusal, Run};
+use windlass_core::run::{Input, Refusal, Run};
 use windlass_core::value::Payload;
-use windlass_core::{Digest, RunId};
-use windlass_orchestrator::Command;
+use windlass_core::{Digest, RunId, RunStatus};
 
 use crate::engine::Engine;
 use crate::load::{LoadError, LoadedRun};
+use crate::names::is_request_id;
 use crate::payload::{PayloadError, check_payload, check_payload_aside};
 
 /// Why a command was not carried out.
@@ -36,8 +37,20 @@ pub enum CommandError {
     ResultInvalid(PayloadError),
     /// The run cannot be read.
     Load(LoadError),
+    /// The idempotency key is empty, too long, or has control characters.
+    KeyInvalid,
     /// The engine has stopped.
     Stopped,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommandAnswer {
+    /// How the run stood after the record that carried the command out; known of requests
+    /// with a key alone.
+    pub status: Option<RunStatus>,
+    /// Whether an earlier request with the same key was carried out, and this one not.
+    pub repeated: bool,
 }
 
 impl fmt::Display for CommandError {
@@ -54,6 +67,10 @@ impl fmt::Display for CommandError {
             Self::SignalName => write!(f, "the signal's name: {}", NameProblem::NoKey),
             Self::ResultInvalid(error) => write!(f, "the result: {error}"),
             Self::Load(error) => error.fmt(f),
+            Self::KeyInvalid => write!(
+                f,
+                "the idempotency key has from 1 to {TEXT_BYTES} bytes and no control characters"
+            ),
             Self::Stopped => f.write_str("the engine has stopped"),
         }
     }
@@ -90,126 +107,126 @@ pub fn check_signal_name(plan: &Plan, name: &str) -> Result<(), CommandError> {
 }
 
 impl Engine {
-    /// Tries nodes again; none named means every one that can be.
+    /// Carries a command out. On return its record is durable. A request that comes again with
+    /// a key that the run knows gets the first answer, and changes nothing.
     ///
     /// # Errors
-    /// As for [`Self::command`], or the run has no such node.
-    pub async fn reattempt(
+    /// The run cannot be read, has no such node, or its state does not allow the command; a
+    /// value does not fit; or the key was used for another command.
+    pub async fn command(
         &self,
         run: RunId,
-        nodes: &[String],
-        hand: Hand,
-    ) -> Result<(), CommandError> {
-        let nodes = self.instances(run, nodes).await?;
-        self.command(run, Command::Reattempt(nodes, hand)).await
+        request: CommandRequest,
+    ) -> Result<CommandAnswer, CommandError> {
+        let Some(key) = request.hand.request.as_deref() else {
+            let command = self.resolved(run, &request).await?;
+            self.submit(run, command.into()).await?;
+            return Ok(CommandAnswer::default());
+        };
+        if !is_request_id(&key.key) {
+            return Err(CommandError::KeyInvalid);
+        }
+        if let Some(answer) = self.answered(run, key).await? {
+            return Ok(answer);
+        }
+        let done = match self.resolved(run, &request).await {
+            Ok(command) => self.submit(run, command.into()).await,
+            Err(error) => Err(error),
+        };
+        match (self.answered(run, key).await, done) {
+            (Ok(Some(answer)), Ok(())) => Ok(CommandAnswer {
+                repeated: false,
+                ..answer
+            }),
+            // The same request was carried out at the same time, and this one came too late.
+            (Ok(Some(answer)), Err(_)) => Ok(answer),
+            (_, done) => done.map(|()| CommandAnswer::default()),
+        }
     }
 
-    /// Gives a run a signal, with a payload of JSON text.
-    ///
-    /// # Errors
-    /// The payload does not fit, or as for [`Self::command`].
-    pub async fn signal(
+    /// The answer that a request with this key has had.
+    async fn answered(
         &self,
         run: RunId,
-        name: &str,
-        payload: &str,
-        hand: Hand,
-    ) -> Result<(), CommandError> {
+        key: &RequestKey,
+    ) -> Result<Option<CommandAnswer>, CommandError> {
         let loaded = self.load_beside(run).await?;
+        let answered = loaded.run.answer_to(key);
+        let answered = answered.map_err(|refusal| CommandError::refused(&loaded.run, refusal))?;
+        Ok(answered.map(|answered| CommandAnswer {
+            status: Some(answered.status()),
+            repeated: true,
+        }))
+    }
+
+    /// The command as the rules take it: nodes by their numbers, values checked.
+    async fn resolved(
+        &self,
+        run: RunId,
+        request: &CommandRequest,
+    ) -> Result<Command, CommandError> {
+        let (command, hand, text) = (&request.command, &request.hand, &request.body);
+        if let RunCommand::SetResult { .. } = command {
+            check_payload(text, []).map_err(CommandError::ResultInvalid)?;
+        }
+        let body = match command {
+            RunCommand::SetResult { .. } | RunCommand::Signal { .. } => Payload::typed(text).into(),
+            RunCommand::Import => self.new_graph(text)?.into(),
+            _ => Body::None,
+        };
+        // Only these ask for the run's state; the others need not wait for it.
+        let loaded = match command {
+            RunCommand::Cancel { .. }
+            | RunCommand::Pause
+            | RunCommand::Resume
+            | RunCommand::Compensate
+            | RunCommand::Import => None,
+            RunCommand::Reattempt { nodes } if nodes.is_empty() => None,
+            _ => Some(self.load_beside(run).await?.run),
+        };
+        if let (RunCommand::Signal { name }, Some(state)) = (command, &loaded) {
+            self.check_signal_to(state, name, text).await?;
+        }
+        let instance = |path: &String| {
+            let found = loaded.as_ref().and_then(|state| state.find(path));
+            found.ok_or_else(|| CommandError::UnknownNode(path.clone()))
+        };
+        Ok(Command {
+            command: command.try_map(instance)?,
+            body,
+            hand: hand.clone(),
+        })
+    }
+
+    async fn check_signal_to(
+        &self,
+        state: &Run,
+        name: &str,
+        payload: &Arc<str>,
+    ) -> Result<(), CommandError> {
         // The graph that it has by the time the signal comes.
-        let plan = match self.newest_for(&loaded.run).await? {
-            Some(Command::Heal { plan, .. }) => plan,
-            _ => Arc::clone(loaded.run.plan()),
+        let plan = match self.newest_for(state).await? {
+            Some(Input::Heal { plan, .. }) => plan,
+            _ => Arc::clone(state.plan()),
         };
         check_signal_name(&plan, name)?;
         let schemas = plan.signal_schemas(name).into_iter().flatten();
         let schemas = schemas.map(str::to_owned).collect();
-        let tenant = loaded.run.queued().tenant.as_deref();
-        let checked = check_payload_aside(tenant, payload.into(), schemas).await;
-        checked.map_err(CommandError::SignalInvalid)?;
-        let command = Command::Signal {
-            name: name.into(),
-            payload: Payload::typed(payload),
-            hand,
-        };
-        self.command(run, command).await
+        let tenant = state.queued().tenant.as_deref();
+        let checked = check_payload_aside(tenant, Arc::clone(payload), schemas).await;
+        checked.map_err(CommandError::SignalInvalid)
     }
 
-    /// Gives a node's result, as JSON text; without one the node counts as succeeded with
-    /// null, and is shown as skipped by hand.
-    ///
-    /// # Errors
-    /// The result is not JSON, the run has no such node, or as for [`Self::command`].
-    pub async fn set_result(
-        &self,
-        run: RunId,
-        node: &str,
-        output: Option<&str>,
-        hand: Hand,
-    ) -> Result<(), CommandError> {
-        if let Some(output) = output {
-            check_payload(output, []).map_err(CommandError::ResultInvalid)?;
-        }
-        let nodes = self.instances(run, &[node.to_owned()]).await?;
-        let command = Command::SetResult {
-            node: nodes[0],
-            output: output.map(Payload::typed),
-            hand,
-        };
-        self.command(run, command).await
-    }
-
-    /// Undoes nodes again whose undoing failed.
-    ///
-    /// # Errors
-    /// As for [`Self::reattempt`].
-    pub async fn retry_compensation(
-        &self,
-        run: RunId,
-        nodes: &[String],
-        hand: Hand,
-    ) -> Result<(), CommandError> {
-        let nodes = self.instances(run, nodes).await?;
-        let command = Command::RetryCompensation(nodes, hand);
-        self.command(run, command).await
-    }
-
-    /// Leaves nodes as they are instead of undoing them.
-    ///
-    /// # Errors
-    /// As for [`Self::reattempt`].
-    pub async fn skip_compensation(
-        &self,
-        run: RunId,
-        nodes: &[String],
-        hand: Hand,
-    ) -> Result<(), CommandError> {
-        let nodes = self.instances(run, nodes).await?;
-        let command = Command::SkipCompensation(nodes, hand);
-        self.command(run, command).await
-    }
-
-    /// Replaces the graph of a paused run by that of a definition, which belongs to the
-    /// run alone from then on.
-    ///
-    /// # Errors
-    /// As for [`Self::command`].
-    pub async fn import(
-        &self,
-        run: RunId,
-        text: Arc<str>,
-        plan: Arc<Plan>,
-        hand: Hand,
-    ) -> Result<(), CommandError> {
+    /// The graph of a definition that was validated.
+    fn new_graph(&self, text: &Arc<str>) -> Result<NewGraph, CommandError> {
         let definition = Digest::of(text.as_bytes());
-        self.plans().insert(definition, &plan, text.len());
-        let command = Command::Import {
+        let plan = self.plans().plan(definition, text.as_bytes());
+        let plan = plan.map_err(|error| LoadError::Definition(error.to_string()))?;
+        Ok(NewGraph {
             definition,
             plan,
-            text: Payload::new(text),
-            hand,
-        };
-        self.command(run, command).await
+            text: Payload::new(Arc::clone(text)),
+        })
     }
 
     /// Reads a run back, off the tasks of the runtime.
@@ -220,19 +237,6 @@ impl Engine {
             Ok(loaded) => Ok(loaded?),
             Err(error) => Err(LoadError::Definition(error.to_string()).into()),
         }
-    }
-
-    async fn instances(&self, run: RunId, nodes: &[String]) -> Result<Vec<Instance>, CommandError> {
-        if nodes.is_empty() {
-            return Ok(Vec::new());
-        }
-        let loaded = self.load_beside(run).await?;
-        let resolve = |node: &String| {
-            let (run, undone) = (&loaded.run, || loaded.run.resolve_undone(node));
-            let found = run.resolve(node).or_else(undone);
-            found.ok_or_else(|| CommandError::UnknownNode(node.clone()))
-        };
-        nodes.iter().map(resolve).collect()
     }
 
     /// Names what a refusal is about.

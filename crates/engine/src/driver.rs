@@ -18,12 +18,14 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
-use windlass_core::run::{About, Dispatch, Instance, Interrupt, Outcome, Refusal, Report};
+use windlass_core::run::{
+    About, Dispatch, Input as RunInput, Instance, Interrupt, Outcome, Refusal, Report,
+};
 use windlass_core::value::ValueRef;
 use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
 use windlass_orchestrator::supervisor::{ChildPlace, ChildWork};
 use windlass_orchestrator::{
-    Adoption, Command, CommandId, Effect, Evaluation, FailedAttempt, Input, Pass, Shard,
+    Adoption, CommandId, Effect, Evaluation, FailedAttempt, Input, Pass, Shard,
 };
 use windlass_store::{
     AppendError, Appended, Bell, Checkpoint, Damage, Error, Head, Partition, Wait as _, crash,
@@ -47,7 +49,11 @@ pub(crate) enum Message {
         oneshot::Sender<StartAnswer>,
     ),
     /// The answer is none if the shard does not hold the run.
-    Command(RunId, Command, oneshot::Sender<Option<Result<(), Refusal>>>),
+    Command(
+        RunId,
+        RunInput,
+        oneshot::Sender<Option<Result<(), Refusal>>>,
+    ),
     /// Whether the shard holds a run or, with `carried`, carries it on.
     Holds {
         run: RunId,
@@ -134,7 +140,7 @@ pub(crate) struct Driver {
 /// A command that waits for its answer.
 struct Asked {
     run: RunId,
-    command: Command,
+    input: RunInput,
     reply: oneshot::Sender<Option<Result<(), Refusal>>>,
 }
 
@@ -268,16 +274,16 @@ impl Driver {
             Message::Command(run, _, reply) if !self.shard.holds(run) => {
                 let _ = reply.send(None);
             }
-            Message::Command(run, command, reply) => {
+            Message::Command(run, input, reply) => {
                 self.next_command += 1;
                 let id = self.next_command;
                 let asked = Asked {
                     run,
-                    command: command.clone(),
+                    input: input.clone(),
                     reply,
                 };
                 self.commands.insert(id, asked);
-                self.shard.handle(Input::Command { run, id, command }, now);
+                self.shard.handle(Input::Command { run, id, input }, now);
             }
             Message::Holds {
                 run,
@@ -551,7 +557,7 @@ impl Driver {
         if result.is_ok() {
             self.notice(&Notice::Commanded {
                 run: asked.run,
-                command: &asked.command,
+                input: &asked.input,
             });
         }
         let _ = asked.reply.send(Some(result));

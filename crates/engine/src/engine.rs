@@ -6,12 +6,13 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use windlass_core::command::RunCommand;
 use windlass_core::concurrency::Asked;
 use windlass_core::event::{After, Gate, Hand};
-use windlass_core::run::Run;
+use windlass_core::run::{Input as RunInput, Run};
 use windlass_core::{Millis, RunId, RunStatus};
 use windlass_orchestrator::supervisor::acquire_mode;
-use windlass_orchestrator::{Adoption, Command, Input, Shard};
+use windlass_orchestrator::{Adoption, Input, Shard};
 use windlass_store::{Error, Partition, RunRow, Wait as _, WriterId, crash};
 
 use crate::Backend;
@@ -142,7 +143,7 @@ struct Read {
     /// Whether its last record is this process's own, where that matters.
     wrote_last: bool,
     /// The command that lets it follow the newest version, if it must.
-    newest: Option<Command>,
+    newest: Option<RunInput>,
     orphaned: bool,
     adoption: Adoption,
 }
@@ -479,35 +480,27 @@ impl Engine {
         }
     }
 
-    /// Carries a command out. On return its record is durable.
+    /// Asks something of a run that is answered: a command, a newer version to follow, the end
+    /// of its parent's time. On return the record is durable.
     ///
     /// # Errors
-    /// The run cannot be read, or its state does not allow the command.
-    pub async fn command(&self, run: RunId, command: Command) -> Result<(), CommandError> {
+    /// The run cannot be read, or its state does not allow it.
+    pub(crate) async fn submit(&self, run: RunId, input: RunInput) -> Result<(), CommandError> {
         // Whatever makes a run go on picks it up, and with it everything that was open.
-        let holds = matches!(
-            command,
-            Command::Cancel { .. }
-                | Command::TimeOut(_)
-                | Command::Pause(_)
-                | Command::Heal { .. }
-                | Command::Import { .. }
-        );
-        let adoption = if holds {
-            Adoption::Hold
-        } else {
-            Adoption::RECOVER
+        let (adoption, reopens) = match &input {
+            RunInput::Command(asked) if asked.command.goes_on() => {
+                (Adoption::RECOVER, asked.command.reopens())
+            }
+            _ => (Adoption::Hold, false),
         };
-        let reopens = matches!(command, Command::Reattempt(..) | Command::SetResult { .. })
-            && self.has_ended(run).await;
-        let newest = match reopens {
+        let newest = match reopens && self.has_ended(run).await {
             true => self.newest_once_open(run).await,
             false => None,
         };
         loop {
             let holding = self.hold(run, Taking::for_command(adoption));
             holding.await.map_err(CommandError::Load)?;
-            let question = |reply| Message::Command(run, command.clone(), reply);
+            let question = |reply| Message::Command(run, input.clone(), reply);
             let asked = self.ask(question);
             let answer = match newest.clone() {
                 // In one breath: a run that had ended and could not follow is picked up, and
@@ -673,10 +666,11 @@ impl Engine {
         }
         if orphaned {
             let reason = Some("its parent has let it go".into());
-            let cancel = Command::Cancel {
-                hand: Hand { by: None, reason },
-                compensate: false,
+            let hand = Hand {
+                reason,
+                ..Hand::default()
             };
+            let cancel = RunInput::command(RunCommand::Cancel { compensate: false }, hand);
             let _ = self.ask(|reply| Message::Command(run, cancel, reply)).await;
         }
         Ok(())

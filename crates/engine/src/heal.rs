@@ -10,7 +10,6 @@ use windlass_core::event::Event;
 use windlass_core::plan::Plan;
 use windlass_core::run::{Evaluations, Facts, Input, Refusal, Run, Values, decide};
 use windlass_core::{Digest, Millis, NodeStatus, RunId, RunStatus};
-use windlass_orchestrator::Command;
 use windlass_store::{Error, RunFilter, RunRow, TenantFilter};
 
 use crate::Backend;
@@ -159,7 +158,7 @@ impl Engine {
 
     /// The command that lets a run that has ended follow the newest version once it is opened
     /// again, if it must.
-    pub(crate) async fn newest_once_open(&self, run: RunId) -> Option<Command> {
+    pub(crate) async fn newest_once_open(&self, run: RunId) -> Option<Input> {
         let loaded = self.load_beside(run).await.ok()?.run;
         if !loaded.would_heal_if_open() {
             return None;
@@ -168,7 +167,7 @@ impl Engine {
     }
 
     /// The command that lets a run follow the newest version, if it must.
-    pub(crate) async fn newest_for(&self, run: &Run) -> Result<Option<Command>, LoadError> {
+    pub(crate) async fn newest_for(&self, run: &Run) -> Result<Option<Input>, LoadError> {
         if !run.can_heal() {
             return Ok(None);
         }
@@ -176,13 +175,13 @@ impl Engine {
     }
 
     /// The command that lets a run follow the newest version, if it has another.
-    async fn other_newest(&self, run: &Run) -> Result<Option<Command>, LoadError> {
+    async fn other_newest(&self, run: &Run) -> Result<Option<Input>, LoadError> {
         let queued = run.queued();
         let newest = self
             .newest(queued.tenant.as_deref(), &queued.workflow)
             .await?;
         Ok(newest.map(|(_, command)| command).filter(
-            |command| matches!(command, Command::Heal { definition, .. } if *definition != run.definition()),
+            |command| matches!(command, Input::Heal { definition, .. } if *definition != run.definition()),
         ))
     }
 
@@ -191,10 +190,10 @@ impl Engine {
         &self,
         tenant: Option<&str>,
         workflow: &str,
-    ) -> Result<Option<(u32, Command)>, LoadError> {
+    ) -> Result<Option<(u32, Input)>, LoadError> {
         let newest = newest(&**self.store(), self.plans(), tenant, workflow).await?;
         Ok(newest.map(|(version, definition, plan)| {
-            let command = Command::Heal {
+            let command = Input::Heal {
                 version,
                 definition,
                 plan,

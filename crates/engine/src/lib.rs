@@ -61,7 +61,7 @@ mod worker;
 pub use action::{Action, ActionError, Context, Registry, Reply};
 pub use canonical::{RepeatedKey, canonical};
 pub use clock::{Clock, SystemClock};
-pub use command::{CommandError, check_signal, check_signal_name};
+pub use command::{CommandAnswer, CommandError, check_signal, check_signal_name};
 pub use crash_isolation::Suspended;
 pub use engine::{Engine, Recovery};
 pub use feed::{Fed, Feed};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use windlass_core::run::{About, Dispatch, Instance, Standing};
+use windlass_core::run::{About, Dispatch, Input, Instance, Standing};
 use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
-use windlass_orchestrator::{Command, FailedAttempt};
+use windlass_orchestrator::FailedAttempt;
 
 use crate::watched::Attempt;
 
@@ -34,12 +34,12 @@ pub enum Notice<'a> {
         /// The node, how it failed, and whether another attempt follows.
         failed: &'a FailedAttempt,
     },
-    /// Somebody's command was carried out.
+    /// What was asked of a run was carried out.
     Commanded {
         /// The run.
         run: RunId,
-        /// What they wanted.
-        command: &'a Command,
+        /// A command, a newer version to follow, or the end of its parent's time.
+        input: &'a Input,
     },
     /// A run waits for a time, a signal or a child, and is in memory no more.
     Asleep {

@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use windlass_core::command::RunCommand;
 use windlass_core::definition::{self, Source, signature};
 use windlass_core::event::{Event, Hand};
 use windlass_core::plan::Plan;
 use windlass_core::{Digest, Millis, RunId, RunStatus};
 use windlass_engine::fork::{Ask, Fork, ForkError, Graph, fork};
 use windlass_engine::verify::verify;
-use windlass_engine::{Backend, CommandError, Engine, Options, StartRequest, load_run, view};
-use windlass_orchestrator::{Command, codec};
+use windlass_engine::{
+    Backend, CommandAnswer, CommandError, Engine, Options, StartRequest, load_run, view,
+};
+use windlass_orchestrator::codec;
 use windlass_store::{
     Catalogue as _, DeadLetter, DeadLetters as _, Log as _, MemoryStore, NewDefinition,
     Queries as _, Wait as _,
@@ -236,7 +239,7 @@ async fn what_failed_and_was_tried_again_is_forked_as_it_ended() {
     let hand = Hand::default();
     world
         .engine
-        .reattempt(origin, &[], hand)
+        .command(origin, RunCommand::Reattempt { nodes: Vec::new() }.by(hand))
         .await
         .expect("again");
     world.engine.wait(origin).await.expect("ended");
@@ -263,7 +266,14 @@ async fn what_succeeded_inside_a_loop_that_failed_is_reused() {
     let node = "each[1]/b";
     world
         .engine
-        .set_result(origin, node, Some("7"), hand)
+        .command(
+            origin,
+            RunCommand::SetResult {
+                node: node.to_owned(),
+            }
+            .by(hand)
+            .with("7"),
+        )
         .await
         .expect("set");
     assert_eq!(
@@ -320,9 +330,17 @@ async fn is_waiting(world: &World, run: RunId) {
     }
 }
 
-async fn signal(world: &World, run: RunId) -> Result<(), CommandError> {
+async fn signal(world: &World, run: RunId) -> Result<CommandAnswer, CommandError> {
     let hand = Hand::default();
-    world.engine.signal(run, "go", r#"{"ok":1}"#, hand).await
+    world
+        .engine
+        .command(
+            run,
+            RunCommand::Signal { name: "go".into() }
+                .by(hand)
+                .with(r#"{"ok":1}"#),
+        )
+        .await
 }
 
 #[tokio::test]
@@ -482,15 +500,36 @@ async fn signals_are_checked_and_unknown_ones_refused() {
     let run = world.engine.start(&request).await.expect("started").run;
     is_waiting(&world, run).await;
     let hand = Hand::default;
-    let invalid = world.engine.signal(run, "go", r#"{"no":1}"#, hand()).await;
+    let invalid = world
+        .engine
+        .command(
+            run,
+            RunCommand::Signal { name: "go".into() }
+                .by(hand())
+                .with(r#"{"no":1}"#),
+        )
+        .await;
     assert!(matches!(invalid, Err(CommandError::SignalInvalid(_))));
-    let unknown = world.engine.signal(run, "stop", "1", hand()).await;
+    let unknown = world
+        .engine
+        .command(
+            run,
+            RunCommand::Signal {
+                name: "stop".into(),
+            }
+            .by(hand())
+            .with("1"),
+        )
+        .await;
     let message = unknown.expect_err("refused").to_string();
     assert!(
         message.contains("'stop'") && message.contains("go"),
         "{message}"
     );
-    let pause = world.engine.command(run, Command::Pause(hand())).await;
+    let pause = world
+        .engine
+        .command(run, RunCommand::Pause.by(hand()))
+        .await;
     pause.expect("paused");
     signal(&world, run).await.expect("a signal");
 }
@@ -544,18 +583,15 @@ async fn pausing_and_cancelling_reach_the_children() {
             .expect("a run")
             .status
     };
-    let pause = Command::Pause(Hand::default());
+    let pause = RunCommand::Pause.by(Hand::default());
     world.engine.command(parent, pause).await.expect("paused");
     world.engine.told().await;
     assert_eq!(status(child), RunStatus::Paused);
-    let resume = Command::Resume(Hand::default());
+    let resume = RunCommand::Resume.by(Hand::default());
     world.engine.command(parent, resume).await.expect("resumed");
     world.engine.told().await;
     assert_eq!(status(child), RunStatus::Running);
-    let cancel = Command::Cancel {
-        hand: Hand::default(),
-        compensate: false,
-    };
+    let cancel = RunCommand::Cancel { compensate: false }.by(Hand::default());
     world
         .engine
         .command(parent, cancel)

@@ -10,6 +10,7 @@ use std::time::Duration;
 use cluster_world::{Word, World};
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use windlass_core::command::RunCommand;
 use windlass_core::definition::{Format, Options, Source, parse};
 use windlass_core::event::Hand;
 use windlass_core::{RunId, RunStatus};
@@ -170,7 +171,10 @@ async fn start(world: &World, workflow: &str, turn: usize) -> RunId {
 async fn signal(world: &World, run: RunId, name: &str, payload: &str) {
     for turn in 0.. {
         let engine = world.engine(turn);
-        let sent = engine.signal(run, name, payload, Hand::default()).await;
+        // Repeated with its key, a signal is received once.
+        let signal = RunCommand::Signal { name: name.into() };
+        let request = signal.by(Hand::default()).with(payload).keyed(Some(name));
+        let sent = engine.command(run, request).await;
         match sent {
             Ok(()) => return,
             Err(CommandError::Load(LoadError::Unavailable(Unavailable::Elsewhere)))

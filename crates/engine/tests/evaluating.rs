@@ -5,9 +5,9 @@ mod look_world;
 
 use look_world::World;
 use serde_json::{Value, json};
+use windlass_core::command::RunCommand;
 use windlass_core::event::Hand;
 use windlass_core::{RunId, RunStatus};
-use windlass_orchestrator::Command;
 use windlass_store::{Queries as _, Wait as _};
 
 /// Needs more steps than an evaluation has.
@@ -20,10 +20,7 @@ const CHAIN: &str = r#"{ "id": "chain", "nodes": [
     { "id": "c", "actionType": "core.echo", "dependsOn": ["b"] } ] }"#;
 
 async fn cancel(world: &World, run: RunId) -> RunStatus {
-    let command = Command::Cancel {
-        hand: Hand::default(),
-        compensate: false,
-    };
+    let command = RunCommand::Cancel { compensate: false }.by(Hand::default());
     world.command(run, command).await;
     world.engine.wait(run).await.expect("ended")
 }

@@ -5,6 +5,7 @@ mod serve_world;
 use std::ops::ControlFlow;
 
 use serve_world::{PLAIN, World};
+use windlass_core::command::RunCommand;
 use windlass_core::event::Hand;
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::history::for_each_event;
@@ -88,7 +89,16 @@ async fn a_sleeping_run_is_heard_when_it_wakes() {
         tokio::task::yield_now().await;
     }
     let engine = world.engine.clone();
-    let signal = tokio::spawn(async move { engine.signal(run, "go", "1", Hand::default()).await });
+    let signal = tokio::spawn(async move {
+        engine
+            .command(
+                run,
+                RunCommand::Signal { name: "go".into() }
+                    .by(Hand::default())
+                    .with("1"),
+            )
+            .await
+    });
     let after = rest(&mut feed).await;
     signal.await.expect("sent").expect("taken");
     let expected = all(&world, run);
@@ -127,7 +137,12 @@ async fn lag() -> usize {
     let seen = settle(&mut fast).await;
     assert_eq!(seen, position);
     let reading = tokio::spawn(async move { rest(&mut fast).await });
-    let signal = world.engine.signal(run, "go", "1", Hand::default());
+    let signal = world.engine.command(
+        run,
+        RunCommand::Signal { name: "go".into() }
+            .by(Hand::default())
+            .with("1"),
+    );
     signal.await.expect("taken");
     assert_eq!(world.next_ended().await, (run, RunStatus::Succeeded));
     let expected = all(&world, run);

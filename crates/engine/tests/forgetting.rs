@@ -3,15 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use windlass_core::command::RunCommand;
 use windlass_core::definition::{self, Source, signature};
 use windlass_core::event::Hand;
 use windlass_core::plan::Plan;
-use windlass_core::value::Payload;
 use windlass_core::{Digest, Millis, RunId, RunStatus};
 use windlass_engine::fork::{Ask, Graph, fork};
 use windlass_engine::verify::verify;
 use windlass_engine::{Backend, Engine, Options, StartRequest};
-use windlass_orchestrator::Command;
 use windlass_store::{
     Blobs as _, Catalogue as _, Log as _, MemoryStore, NewDefinition, Queries as _, Retention as _,
     Wait as _,
@@ -104,11 +103,9 @@ async fn a_fork_keeps_what_it_took_from_a_run_that_is_forgotten() {
     let mut request = world.publish(&parent()).await;
     request.trigger = format!(r#"{{"text":"{}"}}"#, large("t"));
     let origin = world.engine.start(&request).await.expect("started").run;
-    let signal = Command::Signal {
-        name: "go".into(),
-        payload: Payload::new(format!(r#""{}""#, large("g")).as_str()),
-        hand: Hand::default(),
-    };
+    let signal = RunCommand::Signal { name: "go".into() }
+        .by(Hand::default())
+        .with(format!(r#""{}""#, large("g")).as_str());
     world.engine.command(origin, signal).await.expect("taken");
     world.end(origin).await;
     let child = world.store.children(origin).wait().expect("a list")[0].run;
@@ -148,11 +145,9 @@ async fn a_graph_that_belongs_to_a_run_alone_goes_with_it() {
     let run = world.engine.start(&request).await.expect("started").run;
     let digest = Digest::of(text.as_bytes());
     assert!(world.store.uses(run, &digest).wait().expect("known"));
-    let signal = Command::Signal {
-        name: "go".into(),
-        payload: Payload::new("1"),
-        hand: Hand::default(),
-    };
+    let signal = RunCommand::Signal { name: "go".into() }
+        .by(Hand::default())
+        .with("1");
     world.engine.command(run, signal).await.expect("taken");
     world.end(run).await;
     let kept = world.store.forget(vec![run], false).await.expect("done");

@@ -4,6 +4,7 @@ mod look_world;
 
 use serde_json::Value;
 use windlass_core::RunStatus;
+use windlass_core::command::RunCommand;
 use windlass_core::event::Hand;
 use windlass_engine::verify::verify;
 use windlass_engine::view;
@@ -37,7 +38,10 @@ async fn a_reattempt_goes_on_where_the_failure_was() {
     );
     world
         .engine
-        .reattempt(run, &[], Hand::default())
+        .command(
+            run,
+            RunCommand::Reattempt { nodes: Vec::new() }.by(Hand::default()),
+        )
         .await
         .expect("reattempted");
     assert_eq!(

@@ -5,13 +5,12 @@ mod look_world;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use windlass_core::command::RunCommand;
 use windlass_core::event::{Hand, Origin, ReusedNode};
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{RunId, RunStatus};
-use windlass_engine::StartRequest;
 use windlass_engine::verify::verify;
 use windlass_engine::view::{self, Nodes, Options};
-use windlass_orchestrator::Command;
 
 use look_world::{World, forge, publish};
 
@@ -37,6 +36,7 @@ fn hand(reason: &str) -> Hand {
     Hand {
         by: Some("ada".into()),
         reason: Some(reason.into()),
+        request: None,
     }
 }
 
@@ -165,7 +165,13 @@ async fn a_loop_that_is_tried_again_lists_its_last_round() {
     assert!(shown["nodes"].get("each[2]/a").is_none());
     world
         .engine
-        .reattempt(run, &["each".to_owned()], Hand::default())
+        .command(
+            run,
+            RunCommand::Reattempt {
+                nodes: vec!["each".to_owned()],
+            }
+            .by(Hand::default()),
+        )
         .await
         .expect("reattempted");
     assert_eq!(
@@ -199,7 +205,16 @@ async fn a_loop_that_was_re_opened_shows_its_last_end() {
     };
     assert_eq!(code(run), "C1");
     let inside = ["each[0]/a".to_owned(), "each[1]/a".to_owned()];
-    let again = world.engine.reattempt(run, &inside, Hand::default()).await;
+    let again = world
+        .engine
+        .command(
+            run,
+            RunCommand::Reattempt {
+                nodes: inside.to_vec(),
+            }
+            .by(Hand::default()),
+        )
+        .await;
     again.expect("reattempted");
     world.engine.wait(run).await.expect("ended");
     assert_eq!(code(run), "C2");
@@ -257,11 +272,11 @@ async fn waits_say_what_they_wait_for() {
     assert_eq!(shown["nodes"]["ask"]["status"], "Waiting");
     assert_eq!(shown["nodes"]["ask"]["signal"], "approve");
     assert_eq!(shown["nodes"]["ask"]["due"], waiting["data"]["due"]);
-    let signal = Command::Signal {
+    let signal = RunCommand::Signal {
         name: "approve".into(),
-        payload: Payload::new("{\"yes\":true}"),
-        hand: hand("looks good"),
-    };
+    }
+    .by(hand("looks good"))
+    .with("{\"yes\":true}");
     world.command(run, signal).await;
     assert_eq!(
         world.engine.wait(run).await.expect("ended"),
@@ -365,7 +380,13 @@ async fn undoing_is_shown_for_the_run_and_for_each_node() {
     assert_eq!(undo.count(), 2);
     assert_eq!(world.verify(run), (None, 5));
     world
-        .command(run, Command::SkipCompensation(vec![1], hand("refunded")))
+        .command(
+            run,
+            RunCommand::SkipCompensation {
+                nodes: vec!["pay".to_owned()],
+            }
+            .by(hand("refunded")),
+        )
         .await;
     world.engine.wait(run).await.expect("ended");
     let skipped = world.event(run, "CompensationSkipped", "pay");
@@ -383,11 +404,11 @@ async fn results_by_hand_and_reused_ones_are_marked() {
         {"id":"b","dependsOn":["a"],"actionType":"core.fail"},
         {"id":"c","dependsOn":["b"],"actionType":"core.echo"}]}"#;
     let (run, _) = world.run(text).await;
-    let set = Command::SetResult {
-        node: 1,
-        output: Some(Payload::new("{\"ok\":1}")),
-        hand: hand("it was done"),
-    };
+    let set = RunCommand::SetResult {
+        node: "b".to_owned(),
+    }
+    .by(hand("it was done"))
+    .with("{\"ok\":1}");
     world.command(run, set).await;
     assert_eq!(
         world.engine.wait(run).await.expect("ended"),
@@ -423,6 +444,7 @@ async fn results_by_hand_and_reused_ones_are_marked() {
         hand: Hand {
             by: Some("ada".into()),
             reason: Some("c was wrong".into()),
+            request: None,
         },
     });
     let fork = world.engine.start(&request).await.expect("started").run;
@@ -467,23 +489,12 @@ async fn a_graph_that_changed_is_followed() {
         {"id":"wait","dependsOn":["a"],"waitForSignal":{"name":"go"}},
         {"id":"a","actionType":"core.echo"},
         {"id":"z","dependsOn":["wait","new"],"actionType":"core.echo"}]}"#;
-    let StartRequest {
-        plan,
-        version,
-        definition,
-        ..
-    } = publish(&world.store, second).await;
-    let heal = Command::Heal {
-        version,
-        definition,
-        plan,
-    };
-    world.command(run, heal).await;
-    let signal = Command::Signal {
-        name: "go".into(),
-        payload: Payload::null(),
-        hand: Hand::default(),
-    };
+    publish(&world.store, second).await;
+    let healed = world.engine.heal_all(None, "heal").await;
+    assert_eq!(healed.expect("the catalogue is read"), 1);
+    let signal = RunCommand::Signal { name: "go".into() }
+        .by(Hand::default())
+        .with("null");
     world.command(run, signal).await;
     assert_eq!(
         world.engine.wait(run).await.expect("ended"),

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tokio::time::Instant;
+use windlass_core::command::RunCommand;
 use windlass_core::definition::{self, Source, signature};
 use windlass_core::{Digest, Millis, RunStatus};
 use windlass_engine::{
@@ -295,10 +296,7 @@ async fn one_that_may_not_overlap_waits_for_the_end() {
     tokio::time::sleep(Duration::from_millis(3 * 60_000 + 500)).await;
     assert_eq!(minutes(&store), [1]);
     assert!(row(&store).last_error.unwrap().contains("has not ended"));
-    let cancel = windlass_orchestrator::Command::Cancel {
-        hand: Default::default(),
-        compensate: false,
-    };
+    let cancel = RunCommand::Cancel { compensate: false }.by(Default::default());
     let run = runs(&store)[0].run;
     engine.command(run, cancel).await.unwrap();
     engine.wait(run).await.unwrap();

@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use serve_world::{Floor, GATED, PLAIN, World};
 use tokio::runtime::Builder;
+use windlass_core::command::{CommandRequest, RunCommand};
 use windlass_core::event::Hand;
 use windlass_core::plan::Plan;
 use windlass_core::{Digest, RunId, RunStatus};
 use windlass_engine::{Begin, Enqueue, Serving, StartError, StartRequest};
-use windlass_orchestrator::Command;
 use windlass_store::{Admission as _, Catalogue as _, MemoryStore, Queries as _, Wait as _};
 
 fn serving(max_active_runs: usize) -> Serving {
@@ -23,11 +23,8 @@ fn serving(max_active_runs: usize) -> Serving {
     }
 }
 
-fn cancel() -> Command {
-    Command::Cancel {
-        hand: Hand::default(),
-        compensate: false,
-    }
+fn cancel() -> CommandRequest {
+    RunCommand::Cancel { compensate: false }.by(Hand::default())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -312,7 +309,7 @@ async fn whoever_goes_counts_and_a_paused_run_keeps_its_place() {
     let second = world.enqueue(None, r#"{"key":"a"}"#).await;
     let other = world.enqueue(None, r#"{"key":"b"}"#).await;
     assert_eq!(world.next_begun().await, other, "the other gate is free");
-    let pause = Command::Pause(Hand::default());
+    let pause = RunCommand::Pause.by(Hand::default());
     world.engine.command(first, pause).await.expect("paused");
     let third = world.enqueue(None, r#"{"key":"c"}"#).await;
     assert_eq!(world.next_begun().await, third);
@@ -379,7 +376,14 @@ async fn a_signal_does_not_begin_a_run_before_its_turn() {
     // Two of the same millisecond have no order.
     assert_eq!(world.next_begun().await, first);
     let second = world.enqueue(None, "{}").await;
-    let signal = |run| world.engine.signal(run, "go", "1", Hand::default());
+    let signal = |run| {
+        world.engine.command(
+            run,
+            RunCommand::Signal { name: "go".into() }
+                .by(Hand::default())
+                .with("1"),
+        )
+    };
     signal(second).await.expect("kept");
     let row = world
         .store
@@ -413,7 +417,12 @@ async fn no_more_are_active_than_allowed_and_sleepers_do_not_count() {
         world.next_begun().await;
     }
     for run in &runs {
-        let signal = world.engine.signal(*run, "go", "1", Hand::default());
+        let signal = world.engine.command(
+            *run,
+            RunCommand::Signal { name: "go".into() }
+                .by(Hand::default())
+                .with("1"),
+        );
         signal.await.expect("taken");
     }
     world.floor.permits.add_permits(20);

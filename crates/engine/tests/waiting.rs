@@ -5,15 +5,15 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use serde_json::Value;
+use windlass_core::command::RunCommand;
 use windlass_core::definition::{self, Source, signature};
 use windlass_core::event::{Compensation, Event, Hand};
 use windlass_core::plan::Plan;
 use windlass_core::run::Run;
-use windlass_core::value::Payload;
 use windlass_core::{Digest, Millis, NodeStatus, RunId, RunStatus};
 use windlass_engine::history::for_each_event;
 use windlass_engine::{Backend, Engine, Options, StartRequest, load_latest, load_run};
-use windlass_orchestrator::{Command, codec};
+use windlass_orchestrator::codec;
 use windlass_store::{
     Catalogue as _, Log as _, MemoryStore, NewDefinition, Queries as _, RunFilter, Wait as _,
 };
@@ -149,11 +149,9 @@ impl World {
     }
 
     async fn signal(&self, run: RunId, name: &str, json: &str) {
-        let command = Command::Signal {
-            name: name.into(),
-            payload: Payload::new(json),
-            hand: Hand::default(),
-        };
+        let command = RunCommand::Signal { name: name.into() }
+            .by(Hand::default())
+            .with(json);
         self.engine.command(run, command).await.expect("taken");
     }
 }
@@ -209,13 +207,10 @@ async fn tried_again_while_it_waits(restarts: bool) -> u32 {
         world = world.restart().await;
     }
     let hand = Hand::default();
-    let cancel = Command::Cancel {
-        hand,
-        compensate: false,
-    };
+    let cancel = RunCommand::Cancel { compensate: false }.by(hand);
     world.engine.command(run, cancel).await.expect("taken");
     assert_eq!(world.end(run).await, RunStatus::Cancelled);
-    let again = Command::Reattempt(Vec::new(), Hand::default());
+    let again = RunCommand::Reattempt { nodes: Vec::new() }.by(Hand::default());
     world.engine.command(run, again).await.expect("taken");
     while world.node(run, "a") != NodeStatus::Waiting {
         tokio::task::yield_now().await;
@@ -380,10 +375,7 @@ async fn cancelling_a_parent_cancels_its_child() {
     world.publish(child).await;
     let run = world.start(&parent("")).await;
     world.until_idle().await;
-    let command = Command::Cancel {
-        hand: Hand::default(),
-        compensate: false,
-    };
+    let command = RunCommand::Cancel { compensate: false }.by(Hand::default());
     world.engine.command(run, command).await.expect("taken");
     assert_eq!(world.end(run).await, RunStatus::Cancelled);
     assert_eq!(
@@ -500,21 +492,16 @@ async fn a_run_whose_graph_changed_has_a_checkpoint_that_fits() {
     let hand = Hand::default();
     let pause = world
         .engine
-        .command(run, Command::Pause(hand.clone()))
+        .command(run, RunCommand::Pause.by(hand.clone()))
         .await;
     pause.expect("paused");
     let third = text(
         "other",
         r#", { "id": "newer", "actionType": "core.echo", "dependsOn": ["w"] }"#,
     );
-    let import = Command::Import {
-        definition: Digest::of(third.as_bytes()),
-        plan: Arc::new(Plan::build(serde_json::from_str(&third).expect("JSON")).expect("a plan")),
-        text: Payload::new(third.as_str()),
-        hand: hand.clone(),
-    };
+    let import = RunCommand::Import.by(hand.clone()).with(third);
     world.engine.command(run, import).await.expect("imported");
-    let resumed = world.engine.command(run, Command::Resume(hand)).await;
+    let resumed = world.engine.command(run, RunCommand::Resume.by(hand)).await;
     resumed.expect("resumed");
     world.signal(run, "go", "null").await;
     world.until_idle().await;

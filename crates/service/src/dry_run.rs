@@ -7,7 +7,7 @@ use windlass_core::run::{Evaluations, Facts, Input, Loaded, Run, Values, decide,
 use windlass_engine::CommandError;
 use windlass_store::Wait as _;
 
-use crate::command::{CommandRequest, RunCommand};
+use crate::command::{self, CommandRequest, RunCommand};
 use crate::failure::{Failure, FailureKind};
 use crate::look::Look;
 use crate::moment::now;
@@ -26,7 +26,7 @@ pub struct Effect {
 /// # Errors
 /// The refusal, or a value that cannot be read.
 pub fn effect(look: &Look, state: &Run, request: &CommandRequest) -> Result<Effect, Failure> {
-    let Some(input) = request.input(state)? else {
+    let Some(input) = command::input(request, state)? else {
         return Ok(Effect::default());
     };
     let values = values(look, state, &input)?;
@@ -42,11 +42,8 @@ pub fn effect(look: &Look, state: &Run, request: &CommandRequest) -> Result<Effe
         .map_err(|refusal| Failure::from(CommandError::refused(state, refusal)))?;
     let mut after = state.clone();
     for event in &decision.events {
-        if let Input::Import {
-            definition, plan, ..
-        } = &input
-        {
-            after.stage(*definition, plan.clone());
+        if let Some((definition, plan)) = input.graph() {
+            after.stage(definition, plan.clone());
         }
         if let Err(corrupt) = after.apply(event, facts.now, &mut Vec::new()) {
             return Err(Failure::new(FailureKind::Conflict, corrupt));

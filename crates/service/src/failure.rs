@@ -86,6 +86,8 @@ kinds! {
     Conflict "CONFLICT",
     /// The graph cannot be imported.
     ImportInvalid "IMPORT_INVALID",
+    /// The idempotency key was used for another command on the run.
+    IdempotencyKeyReused "IDEMPOTENCY_KEY_REUSED",
 
     // Starting runs.
     /// The request id was used with another trigger.
@@ -186,6 +188,7 @@ impl FailureKind {
                 | Self::Incompatible
                 | Self::Conflict
                 | Self::RequestIdReused
+                | Self::IdempotencyKeyReused
                 | Self::WorkflowDisabled
                 | Self::TooManyHooks
                 | Self::TooManySchedules
@@ -362,7 +365,9 @@ impl From<CommandError> for Failure {
                 let details = places(&problem.places());
                 Self::new(FailureKind::SignalInvalid, error).details(details)
             }
-            CommandError::SignalName => Self::new(FailureKind::NameInvalid, error),
+            CommandError::SignalName | CommandError::KeyInvalid => {
+                Self::new(FailureKind::NameInvalid, error)
+            }
             CommandError::ResultInvalid(ref problem) => {
                 let details = places(&problem.places());
                 Self::new(FailureKind::ResultInvalid, error).details(details)
@@ -379,6 +384,7 @@ impl From<CommandError> for Failure {
                     Refusal::UnknownSignal(_) => FailureKind::SignalUnknown,
                     Refusal::Incompatible(_) => FailureKind::Incompatible,
                     Refusal::RunEnded => FailureKind::RunEnded,
+                    Refusal::KeyReused(_) => FailureKind::IdempotencyKeyReused,
                     Refusal::NotNow(_) | Refusal::NotOpen => FailureKind::Conflict,
                 };
                 Self::new(kind, error)

@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use windlass_core::command::RunCommand;
 use windlass_core::event::{Hand, Queued, RULES};
 use windlass_core::plan::{NodeIndex, Plan};
-use windlass_core::run::{Failure, Instance, Outcome, Report, Run};
+use windlass_core::run::{Failure, Input as RunInput, Instance, Outcome, Report, Run};
 use windlass_core::value::Payload;
 use windlass_core::{Digest, Millis, RunId};
-use windlass_orchestrator::{Adoption, Begin, Command, Effect, Input, Options, Shard, Start};
+use windlass_orchestrator::{Adoption, Begin, Effect, Input, Options, Shard, Start};
 use windlass_store::{Append, AppendError, Appended, Head, checksum};
 
 use crate::store::SimStore;
@@ -219,12 +220,16 @@ impl Bench {
         run.resolve(path).expect("the run has the instance")
     }
 
-    /// Somebody's wish; its number.
-    pub fn command(&mut self, command: impl FnOnce(Hand) -> Command) -> u64 {
+    /// Gives the run a command; its number.
+    pub fn command(&mut self, command: RunCommand<Instance>) -> u64 {
+        self.ask(RunInput::command(command, Hand::default()))
+    }
+
+    /// Asks something of the run that is answered; its number.
+    pub fn ask(&mut self, input: RunInput) -> u64 {
         self.next_command += 1;
         let (run, id) = (self.run, self.next_command);
-        let command = command(Hand::default());
-        self.handle(Input::Command { run, id, command });
+        self.handle(Input::Command { run, id, input });
         id
     }
 

@@ -120,7 +120,7 @@ impl World {
                 ChildStep::Tell(told) => {
                     let number = self.next_command();
                     self.wait_for(id, child, job, Awaits::Command(number));
-                    return self.ask(id, child, number, told.command(hand(number)));
+                    return self.ask(id, child, number, told.input(hand(number)));
                 }
                 ChildStep::Report(place) => {
                     let Some(end) = self.end_to_report(child) else {

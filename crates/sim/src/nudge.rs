@@ -1,11 +1,12 @@
 //! When nothing will happen any more by itself, somebody looks at what is left: paused
 //! runs are resumed, signals sent, and in the end runs cancelled.
 
-use windlass_core::run::Run;
+use windlass_core::command::RunCommand;
+use windlass_core::run::{Input, Run};
 use windlass_core::value::Payload;
 use windlass_core::{NodeStatus, RunId, RunStatus};
 use windlass_orchestrator::supervisor::{ChildPlace, ChildWork};
-use windlass_orchestrator::{Adoption, ChildCommand, Command};
+use windlass_orchestrator::{Adoption, ChildCommand};
 
 use crate::users::hand;
 use crate::workload::Wish;
@@ -87,13 +88,10 @@ impl World {
             let signal = (run, name.clone(), payload.clone());
             self.unanswered.insert(number, signal);
         }
-        let command = Command::Signal {
-            name,
-            payload,
-            hand: hand(number),
-        };
+        let name = name.into();
+        let command = RunCommand::Signal { name }.by(hand(number)).with(payload);
         if let Some(owner) = self.steward(run) {
-            self.ask(owner, run, number, command);
+            self.ask(owner, run, number, Input::from(command));
         }
     }
 

@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use windlass_core::command::{Body, Command, NewGraph, RunCommand};
 use windlass_core::event::{Hand, Queued, RULES, RequestKey};
-use windlass_core::run::{Instance, Run};
+use windlass_core::run::{Input as RunInput, Instance, Run};
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{Digest, RunId, RunStatus};
 use windlass_orchestrator::supervisor::acquire_mode;
-use windlass_orchestrator::{Adoption, Command, CommandId, Input, Start};
+use windlass_orchestrator::{Adoption, CommandId, Input, Start};
 use windlass_store::{Bell, Claim};
 
 use crate::faults::Defect;
@@ -147,7 +148,7 @@ impl World {
         let Some(newer) = self.catalogue.version(workflow, version) else {
             return;
         };
-        let command = Command::Heal {
+        let input = RunInput::Heal {
             version,
             definition: newer.digest,
             plan: Arc::clone(&newer.plan),
@@ -155,7 +156,7 @@ impl World {
         let number = self.next_command();
         self.oracle
             .commanded(id, run, number, format!("v{version}"));
-        self.send(id, run, number, command);
+        self.send(id, run, number, input);
     }
 
     pub(crate) fn start(&mut self, index: usize) {
@@ -249,51 +250,60 @@ impl World {
             vec![step.copied().unwrap_or(0)]
         };
         let number = self.next_command();
-        let mut hand = hand(number);
-        hand.request = self.request_key(number, wish).map(Box::new);
-        let command = match wish {
-            Wish::Cancel | Wish::CancelAndUndo => Command::Cancel {
-                hand,
-                compensate: wish == Wish::CancelAndUndo,
-            },
-            Wish::Pause => Command::Pause(hand),
-            Wish::Resume => Command::Resume(hand),
-            Wish::ReattemptOne(number) => Command::Reattempt(vec![pick(number)], hand),
-            Wish::ReattemptAll => Command::Reattempt(Vec::new(), hand),
-            Wish::Signal(signal) => signal_of(signal, number, hand),
-            Wish::SetResult(node) => Command::SetResult {
-                node: pick(node),
-                output: Some(Payload::new("\"by hand\"")),
-                hand,
-            },
-            Wish::Skip(node) => Command::SetResult {
-                node: pick(node),
-                output: None,
-                hand,
-            },
-            Wish::Compensate => Command::Compensate(hand),
-            Wish::RetryCompensation(number) => Command::RetryCompensation(step(number), hand),
-            Wish::SkipCompensation(number) => Command::SkipCompensation(step(number), hand),
+        let (command, body) = match wish {
+            Wish::Cancel | Wish::CancelAndUndo => {
+                let compensate = wish == Wish::CancelAndUndo;
+                (RunCommand::Cancel { compensate }, Body::None)
+            }
+            Wish::Pause => (RunCommand::Pause, Body::None),
+            Wish::Resume => (RunCommand::Resume, Body::None),
+            Wish::ReattemptOne(node) => {
+                let nodes = vec![pick(node)];
+                (RunCommand::Reattempt { nodes }, Body::None)
+            }
+            Wish::ReattemptAll => {
+                let nodes = Vec::new();
+                (RunCommand::Reattempt { nodes }, Body::None)
+            }
+            Wish::Signal(signal) => signal_of(signal, number),
+            Wish::SetResult(node) => {
+                let node = pick(node);
+                let output = Payload::new("\"by hand\"");
+                (RunCommand::SetResult { node }, output.into())
+            }
+            Wish::Skip(node) => (RunCommand::Skip { node: pick(node) }, Body::None),
+            Wish::Compensate => (RunCommand::Compensate, Body::None),
+            Wish::RetryCompensation(number) => {
+                let nodes = step(number);
+                (RunCommand::RetryCompensation { nodes }, Body::None)
+            }
+            Wish::SkipCompensation(number) => {
+                let nodes = step(number);
+                (RunCommand::SkipCompensation { nodes }, Body::None)
+            }
             Wish::Import(number) => {
                 let Some(graph) = self.catalogue.import(&workflow, number) else {
                     return;
                 };
-                Command::Import {
+                let graph = NewGraph {
                     definition: graph.digest,
                     plan: Arc::clone(&graph.plan),
                     text: Payload::new(Arc::clone(&graph.text)),
-                    hand,
-                }
+                };
+                (RunCommand::Import, graph.into())
             }
             Wish::Fork(_) | Wish::OfChild(..) => return,
         };
+        let mut hand = hand(number);
+        hand.request = self.request_key(number, wish).map(Box::new);
+        let command = command.by(hand).with(body);
         self.trace
             .say(self.now, || format!("command {number} to {run}: {wish:?}"));
         if self.repeats {
             self.repeat_later(run, number, &command);
         }
         if let Some(owner) = self.steward(run) {
-            self.ask(owner, run, number, command);
+            self.ask(owner, run, number, command.into());
         }
     }
 
@@ -328,13 +338,13 @@ impl World {
             format!("command {number} to {run} repeats command {first}")
         });
         if let Some(owner) = self.steward(run) {
-            self.ask_as(owner, run, (number, first), command);
+            self.ask_as(owner, run, (number, first), command.into());
         }
     }
 
     /// Asks something of a run in a process, which loads it first if it must.
-    pub(crate) fn ask(&mut self, id: ProcessId, run: RunId, number: CommandId, command: Command) {
-        self.ask_as(id, run, (number, number), command);
+    pub(crate) fn ask(&mut self, id: ProcessId, run: RunId, number: CommandId, input: RunInput) {
+        self.ask_as(id, run, (number, number), input);
     }
 
     /// As `ask`, in the name of another command, which this one repeats.
@@ -343,13 +353,15 @@ impl World {
         id: ProcessId,
         run: RunId,
         (number, first): (CommandId, CommandId),
-        command: Command,
+        input: RunInput,
     ) {
         // What is opened again goes on here, and with it everything that was open.
-        let goes_on = matches!(
-            command,
-            Command::Resume(_) | Command::Reattempt(..) | Command::SetResult { .. }
-        );
+        let goes_on = match &input {
+            RunInput::Command(asked) => {
+                asked.command == RunCommand::Resume || asked.command.reopens()
+            }
+            _ => false,
+        };
         let adoption = if goes_on || self.random.chance(30) {
             Adoption::RECOVER
         } else {
@@ -357,14 +369,14 @@ impl World {
         };
         self.hold(id, run, adoption);
         self.oracle.commanded(id, run, number, format!("c{first}"));
-        self.send(id, run, number, command);
+        self.send(id, run, number, input);
     }
 
-    fn send(&mut self, id: ProcessId, run: RunId, number: CommandId, command: Command) {
+    fn send(&mut self, id: ProcessId, run: RunId, number: CommandId, input: RunInput) {
         let input = Input::Command {
             run,
             id: number,
-            command,
+            input,
         };
         self.handle(id, input);
     }
@@ -381,15 +393,11 @@ fn of_child(wish: ChildWish) -> Wish {
 }
 
 /// Signals repeat, so that what they carry must tell them apart; one name is unknown.
-fn signal_of(signal: u32, number: CommandId, hand: Hand) -> Command {
+fn signal_of(signal: u32, number: CommandId) -> (RunCommand<Instance>, Body) {
     let known = SIGNALS.get(signal as usize / 2).copied();
     let name = known.unwrap_or("unknown").into();
     let payload = Payload::new(number.to_string());
-    Command::Signal {
-        name,
-        payload,
-        hand,
-    }
+    (RunCommand::Signal { name }, payload.into())
 }
 
 fn queued(

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use windlass_core::command::Command;
 use windlass_core::event::{After, Event as RunEvent};
 use windlass_core::run::{self, ChildEnd, Instance as NodeIndex, Interrupt, Report};
 use windlass_core::value::Payload;
 use windlass_core::{Digest, Millis, RunId};
 use windlass_orchestrator::supervisor::ChildPlace;
-use windlass_orchestrator::{Adoption, Command, CommandId, Evaluation};
+use windlass_orchestrator::{Adoption, CommandId, Evaluation};
 use windlass_store::{Append, AppendError, Appended, Error, Head};
 
 use crate::catalogue::Catalogue;

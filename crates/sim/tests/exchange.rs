@@ -1,8 +1,9 @@
 //! What the oracle takes for right when a run's graph is exchanged under open work.
 
 use windlass_core::NodeStatus;
-use windlass_core::run::Run;
-use windlass_orchestrator::{Begin, Command};
+use windlass_core::command::RunCommand;
+use windlass_core::run::{Input as RunInput, Run};
+use windlass_orchestrator::Begin;
 use windlass_sim::bench::{Bench, success};
 use windlass_sim::{rules, workload};
 
@@ -38,7 +39,7 @@ fn exchanged(more: &str) -> (Run, Bench) {
         workload::plan(&text),
         windlass_core::Digest::of(text.as_bytes()),
     );
-    bench.command(|_| Command::Heal {
+    bench.ask(RunInput::Heal {
         version: 2,
         definition,
         plan,
@@ -78,10 +79,7 @@ fn what_leads_to_no_join_may_not_be_let_go() {
 /// Everything that is open becomes Cancelled. The end is not durable yet, so that the
 /// shard still holds the run.
 fn stop(bench: &mut Bench) {
-    bench.command(|hand| Command::Cancel {
-        hand,
-        compensate: false,
-    });
+    bench.command(RunCommand::Cancel { compensate: false });
     bench.settle();
     bench.pass(10_000);
     assert_eq!(status(&state(bench), "a"), NodeStatus::Cancelled);

@@ -1,6 +1,8 @@
 //! Scenarios that seeds found, kept readable: each broke a rule once.
 
-use windlass_orchestrator::{Begin, Command};
+use windlass_core::command::RunCommand;
+use windlass_core::run::Input as RunInput;
+use windlass_orchestrator::Begin;
 use windlass_sim::bench::{Bench, failure, success};
 
 fn bench(nodes: &str) -> Bench {
@@ -23,11 +25,11 @@ fn a_resume_hands_nothing_out_before_it_is_durable() {
     // Something is still with a worker, so that the paused run stays in memory.
     let beside = format!(r#"{A_THEN_B}, {{"id":"c","actionType":"act"}}"#);
     let mut bench = started(&beside);
-    bench.command(Command::Pause);
+    bench.command(RunCommand::Pause);
     bench.end("a", 1, success());
     bench.settle();
     bench.effects();
-    bench.command(Command::Resume);
+    bench.command(RunCommand::Resume);
     assert!(bench.effects().is_empty());
     bench.settle();
     assert_eq!(bench.effects(), ["answer 2 ok", "dispatch b#1"]);
@@ -48,11 +50,11 @@ fn a_run_that_begins_later_is_let_go_and_begins_when_adopted() {
 #[test]
 fn a_paused_run_that_was_only_loaded_goes_on_when_resumed() {
     let mut bench = started(A_THEN_B);
-    bench.command(Command::Pause);
+    bench.command(RunCommand::Pause);
     bench.end("a", 1, success());
     bench.settle();
     bench.restart(false);
-    bench.command(Command::Resume);
+    bench.command(RunCommand::Resume);
     bench.settle();
     assert_eq!(bench.effects(), ["answer 2 ok", "dispatch b#1"]);
 }
@@ -60,14 +62,11 @@ fn a_paused_run_that_was_only_loaded_goes_on_when_resumed() {
 #[test]
 fn a_stopping_run_that_was_only_loaded_ends_after_any_command() {
     let mut bench = started(A);
-    bench.command(Command::Pause);
-    bench.command(|hand| Command::Cancel {
-        hand,
-        compensate: false,
-    });
+    bench.command(RunCommand::Pause);
+    bench.command(RunCommand::Cancel { compensate: false });
     bench.settle();
     bench.restart(false);
-    bench.command(Command::Pause);
+    bench.command(RunCommand::Pause);
     bench.settle();
     assert!(bench.effects().contains(&"finished Cancelled".to_owned()));
 }
@@ -81,7 +80,7 @@ fn a_reattempt_takes_back_what_runs_after_an_always_edge() {
     bench.end("f", 1, failure());
     bench.settle();
     assert!(bench.effects().contains(&"dispatch x#1".to_owned()));
-    bench.command(|hand| Command::Reattempt(vec![0], hand));
+    bench.command(RunCommand::Reattempt { nodes: vec![0] });
     bench.settle();
     assert_eq!(
         bench.effects(),
@@ -97,13 +96,10 @@ fn a_reattempt_takes_back_what_runs_after_an_always_edge() {
 fn a_stop_names_the_attempt_that_the_worker_has() {
     let mut bench = started(A);
     bench.effects();
-    bench.command(|hand| Command::Cancel {
-        hand,
-        compensate: false,
-    });
+    bench.command(RunCommand::Cancel { compensate: false });
     bench.poll();
     bench.end("a", 1, failure());
-    bench.command(|hand| Command::Reattempt(Vec::new(), hand));
+    bench.command(RunCommand::Reattempt { nodes: Vec::new() });
     bench.answer();
     assert_eq!(bench.effects(), ["answer 1 ok"]);
     bench.settle();
@@ -117,7 +113,7 @@ fn recovery_does_not_hand_out_what_is_reopened_meanwhile() {
     bench.settle();
     bench.restart(true);
     bench.poll();
-    bench.command(|hand| Command::Reattempt(vec![0], hand));
+    bench.command(RunCommand::Reattempt { nodes: vec![0] });
     bench.answer();
     assert!(bench.effects().is_empty());
     bench.settle();
@@ -130,19 +126,13 @@ fn recovery_does_not_hand_out_what_is_reopened_meanwhile() {
 #[test]
 fn an_earlier_grace_does_not_end_a_later_one() {
     let mut bench = started(A);
-    bench.command(|hand| Command::Cancel {
-        hand,
-        compensate: false,
-    });
+    bench.command(RunCommand::Cancel { compensate: false });
     bench.settle();
     bench.end("a", 1, failure());
-    bench.command(|hand| Command::Reattempt(Vec::new(), hand));
+    bench.command(RunCommand::Reattempt { nodes: Vec::new() });
     bench.settle();
     bench.pass(5_000);
-    bench.command(|hand| Command::Cancel {
-        hand,
-        compensate: false,
-    });
+    bench.command(RunCommand::Cancel { compensate: false });
     bench.settle();
     bench.effects();
     bench.pass(5_000);
@@ -168,7 +158,7 @@ fn a_reattempt_does_not_forget_what_waits_for_its_level() {
     bench.end("f", 1, failure());
     bench.end("o", 1, success());
     bench.settle();
-    bench.command(|hand| Command::Reattempt(vec![0], hand));
+    bench.command(RunCommand::Reattempt { nodes: vec![0] });
     bench.settle();
     bench.end("f", 2, success());
     bench.effects();
@@ -182,11 +172,8 @@ fn an_attempt_that_a_dead_process_may_have_begun_keeps_its_number() {
     let mut bench = started(A);
     bench.effects();
     bench.restart(true);
-    bench.command(|hand| Command::Cancel {
-        hand,
-        compensate: false,
-    });
-    bench.command(|hand| Command::Reattempt(Vec::new(), hand));
+    bench.command(RunCommand::Cancel { compensate: false });
+    bench.command(RunCommand::Reattempt { nodes: Vec::new() });
     bench.settle();
     assert!(bench.effects().contains(&"dispatch a#2".to_owned()));
 }
@@ -199,8 +186,7 @@ fn a_loop_whose_result_is_set_lets_its_iterations_go() {
     let mut bench = started(LOOP);
     assert_eq!(bench.effects(), ["accepted", "dispatch l[0]/x#1"]);
     let (node, inner) = (bench.instance("l"), bench.instance("l[0]/x"));
-    let output = None;
-    bench.command(|hand| Command::SetResult { node, output, hand });
+    bench.command(RunCommand::Skip { node });
     bench.poll();
     // Its worker does not know yet.
     bench.end_index(inner, 1, success());
@@ -215,13 +201,10 @@ fn a_loop_whose_result_is_set_lets_its_iterations_go() {
 #[test]
 fn a_result_is_not_set_where_the_node_could_not_run() {
     let mut bench = started(A_THEN_B);
-    bench.command(|hand| Command::Cancel {
-        hand,
-        compensate: false,
-    });
+    bench.command(RunCommand::Cancel { compensate: false });
     bench.end("a", 1, failure());
-    let (node, output) = (bench.instance("b"), None);
-    bench.command(|hand| Command::SetResult { node, output, hand });
+    let node = bench.instance("b");
+    bench.command(RunCommand::Skip { node });
     bench.settle();
     let effects = bench.effects();
     let answer = effects.iter().find(|effect| effect.starts_with("answer 2"));
@@ -235,7 +218,7 @@ fn heal(bench: &mut Bench, nodes: &str) {
     let text = format!("{{\"id\":\"w\",\"inFlight\":\"healing\",\"nodes\":[{nodes}]}}");
     let plan = windlass_sim::workload::plan(&text);
     let definition = windlass_core::Digest::of(text.as_bytes());
-    bench.command(|_| Command::Heal {
+    bench.ask(RunInput::Heal {
         version: 2,
         definition,
         plan,
@@ -302,7 +285,7 @@ fn what_is_ready_goes_in_the_order_of_a_newer_version() {
     let text = sequential(&format!("{},{}", node("a"), node("b")));
     let plan = windlass_sim::workload::plan(&text);
     let definition = windlass_core::Digest::of(text.as_bytes());
-    bench.command(|_| Command::Heal {
+    bench.ask(RunInput::Heal {
         version: 2,
         definition,
         plan,
@@ -339,7 +322,7 @@ fn compensations_that_are_tried_again_go_one_at_a_time() {
     bench.end_index(node, 1, failure());
     bench.settle();
     assert_eq!(bench.effects(), ["dispatch a#1"]);
-    bench.command(|hand| Command::RetryCompensation(vec![b], hand));
+    bench.command(RunCommand::RetryCompensation { nodes: vec![b] });
     bench.settle();
     // It waits for its turn.
     assert_eq!(bench.effects(), ["answer 1 ok"]);
@@ -357,11 +340,7 @@ fn a_run_that_sleeps_for_its_child_is_looked_at_after_a_restart() {
     );
     assert!(bench.store.row(bench.run).is_some_and(|row| row.asleep));
     bench.adopt(false);
-    bench.command(|hand| Command::Signal {
-        name: "go".into(),
-        payload: windlass_core::value::Payload::null(),
-        hand,
-    });
+    bench.command(RunCommand::Signal { name: "go".into() });
     bench.settle();
     assert!(bench.store.row(bench.run).is_some_and(|row| !row.asleep));
 }

@@ -1,7 +1,8 @@
 //! A run that waits is taken over. Who carried it before may not know: an attempt that
 //! waits for its time is handed out then, without a record that the store could refuse.
 
-use windlass_orchestrator::{Begin, Command};
+use windlass_core::command::RunCommand;
+use windlass_orchestrator::Begin;
 use windlass_sim::bench::{Bench, retriable, success};
 
 const RETRIED: &str = r#"{"id":"w","nodes":[{"id":"a","actionType":"act",
@@ -21,11 +22,8 @@ fn waiting() -> Bench {
 
 /// The run is cancelled, and its node tried again by hand: what is handed out.
 fn tried_again(bench: &mut Bench) -> Vec<String> {
-    bench.command(|hand| Command::Cancel {
-        hand,
-        compensate: false,
-    });
-    bench.command(|hand| Command::Reattempt(Vec::new(), hand));
+    bench.command(RunCommand::Cancel { compensate: false });
+    bench.command(RunCommand::Reattempt { nodes: Vec::new() });
     bench.settle();
     let mut effects = bench.effects();
     effects.retain(|effect| effect.starts_with("dispatch"));

@@ -9,9 +9,9 @@ mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use windlass_core::command::RunCommand;
 use windlass_core::event::Hand;
 use windlass_core::trace::{SpanId, TraceParent};
-use windlass_core::value::Payload;
 use windlass_core::{RunId, RunStatus};
 use windlass_telemetry::{Telemetry, TelemetryOptions, TraceOptions};
 use world::{Collector, Received, World, sample};
@@ -89,11 +89,9 @@ const WAITS: &str = r#"{ "id": "waits", "nodes": [
     { "id": "last", "actionType": "core.echo", "dependsOn": ["gate"] } ] }"#;
 
 async fn signal(world: &World, run: RunId) {
-    let command = windlass_orchestrator::Command::Signal {
-        name: "go".into(),
-        payload: Payload::null(),
-        hand: Hand::default(),
-    };
+    let command = RunCommand::Signal { name: "go".into() }
+        .by(Hand::default())
+        .with("null");
     world.engine.command(run, command).await.expect("taken");
 }
 
@@ -143,7 +141,7 @@ async fn a_run_that_is_opened_again_gets_a_span_below_its_first() {
         .run(r#"{ "id": "fails", "nodes": [{ "id": "n", "actionType": "core.fail" }] }"#)
         .await;
     assert_eq!(status, RunStatus::Failed);
-    let again = windlass_orchestrator::Command::Reattempt(Vec::new(), Hand::default());
+    let again = RunCommand::Reattempt { nodes: Vec::new() }.by(Hand::default());
     world.engine.command(run, again).await.expect("opened");
     world.engine.wait(run).await.expect("ended again");
     world.telemetry.shutdown().await;

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
 use http::Method;
+use http::request::Parts;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use windlass_core::name::ShortText;
-use windlass_engine::{limits, load_latest};
+use windlass_engine::names::is_request_id;
+use windlass_engine::{CommandError, limits, load_latest};
 use windlass_service::command::{CommandRequest, RunCommand};
 use windlass_service::{command, dry_run, frozen};
 use windlass_store::RunRow;
@@ -21,9 +23,9 @@ use super::{WORDS_BYTES, definition_bytes, value_bytes};
 use crate::app::{App, Caller};
 use crate::bounds::{NodePath, Reason};
 use crate::error::ApiError;
-use crate::extract::{Document, Json, Path, Query};
+use crate::extract::{Document, IdempotencyKey, Json, Path, Query};
 use crate::failures::{ACTING, DEFINING, together};
-use crate::route::{Access, Routes};
+use crate::route::{Access, Input, Operation, Routes};
 use crate::serve::Draining;
 
 pub(super) fn add(routes: &mut Routes<App>) {
@@ -216,18 +218,74 @@ struct ImportQuery {
     dry_run: bool,
 }
 
+/// The run that a command is for, who gives it, and the key of the request.
+struct Target {
+    caller: Caller,
+    path: RunPath,
+    key: Option<Box<str>>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Target {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let Path(path) = Path::from_request_parts(parts, state).await?;
+        let IdempotencyKey(key) = IdempotencyKey::from_request_parts(parts, state).await?;
+        if key.as_ref().is_some_and(|key| !is_request_id(key)) {
+            let message = CommandError::KeyInvalid.to_string();
+            return Err(crate::code::HEADER_INVALID.error(message));
+        }
+        Ok(Self {
+            caller: Caller::from_request_parts(parts, state).await?,
+            path,
+            key: key.map(Into::into),
+        })
+    }
+}
+
+impl Input for Target {
+    fn describe(operation: &mut Operation<'_>) {
+        Path::<RunPath>::describe(operation);
+        operation.header(
+            "Idempotency-Key",
+            "A request that comes again with the same key gets the first answer, and changes \
+             nothing",
+        );
+    }
+}
+
+impl Target {
+    /// The run's row, and the command as the caller gives it. A rehearsal has no key.
+    async fn request(
+        &self,
+        app: &App,
+        (command, body): (RunCommand, impl Into<Arc<str>>),
+        hand: Hand,
+    ) -> Result<(RunRow, CommandRequest), ApiError> {
+        let row = app.run(&self.caller, &self.path.id).await?;
+        let by = windlass_core::event::Hand {
+            by: self.caller.by(),
+            reason: hand.reason.map(|reason| String::from(reason).into()),
+            request: None,
+        };
+        let key = self.key.clone().filter(|_| !hand.dry_run);
+        Ok((row, command.by(by).with(body).keyed(key)))
+    }
+}
+
 fn paths(nodes: Vec<NodePath>) -> Vec<String> {
     nodes.into_iter().map(Into::into).collect()
 }
 
-/// Does it, or says what it would do.
+/// Carries a command out, or says what it would do.
 async fn act_on(
     app: &App,
-    caller: &Caller,
-    row: RunRow,
-    request: CommandRequest,
-    is_dry: bool,
+    target: &Target,
+    (command, body): (RunCommand, impl Into<Arc<str>>),
+    hand: Hand,
 ) -> Result<Json<ActedShape>, ApiError> {
+    let (caller, is_dry) = (&target.caller, hand.dry_run);
+    let (row, request) = target.request(app, (command, body), hand).await?;
     let run = row.run;
     let acted = ActedShape {
         execution_id: run.to_string(),
@@ -242,7 +300,7 @@ async fn act_on(
             .read(caller, move |look| {
                 let loaded = load_latest(&*look.store, &look.plans, run)?;
                 let effect = dry_run::effect(look, &loaded.run, &request)?;
-                Ok((effect, loaded.run.status(), request.command.verb()))
+                Ok((effect, loaded.run.status(), command::verb(&request.command)))
             })
             .await?;
         let paths = |paths: &[Box<str>]| paths.iter().map(ToString::to_string).collect();
@@ -254,105 +312,68 @@ async fn act_on(
             ..acted
         }));
     }
-    command::execute(app.engine(), run, &request).await?;
-    if request.command.goes_on() {
-        app.goes_on(run);
+    let answer = command::execute(app.engine(), run, &request).await?;
+    if !answer.repeated {
+        if request.command.goes_on() {
+            app.goes_on(run);
+        }
+        let detail = json!({ "deed": request.command, "reason": request.hand.reason });
+        let what = format!("executions.{}", request.command.name());
+        app.note(caller, row.tenant, &what, run.to_string(), &detail)
+            .await?;
     }
-    let detail = json!({ "deed": request.command, "reason": request.reason });
-    let what = format!("executions.{}", request.command.name());
-    app.note(caller, row.tenant, &what, run.to_string(), &detail)
-        .await?;
-    let status = app.read(caller, move |look| look.status(run)).await?;
+    let status = match answer.status {
+        Some(status) => status,
+        None => app.read(caller, move |look| look.status(run)).await?,
+    };
     Ok(Json(ActedShape {
         status: status.as_str().to_owned(),
         ..acted
     }))
 }
 
-async fn simply(
-    app: &App,
-    caller: &Caller,
-    path: &RunPath,
-    command: RunCommand,
-    hand: Hand,
-) -> Result<Json<ActedShape>, ApiError> {
-    let row = app.run(caller, &path.id).await?;
-    let request = requested(caller, command, hand.reason, "");
-    act_on(app, caller, row, request, hand.dry_run).await
-}
-
-fn requested(
-    caller: &Caller,
-    command: RunCommand,
-    reason: Option<Reason>,
-    body: impl Into<Arc<str>>,
-) -> CommandRequest {
-    CommandRequest {
-        command,
-        body: body.into(),
-        by: caller.by(),
-        reason: reason.map(Into::into),
-    }
-}
-
 async fn cancel(
     State(app): State<App>,
-    caller: Caller,
-    Path(path): Path<RunPath>,
+    target: Target,
     body: Option<Json<CancelBody>>,
 ) -> Result<Json<ActedShape>, ApiError> {
     let body = body.map(|Json(body)| body).unwrap_or_default();
     let command = RunCommand::Cancel {
         compensate: body.compensate,
     };
-    simply(
-        &app,
-        &caller,
-        &path,
-        command,
-        Hand::new(body.reason, body.dry_run),
-    )
-    .await
+    let hand = Hand::new(body.reason, body.dry_run);
+    act_on(&app, &target, (command, ""), hand).await
 }
 
 async fn pause(
     State(app): State<App>,
-    caller: Caller,
-    Path(path): Path<RunPath>,
+    target: Target,
     body: Option<Json<Hand>>,
 ) -> Result<Json<ActedShape>, ApiError> {
     let hand = body.map(|Json(hand)| hand).unwrap_or_default();
-    simply(&app, &caller, &path, RunCommand::Pause, hand).await
+    act_on(&app, &target, (RunCommand::Pause, ""), hand).await
 }
 
 async fn resume(
     State(app): State<App>,
-    caller: Caller,
-    Path(path): Path<RunPath>,
+    target: Target,
     body: Option<Json<Hand>>,
 ) -> Result<Json<ActedShape>, ApiError> {
     let hand = body.map(|Json(hand)| hand).unwrap_or_default();
-    simply(&app, &caller, &path, RunCommand::Resume, hand).await
+    act_on(&app, &target, (RunCommand::Resume, ""), hand).await
 }
 
 async fn reattempt(
     State(app): State<App>,
-    caller: Caller,
-    Path(path): Path<RunPath>,
+    target: Target,
     body: Option<Json<NodesBody>>,
 ) -> Result<Json<ActedShape>, ApiError> {
     let body = body.map(|Json(body)| body).unwrap_or_default();
     let command = RunCommand::Reattempt {
         nodes: paths(body.nodes),
     };
-    simply(
-        &app,
-        &caller,
-        &path,
-        command,
-        Hand::new(body.reason, body.dry_run),
-    )
-    .await
+    let hand = Hand::new(body.reason, body.dry_run);
+    act_on(&app, &target, (command, ""), hand).await
 }
 
 /// Refuses a value past its limit with a status of its own, as triggers are.
@@ -367,11 +388,9 @@ fn check_size(value: &str) -> Result<(), ApiError> {
 
 async fn signal(
     State(app): State<App>,
-    caller: Caller,
-    Path(path): Path<RunPath>,
+    target: Target,
     Json(body): Json<SignalBody>,
 ) -> Result<Json<ActedShape>, ApiError> {
-    let row = app.run(&caller, &path.id).await?;
     let command = RunCommand::Signal {
         name: body.name.into(),
     };
@@ -379,48 +398,38 @@ async fn signal(
         .payload
         .map_or_else(|| "null".to_owned(), |it| it.get().to_owned());
     check_size(&payload)?;
-    let request = requested(&caller, command, body.reason, payload);
-    act_on(&app, &caller, row, request, body.dry_run).await
+    let hand = Hand::new(body.reason, body.dry_run);
+    act_on(&app, &target, (command, payload), hand).await
 }
 
 async fn set_result(
     State(app): State<App>,
-    caller: Caller,
-    Path(path): Path<RunPath>,
+    target: Target,
     Json(body): Json<ResultBody>,
 ) -> Result<Json<ActedShape>, ApiError> {
-    let row = app.run(&caller, &path.id).await?;
     check_size(body.output.get())?;
     let command = RunCommand::SetResult {
         node: body.node.into(),
     };
-    let request = requested(&caller, command, body.reason, body.output.get());
-    act_on(&app, &caller, row, request, body.dry_run).await
+    let hand = Hand::new(body.reason, body.dry_run);
+    act_on(&app, &target, (command, body.output.get()), hand).await
 }
 
 async fn skip(
     State(app): State<App>,
-    caller: Caller,
-    Path(path): Path<RunPath>,
+    target: Target,
     Json(body): Json<NodeBody>,
 ) -> Result<Json<ActedShape>, ApiError> {
     let command = RunCommand::Skip {
         node: body.node.into(),
     };
-    simply(
-        &app,
-        &caller,
-        &path,
-        command,
-        Hand::new(body.reason, body.dry_run),
-    )
-    .await
+    let hand = Hand::new(body.reason, body.dry_run);
+    act_on(&app, &target, (command, ""), hand).await
 }
 
 async fn compensate(
     State(app): State<App>,
-    caller: Caller,
-    Path(path): Path<RunPath>,
+    target: Target,
     body: Option<Json<CompensateBody>>,
 ) -> Result<Json<ActedShape>, ApiError> {
     let body = body.map(|Json(body)| body).unwrap_or_default();
@@ -437,25 +446,18 @@ async fn compensate(
             return Err(crate::code::BODY_INVALID.error(message));
         }
     };
-    simply(
-        &app,
-        &caller,
-        &path,
-        command,
-        Hand::new(body.reason, body.dry_run),
-    )
-    .await
+    let hand = Hand::new(body.reason, body.dry_run);
+    act_on(&app, &target, (command, ""), hand).await
 }
 
 async fn import(
     State(app): State<App>,
-    caller: Caller,
-    Path(path): Path<RunPath>,
+    target: Target,
     Query(query): Query<ImportQuery>,
     draining: Draining,
     document: Document<Any>,
 ) -> Result<Json<ActedShape>, ApiError> {
-    let row = app.run(&caller, &path.id).await?;
+    let row = app.run(&target.caller, &target.path.id).await?;
     // What was edited is not what was signed.
     let text =
         frozen::definition_for(&document.bytes, &row.workflow).map_err(command::not_importable)?;
@@ -465,6 +467,6 @@ async fn import(
         _ => error,
     })?;
     let text = String::from_utf8_lossy(&definition.text).into_owned();
-    let request = requested(&caller, RunCommand::Import, query.reason, text);
-    act_on(&app, &caller, row, request, query.dry_run).await
+    let hand = Hand::new(query.reason, query.dry_run);
+    act_on(&app, &target, (RunCommand::Import, text), hand).await
 }

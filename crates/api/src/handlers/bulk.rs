@@ -1,7 +1,6 @@
 //! Acting on many runs, as a job.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use axum::extract::State;
 use http::Method;
@@ -10,6 +9,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use windlass_core::event::Hand;
 use windlass_core::name::ShortText;
 use windlass_core::{Millis, RunId};
 use windlass_engine::load_latest;
@@ -151,6 +151,14 @@ impl BulkBody {
     }
 }
 
+fn hand(by: Option<Box<str>>, reason: Option<String>) -> Hand {
+    Hand {
+        by,
+        reason: reason.map(Into::into),
+        request: None,
+    }
+}
+
 /// What a job does with which runs, as it is written down.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Plan {
@@ -172,8 +180,8 @@ impl Plan {
         Self {
             command: request.command.clone(),
             body: request.body.to_string(),
-            by: request.by.clone(),
-            reason: request.reason.clone(),
+            by: request.hand.by.clone(),
+            reason: request.hand.reason.as_deref().map(Into::into),
             dry_run,
             workflow: filter.workflow.clone(),
             statuses: filter.statuses.iter().map(ToString::to_string).collect(),
@@ -211,12 +219,8 @@ async fn begin(
         return Err(crate::code::BODY_INVALID.error(message).detail(detail));
     }
     let value = body.value.as_ref().map_or("null", |value| value.get());
-    let request = CommandRequest {
-        body: Arc::from(value),
-        by: caller.by(),
-        reason: body.reason.clone().map(Into::into),
-        command,
-    };
+    let reason = body.reason.clone().map(String::from);
+    let request = command.by(hand(caller.by(), reason)).with(value);
     let query = body.filter.clone();
     let mut filter = app.read(&caller, move |look| filter(look, &query)).await?;
     if filter.statuses.is_empty() {
@@ -228,8 +232,8 @@ async fn begin(
     let written = Written::Bulk(&plan);
     let job = app.jobs().begin(store, tenants, what, &written).await?;
     let state = job.state();
-    let detail =
-        json!({ "deed": request.command, "reason": request.reason, "dryRun": body.dry_run });
+    let reason = &request.hand.reason;
+    let detail = json!({ "deed": request.command, "reason": reason, "dryRun": body.dry_run });
     let tenant = caller.principal.tenant.clone();
     app.note(&caller, tenant, "bulk", state.id.as_str(), &detail)
         .await?;
@@ -243,29 +247,17 @@ async fn begin(
 /// Goes from page to page. The runs are those there were when the job began: what begins
 /// meanwhile is newer than the first page. When the engine stops, the rest is left for the
 /// next to serve.
-pub(super) async fn work(app: App, plan: Plan, mut job: Job) {
+pub(super) async fn work(app: App, plan: Plan, job: Job) {
     let mut filter = plan.filter(&job);
-    let request = Arc::new(CommandRequest {
-        command: plan.command,
-        body: plan.body.into(),
-        by: plan.by,
-        reason: plan.reason,
-    });
+    let request: CommandRequest = plan.command.by(hand(plan.by, plan.reason));
+    let request = request.with(plan.body);
     // Those that were in hand when a server ended come first.
     let mut runs = job.rest();
-    if runs.is_empty() {
-        // Nothing was in hand, so nothing can have been done without a word.
-        job.is_again();
-    }
     loop {
         for run in runs {
-            let mut done = one(&app, &job, &request, run, plan.dry_run).await;
+            let done = one(&app, &job, request.clone(), run, plan.dry_run).await;
             if app.engine().is_stopping() {
                 return;
-            }
-            if job.is_again() && matches!(&done, Err(failure) if failure.kind.is_conflict()) {
-                // It is as was asked already: the server ended before it could say so.
-                done = Ok(());
             }
             let failure = done.err().map(|failure| JobFailure {
                 execution_id: run.to_string(),
@@ -301,14 +293,18 @@ pub(super) async fn work(app: App, plan: Plan, mut job: Job) {
 async fn one(
     app: &App,
     job: &Job,
-    request: &Arc<CommandRequest>,
+    request: CommandRequest,
     run: RunId,
     is_dry: bool,
 ) -> Result<(), Failure> {
     if !is_dry {
-        return command::execute(app.engine(), run, request).await;
+        // A job that goes on after a crash repeats nothing.
+        let request = request.keyed(Some(format!("bulk/{}/{run}", job.state().id)));
+        return command::execute(app.engine(), run, &request)
+            .await
+            .map(|_| ());
     }
-    let (look, request) = (app.look_as(job.tenants()), Arc::clone(request));
+    let look = app.look_as(job.tenants());
     let looking = tokio::task::spawn_blocking(move || {
         let loaded = load_latest(&*look.store, &look.plans, run)?;
         dry_run::effect(&look, &loaded.run, &request).map(|_| ())

@@ -313,6 +313,7 @@ async fn fork(
         hand: Hand {
             by: caller.by(),
             reason: body.reason.map(|words| String::from(words).into()),
+            request: None,
         },
     };
     let reason = asked.hand.reason.clone();

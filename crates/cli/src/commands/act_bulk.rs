@@ -226,7 +226,10 @@ fn report(
                         "executionId": run, "workflowId": workflow, "status": status,
                     }));
                 } else {
-                    output.line(&format!("{run} {workflow}: {}", command.says(*status)))?;
+                    output.line(&format!(
+                        "{run} {workflow}: {}",
+                        command::says(command, *status)
+                    ))?;
                 }
             }
             Err(failure) => {

@@ -175,7 +175,7 @@ fn report(session: &Session, request: &CommandRequest, run: RunId) -> Result<Exi
     } else {
         output.line(&format!(
             "{run} {workflow}: {}",
-            request.command.says(status)
+            command::says(&request.command, status)
         ))?;
     }
     Ok(Exit::Done)

@@ -1,7 +1,7 @@
 //! `windlass cancel`: a run ends; what runs is told to stop.
 
 use crate::args::Cancel;
-use crate::command::{CommandRequest, RunCommand};
+use crate::command::{RunCommand, request};
 use crate::commands::act_bulk::{self, Target};
 use crate::exit::{Exit, Failure};
 use crate::session::Settings;
@@ -10,6 +10,6 @@ use crate::session::Settings;
 pub(crate) fn run(settings: &Settings, arguments: &Cancel) -> Result<Exit, Failure> {
     let act = &arguments.act;
     let compensate = arguments.compensate;
-    let request = CommandRequest::new(RunCommand::Cancel { compensate }, act.reason.as_ref());
+    let request = request(RunCommand::Cancel { compensate }, act.reason.as_ref());
     act_bulk::run(settings, Target::of(act), &request, act.dry_run, None)
 }

@@ -7,7 +7,7 @@ use windlass_core::run::Run;
 use windlass_engine::load_run;
 
 use crate::args::Compensate;
-use crate::command::{CommandRequest, RunCommand};
+use crate::command::{RunCommand, request};
 use crate::commands::act_bulk::Target;
 use crate::commands::act_foreground;
 use crate::exit::{Exit, Failure};
@@ -29,7 +29,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Compensate) -> Result<Exit, F
             nodes: nodes.to_vec(),
         },
     };
-    let request = CommandRequest::new(command, act.reason.as_ref());
+    let request = request(command, act.reason.as_ref());
     let options = arguments.foreground.options()?;
     act_foreground::run(settings, Target::of(act), &request, act.dry_run, options)
 }

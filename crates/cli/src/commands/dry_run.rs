@@ -7,7 +7,7 @@ use windlass_engine::load_run;
 use windlass_service::dry_run::{Effect, effect};
 use windlass_store::RunRow;
 
-use crate::command::CommandRequest;
+use crate::command::{self, CommandRequest};
 use crate::exit::{Exit, Failure};
 use crate::session::Session;
 
@@ -60,7 +60,7 @@ pub(crate) fn say_one(
 
 fn foresee(session: &Session, request: &CommandRequest, run: RunId) -> Result<Foreseen, Failure> {
     let loaded = load_run(&*session.store, &session.plans, run, |_, _| {})?;
-    let (state, verb) = (&loaded.run, request.command.verb());
+    let (state, verb) = (&loaded.run, command::verb(&request.command));
     let status = state.status();
     Ok(match effect(session, state, request) {
         Ok(Effect { again, undone }) => {

@@ -3,8 +3,7 @@
 use windlass_engine::load_run;
 
 use crate::args::Import;
-use crate::command::not_importable;
-use crate::command::{CommandRequest, RunCommand};
+use crate::command::{RunCommand, not_importable, request};
 use crate::commands::act_bulk::{self, Target};
 use crate::definition_file;
 use crate::exit::{Exit, Failure};
@@ -32,7 +31,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Import) -> Result<Exit, Failu
     };
     let prepared = prepare_named(&name, &text).map_err(not_importable)?;
     let text = String::from_utf8_lossy(&prepared.text).into_owned();
-    let request = CommandRequest::new(RunCommand::Import, arguments.reason.as_ref()).with(text);
+    let request = request(RunCommand::Import, arguments.reason.as_ref()).with(text);
     let run = run.to_string();
     act_bulk::run(
         settings,

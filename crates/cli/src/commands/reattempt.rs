@@ -1,7 +1,7 @@
 //! `windlass reattempt`: failed or cancelled nodes are tried again, in the foreground.
 
 use crate::args::Reattempt;
-use crate::command::{CommandRequest, RunCommand};
+use crate::command::{RunCommand, request};
 use crate::commands::act_bulk::Target;
 use crate::commands::act_foreground;
 use crate::exit::{Exit, Failure};
@@ -15,6 +15,6 @@ pub(crate) fn run(settings: &Settings, arguments: &Reattempt) -> Result<Exit, Fa
         None => Target::Filter(&arguments.filter),
     };
     let nodes = arguments.nodes.clone();
-    let request = CommandRequest::new(RunCommand::Reattempt { nodes }, arguments.reason.as_ref());
+    let request = request(RunCommand::Reattempt { nodes }, arguments.reason.as_ref());
     act_foreground::run(settings, which, &request, arguments.dry_run, options)
 }

@@ -1,7 +1,7 @@
 //! `windlass resume`: an interrupted or paused run is carried on in the foreground.
 
 use crate::args::Resume;
-use crate::command::{CommandRequest, RunCommand};
+use crate::command::{RunCommand, request};
 use crate::commands::act_bulk::Target;
 use crate::commands::act_foreground;
 use crate::exit::{Exit, Failure};
@@ -11,6 +11,6 @@ use crate::session::Settings;
 pub(crate) fn run(settings: &Settings, arguments: &Resume) -> Result<Exit, Failure> {
     let options = arguments.foreground.options()?;
     let act = &arguments.act;
-    let request = CommandRequest::new(RunCommand::Resume, act.reason.as_ref());
+    let request = request(RunCommand::Resume, act.reason.as_ref());
     act_foreground::run(settings, Target::of(act), &request, act.dry_run, options)
 }

@@ -1,7 +1,7 @@
 //! `windlass signal`: what a node waits for, from a person or another system.
 
 use crate::args::Signal;
-use crate::command::{CommandRequest, RunCommand};
+use crate::command::{RunCommand, request};
 use crate::commands::act_foreground::{self, json_argument, words};
 use crate::exit::{Exit, Failure};
 use crate::session::Settings;
@@ -17,8 +17,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Signal) -> Result<Exit, Failu
         None => "null".to_owned(),
     };
     let name = rest[0].clone();
-    let request =
-        CommandRequest::new(RunCommand::Signal { name }, how.reason.as_ref()).with(payload);
+    let request = request(RunCommand::Signal { name }, how.reason.as_ref()).with(payload);
     let options = arguments.foreground.options()?;
     act_foreground::run(settings, which, &request, how.dry_run, options)
 }

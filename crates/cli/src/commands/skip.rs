@@ -1,7 +1,7 @@
 //! `windlass skip`: a node counts as succeeded, with null, and the run goes on.
 
 use crate::args::Skip;
-use crate::command::{CommandRequest, RunCommand};
+use crate::command::{RunCommand, request};
 use crate::commands::act_foreground::{self, words};
 use crate::exit::{Exit, Failure};
 use crate::session::Settings;
@@ -11,7 +11,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Skip) -> Result<Exit, Failure
     let how = &arguments.how;
     let (which, rest) = words(how, &arguments.words, 1..=1, "windlass skip RUN NODE")?;
     let node = rest[0].clone();
-    let request = CommandRequest::new(RunCommand::Skip { node }, how.reason.as_ref());
+    let request = request(RunCommand::Skip { node }, how.reason.as_ref());
     let options = arguments.foreground.options()?;
     act_foreground::run(settings, which, &request, how.dry_run, options)
 }

@@ -61,14 +61,14 @@ pub(crate) fn act(
     let url = |what: &str| server.url(&["executions", &run, what]);
     let question = match route(request)? {
         Some((what, mut body)) => {
-            if let Some(reason) = &request.reason {
+            if let Some(reason) = &request.hand.reason {
                 body.insert("reason", to_raw(reason)?);
             }
             Question::post(url(what), written(&body)?)
         }
         None => {
             let mut url = url("import");
-            if let Some(reason) = &request.reason {
+            if let Some(reason) = &request.hand.reason {
                 url.query_pairs_mut().append_pair("reason", reason);
             }
             Question::post(url, request.body.as_bytes().to_vec())

@@ -241,6 +241,12 @@ impl Run {
         self.undone(first)
     }
 
+    /// The instance with this path; or the one that had it, ran again or left the graph, and
+    /// may still be undone.
+    pub fn find(&self, path: &str) -> Option<Instance> {
+        self.resolve(path).or_else(|| self.resolve_undone(path))
+    }
+
     /// Opens the next step, if nothing is being undone.
     pub(crate) fn undo_next(&mut self, changes: &mut Vec<Change>) {
         let Some(undo) = &self.undo else { return };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use windlass_core::command::{NewGraph, RunCommand};
 use windlass_core::event::{Compensation, ReusedNode, RunFailure};
 use windlass_core::run::{ChildEnd, Failure, Input, Instance, Refusal};
 use windlass_core::value::Payload;
@@ -28,16 +29,21 @@ impl Script {
                 }
                 Input::Due { node, attempt }
             }
-            "signal" => Input::Signal {
-                name: first.into(),
-                payload: Payload::new(if more.is_empty() { "null" } else { more }),
-                hand,
-            },
-            "set" => Input::SetResult {
-                node: self.harness.index(first),
-                output: (more != "skipped").then(|| Payload::new(more)),
-                hand,
-            },
+            "signal" => Input::from(
+                RunCommand::Signal { name: first.into() }
+                    .by(hand)
+                    .with(Payload::new(if more.is_empty() { "null" } else { more })),
+            ),
+            "set" => {
+                let node = self.harness.index(first);
+                match more {
+                    "skipped" => Input::command(RunCommand::Skip { node }, hand),
+                    _ => {
+                        let command = RunCommand::SetResult { node }.by(hand);
+                        Input::from(command.with(Payload::new(more)))
+                    }
+                }
+            }
             "child" => self.child(first, more),
             "undone" => {
                 let node = self.undoes(first).expect("it is undone");
@@ -48,9 +54,19 @@ impl Script {
                 let attempt = self.harness.run.attempt(node);
                 self.harness.ended(node, attempt, outcome(verb, rest))
             }
-            "compensate" => Input::Compensate(hand),
-            "undo-again" => Input::RetryCompensation(self.nodes_of(rest), hand),
-            "undo-not" => Input::SkipCompensation(self.nodes_of(rest), hand),
+            "compensate" => Input::command(RunCommand::Compensate, hand),
+            "undo-again" => Input::command(
+                RunCommand::RetryCompensation {
+                    nodes: self.nodes_of(rest),
+                },
+                hand,
+            ),
+            "undo-not" => Input::command(
+                RunCommand::SkipCompensation {
+                    nodes: self.nodes_of(rest),
+                },
+                hand,
+            ),
             "heal" => {
                 let (definition, plan) = self.bring(more);
                 Input::Heal {
@@ -61,11 +77,13 @@ impl Script {
             }
             "import" => {
                 let (definition, plan) = self.bring(rest);
-                Input::Import {
+                let text = Payload::null();
+                let graph = NewGraph {
                     definition,
                     plan,
-                    hand,
-                }
+                    text,
+                };
+                Input::from(RunCommand::Import.by(hand).with(graph))
             }
             _ => return None,
         };

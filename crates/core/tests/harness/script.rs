@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use windlass_core::Digest;
+use windlass_core::command::RunCommand;
 use windlass_core::event::{After, Event, Hand, RequestKey};
 use windlass_core::run::{Input, Instance, Outcome, Refusal};
 
@@ -63,12 +64,18 @@ impl Script {
             "start" => self.harness.give(&Input::Begin),
             "succeed" | "fail" | "skip" | "stopped" => self.end(verb, rest),
             "still" => self.still(rest),
-            "cancel" => self.harness.give(&Input::Cancel {
-                hand: self.hand(rest),
-                compensate: rest == "compensate",
-            }),
-            "pause" => self.harness.give(&Input::Pause(self.hand(rest))),
-            "resume" => self.harness.give(&Input::Resume(self.hand(rest))),
+            "cancel" => self.harness.give(&Input::command(
+                RunCommand::Cancel {
+                    compensate: rest == "compensate",
+                },
+                self.hand(rest),
+            )),
+            "pause" => self
+                .harness
+                .give(&Input::command(RunCommand::Pause, self.hand(rest))),
+            "resume" => self
+                .harness
+                .give(&Input::command(RunCommand::Resume, self.hand(rest))),
             "timeout" => self.harness.give(&Input::TimedOut),
             "grace" => self.harness.give(&Input::GraceEnded),
             "recover" => {
@@ -81,7 +88,12 @@ impl Script {
             }
             "reattempt" => {
                 let nodes = rest.split_whitespace().map(|id| self.harness.index(id));
-                let input = Input::Reattempt(nodes.collect(), self.hand(""));
+                let input = Input::command(
+                    RunCommand::Reattempt {
+                        nodes: nodes.collect(),
+                    },
+                    self.hand(""),
+                );
                 self.harness.give(&input)
             }
             _ => match self.lay_hand(verb, rest) {

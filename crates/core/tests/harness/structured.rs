@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::Value;
+use windlass_core::command::RunCommand;
 use windlass_core::definition::Definition;
 use windlass_core::event::{Compensation, Hand};
 use windlass_core::plan::Plan;
@@ -58,10 +59,10 @@ impl Engine {
     fn try_move(&mut self, step: &Move) -> bool {
         let input = match step {
             Move::Start => Some(Input::Begin),
-            Move::Cancel => Some(Input::Cancel {
-                hand: Hand::default(),
-                compensate: false,
-            }),
+            Move::Cancel => Some(Input::command(
+                RunCommand::Cancel { compensate: false },
+                Hand::default(),
+            )),
             Move::TimeOut => {
                 self.harness.now = self.harness.now.plus(100_000);
                 Some(Input::TimedOut)
@@ -76,11 +77,13 @@ impl Engine {
                 node.map(|node| self.harness.ended(node, *attempt, outcome(word)))
             }
             Move::Fire(path) => self.due(path),
-            Move::Signal(name, value) => Some(Input::Signal {
-                name: (&**name).into(),
-                payload: Payload::new(value.to_string()),
-                hand: Hand::default(),
-            }),
+            Move::Signal(name, value) => Some(Input::from(
+                RunCommand::Signal {
+                    name: (&**name).into(),
+                }
+                .by(Hand::default())
+                .with(Payload::new(value.to_string())),
+            )),
             Move::Undone(word) => self.undone(word),
         };
         input.is_some_and(|input| self.harness.give(&input).is_ok())

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use serde_json::Value;
+use windlass_core::command::CommandRequest;
 use windlass_core::definition::{self, Source, signature};
 use windlass_core::event::{AttemptResult, Event};
 use windlass_core::plan::Plan;
@@ -13,7 +14,7 @@ use windlass_core::{Digest, Millis, RunId, RunStatus};
 use windlass_engine::history::for_each_event;
 use windlass_engine::verify::{Misfit, verify};
 use windlass_engine::{Backend, CommandError, Engine, Options, StartRequest, view};
-use windlass_orchestrator::{Command, codec};
+use windlass_orchestrator::codec;
 use windlass_store::{
     Append, Catalogue as _, Head, Log as _, MemoryStore, NewDefinition, Queries as _, Wait as _,
     WriterId,
@@ -46,7 +47,7 @@ impl World {
         self.engine.start(&request).await.expect("started").run
     }
 
-    pub(crate) async fn command(&self, run: RunId, command: Command) {
+    pub(crate) async fn command(&self, run: RunId, command: CommandRequest) {
         // One that falls asleep just then is said to have ended, and is asked again.
         for _ in 0..10 {
             match self.engine.command(run, command.clone()).await {
@@ -54,7 +55,10 @@ impl World {
                     refusal: Refusal::RunEnded,
                     ..
                 }) => tokio::task::yield_now().await,
-                done => return done.expect("the command is carried out"),
+                done => {
+                    done.expect("the command is carried out");
+                    return;
+                }
             }
         }
         panic!("the run has ended");

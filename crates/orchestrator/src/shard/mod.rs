@@ -10,11 +10,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use windlass_core::event::ReusedNode;
-use windlass_core::event::{After, Hand, Queued};
+use windlass_core::event::{After, Queued};
 use windlass_core::plan::Plan;
 use windlass_core::run::{
-    About, ChildEnd, ChildStart, Dispatch, Failure, INLINE_STEPS, Instance, Refusal, Report, Run,
-    Standing, ValueLimits,
+    About, ChildEnd, ChildStart, Dispatch, Failure, INLINE_STEPS, Input as RunInput, Instance,
+    Refusal, Report, Run, Standing, ValueLimits,
 };
 use windlass_core::value::{Payload, ValueRef};
 use windlass_core::{Digest, Millis, RunId, RunStatus};
@@ -190,14 +190,15 @@ pub enum Input {
     },
     /// What an [`Effect::Evaluate`] came to.
     Evaluated(Box<Evaluated>),
-    /// Somebody wants something of a run that this shard holds.
+    /// Something is asked of a run that this shard holds, and is answered: a command, a newer
+    /// version to follow, or the end of its parent's time.
     Command {
         /// The run.
         run: RunId,
         /// By what name to answer.
         id: CommandId,
-        /// What they want.
-        command: Command,
+        /// What is asked.
+        input: RunInput,
     },
 }
 
@@ -258,70 +259,6 @@ pub enum Begin {
     Now,
     /// When somebody adopts it.
     Later,
-}
-
-/// What somebody wants of a run.
-#[derive(Clone, Debug)]
-pub enum Command {
-    /// End it; with `compensate`, undo what succeeded.
-    Cancel {
-        /// Who and why.
-        hand: Hand,
-        /// Whether what succeeded is undone, whatever the definition says.
-        compensate: bool,
-    },
-    /// Its parent's time is over, and with it its own.
-    TimeOut(Hand),
-    /// Start nothing more.
-    Pause(Hand),
-    /// Go on.
-    Resume(Hand),
-    /// Try nodes again; none named means all that can be.
-    Reattempt(Vec<Instance>, Hand),
-    /// Give it a signal.
-    Signal {
-        /// The signal's name.
-        name: Box<str>,
-        /// What it carries.
-        payload: Payload,
-        /// Who sends it.
-        hand: Hand,
-    },
-    /// Give a node's result; none means that it is skipped.
-    SetResult {
-        /// The node.
-        node: Instance,
-        /// Its output.
-        output: Option<Payload>,
-        /// Who and why.
-        hand: Hand,
-    },
-    /// Undo what succeeded.
-    Compensate(Hand),
-    /// Undo nodes again whose undoing failed.
-    RetryCompensation(Vec<Instance>, Hand),
-    /// Leave nodes as they are.
-    SkipCompensation(Vec<Instance>, Hand),
-    /// Follow a newer version.
-    Heal {
-        /// The version.
-        version: u32,
-        /// Digest of its definition.
-        definition: Digest,
-        /// Its graph.
-        plan: Arc<Plan>,
-    },
-    /// Go on with another graph.
-    Import {
-        /// Digest of the new definition.
-        definition: Digest,
-        /// The new graph.
-        plan: Arc<Plan>,
-        /// The new definition, to be stored.
-        text: Payload,
-        /// Who and why.
-        hand: Hand,
-    },
 }
 
 /// What a parent wants of a child run.

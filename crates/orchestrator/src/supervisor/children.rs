@@ -21,13 +21,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use windlass_core::command::RunCommand;
 use windlass_core::event::Hand;
-use windlass_core::run::{ChildEnd, ChildStart, Failure, Held, Instance, Run};
+use windlass_core::run::{ChildEnd, ChildStart, Failure, Held, Input, Instance, Run};
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{RunId, RunStatus};
 use windlass_store::RunRow;
 
-use crate::shard::{ChildCommand, Command};
+use crate::shard::ChildCommand;
 
 /// The node of the parent that has a child, and its attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,18 +66,16 @@ pub enum ChildTold {
 }
 
 impl ChildTold {
-    /// As a command.
-    pub fn command(self, hand: Hand) -> Command {
-        match self {
-            Self::Cancel => Command::Cancel {
-                hand,
-                compensate: false,
-            },
-            Self::TimeOut => Command::TimeOut(hand),
-            Self::Pause => Command::Pause(hand),
-            Self::Resume => Command::Resume(hand),
-            Self::Compensate => Command::Compensate(hand),
-        }
+    /// What the child is asked.
+    pub fn input(self, hand: Hand) -> Input {
+        let command = match self {
+            Self::Cancel => RunCommand::Cancel { compensate: false },
+            Self::TimeOut => return Input::TimedOutAbove(hand),
+            Self::Pause => RunCommand::Pause,
+            Self::Resume => RunCommand::Resume,
+            Self::Compensate => RunCommand::Compensate,
+        };
+        Input::command(command, hand)
     }
 }
 

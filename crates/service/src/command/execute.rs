@@ -5,8 +5,7 @@ use std::sync::Arc;
 use windlass_core::event::Hand;
 use windlass_core::run::{Refusal, Run};
 use windlass_core::{RunId, RunStatus};
-use windlass_engine::{CommandError, Engine, LoadedRun};
-use windlass_orchestrator::Command;
+use windlass_engine::{CommandAnswer, CommandError, Engine, LoadedRun};
 
 use super::{CommandRequest, RunCommand};
 use crate::failure::{Failure, FailureKind};
@@ -19,54 +18,42 @@ pub fn hand(reason: Option<&str>) -> Hand {
     Hand {
         by: user.map(Into::into),
         reason: reason.map(Into::into),
+        request: None,
     }
 }
 
-/// Does something to a run; it is durable on return, and what it opens goes on here.
-pub async fn execute(engine: &Engine, run: RunId, request: &CommandRequest) -> Result<(), Failure> {
-    let hand = request.hand();
-    let done = match &request.command {
-        RunCommand::Cancel { compensate } => {
-            let compensate = *compensate;
-            engine
-                .command(run, Command::Cancel { hand, compensate })
-                .await
+/// Carries a command out; it is durable on return, and what it opens goes on here. The user of
+/// this process gives it where the request names no other.
+///
+/// # Errors
+/// As for [`Engine::command`]; or the graph to import is not one.
+pub async fn execute(
+    engine: &Engine,
+    run: RunId,
+    request: &CommandRequest,
+) -> Result<CommandAnswer, Failure> {
+    let mut request = request.clone();
+    if request.hand.by.is_none() {
+        request.hand.by = hand(None).by;
+    }
+    let command = request.command.clone();
+    match &command {
+        // A resume carries an unfinished run on, paused or not. With a key that is recorded.
+        RunCommand::Resume if request.hand.request.is_none() => {
+            let status = status(engine, run).await?;
+            if status.is_final() {
+                return Err(ended(run, status));
+            }
+            if status != RunStatus::Paused {
+                engine.recover(run).await?;
+                return Ok(CommandAnswer::default());
+            }
         }
-        RunCommand::Pause => engine.command(run, Command::Pause(hand)).await,
-        RunCommand::Resume => return carry_on(engine, run, hand).await,
-        RunCommand::Reattempt { nodes } => {
-            // A run that was interrupted goes on as a whole, not only where it is tried again.
-            engine.recover(run).await?;
-            engine.reattempt(run, nodes, hand).await
-        }
-        RunCommand::Signal { name } => engine.signal(run, name, &request.body, hand).await,
-        RunCommand::SetResult { node } => {
-            let output = Some(&*request.body);
-            engine.set_result(run, node, output, hand).await
-        }
-        RunCommand::Skip { node } => engine.set_result(run, node, None, hand).await,
-        RunCommand::Compensate => engine.command(run, Command::Compensate(hand)).await,
-        RunCommand::RetryCompensation { nodes } => {
-            engine.retry_compensation(run, nodes, hand).await
-        }
-        RunCommand::SkipCompensation { nodes } => engine.skip_compensation(run, nodes, hand).await,
-        RunCommand::Import => {
-            let body = Arc::clone(&request.body);
-            let preparing = tokio::task::spawn_blocking(move || prepare_text(body.as_bytes()));
-            let prepared = preparing
-                .await
-                .map_err(|error| Failure::new(FailureKind::LoadFailed, error))?
-                .map_err(not_importable)?;
-            let text = String::from_utf8_lossy(&prepared.text).into_owned();
-            engine.import(run, text.into(), prepared.plan, hand).await
-        }
-    };
-    if done.is_ok()
-        && matches!(
-            request.command,
-            RunCommand::Pause | RunCommand::Cancel { .. }
-        )
-    {
+        RunCommand::Import => request.body = importable(engine, request.body).await?,
+        _ => {}
+    }
+    let done = engine.command(run, request).await;
+    if done.is_ok() && matches!(command, RunCommand::Pause | RunCommand::Cancel { .. }) {
         // Its children hear of it, also if this process ends now.
         engine.told().await;
     }
@@ -75,21 +62,25 @@ pub async fn execute(engine: &Engine, run: RunId, request: &CommandRequest) -> R
             let loaded = load(engine, run).await?;
             Err(unknown_node(&loaded.run, &node))
         }
+        Err(CommandError::Refused {
+            refusal: Refusal::RunEnded,
+            ..
+        }) if command == RunCommand::Resume => Err(ended(run, status(engine, run).await?)),
         other => Ok(other?),
     }
 }
 
-/// Carries an unfinished run on, and resumes it if it is paused.
-async fn carry_on(engine: &Engine, run: RunId, hand: Hand) -> Result<(), Failure> {
-    let status = status(engine, run).await?;
-    if status.is_final() {
-        return Err(ended(run, status));
-    }
-    engine.recover(run).await?;
-    if status == RunStatus::Paused {
-        engine.command(run, Command::Resume(hand)).await?;
-    }
-    Ok(())
+/// The text of a graph to import, checked; the engine has its plan at hand.
+async fn importable(engine: &Engine, body: Arc<str>) -> Result<Arc<str>, Failure> {
+    let preparing = tokio::task::spawn_blocking(move || prepare_text(body.as_bytes()));
+    let prepared = preparing
+        .await
+        .map_err(|error| Failure::new(FailureKind::LoadFailed, error))?
+        .map_err(not_importable)?;
+    let text = String::from_utf8_lossy(&prepared.text);
+    let plans = engine.plans();
+    plans.insert(prepared.digest, &prepared.plan, text.len());
+    Ok(text.into())
 }
 
 /// The run has no such node; perhaps another was meant, or it was in an iteration that is over.

@@ -4,13 +4,14 @@
 mod error;
 mod view;
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use windlass_core::command::RunCommand;
 use windlass_core::event::Hand;
-use windlass_core::value::Payload;
 use windlass_core::{RunId, RunStatus};
-use windlass_orchestrator::Command;
 
 pub use error::{ReadError, RunError, RunFailure};
 use view::read;
@@ -166,11 +167,8 @@ impl RunHandle {
     /// # Errors
     /// The run's state does not allow it, or it cannot be read.
     pub async fn cancel(&self) -> Result<(), CommandError> {
-        self.command(Command::Cancel {
-            hand: self.hand.clone(),
-            compensate: false,
-        })
-        .await
+        let compensate = false;
+        self.command(RunCommand::Cancel { compensate }, "").await
     }
 
     /// As [`Self::cancel`], and what succeeded is undone, whatever the definition says.
@@ -178,11 +176,8 @@ impl RunHandle {
     /// # Errors
     /// The run's state does not allow it, or it cannot be read.
     pub async fn cancel_and_compensate(&self) -> Result<(), CommandError> {
-        self.command(Command::Cancel {
-            hand: self.hand.clone(),
-            compensate: true,
-        })
-        .await
+        let compensate = true;
+        self.command(RunCommand::Cancel { compensate }, "").await
     }
 
     /// Gives the run a signal; one that nobody waits for yet is kept.
@@ -190,12 +185,9 @@ impl RunHandle {
     /// # Errors
     /// No node of the run waits for a signal of this name, or the run cannot be read.
     pub async fn signal(&self, name: &str, payload: impl Serialize) -> Result<(), CommandError> {
-        self.command(Command::Signal {
-            name: name.into(),
-            payload: json(payload),
-            hand: self.hand.clone(),
-        })
-        .await
+        let name = name.into();
+        self.command(RunCommand::Signal { name }, json(payload))
+            .await
     }
 
     /// Gives a node's result by hand: it has succeeded with this output.
@@ -204,7 +196,9 @@ impl RunHandle {
     /// A node that came after has run already, there is no such node, or the run cannot
     /// be read.
     pub async fn set_result(&self, node: &str, output: impl Serialize) -> Result<(), CommandError> {
-        self.by_hand(node, Some(json(output))).await
+        let node = node.into();
+        self.command(RunCommand::SetResult { node }, json(output))
+            .await
     }
 
     /// Skips a node by hand: it counts as succeeded, with null.
@@ -212,7 +206,8 @@ impl RunHandle {
     /// # Errors
     /// As for [`Self::set_result`].
     pub async fn skip(&self, node: &str) -> Result<(), CommandError> {
-        self.by_hand(node, None).await
+        let node = node.into();
+        self.command(RunCommand::Skip { node }, "").await
     }
 
     /// Undoes what succeeded, where the definition leaves that to somebody.
@@ -220,17 +215,7 @@ impl RunHandle {
     /// # Errors
     /// The run has not ended, nothing can be undone, or it cannot be read.
     pub async fn compensate(&self) -> Result<(), CommandError> {
-        self.command(Command::Compensate(self.hand.clone())).await
-    }
-
-    async fn by_hand(&self, node: &str, output: Option<Payload>) -> Result<(), CommandError> {
-        let loaded = self.engine.inner().load(self.run);
-        let state = loaded.map_err(CommandError::Load)?.run;
-        let found = state.resolve(node);
-        let node = found.ok_or_else(|| CommandError::UnknownNode(node.to_owned()))?;
-        let hand = self.hand.clone();
-        self.command(Command::SetResult { node, output, hand })
-            .await
+        self.command(RunCommand::Compensate, "").await
     }
 
     /// Starts nothing more until the run is resumed; what runs, ends.
@@ -238,7 +223,7 @@ impl RunHandle {
     /// # Errors
     /// The run's state does not allow it, or it cannot be read.
     pub async fn pause(&self) -> Result<(), CommandError> {
-        self.command(Command::Pause(self.hand.clone())).await
+        self.command(RunCommand::Pause, "").await
     }
 
     /// Goes on.
@@ -246,7 +231,7 @@ impl RunHandle {
     /// # Errors
     /// The run's state does not allow it, or it cannot be read.
     pub async fn resume(&self) -> Result<(), CommandError> {
-        self.command(Command::Resume(self.hand.clone())).await
+        self.command(RunCommand::Resume, "").await
     }
 
     /// Tries failed or cancelled nodes again; none named means all that can be.
@@ -258,20 +243,24 @@ impl RunHandle {
         &self,
         nodes: impl IntoIterator<Item = N>,
     ) -> Result<(), CommandError> {
-        let nodes: Vec<String> = nodes.into_iter().map(Into::into).collect();
-        let engine = self.engine.inner();
-        engine.reattempt(self.run, &nodes, self.hand.clone()).await
+        let nodes = nodes.into_iter().map(Into::into).collect();
+        self.command(RunCommand::Reattempt { nodes }, "").await
     }
 
-    async fn command(&self, command: Command) -> Result<(), CommandError> {
-        self.engine.inner().command(self.run, command).await
+    async fn command(
+        &self,
+        command: RunCommand,
+        body: impl Into<Arc<str>>,
+    ) -> Result<(), CommandError> {
+        let request = command.by(self.hand.clone()).with(body);
+        self.engine.inner().command(self.run, request).await?;
+        Ok(())
     }
 }
 
 /// A value as JSON; what has no JSON form, such as a map with other keys than text, is null.
-fn json(value: impl Serialize) -> Payload {
-    let text = serde_json::to_string(&value);
-    Payload::new(text.unwrap_or_else(|_| "null".to_owned()))
+fn json(value: impl Serialize) -> String {
+    serde_json::to_string(&value).unwrap_or_else(|_| "null".to_owned())
 }
 
 impl std::fmt::Debug for RunHandle {

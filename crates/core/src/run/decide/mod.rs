@@ -26,7 +26,8 @@ use std::sync::Arc;
 
 use super::environment::Values;
 use super::{ChildEnd, FrameKey, Instance, Run};
-use crate::event::{After, Event, Hand, ResourceLink};
+use crate::command::{Command, RunCommand};
+use crate::event::{After, Event, Hand, RequestKey, ResourceLink};
 use crate::id::{Digest, Millis};
 use crate::plan::Plan;
 use crate::value::{MAX_NESTING, Payload, ValueRef};
@@ -113,15 +114,6 @@ pub enum Input {
         /// The attempt's number.
         attempt: u32,
     },
-    /// A signal came.
-    Signal {
-        /// Its name.
-        name: Box<str>,
-        /// What it carries.
-        payload: Payload,
-        /// Who sent it.
-        hand: Hand,
-    },
     /// A child run ended.
     ChildEnded {
         /// The node that started it, or that undoes it.
@@ -140,28 +132,8 @@ pub enum Input {
         /// Why.
         failure: Box<Failure>,
     },
-    /// Somebody wants the run to end.
-    Cancel {
-        /// Who and why.
-        hand: Hand,
-        /// Whether what succeeded is to be undone, whatever the definition says.
-        compensate: bool,
-    },
-    /// Somebody gives a node's result.
-    SetResult {
-        /// The node.
-        node: Instance,
-        /// Its output; none means that it is skipped.
-        output: Option<Payload>,
-        /// Who and why.
-        hand: Hand,
-    },
-    /// Somebody wants what succeeded undone.
-    Compensate(Hand),
-    /// Somebody wants nodes undone again whose undoing failed.
-    RetryCompensation(Vec<Instance>, Hand),
-    /// Somebody wants nodes left as they are.
-    SkipCompensation(Vec<Instance>, Hand),
+    /// A command.
+    Command(Box<Command>),
     /// A newer version of the workflow was published.
     Heal {
         /// The version.
@@ -171,42 +143,39 @@ pub enum Input {
         /// Its graph.
         plan: Arc<Plan>,
     },
-    /// Somebody replaces the graph.
-    Import {
-        /// Digest of the new definition.
-        definition: Digest,
-        /// The new graph.
-        plan: Arc<Plan>,
-        /// Who and why.
-        hand: Hand,
-    },
-    /// Somebody wants nothing to start.
-    Pause(Hand),
-    /// Somebody wants the run to go on.
-    Resume(Hand),
-    /// Somebody wants nodes tried again; empty means every one that can be.
-    Reattempt(Vec<Instance>, Hand),
     /// Another process has taken the run over.
     Recover(After),
 }
 
 impl Input {
-    /// Who asks, where it is something that is asked for by hand.
-    pub fn hand(&self) -> Option<&Hand> {
+    /// A command with nothing beside it.
+    pub fn command(command: RunCommand<Instance>, hand: Hand) -> Self {
+        Self::Command(Box::new(command.by(hand)))
+    }
+
+    /// The idempotency key that it comes with.
+    pub fn request(&self) -> Option<&RequestKey> {
         match self {
-            Self::Signal { hand, .. }
-            | Self::Cancel { hand, .. }
-            | Self::SetResult { hand, .. }
-            | Self::Import { hand, .. }
-            | Self::Compensate(hand)
-            | Self::RetryCompensation(_, hand)
-            | Self::SkipCompensation(_, hand)
-            | Self::Pause(hand)
-            | Self::Resume(hand)
-            | Self::Reattempt(_, hand)
-            | Self::TimedOutAbove(hand) => Some(hand),
+            Self::Command(command) => command.hand.request.as_deref(),
             _ => None,
         }
+    }
+
+    /// The graph that it brings, by the digest of its definition.
+    pub fn graph(&self) -> Option<(Digest, &Arc<Plan>)> {
+        match self {
+            Self::Heal {
+                definition, plan, ..
+            } => Some((*definition, plan)),
+            Self::Command(command) => command.graph().map(|graph| (graph.definition, &graph.plan)),
+            _ => None,
+        }
+    }
+}
+
+impl From<Command> for Input {
+    fn from(command: Command) -> Self {
+        Self::Command(Box::new(command))
     }
 }
 
@@ -414,14 +383,18 @@ pub fn wants(run: &Run, input: &Input) -> Vec<ValueRef> {
     let mut wants = Vec::new();
     match input {
         Input::Todo(todo) if !run.asks_for(*todo) => {}
-        Input::Ended { node, .. } | Input::SetResult { node, .. } => {
-            run.want_for_attempt(*node, &mut wants);
-        }
+        Input::Ended { node, .. } => run.want_for_attempt(*node, &mut wants),
+        Input::Command(command) => match &command.command {
+            RunCommand::SetResult { node } | RunCommand::Skip { node } => {
+                run.want_for_attempt(*node, &mut wants);
+            }
+            RunCommand::Signal { name } => run.want_for_signal(name, &mut wants),
+            _ => {}
+        },
         Input::Due { node, .. } | Input::Todo(Todo::Open(node)) => {
             run.want_for_opening(*node, &mut wants);
         }
         Input::ChildEnded { node, .. } => run.want_for_child(*node, &mut wants),
-        Input::Signal { name, .. } => run.want_for_signal(name, &mut wants),
         Input::Todo(Todo::Route(node)) => run.want_for_routing(*node, &mut wants),
         Input::Todo(Todo::Advance(node)) => run.want_for_advance(*node, &mut wants),
         Input::Todo(Todo::SettleBody(frame)) => run.want_for_output(*frame, &mut wants),
@@ -436,19 +409,15 @@ pub fn wants(run: &Run, input: &Input) -> Vec<ValueRef> {
 /// # Errors
 /// A refusal; nothing has changed.
 pub fn decide(run: &Run, input: &Input, facts: &Facts<'_>) -> Result<Decision, Refusal> {
-    if let Some(request) = input.hand().and_then(|hand| hand.request.as_deref())
+    if let Some(request) = input.request()
         && run.answer_to(request)?.is_some()
     {
         return Ok(Decision::default());
     }
-    let reopens = matches!(
-        input,
-        Input::Reattempt(..)
-            | Input::SetResult { .. }
-            | Input::Compensate(_)
-            | Input::RetryCompensation(..)
-            | Input::SkipCompensation(..)
-    );
+    let reopens = match input {
+        Input::Command(command) => command.command.reopens() || command.command.undoes(),
+        _ => false,
+    };
     if run.status().is_final() && !reopens {
         return Err(match input {
             Input::Ended { .. } | Input::StillRunning { .. } => Refusal::NotOpen,
@@ -476,11 +445,7 @@ pub fn decide(run: &Run, input: &Input, facts: &Facts<'_>) -> Result<Decision, R
         Input::TimedOut => run.decide_timed_out(facts),
         Input::TimedOutAbove(hand) => run.decide_timed_out_above(hand, facts),
         Input::Due { node, attempt } => run.decide_due(*node, *attempt, facts),
-        Input::Signal {
-            name,
-            payload,
-            hand,
-        } => run.decide_signal(name, payload, hand, facts),
+        Input::Command(command) => decide_command(run, command, facts),
         Input::ChildEnded { node, attempt, end } => {
             run.decide_child_ended(*node, *attempt, end, facts)
         }
@@ -489,27 +454,34 @@ pub fn decide(run: &Run, input: &Input, facts: &Facts<'_>) -> Result<Decision, R
             attempt,
             failure,
         } => run.decide_child_failed(*node, *attempt, failure, facts),
-        Input::Cancel { hand, compensate } => run.decide_cancel(hand, *compensate, facts),
-        Input::Pause(hand) => run.decide_pause(hand),
-        Input::Resume(hand) => run.decide_resume(hand),
-        Input::Reattempt(nodes, hand) => run.decide_reattempt(nodes, hand),
-        Input::SetResult { node, output, hand } => {
-            run.decide_set_result(*node, output.as_ref(), hand, facts)
-        }
-        Input::Compensate(hand) => run.decide_compensate(hand),
-        Input::RetryCompensation(nodes, hand) => run.decide_retry_undo(nodes, hand),
-        Input::SkipCompensation(nodes, hand) => run.decide_skip_undo(nodes, hand),
         Input::Heal {
             version,
             definition,
             plan,
         } => run.decide_heal(*version, *definition, plan),
-        Input::Import {
-            definition,
-            plan,
-            hand,
-        } => run.decide_import(*definition, plan, hand),
         Input::Recover(after) => Ok(Decision::of(Event::Recovered { after: *after })),
+    }
+}
+
+fn decide_command(run: &Run, command: &Command, facts: &Facts<'_>) -> Result<Decision, Refusal> {
+    let hand = &command.hand;
+    match &command.command {
+        RunCommand::Cancel { compensate } => run.decide_cancel(hand, *compensate, facts),
+        RunCommand::Pause => run.decide_pause(hand),
+        RunCommand::Resume => run.decide_resume(hand),
+        RunCommand::Reattempt { nodes } => run.decide_reattempt(nodes, hand),
+        RunCommand::Signal { name } => run.decide_signal(name, &command.value(), hand, facts),
+        RunCommand::SetResult { node } => {
+            run.decide_set_result(*node, Some(&command.value()), hand, facts)
+        }
+        RunCommand::Skip { node } => run.decide_set_result(*node, None, hand, facts),
+        RunCommand::Compensate => run.decide_compensate(hand),
+        RunCommand::RetryCompensation { nodes } => run.decide_retry_undo(nodes, hand),
+        RunCommand::SkipCompensation { nodes } => run.decide_skip_undo(nodes, hand),
+        RunCommand::Import => match command.graph() {
+            Some(graph) => run.decide_import(graph.definition, &graph.plan, hand),
+            None => Err(Refusal::Incompatible("there is no graph to import".into())),
+        },
     }
 }
 

@@ -1,6 +1,8 @@
 //! Deciding on what waits, recording what was decided, and what follows once that is
 //! durable.
 
+use std::sync::Arc;
+
 use windlass_core::event::{Event, StopCause};
 use windlass_core::run::{
     self, Change, Decision, Evaluations, Facts, Input as RunInput, Instance, Refusal, Todo,
@@ -113,7 +115,7 @@ impl Slot {
             Ok(decision) => {
                 // A request that comes again leads to no event that would take the graph.
                 if !decision.events.is_empty() {
-                    self.bring_graph(input);
+                    self.bring_graph(&input);
                 }
                 decision
                     .blobs
@@ -266,15 +268,9 @@ impl Slot {
     }
 
     /// A new graph is at hand before the event that names it is applied.
-    pub(super) fn bring_graph(&mut self, input: RunInput) {
-        if let RunInput::Heal {
-            definition, plan, ..
-        }
-        | RunInput::Import {
-            definition, plan, ..
-        } = input
-        {
-            self.run_mut().stage(definition, plan);
+    pub(super) fn bring_graph(&mut self, input: &RunInput) {
+        if let Some((definition, plan)) = input.graph() {
+            self.run_mut().stage(definition, Arc::clone(plan));
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use windlass_core::command::RunCommand;
 use windlass_core::run::{self, Evaluations, Input as RunInput, Outcome, Run, Todo};
 use windlass_core::value::ValueRef;
 
@@ -41,10 +42,8 @@ impl Slot {
                     _ => 0,
                 }
             }
-            RunInput::Todo(_)
-            | RunInput::Due { .. }
-            | RunInput::ChildEnded { .. }
-            | RunInput::SetResult { .. } => vars,
+            RunInput::Command(command) if command.command.sets_result() => vars,
+            RunInput::Todo(_) | RunInput::Due { .. } | RunInput::ChildEnded { .. } => vars,
             _ => 0,
         };
         wanted + own
@@ -141,9 +140,9 @@ impl Slot {
 }
 
 /// Whether an input ends what the run does, and needs no evaluation itself.
-fn is_urgent(input: &RunInput) -> bool {
-    matches!(
-        input,
-        RunInput::Cancel { .. } | RunInput::TimedOut | RunInput::TimedOutAbove(_)
-    )
+pub(super) fn is_urgent(input: &RunInput) -> bool {
+    match input {
+        RunInput::Command(command) => matches!(command.command, RunCommand::Cancel { .. }),
+        input => matches!(input, RunInput::TimedOut | RunInput::TimedOutAbove(_)),
+    }
 }

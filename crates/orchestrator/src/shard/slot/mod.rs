@@ -23,15 +23,14 @@ use windlass_store::{Append, Blob, Claim, Error, Head, ResourceRow};
 use super::ready::Ready;
 use super::running::Running;
 use super::{
-    Adoption, Begin, ChildCommand, Command, CommandId, Context, Effect, FailedAttempt, Input,
-    Options, Start,
+    Adoption, Begin, ChildCommand, CommandId, Context, Effect, FailedAttempt, Input, Options, Start,
 };
 use crate::codec::{self, RecordBuilder};
 use crate::deadline::Deadline;
 use crate::gate::Gated;
 use crate::row::row;
 use doubt::Doubt;
-use evaluate::Evaluating;
+use evaluate::{Evaluating, is_urgent};
 
 /// Values that decisions may need later are kept in memory up to this size.
 const KEPT_VALUE_BYTES: usize = 1024 * 1024;
@@ -282,33 +281,23 @@ impl Slot {
         }
     }
 
-    fn command(&mut self, id: CommandId, command: Command, context: &mut Context<'_>) {
-        let text = match &command {
-            Command::Import { text, .. } => Some(text.clone()),
-            _ => None,
-        };
-        let input = RunInput::from(command);
-        if self.is_repeated(&input) {
+    fn command(&mut self, id: CommandId, input: RunInput, context: &mut Context<'_>) {
+        let request = input.request();
+        if request.is_some_and(|request| !matches!(self.run.answer_to(request), Ok(None))) {
             // It gets the first answer and does nothing, so nothing is taken over for it.
             self.inbox.push_back((input, Some(id)));
             return;
         }
         self.take_over();
-        if let Some(text) = text {
-            self.hold_blob(&text);
+        if let RunInput::Command(command) = &input
+            && let Some(graph) = command.graph()
+        {
+            self.hold_blob(&graph.text);
         }
-        match input {
-            input @ (RunInput::Cancel { .. } | RunInput::TimedOutAbove(_)) => {
-                self.enqueue_urgent(input, Some(id), context);
-            }
-            input => self.inbox.push_back((input, Some(id))),
+        match is_urgent(&input) {
+            true => self.enqueue_urgent(input, Some(id), context),
+            false => self.inbox.push_back((input, Some(id))),
         }
-    }
-
-    /// Whether the key of a request is known.
-    fn is_repeated(&self, input: &RunInput) -> bool {
-        let request = input.hand().and_then(|hand| hand.request.as_deref());
-        request.is_some_and(|request| !matches!(self.run.answer_to(request), Ok(None)))
     }
 
     /// The run that started it, if it is a child.
@@ -377,9 +366,7 @@ impl Slot {
                 };
                 self.inbox.push_back((input, None));
             }
-            Input::Command { id, command, .. } => {
-                self.command(id, command, context);
-            }
+            Input::Command { id, input, .. } => self.command(id, input, context),
             Input::Loaded { values, .. } => {
                 self.loading = false;
                 for (digest, text) in values {
@@ -523,50 +510,6 @@ impl Slot {
             self.record.push(&Event::Checkpointed {}, Millis::default());
             let bytes = codec::checkpoint(&state);
             self.consequences.push(Consequence::Checkpoint(bytes));
-        }
-    }
-}
-
-impl From<Command> for RunInput {
-    fn from(command: Command) -> Self {
-        match command {
-            Command::Cancel { hand, compensate } => Self::Cancel { hand, compensate },
-            Command::TimeOut(hand) => Self::TimedOutAbove(hand),
-            Command::Pause(hand) => Self::Pause(hand),
-            Command::Resume(hand) => Self::Resume(hand),
-            Command::Reattempt(nodes, hand) => Self::Reattempt(nodes, hand),
-            Command::Signal {
-                name,
-                payload,
-                hand,
-            } => Self::Signal {
-                name,
-                payload,
-                hand,
-            },
-            Command::SetResult { node, output, hand } => Self::SetResult { node, output, hand },
-            Command::Compensate(hand) => Self::Compensate(hand),
-            Command::RetryCompensation(nodes, hand) => Self::RetryCompensation(nodes, hand),
-            Command::SkipCompensation(nodes, hand) => Self::SkipCompensation(nodes, hand),
-            Command::Heal {
-                version,
-                definition,
-                plan,
-            } => Self::Heal {
-                version,
-                definition,
-                plan,
-            },
-            Command::Import {
-                definition,
-                plan,
-                hand,
-                ..
-            } => Self::Import {
-                definition,
-                plan,
-                hand,
-            },
         }
     }
 }
