@@ -11,6 +11,7 @@ use http::{HeaderMap, header};
 use http_body::Body as _;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+use windlass_service::launch::REQUEST_ID_BYTES;
 
 use crate::auth::Principal;
 use crate::bodies;
@@ -207,6 +208,7 @@ impl Input for IdempotencyKey {
         operation.header(
             "Idempotency-Key",
             "Taken as the request id where the body gives none",
+            Some(REQUEST_ID_BYTES),
         );
     }
 }
@@ -225,7 +227,7 @@ impl<S: Sync> FromRequestParts<S> for LastEventId {
 
 impl Input for LastEventId {
     fn describe(operation: &mut Operation<'_>) {
-        operation.header("Last-Event-ID", "Go on after this event");
+        operation.header("Last-Event-ID", "Go on after this event", None);
     }
 }
 

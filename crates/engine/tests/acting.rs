@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use windlass_core::command::RunCommand;
+use windlass_core::command::{CommandRequest, RunCommand};
 use windlass_core::definition::{self, Source, signature};
 use windlass_core::event::{Event, Hand};
 use windlass_core::plan::Plan;
@@ -626,4 +626,35 @@ async fn a_run_that_many_take_up_at_once_goes_on_once() {
     last.engine.recover(parent).await.expect("recovered");
     let status = last.engine.wait(parent).await.expect("ended");
     assert_eq!(status, RunStatus::Succeeded);
+}
+
+/// A request that comes again does nothing: the run is not even taken over.
+#[tokio::test]
+async fn a_repeated_request_leaves_a_run_alone_that_nobody_carries() {
+    let world = World::new();
+    let request = world.publish(WAITS).await;
+    let run = world.engine.start(&request).await.expect("started").run;
+    is_waiting(&world, run).await;
+    let pause = |key: &str| {
+        let request: CommandRequest = RunCommand::Pause.by(Hand::default());
+        request.keyed(Some(key))
+    };
+    let first = world.engine.command(run, pause("k")).await.expect("paused");
+    assert_eq!(first.status, Some(RunStatus::Paused));
+    assert!(!first.repeated);
+    world.engine.shutdown().await;
+    let world = World::on(world.store);
+    let events = world.events(run).len();
+    let again = world.engine.command(run, pause("k")).await.expect("known");
+    assert_eq!((again.status, again.repeated), (first.status, true));
+    let reused = world.engine.command(run, {
+        let request: CommandRequest = RunCommand::Resume.by(Hand::default());
+        request.keyed(Some("k"))
+    });
+    let reused = reused.await.expect_err("another command");
+    assert!(reused.to_string().contains("idempotency key 'k'"));
+    assert_eq!(world.events(run).len(), events);
+    assert!(!world.engine.carries(run).await);
+    let invalid = world.engine.command(run, pause("")).await;
+    assert!(matches!(invalid, Err(CommandError::KeyInvalid)));
 }

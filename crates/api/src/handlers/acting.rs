@@ -10,9 +10,9 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use windlass_core::name::ShortText;
-use windlass_engine::names::is_request_id;
 use windlass_engine::{CommandError, limits, load_latest};
 use windlass_service::command::{CommandRequest, RunCommand};
+use windlass_service::launch::{REQUEST_ID_BYTES, is_request_id};
 use windlass_service::{command, dry_run, frozen};
 use windlass_store::RunRow;
 
@@ -250,6 +250,7 @@ impl Input for Target {
             "Idempotency-Key",
             "A request that comes again with the same key gets the first answer, and changes \
              nothing",
+            Some(REQUEST_ID_BYTES),
         );
     }
 }

@@ -66,11 +66,15 @@ impl<'g> Operation<'g> {
         }
     }
 
-    /// Adds a header that the client may send.
-    pub fn header(&mut self, name: &str, about: &str) {
+    /// Adds a header that the client may send, with as many bytes as it may have.
+    pub fn header(&mut self, name: &str, about: &str, longest: Option<usize>) {
+        let schema = match longest {
+            Some(longest) => json!({"type": "string", "minLength": 1, "maxLength": longest}),
+            None => json!({"type": "string"}),
+        };
         self.parameters.push(json!({
             "name": name, "in": "header", "required": false, "description": about,
-            "schema": {"type": "string"},
+            "schema": schema,
         }));
         self.implies(code::HEADER_INVALID);
     }
