@@ -97,7 +97,7 @@ fn a_cancel_that_is_sent_twice_gets_the_same_answer_also_when_the_run_has_ended(
     // The audit has it once.
     let audit = client.get("/api/v1/audit").expect(200).json();
     let entries = audit["items"].as_array().expect("entries").iter();
-    let cancels = entries.filter(|entry| entry["action"] == "executions.cancel");
+    let cancels = entries.filter(|entry| entry["what"] == "executions.cancel");
     assert_eq!(cancels.count(), 1, "{audit}");
 }
 
@@ -168,11 +168,10 @@ fn a_key_has_a_limit() {
     let (_world, _server, client) = started();
     let run = waiting(&client, "wait");
     let pause = |key: &str| send(&client, &run, "pause", key, &json!({}));
-    for bad in ["", &"k".repeat(257)] {
-        let refused = pause(bad).refused(400, "HEADER_INVALID");
-        let message = refused["error"]["message"].as_str().unwrap_or_default();
-        assert!(message.contains("256 bytes"), "{refused}");
-    }
+    pause("").refused(400, "HEADER_INVALID");
+    let refused = pause(&"k".repeat(257)).refused(400, "HEADER_INVALID");
+    let message = refused["error"]["message"].as_str().unwrap_or_default();
+    assert!(message.contains("256 bytes"), "{refused}");
     assert_eq!(
         pause(&"k".repeat(256)).expect(200).json()["status"],
         "Paused"
