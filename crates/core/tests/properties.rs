@@ -238,7 +238,7 @@ impl Case {
         let nodes = names.iter().map(|name| self.harness.index(name)).collect();
         let before = digest(&self.harness.run);
         let result = self.harness.give(&Input::command(
-            RunCommand::Reattempt { nodes: nodes },
+            RunCommand::Reattempt { nodes },
             Hand::default(),
         ));
         let refused = self.model.reattempt(&names);

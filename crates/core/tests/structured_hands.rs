@@ -265,7 +265,7 @@ impl Case {
         let count = self.dice.below(4);
         let nodes: Vec<Instance> = (0..count).filter_map(|_| self.pick(ended_badly)).collect();
         let names: Vec<String> = nodes.iter().map(|&node| self.harness.id(node)).collect();
-        let input = Input::command(RunCommand::Reattempt { nodes: nodes }, Hand::default());
+        let input = Input::command(RunCommand::Reattempt { nodes }, Hand::default());
         self.give(&format!("reattempt {names:?}"), &input);
     }
 
