@@ -66,3 +66,49 @@ fn a_job_goes_on_after_its_server_was_killed_and_is_still_known_after_that() {
         .get("/api/v1/bulk/none")
         .refused(404, "JOB_NOT_FOUND");
 }
+
+/// Waits for the signal `go` twice, so that one which came twice would be seen.
+const TWICE: &str = r#"{
+  "id": "twice",
+  "nodes": [
+    { "id": "one", "waitForSignal": { "name": "go" } },
+    { "id": "two", "dependsOn": ["one"], "waitForSignal": { "name": "go" } }
+  ]
+}"#;
+
+#[test]
+fn a_job_that_goes_on_after_a_crash_repeats_no_command() {
+    const RUNS: usize = 100;
+    let world = World::new();
+    let unlimited = [("WINDLASS_RATE_PER_MINUTE", "0")];
+    let mut server = world.serve_with(&[], &unlimited);
+    let mut client = server.client();
+    client.publish(TWICE);
+    let runs: Vec<String> = (0..RUNS)
+        .map(|_| client.execute("twice", &json!({})))
+        .collect();
+    for run in &runs {
+        client.wait_for(run, "NodeWaiting");
+    }
+    let filter = json!({ "workflow": "twice" });
+    let body = json!({ "action": "signal", "name": "go", "filter": filter });
+    let job = client.post("/api/v1/bulk", &body).expect(202).text("id");
+    for _ in 0..3 {
+        server.kill();
+        server = world.serve_with(&[], &unlimited);
+        client = server.client();
+    }
+    let ended = finished(&client, &job);
+    assert_eq!(
+        (&ended["done"], &ended["failed"]),
+        (&json!(RUNS), &json!(0)),
+        "{ended}"
+    );
+    for run in &runs {
+        let shown = client.get(&format!("/api/v1/executions/{run}?include=events"));
+        let shown = shown.expect(200).json();
+        let events = shown["events"].as_array().expect("events").iter();
+        let signals = events.filter(|event| event["kind"] == "SignalReceived");
+        assert_eq!(signals.count(), 1, "{run}");
+    }
+}

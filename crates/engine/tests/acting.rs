@@ -630,7 +630,7 @@ async fn a_run_that_many_take_up_at_once_goes_on_once() {
 
 /// A request that comes again does nothing: the run is not even taken over.
 #[tokio::test]
-async fn a_repeated_request_leaves_a_run_alone_that_nobody_carries() {
+async fn a_repeated_request_leaves_a_run_alone_that_no_process_carries() {
     let world = World::new();
     let request = world.publish(WAITS).await;
     let run = world.engine.start(&request).await.expect("started").run;
