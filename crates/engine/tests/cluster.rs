@@ -176,7 +176,7 @@ async fn signal(world: &World, run: RunId, name: &str, payload: &str) {
         let request = signal.by(Hand::default()).with(payload).keyed(Some(name));
         let sent = engine.command(run, request).await;
         match sent {
-            Ok(()) => return,
+            Ok(_) => return,
             Err(CommandError::Load(LoadError::Unavailable(Unavailable::Elsewhere)))
             | Err(CommandError::Stopped) => {}
             Err(error) => panic!("{name}: {error}"),

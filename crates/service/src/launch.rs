@@ -2,13 +2,11 @@
 //! first record is durable on return. Used by `run`, and by whoever acts for another
 //! process.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_core::RunId;
-use windlass_core::definition::Json;
 use windlass_core::name::TEXT_BYTES;
-use windlass_engine::{Backend, Begin, Clock as _, Engine, StartRequest, Started, SystemClock};
+use windlass_engine::{Backend, Clock as _, Engine, StartRequest, Started, SystemClock};
 use windlass_store::{NewDefinition, Published};
 
 use crate::failure::{Failure, FailureKind};
@@ -21,47 +19,27 @@ pub const LABEL_BYTES: usize = TEXT_BYTES;
 
 pub use windlass_engine::names::{LABELS, is_request_id, is_tenant, label_problem};
 
-/// What a run is started with.
+/// A definition to run, and the request for its run.
 pub struct Launch {
     /// What is run.
     pub definition: Prepared,
-    /// The new run's id, if there is none for the request id yet.
-    pub run: RunId,
-    /// JSON text.
-    pub trigger: String,
-    /// Unique per tenant and workflow.
-    pub request_id: Option<Box<str>>,
-    /// Beside the definition's own.
-    pub labels: BTreeMap<Box<str>, Box<str>>,
-    /// Instead of the definition's own.
-    pub vars: BTreeMap<Box<str>, Json>,
-    /// Whose it is.
-    pub tenant: Option<Box<str>>,
-    /// From 0 to 9; higher first.
-    pub priority: u8,
-    /// What ties the run to the outside.
-    pub correlation_id: Option<Box<str>>,
-    /// Whether it begins at once.
-    pub begin: Begin,
     /// Whether the graph belongs to the run alone: it is not published.
     pub frozen: bool,
+    /// The new run's id, if there is none for the request id yet.
+    pub run: RunId,
+    /// The request. Its version, run and frozen text are filled in by [`launch`].
+    pub start: StartRequest,
 }
 
 impl Launch {
     /// A launch with nothing but a definition.
     pub fn new(definition: Prepared, run: RunId) -> Self {
+        let start = StartRequest::new(Arc::clone(&definition.plan), 0, definition.digest);
         Self {
             definition,
-            run,
-            trigger: "{}".to_owned(),
-            request_id: None,
-            labels: BTreeMap::new(),
-            vars: BTreeMap::new(),
-            tenant: None,
-            priority: 5,
-            correlation_id: None,
-            begin: Begin::Now,
             frozen: false,
+            run,
+            start,
         }
     }
 }
@@ -71,35 +49,19 @@ impl Launch {
 /// # Errors
 /// The workflow is disabled, the trigger does not fit, or the store failed.
 pub async fn launch(engine: &Engine, launch: Launch) -> Result<Started, Failure> {
-    let definition = launch.definition;
-    let workflow = definition.plan.workflow();
-    let tenant = launch.tenant.as_deref();
-    refuse_disabled(&**engine.store(), tenant, workflow).await?;
-    let size = definition.text.len();
-    let plan = Arc::clone(&definition.plan);
+    let (definition, mut request) = (launch.definition, launch.start);
+    let tenant = request.tenant.as_deref();
+    refuse_disabled(&**engine.store(), tenant, definition.plan.workflow()).await?;
     let (digest, text) = (definition.digest, Arc::clone(&definition.text));
-    let version = match launch.frozen {
+    if launch.frozen {
         // A graph of its own is no version.
-        true => 0,
-        false => publish(engine, tenant, definition).await?.version,
-    };
-    engine.plans().insert(digest, &plan, size);
-    let frozen = launch
-        .frozen
-        .then(|| String::from_utf8_lossy(&text).into_owned().into());
-    let request = StartRequest {
-        run: Some(launch.run),
-        trigger: launch.trigger,
-        request_id: launch.request_id,
-        labels: launch.labels,
-        vars: launch.vars,
-        tenant: launch.tenant,
-        priority: launch.priority,
-        correlation_id: launch.correlation_id,
-        begin: launch.begin,
-        frozen,
-        ..StartRequest::new(plan, version, digest)
-    };
+        let text = String::from_utf8_lossy(&text).into_owned();
+        request.frozen = Some(text.into());
+    } else {
+        request.version = publish(engine, tenant, definition).await?.version;
+    }
+    engine.plans().insert(digest, &request.plan, text.len());
+    request.run = Some(launch.run);
     Ok(engine.start(&request).await?)
 }
 

@@ -12,7 +12,7 @@ use windlass_core::RunId;
 use windlass_core::event::Hand;
 use windlass_core::name::cut;
 use windlass_engine::names::TENANT_BYTES;
-use windlass_engine::{Begin, Clock as _, Enqueue, StartError, Started, SystemClock};
+use windlass_engine::{Clock as _, Enqueue, StartError, StartRequest, Started, SystemClock};
 use windlass_service::forking::{self, ForkAsked};
 use windlass_service::launch::{
     Launch, REQUEST_ID_BYTES, is_request_id, is_tenant, label_problem, launch,
@@ -229,7 +229,9 @@ async fn dynamic(
     }
     let target = definition.plan.workflow().to_owned();
     let tenant = common.tenant.clone();
-    let request = Launch {
+    let mut request = Launch::new(definition, SystemClock.new_run_id());
+    request.frozen = true;
+    request.start = StartRequest {
         trigger: body
             .trigger
             .map_or_else(|| "{}".to_owned(), |it| it.get().to_owned()),
@@ -239,9 +241,7 @@ async fn dynamic(
         tenant: common.tenant,
         priority: common.priority,
         correlation_id: common.correlation_id,
-        begin: Begin::Now,
-        frozen: true,
-        ..Launch::new(definition, SystemClock.new_run_id())
+        ..request.start
     };
     let started = launch(app.engine(), request).await?;
     let detail = json!({ "executionId": started.run.to_string() });

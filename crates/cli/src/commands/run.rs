@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use windlass_core::plan::Plan;
 use windlass_core::{RunId, RunStatus};
-use windlass_engine::{Begin, Clock as _, Started, SystemClock};
+use windlass_engine::{Begin, Clock as _, StartRequest, Started, SystemClock};
 
 use crate::access::{self, Access};
 use crate::args::Run;
@@ -31,9 +31,10 @@ pub(crate) fn run(settings: &Settings, arguments: &Run) -> Result<Exit, Failure>
     let labels = labels(&arguments.labels)?;
     let trigger = overrides.apply_to_trigger(trigger(arguments.trigger.as_deref())?)?;
     let Source { definition, frozen } = prepare(&arguments.file, &overrides)?;
-    let request = Launch {
-        frozen,
-        vars: overrides.vars(&definition.plan)?,
+    let mut request = Launch::new(definition, SystemClock.new_run_id());
+    request.frozen = frozen;
+    request.start = StartRequest {
+        vars: overrides.vars(&request.definition.plan)?,
         trigger,
         request_id: arguments.request_id.as_deref().map(Into::into),
         labels,
@@ -42,7 +43,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Run) -> Result<Exit, Failure>
         } else {
             Begin::Now
         },
-        ..Launch::new(definition, SystemClock.new_run_id())
+        ..request.start
     };
     let mut request = Some(request);
     let done = access::act(settings, true, |access| match access {
@@ -117,9 +118,8 @@ fn submit(
             .next(),
     };
     let newest = newest.filter(|row| row.digest == request.definition.digest);
-    request
-        .request_id
-        .get_or_insert_with(|| request.run.to_string().into());
+    let own = &mut request.start.request_id;
+    own.get_or_insert_with(|| request.run.to_string().into());
     let started = remote::start(server, newest.map(|row| row.version), request)?;
     let existing = started.existing && !has_made_up_id(request);
     Ok(Started {
@@ -197,7 +197,7 @@ async fn start(host: &LocalEngine, request: Launch) -> Result<Started, Failure> 
 /// Whether nobody but this process gave the request its id: what it finds is then its own,
 /// started by a holder that went away before it answered.
 fn has_made_up_id(request: &Launch) -> bool {
-    request.request_id.as_deref() == Some(&*request.run.to_string())
+    request.start.request_id.as_deref() == Some(&*request.run.to_string())
 }
 
 fn say_existing(session: &Session, run: RunId) {

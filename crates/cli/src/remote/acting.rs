@@ -160,14 +160,14 @@ pub(crate) fn start(
         #[serde(flatten)]
         start: StartBody,
     }
-    let definition = &request.definition;
-    windlass_engine::check_trigger(&definition.plan, &request.trigger)?;
+    let (definition, asked) = (&request.definition, &request.start);
+    windlass_engine::check_trigger(&definition.plan, &asked.trigger)?;
     let not_json = |error| Failure::new(Exit::Invalid, "TRIGGER_NOT_JSON", error);
     let mut start = StartBody {
-        trigger: Some(RawValue::from_string(request.trigger.clone()).map_err(not_json)?),
-        request_id: request.request_id.as_deref().map(Into::into),
-        labels: Some(request.labels.clone()),
-        vars: Some(request.vars.clone()),
+        trigger: Some(RawValue::from_string(asked.trigger.clone()).map_err(not_json)?),
+        request_id: asked.request_id.as_deref().map(Into::into),
+        labels: Some(asked.labels.clone()),
+        vars: Some(asked.vars.clone()),
         ..StartBody::default()
     };
     if request.frozen {
