@@ -14,7 +14,7 @@ use windlass_core::value::Payload;
 use windlass_store::{Blob, Error, crash};
 
 use crate::Backend;
-use crate::action::{ActionError, Called, Context, Registry};
+use crate::action::{ActionError, Called, Concealed, Context, Registry};
 use crate::evaluators::{Evaluators, Turn};
 use crate::limits::limits;
 use crate::names::{check_resources, with_valid_code};
@@ -83,10 +83,14 @@ impl Workers {
             }
         };
         crash::point("before-action");
-        let called = self.call(dispatch, &rendered, time, stop.clone()).await;
+        let concealed = Concealed::default();
+        let called = self
+            .call(dispatch, &rendered, time, (stop.clone(), concealed.clone()))
+            .await;
         crash::point("after-action");
         drop(slot);
-        let mut report = self.conclude(called, &rendered);
+        let secrets = [rendered.secrets.as_slice(), &concealed.texts()].concat();
+        let mut report = self.conclude(called, &secrets);
         report.started = started;
         report.parameters = rendered.recorded;
         self.store_first(&mut report, &stop).await;
@@ -148,7 +152,7 @@ impl Workers {
         dispatch: &Dispatch,
         rendered: &Rendered,
         time: Duration,
-        stop: CancellationToken,
+        (stop, concealed): (CancellationToken, Concealed),
     ) -> Result<Called, ActionError> {
         let context = Context {
             run: dispatch.run,
@@ -163,6 +167,8 @@ impl Workers {
             stop,
             store: Arc::clone(&self.store),
             secrecy: Secrecy::of(rendered),
+            secrets: Arc::clone(&self.options.secrets),
+            concealed,
         };
         let Some(call) = self
             .registry
@@ -215,8 +221,7 @@ impl Workers {
         ActionError::failed("UNKNOWN_ACTION", message)
     }
 
-    fn conclude(&self, called: Result<Called, ActionError>, rendered: &Rendered) -> Report {
-        let secrets = rendered.secrets.as_slice();
+    fn conclude(&self, called: Result<Called, ActionError>, secrets: &[String]) -> Report {
         let clean = |text: String| match secrets {
             [] => text,
             secrets => scrub(&text, secrets),

@@ -1,12 +1,14 @@
 //! What an action may know of the attempt it serves.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 use windlass_core::RunId;
 use windlass_core::trace::{SpanId, TraceParent};
 
+use super::ActionError;
 use crate::Backend;
+use crate::options::SecretSource;
 use crate::secrecy::Secrecy;
 
 /// What an action may know of the attempt it serves.
@@ -34,6 +36,28 @@ pub struct Context {
     pub(crate) store: Arc<dyn Backend>,
     /// Which parameters were rendered with secrets.
     pub(crate) secrecy: Secrecy,
+    /// Where the action's own credentials come from.
+    pub(crate) secrets: Arc<dyn SecretSource>,
+    /// What the action asked for: it is redacted from whatever the attempt records.
+    pub(crate) concealed: Concealed,
+}
+
+/// Texts that an attempt must not record; shared between an action and its worker.
+#[derive(Clone, Default)]
+pub(crate) struct Concealed(Arc<Mutex<Vec<String>>>);
+
+impl Concealed {
+    fn add(&self, text: String) {
+        let mut texts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !text.is_empty() && !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+
+    pub(crate) fn texts(&self) -> Vec<String> {
+        let texts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        texts.clone()
+    }
 }
 
 impl Context {
@@ -61,6 +85,33 @@ impl Context {
     /// Whether a text holds a secret of the parameters, in any form that is redacted.
     pub fn reveals(&self, text: &str) -> bool {
         self.secrecy.reveals(text)
+    }
+
+    /// A secret of the run's tenant, for an action's own credentials. It is redacted from
+    /// everything that the attempt records.
+    ///
+    /// # Errors
+    /// There is one, and it cannot be read.
+    #[expect(
+        clippy::unused_async,
+        reason = "where a secret is kept may be far away"
+    )]
+    pub async fn secret(&self, name: &str) -> Result<Option<String>, ActionError> {
+        let found = self.secrets.secret_of(self.tenant.as_deref(), name).await;
+        let found = found.map_err(|error| ActionError {
+            retriable: error.retriable,
+            ..ActionError::failed("SECRET_UNREADABLE", error.message)
+        })?;
+        if let Some(secret) = &found {
+            self.concealed.add(secret.clone());
+        }
+        Ok(found)
+    }
+
+    /// Keeps a text out of everything that the attempt records: what an action derived from
+    /// a secret, or was given by another system as one.
+    pub fn conceal(&self, text: impl Into<String>) {
+        self.concealed.add(text.into());
     }
 
     /// The trace context to hand on to other systems, as W3C's `traceparent` writes it: the

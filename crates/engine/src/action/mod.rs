@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use windlass_core::event::ResourceLink;
 
+pub(crate) use context::Concealed;
 pub use context::Context;
 pub(crate) use registry::Called;
 pub use registry::{Description, Registry};
