@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use windlass_actions::Allowed;
+use windlass_actions::{Addresses, Allowed};
 
 use crate::args::{Format, Global};
 use crate::exit::{Exit, Failure};
@@ -150,6 +150,18 @@ impl Config {
     pub(crate) fn http_allowed(&self) -> Allowed {
         let list = self.value("http_allow").unwrap_or_default();
         http_allowed(list).unwrap_or_default()
+    }
+
+    /// Where the connectors' services are.
+    pub(crate) fn addresses(&self) -> Addresses {
+        let value = |key| self.value(key).map(str::to_owned);
+        Addresses {
+            slack: value("slack_base_url"),
+            monday: value("monday_base_url"),
+            confluence: value("confluence_base_url"),
+            smtp: value("smtp_url"),
+            smtp_from: value("smtp_from"),
+        }
     }
 
     /// A setting that is a number; it was checked when it was read.

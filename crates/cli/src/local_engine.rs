@@ -74,7 +74,7 @@ pub(crate) fn with_engine(
         let hub = Arc::new(Hub::default());
         let keys = secrets::keys(&session.settings)?;
         let options = options(session, max_parallel, &hub, &keys);
-        let registry = registry_for(session.settings.http_allowed.clone());
+        let registry = registry_for(&session.settings);
         let backend: Arc<dyn Backend> = std::sync::Arc::clone(&session.store);
         let engine = Engine::new(backend, registry, options).await;
         let host = LocalEngine::of(engine, interrupt, hub);
@@ -99,12 +99,12 @@ fn listen(
 ) -> Result<Option<SocketHost>, Failure> {
     let directory = session.directory()?.clone();
     let place = directory.directory().to_owned();
-    let allowed = session.settings.http_allowed.clone();
+    let settings = session.settings.clone();
     let engine = host.engine.clone();
     let host = Arc::new(host.clone());
     let app = move || {
         let engine = host.engine.clone();
-        let registry = registry_for(allowed);
+        let registry = registry_for(&settings);
         App::new(
             engine,
             socket::app_options(directory, &registry, keys, host),

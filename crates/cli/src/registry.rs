@@ -1,17 +1,28 @@
 //! The actions that this binary knows.
 
-use windlass_actions::{Allowed, Options};
+use windlass_actions::Options;
 use windlass_engine::Registry;
+
+use crate::session::Settings;
 
 /// All actions, as far as their names and parameters go.
 pub(crate) fn registry() -> Registry {
-    registry_for(Allowed::public())
+    windlass_actions::registry()
 }
 
 /// All actions; programs may be run, because whoever types the command may run them.
-pub(crate) fn registry_for(http_allowed: Allowed) -> Registry {
+pub(crate) fn registry_for(settings: &Settings) -> Registry {
     windlass_actions::registry_with(Options {
-        http_allowed,
         exec: true,
+        ..action_options(settings)
     })
+}
+
+/// What the actions may reach, and where their services are; `core.exec` is left out.
+pub(crate) fn action_options(settings: &Settings) -> Options {
+    Options {
+        http_allowed: settings.http_allowed.clone(),
+        addresses: settings.addresses.clone(),
+        exec: false,
+    }
 }

@@ -23,8 +23,10 @@ pub(crate) struct Settings {
     pub(crate) workers: Option<u32>,
     /// What the workers here have, for nodes that require it.
     pub(crate) worker_labels: windlass_orchestrator::Labels,
-    /// What `http.request` may reach besides public addresses.
+    /// What `http.request` and the connectors may reach besides public addresses.
     pub(crate) http_allowed: windlass_actions::Allowed,
+    /// Where the connectors' services are.
+    pub(crate) addresses: windlass_actions::Addresses,
     /// The key that seals secrets, if it is not in the data directory.
     pub(crate) sealing_key_file: Option<std::path::PathBuf>,
 }
@@ -43,6 +45,7 @@ impl Settings {
             workers: config.number("workers"),
             worker_labels: config.list("worker_labels").into_iter().collect(),
             http_allowed: config.http_allowed(),
+            addresses: config.addresses(),
             sealing_key_file: config.value("sealing_key_file").map(Into::into),
         })
     }

@@ -15,25 +15,25 @@ use super::guard::{Allowed, Refused};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Client {
+pub(crate) struct Client {
     allowed: Arc<Allowed>,
     made: Arc<OnceLock<Option<reqwest::Client>>>,
 }
 
 impl Client {
-    pub(super) fn new(allowed: Allowed) -> Self {
+    pub(crate) fn new(allowed: Allowed) -> Self {
         Self {
             allowed: Arc::new(allowed),
             ..Self::default()
         }
     }
 
-    pub(super) fn allowed(&self) -> &Allowed {
+    pub(crate) fn allowed(&self) -> &Allowed {
         &self.allowed
     }
 
     /// The client. It follows no redirect by itself; see `redirect`.
-    pub(super) fn get(&self) -> Result<&reqwest::Client, ActionError> {
+    pub(crate) fn get(&self) -> Result<&reqwest::Client, ActionError> {
         let client = self.made.get_or_init(|| build(&self.allowed).ok());
         client
             .as_ref()
@@ -67,21 +67,51 @@ impl Resolve for GuardedResolver {
         let allowed = Arc::clone(&self.allowed);
         Box::pin(async move {
             let host = name.as_str().to_owned();
-            let found: Vec<SocketAddr> =
-                tokio::net::lookup_host((host.as_str(), 0)).await?.collect();
-            let any = !found.is_empty();
-            let may = |address: &SocketAddr| allowed.name(&host) || allowed.address(address.ip());
-            let reachable: Vec<SocketAddr> = found.into_iter().filter(may).collect();
-            if any && reachable.is_empty() {
-                return Err(Box::new(allowed.refuse(&host)) as Box<_>);
+            let found = tokio::net::lookup_host((host.as_str(), 0)).await?.collect();
+            match reachable(&allowed, &host, found) {
+                Ok(reachable) => Ok(Box::new(reachable.into_iter()) as Box<_>),
+                Err(refused) => Err(Box::new(refused) as Box<_>),
             }
-            Ok(Box::new(reachable.into_iter()) as Box<_>)
         })
     }
 }
 
+/// Those of a host's addresses that may be reached.
+fn reachable(
+    allowed: &Allowed,
+    host: &str,
+    found: Vec<SocketAddr>,
+) -> Result<Vec<SocketAddr>, Refused> {
+    let any = !found.is_empty();
+    let may = |address: &SocketAddr| allowed.name(host) || allowed.address(address.ip());
+    let reachable: Vec<SocketAddr> = found.into_iter().filter(may).collect();
+    if any && reachable.is_empty() {
+        return Err(allowed.refuse(host));
+    }
+    Ok(reachable)
+}
+
+/// The addresses of a host that may be reached, for connections that are not HTTP.
+#[cfg(feature = "email")]
+pub(crate) async fn resolve(
+    allowed: &Allowed,
+    host: &str,
+    port: u16,
+) -> Result<Vec<SocketAddr>, ActionError> {
+    let unknown = |reason: &dyn std::fmt::Display| {
+        let message = format!("the address of '{host}' cannot be found: {reason}");
+        ActionError::retriable("EMAIL_CONNECT", message)
+    };
+    let found = tokio::net::lookup_host((host, port)).await;
+    let found: Vec<SocketAddr> = found.map_err(|error| unknown(&error))?.collect();
+    if found.is_empty() {
+        return Err(unknown(&"it has none"));
+    }
+    reachable(allowed, host, found).map_err(Refused::into_error)
+}
+
 /// What went wrong, as an error that says whether trying again makes sense.
-pub(super) fn explain(error: &reqwest::Error) -> ActionError {
+pub(crate) fn explain(error: &reqwest::Error) -> ActionError {
     let mut cause = error.source();
     while let Some(source) = cause {
         if let Some(refused) = source.downcast_ref::<Refused>() {
@@ -102,7 +132,7 @@ pub(super) fn explain(error: &reqwest::Error) -> ActionError {
 }
 
 /// The request took longer than it may.
-pub(super) fn timed_out() -> ActionError {
+pub(crate) fn timed_out() -> ActionError {
     ActionError::retriable("HTTP_TIMEOUT", "the request failed: it took too long")
 }
 

@@ -18,7 +18,7 @@ pub struct Allowed {
 
 /// An address that must not be reached.
 #[derive(Clone, Debug)]
-pub(super) struct Refused {
+pub(crate) struct Refused {
     host: String,
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 impl Refused {
-    pub(super) fn into_error(self) -> ActionError {
+    pub(crate) fn into_error(self) -> ActionError {
         ActionError::failed("HTTP_ADDRESS_REFUSED", self.to_string())
     }
 }
@@ -75,7 +75,7 @@ impl Allowed {
     }
 
     /// Checks an address that is written as a number; names are checked when resolved.
-    pub(super) fn check_literal(&self, url: &Url) -> Result<(), Refused> {
+    pub(crate) fn check_literal(&self, url: &Url) -> Result<(), Refused> {
         let address = match url.host() {
             Some(Host::Ipv4(address)) => IpAddr::V4(address),
             Some(Host::Ipv6(address)) => IpAddr::V6(address),
@@ -90,7 +90,7 @@ impl Allowed {
     }
 
     /// Whether an address may be reached.
-    pub(super) fn address(&self, address: IpAddr) -> bool {
+    pub(crate) fn address(&self, address: IpAddr) -> bool {
         is_public(address)
             || self
                 .networks
@@ -99,12 +99,12 @@ impl Allowed {
     }
 
     /// Whether a name may be reached wherever it points.
-    pub(super) fn name(&self, name: &str) -> bool {
+    pub(crate) fn name(&self, name: &str) -> bool {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         self.names.contains(&name)
     }
 
-    pub(super) fn refuse(&self, host: &str) -> Refused {
+    pub(crate) fn refuse(&self, host: &str) -> Refused {
         Refused {
             host: host.to_owned(),
         }
@@ -112,7 +112,7 @@ impl Allowed {
 }
 
 /// An absolute http or https address.
-pub(super) fn parse(text: &str) -> Result<Url, ActionError> {
+pub(crate) fn parse(text: &str) -> Result<Url, ActionError> {
     let invalid = |reason: &dyn fmt::Display| {
         let message = format!("'{text}' is not a usable address: {reason}");
         ActionError::failed("PARAMETERS_INVALID", message)

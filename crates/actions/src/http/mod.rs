@@ -1,10 +1,10 @@
 //! `http.request`: one HTTP request, with a guard against reaching what the definition's
 //! author must not reach.
 
-mod client;
-mod guard;
+pub(crate) mod client;
+pub(crate) mod guard;
 mod redirect;
-mod response;
+pub(crate) mod response;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

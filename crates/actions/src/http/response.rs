@@ -1,10 +1,11 @@
 //! Reading an answer: bounded, parsed if it is JSON, and judged by its status.
 
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 use futures_util::StreamExt as _;
 use reqwest::Response;
-use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use serde_json::{Value, json};
 use windlass_engine::{ActionError, Reply};
 
@@ -22,13 +23,13 @@ pub(super) async fn read(
     expected: &[u16],
 ) -> Result<Reply<Output>, ActionError> {
     let status = response.status().as_u16();
-    let retry_after = retry_after_ms(&response);
+    let retry_after = retry_after_ms(response.headers());
     let url = response.url().to_string();
     let headers = headers(&response);
     let is_json = headers
         .get(CONTENT_TYPE.as_str())
         .is_some_and(|kind| kind.contains("json"));
-    let bytes = body(response).await?;
+    let bytes = body(response, MAX_BODY_BYTES).await?;
     let body = parse(&bytes, is_json);
     let is_success = if expected.is_empty() {
         (200..400).contains(&status)
@@ -69,13 +70,14 @@ fn failed(status: u16, retry_after: Option<u64>, body: &[u8]) -> ActionError {
     }
 }
 
-async fn body(response: Response) -> Result<Vec<u8>, ActionError> {
+/// Reads a body up to so many bytes.
+pub(crate) async fn body(response: Response, limit: usize) -> Result<Vec<u8>, ActionError> {
     let mut bytes = Vec::new();
     let mut stream = response.bytes_stream();
     while let Some(chunk) = stream.next().await {
         let chunk = chunk.map_err(|error| client::explain(&error))?;
-        if bytes.len() + chunk.len() > MAX_BODY_BYTES {
-            let message = format!("the answer has more than {MAX_BODY_BYTES} bytes");
+        if bytes.len() + chunk.len() > limit {
+            let message = format!("the answer has more than {limit} bytes");
             return Err(ActionError::failed("OUTPUT_LIMIT", message));
         }
         bytes.extend_from_slice(&chunk);
@@ -107,11 +109,13 @@ fn headers(response: &Response) -> BTreeMap<String, String> {
     headers
 }
 
-/// `Retry-After` in seconds; a date is left to the retry policy.
-fn retry_after_ms(response: &Response) -> Option<u64> {
-    let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
-    text.trim()
-        .parse::<u64>()
-        .ok()
-        .map(|seconds| seconds.saturating_mul(1000))
+/// How long `Retry-After` says to wait: seconds, or until a date (RFC 9110, section 10.2.3).
+pub(crate) fn retry_after_ms(headers: &HeaderMap) -> Option<u64> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse::<u64>() {
+        return Some(seconds.saturating_mul(1000));
+    }
+    let until = httpdate::parse_http_date(text).ok()?;
+    let wait = until.duration_since(SystemTime::now()).unwrap_or_default();
+    u64::try_from(wait.as_millis()).ok()
 }

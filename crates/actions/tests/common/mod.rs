@@ -2,6 +2,7 @@
 //! each test says. Each test binary uses a part of it.
 #![allow(dead_code)]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use windlass_actions::{Allowed, Options, registry_with};
 use windlass_core::Digest;
 use windlass_core::plan::Plan;
 use windlass_engine::{Engine, Plans, StartRequest, view};
-use windlass_store::{Catalogue as _, MemoryStore, NewDefinition, Wait as _};
+use windlass_store::{Catalogue as _, MemoryStore, NewDefinition};
 
 /// Runs one node and gives its entry of the execution.
 pub(crate) async fn run_node(action: &str, parameters: Value, allow: &[&str]) -> Value {
@@ -19,12 +20,12 @@ pub(crate) async fn run_node(action: &str, parameters: Value, allow: &[&str]) ->
     node
 }
 
-/// One secret, called X.
-struct OneSecret(String);
+/// Secrets by name.
+struct Secrets(BTreeMap<String, String>);
 
-impl windlass_engine::SecretSource for OneSecret {
+impl windlass_engine::SecretSource for Secrets {
     fn secret(&self, name: &str) -> Option<String> {
-        (name == "X").then(|| self.0.clone())
+        self.0.get(name).cloned()
     }
 }
 
@@ -35,51 +36,105 @@ pub(crate) async fn run_with_secret(
     allow: &[&str],
     secret: &str,
 ) -> (Value, String) {
-    let definition = json!({
-        "id": "one",
-        "nodes": [{ "id": "n", "actionType": action, "parameters": parameters }],
-    });
-    let text = definition.to_string();
-    let store = MemoryStore::new();
-    let digest = Digest::of(text.as_bytes());
-    let plan = Plan::build(serde_json::from_str(&text).unwrap()).unwrap();
-    let published = store
-        .publish(NewDefinition {
-            tenant: None,
-            workflow: "one".into(),
-            display_name: None,
-            digest,
-            text: Arc::from(text.as_bytes()),
-            signature: plan.signature(),
-            at: windlass_core::Millis(0),
-        })
-        .await
-        .unwrap();
-    let registry = registry_with(Options {
-        http_allowed: Allowed::parse(allow).unwrap(),
-        exec: true,
-    });
-    let options = windlass_engine::Options {
-        secrets: Arc::new(OneSecret(secret.to_owned())),
-        ..Default::default()
+    let setup = Setup {
+        options: Options {
+            http_allowed: Allowed::parse(allow).unwrap(),
+            ..Options::default()
+        },
+        ..Setup::new(&[("X", secret)])
     };
-    let engine = Engine::new(Arc::new(store.clone()), registry, options).wait();
-    let request = StartRequest::new(Arc::new(plan), published.version, digest);
-    let started = engine.start(&request).await.unwrap();
-    engine.wait(started.run).await.unwrap();
-    let mut json = Vec::new();
-    let plans = Plans::new(1 << 20);
-    view::write(&store, &plans, started.run, &Default::default(), &mut json).unwrap();
-    engine.shutdown().await;
-    let execution: Value = serde_json::from_slice(&json).unwrap();
-    let records = windlass_store::Log::read(&store, started.run, 1, usize::MAX)
-        .await
-        .unwrap();
-    let recorded = records
-        .iter()
-        .map(|record| String::from_utf8_lossy(&record.bytes).into_owned())
-        .collect();
-    (execution["nodes"]["n"].clone(), recorded)
+    let ran = setup.run(action, parameters).await;
+    (ran.node, ran.recorded)
+}
+
+/// What a node runs on.
+pub(crate) struct Setup {
+    pub(crate) options: Options,
+    pub(crate) secrets: BTreeMap<String, String>,
+    pub(crate) policies: Value,
+    pub(crate) store: MemoryStore,
+}
+
+/// A node that has run.
+pub(crate) struct Ran {
+    pub(crate) node: Value,
+    pub(crate) recorded: String,
+    pub(crate) resources: Vec<windlass_store::ResourceRow>,
+}
+
+impl Ran {
+    /// The code of its error, and whether it is retriable.
+    pub(crate) fn error(&self) -> (&str, bool) {
+        let error = &self.node["error"];
+        let code = error["code"].as_str().unwrap_or("");
+        (code, error["retriable"] == true)
+    }
+}
+
+impl Setup {
+    /// Loopback may be reached, and these secrets are there.
+    pub(crate) fn new(secrets: &[(&str, &str)]) -> Self {
+        let secret = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Self {
+            options: Options {
+                http_allowed: Allowed::parse(["127.0.0.1"]).unwrap(),
+                ..Options::default()
+            },
+            secrets: secrets.iter().map(secret).collect(),
+            policies: json!({}),
+            store: MemoryStore::new(),
+        }
+    }
+
+    /// Runs a node of this action to its end, in a run of its own.
+    pub(crate) async fn run(&self, action: &str, parameters: Value) -> Ran {
+        let definition = json!({ "id": "one", "nodes": [{ "id": "n", "actionType": action,
+            "parameters": parameters, "policies": self.policies }] });
+        let text = definition.to_string();
+        let store = self.store.clone();
+        let digest = Digest::of(text.as_bytes());
+        let plan = Plan::build(serde_json::from_str(&text).unwrap()).unwrap();
+        let published = store
+            .publish(NewDefinition {
+                tenant: None,
+                workflow: "one".into(),
+                display_name: None,
+                digest,
+                text: Arc::from(text.as_bytes()),
+                signature: plan.signature(),
+                at: windlass_core::Millis(0),
+            })
+            .await
+            .unwrap();
+        let registry = registry_with(self.options.clone());
+        let options = windlass_engine::Options {
+            secrets: Arc::new(Secrets(self.secrets.clone())),
+            ..Default::default()
+        };
+        let engine = Engine::new(Arc::new(store.clone()), registry, options).await;
+        let request = StartRequest::new(Arc::new(plan), published.version, digest);
+        let started = engine.start(&request).await.unwrap();
+        engine.wait(started.run).await.unwrap();
+        let mut json = Vec::new();
+        let plans = Plans::new(1 << 20);
+        view::write(&store, &plans, started.run, &Default::default(), &mut json).unwrap();
+        engine.shutdown().await;
+        let execution: Value = serde_json::from_slice(&json).unwrap();
+        let records = windlass_store::Log::read(&store, started.run, 1, usize::MAX)
+            .await
+            .unwrap();
+        let recorded = records
+            .iter()
+            .map(|record| String::from_utf8_lossy(&record.bytes).into_owned())
+            .collect();
+        Ran {
+            node: execution["nodes"]["n"].clone(),
+            recorded,
+            resources: windlass_store::Queries::resources(&store, started.run)
+                .await
+                .unwrap(),
+        }
+    }
 }
 
 /// Answers every connection with the same bytes, and hands out what was asked.

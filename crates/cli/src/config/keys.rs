@@ -62,6 +62,8 @@ pub(crate) enum Kind {
     Address,
     /// Where a server is.
     Url,
+    /// Where a mail server is.
+    Smtp,
     /// How much is logged.
     Level,
     /// How it is logged.
@@ -134,6 +136,11 @@ impl Kind {
                 crate::remote::address(value).is_some(),
                 "an http or https URL, such as http://127.0.0.1:7400",
             ),
+            Self::Smtp => (
+                is_smtp(value),
+                "the address of a mail server: smtp://host:25, smtp+starttls://host:587 or \
+                 smtps://host:465",
+            ),
             Self::Level => (
                 matches!(value, "off" | "error" | "warn" | "info" | "debug" | "trace"),
                 "off, error, warn, info, debug or trace",
@@ -145,6 +152,13 @@ impl Kind {
         };
         if fits { Ok(()) } else { Err(possible) }
     }
+}
+
+/// Whether a value is the address of a mail server, without credentials: those are secrets.
+fn is_smtp(value: &str) -> bool {
+    let schemes = ["smtp://", "smtp+starttls://", "smtps://"];
+    let host = schemes.iter().find_map(|scheme| value.strip_prefix(scheme));
+    host.is_some_and(|host| !host.is_empty() && !host.contains(['@', '/', '?', ' ']))
 }
 
 /// What a store can keep in one piece.
@@ -203,7 +217,12 @@ pub(crate) const KEYS: &[Key] = &[
     key("limit_expression_nesting", "WINDLASS_LIMIT_EXPRESSION_NESTING", Some("64"), Kind::Depth, "how deep an expression is nested"),
     key("limit_expression_steps", "WINDLASS_LIMIT_EXPRESSION_STEPS", Some("1000000"), Kind::Large, "steps of an evaluation"),
     key("limit_expression_built_bytes", "WINDLASS_LIMIT_EXPRESSION_BUILT_BYTES", Some("16777216"), Kind::Bytes, "bytes that an evaluation may build"),
-    key("http_allow", "WINDLASS_HTTP_ALLOW", None, Kind::Reach, "what http.request may reach besides public addresses"),
+    key("http_allow", "WINDLASS_HTTP_ALLOW", None, Kind::Reach, "what http.request and the connectors may reach besides public addresses"),
+    key("slack_base_url", "WINDLASS_SLACK_BASE_URL", Some("https://slack.com/api"), Kind::Url, "Slack's Web API"),
+    key("monday_base_url", "WINDLASS_MONDAY_BASE_URL", Some("https://api.monday.com/v2"), Kind::Url, "Monday's GraphQL endpoint"),
+    key("confluence_base_url", "WINDLASS_CONFLUENCE_BASE_URL", None, Kind::Url, "the Confluence site's /wiki"),
+    key("smtp_url", "WINDLASS_SMTP_URL", None, Kind::Smtp, "the mail server: smtp://host:25, smtp+starttls://host:587 or smtps://host:465"),
+    key("smtp_from", "WINDLASS_SMTP_FROM", None, Kind::Text, "whom mail is from where the node does not say"),
     key("sealing_key_file", "WINDLASS_SEALING_KEY_FILE", None, Kind::Path, "the key that seals secrets; else secrets.key in the data directory"),
     key("server", "WINDLASS_SERVER", None, Kind::Url, "the server that commands act on"),
     key("token", "WINDLASS_TOKEN", None, Kind::Text, "the token for it"),

@@ -58,6 +58,7 @@ impl World {
         let registry = registry_with(windlass_actions::Options {
             http_allowed: Allowed::parse(["127.0.0.1"]).unwrap(),
             exec: false,
+            ..windlass_actions::Options::default()
         });
         let options = Options {
             observer: Some(observer),

@@ -1,6 +1,14 @@
 //! The actions that always exist, one registration each, so that a test can step in
 //! before any of them.
 
+#[cfg(feature = "confluence")]
+use windlass_actions::CreatePage;
+#[cfg(feature = "slack")]
+use windlass_actions::PostMessage;
+#[cfg(feature = "email")]
+use windlass_actions::SendEmail;
+#[cfg(feature = "monday")]
+use windlass_actions::{CreateItem, GetItems};
 use windlass_actions::{Echo, Exec, Fail, HttpRequest, Options, Script, Sleep};
 
 use crate::work::Registration;
@@ -14,6 +22,17 @@ pub(super) fn always(options: &Options) -> Vec<Registration> {
         Registration::new(Script),
         Registration::new(HttpRequest::new(options.http_allowed.clone())),
     ];
+    #[cfg(feature = "slack")]
+    actions.push(Registration::new(PostMessage::new(options)));
+    #[cfg(feature = "monday")]
+    actions.extend([
+        Registration::new(GetItems::new(options)),
+        Registration::new(CreateItem::new(options)),
+    ]);
+    #[cfg(feature = "confluence")]
+    actions.push(Registration::new(CreatePage::new(options)));
+    #[cfg(feature = "email")]
+    actions.push(Registration::new(SendEmail::new(options)));
     if options.exec {
         actions.push(Registration::new(Exec));
     }

@@ -14,6 +14,7 @@ use crate::args::Serve;
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use crate::hub::Hub;
+use crate::registry::action_options;
 use crate::session::Settings;
 
 /// How to serve.
@@ -88,8 +89,8 @@ impl Options {
     /// The actions that runs of this server may call.
     pub(super) fn registry(&self, settings: &Settings) -> Registry {
         windlass_actions::registry_with(windlass_actions::Options {
-            http_allowed: settings.http_allowed.clone(),
             exec: self.allow_exec,
+            ..action_options(settings)
         })
     }
 }

@@ -1,0 +1,93 @@
+//! An answer of a service, and the errors made of it: method, address, status and the
+//! beginning of the body, so that a reader sees what the service said.
+
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use windlass_engine::ActionError;
+
+/// How much of an answer's body an error carries.
+const EXCERPT_CHARACTERS: usize = 2000;
+
+/// What a service answered, whatever its status.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) method: String,
+    /// The address without its query, which may hold what is not for records.
+    pub(crate) url: String,
+    pub(crate) status: u16,
+    pub(crate) retry_after_ms: Option<u64>,
+    pub(crate) body: Vec<u8>,
+}
+
+/// Why an exchange is no success.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reason<'a> {
+    pub(crate) code: &'a str,
+    /// What is wrong and what to do, after the words "Slack: ".
+    pub(crate) message: &'a str,
+    pub(crate) retriable: bool,
+}
+
+impl<'a> Reason<'a> {
+    /// Another attempt would fail as well.
+    pub(crate) const fn permanent(code: &'a str, message: &'a str) -> Self {
+        Self {
+            code,
+            message,
+            retriable: false,
+        }
+    }
+
+    /// Another attempt might succeed.
+    pub(crate) const fn passing(code: &'a str, message: &'a str) -> Self {
+        Self {
+            code,
+            message,
+            retriable: true,
+        }
+    }
+}
+
+impl Answer {
+    /// Whether the status is one of success.
+    pub(crate) fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// Whether the status says that the same request may succeed later.
+    pub(crate) fn is_passing(&self) -> bool {
+        matches!(self.status, 408 | 423 | 425 | 429)
+            || ((500..600).contains(&self.status) && self.status != 501)
+    }
+
+    /// The body as JSON, or `None` if it is something else.
+    pub(crate) fn json<T: DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_slice(&self.body).ok()
+    }
+
+    /// An error that says what was asked and answered.
+    pub(crate) fn error(&self, service: &str, reason: Reason<'_>) -> ActionError {
+        let message = format!(
+            "{service}: {} ({} {} answered with status {})",
+            reason.message, self.method, self.url, self.status
+        );
+        let mut error = ActionError::failed(reason.code, message);
+        error.retriable = reason.retriable;
+        let error = error.with_details(&json!({
+            "method": self.method,
+            "url": self.url,
+            "status": self.status,
+            "body": self.excerpt(),
+        }));
+        match self.retry_after_ms {
+            Some(milliseconds) if reason.retriable => error.retry_after_ms(milliseconds),
+            _ => error,
+        }
+    }
+
+    /// The beginning of the body.
+    pub(crate) fn excerpt(&self) -> String {
+        let text = String::from_utf8_lossy(&self.body);
+        text.chars().take(EXCERPT_CHARACTERS).collect()
+    }
+}

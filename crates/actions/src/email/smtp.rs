@@ -1,0 +1,191 @@
+//! One message to one mail server. The server's address passes the same guard as those of
+//! `http.request`, and the connection is made to the very address that passed it.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use lettre::transport::smtp::Error;
+use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
+use lettre::transport::smtp::client::{AsyncSmtpConnection, TlsParameters};
+use lettre::transport::smtp::extension::ClientId;
+use serde_json::json;
+use url::Url;
+use windlass_engine::ActionError;
+
+use super::message::Message;
+use crate::connector::Account;
+use crate::http::client::{self, Client};
+
+/// How long a connection may take to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How the connection is protected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Security {
+    None,
+    StartTls,
+    Tls,
+}
+
+/// A mail server.
+#[derive(Debug)]
+pub(super) struct Server {
+    host: String,
+    port: u16,
+    security: Security,
+}
+
+impl Server {
+    /// Reads `smtp://host:25`, `smtp+starttls://host:587` or `smtps://host:465`.
+    pub(super) fn parse(address: Option<&str>) -> Result<Self, ActionError> {
+        let wrong = |message: String| ActionError::failed("CONNECTOR_NOT_CONFIGURED", message);
+        let Some(address) = address else {
+            let message = "there is no mail server; set WINDLASS_SMTP_URL or smtp_url in \
+                           windlass.toml";
+            return Err(wrong(message.to_owned()));
+        };
+        let url = Url::parse(address).ok();
+        let known = url.as_ref().and_then(|url| {
+            let (security, port) = match url.scheme() {
+                "smtp" => (Security::None, 25),
+                "smtp+starttls" => (Security::StartTls, 587),
+                "smtps" => (Security::Tls, 465),
+                _ => return None,
+            };
+            let host = url.host_str()?.trim_matches(['[', ']']);
+            Some(Self {
+                host: host.to_owned(),
+                port: url.port().unwrap_or(port),
+                security,
+            })
+        });
+        known
+            .filter(|server| !server.host.is_empty())
+            .ok_or_else(|| {
+                wrong(
+                    "WINDLASS_SMTP_URL is not the address of a mail server; write smtp://host:25, \
+                 smtp+starttls://host:587 or smtps://host:465"
+                        .to_owned(),
+                )
+            })
+    }
+
+    fn place(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+}
+
+/// What was being done when something went wrong.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Connect,
+    StartTls,
+    Authenticate,
+    Send,
+}
+
+/// Hands a message to the server.
+pub(super) async fn send(
+    client: &Client,
+    server: &Server,
+    account: Option<&Account>,
+    message: &Message,
+) -> Result<(), ActionError> {
+    // The provider that TLS uses; an error means that there is one already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let addresses = client::resolve(client.allowed(), &server.host, server.port).await?;
+    let is_local = addresses.iter().all(|address| address.ip().is_loopback());
+    if account.is_some() && server.security == Security::None && !is_local {
+        let message = format!(
+            "{}: the password is not sent without TLS; use smtp+starttls:// or smtps://",
+            server.place()
+        );
+        return Err(ActionError::failed("EMAIL_TLS", message));
+    }
+    let failed = |step| move |error: Error| explain(server, step, &error);
+    let tls = TlsParameters::new_rustls(server.host.clone()).map_err(failed(Step::Connect))?;
+    let hello = ClientId::default();
+    let wrapped = (server.security == Security::Tls).then(|| tls.clone());
+    let connecting = AsyncSmtpConnection::connect_tokio1(
+        addresses.as_slice(),
+        Some(CONNECT_TIMEOUT),
+        &hello,
+        wrapped,
+        None,
+    );
+    let mut connection = connecting.await.map_err(failed(Step::Connect))?;
+    if server.security == Security::StartTls {
+        let started = connection.starttls(tls, &hello).await;
+        started.map_err(failed(Step::StartTls))?;
+    }
+    if let Some(account) = account {
+        let user = account.user.clone().unwrap_or_default();
+        let credentials = Credentials::new(user, account.token.clone());
+        let proved = connection.auth(DEFAULT_MECHANISMS, &credentials).await;
+        proved.map_err(failed(Step::Authenticate))?;
+    }
+    let sent = connection.send(&message.envelope, &message.bytes).await;
+    sent.map_err(failed(Step::Send))?;
+    // What the server says to a farewell changes nothing.
+    let _ = connection.quit().await;
+    Ok(())
+}
+
+/// What a reply means, by its code and enhanced code (RFC 5321, RFC 3463).
+fn explain(server: &Server, step: Step, error: &Error) -> ActionError {
+    let status = error
+        .status()
+        .map(|code| code.to_string().parse().unwrap_or(0));
+    let said = chain(error);
+    let (code, retriable, what) = match (step, status) {
+        (Step::Authenticate, Some(530 | 534 | 535 | 538)) => (
+            "EMAIL_UNAUTHORIZED",
+            false,
+            "the server refuses the user or the password",
+        ),
+        (Step::Authenticate, None) if error.is_client() => (
+            "EMAIL_UNAUTHORIZED",
+            false,
+            "the server offers no way to log in",
+        ),
+        (_, Some(530)) => ("EMAIL_UNAUTHORIZED", false, "the server asks for a user"),
+        (_, Some(552)) => ("EMAIL_TOO_LARGE", false, "the message is too large"),
+        (_, Some(554)) if said.contains("5.3.4") => {
+            ("EMAIL_TOO_LARGE", false, "the message is too large")
+        }
+        (_, Some(400..500)) => ("EMAIL_DEFERRED", true, "the server asks to try again later"),
+        (_, Some(_)) => ("EMAIL_REFUSED", false, "the server refuses the message"),
+        (Step::StartTls, None) if error.is_client() => {
+            ("EMAIL_TLS", false, "the server does not offer STARTTLS")
+        }
+        _ if error.is_tls() || is_certificate(&said) => (
+            "EMAIL_TLS",
+            false,
+            "no protected connection: check the server's certificate",
+        ),
+        _ if error.is_client() => ("EMAIL_REFUSED", false, "the message cannot be sent there"),
+        _ => ("EMAIL_CONNECT", true, "the server cannot be reached"),
+    };
+    let message = format!("{}: {what}: {said}", server.place());
+    let mut failed = ActionError::failed(code, message);
+    failed.retriable = retriable;
+    failed.with_details(&json!({ "server": server.place(), "status": status, "said": said }))
+}
+
+fn is_certificate(said: &str) -> bool {
+    said.to_ascii_lowercase().contains("certificate")
+}
+
+/// An error and its causes in one sentence.
+fn chain(error: &Error) -> String {
+    let mut parts = vec![error.to_string()];
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        let text = source.to_string();
+        if !parts.iter().any(|part| part.contains(&text)) {
+            parts.push(text);
+        }
+        cause = source.source();
+    }
+    parts.join(": ")
+}
