@@ -10,6 +10,7 @@ use reqwest::redirect;
 use windlass_engine::ActionError;
 
 use super::guard::{Allowed, Refused};
+use super::parameters::Tls;
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -32,6 +33,44 @@ impl Client {
         &self.allowed
     }
 
+    /// A client with certificates of its own; it shares no connection with others.
+    pub(crate) fn with_tls(&self, tls: &Tls) -> Result<Self, ActionError> {
+        let invalid = |what: &str, error: &dyn std::fmt::Display| {
+            let message = format!("tls.{what} cannot be used: {error}");
+            ActionError::failed("PARAMETERS_INVALID", message)
+        };
+        let mut builder = builder(&self.allowed);
+        match (&tls.certificate, &tls.key) {
+            (Some(certificate), Some(key)) => {
+                let pem = format!("{key}\n{certificate}\n");
+                let identity = reqwest::Identity::from_pem(pem.as_bytes());
+                let identity = identity.map_err(|error| invalid("certificate", &error))?;
+                builder = builder.identity(identity);
+            }
+            (None, None) => {}
+            _ => {
+                return Err(invalid(
+                    "certificate",
+                    &"certificate and key belong together",
+                ));
+            }
+        }
+        if let Some(ca) = &tls.ca {
+            let roots = reqwest::Certificate::from_pem_bundle(ca.as_bytes());
+            let roots = roots.map_err(|error| invalid("ca", &error))?;
+            if roots.is_empty() {
+                return Err(invalid("ca", &"it has no certificate in PEM"));
+            }
+            builder = builder.tls_certs_merge(roots);
+        }
+        let client = builder.build();
+        let client = client.map_err(|error| invalid("certificate", &chain(&error)))?;
+        Ok(Self {
+            allowed: Arc::clone(&self.allowed),
+            made: Arc::new(OnceLock::from(Some(client))),
+        })
+    }
+
     /// The client. It follows no redirect by itself; see `redirect`.
     pub(crate) fn get(&self) -> Result<&reqwest::Client, ActionError> {
         let client = self.made.get_or_init(|| build(&self.allowed).ok());
@@ -42,6 +81,10 @@ impl Client {
 }
 
 fn build(allowed: &Arc<Allowed>) -> reqwest::Result<reqwest::Client> {
+    builder(allowed).build()
+}
+
+fn builder(allowed: &Arc<Allowed>) -> reqwest::ClientBuilder {
     // An error means that a provider is installed already, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
@@ -53,7 +96,6 @@ fn build(allowed: &Arc<Allowed>) -> reqwest::Result<reqwest::Client> {
         // A proxy would make the connections, and the guard would guard nothing.
         .no_proxy()
         .redirect(redirect::Policy::none())
-        .build()
 }
 
 /// Resolves names and drops the addresses that must not be reached; what is left is

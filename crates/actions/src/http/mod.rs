@@ -1,26 +1,39 @@
-//! `http.request`: one HTTP request, with a guard against reaching what the definition's
-//! author must not reach.
+//! `http.request`: one HTTP request, or the pages of a list, with a guard against reaching what
+//! the definition's author must not reach.
 
+mod auth;
+mod body;
 pub(crate) mod client;
+mod decode;
 pub(crate) mod guard;
+mod pages;
+mod parameters;
 mod redirect;
 pub(crate) mod response;
+mod token;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{
+    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Value, json};
+use url::Url;
 use windlass_engine::{Action, ActionError, Context, Reply};
 
 pub use guard::Allowed;
+use parameters::Parameters;
+use response::Page;
 
 /// One HTTP request.
 #[derive(Clone, Debug, Default)]
 pub struct HttpRequest {
     client: client::Client,
+    tokens: Arc<token::Tokens>,
 }
 
 impl HttpRequest {
@@ -28,51 +41,28 @@ impl HttpRequest {
     pub fn new(allowed: Allowed) -> Self {
         Self {
             client: client::Client::new(allowed),
+            tokens: Arc::default(),
         }
     }
 }
 
-/// What to ask.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Parameters {
-    /// An absolute http or https address.
-    url: String,
-    /// GET by default.
-    #[serde(default)]
-    method: Option<String>,
-    /// Header names and values.
-    #[serde(default)]
-    headers: BTreeMap<String, String>,
-    /// Added to the address's query; values become text.
-    #[serde(default)]
-    query: BTreeMap<String, Value>,
-    /// A string is sent as it is; any other value as JSON.
-    #[serde(default)]
-    body: Option<Value>,
-    /// The request's own time; the node's timeout holds as well.
-    #[serde(default)]
-    timeout_ms: Option<u64>,
-    /// Whether redirects are followed, up to ten; they are by default. Secrets do not follow to
-    /// another origin.
-    #[serde(default)]
-    follow_redirects: Option<bool>,
-    /// Statuses that count as success instead of 200 to 399.
-    #[serde(default)]
-    expect_status: Vec<u16>,
-}
-
 /// What was answered.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(example = json!({ "status": 200, "headers": { "content-type": "application/json" },
+    "body": { "id": 7 }, "url": "https://api.example.com/orders/7" }))]
 pub struct Output {
-    /// The HTTP status.
+    /// The HTTP status; of several pages, the last one's.
     status: u16,
     /// Header names in lower case; several of one name are joined by commas.
     headers: BTreeMap<String, String>,
-    /// Parsed if the answer says that it is JSON, text otherwise; null if it is empty.
+    /// Parsed if the answer says that it is JSON, text otherwise; null if it is empty. Of several
+    /// pages, the items of all of them.
     body: Value,
     /// The address that answered, after redirects.
     url: String,
+    /// How many pages were read, where there is `paginate`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pages: Option<usize>,
 }
 
 impl Action for HttpRequest {
@@ -92,49 +82,68 @@ impl Action for HttpRequest {
         context: Context,
         parameters: Parameters,
     ) -> Result<Reply<Output>, ActionError> {
-        let expected = parameters.expect_status.clone();
-        let follow = parameters.follow_redirects.unwrap_or(true);
         let time = parameters.timeout_ms.map(Duration::from_millis);
-        let request = self.build(&context, parameters)?;
         let exchange = async {
-            let response = if follow {
-                let names = request.headers().keys().cloned();
-                let confined = redirect::Confined::of(&context, names);
-                redirect::send(&self.client, &context, &confined, request).await?
-            } else {
-                let sent = self.client.get()?.execute(request).await;
-                sent.map_err(|error| client::explain(&error))?
-            };
-            response::read(response, &expected).await
+            let call = Call::new(self, &context, &parameters)?;
+            match &parameters.paginate {
+                None => {
+                    let page = call.page(call.url.clone()).await?;
+                    let meta = json!({ "bytes": page.bytes });
+                    Ok(Reply::new(page.output(None)).with_meta(&meta))
+                }
+                Some(paginate) => pages::read(&call, paginate).await,
+            }
+        };
+        let method = parameters.method();
+        let shown = shown(&parameters.url);
+        let place = |mut error: ActionError| {
+            if error.code.starts_with("HTTP_") && !error.message.contains(&shown) {
+                error.message = format!("{method} {shown}: {}", error.message).into();
+            }
+            error
         };
         tokio::select! {
-            reply = exchange => reply,
-            () = elapsed(time) => Err(client::timed_out()),
+            reply = exchange => reply.map_err(place),
+            () = elapsed(time) => Err(place(client::timed_out())),
             () = context.stop_asked() => Err(ActionError::stopped()),
         }
     }
 }
 
-impl HttpRequest {
-    fn build(
-        &self,
-        context: &Context,
-        parameters: Parameters,
-    ) -> Result<reqwest::Request, ActionError> {
-        let url = guard::parse(&parameters.url)?;
-        self.client
-            .allowed()
-            .check_literal(&url)
-            .map_err(|refused| refused.into_error())?;
-        let method = parameters
-            .method
-            .as_deref()
-            .unwrap_or("GET")
-            .to_ascii_uppercase();
+/// One attempt: what is the same for all of its requests.
+struct Call<'a> {
+    client: client::Client,
+    tokens: &'a token::Tokens,
+    context: &'a Context,
+    parameters: &'a Parameters,
+    method: reqwest::Method,
+    url: Url,
+    headers: HeaderMap,
+    body: Option<Vec<u8>>,
+}
+
+impl<'a> Call<'a> {
+    fn new(
+        action: &'a HttpRequest,
+        context: &'a Context,
+        parameters: &'a Parameters,
+    ) -> Result<Self, ActionError> {
+        let mut url = guard::parse(&parameters.url)?;
+        if !parameters.query.is_empty() {
+            let mut pairs = url.query_pairs_mut();
+            for (name, value) in &parameters.query {
+                pairs.append_pair(name, &text(value));
+            }
+        }
+        let method = parameters.method();
         let method = reqwest::Method::from_bytes(method.as_bytes())
             .map_err(|_| invalid(format!("'{method}' is not an HTTP method")))?;
-        let client = self.client.get()?;
         let mut headers = header_map(&parameters.headers)?;
+        let body = body::of(context, parameters)?;
+        if let Some(kind) = body.as_ref().and_then(|body| body.content_type.as_deref()) {
+            let kind = HeaderValue::from_str(kind).ok();
+            kind.map(|kind| headers.entry(CONTENT_TYPE).or_insert(kind));
+        }
         if !method.is_safe() && !headers.contains_key("idempotency-key") {
             // The other side can recognise a request that a crash made us send again.
             if let Ok(key) = HeaderValue::from_str(&context.idempotency_key) {
@@ -147,24 +156,80 @@ impl HttpRequest {
         {
             headers.insert("traceparent", trace);
         }
-        let mut request = client.request(method, url);
-        let query: Vec<(String, String)> = parameters
-            .query
-            .into_iter()
-            .map(|(name, value)| (name, text(value)))
-            .collect();
-        if !query.is_empty() {
-            request = request.query(&query);
-        }
-        request = match parameters.body {
-            None => request,
-            Some(Value::String(text)) => request.body(text),
-            Some(value) => request.json(&value),
+        headers
+            .entry(ACCEPT_ENCODING)
+            .or_insert(HeaderValue::from_static("gzip, deflate"));
+        let client = match &parameters.tls {
+            None => action.client.clone(),
+            Some(tls) => action.client.with_tls(tls)?,
         };
-        // Last, so that a content type that was given wins over the one of `json`.
-        let built = request.headers(headers).build();
-        built.map_err(|error| client::explain(&error))
+        Ok(Self {
+            client,
+            tokens: &action.tokens,
+            context,
+            parameters,
+            method,
+            url,
+            headers,
+            body: body.map(|body| body.bytes),
+        })
     }
+
+    /// Asks for one page, and again with a new token if the cached one is not taken any more.
+    async fn page(&self, url: Url) -> Result<Page, ActionError> {
+        self.client
+            .allowed()
+            .check_literal(&url)
+            .map_err(guard::Refused::into_error)?;
+        let proof = auth::proof(self).await?;
+        let response = self.send(&url, proof.as_ref()).await?;
+        let stale = proof.as_ref().and_then(|proof| proof.cached.as_ref());
+        let response = match stale {
+            Some(key) if response.status().as_u16() == 401 => {
+                self.tokens.forget(key);
+                let proof = auth::proof(self).await?;
+                self.send(&url, proof.as_ref()).await?
+            }
+            _ => response,
+        };
+        response::read(response, &self.method, self.parameters).await
+    }
+
+    async fn send(
+        &self,
+        url: &Url,
+        proof: Option<&auth::Proof>,
+    ) -> Result<reqwest::Response, ActionError> {
+        let client = self.client.get()?;
+        let mut headers = self.headers.clone();
+        if let Some(proof) = proof {
+            headers.insert(AUTHORIZATION, proof.header.clone());
+        }
+        let mut request = client.request(self.method.clone(), url.clone());
+        if let Some(body) = &self.body {
+            request = request.body(body.clone());
+        }
+        let request = request.headers(headers).build();
+        let request = request.map_err(|error| client::explain(&error))?;
+        if self.parameters.follow_redirects.unwrap_or(true) {
+            let names = request.headers().keys().cloned();
+            let confined = redirect::Confined::of(self.context, names, self.parameters);
+            redirect::send(&self.client, self.context, &confined, request).await
+        } else {
+            let sent = client.execute(request).await;
+            sent.map_err(|error| client::explain(&error))
+        }
+    }
+}
+
+/// An address for people: without the name and password that it may hold.
+fn shown(url: &str) -> String {
+    let Ok(mut url) = Url::parse(url) else {
+        return url.to_owned();
+    };
+    let _ = url.set_password(None);
+    let _ = url.set_username("");
+    url.into()
 }
 
 /// Ends when a time has passed; without one, never.
@@ -190,13 +255,13 @@ fn header_map(headers: &BTreeMap<String, String>) -> Result<HeaderMap, ActionErr
     Ok(map)
 }
 
-fn text(value: Value) -> String {
+fn text(value: &Value) -> String {
     match value {
-        Value::String(text) => text,
+        Value::String(text) => text.clone(),
         other => other.to_string(),
     }
 }
 
-fn invalid(message: String) -> ActionError {
-    ActionError::failed("PARAMETERS_INVALID", message)
+fn invalid(message: impl Into<String>) -> ActionError {
+    ActionError::failed("PARAMETERS_INVALID", message.into())
 }

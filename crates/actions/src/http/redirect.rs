@@ -12,6 +12,7 @@ use reqwest::header::{
 use reqwest::{Method, Request, Response, StatusCode, Url};
 use windlass_engine::{ActionError, Context};
 
+use super::parameters::Parameters;
 use super::{client, guard};
 
 /// How many redirects are followed.
@@ -23,11 +24,17 @@ pub(super) struct Confined {
     pub(super) headers: Vec<HeaderName>,
     /// A secret was rendered into the body.
     pub(super) body: bool,
+    /// The connection shows a client certificate.
+    pub(super) certificate: bool,
 }
 
 impl Confined {
     /// Looks for what was rendered with a secret.
-    pub(super) fn of(context: &Context, names: impl Iterator<Item = HeaderName>) -> Self {
+    pub(super) fn of(
+        context: &Context,
+        names: impl Iterator<Item = HeaderName>,
+        parameters: &Parameters,
+    ) -> Self {
         // Names are written as the definition has them, and compared without their case.
         let headers = context.secret_members("/headers");
         let is_secret = |name: &HeaderName| {
@@ -36,7 +43,8 @@ impl Confined {
         };
         Self {
             headers: names.filter(is_secret).collect(),
-            body: context.is_secret("/body"),
+            body: context.is_secret("/body") || context.is_secret("/multipart"),
+            certificate: parameters.tls.is_some(),
         }
     }
 }
@@ -117,6 +125,11 @@ fn leave(
         return Err(refused(
             "it leads the body, which holds a secret, to another origin; \
              name the final address in `url`",
+        ));
+    }
+    if confined.certificate {
+        return Err(refused(
+            "it leads a request with `tls` to another origin; name the final address in `url`",
         ));
     }
     if context.reveals(target.as_str()) {

@@ -1,15 +1,17 @@
-//! Reading an answer: bounded, parsed if it is JSON, and judged by its status.
+//! Reading an answer: bounded, decompressed, parsed if it is JSON, and judged by its status.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
+use base64::Engine as _;
 use futures_util::StreamExt as _;
-use reqwest::Response;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use reqwest::{Method, Response};
 use serde_json::{Value, json};
-use windlass_engine::{ActionError, Reply};
+use windlass_engine::ActionError;
 
-use super::{Output, client};
+use super::parameters::{Parameters, ResponseType};
+use super::{Output, client, decode, shown};
 
 /// The largest body that is read: a node's output may not be larger anyway.
 const MAX_BODY_BYTES: usize = 10 * 1024 * 1024;
@@ -17,57 +19,100 @@ const MAX_BODY_BYTES: usize = 10 * 1024 * 1024;
 /// How much of a failed answer's body the error carries.
 const ERROR_BODY_CHARACTERS: usize = 2000;
 
+/// An answer that was read.
+pub(super) struct Page {
+    pub(super) status: u16,
+    pub(super) headers: BTreeMap<String, String>,
+    pub(super) body: Value,
+    pub(super) url: String,
+    /// How many bytes the body has.
+    pub(super) bytes: usize,
+}
+
+impl Page {
+    pub(super) fn output(self, pages: Option<usize>) -> Output {
+        Output {
+            status: self.status,
+            headers: self.headers,
+            body: self.body,
+            url: self.url,
+            pages,
+        }
+    }
+}
+
+/// How many bytes an attempt may read.
+pub(super) fn limit(parameters: &Parameters) -> usize {
+    let asked = parameters.max_bytes.unwrap_or(MAX_BODY_BYTES);
+    asked.min(MAX_BODY_BYTES)
+}
+
 /// Reads an answer.
 pub(super) async fn read(
     response: Response,
-    expected: &[u16],
-) -> Result<Reply<Output>, ActionError> {
+    method: &Method,
+    parameters: &Parameters,
+) -> Result<Page, ActionError> {
     let status = response.status().as_u16();
     let retry_after = retry_after_ms(response.headers());
     let url = response.url().to_string();
     let headers = headers(&response);
-    let is_json = headers
-        .get(CONTENT_TYPE.as_str())
-        .is_some_and(|kind| kind.contains("json"));
-    let bytes = body(response, MAX_BODY_BYTES).await?;
-    let body = parse(&bytes, is_json);
+    let header = |name: &str| headers.get(name).map_or("", String::as_str);
+    let is_json = header(CONTENT_TYPE.as_str()).contains("json");
+    let encodings = header(CONTENT_ENCODING.as_str()).to_owned();
+    let limit = limit(parameters);
+    let bytes = body(response, limit).await?;
+    let bytes = decode::decode(&encodings, bytes, limit)?;
+    let expected = &parameters.expect_status;
     let is_success = if expected.is_empty() {
         (200..400).contains(&status)
     } else {
         expected.contains(&status)
     };
-    if is_success {
-        let meta = json!({ "bytes": bytes.len() });
-        return Ok(Reply::new(Output {
-            status,
-            headers,
-            body,
-            url,
-        })
-        .with_meta(&meta));
+    if !is_success {
+        let retriable = match &parameters.retry_status {
+            Some(statuses) => statuses.contains(&status),
+            None => is_passing(status),
+        };
+        let error = failed(method, &shown(&url), status, &bytes);
+        return Err(retry(error, retriable, retry_after));
     }
-    Err(failed(status, retry_after, &bytes))
+    Ok(Page {
+        status,
+        headers,
+        body: parse(&bytes, is_json, parameters.response_type)?,
+        url,
+        bytes: bytes.len(),
+    })
 }
 
-fn failed(status: u16, retry_after: Option<u64>, body: &[u8]) -> ActionError {
-    let code = format!("HTTP_{status}");
-    let message = format!("the other side answered with status {status}");
-    let excerpt: String = String::from_utf8_lossy(body)
-        .chars()
-        .take(ERROR_BODY_CHARACTERS)
-        .collect();
+/// Whether a status says that the same request may succeed later.
+pub(super) fn is_passing(status: u16) -> bool {
     let is_server_fault = (500..600).contains(&status) && status != 501;
-    let passing = is_server_fault || matches!(status, 408 | 425 | 429);
-    let error = if passing {
-        ActionError::retriable(&code, message)
-    } else {
-        ActionError::failed(&code, message)
-    };
-    let error = error.with_details(&json!({ "status": status, "body": excerpt }));
-    match retry_after {
-        Some(milliseconds) if passing => error.retry_after_ms(milliseconds),
-        _ => error,
-    }
+    is_server_fault || matches!(status, 408 | 425 | 429)
+}
+
+fn retry(mut error: ActionError, retriable: bool, retry_after: Option<u64>) -> ActionError {
+    error.retriable = retriable;
+    error.retry_after_ms = retry_after.filter(|_| retriable);
+    error
+}
+
+fn failed(method: &Method, url: &str, status: u16, body: &[u8]) -> ActionError {
+    let code = format!("HTTP_{status}");
+    let message = format!("{method} {url} was answered with status {status}");
+    ActionError::failed(&code, message).with_details(&json!({
+        "method": method.as_str(),
+        "url": url,
+        "status": status,
+        "body": excerpt(body),
+    }))
+}
+
+/// The beginning of a body.
+pub(super) fn excerpt(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    text.chars().take(ERROR_BODY_CHARACTERS).collect()
 }
 
 /// Reads a body up to so many bytes.
@@ -85,16 +130,26 @@ pub(crate) async fn body(response: Response, limit: usize) -> Result<Vec<u8>, Ac
     Ok(bytes)
 }
 
-fn parse(bytes: &[u8], is_json: bool) -> Value {
+fn parse(bytes: &[u8], is_json: bool, kind: ResponseType) -> Result<Value, ActionError> {
+    let text = || Value::String(String::from_utf8_lossy(bytes).into_owned());
     if bytes.is_empty() {
-        return Value::Null;
+        return Ok(Value::Null);
     }
-    let parsed = if is_json {
-        serde_json::from_slice(bytes).ok()
-    } else {
-        None
-    };
-    parsed.unwrap_or_else(|| Value::String(String::from_utf8_lossy(bytes).into_owned()))
+    match kind {
+        ResponseType::Auto if is_json => {
+            Ok(serde_json::from_slice(bytes).unwrap_or_else(|_| text()))
+        }
+        ResponseType::Auto | ResponseType::Text => Ok(text()),
+        ResponseType::Json => serde_json::from_slice(bytes).map_err(|error| {
+            let message = format!("the answer is not JSON: {error}");
+            let error = ActionError::retriable("HTTP_ANSWER_INVALID", message);
+            error.with_details(&json!({ "body": excerpt(bytes) }))
+        }),
+        ResponseType::Base64 => {
+            let encoded = base64::engine::general_purpose::STANDARD.encode(bytes);
+            Ok(Value::String(encoded))
+        }
+    }
 }
 
 fn headers(response: &Response) -> BTreeMap<String, String> {

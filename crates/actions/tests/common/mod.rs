@@ -88,8 +88,24 @@ impl Setup {
 
     /// Runs a node of this action to its end, in a run of its own.
     pub(crate) async fn run(&self, action: &str, parameters: Value) -> Ran {
-        let definition = json!({ "id": "one", "nodes": [{ "id": "n", "actionType": action,
-            "parameters": parameters, "policies": self.policies }] });
+        let node = json!({ "id": "n", "actionType": action, "parameters": parameters,
+            "policies": self.policies });
+        let mut ran = self.run_nodes(json!([node])).await;
+        ran.node = ran.node["n"].take();
+        ran
+    }
+
+    /// Runs two nodes of this action one after the other, `a` and `b`; both their entries.
+    pub(crate) async fn run_chain(&self, action: &str, parameters: Value) -> Value {
+        let node = json!({ "id": "a", "actionType": action, "parameters": parameters });
+        let mut next = node.clone();
+        next["id"] = json!("b");
+        next["dependsOn"] = json!(["a"]);
+        self.run_nodes(json!([node, next])).await.node
+    }
+
+    async fn run_nodes(&self, nodes: Value) -> Ran {
+        let definition = json!({ "id": "one", "nodes": nodes });
         let text = definition.to_string();
         let store = self.store.clone();
         let digest = Digest::of(text.as_bytes());
@@ -128,7 +144,7 @@ impl Setup {
             .map(|record| String::from_utf8_lossy(&record.bytes).into_owned())
             .collect();
         Ran {
-            node: execution["nodes"]["n"].clone(),
+            node: execution["nodes"].clone(),
             recorded,
             resources: windlass_store::Queries::resources(&store, started.run)
                 .await
