@@ -86,6 +86,14 @@ fn describe(settings: &Settings, action: &Description) -> String {
         for line in table.render(&settings.output).lines().skip(1) {
             text.push_str(&format!("  {line}\n"));
         }
+        if let Some(example) = schema.pointer("/examples/0") {
+            let title = format!("example of {title}");
+            text.push_str(&format!("\n{}\n", paint(color, DIM, &title)));
+            let example = serde_json::to_string_pretty(example).unwrap_or_default();
+            for line in example.lines() {
+                text.push_str(&format!("  {line}\n"));
+            }
+        }
     }
     text
 }
