@@ -163,7 +163,7 @@ struct Page {
 
 impl Call<'_> {
     async fn make(&self, parameters: &Parameters) -> Result<Output, ActionError> {
-        if let Some(id) = self.marker.made(self.context, "confluence", "page")? {
+        if let Some(id) = self.marker.made(self.context, "confluence", "page").await? {
             let path = format!("/api/v2/pages/{id}");
             let answer = self.get(&path, &[]).await?;
             let page: Option<Page> = answer.json();

@@ -186,7 +186,7 @@ struct Paging {
 impl Call<'_> {
     /// The message of an earlier attempt: in the links, or in the channel itself.
     async fn earlier(&self, parameters: &Parameters) -> Result<Option<Posted>, ActionError> {
-        if let Some(id) = self.marker.made(self.context, "slack", "message")?
+        if let Some(id) = self.marker.made(self.context, "slack", "message").await?
             && let Some((channel, ts)) = id.split_once('/')
         {
             return Ok(Some(Posted {

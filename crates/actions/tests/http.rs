@@ -219,22 +219,6 @@ async fn errors_name_method_address_status_and_body() {
 }
 
 #[tokio::test]
-async fn retry_after_may_be_a_date() {
-    let server = Server::start(|_| {
-        let date = "Sun, 06 Nov 1994 08:49:37 GMT".to_owned();
-        Reply::Bytes(503, vec![("retry-after", date)], Vec::new())
-    });
-    let mut setup = Setup::new(&[]);
-    // A date that has passed means at once, whatever the policy's own delay is.
-    let retry = json!({ "maxAttempts": 2, "baseDelayMs": 1, "jitter": false });
-    setup.policies = json!({ "retry": retry });
-    let ran = setup
-        .run("http.request", json!({ "url": server.url }))
-        .await;
-    assert_eq!(ran.node["attempts"], 2, "{}", ran.node);
-}
-
-#[tokio::test]
 async fn compressed_answers_are_bounded() {
     let server = Server::start(|request| {
         assert!(request.header("accept-encoding").contains("gzip"));

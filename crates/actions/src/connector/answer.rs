@@ -91,3 +91,26 @@ impl Answer {
         text.chars().take(EXCERPT_CHARACTERS).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_say_what_was_asked_and_when_to_ask_again() {
+        let answer = Answer {
+            method: "POST".to_owned(),
+            url: "https://service.example/api".to_owned(),
+            status: 429,
+            retry_after_ms: Some(7000),
+            body: b"slow down".to_vec(),
+        };
+        let error = answer.error("Service", Reason::passing("SERVICE_BUSY", "too many"));
+        assert_eq!((error.retriable, error.retry_after_ms), (true, Some(7000)));
+        assert!(error.message.contains("POST https://service.example/api"));
+        let details = error.details.expect("details");
+        assert!(details.get().contains("slow down"), "{details}");
+        let error = answer.error("Service", Reason::permanent("SERVICE_NO", "never"));
+        assert_eq!((error.retriable, error.retry_after_ms), (false, None));
+    }
+}

@@ -41,7 +41,7 @@ impl Marker {
     }
 
     /// What an earlier attempt recorded as made: the id that the service gave it.
-    pub(crate) fn made(
+    pub(crate) async fn made(
         &self,
         context: &Context,
         system: &str,

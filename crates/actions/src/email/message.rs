@@ -1,8 +1,8 @@
 //! A message as it is sent: addresses, parts and attachments. It knows no server.
 
 use base64::Engine as _;
-use lettre::message::header::ContentType;
-use lettre::message::{Attachment as Part, Mailbox, MultiPart, SinglePart};
+use lettre::message::header::{ContentTransferEncoding, ContentType};
+use lettre::message::{Attachment as Part, Body, Mailbox, MultiPart, SinglePart};
 use windlass_engine::ActionError;
 
 use super::{Attachment, Parameters};
@@ -124,7 +124,10 @@ fn attached(attachment: &Attachment) -> Result<SinglePart, ActionError> {
     let kind = attachment.content_type.as_deref().unwrap_or(kind);
     let kind = ContentType::parse(kind)
         .map_err(|_| invalid(&format!("the type of '{name}' is none: '{kind}'")))?;
-    Ok(Part::new(name.clone()).body(bytes, kind))
+    // In base64 whatever it is: bytes that happen to be ASCII may still be control characters.
+    let body = Body::new_with_encoding(bytes, ContentTransferEncoding::Base64)
+        .map_err(|_| invalid(&format!("the attachment '{name}' cannot be encoded")))?;
+    Ok(Part::new(name.clone()).body(body, kind))
 }
 
 fn mailbox(field: &str, text: &str) -> Result<Mailbox, ActionError> {

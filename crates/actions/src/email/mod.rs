@@ -123,7 +123,7 @@ impl Action for SendEmail {
             message_id: message.id.clone(),
             recipients: message.recipients(),
         };
-        if marker.made(&context, "email", "message")?.is_none() {
+        if marker.made(&context, "email", "message").await?.is_none() {
             let server = smtp::Server::parse(self.server.as_deref())?;
             let account = credentials(&context, parameters.credentials.as_deref()).await?;
             let sent = smtp::send(&self.client, &server, account.as_ref(), &message);

@@ -103,9 +103,12 @@ pub(super) async fn send(
         return Err(ActionError::failed("EMAIL_TLS", message));
     }
     let failed = |step| move |error: Error| explain(server, step, &error);
-    let tls = TlsParameters::new_rustls(server.host.clone()).map_err(failed(Step::Connect))?;
+    let tls = match server.security {
+        Security::None => None,
+        _ => Some(TlsParameters::new_rustls(server.host.clone()).map_err(failed(Step::StartTls))?),
+    };
     let hello = ClientId::default();
-    let wrapped = (server.security == Security::Tls).then(|| tls.clone());
+    let wrapped = tls.clone().filter(|_| server.security == Security::Tls);
     let connecting = AsyncSmtpConnection::connect_tokio1(
         addresses.as_slice(),
         Some(CONNECT_TIMEOUT),
@@ -114,7 +117,7 @@ pub(super) async fn send(
         None,
     );
     let mut connection = connecting.await.map_err(failed(Step::Connect))?;
-    if server.security == Security::StartTls {
+    if let Some(tls) = tls.filter(|_| server.security == Security::StartTls) {
         let started = connection.starttls(tls, &hello).await;
         started.map_err(failed(Step::StartTls))?;
     }

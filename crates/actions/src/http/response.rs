@@ -174,3 +174,34 @@ pub(crate) fn retry_after_ms(headers: &HeaderMap) -> Option<u64> {
     let wait = until.duration_since(SystemTime::now()).unwrap_or_default();
     u64::try_from(wait.as_millis()).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reqwest::header::HeaderValue;
+    use std::time::Duration;
+
+    fn wait(text: &str) -> Option<u64> {
+        let mut headers = HeaderMap::new();
+        headers.insert(RETRY_AFTER, HeaderValue::from_str(text).expect("a header"));
+        retry_after_ms(&headers)
+    }
+
+    #[test]
+    fn retry_after_is_a_number_of_seconds_or_a_date() {
+        assert_eq!(wait("7"), Some(7000));
+        assert_eq!(wait("Sun, 06 Nov 1994 08:49:37 GMT"), Some(0));
+        let later = SystemTime::now() + Duration::from_secs(7200);
+        let later = wait(&httpdate::fmt_http_date(later)).expect("a wait");
+        assert!((3_600_000..=7_200_000).contains(&later), "{later}");
+        assert_eq!(wait("soon"), None);
+        assert_eq!(retry_after_ms(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn only_what_can_be_retried_says_when() {
+        let failed = || ActionError::failed("HTTP_FAILED", "");
+        assert_eq!(retry(failed(), true, Some(7)).retry_after_ms, Some(7));
+        assert_eq!(retry(failed(), false, Some(7)).retry_after_ms, None);
+    }
+}

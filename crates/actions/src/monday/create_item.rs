@@ -102,7 +102,7 @@ impl Action for CreateItem {
     ) -> Result<Reply<Output>, ActionError> {
         check(&parameters)?;
         let marker = Marker::of(&context);
-        let id = match marker.made(&context, "monday", "item")? {
+        let id = match marker.made(&context, "monday", "item").await? {
             Some(id) => id,
             None => self.make(&context, &parameters, &marker).await?,
         };
@@ -150,7 +150,7 @@ impl CreateItem {
         let key = column(&columns, MARKER_COLUMN).filter(|column| column.kind == "text");
         let named = |item: &Item| item.name == parameters.name;
         for item in board.items(&api, named, usize::MAX).await? {
-            if self.is_ours(context, &item, key, marker)? {
+            if self.is_ours(context, &item, key, marker).await? {
                 return Ok(item.id);
             }
         }
@@ -170,7 +170,7 @@ impl CreateItem {
     }
 
     /// Whether an item of the name is what an earlier attempt of this node made.
-    fn is_ours(
+    async fn is_ours(
         &self,
         context: &Context,
         item: &Item,

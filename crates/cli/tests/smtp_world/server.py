@@ -33,7 +33,7 @@ class Handler:
             "from": envelope.mail_from,
             "to": envelope.rcpt_tos,
             "content": envelope.content.decode("utf-8", "replace"),
-            "tls": session.ssl is not None,
+            "tls": server.transport.get_extra_info("ssl_object") is not None,
             "user": getattr(session, "auth_data", None) is not None,
         }), flush=True)
         # Taken, and not answered: the client cannot know.

@@ -92,10 +92,6 @@ impl Context {
     ///
     /// # Errors
     /// There is one, and it cannot be read.
-    #[expect(
-        clippy::unused_async,
-        reason = "where a secret is kept may be far away"
-    )]
     pub async fn secret(&self, name: &str) -> Result<Option<String>, ActionError> {
         let found = self.secrets.secret_of(self.tenant.as_deref(), name).await;
         let found = found.map_err(|error| ActionError {
