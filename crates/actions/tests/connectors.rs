@@ -329,6 +329,43 @@ async fn monday_makes_an_item_for_each_run_and_one_for_each_node() {
     }
 }
 
+#[tokio::test]
+async fn nodes_that_make_items_of_one_name_at_once_make_one_each() {
+    for monday in [Monday::start(), Monday::with_marker_column()] {
+        let setup = on_monday(&monday);
+        let node = |number: usize| {
+            json!({ "id": format!("n{number}"), "actionType": "monday.create-item",
+                "parameters": { "boardId": "123", "name": "Apollo" } })
+        };
+        let nodes: Vec<Value> = (0..8).map(node).collect();
+        let ran = setup.run_nodes(json!(nodes)).await;
+        let ids = ran.node.as_object().unwrap().values();
+        let ids: std::collections::BTreeSet<&str> = ids
+            .map(|node| node["output"]["id"].as_str().unwrap())
+            .collect();
+        assert_eq!((ids.len(), monday.items().len()), (8, 8), "{}", ran.node);
+    }
+}
+
+#[tokio::test]
+async fn another_account_has_its_own_user() {
+    let confluence = Confluence::start();
+    let mut setup = on_confluence(&confluence);
+    setup.secrets.clear();
+    setup
+        .secrets
+        .insert("OTHER".to_owned(), format!("{}\n", confluence::TOKEN));
+    setup
+        .secrets
+        .insert("OTHER_USER".to_owned(), "me".to_owned());
+    let mut parameters = page();
+    parameters["credentials"] = json!("OTHER");
+    let ran = setup.run("confluence.create-page", parameters).await;
+    assert_eq!(ran.node["status"], "Succeeded", "{}", ran.node);
+    let sent = confluence.server.seen("/pages");
+    assert!(sent[0].header("authorization").starts_with("Basic "));
+}
+
 fn page() -> Value {
     json!({ "space": "PROJECTS", "title": "Apollo - Project Brief", "body": "<p>Brief</p>" })
 }

@@ -32,9 +32,8 @@ pub(crate) async fn account(
         (Some(name), Some(_)) => context.secret(&format!("{name}_USER")).await?,
         (None, Some(user)) => context.secret(user).await?,
     };
-    Ok(Account {
-        user,
-        // A line end at the end of a file that held the token is not part of it.
-        token: token.trim().to_owned(),
-    })
+    // A line end at the end of a file that held the token is not part of it.
+    let token = token.trim().to_owned();
+    context.conceal(token.clone());
+    Ok(Account { user, token })
 }

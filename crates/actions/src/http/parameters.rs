@@ -49,7 +49,7 @@ pub struct Parameters {
     #[serde(default)]
     pub(super) retry_status: Option<Vec<u16>>,
     /// The largest answer in bytes, decompressed and of all pages together; at most and by
-    /// default 10 MiB.
+    /// default what an output may have (`limit_output_bytes`).
     #[serde(default)]
     pub(super) max_bytes: Option<usize>,
     /// What the body becomes: by the answer's type (`auto`), `json`, `text` or `base64`.

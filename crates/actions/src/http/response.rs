@@ -13,9 +13,6 @@ use windlass_engine::ActionError;
 use super::parameters::{Parameters, ResponseType};
 use super::{Output, client, decode, shown};
 
-/// The largest body that is read: a node's output may not be larger anyway.
-const MAX_BODY_BYTES: usize = 10 * 1024 * 1024;
-
 /// How much of a failed answer's body the error carries.
 const ERROR_BODY_CHARACTERS: usize = 2000;
 
@@ -41,10 +38,10 @@ impl Page {
     }
 }
 
-/// How many bytes an attempt may read.
+/// How many bytes an attempt may read: a node's output may not be larger anyway.
 pub(super) fn limit(parameters: &Parameters) -> usize {
-    let asked = parameters.max_bytes.unwrap_or(MAX_BODY_BYTES);
-    asked.min(MAX_BODY_BYTES)
+    let most = windlass_engine::limits().values.output_bytes;
+    parameters.max_bytes.map_or(most, |asked| asked.min(most))
 }
 
 /// Reads an answer.

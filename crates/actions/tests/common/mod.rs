@@ -104,7 +104,8 @@ impl Setup {
         self.run_nodes(json!([node, next])).await.node
     }
 
-    async fn run_nodes(&self, nodes: Value) -> Ran {
+    /// Runs these nodes to their end; the entry is that of all of them by id.
+    pub(crate) async fn run_nodes(&self, nodes: Value) -> Ran {
         let definition = json!({ "id": "one", "nodes": nodes });
         let text = definition.to_string();
         let store = self.store.clone();
