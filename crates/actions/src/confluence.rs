@@ -173,7 +173,7 @@ impl Call<'_> {
         }
         let space = self.space(&parameters.space).await?;
         if let Some(page) = self.page(&space, &parameters.title).await? {
-            return self.existing(&page, parameters);
+            return self.existing(page, parameters).await;
         }
         let answer = self.post(&space, parameters).await?;
         if answer.is_success() {
@@ -185,7 +185,7 @@ impl Call<'_> {
         if says_exists(&answer)
             && let Some(page) = self.page(&space, &parameters.title).await?
         {
-            return self.existing(&page, parameters);
+            return self.existing(page, parameters).await;
         }
         Err(self.refused(&answer))
     }
@@ -227,17 +227,27 @@ impl Call<'_> {
     }
 
     /// A page that was there: an earlier attempt's, or in the way.
-    fn existing(&self, page: &Page, parameters: &Parameters) -> Result<Output, ActionError> {
-        let body = page.body.pointer("/storage/value").and_then(Value::as_str);
-        let is_ours = match body {
-            Some(body) => body.contains(&self.marker.id),
-            // Without the body, what was made since the run was asked for is taken for ours.
-            None => {
-                page.created_at.as_deref().and_then(moment_ms) >= Some(earliest_ms(self.context))
-            }
+    async fn existing(
+        &self,
+        mut page: Page,
+        parameters: &Parameters,
+    ) -> Result<Output, ActionError> {
+        if !has_body(&page) {
+            // Lists may leave it out.
+            let path = format!("/api/v2/pages/{}", text(&page.id));
+            let answer = self.get(&path, &[("body-format", "storage")]).await?;
+            let whole: Option<Page> = answer.json().filter(|_| answer.is_success());
+            page = whole.unwrap_or(page);
+        }
+        let is_ours = if has_body(&page) {
+            page.body.to_string().contains(&self.marker.id)
+        } else {
+            // Without it, what was made since the run was asked for is taken for ours.
+            let made = page.created_at.as_deref().and_then(moment_ms);
+            made >= Some(earliest_ms(self.context, 0))
         };
         if is_ours {
-            return self.output(page);
+            return self.output(&page);
         }
         let (title, space, id) = (&parameters.title, &parameters.space, text(&page.id));
         let message = format!(
@@ -353,6 +363,10 @@ const NOT_UNDERSTOOD: Reason<'_> = Reason::passing(
     "CONFLUENCE_ANSWER_INVALID",
     "the answer is not one of Confluence's; check the address in WINDLASS_CONFLUENCE_BASE_URL",
 );
+
+fn has_body(page: &Page) -> bool {
+    page.body.as_object().is_some_and(|body| !body.is_empty())
+}
 
 /// What Confluence says is wrong, in version 2's shape or in the older one.
 fn said(answer: &Answer) -> Option<String> {

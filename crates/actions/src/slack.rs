@@ -23,6 +23,9 @@ const MAX_BLOCKS: usize = 50;
 const HISTORY_PAGES: usize = 20;
 const HISTORY_LIMIT: &str = "200";
 
+/// How much older than its run a message may seem: the marker decides, so it may be a lot.
+const SKEW_MS: u64 = 5 * 60 * 1000;
+
 /// What the metadata of our messages is called.
 const EVENT_TYPE: &str = "windlass_message";
 
@@ -174,6 +177,7 @@ struct Envelope {
 #[serde(default)]
 struct Message {
     ts: String,
+    client_msg_id: Option<String>,
     metadata: Option<Value>,
 }
 
@@ -195,7 +199,7 @@ impl Call<'_> {
             }));
         }
         let channel = parameters.channel_id.as_str();
-        let seconds = (earliest_ms(self.context) / 1000).to_string();
+        let seconds = (earliest_ms(self.context, SKEW_MS) / 1000).to_string();
         let mut query = vec![
             ("channel", channel),
             ("oldest", &seconds),
@@ -239,7 +243,9 @@ impl Call<'_> {
     fn is_ours(&self, message: &Message) -> bool {
         let metadata = message.metadata.as_ref();
         let key = metadata.and_then(|metadata| metadata.pointer("/event_payload/key"));
-        !message.ts.is_empty() && key.and_then(Value::as_str) == Some(&self.marker.id)
+        let is_marked = key.and_then(Value::as_str) == Some(&self.marker.id)
+            || message.client_msg_id.as_ref() == Some(&self.marker.uuid());
+        is_marked && !message.ts.is_empty()
     }
 
     async fn post(&self, parameters: &Parameters) -> Result<Posted, ActionError> {

@@ -476,20 +476,30 @@ async fn confluence_errors_are_told_apart() {
 
 #[tokio::test]
 async fn a_page_whose_answer_was_lost_is_found_again() {
-    let confluence = Confluence::start();
-    let mut setup = on_confluence(&confluence);
-    setup.policies = json!({ "timeoutMs": 300,
-        "retry": { "maxAttempts": 3, "baseDelayMs": 1, "jitter": false } });
-    let lost = confluence.server.swallow();
-    let again = confluence.server.clone();
-    std::thread::spawn(move || {
-        lost.recv().unwrap();
-        again.answer_again();
-    });
-    let ran = setup.run("confluence.create-page", page()).await;
-    assert_eq!(ran.node["attempts"], 2, "{}", ran.node);
-    assert_eq!(ran.node["output"]["id"], "98319");
-    assert_eq!(confluence.pages().len(), 1);
+    for confluence in [Confluence::start(), Confluence::without_bodies_in_lists()] {
+        let mut setup = on_confluence(&confluence);
+        setup.policies = json!({ "timeoutMs": 300,
+            "retry": { "maxAttempts": 3, "baseDelayMs": 1, "jitter": false } });
+        let lost = confluence.server.swallow();
+        let again = confluence.server.clone();
+        std::thread::spawn(move || {
+            lost.recv().unwrap();
+            again.answer_again();
+        });
+        let ran = setup.run("confluence.create-page", page()).await;
+        assert_eq!(ran.node["attempts"], 2, "{}", ran.node);
+        assert_eq!(ran.node["output"]["id"], "98319");
+        assert_eq!(confluence.pages().len(), 1);
+        // Another run's page of the same title is in the way, though it is as new.
+        setup.policies = json!({});
+        let ran = setup.run("confluence.create-page", page()).await;
+        assert_eq!(
+            ran.error(),
+            ("CONFLUENCE_PAGE_EXISTS", false),
+            "{}",
+            ran.node
+        );
+    }
 }
 
 #[tokio::test]

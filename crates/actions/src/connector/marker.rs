@@ -8,9 +8,6 @@ use windlass_core::Digest;
 use windlass_core::event::ResourceLink;
 use windlass_engine::{ActionError, Context};
 
-/// How long before a run was asked for its objects may seem to be made: clocks differ.
-const SKEW_MS: u64 = 5 * 60 * 1000;
-
 /// The id of what a node makes: the same for every attempt under one idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Marker {
@@ -89,12 +86,13 @@ fn address(system: &str, kind: &str, id: &str) -> String {
     format!("{system}:{kind}/{id}")
 }
 
-/// The earliest moment at which a run can have made something, in milliseconds.
-pub(crate) fn earliest_ms(context: &Context) -> u64 {
+/// The earliest moment at which a run can have made something, in milliseconds, by a clock that
+/// differs from ours by no more than this.
+pub(crate) fn earliest_ms(context: &Context, skew_ms: u64) -> u64 {
     // A run's id is a UUIDv7: its first 48 bits are when it was asked for.
     let time = context.run.as_bytes()[..6].iter();
     let asked = time.fold(0_u64, |sum, byte| (sum << 8) | u64::from(*byte));
-    asked.saturating_sub(SKEW_MS)
+    asked.saturating_sub(skew_ms)
 }
 
 /// A moment such as `2026-01-31T12:00:00.123Z` in milliseconds; `None` if it is none.

@@ -24,6 +24,10 @@ use crate::connector::{Claims, Marker, Service, earliest_ms};
 /// The column that holds the marker, where the board has it.
 const MARKER_COLUMN: &str = "Windlass key";
 
+/// How much older than its run an item may seem: Monday's times are whole seconds by another
+/// clock. Without a marker this decides, so it is small.
+const SKEW_MS: u64 = 10_000;
+
 /// How many names are made at the same time; two that meet in one place take turns.
 const NAMES: usize = 64;
 
@@ -180,7 +184,7 @@ impl CreateItem {
         if let Some(key) = key {
             return Ok(item.text(&key.id) == Some(&marker.id));
         }
-        let earliest = earliest_ms(context);
+        let earliest = earliest_ms(context, SKEW_MS);
         let is_new = item.created_at.as_deref().is_none_or(|at| {
             let moment = crate::connector::moment_ms(at);
             moment.is_none_or(|moment| moment >= earliest)

@@ -17,9 +17,18 @@ pub(crate) struct Confluence {
 
 impl Confluence {
     pub(crate) fn start() -> Self {
+        Self::new(true)
+    }
+
+    /// One whose lists leave the bodies of pages out.
+    pub(crate) fn without_bodies_in_lists() -> Self {
+        Self::new(false)
+    }
+
+    fn new(bodies: bool) -> Self {
         let pages: Arc<Mutex<Vec<Value>>> = Arc::default();
         let shared = Arc::clone(&pages);
-        let server = Server::start(move |request| handle(request, &shared));
+        let server = Server::start(move |request| handle(request, &shared, bodies));
         Self { server, pages }
     }
 
@@ -45,7 +54,7 @@ fn refuse(status: u16, title: &str) -> Reply {
     Reply::Json(status, Vec::new(), json!({ "errors": [error] }))
 }
 
-fn handle(request: &Request, pages: &Mutex<Vec<Value>>) -> Reply {
+fn handle(request: &Request, pages: &Mutex<Vec<Value>>, bodies: bool) -> Reply {
     // "me:confluence-token-1"
     let basic = "Basic bWU6Y29uZmx1ZW5jZS10b2tlbi0x";
     let proof = request.header("authorization");
@@ -63,6 +72,9 @@ fn handle(request: &Request, pages: &Mutex<Vec<Value>>) -> Reply {
             let title = request.parameter("title");
             let mut found: Vec<Value> = pages.clone();
             found.retain(|page| page["title"] == title);
+            for page in found.iter_mut().filter(|_| !bodies) {
+                page["body"] = json!({});
+            }
             ok(json!({ "results": found, "_links": {} }))
         }
         ("POST", "/wiki/api/v2/pages") => {
@@ -83,6 +95,11 @@ fn handle(request: &Request, pages: &Mutex<Vec<Value>>) -> Reply {
             });
             pages.push(page.clone());
             ok(page)
+        }
+        ("GET", path) => {
+            let id = path.strip_prefix("/wiki/api/v2/pages/").unwrap_or_default();
+            let page = pages.iter().find(|page| page["id"] == id);
+            page.map_or_else(|| refuse(404, "Not found"), |page| ok(page.clone()))
         }
         _ => refuse(404, "Not found"),
     }
