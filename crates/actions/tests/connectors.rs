@@ -145,15 +145,22 @@ async fn slack_is_asked_again_when_it_says_and_not_before() {
     let ran = setup.run("slack.post-message", message()).await;
     assert_eq!(ran.error(), ("SLACK_RATE_LIMITED", true));
     assert!(ran.recorded.contains("SLACK_RATE_LIMITED"));
-    // The wait counts from the answer on: with none at all, the retry comes at once.
     setup.policies = retry();
-    let now = vec![("retry-after", "0".to_owned())];
+    let later = vec![("retry-after", "1".to_owned())];
     slack
         .server
-        .fail("chat.postMessage", Reply::Json(429, now, body));
+        .fail("chat.postMessage", Reply::Json(429, later, body));
     let ran = setup.run("slack.post-message", message()).await;
     assert_eq!(ran.node["attempts"], 2, "{}", ran.node);
     assert_eq!(slack.messages().len(), 1);
+    // The policy's own delay is a millisecond; the recorded time of the retry is Slack's.
+    let number = |name: &str| -> u64 {
+        let (_, rest) = ran.recorded.split_once(name).unwrap();
+        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().unwrap()
+    };
+    let wait = number("\"due\":") - number("\"ended\":");
+    assert!((1000..2000).contains(&wait), "{wait} in {}", ran.recorded);
 }
 
 #[tokio::test]
