@@ -176,6 +176,29 @@ fn a_greylisted_message_is_sent_again_under_its_id() {
 }
 
 #[test]
+fn a_server_that_breaks_off_or_never_answers_is_tried_again() {
+    let server = MailServer::start("starttls");
+    let world = World::on(&server, "smtp+starttls");
+    let node = world.send(&to("gone@example.com"), &json!({}));
+    assert_eq!(node["error"]["code"], "EMAIL_CONNECT", "{node}");
+    assert_eq!(node["error"]["retriable"], true, "{node}");
+    assert!(server.is_quiet());
+    let policies = json!({ "timeoutMs": 1500,
+        "retry": { "maxAttempts": 2, "baseDelayMs": 1, "jitter": false } });
+    let node = world.send(&to("lost@example.com"), &policies);
+    assert_eq!(node["error"]["code"], "TIMEOUT", "{node}");
+    assert_eq!(node["attempts"], 2, "{node}");
+    assert_eq!(message_id(&server.message()), message_id(&server.message()));
+}
+
+/// The header of a message that the server took.
+fn message_id(message: &Value) -> String {
+    let content = message["content"].as_str().expect("text");
+    let line = content.lines().find(|line| line.starts_with("Message-ID:"));
+    line.expect("an id").to_owned()
+}
+
+#[test]
 fn no_message_leaves_where_tls_is_not_what_it_should_be() {
     let server = MailServer::start("starttls");
     let stranger = MailServer::start("plain");
@@ -227,10 +250,5 @@ fn a_message_that_was_taken_before_a_kill_is_sent_again_under_the_same_id() {
     let second = server.message();
     again.kill().expect("killed");
     again.wait().expect("ended");
-    let id = |message: &Value| {
-        let content = message["content"].as_str().expect("text").to_owned();
-        let line = content.lines().find(|line| line.starts_with("Message-ID:"));
-        line.expect("an id").to_owned()
-    };
-    assert_eq!(id(&first), id(&second));
+    assert_eq!(message_id(&first), message_id(&second));
 }

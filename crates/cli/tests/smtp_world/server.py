@@ -1,7 +1,8 @@
 """A mail server that keeps what it is sent: python server.py plain|starttls|tls CERT KEY.
 
 Prints its port on the first line, and each message that it took as a line of JSON. Recipients
-say what becomes of a message: refused@ (550), greylist@ (451 the first time), full@ (552).
+say what becomes of a message: refused@ (550), greylist@ (451 the first time), full@ (552),
+gone@ (the connection breaks off), lost@ (it is taken, and never answered).
 Users log in as "me" with the password "smtp-password-1"; with plain they need not.
 """
 
@@ -18,6 +19,8 @@ class Handler:
         self.greylisted = set()
 
     async def handle_RCPT(self, server, session, envelope, address, options):
+        if address.startswith("gone@"):
+            server.transport.abort()
         if address.startswith("refused@"):
             return "550 5.1.1 no such user"
         if address.startswith("greylist@") and address not in self.greylisted:
