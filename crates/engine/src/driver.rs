@@ -3,11 +3,11 @@
 //! What is shared with others (gates, followers, logs being packed) is locked briefly.
 
 mod fence;
+mod hand_out;
 mod release;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,22 +18,16 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
-use windlass_core::run::{
-    About, Dispatch, Input as RunInput, Instance, Interrupt, Outcome, Refusal, Report,
-};
-use windlass_core::value::ValueRef;
+use windlass_core::run::{About, Input as RunInput, Instance, Interrupt, Refusal, Report};
 use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
 use windlass_orchestrator::supervisor::{ChildPlace, ChildWork};
-use windlass_orchestrator::{
-    Adoption, CommandId, Effect, Evaluation, FailedAttempt, Input, Pass, Shard,
-};
+use windlass_orchestrator::{Adoption, CommandId, Effect, FailedAttempt, Input, Shard};
 use windlass_store::{
-    AppendError, Appended, Bell, Checkpoint, Damage, Error, Head, Partition, Wait as _, crash,
+    AppendError, Appended, Bell, Checkpoint, Damage, Error, Head, Partition, crash,
 };
 
 use crate::alarm::Alarm;
 use crate::child_coordinator::{ChildCoordinator, Job};
-use crate::evaluators::{self, Next, Turn};
 use crate::notice::Notice;
 use crate::ownership::ring;
 use crate::shared::Shared;
@@ -653,94 +647,6 @@ impl Driver {
         });
     }
 
-    fn dispatch(&mut self, dispatch: Arc<Dispatch>) {
-        crash::point("before-dispatch");
-        self.notice(&Notice::Dispatched {
-            dispatch: &dispatch,
-        });
-        if self.workers.options.observer.is_some() {
-            let now = self.workers.options.clock.now();
-            self.watched.dispatch(&dispatch, now);
-        }
-        let (run, node, attempt) = (dispatch.run, dispatch.node, dispatch.attempt);
-        let stop = CancellationToken::new();
-        let keep_output = dispatch.keep_output;
-        let workers = Arc::clone(&self.workers);
-        let outbox = self.outbox.clone();
-        let token = stop.clone();
-        let task = tokio::spawn(async move {
-            let report = Box::new(workers.run(&dispatch, token).await);
-            if keep_output && let Outcome::Succeeded(output) = &report.outcome {
-                workers.values.remember(output.digest(), output.text());
-            }
-            // The driver is gone only when the engine is: the attempt stays open.
-            let ended = Input::Ended {
-                run,
-                node,
-                attempt,
-                report,
-            };
-            let _ = outbox.send(Message::Input(ended)).await;
-            crash::point("after-outcome-sent");
-        });
-        self.tasks.insert(
-            (run, node),
-            Task {
-                attempt,
-                stop,
-                abort: task.abort_handle(),
-            },
-        );
-    }
-
-    fn stop(&mut self, run: RunId, node: Instance, attempt: u32, give_up: bool) {
-        let Some(task) = self
-            .tasks
-            .get(&(run, node))
-            .filter(|task| task.attempt == attempt)
-        else {
-            return;
-        };
-        task.stop.cancel();
-        if give_up {
-            task.abort.abort();
-            self.tasks.remove(&(run, node));
-        }
-    }
-
-    /// Reads values off the driver's task: it may touch the disk.
-    fn load(&self, run: RunId, wanted: Vec<ValueRef>) {
-        let values = self.workers.values.clone();
-        let outbox = self.outbox.clone();
-        tokio::task::spawn_blocking(move || {
-            let input = match values.read_many(run, &wanted).wait() {
-                Ok(values) => Input::Loaded { run, values },
-                Err(error) => Input::LoadFailed { run, error },
-            };
-            let _ = outbox.blocking_send(Message::Input(input));
-        });
-    }
-
-    /// Computes a decision off the driver's task: its expressions take long.
-    fn evaluate(&mut self, evaluation: Box<Evaluation>) {
-        let run = evaluation.run();
-        let turn = Turn {
-            tenant: evaluation.tenant().map(Into::into),
-            run,
-        };
-        let interrupt = Interrupt::new();
-        self.evaluations.insert(run, interrupt.clone());
-        let job = evaluation_job(evaluation, interrupt, self.outbox.clone());
-        self.workers.evaluators.submit(turn, job);
-    }
-
-    /// Ends the run's evaluation early; what it was asked for is asked again.
-    fn interrupt(&self, run: RunId) {
-        if let Some(interrupt) = self.evaluations.get(&run) {
-            interrupt.interrupt();
-        }
-    }
-
     fn answer_start(&mut self, run: RunId, answer: StartAnswer) {
         if let Some(reply) = self.starts.remove(&run) {
             let _ = reply.send(answer);
@@ -791,32 +697,6 @@ fn lost_commits(run: RunId, acknowledged: Head, found: Head) -> Error {
         offset: None,
         reason: format!("the store acknowledged record {had}, and its log ends at {has} now"),
     }))
-}
-
-/// One pass of an evaluation after the other, each in the run's turn.
-fn evaluation_job(
-    evaluation: Box<Evaluation>,
-    interrupt: Interrupt,
-    outbox: mpsc::Sender<Message>,
-) -> evaluators::Job {
-    Box::new(move || {
-        let run = evaluation.run();
-        let pass = AssertUnwindSafe(|| evaluation.pass(&interrupt));
-        let input = match catch_unwind(pass) {
-            Ok(Pass::Again(evaluation)) => {
-                return Next::Again(evaluation_job(evaluation, interrupt, outbox));
-            }
-            Ok(Pass::Done(evaluated)) => Input::Evaluated(evaluated),
-            // The run is let go and can be taken up again; others are not touched.
-            Err(_) => Input::LoadFailed {
-                run,
-                error: Error::Unavailable("an evaluation panicked".to_owned()),
-            },
-        };
-        // The driver is gone only when the engine is.
-        let _ = outbox.blocking_send(Message::Input(input));
-        Next::Done
-    })
 }
 
 fn lock(packing: &Mutex<HashSet<RunId>>) -> MutexGuard<'_, HashSet<RunId>> {

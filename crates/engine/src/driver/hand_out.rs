@@ -1,0 +1,133 @@
+//! What the driver hands to others: attempts to workers, values to be read, decisions to be
+//! computed where nothing else waits. Each comes back as an input.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use windlass_core::RunId;
+use windlass_core::run::{Dispatch, Instance, Interrupt, Outcome};
+use windlass_core::value::ValueRef;
+use windlass_orchestrator::{Evaluation, Input, Pass};
+use windlass_store::{Error, Wait as _, crash};
+
+use super::{Driver, Message, Task};
+use crate::evaluators::{self, Next, Turn};
+use crate::notice::Notice;
+
+impl Driver {
+    pub(super) fn dispatch(&mut self, dispatch: Arc<Dispatch>) {
+        crash::point("before-dispatch");
+        self.notice(&Notice::Dispatched {
+            dispatch: &dispatch,
+        });
+        if self.workers.options.observer.is_some() {
+            let now = self.workers.options.clock.now();
+            self.watched.dispatch(&dispatch, now);
+        }
+        let (run, node, attempt) = (dispatch.run, dispatch.node, dispatch.attempt);
+        let stop = CancellationToken::new();
+        let keep_output = dispatch.keep_output;
+        let workers = Arc::clone(&self.workers);
+        let outbox = self.outbox.clone();
+        let token = stop.clone();
+        let task = tokio::spawn(async move {
+            let report = Box::new(workers.run(&dispatch, token).await);
+            if keep_output && let Outcome::Succeeded(output) = &report.outcome {
+                workers.values.remember(output.digest(), output.text());
+            }
+            // The driver is gone only when the engine is: the attempt stays open.
+            let ended = Input::Ended {
+                run,
+                node,
+                attempt,
+                report,
+            };
+            let _ = outbox.send(Message::Input(ended)).await;
+            crash::point("after-outcome-sent");
+        });
+        self.tasks.insert(
+            (run, node),
+            Task {
+                attempt,
+                stop,
+                abort: task.abort_handle(),
+            },
+        );
+    }
+
+    pub(super) fn stop(&mut self, run: RunId, node: Instance, attempt: u32, give_up: bool) {
+        let Some(task) = self
+            .tasks
+            .get(&(run, node))
+            .filter(|task| task.attempt == attempt)
+        else {
+            return;
+        };
+        task.stop.cancel();
+        if give_up {
+            task.abort.abort();
+            self.tasks.remove(&(run, node));
+        }
+    }
+
+    /// Reads values off the driver's task: it may touch the disk.
+    pub(super) fn load(&self, run: RunId, wanted: Vec<ValueRef>) {
+        let values = self.workers.values.clone();
+        let outbox = self.outbox.clone();
+        tokio::task::spawn_blocking(move || {
+            let input = match values.read_many(run, &wanted).wait() {
+                Ok(values) => Input::Loaded { run, values },
+                Err(error) => Input::LoadFailed { run, error },
+            };
+            let _ = outbox.blocking_send(Message::Input(input));
+        });
+    }
+
+    /// Computes a decision off the driver's task: its expressions take long.
+    pub(super) fn evaluate(&mut self, evaluation: Box<Evaluation>) {
+        let run = evaluation.run();
+        let turn = Turn {
+            tenant: evaluation.tenant().map(Into::into),
+            run,
+        };
+        let interrupt = Interrupt::new();
+        self.evaluations.insert(run, interrupt.clone());
+        let job = evaluation_job(evaluation, interrupt, self.outbox.clone());
+        self.workers.evaluators.submit(turn, job);
+    }
+
+    /// Ends the run's evaluation early; what it was asked for is asked again.
+    pub(super) fn interrupt(&self, run: RunId) {
+        if let Some(interrupt) = self.evaluations.get(&run) {
+            interrupt.interrupt();
+        }
+    }
+}
+
+/// One pass of an evaluation after the other, each in the run's turn.
+fn evaluation_job(
+    evaluation: Box<Evaluation>,
+    interrupt: Interrupt,
+    outbox: mpsc::Sender<Message>,
+) -> evaluators::Job {
+    Box::new(move || {
+        let run = evaluation.run();
+        let pass = AssertUnwindSafe(|| evaluation.pass(&interrupt));
+        let input = match catch_unwind(pass) {
+            Ok(Pass::Again(evaluation)) => {
+                return Next::Again(evaluation_job(evaluation, interrupt, outbox));
+            }
+            Ok(Pass::Done(evaluated)) => Input::Evaluated(evaluated),
+            // The run is let go and can be taken up again; others are not touched.
+            Err(_) => Input::LoadFailed {
+                run,
+                error: Error::Unavailable("an evaluation panicked".to_owned()),
+            },
+        };
+        // The driver is gone only when the engine is.
+        let _ = outbox.blocking_send(Message::Input(input));
+        Next::Done
+    })
+}
