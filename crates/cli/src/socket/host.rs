@@ -42,8 +42,7 @@ impl SocketHost {
         app: impl FnOnce() -> App + Send + 'static,
     ) -> io::Result<Self> {
         let path = place::prepare(directory)?;
-        let listener = UnixListener::bind(&path)?;
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+        let listener = bind_private(&path)?;
         let router = routes::router(engine.clone(), move || api(app()));
         let shutdown = CancellationToken::new();
         let server = SocketServer::new(listener, ServerOptions::for_socket());
@@ -71,6 +70,20 @@ impl Drop for SocketHost {
         // The next holder replaces it otherwise.
         let _ = std::fs::remove_file(&self.path);
     }
+}
+
+/// Binds a socket that nobody but its owner can connect to at any moment: it gets its place once
+/// its permissions are set. The name on the way is no longer than the place, which has a limit.
+fn bind_private(path: &Path) -> io::Result<UnixListener> {
+    let on_the_way = path.with_extension("new");
+    match std::fs::remove_file(&on_the_way) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&on_the_way)?;
+    std::fs::set_permissions(&on_the_way, std::fs::Permissions::from_mode(0o600))?;
+    std::fs::rename(&on_the_way, path)?;
+    Ok(listener)
 }
 
 /// The API for the owner of the socket, who needs no token and is not counted.
