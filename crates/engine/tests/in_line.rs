@@ -138,7 +138,8 @@ async fn a_wider_gate_lets_those_through_that_were_put_aside_at_the_old_one() {
     for _ in 0..8 {
         runs.push(world.enqueue(None, r#"{"key":"a"}"#).await);
     }
-    assert_eq!(world.next_begun().await, runs[0]);
+    // Which one is open: runs of the same millisecond have no order.
+    assert!(runs.contains(&world.next_begun().await));
     let wider = GATED.replace(r#""limit":1"#, r#""limit":4"#);
     world.publish(None, &wider).await;
     runs.push(world.enqueue(None, r#"{"key":"a"}"#).await);
