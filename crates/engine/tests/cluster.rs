@@ -112,7 +112,7 @@ async fn play(world: &World, case: &Case, turn: usize, at: &watch::Sender<String
         }
     }
     let mut run = None;
-    for words in &case.moves {
+    for (number, words) in case.moves.iter().enumerate() {
         at.send_replace(words.clone());
         let mut parts = words.splitn(3, ' ');
         let verb = parts.next().expect("a verb");
@@ -128,7 +128,7 @@ async fn play(world: &World, case: &Case, turn: usize, at: &watch::Sender<String
         };
         match (verb, run) {
             ("start", _) => run = Some(start(world, &workflow, turn).await),
-            ("signal", Some(run)) => signal(world, run, first, value).await,
+            ("signal", Some(run)) => signal(world, run, (first, value), number).await,
             (verb, Some(run)) => {
                 let (node, word) = match verb {
                     "undo" => ("undo", word(first)),
@@ -168,12 +168,13 @@ async fn start(world: &World, workflow: &str, turn: usize) -> RunId {
 }
 
 /// Sends a signal to the engine that has the run now.
-async fn signal(world: &World, run: RunId, name: &str, payload: &str) {
+async fn signal(world: &World, run: RunId, (name, payload): (&str, &str), number: usize) {
     for turn in 0.. {
         let engine = world.engine(turn);
         // Repeated with its key, a signal is received once.
         let signal = RunCommand::Signal { name: name.into() };
-        let request = signal.by(Hand::default()).with(payload).keyed(Some(name));
+        let key = format!("move {number}");
+        let request = signal.by(Hand::default()).with(payload).keyed(Some(key));
         let sent = engine.command(run, request).await;
         match sent {
             Ok(_) => return,

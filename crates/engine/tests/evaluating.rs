@@ -169,7 +169,7 @@ async fn every_place_of_an_expression_may_take_long_and_means_the_same() {
 async fn nodes_that_read_a_large_value_hold_up_no_other_run() {
     let world = World::new();
     let list = format!("{{{{ JSON.parse('[{}[0]]') }}}}", "[0],".repeat(3_000));
-    let nodes = (0..2_000).map(|node| {
+    let nodes = (0..8_000).map(|node| {
         json!({ "id": format!("n{node}"), "actionType": "core.echo", "dependsOn": ["large"],
                 "parameters": { "x": "{{ context.data['large'].x.length > 0 }}" } })
     });
