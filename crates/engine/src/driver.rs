@@ -261,9 +261,14 @@ impl Driver {
             Message::Input(input) => self.handle_input(input, now),
             Message::Start(start, reply) => {
                 self.starts.insert(start.run, reply);
+                let run = start.run;
                 let input = Input::Start(start);
-                self.note_partition(&input);
-                self.shard.handle(input, now);
+                if self.note_partition(&input) {
+                    self.shard.handle(input, now);
+                } else {
+                    let gone = Error::Unavailable("another process works on the run".to_owned());
+                    self.answer_start(run, StartAnswer::Broken(gone));
+                }
             }
             Message::Command(run, _, reply) if !self.shard.holds(run) => {
                 let _ = reply.send(None);
@@ -357,7 +362,9 @@ impl Driver {
         if let Input::Evaluated(evaluated) = &input {
             self.evaluations.remove(&evaluated.run());
         }
-        self.note_partition(&input);
+        if !self.note_partition(&input) {
+            return;
+        }
         self.shard.handle(input, now);
         if recovers {
             crash::point("in-recovery");

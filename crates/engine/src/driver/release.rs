@@ -28,23 +28,29 @@ impl Driver {
         self.shared.owned.is_shared()
     }
 
-    /// Notes the partition of a run that comes here.
-    pub(super) fn note_partition(&mut self, input: &Input) {
+    /// Notes the partition of a run that comes here; `false` if that was handed over while
+    /// the run was read.
+    pub(super) fn note_partition(&mut self, input: &Input) -> bool {
         if !self.is_shared() {
-            return;
+            return true;
         }
         let (run, queued) = match input {
             Input::Start(start) => (start.run, &start.queued),
             Input::Adopt { run, .. } => (run.id(), run.queued()),
-            _ => return,
+            _ => return true,
         };
+        let partition = Partition(queued.partition);
+        if !self.shared.owned.holds(partition) {
+            return false;
+        }
         let of_run = &mut self.leased.of_run;
-        of_run.insert(run, Partition(queued.partition));
+        of_run.insert(run, partition);
         if of_run.len() > 64 + 2 * (self.shard.len() + self.waits.len() + self.dormant.len()) {
             let (shard, waits, dormant) = (&self.shard, &self.waits, &self.dormant);
             let is_known = |run| shard.holds(run) || waits.contains_key(&run);
             of_run.retain(|run, _| is_known(*run) || dormant.contains(run));
         }
+        true
     }
 
     /// Whether this process may act for a run now.

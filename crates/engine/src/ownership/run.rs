@@ -35,7 +35,7 @@ pub(crate) async fn own_always(engine: Weak<Inner>) {
     cluster
         .machine()
         .handle(OwnershipInput::Start, cluster.now());
-    while owner.execute(cluster) {
+    while owner.execute(cluster).await {
         let deadline = cluster.machine().next_deadline();
         let wait = deadline.map(|at| Duration::from_millis(at.saturating_sub(cluster.now())));
         let input = tokio::select! {
@@ -123,7 +123,7 @@ impl Owner {
     }
 
     /// Carries out what was decided; `false` once everything is over.
-    fn execute(&self, cluster: &Cluster) -> bool {
+    async fn execute(&self, cluster: &Cluster) -> bool {
         loop {
             let effect = cluster.machine().poll_effect();
             let Some(effect) = effect else {
@@ -132,12 +132,12 @@ impl Owner {
             let Some(engine) = self.engine.upgrade().map(Engine::of) else {
                 return false;
             };
-            self.execute_effect(&engine, effect);
+            self.execute_effect(&engine, effect).await;
         }
         !cluster.machine().is_over() && self.engine.strong_count() > 0
     }
 
-    fn execute_effect(&self, engine: &Engine, effect: OwnershipEffect) {
+    async fn execute_effect(&self, engine: &Engine, effect: OwnershipEffect) {
         let store = Arc::clone(engine.store());
         match effect {
             OwnershipEffect::Join { duration_ms } => {
@@ -175,10 +175,8 @@ impl Owner {
                 tokio::spawn(async move { engine.recover_partition(partition).await });
             }
             OwnershipEffect::Release(partition) => self.release(engine.clone(), partition),
-            OwnershipEffect::Forfeit => {
-                let engine = engine.clone();
-                tokio::spawn(async move { engine.tell(Message::Forfeit).await });
-            }
+            // Before anything of the next session: what that acquires must stay.
+            OwnershipEffect::Forfeit => engine.tell(Message::Forfeit).await,
         }
     }
 
