@@ -37,7 +37,7 @@ impl Retry {
         self
     }
 
-    /// What the delay is multiplied by each time.
+    /// What the delay is multiplied by each time; at least 1.
     #[must_use]
     pub fn factor(mut self, factor: f64) -> Self {
         self.0.backoff_factor = factor;
@@ -56,6 +56,14 @@ impl Retry {
     pub fn every(mut self, delay: Duration) -> Self {
         self.0.strategy = definition::RetryStrategy::Fixed;
         self.base(delay)
+    }
+
+    /// Delays that grow by the same step: `step` after the first attempt, twice as much after
+    /// the second, and so on.
+    #[must_use]
+    pub fn linear(mut self, step: Duration) -> Self {
+        self.0.strategy = definition::RetryStrategy::Linear;
+        self.base(step)
     }
 
     /// The delays as they are, with no random number.
@@ -115,5 +123,9 @@ mod tests {
         assert_eq!((retry.base_delay_ms, retry.max_delay_ms), (1000, 9000));
         assert!((retry.backoff_factor - 1.5).abs() < f64::EPSILON);
         assert!(!retry.jitter);
+        let retry = Retry::attempts(3).linear(Duration::from_secs(2));
+        let retry = retry.into_definition();
+        assert_eq!(retry.strategy, definition::RetryStrategy::Linear);
+        assert_eq!(retry.base_delay_ms, 2000);
     }
 }

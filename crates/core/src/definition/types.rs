@@ -241,9 +241,9 @@ pub struct Retry {
     #[serde(default = "Retry::default_base_delay_ms")]
     #[schemars(range(max = 3_155_760_000_000_u64))]
     pub base_delay_ms: u64,
-    /// What the delay is multiplied by each time.
+    /// What an exponential delay is multiplied by each time; at least 1.
     #[serde(default = "Retry::default_backoff_factor")]
-    #[schemars(range(min = 0, max = 1_000_000))]
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub backoff_factor: f64,
     /// The longest delay.
     #[serde(default = "Retry::default_max_delay_ms")]
@@ -279,6 +279,8 @@ pub enum RetryStrategy {
     /// Base times factor to the power of the attempts made, less one.
     #[default]
     Exponential,
+    /// Base times the attempts made.
+    Linear,
     /// Always the base delay.
     Fixed,
 }
@@ -453,9 +455,9 @@ pub struct Backoff {
     #[serde(default = "Retry::default_base_delay_ms")]
     #[schemars(range(max = 3_155_760_000_000_u64))]
     pub base_delay_ms: u64,
-    /// What the delay is multiplied by each time.
+    /// What an exponential delay is multiplied by each time; at least 1.
     #[serde(default = "Retry::default_backoff_factor")]
-    #[schemars(range(min = 0, max = 1_000_000))]
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub backoff_factor: f64,
     /// The longest delay.
     #[serde(default = "Retry::default_max_delay_ms")]

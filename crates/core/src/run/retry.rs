@@ -17,6 +17,7 @@ pub(crate) fn delay_ms(
     let base = retry.base_delay_ms as f64;
     let grown = match retry.strategy {
         RetryStrategy::Fixed => base,
+        RetryStrategy::Linear => base * f64::from(made.max(1)),
         RetryStrategy::Exponential => {
             let exponent = i32::try_from(made.saturating_sub(1)).unwrap_or(i32::MAX);
             base * retry.backoff_factor.powi(exponent)
@@ -49,6 +50,29 @@ mod tests {
             .map(|made| delay_ms(&policy, made, None, 1.0))
             .collect();
         assert_eq!(delays, [100, 200, 400, 700, 700]);
+    }
+
+    #[test]
+    fn linear_grows_by_the_base_and_is_capped() {
+        let policy = retry(
+            r#"{"maxAttempts": 9, "strategy": "linear", "baseDelayMs": 100, "backoffFactor": 7, "maxDelayMs": 350, "jitter": false}"#,
+        );
+        let delays: Vec<u64> = (1..6)
+            .map(|made| delay_ms(&policy, made, None, 1.0))
+            .collect();
+        assert_eq!(delays, [100, 200, 300, 350, 350]);
+        let policy = retry(r#"{"maxAttempts": 9, "strategy": "linear", "baseDelayMs": 100}"#);
+        assert_eq!(delay_ms(&policy, 3, None, 0.5), 150);
+        assert_eq!(delay_ms(&policy, 3, Some(400), 0.5), 400);
+    }
+
+    /// A definition that was stored when a factor below 1 was allowed keeps its delays.
+    #[test]
+    fn a_stored_factor_below_one_is_applied_as_before() {
+        let policy = retry(
+            r#"{"maxAttempts": 9, "baseDelayMs": 100, "backoffFactor": 0.5, "jitter": false}"#,
+        );
+        assert_eq!(delay_ms(&policy, 3, None, 1.0), 25);
     }
 
     #[test]
