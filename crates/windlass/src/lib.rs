@@ -188,7 +188,7 @@ pub use run::{ReadError, RunError, RunFailure, RunHandle};
 pub use windlass_actions as actions;
 pub use windlass_core::definition;
 pub use windlass_core::definition::{
-    CompensationPolicy, ExecutionMode, FailurePolicy, InFlight, Join, When,
+    CompensationPolicy, ExecutionMode, FailurePolicy, InFlight, Join, OnCompensationError, When,
 };
 pub use windlass_core::event::{Cause, Hand, ResourceLink};
 pub use windlass_core::{Digest, Millis, NodeStatus, RunId, RunStatus};

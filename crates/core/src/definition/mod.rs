@@ -7,6 +7,7 @@
 #[cfg(test)]
 mod agreement;
 pub mod codes;
+mod compensation;
 mod cycle;
 pub(crate) mod expressions;
 pub mod graph;
@@ -29,6 +30,7 @@ mod types;
 mod validate;
 mod yaml;
 
+pub use compensation::{CompensationPolicy, CompensationSettings, OnCompensationError};
 pub use parse::{Parsed, parse};
 pub use problem::{MAX_PROBLEMS, Problem, Severity};
 pub use schema::schema;
@@ -36,7 +38,7 @@ pub use signature::signature;
 pub(crate) use signature::signature_of;
 pub use source::{Format, Limits, Options, SCHEMA_COST, SchemaCheck, SchemaProblem, Source};
 pub use types::{
-    Backoff, Body, Compensate, CompensationPolicy, Concurrency, Definition, Delay, Edge,
-    ExecutionMode, FailurePolicy, ForEach, InFlight, Isolation, Join, Json, Node, OnItemFailure,
-    Policies, Retry, RetryStrategy, RetryUntil, Subworkflow, Switch, WaitForSignal, When, While,
+    Backoff, Body, Compensate, Concurrency, Definition, Delay, Edge, ExecutionMode, FailurePolicy,
+    ForEach, InFlight, Isolation, Join, Json, Node, OnItemFailure, Policies, Retry, RetryStrategy,
+    RetryUntil, Subworkflow, Switch, WaitForSignal, When, While,
 };

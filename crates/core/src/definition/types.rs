@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::compensation::CompensationSettings;
 use crate::name::{KEY_PATTERN, ShortText, TEXT_BYTES, TEXT_PATTERN};
 
 /// Raw JSON text, kept as it was written.
@@ -65,9 +66,9 @@ pub struct Definition {
     /// Whether running runs follow newer versions.
     #[serde(default)]
     pub in_flight: InFlight,
-    /// When compensations run.
+    /// When compensations run, and what one that fails does to the others.
     #[serde(default)]
-    pub compensation: CompensationPolicy,
+    pub compensation: CompensationSettings,
     /// The whole run's time; none by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 3_155_760_000_000_u64))]
@@ -118,19 +119,6 @@ pub enum InFlight {
     Pinned,
     /// A run follows the newest version.
     Healing,
-}
-
-/// When compensations run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum CompensationPolicy {
-    /// When the run fails.
-    #[default]
-    OnFailure,
-    /// When the run fails or is cancelled.
-    OnFailureOrCancel,
-    /// When an operator says so.
-    Manual,
 }
 
 /// A bound on runs that share a key.

@@ -16,7 +16,7 @@ use windlass_expr::{Expression, Limits, Reference, Scope, Template};
 
 use crate::concurrency::Concurrency;
 use crate::definition::{
-    CompensationPolicy, ExecutionMode, FailurePolicy, InFlight, Join, Json, Retry, When,
+    CompensationSettings, ExecutionMode, FailurePolicy, InFlight, Join, Json, Retry, When,
 };
 use crate::definition::{scope, signature_of};
 use crate::id::Digest;
@@ -82,7 +82,7 @@ pub struct Plan {
     pub(crate) labels: BTreeMap<Box<str>, Box<str>>,
     pub(crate) trigger_schema: Option<Json>,
     pub(crate) in_flight: InFlight,
-    pub(crate) compensation: CompensationPolicy,
+    pub(crate) compensation: CompensationSettings,
     pub(crate) concurrency: Option<Concurrency>,
 }
 
@@ -312,8 +312,8 @@ impl Plan {
         self.in_flight
     }
 
-    /// When compensations run.
-    pub fn compensation(&self) -> CompensationPolicy {
+    /// When compensations run, and what one that fails does to the others.
+    pub fn compensation(&self) -> CompensationSettings {
         self.compensation
     }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::Run;
 use super::apply::{Change, Corrupt};
 use super::frame::{Instance, NodeState};
-use crate::definition::CompensationPolicy;
+use crate::definition::{CompensationPolicy, OnCompensationError};
 use crate::event::{AttemptEnded, AttemptResult, Compensation, Event, Finished, StopCause};
 use crate::id::Millis;
 use crate::status::{NodeStatus, RunStatus};
@@ -138,7 +138,7 @@ impl Run {
             .stop
             .as_ref()
             .is_some_and(|stop| stop.cause == StopCause::Cancel && stop.compensate);
-        let policy = self.plan.compensation();
+        let policy = self.plan.compensation().when;
         let is_due = match status {
             RunStatus::Failed => policy != CompensationPolicy::Manual,
             RunStatus::Cancelled => asked || policy == CompensationPolicy::OnFailureOrCancel,
@@ -250,7 +250,7 @@ impl Run {
     /// Opens the next step, if nothing is being undone.
     pub(crate) fn undo_next(&mut self, changes: &mut Vec<Change>) {
         let Some(undo) = &self.undo else { return };
-        if undo.is_open() {
+        if undo.is_open() || self.undo_is_stopped() {
             return;
         }
         let mut waiting = undo.states.iter().zip(&undo.skipped);
@@ -260,6 +260,16 @@ impl Run {
             let node = undo.base + local as Instance;
             self.open_undo(node, changes);
         }
+    }
+
+    /// Whether a step has failed for good and no other may follow it, as the definition says.
+    /// An operator goes on: with the step itself, or past it.
+    pub fn undo_is_stopped(&self) -> bool {
+        let stops = self.plan.compensation().on_error == OnCompensationError::Stop;
+        let Some(undo) = self.undo.as_ref().filter(|_| stops) else {
+            return false;
+        };
+        undo.steps().any(|(_, status)| status == NodeStatus::Failed)
     }
 
     /// Opens an attempt to undo a node.

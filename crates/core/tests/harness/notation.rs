@@ -26,7 +26,7 @@ pub(crate) fn definition(lines: &[&str]) -> String {
 }
 
 /// Keys of a definition whose values are objects, or may be.
-const SETTINGS: [&str; 4] = ["vars", "output", "labels", "concurrency"];
+const SETTINGS: [&str; 5] = ["vars", "output", "labels", "concurrency", "compensation"];
 
 /// What makes a node something else than an action.
 const KINDS: [&str; 6] = [

@@ -233,7 +233,7 @@ impl Found {
         self.variant(&definition.failure_policy);
         self.variant(&definition.execution_mode);
         self.variant(&definition.in_flight);
-        self.variant(&definition.compensation);
+        self.variant(&definition.compensation.when);
         for node in &definition.nodes {
             self.node(node, false);
         }

@@ -108,6 +108,10 @@ impl Reasons<'_> {
         let Some(undo) = run.undo() else {
             return Ok(answers);
         };
+        let stopped_at = undo
+            .steps()
+            .find(|(_, status)| *status == NodeStatus::Failed);
+        let stopped_at = stopped_at.filter(|_| run.undo_is_stopped());
         for (node, status) in undo.steps() {
             let path = run.path(node).into_string();
             let undoing = run.undoing_of(node);
@@ -125,6 +129,14 @@ impl Reasons<'_> {
                     "{path} could not be undone: windlass compensate {} --retry {path}",
                     self.short
                 ),
+                NodeStatus::Pending => match stopped_at {
+                    Some((failed, _)) => format!(
+                        "{path} is not undone: the compensation stopped when {} could not be \
+                         undone, as the definition says (onError).",
+                        run.path(failed)
+                    ),
+                    None => continue,
+                },
                 _ => continue,
             };
             answers.push(Answer {

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use windlass_core::definition::{
     CompensationPolicy, Concurrency, Definition, ExecutionMode, FailurePolicy, InFlight, Json,
-    Node, When,
+    Node, OnCompensationError, When,
 };
 
 use super::chain::Position;
@@ -174,7 +174,13 @@ impl WorkflowBuilder {
 
     /// When compensations run.
     pub fn compensation(mut self, policy: CompensationPolicy) -> Self {
-        self.definition.compensation = policy;
+        self.definition.compensation.when = policy;
+        self
+    }
+
+    /// What a compensation that fails for good does to those that would follow it.
+    pub fn on_compensation_error(mut self, on_error: OnCompensationError) -> Self {
+        self.definition.compensation.on_error = on_error;
         self
     }
 

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_core::definition::{CompensationPolicy, ExecutionMode, FailurePolicy, InFlight, When};
+use windlass_core::definition::{
+    CompensationPolicy, ExecutionMode, FailurePolicy, InFlight, OnCompensationError, When,
+};
 
 use super::{BuildError, Problem, Workflow, WorkflowBuilder};
 use crate::{ActionError, Context, Reply, Retry, nodes};
@@ -497,6 +499,16 @@ fn the_whole_has_its_settings() {
     assert_eq!(json["timeoutMs"], 3_600_000);
     assert_eq!(json["maxParallel"], 3);
     assert_eq!(json["concurrency"]["limit"], 1);
+    let workflow = flow()
+        .on_compensation_error(OnCompensationError::Stop)
+        .step("a", ECHO)
+        .build()
+        .expect("built");
+    let json = json_of(&workflow);
+    assert_eq!(
+        json["compensation"],
+        json!({ "when": "onFailure", "onError": "stop" })
+    );
 }
 
 #[test]
