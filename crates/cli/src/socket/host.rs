@@ -72,7 +72,7 @@ impl Drop for SocketHost {
     }
 }
 
-/// Binds a socket that nobody but its owner can connect to at any moment: it gets its place once
+/// Binds a socket that only its owner can connect to at any moment: it gets its place once
 /// its permissions are set. The name on the way is no longer than the place, which has a limit.
 fn bind_private(path: &Path) -> io::Result<UnixListener> {
     let on_the_way = path.with_extension("new");
