@@ -10,7 +10,7 @@ use std::sync::Arc;
 use windlass_core::Digest;
 use windlass_core::definition::{Definition, signature};
 use windlass_core::plan::Plan;
-use windlass_engine::{Backend, Engine, Options, StartRequest};
+use windlass_engine::{Backend, Engine, NewRun, Options};
 use windlass_store::{Catalogue as _, NewDefinition, Partitions, Queries as _, Wait as _};
 use windlass_store_embedded::EmbeddedStore;
 
@@ -44,7 +44,7 @@ async fn put_to_sleep(directory: &Path) {
     };
     let version = store.publish(new).await.expect("published").version;
     let plan = Arc::new(Plan::build(definition).expect("a plan"));
-    let request = StartRequest::new(plan, version, digest);
+    let request = NewRun::new(plan, version, digest);
     let lanes: Vec<_> = (0..LANES)
         .map(|lane| {
             let (engine, request) = (engine.clone(), request.clone());

@@ -14,17 +14,17 @@ use windlass_core::event::{Hand, Parent};
 use windlass_core::run::{ChildEnd, ChildStart, Failure, Held};
 use windlass_core::trace::TraceParent;
 use windlass_core::value::Stored;
+use windlass_orchestrator::Input;
 use windlass_orchestrator::supervisor::{
     ChildAnswer, ChildJob, ChildPlace, ChildStep, ChildTold, ChildValues, ChildWork, child_end,
 };
-use windlass_orchestrator::{Begin, Input};
 use windlass_store::Wait as _;
 
 use crate::command::CommandError;
 use crate::driver::Message;
 use crate::engine::{Engine, Inner};
 use crate::load::LoadError;
-use crate::start::{StartError, StartRequest};
+use crate::start::{NewRun, StartError};
 use crate::values::ValueReader;
 
 /// How many children are acted on at once.
@@ -242,16 +242,15 @@ impl Engine {
             plan.map_err(|error| Failure::permanent("DEFINITION_INVALID", error.to_string()))?;
         let trigger = self.values().read(place.run, &start.input).await;
         let trigger = trigger.map_err(unreadable)?;
-        let mut request = StartRequest::new(plan, row.version, row.digest);
-        request.run = Some(child);
-        request.trigger = trigger.to_string();
-        request.correlation_id = Some(start.correlation_id);
-        request.tenant = start.tenant;
-        request.priority = start.priority;
-        request.traceparent = self.handed_on(place.run, start.traceparent);
-        request.begin = Begin::Now;
-        request.depth = start.depth;
-        request.parent = Some(Parent {
+        let mut new = NewRun::new(plan, row.version, row.digest);
+        new.run = Some(child);
+        new.request.trigger = trigger.to_string();
+        new.request.correlation_id = Some(start.correlation_id);
+        new.request.tenant = start.tenant;
+        new.request.priority = start.priority;
+        new.request.traceparent = self.handed_on(place.run, start.traceparent);
+        new.depth = start.depth;
+        new.parent = Some(Parent {
             execution_id: place.run,
             node: start.path,
         });
@@ -266,10 +265,10 @@ impl Engine {
                 (None, None) => continue,
             };
             if let Ok(value) = serde_json::value::RawValue::from_string(text.to_string()) {
-                request.vars.insert(name, value);
+                new.request.vars.insert(name, value);
             }
         }
-        match self.start(&request).await {
+        match self.start(&new).await {
             Ok(_) | Err(StartError::Stopped) => Ok(()),
             Err(StartError::Store(error)) => Err(unreadable(error)),
             Err(error) => {

@@ -33,7 +33,7 @@ use crate::ownership::Owned;
 use crate::payload::check_payload_aside;
 use crate::plans::Plans;
 use crate::shared::Shared;
-use crate::start::{Begin, Prepared, StartError, StartRequest, Started, existing};
+use crate::start::{Begin, NewRun, Prepared, StartError, Started, existing};
 use crate::values::ValueReader;
 use crate::waker::wake_all;
 use crate::worker::Workers;
@@ -319,20 +319,16 @@ impl Engine {
         &self.inner.values
     }
 
-    async fn gate_of(
-        &self,
-        run: RunId,
-        request: &StartRequest,
-    ) -> Result<Option<Gate>, StartError> {
+    async fn gate_of(&self, run: RunId, new: &NewRun) -> Result<Option<Gate>, StartError> {
         let asked = Asked {
             run,
-            workflow: request.plan.workflow(),
-            version: request.version,
-            trigger: &request.trigger,
-            vars: &request.own_vars(),
+            workflow: new.plan.workflow(),
+            version: new.version,
+            trigger: &new.request.trigger,
+            vars: &new.own_vars(),
         };
-        let concurrency = request.plan.concurrency();
-        self.gate(concurrency, request.tenant.as_deref(), &asked)
+        let concurrency = new.plan.concurrency();
+        self.gate(concurrency, new.request.tenant.as_deref(), &asked)
             .await
     }
 
@@ -345,24 +341,24 @@ impl Engine {
     ///
     /// # Errors
     /// The trigger does not fit, the request id was used otherwise, or the store failed.
-    pub async fn start(&self, request: &StartRequest) -> Result<Started, StartError> {
-        request.check_names()?;
-        let schemas = request.plan.trigger_schema().map(str::to_owned);
+    pub async fn start(&self, new: &NewRun) -> Result<Started, StartError> {
+        new.check_names()?;
+        let schemas = new.plan.trigger_schema().map(str::to_owned);
         check_payload_aside(
-            request.tenant.as_deref(),
-            request.trigger.as_str().into(),
+            new.request.tenant.as_deref(),
+            new.request.trigger.as_str().into(),
             schemas.into_iter().collect(),
         )
         .await?;
-        let run = request
+        let run = new
             .run
             .unwrap_or_else(|| self.inner.options.clock.new_run_id());
-        let mut prepared = request.prepare(run, self.gate_of(run, request).await?)?;
-        let partition = self.partition_for(run, request).await?;
+        let mut prepared = new.prepare(run, self.gate_of(run, new).await?)?;
+        let partition = self.partition_for(run, new).await?;
         prepared.queued.partition = partition.0;
         if !self.shared().owned.holds(partition) {
             // Its owner begins it.
-            return self.file(run, prepared, &request.trigger).await;
+            return self.file(run, prepared, &new.request.trigger).await;
         }
         let Prepared {
             queued,
@@ -371,38 +367,34 @@ impl Engine {
         } = prepared;
         let start = windlass_orchestrator::Start {
             run,
-            plan: Arc::clone(&request.plan),
+            plan: Arc::clone(&new.plan),
             queued,
             blobs,
             claims,
-            begin: request.begin,
-            reused: request.reused.clone(),
+            begin: new.begin,
+            reused: new.reused.clone(),
         };
         let answer = self
             .ask(|reply| Message::Start(Box::new(start), reply))
             .await;
         match answer.ok_or(StartError::Stopped)? {
             StartAnswer::Accepted => {
-                if request.begin == Begin::Later {
-                    self.wait_in_line(run, request);
+                if new.begin == Begin::Later {
+                    self.wait_in_line(run, new);
                 }
                 Ok(Started {
                     run,
                     existing: false,
                 })
             }
-            StartAnswer::Held(value) => existing(&value, &request.trigger),
+            StartAnswer::Held(value) => existing(&value, &new.request.trigger),
             StartAnswer::Broken(error) => Err(StartError::Store(error)),
         }
     }
 
     /// The partition of a new run: its parent's, or by its id.
-    async fn partition_for(
-        &self,
-        run: RunId,
-        request: &StartRequest,
-    ) -> Result<Partition, StartError> {
-        let parent = request
+    async fn partition_for(&self, run: RunId, new: &NewRun) -> Result<Partition, StartError> {
+        let parent = new
             .parent
             .as_ref()
             .filter(|_| self.shared().owned.is_shared());
@@ -424,14 +416,14 @@ impl Engine {
     }
 
     /// A run that was only queued waits for whoever serves.
-    fn wait_in_line(&self, run: RunId, request: &StartRequest) {
+    fn wait_in_line(&self, run: RunId, new: &NewRun) {
         self.shared().notice(&Notice::Queued {
             run,
-            tenant: request.tenant.as_deref(),
-            workflow: request.plan.workflow(),
+            tenant: new.request.tenant.as_deref(),
+            workflow: new.plan.workflow(),
         });
         self.shared()
-            .arrived(request.tenant.clone(), request.priority);
+            .arrived(new.request.tenant.clone(), new.request.priority);
     }
 
     /// Waits until a run has ended, or is not carried on by this engine.

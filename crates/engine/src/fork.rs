@@ -20,7 +20,7 @@ use windlass_store::{Error, Wait as _};
 use crate::Backend;
 use crate::load::LoadError;
 use crate::plans::Plans;
-use crate::start::{FROZEN_AT, StartRequest};
+use crate::start::{FROZEN_AT, NewRun};
 use crate::values::{ValueReader, blob_text, stored_text};
 
 use again::Again;
@@ -70,7 +70,7 @@ pub enum Graph {
 #[derive(Clone, Debug)]
 pub struct Fork {
     /// What to start.
-    pub request: StartRequest,
+    pub new_run: NewRun,
     /// The nodes that run again: the chosen ones, then those after them.
     pub again: Vec<Box<str>>,
     /// The nodes whose results are reused.
@@ -149,8 +149,8 @@ pub fn fork(
         nodes,
         mut writes,
     } = results(store, plans, ask.origin)?;
-    let mut request = request(store, &run, ask)?;
-    let plan = Arc::clone(&request.plan);
+    let mut new_run = new_run(store, &run, ask)?;
+    let plan = Arc::clone(&new_run.plan);
     let again =
         Again::new(&plan, &ask.from).map_err(|path| ForkError::UnknownNode(path.into_string()))?;
     for path in &ask.from {
@@ -168,7 +168,7 @@ pub fn fork(
     let is_inside = |path: &str| again::loops_around(path).any(|outer| kept.contains_key(outer));
     writes.retain(|write| kept.contains_key(&write.node));
     let reused = kept.values().filter(|node| !is_inside(&node.node));
-    request.reused = reused
+    new_run.reused = reused
         .cloned()
         .map(|mut node| {
             if !fits(&node.node) {
@@ -177,14 +177,14 @@ pub fn fork(
             node
         })
         .collect();
-    request.vars = variables(store, &run, &plan, &writes, ask)?;
+    new_run.request.vars = variables(store, &run, &plan, &writes, ask)?;
     if let Some(trigger) = &ask.trigger {
-        request.trigger.clone_from(trigger);
+        new_run.request.trigger.clone_from(trigger);
     } else {
         let trigger = values.resolve(&run.queued().trigger).wait()?;
-        request.trigger = trigger.to_string();
+        new_run.request.trigger = trigger.to_string();
     }
-    let reused: Vec<Box<str>> = request.reused.iter().map(|it| it.node.clone()).collect();
+    let reused: Vec<Box<str>> = new_run.reused.iter().map(|it| it.node.clone()).collect();
     let is_rest = |id: &str| !again.touches(id) && !kept.contains_key(id);
     let rest = (0..plan.len() as u32)
         .map(|node| plan.id(node))
@@ -195,37 +195,38 @@ pub fn fork(
         })
         .collect();
     Ok(Fork {
-        request,
+        new_run,
         again: again.paths(),
         reused,
         rest,
     })
 }
 
-/// A request for a run like the old one.
-fn request(store: &dyn Backend, run: &Run, ask: &Ask) -> Result<StartRequest, ForkError> {
-    let mut request = match &ask.graph {
+/// A run like the old one.
+fn new_run(store: &dyn Backend, run: &Run, ask: &Ask) -> Result<NewRun, ForkError> {
+    let mut new = match &ask.graph {
         Graph::Version {
             version,
             definition,
             plan,
-        } => StartRequest::new(Arc::clone(plan), *version, *definition),
+        } => NewRun::new(Arc::clone(plan), *version, *definition),
         Graph::Frozen { text, plan } => {
             let definition = Digest::of(text.as_bytes());
-            let mut request = StartRequest::new(Arc::clone(plan), run.version(), definition);
-            request.frozen = Some(Arc::clone(text));
-            request
+            let mut new = NewRun::new(Arc::clone(plan), run.version(), definition);
+            new.frozen = Some(Arc::clone(text));
+            new
         }
         Graph::Same => {
             let plan = Arc::clone(run.plan());
-            let mut request = StartRequest::new(plan, run.version(), run.definition());
+            let mut new = NewRun::new(plan, run.version(), run.definition());
             if run.is_frozen() {
-                request.frozen = Some(definition_text(store, run)?.into());
+                new.frozen = Some(definition_text(store, run)?.into());
             }
-            request
+            new
         }
     };
     let queued = run.queued();
+    let request = &mut new.request;
     request.correlation_id = Some(queued.correlation_id.clone());
     request.tenant.clone_from(&queued.tenant);
     request.priority = queued.priority;
@@ -234,12 +235,12 @@ fn request(store: &dyn Backend, run: &Run, ask: &Ask) -> Result<StartRequest, Fo
         // When the old graph was frozen says nothing of the new one.
         request.labels.remove(FROZEN_AT);
     }
-    request.origin = Some(Origin {
+    new.origin = Some(Origin {
         execution_id: run.id(),
         nodes: ask.from.iter().map(|node| node.as_str().into()).collect(),
         hand: ask.hand.clone(),
     });
-    Ok(request)
+    Ok(new)
 }
 
 /// Variables as the old run was started with them, then as the reused nodes left them,

@@ -19,11 +19,11 @@ use windlass_store::{Append, AppendError, Appended, Bell, Blob, Error, Head, Par
 
 use crate::engine::{Engine, Inner};
 use crate::known::{Cache, Known};
-use crate::names::Names;
+use crate::names::check_names;
 use crate::notice::Notice;
 use crate::ownership::ring;
 use crate::payload::{aside, check_in_passing, check_one};
-use crate::start::{Asking, Prepared, StartError, Started, existing};
+use crate::start::{FirstRecord, Prepared, StartError, StartRequest, Started, existing};
 use crate::watched::AppendWatch;
 
 /// How many requests are appended together.
@@ -31,49 +31,6 @@ const BATCH: usize = 256;
 
 /// How many may wait to be appended.
 const WAITING: usize = 4096;
-
-/// What a run of a published workflow is asked for with.
-#[derive(Clone, Debug)]
-pub struct Enqueue {
-    /// The workflow.
-    pub workflow: Box<str>,
-    /// Its version; none is the newest.
-    pub version: Option<u32>,
-    /// Whose it is.
-    pub tenant: Option<Box<str>>,
-    /// JSON text; `{}` if there is nothing to say.
-    pub trigger: String,
-    /// Unique per tenant and workflow; a second request returns the first run.
-    pub request_id: Option<Box<str>>,
-    /// What ties the run to the outside.
-    pub correlation_id: Option<Box<str>>,
-    /// From 0 to 9; higher begins first.
-    pub priority: u8,
-    /// Beside the definition's own.
-    pub labels: BTreeMap<Box<str>, Box<str>>,
-    /// Instead of the definition's own, which must declare them.
-    pub vars: BTreeMap<Box<str>, Json>,
-    /// The trace that it is asked for in, as the W3C header has it.
-    pub traceparent: Option<Box<str>>,
-}
-
-impl Enqueue {
-    /// A request with nothing but a workflow.
-    pub fn new(workflow: impl Into<Box<str>>) -> Self {
-        Self {
-            workflow: workflow.into(),
-            version: None,
-            tenant: None,
-            trigger: "{}".to_owned(),
-            request_id: None,
-            correlation_id: None,
-            priority: 5,
-            labels: BTreeMap::new(),
-            vars: BTreeMap::new(),
-            traceparent: None,
-        }
-    }
-}
 
 /// A first record, and who waits for it.
 struct Filed {
@@ -176,27 +133,32 @@ impl Engine {
     /// # Errors
     /// There is no such workflow, it is disabled, the trigger does not fit, the request id
     /// was used otherwise, or the store failed.
-    pub async fn enqueue(&self, request: Enqueue) -> Result<Started, StartError> {
-        Names {
-            request_id: request.request_id.as_deref(),
-            correlation_id: request.correlation_id.as_deref(),
-            tenant: request.tenant.as_deref(),
-            labels: &request.labels,
-        }
-        .check()?;
-        self.enqueue_stored(request).await
+    pub async fn enqueue(
+        &self,
+        workflow: &str,
+        version: Option<u32>,
+        request: StartRequest,
+    ) -> Result<Started, StartError> {
+        check_names(&request, false)?;
+        self.enqueue_stored(workflow, version, request).await
     }
 
     /// As [`Self::enqueue`], with names that were checked when they were stored, or stored
     /// before they were: a schedule of an earlier version goes on.
-    pub(crate) async fn enqueue_stored(&self, request: Enqueue) -> Result<Started, StartError> {
+    pub(crate) async fn enqueue_stored(
+        &self,
+        workflow: &str,
+        version: Option<u32>,
+        request: StartRequest,
+    ) -> Result<Started, StartError> {
         if self.stop_token().is_cancelled() {
             return Err(StartError::Stopped);
         }
-        let known = self.known(&request).await?;
+        let tenant = request.tenant.as_deref();
+        let known = self.known(tenant, workflow, version).await?;
         if !known.enabled {
             return Err(StartError::Disabled {
-                workflow: request.workflow,
+                workflow: workflow.into(),
             });
         }
         if let Some(name) = request.vars.keys().find(|&it| !known.vars.contains_key(it)) {
@@ -212,7 +174,7 @@ impl Engine {
             .collect();
         let asked = Asked {
             run,
-            workflow: &request.workflow,
+            workflow,
             version: known.version,
             trigger: &request.trigger,
             vars: &vars,
@@ -222,23 +184,18 @@ impl Engine {
             .gate(concurrency, request.tenant.as_deref(), &asked)
             .await?;
         let own = known.labels.iter().chain(&request.labels);
-        let asking = Asking {
-            workflow: &request.workflow,
+        let first = FirstRecord {
+            workflow,
             version: known.version,
             definition: known.definition,
-            trigger: &request.trigger,
-            request_id: request.request_id.as_deref(),
-            correlation_id: request.correlation_id.as_deref(),
-            tenant: request.tenant.as_deref(),
-            priority: request.priority,
+            request: &request,
             labels: own
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect(),
             vars,
-            traceparent: request.traceparent.as_deref(),
             gate,
         };
-        let mut prepared = asking.prepare(run)?;
+        let mut prepared = first.prepare(run)?;
         prepared.queued.partition = self.shared().owned.place(run, None).await.0;
         self.file(run, prepared, &request.trigger).await
     }
@@ -294,15 +251,19 @@ impl Engine {
         self.intake().known.forget_all();
     }
 
-    async fn known(&self, request: &Enqueue) -> Result<Arc<Known>, StartError> {
-        let (tenant, workflow) = (request.tenant.clone(), request.workflow.clone());
-        let version = request.version;
+    async fn known(
+        &self,
+        tenant: Option<&str>,
+        workflow: &str,
+        version: Option<u32>,
+    ) -> Result<Arc<Known>, StartError> {
         let known = &self.intake().known;
-        let epoch = match known.get(tenant.as_deref(), &workflow, version) {
+        let epoch = match known.get(tenant, workflow, version) {
             Ok(known) => return Ok(known),
             Err(epoch) => epoch,
         };
-        let engine = self.clone();
+        let (engine, workflow) = (self.clone(), Box::<str>::from(workflow));
+        let tenant = tenant.map(Box::<str>::from);
         let reading = tokio::task::spawn_blocking(move || {
             let (known, store) = (&engine.intake().known, &**engine.store());
             known.read(store, tenant.as_deref(), &workflow, version, epoch)
@@ -313,7 +274,7 @@ impl Engine {
 
 /// Checks a request's trigger, and gives the request back. What is not quick is done on a
 /// thread for such work.
-async fn check(request: Enqueue, known: Arc<Known>) -> Result<Enqueue, StartError> {
+async fn check(request: StartRequest, known: Arc<Known>) -> Result<StartRequest, StartError> {
     let schema = match &known.schema {
         Some(Err(problem)) => return Err(problem.clone().into()),
         Some(Ok(schema)) => Some(Arc::clone(schema)),

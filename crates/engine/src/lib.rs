@@ -66,7 +66,6 @@ pub use crash_isolation::Suspended;
 pub use engine::{Engine, Recovery};
 pub use feed::{Fed, Feed};
 pub use heal::{Healing, HealingWarning, would_heal};
-pub use intake::Enqueue;
 pub use limits::{Limits, limits, set_limits};
 pub use line::{InLine, held_gate};
 pub use load::{LoadError, LoadedRun, Unavailable, load_latest, load_run};
@@ -82,7 +81,7 @@ pub use schedule::{
 };
 pub use serve::Serving;
 pub use standing::EngineStanding;
-pub use start::{Begin, FROZEN_AT, StartError, StartRequest, Started, check_trigger};
+pub use start::{Begin, FROZEN_AT, NewRun, StartError, StartRequest, Started, check_trigger};
 pub use values::ValueReader;
 pub use watched::Attempt;
 pub use windlass_store::Backend;

@@ -4,8 +4,6 @@
 //! know who asks. What a run has from its parent, or from the run that it is forked from, was
 //! checked when that run began, and is not checked again.
 
-use std::collections::BTreeMap;
-
 use windlass_core::event::ResourceLink;
 use windlass_core::name::{
     INVALID_ERROR_CODE, KEY_BYTES, KEY_PATTERN, NameProblem, TEXT_BYTES, cut, is_key_name,
@@ -13,7 +11,7 @@ use windlass_core::name::{
 };
 
 use crate::action::ActionError;
-use crate::start::StartError;
+use crate::start::{StartError, StartRequest};
 
 /// How many labels a request may give a run.
 pub const LABELS: usize = 64;
@@ -59,39 +57,36 @@ pub fn label_problem<'a>(
     None
 }
 
-/// The names in a request.
-pub(crate) struct Names<'a> {
-    pub(crate) request_id: Option<&'a str>,
-    pub(crate) correlation_id: Option<&'a str>,
-    pub(crate) tenant: Option<&'a str>,
-    pub(crate) labels: &'a BTreeMap<Box<str>, Box<str>>,
+/// Checks the names that a caller gives. A child, and a fork, inherits all but the request id
+/// from a run that was checked, or that began before names were.
+///
+/// # Errors
+/// One of them cannot be a name.
+pub(crate) fn check_names(request: &StartRequest, inherits: bool) -> Result<(), StartError> {
+    let wrong =
+        |what: &'static str, problem: String| Err(StartError::NameInvalid { what, problem });
+    check_id("requestId", request.request_id.as_deref())?;
+    if inherits {
+        return Ok(());
+    }
+    check_id("correlationId", request.correlation_id.as_deref())?;
+    if request.tenant.as_ref().is_some_and(|it| !is_tenant(it)) {
+        let problem = format!("it has from 1 to {TENANT_BYTES} bytes and no control characters");
+        return wrong("tenantId", problem);
+    }
+    let labels = request.labels.iter();
+    match label_problem(labels.map(|(key, value)| (&**key, &**value))) {
+        Some(problem) => wrong("labels", problem),
+        None => Ok(()),
+    }
 }
 
-impl Names<'_> {
-    pub(crate) fn check(&self) -> Result<(), StartError> {
-        let wrong =
-            |what: &'static str, problem: String| Err(StartError::NameInvalid { what, problem });
-        let ids = [
-            ("requestId", self.request_id),
-            ("correlationId", self.correlation_id),
-        ];
-        for (what, id) in ids {
-            if id.is_some_and(|id| !is_request_id(id)) {
-                let problem = format!("it must not be empty, and {}", NameProblem::NoShortText);
-                return wrong(what, problem);
-            }
-        }
-        if self.tenant.is_some_and(|tenant| !is_tenant(tenant)) {
-            let problem =
-                format!("it has from 1 to {TENANT_BYTES} bytes and no control characters");
-            return wrong("tenantId", problem);
-        }
-        let labels = self.labels.iter();
-        match label_problem(labels.map(|(key, value)| (&**key, &**value))) {
-            Some(problem) => wrong("labels", problem),
-            None => Ok(()),
-        }
+fn check_id(what: &'static str, id: Option<&str>) -> Result<(), StartError> {
+    if id.is_none_or(is_request_id) {
+        return Ok(());
     }
+    let problem = format!("it must not be empty, and {}", NameProblem::NoShortText);
+    Err(StartError::NameInvalid { what, problem })
 }
 
 /// Replaces an error code that cannot be one, and keeps the beginning of it in the details.
@@ -140,6 +135,8 @@ pub(crate) fn check_resources(links: &[ResourceLink]) -> Result<(), ActionError>
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
@@ -159,42 +156,41 @@ mod tests {
         assert!(check_resources(&vec![link("1", None); RESOURCES + 1]).is_err());
     }
 
-    fn names<'a>(labels: &'a BTreeMap<Box<str>, Box<str>>) -> Names<'a> {
-        Names {
-            request_id: Some("order 17"),
-            correlation_id: Some("c"),
-            tenant: Some("acme"),
-            labels,
+    fn named() -> StartRequest {
+        StartRequest {
+            request_id: Some("order 17".into()),
+            correlation_id: Some("c".into()),
+            tenant: Some("acme".into()),
+            ..StartRequest::default()
+        }
+    }
+
+    /// Which name is refused.
+    fn refused(request: &StartRequest) -> &'static str {
+        match check_names(request, false) {
+            Err(StartError::NameInvalid { what, .. }) => what,
+            other => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn each_name_of_a_request_is_checked() {
-        let none = BTreeMap::new();
-        assert!(names(&none).check().is_ok());
+        assert!(check_names(&named(), false).is_ok());
         let long = "x".repeat(257);
-        let what = |names: Names<'_>| match names.check() {
-            Err(StartError::NameInvalid { what, .. }) => what,
-            other => panic!("{other:?}"),
-        };
         for bad in ["", "a\u{1b}[0m", "a\nb", &long] {
-            let id = Some(bad);
-            let request = Names {
-                request_id: id,
-                ..names(&none)
-            };
-            assert_eq!(what(request), "requestId", "{bad:?}");
-            let request = Names {
-                correlation_id: id,
-                ..names(&none)
-            };
-            assert_eq!(what(request), "correlationId", "{bad:?}");
-            let request = Names {
-                tenant: id,
-                ..names(&none)
-            };
-            assert_eq!(what(request), "tenantId", "{bad:?}");
+            let (mut by_id, mut by_correlation, mut by_tenant) = (named(), named(), named());
+            by_id.request_id = Some(bad.into());
+            by_correlation.correlation_id = Some(bad.into());
+            by_tenant.tenant = Some(bad.into());
+            assert_eq!(refused(&by_id), "requestId", "{bad:?}");
+            assert_eq!(refused(&by_correlation), "correlationId", "{bad:?}");
+            assert_eq!(refused(&by_tenant), "tenantId", "{bad:?}");
+            // What a child or a fork inherits is not checked again; its own id is.
+            assert!(check_names(&by_id, true).is_err(), "{bad:?}");
+            assert!(check_names(&by_correlation, true).is_ok(), "{bad:?}");
+            assert!(check_names(&by_tenant, true).is_ok(), "{bad:?}");
         }
+        let labelled = |labels| StartRequest { labels, ..named() };
         for (key, value) in [
             ("", "v"),
             ("a b", "v"),
@@ -203,10 +199,10 @@ mod tests {
             ("k", &long),
         ] {
             let labels = BTreeMap::from([(key.into(), value.into())]);
-            assert_eq!(what(names(&labels)), "labels", "{key:?}");
+            assert_eq!(refused(&labelled(labels)), "labels", "{key:?}");
         }
         let many = (0..=LABELS).map(|n| (format!("k{n}").into(), "v".into()));
-        assert_eq!(what(names(&many.collect())), "labels");
+        assert_eq!(refused(&labelled(many.collect())), "labels");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use windlass_store::{Claim, REQUEST_CLAIM, request_key};
 
 use crate::canonical::{RepeatedKey, canonical};
 use crate::limits::limits;
-use crate::names::Names;
+use crate::names::check_names;
 use crate::payload::{PayloadError, check_payload};
 
 pub use windlass_orchestrator::Begin;
@@ -24,9 +24,46 @@ pub use windlass_orchestrator::Begin;
 /// The label that says when a graph was frozen that belongs to a run alone.
 pub const FROZEN_AT: &str = "frozenAt";
 
-/// What a run is asked for with.
+/// What a caller says of the run that it wants, whichever way the run is started.
 #[derive(Clone, Debug)]
 pub struct StartRequest {
+    /// Whose it is.
+    pub tenant: Option<Box<str>>,
+    /// JSON text; `{}` if there is nothing to say.
+    pub trigger: String,
+    /// Unique per tenant and workflow; a second request returns the first run.
+    pub request_id: Option<Box<str>>,
+    /// What ties the run to the outside.
+    pub correlation_id: Option<Box<str>>,
+    /// From 0 to 9; higher begins first.
+    pub priority: u8,
+    /// Beside the definition's own.
+    pub labels: BTreeMap<Box<str>, Box<str>>,
+    /// Instead of the definition's own, by name.
+    pub vars: BTreeMap<Box<str>, Json>,
+    /// The caller's trace context, as W3C's `traceparent` writes it; one that is not well
+    /// formed is left out.
+    pub traceparent: Option<Box<str>>,
+}
+
+impl Default for StartRequest {
+    fn default() -> Self {
+        Self {
+            tenant: None,
+            trigger: "{}".to_owned(),
+            request_id: None,
+            correlation_id: None,
+            priority: 5,
+            labels: BTreeMap::new(),
+            vars: BTreeMap::new(),
+            traceparent: None,
+        }
+    }
+}
+
+/// A run to start, with the graph that it walks.
+#[derive(Clone, Debug)]
+pub struct NewRun {
     /// The new run's id, if the caller wants to know it before the run is durable; else
     /// one is drawn.
     pub run: Option<RunId>,
@@ -36,20 +73,8 @@ pub struct StartRequest {
     pub version: u32,
     /// The definition's digest.
     pub definition: Digest,
-    /// JSON text; `{}` if there is nothing to say.
-    pub trigger: String,
-    /// Unique per tenant and workflow; a second request returns the first run.
-    pub request_id: Option<Box<str>>,
-    /// What ties the run to the outside.
-    pub correlation_id: Option<Box<str>>,
-    /// Whose it is.
-    pub tenant: Option<Box<str>>,
-    /// From 0 to 9.
-    pub priority: u8,
-    /// Beside the definition's own.
-    pub labels: BTreeMap<Box<str>, Box<str>>,
-    /// Instead of the definition's own, by name.
-    pub vars: BTreeMap<Box<str>, Json>,
+    /// What the caller says of it.
+    pub request: StartRequest,
     /// Whether it begins at once.
     pub begin: Begin,
     /// The run and node that start it, if it is a child.
@@ -62,51 +87,33 @@ pub struct StartRequest {
     pub reused: Vec<ReusedNode>,
     /// The text of a graph that belongs to this run alone; `definition` is its digest.
     pub frozen: Option<Arc<str>>,
-    /// The trace context of whoever asks, as W3C's `traceparent` writes it; one that is not
-    /// well formed is left out.
-    pub traceparent: Option<Box<str>>,
 }
 
-impl StartRequest {
-    /// A request with nothing but a trigger.
+impl NewRun {
+    /// A run that begins at once, of which the caller says nothing.
     pub fn new(plan: Arc<Plan>, version: u32, definition: Digest) -> Self {
         Self {
             run: None,
             plan,
             version,
             definition,
-            trigger: "{}".to_owned(),
-            request_id: None,
-            correlation_id: None,
-            tenant: None,
-            priority: 5,
-            labels: BTreeMap::new(),
-            vars: BTreeMap::new(),
+            request: StartRequest::default(),
             begin: Begin::Now,
             parent: None,
             depth: 0,
             origin: None,
             reused: Vec::new(),
             frozen: None,
-            traceparent: None,
         }
     }
 
-    /// Checks the names that the caller gives. A child, and a fork, has the others from a run
-    /// that was checked, or that began before they were.
+    /// Checks the names that the caller gives.
     ///
     /// # Errors
     /// One of them cannot be a name.
     pub(crate) fn check_names(&self) -> Result<(), StartError> {
         let inherits = self.parent.is_some() || self.origin.is_some();
-        let none = BTreeMap::new();
-        Names {
-            request_id: self.request_id.as_deref(),
-            correlation_id: self.correlation_id.as_deref().filter(|_| !inherits),
-            tenant: self.tenant.as_deref().filter(|_| !inherits),
-            labels: if inherits { &none } else { &self.labels },
-        }
-        .check()
+        check_names(&self.request, inherits)
     }
 
     /// The first event, the values it refers to, and the claim on the request id.
@@ -115,22 +122,17 @@ impl StartRequest {
     /// The variables are too large.
     pub(crate) fn prepare(&self, run: RunId, gate: Option<Gate>) -> Result<Prepared, StartError> {
         let mut labels = self.plan.labels().clone();
-        labels.extend(self.labels.clone());
-        let asking = Asking {
+        labels.extend(self.request.labels.clone());
+        let first = FirstRecord {
             workflow: self.plan.workflow(),
             version: self.version,
             definition: self.definition,
-            trigger: &self.trigger,
-            request_id: self.request_id.as_deref(),
-            correlation_id: self.correlation_id.as_deref(),
-            tenant: self.tenant.as_deref(),
-            priority: self.priority,
+            request: &self.request,
             labels,
             vars: self.own_vars(),
-            traceparent: self.traceparent.as_deref(),
             gate,
         };
-        let mut prepared = asking.prepare(run)?;
+        let mut prepared = first.prepare(run)?;
         let queued = &mut prepared.queued;
         queued.parent.clone_from(&self.parent);
         queued.depth = self.depth;
@@ -143,7 +145,7 @@ impl StartRequest {
 
     /// The variables at the start.
     pub(crate) fn own_vars(&self) -> BTreeMap<Box<str>, &Json> {
-        let own = self.plan.vars().iter().chain(&self.vars);
+        let own = self.plan.vars().iter().chain(&self.request.vars);
         own.map(|(name, value)| (name.clone(), value)).collect()
     }
 }
@@ -157,24 +159,22 @@ pub(crate) struct Prepared {
     pub(crate) claims: Vec<Claim>,
 }
 
-/// What every run is asked for with, whether or not its plan is at hand.
-pub(crate) struct Asking<'a> {
+/// What the first record says, whether or not the run's plan is at hand.
+pub(crate) struct FirstRecord<'a> {
     pub(crate) workflow: &'a str,
     pub(crate) version: u32,
     pub(crate) definition: Digest,
-    pub(crate) trigger: &'a str,
-    pub(crate) request_id: Option<&'a str>,
-    pub(crate) correlation_id: Option<&'a str>,
-    pub(crate) tenant: Option<&'a str>,
-    pub(crate) priority: u8,
+    pub(crate) request: &'a StartRequest,
+    /// The definition's and the request's.
     pub(crate) labels: BTreeMap<Box<str>, Box<str>>,
+    /// The definition's and the request's.
     pub(crate) vars: BTreeMap<Box<str>, &'a Json>,
-    pub(crate) traceparent: Option<&'a str>,
     pub(crate) gate: Option<Gate>,
 }
 
-impl Asking<'_> {
+impl FirstRecord<'_> {
     pub(crate) fn prepare(self, run: RunId) -> Result<Prepared, StartError> {
+        let request = self.request;
         let vars = self.vars.iter();
         let bytes = vars.map(|(name, value)| var_bytes(name, value.get().len() as u64));
         let bytes = bytes.sum();
@@ -190,22 +190,22 @@ impl Asking<'_> {
             stored
         };
         let named = |name: Option<&str>| name.map_or_else(|| run.to_string().into(), Into::into);
-        let claims = self.request_id.map(|request_id| Claim {
+        let claims = request.request_id.as_deref().map(|request_id| Claim {
             namespace: REQUEST_CLAIM,
-            key: request_key(self.tenant, self.workflow, request_id),
-            value: format!("{run} {}", meaning(self.trigger)).into_bytes(),
+            key: request_key(request.tenant.as_deref(), self.workflow, request_id),
+            value: format!("{run} {}", meaning(&request.trigger)).into_bytes(),
         });
         let queued = Queued {
             rules: RULES,
             workflow: self.workflow.into(),
             version: self.version,
             definition: self.definition,
-            request_id: named(self.request_id),
-            tenant: self.tenant.map(Into::into),
-            correlation_id: named(self.correlation_id),
-            priority: self.priority,
+            request_id: named(request.request_id.as_deref()),
+            tenant: request.tenant.clone(),
+            correlation_id: named(request.correlation_id.as_deref()),
+            priority: request.priority,
             labels: self.labels,
-            trigger: store(Payload::new(self.trigger)),
+            trigger: store(Payload::new(request.trigger.as_str())),
             vars: self
                 .vars
                 .into_iter()
@@ -215,7 +215,7 @@ impl Asking<'_> {
             depth: 0,
             origin: None,
             frozen: false,
-            traceparent: well_formed(self.traceparent),
+            traceparent: well_formed(request.traceparent.as_deref()),
             gate: self.gate,
             partition: 0,
         };

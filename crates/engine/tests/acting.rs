@@ -12,7 +12,7 @@ use windlass_core::{Digest, Millis, RunId, RunStatus};
 use windlass_engine::fork::{Ask, Fork, ForkError, Graph, fork};
 use windlass_engine::verify::verify;
 use windlass_engine::{
-    Backend, CommandAnswer, CommandError, Engine, Options, StartRequest, load_run, view,
+    Backend, CommandAnswer, CommandError, Engine, NewRun, Options, load_run, view,
 };
 use windlass_orchestrator::codec;
 use windlass_store::{
@@ -37,11 +37,11 @@ impl World {
         Self { store, engine }
     }
 
-    async fn publish(&self, text: &str) -> StartRequest {
+    async fn publish(&self, text: &str) -> NewRun {
         self.publish_for(None, text).await
     }
 
-    async fn publish_for(&self, tenant: Option<&str>, text: &str) -> StartRequest {
+    async fn publish_for(&self, tenant: Option<&str>, text: &str) -> NewRun {
         let parsed = definition::parse(
             &Source::new("test.json", text.as_bytes()),
             &definition::Options::default(),
@@ -59,13 +59,12 @@ impl World {
         };
         let published = self.store.publish(new).await.expect("published");
         let plan = Plan::build(parsed.definition).expect("a plan");
-        StartRequest {
-            tenant: tenant.map(Into::into),
-            ..StartRequest::new(Arc::new(plan), published.version, digest)
-        }
+        let mut new = NewRun::new(Arc::new(plan), published.version, digest);
+        new.request.tenant = tenant.map(Into::into);
+        new
     }
 
-    async fn run(&self, request: &StartRequest) -> RunId {
+    async fn run(&self, request: &NewRun) -> RunId {
         let run = self.engine.start(request).await.expect("started").run;
         self.engine.wait(run).await.expect("ended");
         run
@@ -131,7 +130,7 @@ const CHAIN: &str = r#"{"id":"w","vars":{"seen":""},"output":"{{ vars.seen }}","
 async fn a_fork_runs_chosen_nodes_and_those_after_them() {
     let world = World::new();
     let mut request = world.publish(CHAIN).await;
-    request.trigger = r#"{"n":1}"#.to_owned();
+    request.request.trigger = r#"{"n":1}"#.to_owned();
     let origin = world.run(&request).await;
     assert_eq!(world.show(origin)["output"], "a1b2c");
     let mut ask = ask(origin, &["b"]);
@@ -140,7 +139,7 @@ async fn a_fork_runs_chosen_nodes_and_those_after_them() {
     assert_eq!(forked.again, ["b".into(), Box::from("c")]);
     assert_eq!(forked.reused, [Box::from("a")]);
     assert_eq!(forked.rest.len(), 1, "x was skipped, and is decided anew");
-    let run = world.run(&forked.request).await;
+    let run = world.run(&forked.new_run).await;
     assert_eq!(world.ran(run), ["b", "c"]);
     let shown = world.show(run);
     assert_eq!(shown["status"], "Succeeded");
@@ -155,7 +154,7 @@ async fn a_fork_runs_chosen_nodes_and_those_after_them() {
         .fork(&self::ask(run, &["c"]))
         .expect("a fork of a fork");
     assert_eq!(again.reused.len(), 2);
-    let run = world.run(&again.request).await;
+    let run = world.run(&again.new_run).await;
     assert_eq!(world.ran(run), ["c"]);
     assert_eq!(world.show(run)["output"], "a1b41c");
 }
@@ -169,7 +168,7 @@ async fn variables_that_are_set_win_and_unknown_nodes_are_named() {
     let value = serde_json::value::to_raw_value(&json!("mine ")).expect("JSON");
     with.vars.insert("seen".into(), value);
     let forked = world.fork(&with).expect("a fork");
-    let run = world.run(&forked.request).await;
+    let run = world.run(&forked.new_run).await;
     assert_eq!(world.show(run)["output"], "mine c");
     let unknown = world.fork(&ask(origin, &["nope"])).expect_err("refused");
     assert!(matches!(unknown, ForkError::UnknownNode(node) if node == "nope"));
@@ -193,7 +192,7 @@ async fn one_item_of_a_loop_runs_again() {
     let forked = world.fork(&ask(origin, &["each[1]/b"])).expect("a fork");
     assert_eq!(forked.again, ["each[1]/b".into(), Box::from("end")]);
     assert_eq!(forked.reused.len(), 5);
-    let run = world.run(&forked.request).await;
+    let run = world.run(&forked.new_run).await;
     assert_eq!(world.ran(run), ["each[1]/b", "each", "end"]);
     let (old, new) = (world.show(origin), world.show(run));
     assert_eq!(old["output"], new["output"]);
@@ -214,7 +213,7 @@ async fn rounds_before_the_chosen_one_are_reused_and_later_ones_are_not() {
     let origin = world.run(&request).await;
     assert_eq!(world.show(origin)["output"]["last"]["n"], 4);
     let forked = world.fork(&ask(origin, &["round[2]/a"])).expect("a fork");
-    let run = world.run(&forked.request).await;
+    let run = world.run(&forked.new_run).await;
     assert_eq!(world.ran(run), ["round[2]/a", "round[3]/a", "round"]);
     assert_eq!(
         world.show(run)["output"],
@@ -245,8 +244,8 @@ async fn what_failed_and_was_tried_again_is_forked_as_it_ended() {
     world.engine.wait(origin).await.expect("ended");
     let forked = world.fork(&ask(origin, &["c"])).expect("a fork");
     assert_eq!(forked.reused, ["a".into(), Box::from("b")]);
-    assert_eq!(forked.request.reused[1].attempt, 2);
-    let run = world.run(&forked.request).await;
+    assert_eq!(forked.new_run.reused[1].attempt, 2);
+    let run = world.run(&forked.new_run).await;
     assert_eq!(world.ran(run), ["c"]);
 }
 
@@ -284,7 +283,7 @@ async fn what_succeeded_inside_a_loop_that_failed_is_reused() {
     let reused: Vec<&str> = forked.reused.iter().map(|node| &**node).collect();
     assert_eq!(reused, ["each[0]/a", "each[0]/b", "each[1]/a", "each[1]/b"]);
     assert!(forked.rest.is_empty());
-    let run = world.run(&forked.request).await;
+    let run = world.run(&forked.new_run).await;
     assert_eq!(world.ran(run), ["each[2]/a", "each[2]/b", "each"]);
     assert_eq!(world.show(run)["output"][1], 7);
 }
@@ -300,14 +299,14 @@ async fn a_fork_walks_a_graph_of_its_own() {
     let mut with = ask(origin, &["c"]);
     with.graph = Graph::Frozen { text, plan };
     let forked = world.fork(&with).expect("a fork");
-    let run = world.run(&forked.request).await;
+    let run = world.run(&forked.new_run).await;
     assert_eq!(world.show(run)["output"], "a1b2C");
     // Somebody who never saw the plan reads it back from the value.
     let plans = windlass_engine::Plans::new(1024);
     let loaded = load_run(&world.store, &plans, run, |_, _| {}).expect("loaded");
     assert!(loaded.run.is_frozen());
     let again = world.fork(&ask(run, &["c"])).expect("a fork of it");
-    assert!(again.request.frozen.is_some());
+    assert!(again.new_run.frozen.is_some());
 }
 
 const WAITS: &str = r#"{"id":"w","inFlight":"healing","nodes":[

@@ -14,7 +14,7 @@ use windlass_core::command::RunCommand;
 use windlass_core::definition::{Format, Options, Source, parse};
 use windlass_core::event::Hand;
 use windlass_core::{RunId, RunStatus};
-use windlass_engine::{CommandError, Enqueue, LoadError, Plans, Unavailable, verify};
+use windlass_engine::{CommandError, LoadError, Plans, StartRequest, Unavailable, verify};
 
 /// Partitions of these worlds.
 const PARTITIONS: u32 = 8;
@@ -155,11 +155,15 @@ async fn play(world: &World, case: &Case, turn: usize, at: &watch::Sender<String
 /// Starts a run with a request id, so that asking again after a death is harmless.
 async fn start(world: &World, workflow: &str, turn: usize) -> RunId {
     for attempt in 0.. {
-        let request = Enqueue {
+        let request = StartRequest {
             request_id: Some(workflow.into()),
-            ..Enqueue::new(workflow)
+            ..StartRequest::default()
         };
-        if let Ok(started) = world.engine(turn + attempt).enqueue(request).await {
+        if let Ok(started) = world
+            .engine(turn + attempt)
+            .enqueue(workflow, None, request)
+            .await
+        {
             return started.run;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -362,7 +366,10 @@ async fn runs_that_wait_in_a_process_that_dies_end_in_the_other() {
     world.publish(PLAIN).await;
     let mut runs = Vec::new();
     for turn in 0..24 {
-        let started = world.engine(turn).enqueue(Enqueue::new("plain")).await;
+        let started = world
+            .engine(turn)
+            .enqueue("plain", None, StartRequest::default())
+            .await;
         runs.push(started.expect("it is queued").run);
     }
     while world.stage.waiting() < runs.len() {

@@ -10,7 +10,7 @@ use windlass_core::plan::Plan;
 use windlass_core::{Digest, Millis, RunId, RunStatus};
 use windlass_engine::fork::{Ask, Graph, fork};
 use windlass_engine::verify::verify;
-use windlass_engine::{Backend, Engine, Options, StartRequest};
+use windlass_engine::{Backend, Engine, NewRun, Options};
 use windlass_store::{
     Blobs as _, Catalogue as _, Log as _, MemoryStore, NewDefinition, Queries as _, Retention as _,
     Wait as _,
@@ -29,7 +29,7 @@ impl World {
         Self { store, engine }
     }
 
-    async fn publish(&self, text: &str) -> StartRequest {
+    async fn publish(&self, text: &str) -> NewRun {
         let source = Source::new("test.json", text.as_bytes());
         let parsed = definition::parse(&source, &Default::default()).expect("a valid definition");
         let digest = Digest::of(text.as_bytes());
@@ -44,7 +44,7 @@ impl World {
         };
         let published = self.store.publish(new).await.expect("published");
         let plan = Arc::new(Plan::build(parsed.definition).expect("a plan"));
-        StartRequest::new(plan, published.version, digest)
+        NewRun::new(plan, published.version, digest)
     }
 
     async fn end(&self, run: RunId) {
@@ -101,7 +101,7 @@ async fn a_fork_keeps_what_it_took_from_a_run_that_is_forgotten() {
     let world = World::new();
     world.publish(CHILD).await;
     let mut request = world.publish(&parent()).await;
-    request.trigger = format!(r#"{{"text":"{}"}}"#, large("t"));
+    request.request.trigger = format!(r#"{{"text":"{}"}}"#, large("t"));
     let origin = world.engine.start(&request).await.expect("started").run;
     let signal = RunCommand::Signal { name: "go".into() }
         .by(Hand::default())
@@ -123,7 +123,7 @@ async fn a_fork_keeps_what_it_took_from_a_run_that_is_forgotten() {
     };
     let engine = &world.engine;
     let forked = fork(&**engine.store(), engine.plans(), engine.values(), &ask).expect("a fork");
-    let run = engine.start(&forked.request).await.expect("started").run;
+    let run = engine.start(&forked.new_run).await.expect("started").run;
     world.end(run).await;
     let named = world.named(run);
     world.assert_used(run, 5);
@@ -140,7 +140,7 @@ async fn a_graph_that_belongs_to_a_run_alone_goes_with_it() {
     let mut request = world.publish(&parent().replace("parent", "own")).await;
     let text = parent().replace("parent", "own");
     request.frozen = Some(text.as_str().into());
-    request.trigger = r#"{"text":"t"}"#.to_owned();
+    request.request.trigger = r#"{"text":"t"}"#.to_owned();
     world.publish(CHILD).await;
     let run = world.engine.start(&request).await.expect("started").run;
     let digest = Digest::of(text.as_bytes());

@@ -4,7 +4,7 @@ mod serve_world;
 
 use serve_world::{PLAIN, World};
 use windlass_core::{RunId, RunStatus};
-use windlass_engine::{Clock as _, Enqueue, Retain, Serving, SystemClock};
+use windlass_engine::{Clock as _, Retain, Serving, StartRequest, SystemClock};
 use windlass_store::{Queries as _, RunFilter, Wait as _};
 
 fn kept(world: &World) -> Vec<RunId> {
@@ -81,7 +81,10 @@ async fn a_family_goes_together_or_not_at_all() {
     world.publish(None, parent).await;
     let serving = Serving::default();
     world.engine.serve(serving).await.expect("serves");
-    let family = world.engine.enqueue(Enqueue::new("parent")).await;
+    let family = world
+        .engine
+        .enqueue("parent", None, StartRequest::default())
+        .await;
     let parent = family.expect("queued").run;
     // The child has ended, its parent goes on.
     world.floor.permits.add_permits(1);
@@ -110,11 +113,15 @@ async fn a_request_id_stays_taken_if_it_is_to() {
         world.publish(None, PLAIN).await;
         let serving = Serving::default();
         world.engine.serve(serving).await.expect("serves");
-        let request = Enqueue {
+        let request = StartRequest {
             request_id: Some("r".into()),
-            ..Enqueue::new("w")
+            ..StartRequest::default()
         };
-        let first = world.engine.enqueue(request.clone()).await.expect("queued");
+        let first = world
+            .engine
+            .enqueue("w", None, request.clone())
+            .await
+            .expect("queued");
         world.next_ended().await;
         let retain = Retain {
             bytes: Some(0),
@@ -122,7 +129,11 @@ async fn a_request_id_stays_taken_if_it_is_to() {
             ..Retain::default()
         };
         assert_eq!(world.engine.forget_old(&retain).await.expect("a store"), 1);
-        let second = world.engine.enqueue(request).await.expect("queued");
+        let second = world
+            .engine
+            .enqueue("w", None, request)
+            .await
+            .expect("queued");
         assert_eq!(second.existing, keep);
         assert_eq!(second.run == first.run, keep);
     }

@@ -128,7 +128,7 @@ async fn parts_are_listed_on_request_and_large_bodies_only_then() {
     let many = many.replace("[...Array.from({length: 1001}).keys()]", "trigger.items");
     let items: Vec<u32> = (0..1001).collect();
     let mut request = publish(&world.store, &many).await;
-    request.trigger = json!({ "items": items }).to_string();
+    request.request.trigger = json!({ "items": items }).to_string();
     let run = world.engine.start(&request).await.expect("started").run;
     assert_eq!(
         world.engine.wait(run).await.expect("ended"),

@@ -13,7 +13,7 @@ use windlass_core::command::RunCommand;
 use windlass_core::definition::{self, Source, signature};
 use windlass_core::{Digest, Millis, RunStatus};
 use windlass_engine::{
-    Clock, Engine, Enqueue, Options, ScheduleError, Serving, SystemClock, Timing, next_times,
+    Clock, Engine, Options, ScheduleError, Serving, StartRequest, SystemClock, Timing, next_times,
 };
 use windlass_store::{
     Catalogue as _, CatchUp, MemoryStore, NewDefinition, Overlap, Queries as _, RunFilter, RunRow,
@@ -248,12 +248,12 @@ async fn a_time_whose_run_was_started_before_a_crash_starts_no_other() {
     let first = engine(&store, START);
     first.put_schedule(every(MINUTE as u64)).await.unwrap();
     // As if it had been stopped between starting the run and moving on.
-    let request = Enqueue {
+    let request = StartRequest {
         trigger: r#"{"by":"clock"}"#.to_owned(),
         request_id: Some(format!("schedule:tick:{}", Millis(START + MINUTE)).into()),
-        ..Enqueue::new("w")
+        ..StartRequest::default()
     };
-    let started = first.enqueue(request).await.unwrap();
+    let started = first.enqueue("w", None, request).await.unwrap();
     first.shutdown().await;
     let _engine = serving(&store, START + MINUTE).await;
     tokio::time::sleep(Duration::from_millis(500)).await;

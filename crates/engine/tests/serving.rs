@@ -13,7 +13,7 @@ use windlass_core::command::{CommandRequest, RunCommand};
 use windlass_core::event::Hand;
 use windlass_core::plan::Plan;
 use windlass_core::{Digest, RunId, RunStatus};
-use windlass_engine::{Begin, Enqueue, Serving, StartError, StartRequest};
+use windlass_engine::{Begin, NewRun, Serving, StartError, StartRequest};
 use windlass_store::{Admission as _, Catalogue as _, MemoryStore, Queries as _, Wait as _};
 
 fn serving(max_active_runs: usize) -> Serving {
@@ -58,11 +58,11 @@ async fn variables_stand_instead_of_the_definitions_own() {
     let ask = |name: &str| {
         let value = serde_json::value::RawValue::from_string(r#""us""#.to_owned());
         let vars = BTreeMap::from([(name.into(), value.expect("JSON"))]);
-        let request = Enqueue {
+        let request = StartRequest {
             vars,
-            ..Enqueue::new("w")
+            ..StartRequest::default()
         };
-        world.engine.enqueue(request)
+        world.engine.enqueue("w", None, request)
     };
     let run = ask("region").await.expect("queued").run;
     let loaded = world.engine.load(run).expect("a run");
@@ -85,12 +85,12 @@ async fn requests_are_checked_as_starts_are() {
         .publish(None, &GATED.replace(r#""concurrency":{"key""#, schema))
         .await;
     let ask = |trigger: &str, request: Option<&str>| {
-        let request = Enqueue {
+        let request = StartRequest {
             trigger: trigger.to_owned(),
             request_id: request.map(Into::into),
-            ..Enqueue::new("w")
+            ..StartRequest::default()
         };
-        world.engine.enqueue(request)
+        world.engine.enqueue("w", None, request)
     };
     let codes = |error: StartError| error.code();
     let refused = ask("{}", None).await.map_err(codes);
@@ -111,16 +111,23 @@ async fn requests_are_checked_as_starts_are() {
         .expect("a store")
         .expect("a row");
     assert_eq!((row.gate.as_deref(), row.limit), (Some("w\na"), 1));
-    let unknown = world.engine.enqueue(Enqueue::new("nobody")).await;
+    let unknown = world
+        .engine
+        .enqueue("nobody", None, StartRequest::default())
+        .await;
     assert_eq!(
         unknown.map_err(codes).map(drop),
         Err(Some("WORKFLOW_NOT_FOUND"))
     );
-    let elsewhere = Enqueue {
+    let elsewhere = StartRequest {
         tenant: Some("t".into()),
-        ..Enqueue::new("w")
+        ..StartRequest::default()
     };
-    let elsewhere = world.engine.enqueue(elsewhere).await.map_err(codes);
+    let elsewhere = world
+        .engine
+        .enqueue("w", None, elsewhere)
+        .await
+        .map_err(codes);
     assert_eq!(elsewhere.map(drop), Err(Some("WORKFLOW_NOT_FOUND")));
     world
         .store
@@ -302,8 +309,8 @@ async fn whoever_goes_counts_and_a_paused_run_keeps_its_place() {
     // Begins at once, as from a terminal.
     let plan = Plan::build(serde_json::from_str(GATED).expect("a definition")).expect("a plan");
     let digest = Digest::of(GATED.as_bytes());
-    let mut request = StartRequest::new(Arc::new(plan), 1, digest);
-    request.trigger = r#"{"key":"a"}"#.to_owned();
+    let mut request = NewRun::new(Arc::new(plan), 1, digest);
+    request.request.trigger = r#"{"key":"a"}"#.to_owned();
     let first = world.engine.start(&request).await.expect("started").run;
     assert_eq!(world.next_begun().await, first);
     let second = world.enqueue(None, r#"{"key":"a"}"#).await;
@@ -335,7 +342,7 @@ async fn a_run_that_was_only_started_later_waits_its_turn() {
     world.engine.serve(serving(8)).await.expect("serves");
     let plan = Plan::build(serde_json::from_str(PLAIN).expect("a definition")).expect("a plan");
     let digest = Digest::of(PLAIN.as_bytes());
-    let mut request = StartRequest::new(Arc::new(plan), 1, digest);
+    let mut request = NewRun::new(Arc::new(plan), 1, digest);
     request.begin = Begin::Later;
     let run = world.engine.start(&request).await.expect("queued").run;
     assert_eq!(world.next_ended().await, (run, RunStatus::Succeeded));

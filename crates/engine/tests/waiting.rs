@@ -12,7 +12,7 @@ use windlass_core::plan::Plan;
 use windlass_core::run::Run;
 use windlass_core::{Digest, Millis, NodeStatus, RunId, RunStatus};
 use windlass_engine::history::for_each_event;
-use windlass_engine::{Backend, Engine, Options, StartRequest, load_latest, load_run};
+use windlass_engine::{Backend, Engine, NewRun, Options, load_latest, load_run};
 use windlass_orchestrator::codec;
 use windlass_store::{
     Catalogue as _, Log as _, MemoryStore, NewDefinition, Queries as _, RunFilter, Wait as _,
@@ -48,7 +48,7 @@ impl World {
         Self::on(self.store, options())
     }
 
-    async fn publish(&self, text: &str) -> StartRequest {
+    async fn publish(&self, text: &str) -> NewRun {
         let source = Source::new("test.json", text.as_bytes());
         let parsed = definition::parse(&source, &Default::default()).expect("a valid definition");
         let definition = parsed.definition;
@@ -64,7 +64,7 @@ impl World {
         };
         let published = self.store.publish(new).await.expect("published");
         let plan = Arc::new(Plan::build(definition).expect("a plan"));
-        StartRequest::new(plan, published.version, digest)
+        NewRun::new(plan, published.version, digest)
     }
 
     async fn start(&self, text: &str) -> RunId {

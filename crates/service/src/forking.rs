@@ -69,11 +69,19 @@ pub fn prepare(
     }
     let mut forked = fork(store, plans, values, &ask)?;
     let mut known = plan.vars().clone();
-    known.extend(forked.request.vars.clone());
-    forked.request.vars.extend(overrides.vars_of(&known)?);
-    forked.request.run = Some(asked.run);
-    forked.request.request_id.clone_from(&asked.request_id);
-    check_trigger(&plan, &forked.request.trigger)?;
+    known.extend(forked.new_run.request.vars.clone());
+    forked
+        .new_run
+        .request
+        .vars
+        .extend(overrides.vars_of(&known)?);
+    forked.new_run.run = Some(asked.run);
+    forked
+        .new_run
+        .request
+        .request_id
+        .clone_from(&asked.request_id);
+    check_trigger(&plan, &forked.new_run.request.trigger)?;
     Ok(forked)
 }
 
@@ -84,10 +92,10 @@ pub fn to_json(origin: RunId, forked: &Fork) -> Value {
         .iter()
         .map(|(node, status)| json!({ "node": node, "status": status.as_str() }))
         .collect();
-    let request = &forked.request;
+    let new = &forked.new_run;
     json!({
-        "origin": origin, "workflowId": request.plan.workflow(), "version": request.version,
-        "graph": if request.frozen.is_some() { "frozen" } else { "version" },
+        "origin": origin, "workflowId": new.plan.workflow(), "version": new.version,
+        "graph": if new.frozen.is_some() { "frozen" } else { "version" },
         "again": forked.again, "reused": forked.reused, "rest": rest,
     })
 }

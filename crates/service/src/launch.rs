@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use windlass_core::RunId;
 use windlass_core::name::TEXT_BYTES;
-use windlass_engine::{Backend, Clock as _, Engine, StartRequest, Started, SystemClock};
+use windlass_engine::{
+    Backend, Begin, Clock as _, Engine, NewRun, StartRequest, Started, SystemClock,
+};
 use windlass_store::{NewDefinition, Published};
 
 use crate::failure::{Failure, FailureKind};
@@ -27,19 +29,21 @@ pub struct Launch {
     pub frozen: bool,
     /// The new run's id, if there is none for the request id yet.
     pub run: RunId,
-    /// The request. Its version, run and frozen text are filled in by [`launch`].
-    pub start: StartRequest,
+    /// Whether it begins at once.
+    pub begin: Begin,
+    /// What the caller says of it.
+    pub request: StartRequest,
 }
 
 impl Launch {
     /// A launch with nothing but a definition.
     pub fn new(definition: Prepared, run: RunId) -> Self {
-        let start = StartRequest::new(Arc::clone(&definition.plan), 0, definition.digest);
         Self {
             definition,
             frozen: false,
             run,
-            start,
+            begin: Begin::Now,
+            request: StartRequest::default(),
         }
     }
 }
@@ -49,20 +53,25 @@ impl Launch {
 /// # Errors
 /// The workflow is disabled, the trigger does not fit, or the store failed.
 pub async fn launch(engine: &Engine, launch: Launch) -> Result<Started, Failure> {
-    let (definition, mut request) = (launch.definition, launch.start);
+    let (definition, request) = (launch.definition, launch.request);
     let tenant = request.tenant.as_deref();
     refuse_disabled(&**engine.store(), tenant, definition.plan.workflow()).await?;
+    let plan = Arc::clone(&definition.plan);
     let (digest, text) = (definition.digest, Arc::clone(&definition.text));
-    if launch.frozen {
+    let (version, frozen) = match launch.frozen {
         // A graph of its own is no version.
-        let text = String::from_utf8_lossy(&text).into_owned();
-        request.frozen = Some(text.into());
-    } else {
-        request.version = publish(engine, tenant, definition).await?.version;
-    }
-    engine.plans().insert(digest, &request.plan, text.len());
-    request.run = Some(launch.run);
-    Ok(engine.start(&request).await?)
+        true => (0, Some(String::from_utf8_lossy(&text).into())),
+        false => (publish(engine, tenant, definition).await?.version, None),
+    };
+    engine.plans().insert(digest, &plan, text.len());
+    let new = NewRun {
+        run: Some(launch.run),
+        begin: launch.begin,
+        request,
+        frozen,
+        ..NewRun::new(plan, version, digest)
+    };
+    Ok(engine.start(&new).await?)
 }
 
 /// Publishes a definition; runs that follow the newest version do so.

@@ -74,7 +74,7 @@ const SHAKY: &str = r#"{ "id": "shaky", "nodes": [
 async fn a_line_says_what_it_is_about() {
     let world = World::new(logs().0.clone());
     let mut request = world.publish(SHAKY).await;
-    request.correlation_id = Some("order-17".into());
+    request.request.correlation_id = Some("order-17".into());
     let run = world.start(&request).await;
     assert_eq!(world.engine.wait(run).await.unwrap(), RunStatus::Failed);
     let lines = lines_of(run).await;

@@ -116,7 +116,7 @@ async fn page_of_tenants(name_tenants: bool) -> String {
             r#"{{ "id": "w{number}", "nodes": [{{ "id": "n", "actionType": "core.echo" }}] }}"#
         );
         let mut request = world.publish(&text).await;
-        request.tenant = Some(format!("tenant-{number}").into());
+        request.request.tenant = Some(format!("tenant-{number}").into());
         let run = world.start(&request).await;
         world.engine.wait(run).await.unwrap();
     }

@@ -36,7 +36,7 @@ async fn a_run_and_its_attempts_are_one_tree_in_the_trace_of_the_request() {
     let collector = Collector::start(&[]).await;
     let world = World::new(collector.telemetry());
     let mut request = world.publish(RETRIED).await;
-    request.traceparent = Some(ASKED.into());
+    request.request.traceparent = Some(ASKED.into());
     let run = world.start(&request).await;
     assert_eq!(world.engine.wait(run).await.unwrap(), RunStatus::Succeeded);
     world.telemetry.shutdown().await;
@@ -225,7 +225,7 @@ async fn without_spans_actions_hand_on_what_the_request_said() {
 
     let called = Collector::start(&[]).await;
     let mut request = world.publish(&calls(&called.address, "{}")).await;
-    request.traceparent = Some(ASKED.into());
+    request.request.traceparent = Some(ASKED.into());
     let run = world.start(&request).await;
     world.engine.wait(run).await.unwrap();
     assert_eq!(sent(&called).as_deref(), Some(ASKED));
@@ -236,7 +236,7 @@ async fn who_asked_not_to_be_recorded_is_not() {
     let collector = Collector::start(&[]).await;
     let world = World::new(collector.telemetry());
     let mut request = world.publish(RETRIED).await;
-    request.traceparent = Some(format!("{}00", &ASKED[..53]).into());
+    request.request.traceparent = Some(format!("{}00", &ASKED[..53]).into());
     let run = world.start(&request).await;
     world.engine.wait(run).await.unwrap();
     world.telemetry.shutdown().await;

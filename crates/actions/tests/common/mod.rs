@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use windlass_actions::{Allowed, Options, registry_with};
 use windlass_core::Digest;
 use windlass_core::plan::Plan;
-use windlass_engine::{Engine, Plans, StartRequest, view};
+use windlass_engine::{Engine, NewRun, Plans, view};
 use windlass_store::{Catalogue as _, MemoryStore, NewDefinition};
 
 /// Runs one node and gives its entry of the execution.
@@ -129,7 +129,7 @@ impl Setup {
             ..Default::default()
         };
         let engine = Engine::new(Arc::new(store.clone()), registry, options).await;
-        let request = StartRequest::new(Arc::new(plan), published.version, digest);
+        let request = NewRun::new(Arc::new(plan), published.version, digest);
         let started = engine.start(&request).await.unwrap();
         engine.wait(started.run).await.unwrap();
         let mut json = Vec::new();

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use windlass_core::{Digest, RunId};
 use windlass_engine::names::is_request_id;
-use windlass_engine::{Enqueue, StartError, Started, canonical, load_latest};
+use windlass_engine::{StartError, StartRequest, Started, canonical, load_latest};
 use windlass_service::moment::now;
 use windlass_service::{Failure, listing, secrets};
 use windlass_store::{Hook, Wait as _};
@@ -214,14 +214,14 @@ async fn call_hook(
     };
     let tenant = hook.tenant.clone();
     let trigger = trigger(&headers, &body.bytes)?;
-    let enqueue = Enqueue {
+    let request = StartRequest {
         tenant: tenant.clone(),
         trigger: trigger.clone(),
         request_id: Some(request.into()),
         correlation_id: Some(caller.correlation.as_str().into()),
-        ..Enqueue::new(hook.workflow.clone())
+        ..StartRequest::default()
     };
-    let started = match app.engine().enqueue(enqueue).await {
+    let started = match app.engine().enqueue(&hook.workflow, None, request).await {
         // The same delivery, with other headers: it has its run.
         Err(StartError::RequestIdReused { run })
             if !own_key || has_body(&app, &caller, run, trigger).await? =>

@@ -12,7 +12,7 @@ use windlass_core::RunId;
 use windlass_core::event::Hand;
 use windlass_core::name::cut;
 use windlass_engine::names::TENANT_BYTES;
-use windlass_engine::{Clock as _, Enqueue, StartError, StartRequest, Started, SystemClock};
+use windlass_engine::{Clock as _, StartError, StartRequest, Started, SystemClock};
 use windlass_service::forking::{self, ForkAsked};
 use windlass_service::launch::{
     Launch, REQUEST_ID_BYTES, is_request_id, is_tenant, label_problem, launch,
@@ -61,15 +61,6 @@ pub(super) fn add(routes: &mut Routes<App>) {
         );
 }
 
-/// The parts of a request that every start has.
-struct Common {
-    tenant: Option<Box<str>>,
-    request_id: Option<Box<str>>,
-    correlation_id: Option<Box<str>>,
-    priority: u8,
-    labels: BTreeMap<Box<str>, Box<str>>,
-}
-
 /// A request id, if it can be one.
 fn checked(id: Option<String>) -> Result<Option<Box<str>>, ApiError> {
     match id {
@@ -83,7 +74,13 @@ fn checked(id: Option<String>) -> Result<Option<Box<str>>, ApiError> {
     }
 }
 
-fn common(body: &mut StartBody, caller: &Caller, key: IdempotencyKey) -> Result<Common, ApiError> {
+/// What the body says of the run, once it is checked.
+fn request(
+    body: StartBody,
+    caller: &Caller,
+    key: IdempotencyKey,
+    headers: &HeaderMap,
+) -> Result<StartRequest, ApiError> {
     let invalid = |message: String| crate::code::BODY_INVALID.error(message);
     let priority = body.priority.unwrap_or(5);
     if priority > 9 {
@@ -91,20 +88,22 @@ fn common(body: &mut StartBody, caller: &Caller, key: IdempotencyKey) -> Result<
             "the priority is {priority}; it is from 0 to 9"
         )));
     }
-    let request_id = checked(body.request_id.take().or(key.0))?;
-    let correlation = body.correlation_id.take();
+    let request_id = checked(body.request_id.or(key.0))?;
+    let correlation = body.correlation_id;
     if correlation.as_ref().is_some_and(|id| !is_request_id(id)) {
         return Err(invalid(format!(
             "a correlation id has from 1 to {REQUEST_ID_BYTES} bytes and no control characters"
         )));
     }
-    let labels = body.labels.take().unwrap_or_default();
+    let labels = body.labels.unwrap_or_default();
     let parts = labels.iter().map(|(key, value)| (&**key, &**value));
     if let Some(message) = label_problem(parts) {
         return Err(failures::LABEL_INVALID.error(message));
     }
-    Ok(Common {
-        tenant: tenant(caller, body.tenant_id.take())?,
+    let trigger = body.trigger.as_ref().map_or("{}", |it| it.get());
+    Ok(StartRequest {
+        tenant: tenant(caller, body.tenant_id)?,
+        trigger: trigger.to_owned(),
         request_id,
         correlation_id: Some(match correlation {
             Some(id) => id.into(),
@@ -112,6 +111,8 @@ fn common(body: &mut StartBody, caller: &Caller, key: IdempotencyKey) -> Result<
         }),
         priority,
         labels,
+        vars: body.vars.unwrap_or_default(),
+        traceparent: traceparent(headers),
     })
 }
 
@@ -139,25 +140,12 @@ async fn execute(
     headers: HeaderMap,
     body: Option<Json<StartBody>>,
 ) -> Result<Accepted<StartedShape>, ApiError> {
-    let mut body = body.map(|Json(body)| body).unwrap_or_default();
-    let common = common(&mut body, &caller, key)?;
-    let tenant = common.tenant.clone();
-    let enqueue = Enqueue {
-        version: body.version,
-        tenant: common.tenant,
-        trigger: body
-            .trigger
-            .map_or_else(|| "{}".to_owned(), |it| it.get().to_owned()),
-        request_id: common.request_id,
-        correlation_id: common.correlation_id,
-        priority: common.priority,
-        labels: common.labels,
-        vars: body.vars.unwrap_or_default(),
-        traceparent: traceparent(&headers),
-        ..Enqueue::new(path.id.as_str())
-    };
-    let request_id = enqueue.request_id.clone();
-    let started = app.engine().enqueue(enqueue).await.map_err(Failure::from)?;
+    let body = body.map(|Json(body)| body).unwrap_or_default();
+    let version = body.version;
+    let request = request(body, &caller, key, &headers)?;
+    let (tenant, request_id) = (request.tenant.clone(), request.request_id.clone());
+    let started = app.engine().enqueue(&path.id, version, request).await;
+    let started = started.map_err(Failure::from)?;
     if !started.existing {
         let detail = json!({ "executionId": started.run.to_string(), "requestId": request_id });
         let what = "workflows.execute";
@@ -208,6 +196,7 @@ async fn dynamic(
     caller: Caller,
     key: IdempotencyKey,
     Query(query): Query<DynamicQuery>,
+    headers: HeaderMap,
     draining: Draining,
     document: Document<Any>,
 ) -> Result<Accepted<StartedShape>, ApiError> {
@@ -216,34 +205,24 @@ async fn dynamic(
         false => split(&document.bytes)?,
     };
     body.request_id = body.request_id.or(query.request_id);
-    let common = common(&mut body, &caller, key)?;
+    let request = request(body, &caller, key, &headers)?;
     let (text, signed) = frozen::definition_of(&graph)?;
     let definition = prepared(text.into(), &draining).await?;
     if let Some(signed) = signed {
         frozen::check_signature("the graph", Some(signed), &definition)?;
     }
     let declared = definition.plan.vars();
-    let vars = body.vars.unwrap_or_default();
-    if let Some(name) = vars.keys().find(|&it| !declared.contains_key(it)) {
+    if let Some(name) = request.vars.keys().find(|&it| !declared.contains_key(it)) {
         return Err(Failure::from(StartError::UnknownVariable(name.clone())).into());
     }
     let target = definition.plan.workflow().to_owned();
-    let tenant = common.tenant.clone();
-    let mut request = Launch::new(definition, SystemClock.new_run_id());
-    request.frozen = true;
-    request.start = StartRequest {
-        trigger: body
-            .trigger
-            .map_or_else(|| "{}".to_owned(), |it| it.get().to_owned()),
-        request_id: common.request_id,
-        labels: common.labels,
-        vars,
-        tenant: common.tenant,
-        priority: common.priority,
-        correlation_id: common.correlation_id,
-        ..request.start
+    let tenant = request.tenant.clone();
+    let launched = Launch {
+        frozen: true,
+        request,
+        ..Launch::new(definition, SystemClock.new_run_id())
     };
-    let started = launch(app.engine(), request).await?;
+    let started = launch(app.engine(), launched).await?;
     let detail = json!({ "executionId": started.run.to_string() });
     app.note_done(&caller, tenant, "executions.start", target, &detail)
         .await;
@@ -329,7 +308,7 @@ async fn fork(
     }
     let started = app
         .engine()
-        .start(&forked.request)
+        .start(&forked.new_run)
         .await
         .map_err(Failure::from)?;
     let detail = json!({ "executionId": started.run.to_string(), "reason": reason });

@@ -118,7 +118,7 @@ async fn for_each(bench: Bench<'_>) -> Result<Value, Failure> {
         .prepare(&graphs::fan_out("plain", count - 2, "core.echo"))
         .await?;
     let mut items = rig.prepare(&graphs::for_each("items")).await?;
-    items.trigger = graphs::items(count);
+    items.request.trigger = graphs::items(count);
     rig.run(&items).await?;
     let (mut nodes, mut took) = (Vec::new(), Vec::new());
     for _ in 0..bench.sizes.repeats {

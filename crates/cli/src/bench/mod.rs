@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use windlass_core::Digest;
 use windlass_core::definition::Definition;
 use windlass_core::plan::Plan;
-use windlass_engine::{Backend, Engine, Options, StartRequest};
+use windlass_engine::{Backend, Engine, NewRun, Options};
 use windlass_store::{Catalogue as _, NewDefinition, Wait as _};
 use windlass_store_embedded::EmbeddedStore;
 
@@ -123,7 +123,7 @@ impl Rig {
     }
 
     /// Publishes a definition and makes a request for runs of it.
-    pub(crate) async fn prepare(&self, text: &str) -> Result<StartRequest, Failure> {
+    pub(crate) async fn prepare(&self, text: &str) -> Result<NewRun, Failure> {
         let invalid = |error: &dyn std::fmt::Display| {
             Failure::new(Exit::Invalid, "BENCH_DEFINITION", error.to_string())
         };
@@ -144,11 +144,11 @@ impl Rig {
                 at: windlass_core::Millis(0),
             })
             .await?;
-        Ok(StartRequest::new(Arc::new(plan), published.version, digest))
+        Ok(NewRun::new(Arc::new(plan), published.version, digest))
     }
 
     /// Runs a request to its end, which must be a success.
-    pub(crate) async fn run(&self, request: &StartRequest) -> Result<Duration, Failure> {
+    pub(crate) async fn run(&self, request: &NewRun) -> Result<Duration, Failure> {
         let begun = Instant::now();
         let started = self.engine.start(request).await?;
         let status = self.engine.wait(started.run).await?;

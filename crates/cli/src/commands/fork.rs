@@ -84,9 +84,9 @@ async fn local(
 ) -> Result<Exit, Failure> {
     let forked = prepare(session, asked)?;
     let style = Style::of(session.settings.output, options.quiet);
-    let progress = Progress::of_new(asked.run, &forked.request.plan, style);
+    let progress = Progress::of_new(asked.run, &forked.new_run.plan, style);
     host.hub.follow(asked.run, &progress);
-    let started = host.engine.start(&forked.request).await?;
+    let started = host.engine.start(&forked.new_run).await?;
     if started.run != asked.run {
         // An id that this command made up finds what it has started through another process.
         let is_own = asked.request_id.as_deref() == Some(&*asked.run.to_string());

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use windlass_core::{RunId, RunStatus};
-use windlass_engine::{Clock as _, StartRequest, SystemClock};
+use windlass_engine::{Clock as _, NewRun, SystemClock};
 use windlass_store::RunRow;
 
 use super::act_bulk::{AT_ONCE, find, stopped};
@@ -122,7 +122,7 @@ async fn here(
             break;
         };
         let request = match prepare(session, asked) {
-            Ok(forked) => forked.request,
+            Ok(forked) => forked.new_run,
             Err(failure) => {
                 let result = Err(failure);
                 done.push(Done { place, result });
@@ -140,12 +140,8 @@ async fn here(
     done
 }
 
-async fn one(
-    host: &LocalEngine,
-    request: &StartRequest,
-    until: Option<Instant>,
-) -> Result<New, Failure> {
-    let run = host.engine.start(request).await?.run;
+async fn one(host: &LocalEngine, new: &NewRun, until: Option<Instant>) -> Result<New, Failure> {
+    let run = host.engine.start(new).await?.run;
     match host.wait(run, until).await? {
         Ending::Ended(status) => Ok(New {
             run,

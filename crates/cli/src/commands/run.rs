@@ -31,19 +31,21 @@ pub(crate) fn run(settings: &Settings, arguments: &Run) -> Result<Exit, Failure>
     let labels = labels(&arguments.labels)?;
     let trigger = overrides.apply_to_trigger(trigger(arguments.trigger.as_deref())?)?;
     let Source { definition, frozen } = prepare(&arguments.file, &overrides)?;
-    let mut request = Launch::new(definition, SystemClock.new_run_id());
-    request.frozen = frozen;
-    request.start = StartRequest {
-        vars: overrides.vars(&request.definition.plan)?,
+    let request = StartRequest {
+        vars: overrides.vars(&definition.plan)?,
         trigger,
         request_id: arguments.request_id.as_deref().map(Into::into),
         labels,
-        begin: if arguments.detach {
-            Begin::Later
-        } else {
-            Begin::Now
+        ..StartRequest::default()
+    };
+    let request = Launch {
+        frozen,
+        begin: match arguments.detach {
+            true => Begin::Later,
+            false => Begin::Now,
         },
-        ..request.start
+        request,
+        ..Launch::new(definition, SystemClock.new_run_id())
     };
     let mut request = Some(request);
     let done = access::act(settings, true, |access| match access {
@@ -118,7 +120,7 @@ fn submit(
             .next(),
     };
     let newest = newest.filter(|row| row.digest == request.definition.digest);
-    let own = &mut request.start.request_id;
+    let own = &mut request.request.request_id;
     own.get_or_insert_with(|| request.run.to_string().into());
     let started = remote::start(server, newest.map(|row| row.version), request)?;
     let existing = started.existing && !has_made_up_id(request);
@@ -197,7 +199,7 @@ async fn start(host: &LocalEngine, request: Launch) -> Result<Started, Failure> 
 /// Whether nobody but this process gave the request its id: what it finds is then its own,
 /// started by a holder that went away before it answered.
 fn has_made_up_id(request: &Launch) -> bool {
-    request.start.request_id.as_deref() == Some(&*request.run.to_string())
+    request.request.request_id.as_deref() == Some(&*request.run.to_string())
 }
 
 fn say_existing(session: &Session, run: RunId) {

@@ -160,7 +160,7 @@ pub(crate) fn start(
         #[serde(flatten)]
         start: StartBody,
     }
-    let (definition, asked) = (&request.definition, &request.start);
+    let (definition, asked) = (&request.definition, &request.request);
     windlass_engine::check_trigger(&definition.plan, &asked.trigger)?;
     let not_json = |error| Failure::new(Exit::Invalid, "TRIGGER_NOT_JSON", error);
     let mut start = StartBody {

@@ -12,7 +12,7 @@ use windlass_core::definition::{self, Options, Source, signature};
 use windlass_core::plan::Plan;
 use windlass_core::{Digest, Millis, RunId};
 use windlass_engine::history::for_each_event;
-use windlass_engine::{Backend, Begin, Engine, StartRequest};
+use windlass_engine::{Backend, Begin, Engine, NewRun};
 use windlass_store::{Catalogue as _, NewDefinition, Wait as _};
 use windlass_store_embedded::EmbeddedStore;
 
@@ -151,8 +151,8 @@ impl World {
             let registry = windlass_actions::registry();
             let engine = Engine::new(backend, registry, windlass_engine::Options::default()).wait();
             let plan = Arc::new(Plan::build(parsed.definition).expect("a plan"));
-            let mut request = StartRequest::new(plan, version, digest);
-            request.trigger = trigger.to_owned();
+            let mut request = NewRun::new(plan, version, digest);
+            request.request.trigger = trigger.to_owned();
             request.begin = begin;
             let started = engine.start(&request).await.expect("started");
             if let Some(events) = until {

@@ -8,8 +8,7 @@ use windlass_store::{CatchUp, Error, Fired, Overlap, Schedule};
 
 use super::timing::Timing;
 use crate::engine::{Engine, Inner};
-use crate::intake::Enqueue;
-use crate::start::StartError;
+use crate::start::{StartError, StartRequest};
 
 /// How many schedules are read together.
 const PAGE: usize = 64;
@@ -159,16 +158,16 @@ impl Engine {
             return Ok(Err(format!("the run {run} of before has not ended")));
         }
         let id = &schedule.id;
-        let request = Enqueue {
+        let request = StartRequest {
             tenant: schedule.tenant.clone(),
             trigger: schedule.trigger.to_string(),
             request_id: Some(format!("schedule:{id}:{at}").into()),
             correlation_id: Some(format!("schedule:{id}").into()),
             priority: schedule.priority,
             labels: schedule.labels.clone(),
-            ..Enqueue::new(schedule.workflow.clone())
+            ..StartRequest::default()
         };
-        match self.enqueue_stored(request).await {
+        match self.enqueue_stored(&schedule.workflow, None, request).await {
             Ok(started) => Ok(Ok(started.run)),
             Err(StartError::Store(error @ (Error::Damaged(_) | Error::TooNew(_)))) => {
                 Ok(Err(error.to_string()))

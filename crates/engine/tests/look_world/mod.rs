@@ -13,7 +13,7 @@ use windlass_core::run::Refusal;
 use windlass_core::{Digest, Millis, RunId, RunStatus};
 use windlass_engine::history::for_each_event;
 use windlass_engine::verify::{Misfit, verify};
-use windlass_engine::{Backend, CommandError, Engine, Options, StartRequest, view};
+use windlass_engine::{Backend, CommandError, Engine, NewRun, Options, view};
 use windlass_orchestrator::codec;
 use windlass_store::{
     Append, Catalogue as _, Head, Log as _, MemoryStore, NewDefinition, Queries as _, Wait as _,
@@ -127,7 +127,7 @@ impl World {
 }
 
 /// Adds a definition to the catalogue, as a request for a run of it.
-pub(crate) async fn publish(store: &MemoryStore, text: &str) -> StartRequest {
+pub(crate) async fn publish(store: &MemoryStore, text: &str) -> NewRun {
     let source = Source::new("test.json", text.as_bytes());
     let parsed = definition::parse(&source, &definition::Options::default()).expect("valid");
     let digest = Digest::of(&parsed.json);
@@ -142,7 +142,7 @@ pub(crate) async fn publish(store: &MemoryStore, text: &str) -> StartRequest {
     });
     let version = published.await.expect("published").version;
     let plan = Arc::new(Plan::build(parsed.definition).expect("a plan"));
-    StartRequest::new(plan, version, digest)
+    NewRun::new(plan, version, digest)
 }
 
 /// A copy of a run's log in which the ancestry of a node is another, and the record that

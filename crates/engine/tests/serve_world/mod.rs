@@ -10,8 +10,8 @@ use tokio::sync::{Semaphore, mpsc};
 use windlass_core::definition::{self, Source, signature};
 use windlass_core::{Digest, Millis, RunId, RunStatus};
 use windlass_engine::{
-    Action, ActionError, Backend, Context, Engine, Enqueue, Notice, Observer, Options, Registry,
-    Reply,
+    Action, ActionError, Backend, Context, Engine, Notice, Observer, Options, Registry, Reply,
+    StartRequest,
 };
 use windlass_store::{Catalogue as _, MemoryStore, NewDefinition, Wait as _};
 
@@ -170,13 +170,17 @@ impl World {
         trigger: &str,
         priority: u8,
     ) -> RunId {
-        let request = Enqueue {
+        let request = StartRequest {
             tenant: tenant.map(Into::into),
             trigger: trigger.to_owned(),
             priority,
-            ..Enqueue::new("w")
+            ..StartRequest::default()
         };
-        let started = self.engine.enqueue(request).await.expect("queued");
+        let started = self
+            .engine
+            .enqueue("w", None, request)
+            .await
+            .expect("queued");
         assert!(!started.existing);
         started.run
     }

@@ -17,7 +17,7 @@ use windlass_actions::{Allowed, registry_with};
 use windlass_core::definition::{self, Source, signature};
 use windlass_core::plan::Plan;
 use windlass_core::{Digest, Millis, RunId, RunStatus};
-use windlass_engine::{Engine, Observer, Options, SecretSource, StartRequest};
+use windlass_engine::{Engine, NewRun, Observer, Options, SecretSource};
 use windlass_store::{Catalogue as _, MemoryStore, NewDefinition, Wait as _};
 use windlass_telemetry::{Gauge, Telemetry, TelemetryOptions, TraceOptions};
 
@@ -78,7 +78,7 @@ impl World {
         }
     }
 
-    pub(crate) async fn publish(&self, text: &str) -> StartRequest {
+    pub(crate) async fn publish(&self, text: &str) -> NewRun {
         let source = Source::new("test.json", text.as_bytes());
         let parsed = definition::parse(&source, &Default::default()).expect("a valid definition");
         let digest = Digest::of(text.as_bytes());
@@ -93,10 +93,10 @@ impl World {
         };
         let published = self.store.publish(new).await.expect("published");
         let plan = Arc::new(Plan::build(parsed.definition).expect("a plan"));
-        StartRequest::new(plan, published.version, digest)
+        NewRun::new(plan, published.version, digest)
     }
 
-    pub(crate) async fn start(&self, request: &StartRequest) -> RunId {
+    pub(crate) async fn start(&self, request: &NewRun) -> RunId {
         self.engine.start(request).await.expect("started").run
     }
 

@@ -6,7 +6,7 @@ use std::future::Future;
 use serde::Serialize;
 use windlass_core::RunId;
 use windlass_core::definition::Json;
-use windlass_engine::StartRequest;
+use windlass_engine::{NewRun, StartRequest};
 
 use super::publish::{Published, check_actions, freeze, source};
 use super::{Engine, StartError, tenant};
@@ -176,18 +176,22 @@ impl<'a, S: Startable + ?Sized> Request<'a, S> {
             .collect::<Result<_, _>>()
             .map_err(StartError::NotJson)?;
         let request = StartRequest {
-            run: self.run,
+            tenant: self.tenant,
             trigger: trigger.unwrap_or_else(|| "{}".to_owned()),
             request_id: self.request_id,
             correlation_id: self.correlation_id,
-            tenant: self.tenant,
             priority: self.priority,
             labels: self.labels,
             vars,
-            frozen: published.frozen,
-            ..StartRequest::new(published.plan, published.version, published.digest)
+            ..StartRequest::default()
         };
-        let started = self.engine.inner.engine.start(&request).await;
+        let new = NewRun {
+            run: self.run,
+            request,
+            frozen: published.frozen,
+            ..NewRun::new(published.plan, published.version, published.digest)
+        };
+        let started = self.engine.inner.engine.start(&new).await;
         let started = started.map_err(StartError::Refused)?;
         Ok(RunHandle::new(self.engine.clone(), started.run).existing_if(started.existing))
     }
