@@ -9,9 +9,9 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::command::RunCommand;
 use windlass_core::concurrency::Asked;
 use windlass_core::event::{After, Gate, Hand};
-use windlass_core::run::{Input as RunInput, Run};
+use windlass_core::run::Input as RunInput;
 use windlass_core::{Millis, RunId, RunStatus};
-use windlass_orchestrator::supervisor::acquire_mode;
+use windlass_orchestrator::supervisor::{Acquisition, Found, acquire};
 use windlass_orchestrator::{Adoption, Input, Shard};
 use windlass_store::{Error, Partition, RunRow, Wait as _, WriterId, crash};
 
@@ -139,13 +139,9 @@ pub struct Recovery {
 /// A run that was read to be taken up.
 struct Read {
     loaded: LoadedRun,
-    asleep: bool,
-    /// Whether its last record is this process's own, where that matters.
-    wrote_last: bool,
-    /// The command that lets it follow the newest version, if it must.
+    /// The command that lets it follow the newest version, if that has another graph.
     newest: Option<RunInput>,
-    orphaned: bool,
-    adoption: Adoption,
+    acquisition: Acquisition,
 }
 
 impl Engine {
@@ -626,11 +622,8 @@ impl Engine {
         let reading = tokio::task::spawn_blocking(move || engine.read(run, taking).wait());
         let Read {
             loaded,
-            asleep,
-            wrote_last,
             newest,
-            orphaned,
-            adoption,
+            acquisition,
         } = reading.await.map_err(|error| match error.is_panic() {
             true => LoadError::Definition(error.to_string()),
             false => LoadError::Store(Error::Unavailable(error.to_string())),
@@ -639,8 +632,7 @@ impl Engine {
         if status.is_final() && !taking.ended {
             return Ok(());
         }
-        let heals = newest.is_some();
-        let adoption = acquire_mode(adoption, &loaded.run, asleep, wrote_last, heals);
+        let adoption = acquisition.adoption;
         self.send(Input::Adopt {
             run: Box::new(loaded.run),
             head: loaded.head,
@@ -652,11 +644,11 @@ impl Engine {
         if named.is_some() && writes {
             self.has_survived(run).await;
         }
-        if let Some(newest) = newest {
+        if let Some(newest) = newest.filter(|_| acquisition.heals) {
             // Refused where the run has ended or changed meanwhile.
             let _ = self.ask(|reply| Message::Command(run, newest, reply)).await;
         }
-        if orphaned {
+        if acquisition.orphaned {
             let reason = Some("its parent has let it go".into());
             let hand = Hand {
                 reason,
@@ -692,19 +684,30 @@ impl Engine {
             }
             other => other,
         };
-        // A command to one that waits to begin does not begin it before its turn.
-        let waits =
-            loaded.run.status() == RunStatus::Pending && taking.ended && self.shared().is_serving();
-        Ok(Read {
-            newest: match carried {
-                true => self.newest_for(&loaded.run).await?,
-                false => None,
-            },
-            orphaned: carried && self.is_orphaned(&loaded.run).await,
+        let newest = match carried {
+            true => self.newest_for(&loaded.run).await?,
+            false => None,
+        };
+        let parent = match (carried, &loaded.run.queued().parent) {
+            (true, Some(parent)) => self.load_beside(parent.execution_id).await.ok(),
+            _ => None,
+        };
+        let mut acquisition = acquire(Found {
+            wanted: adoption,
+            run: &loaded.run,
             asleep: row.is_some_and(|row| row.asleep),
             wrote_last: self.wrote_last(&loaded).await?,
-            adoption: if waits { Adoption::Hold } else { adoption },
+            outdated: newest.is_some(),
+            parent: parent.as_ref().map(|parent| &parent.run),
+        });
+        // A command to one that waits to begin does not begin it before its turn.
+        if loaded.run.status() == RunStatus::Pending && taking.ended && self.shared().is_serving() {
+            acquisition.adoption = Adoption::Hold;
+        }
+        Ok(Read {
             loaded,
+            newest,
+            acquisition,
         })
     }
 
@@ -713,18 +716,6 @@ impl Engine {
         let run = &loaded.run;
         Ok(run.awaits_attempt()
             && self.writer_at(run.id(), loaded.head.sequence).await? == Some(self.writer()))
-    }
-
-    /// Whether a run was started by one that does not wait for it any more: whoever let it
-    /// go died before it could say so.
-    async fn is_orphaned(&self, run: &Run) -> bool {
-        let Some(parent) = &run.queued().parent else {
-            return false;
-        };
-        let parent = self.load_beside(parent.execution_id).await;
-        !run.status().is_final()
-            && run.undo().is_none()
-            && parent.is_ok_and(|parent| parent.run.node_of_child(run.id()).is_none())
     }
 
     pub(crate) async fn ask<T>(

@@ -9,7 +9,7 @@ use windlass_core::event::{Hand, Queued, RULES, RequestKey};
 use windlass_core::run::{Input as RunInput, Instance, Run};
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{Digest, RunId, RunStatus};
-use windlass_orchestrator::supervisor::acquire_mode;
+use windlass_orchestrator::supervisor::{Found, acquire};
 use windlass_orchestrator::{Adoption, CommandId, Input, Start};
 use windlass_store::{Bell, Claim};
 
@@ -96,8 +96,17 @@ impl World {
         let newest = self.published.get(&workflow).copied().unwrap_or(0);
         let newer = self.catalogue.version(&workflow, newest);
         let differs = newer.is_some_and(|newer| newer.digest != definition);
-        let heals = state.can_heal() && differs && adoption != Adoption::Hold;
-        let adoption = acquire_mode(adoption, &state, row.asleep, wrote_last, heals);
+        let parent = state.queued().parent.as_ref();
+        let parent = parent.and_then(|parent| self.load_run(parent.execution_id));
+        let acquisition = acquire(Found {
+            wanted: adoption,
+            run: &state,
+            asleep: row.asleep,
+            wrote_last,
+            outdated: differs,
+            parent: parent.as_ref(),
+        });
+        let adoption = acquisition.adoption;
         self.busy();
         self.trace
             .say(self.now, || format!("p{id} adopts {run}: {adoption:?}"));
@@ -115,9 +124,20 @@ impl World {
             adoption,
         };
         self.handle(id, input);
-        if heals {
+        if acquisition.heals {
             self.heal(id, run, &workflow, newest);
         }
+        if acquisition.orphaned {
+            self.cancel_orphan(id, run);
+        }
+    }
+
+    fn cancel_orphan(&mut self, id: ProcessId, run: RunId) {
+        let number = self.next_command();
+        let cancel = RunCommand::Cancel { compensate: false };
+        let input = RunInput::command(cancel, hand(number));
+        self.oracle.commanded(id, run, number, format!("c{number}"));
+        self.send(id, run, number, input);
     }
 
     /// A newer version is published: runs that follow it are told.

@@ -1,4 +1,5 @@
-//! How a run is acquired, given how it is wanted and what its row says.
+//! How a run is acquired, and what is asked of it at once, given how it is wanted and what its
+//! row, its log and its parent say. Must not know where these were read.
 
 use windlass_core::RunStatus;
 use windlass_core::event::After;
@@ -6,25 +7,66 @@ use windlass_core::run::Run;
 
 use crate::shard::Adoption;
 
-/// How a run is acquired. `asleep` is what its row says, `wrote_last` whether its last record
-/// is this process's own, `heals` whether it has to follow a newer version: then the command
-/// to heal recovers it, before anything of the old graph is handed out.
-pub fn acquire_mode(
-    wanted: Adoption,
-    run: &Run,
-    asleep: bool,
-    wrote_last: bool,
-    heals: bool,
-) -> Adoption {
+/// What was read of a run that a process acquires.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'a> {
+    /// How it is wanted.
+    pub wanted: Adoption,
+    /// Its state.
+    pub run: &'a Run,
+    /// What its row says.
+    pub asleep: bool,
+    /// Whether its last record is this process's own.
+    pub wrote_last: bool,
+    /// Whether its workflow's newest version has another graph.
+    pub outdated: bool,
+    /// The run that started it, if there is one and it can be read.
+    pub parent: Option<&'a Run>,
+}
+
+/// How a run is acquired, and what is asked of it then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acquisition {
+    /// How it is given to the shard.
+    pub adoption: Adoption,
+    /// Whether it is told to follow the newest version.
+    pub heals: bool,
+    /// Whether it is cancelled, because its parent has let it go and died before it could
+    /// say so.
+    pub orphaned: bool,
+}
+
+/// Decides how a run is acquired.
+pub fn acquire(found: Found<'_>) -> Acquisition {
+    let carried = found.wanted != Adoption::Hold;
+    let heals = carried && found.outdated && found.run.can_heal();
+    Acquisition {
+        adoption: adoption(found, heals),
+        heals,
+        orphaned: carried && is_orphaned(found.run, found.parent),
+    }
+}
+
+fn adoption(found: Found<'_>, heals: bool) -> Adoption {
+    let Found { run, wanted, .. } = found;
     let begun = run.status() != RunStatus::Pending;
-    if heals && begun && !asleep {
+    if heals && begun && !found.asleep {
+        // The command to heal recovers it, before anything of the old graph is handed out.
         return Adoption::Hold;
     }
     match wanted {
         Adoption::Recover(After::Requeue) => wanted,
-        _ if asleep => Adoption::of_sleeper(run, wrote_last),
-        Adoption::Wake if run.is_asleep() => Adoption::of_sleeper(run, wrote_last),
+        _ if found.asleep => Adoption::of_sleeper(run, found.wrote_last),
+        Adoption::Wake if run.is_asleep() => Adoption::of_sleeper(run, found.wrote_last),
         Adoption::Wake => Adoption::RECOVER,
         wanted => wanted,
     }
+}
+
+/// Whether a run was started by one that does not wait for it any more. One that is being
+/// undone is not waited for like that.
+fn is_orphaned(run: &Run, parent: Option<&Run>) -> bool {
+    !run.status().is_final()
+        && run.undo().is_none()
+        && parent.is_some_and(|parent| parent.node_of_child(run.id()).is_none())
 }

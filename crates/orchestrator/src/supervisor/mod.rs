@@ -10,7 +10,7 @@ mod partition;
 mod recovery;
 mod resolution;
 
-pub use acquire::acquire_mode;
+pub use acquire::{Acquisition, Found, acquire};
 pub use children::{
     ChildAnswer, ChildJob, ChildPlace, ChildStep, ChildTold, ChildValues, ChildWork, child_end,
 };
