@@ -1,5 +1,5 @@
 //! Runs that cannot go on: those that cannot be read, and those that crash the process
-//! (`crash_isolation.rs`). They go to the dead letters with their reason and what is known of
+//! (`crash_isolation/`). They go to the dead letters with their reason and what is known of
 //! them (semantics §12.4), so that the others go on; an operator can requeue them.
 
 use serde_json::{Value, json};

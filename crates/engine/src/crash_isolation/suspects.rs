@@ -1,0 +1,160 @@
+//! Acquiring runs with care after a crash: one at a time, and suspects alone.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use windlass_core::{RunId, RunStatus};
+use windlass_orchestrator::Adoption;
+use windlass_store::{Error, RunRow};
+
+use super::{Limits, Suspect, Suspended, lock};
+use crate::engine::{Engine, Taking};
+use crate::gates::Passage;
+
+/// How many runs are acquired one at a time after those that had begun: what crashed the
+/// process at its start is again among the first in line.
+const CAREFUL: usize = 256;
+
+/// How long a run that is acquired like this may take to its first record.
+const FIRST_RECORD: Duration = Duration::from_secs(1);
+
+/// How soon to look again.
+const AGAIN: Duration = Duration::from_millis(2);
+
+impl Engine {
+    /// Everything that had begun is here: only the first in line are acquired carefully now.
+    pub(crate) fn has_recovered(&self) {
+        let careful = &self.isolation().careful;
+        let _ = careful.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| {
+            (left > 0).then_some(CAREFUL)
+        });
+    }
+
+    /// After a crash: names a run in the session record before it is acquired. No other is
+    /// while the answer lives.
+    pub(crate) async fn name_acquired(&self, run: RunId) -> Option<impl Sized + use<'_>> {
+        let isolation = self.isolation();
+        let take = |left: usize| left.checked_sub(1);
+        let careful = &isolation.careful;
+        careful
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, take)
+            .ok()?;
+        let mut session = isolation.session.lock().await;
+        session.acquiring = Some(run);
+        // A store that does not take this will not take the run's record either.
+        let _ = self.keep_session(self.writer().0, &session).await;
+        Some(session)
+    }
+
+    /// Waits for the first record of a run that was acquired; its crashes before are forgiven.
+    pub(crate) async fn has_survived(&self, run: RunId) {
+        let written = async {
+            while self.last_writer(run).await != Some(self.writer().0) && self.carries(run).await {
+                tokio::time::sleep(AGAIN).await;
+            }
+        };
+        let _ = tokio::time::timeout(FIRST_RECORD, written).await;
+    }
+
+    /// From now on these wait to be acquired alone.
+    pub(crate) fn suspend(&self, suspects: &[Suspect], limits: Limits) {
+        let until = self.now().plus(limits.delay_ms);
+        for &Suspect { ref row, crashes } in suspects {
+            let suspended = Suspended {
+                deaths: crashes,
+                until,
+            };
+            lock(&self.isolation().suspects).insert(row.run, suspended);
+        }
+    }
+
+    /// Acquires suspects after a while, one after the other, each alone.
+    pub(crate) fn isolate(&self, suspects: Vec<Suspect>, limits: Limits) {
+        if suspects.is_empty() {
+            return;
+        }
+        self.suspend(&suspects, limits);
+        let (engine, stop) = (self.clone(), self.stop_token());
+        let mut waiting = VecDeque::from(suspects);
+        let isolating = async move {
+            let first = engine.isolation().session.lock().await.first;
+            let is_first = |suspect: &Suspect| Some(suspect.row.run) == first;
+            if let Some(place) = waiting.iter().position(is_first) {
+                waiting.swap(0, place);
+            }
+            tokio::time::sleep(Duration::from_millis(limits.delay_ms)).await;
+            while let Some(suspect) = waiting.pop_front() {
+                if !engine.run_alone(&suspect, limits).await {
+                    waiting.push_back(suspect);
+                    tokio::time::sleep(AGAIN).await;
+                }
+            }
+        };
+        tokio::spawn(async move { stop.run_until_cancelled(isolating).await });
+    }
+
+    /// Acquires one suspect while nothing else is; false if it has to wait.
+    async fn run_alone(&self, suspect: &Suspect, limits: Limits) -> bool {
+        let closed = Closed::new(self);
+        while self.shared().gates.beginning() > 0 {
+            tokio::time::sleep(AGAIN).await;
+        }
+        let run = suspect.row.run;
+        if self.set_alone(Some(run)).await.is_err() {
+            return false;
+        }
+        let acquired = self.acquire_suspect(&suspect.row).await;
+        if acquired == Some(true) {
+            lock(&self.isolation().suspects).remove(&run);
+            let _ = tokio::time::timeout(limits.alone(suspect.crashes), self.wait(run)).await;
+        }
+        let _ = self.set_alone(None).await;
+        drop(closed);
+        let RunRow {
+            tenant, priority, ..
+        } = &suspect.row;
+        self.shared().arrived(tenant.clone(), *priority);
+        acquired.is_some()
+    }
+
+    /// Names the run that is acquired alone; the one before has survived.
+    async fn set_alone(&self, run: Option<RunId>) -> Result<(), Error> {
+        let mut session = self.isolation().session.lock().await;
+        let before = session.alone.take();
+        session.survivors.extend(before);
+        session.alone = run;
+        session.acquiring = run;
+        self.keep_session(self.writer().0, &session).await
+    }
+
+    /// Whether a suspect is here now; none if its gate is full.
+    async fn acquire_suspect(&self, row: &RunRow) -> Option<bool> {
+        if row.status != RunStatus::Pending {
+            let taking = Taking::recover(Adoption::RECOVER).alone();
+            // What cannot be read now is found at the next start.
+            return Some(self.hold(row.run, taking).await.is_ok());
+        }
+        match self.shared().gates.pass(row) {
+            Passage::Free => Some(self.begin_admitted(row).await),
+            Passage::Full | Passage::Beginning => None,
+        }
+    }
+}
+
+/// While this lives, nothing is acquired but a suspect.
+pub(crate) struct Closed(Engine);
+
+impl Closed {
+    pub(crate) fn new(engine: &Engine) -> Self {
+        engine.isolation().closed.store(true, Ordering::Release);
+        Self(engine.clone())
+    }
+}
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        self.0.isolation().closed.store(false, Ordering::Release);
+        self.0.shared().bell.notify_one();
+    }
+}
