@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use windlass_core::Digest;
 use windlass_core::definition::{Definition, signature};
 use windlass_core::plan::Plan;
+use windlass_core::{Digest, Millis};
 use windlass_engine::{Backend, Engine, NewRun, Options};
 use windlass_store::{Catalogue as _, NewDefinition, Partitions, Queries as _, Wait as _};
 use windlass_store_embedded::EmbeddedStore;
@@ -63,13 +63,8 @@ async fn put_to_sleep(directory: &Path) {
         tokio::task::yield_now().await;
     }
     assert!(store.awake(None, 1).wait().expect("readable").is_empty());
-    assert!(
-        store
-            .next_wake(&Partitions::All)
-            .wait()
-            .expect("readable")
-            .is_some()
-    );
+    let asleep = store.due(&Partitions::All, None, Millis(i64::MAX), 1);
+    assert_eq!(asleep.wait().expect("readable").len(), 1);
     engine.shutdown().await;
 }
 

@@ -1,49 +1,46 @@
-//! Waking sleeping runs when their time has come. A sleeping run is a row: only the
-//! earliest time is known here, and what is due is read in pages.
+//! Wakes sleeping runs: carries out what the [`Waker`] decides.
 
 use std::sync::Weak;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use windlass_core::{Millis, RunId};
+use windlass_core::Millis;
+use windlass_orchestrator::supervisor::{DuePlace, WakeStep, Waker};
 
 use crate::engine::{Engine, Inner};
-
-/// How many runs are woken together.
-const PAGE: usize = 256;
+use crate::load::LoadError;
 
 /// While more runs than this are awake, sleeping ones wait for room.
 const MOST_AWAKE: usize = 4096;
 
-/// How soon to look again while there is no room.
-const NO_ROOM_MS: u64 = 20;
-
 /// Wakes what is due until the engine is gone. The channel brings the wake-up times of
 /// runs that have gone to sleep; closing it ends the waker.
 pub(crate) async fn wake_all(engine: Weak<Inner>, mut asleep: mpsc::UnboundedReceiver<Millis>) {
-    let mut next = match engine.upgrade() {
-        Some(inner) => Engine::of(inner).next_wake().await,
-        None => return,
-    };
-    loop {
-        let wait = match (next, engine.upgrade()) {
-            (_, None) => return,
-            (None, _) => None,
-            (Some(at), Some(inner)) => Some(until(at, Engine::of(inner).now())),
-        };
-        let told = tokio::select! {
-            told = asleep.recv() => match told {
-                Some(at) => Some(at),
-                None => return,
-            },
-            () = sleep(wait) => None,
-        };
-        match told {
-            Some(at) => next = Some(next.map_or(at, |known: Millis| known.min(at))),
-            None => match engine.upgrade() {
-                Some(inner) => next = Engine::of(inner).wake_due().await,
-                None => return,
-            },
+    let mut waker = Waker::default();
+    while let Some(engine) = engine.upgrade().map(Engine::of) {
+        let now = engine.now();
+        match waker.next_step(now) {
+            WakeStep::Wake(run) => {
+                // A damaged one stays asleep, and `doctor` finds it.
+                if let Err(LoadError::Store(error)) = engine.wake(run).await {
+                    engine.shared().interrupt(run, &error);
+                }
+            }
+            WakeStep::ReadDue {
+                after,
+                until,
+                limit,
+            } => engine.read_due(&mut waker, after, until, limit).await,
+            WakeStep::Sleep(at) => {
+                drop(engine);
+                tokio::select! {
+                    told = asleep.recv() => match told {
+                        Some(at) => waker.asleep(at),
+                        None => return,
+                    },
+                    () = sleep(at.map(|at| until(at, now))) => {}
+                }
+            }
         }
     }
 }
@@ -60,47 +57,20 @@ async fn sleep(wait: Option<Duration>) {
 }
 
 impl Engine {
-    /// Wakes everything that is due, and says when to look again.
-    async fn wake_due(&self) -> Option<Millis> {
-        let now = self.now();
-        let mut after: Option<(Millis, RunId)> = None;
-        loop {
-            if self.shared().isolation.is_closed() || self.held().await > MOST_AWAKE {
-                return Some(now.plus(NO_ROOM_MS));
-            }
-            let page = self
-                .store()
-                .due(&self.shared().owned.partitions(), after, now, PAGE)
-                .await
-                .unwrap_or_default();
-            let Some(&(run, at)) = page.last() else {
-                break;
-            };
-            after = Some((at, run));
-            for (run, _) in page {
-                // One that cannot be read stays asleep; `doctor` finds it.
-                let _ = self.wake(run).await;
-            }
+    async fn read_due(
+        &self,
+        waker: &mut Waker,
+        after: Option<DuePlace>,
+        until: Millis,
+        limit: usize,
+    ) {
+        if self.shared().isolation.is_closed() || self.held().await > MOST_AWAKE {
+            return waker.no_room(self.now());
         }
-        // What is due is awake now: its rows say otherwise until it has gone on.
-        let later = self
-            .store()
-            .due(
-                &self.shared().owned.partitions(),
-                after,
-                Millis(i64::MAX),
-                1,
-            )
-            .await
-            .ok()?;
-        later.first().map(|&(_, at)| at)
-    }
-
-    async fn next_wake(&self) -> Option<Millis> {
-        self.store()
-            .next_wake(&self.shared().owned.partitions())
-            .await
-            .ok()
-            .flatten()
+        let own = self.shared().owned.partitions();
+        match self.store().due(&own, after, until, limit).await {
+            Ok(page) => waker.page_read(&page),
+            Err(_) => waker.read_failed(self.now()),
+        }
     }
 }

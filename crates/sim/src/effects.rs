@@ -123,11 +123,7 @@ impl World {
             process.dormant.insert(run);
         }
         if let Some(at) = wake_at.filter(|_| self.defect != Some(Defect::LoseWake)) {
-            let delay = u64::try_from(at.0 - self.now.0).unwrap_or(0);
-            match self.cluster {
-                Some(_) => self.plan_due(id, at),
-                None => self.after(delay, Event::Wake),
-            }
+            self.wake_at(id, at);
         }
     }
 

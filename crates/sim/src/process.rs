@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::RunId;
 use windlass_core::run::Interrupt;
+use windlass_orchestrator::supervisor::Waker;
 use windlass_orchestrator::{Input, Labels, Shard};
 use windlass_store::{Append, AppendError, Appended, Error, Head, WriterId, checksum};
 
@@ -25,6 +26,8 @@ pub(crate) struct Process {
     pub(crate) evaluations: BTreeMap<RunId, Interrupt>,
     /// Who it is in the records that it writes.
     pub(crate) writer: WriterId,
+    /// When it wakes what sleeps.
+    pub(crate) waker: Waker,
 }
 
 impl World {
@@ -48,6 +51,7 @@ impl World {
             dormant: BTreeSet::new(),
             evaluations: BTreeMap::new(),
             writer,
+            waker: Waker::default(),
         };
         self.processes.insert(self.current, process);
         let current = self.current;

@@ -11,6 +11,7 @@ use windlass_core::run::{Run, Snapshot};
 use windlass_core::value::{Stored, ValueRef};
 use windlass_core::{Digest, Millis, RunId};
 use windlass_orchestrator::codec;
+use windlass_orchestrator::supervisor::DuePlace;
 use windlass_store::{
     Append, AppendError, Appended, Blobs as _, Head, Log as _, MemoryStore, Partitions, Queries,
     Record, RunRow, Wait as _, WriterId, block_on,
@@ -89,24 +90,11 @@ impl SimStore {
         rows.into_iter().map(|row| row.run).collect()
     }
 
-    /// Sleeping runs whose time has come.
-    pub fn due(&self, now: Millis) -> Vec<RunId> {
-        let rows = self
-            .memory
-            .due(&Partitions::All, None, now, usize::MAX)
-            .wait();
-        let rows = rows.expect("memory always answers");
-        rows.into_iter().map(|(run, _)| run).collect()
-    }
-
-    /// When the next sleeping run after this moment wants to be woken.
-    pub fn next_wake(&self, after: Millis) -> Option<Millis> {
-        let rows = self
-            .memory
-            .due(&Partitions::All, None, Millis(i64::MAX), usize::MAX)
-            .wait();
-        let rows = rows.expect("memory always answers");
-        rows.into_iter().map(|(_, at)| at).find(|&at| at > after)
+    /// The first sleeping runs after a place, up to a time, with their times.
+    pub fn due(&self, after: Option<DuePlace>, until: Millis) -> Vec<(RunId, Millis)> {
+        let all = &Partitions::All;
+        let rows = self.memory.due(all, after, until, usize::MAX).wait();
+        rows.expect("memory always answers")
     }
 
     /// The child runs of a run.

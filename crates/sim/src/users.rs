@@ -8,8 +8,8 @@ use windlass_core::command::{Body, Command, NewGraph, RunCommand};
 use windlass_core::event::{Hand, Queued, RULES, RequestKey};
 use windlass_core::run::{Input as RunInput, Instance, Run};
 use windlass_core::value::{Payload, Stored};
-use windlass_core::{Digest, RunId, RunStatus};
-use windlass_orchestrator::supervisor::{Found, acquire};
+use windlass_core::{Digest, Millis, RunId, RunStatus};
+use windlass_orchestrator::supervisor::{Found, WakeStep, acquire};
 use windlass_orchestrator::{Adoption, CommandId, Input, Start};
 use windlass_store::{Bell, Claim};
 
@@ -45,18 +45,52 @@ impl World {
                 self.hold(self.current, run, Adoption::RECOVER);
             }
         }
-        self.after(0, Event::Wake);
+        self.wake_at(self.current, self.now);
     }
 
-    /// Wakes what is due, and looks again when the next is.
-    pub(crate) fn wake_due(&mut self) {
-        for run in self.store.due(self.now) {
-            self.wake(self.current, run);
+    /// Carries out what a process decides about the runs that sleep.
+    pub(crate) fn wake_due(&mut self, id: ProcessId) {
+        let now = self.now;
+        while let Some(process) = self.processes.get_mut(&id) {
+            match process.waker.next_step(now) {
+                WakeStep::Wake(run) => self.wake(id, run),
+                WakeStep::ReadDue {
+                    after,
+                    until,
+                    limit,
+                } => {
+                    let mut page = self.store.due(after, until);
+                    page.retain(|(run, _)| self.may_work(id, *run));
+                    page.truncate(limit);
+                    if let Some(process) = self.processes.get_mut(&id) {
+                        process.waker.page_read(&page);
+                    }
+                }
+                WakeStep::Sleep(None) => return,
+                WakeStep::Sleep(Some(at)) => return self.plan_due(id, at),
+            }
         }
-        if let Some(at) = self.store.next_wake(self.now) {
-            let delay = u64::try_from(at.0 - self.now.0).unwrap_or(0);
-            self.after(delay, Event::Wake);
+    }
+
+    /// A run of this process sleeps until a time; or something may have to be woken at once.
+    /// Without leases the process that took the others' place is told, whichever wrote it.
+    pub(crate) fn wake_at(&mut self, id: ProcessId, at: Millis) {
+        let id = match self.cluster {
+            Some(_) => id,
+            None => self.current,
+        };
+        if let Some(process) = self.processes.get_mut(&id) {
+            process.waker.asleep(at);
+            self.plan_due(id, at);
         }
+    }
+
+    fn plan_due(&mut self, id: ProcessId, at: Millis) {
+        if self.cluster.is_some() {
+            return self.plan_due_of(id, at);
+        }
+        let delay = u64::try_from(at.0 - self.now.0).unwrap_or(0);
+        self.after(delay, Event::Wake);
     }
 
     /// A run's state as its log has it.

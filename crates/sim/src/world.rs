@@ -579,7 +579,7 @@ impl World {
             }
             Event::Wanted(process, run) => self.wake(process, run),
             Event::Wake if self.defect == Some(Defect::LoseWake) => {}
-            Event::Wake => self.wake_due(),
+            Event::Wake => self.wake_due(self.current),
             Event::Publish(workflow) => self.publish(&workflow),
             Event::Signal(run, name, payload) => self.send_signal(run, name, payload),
             Event::Jump(by) => self.set_now(self.now.plus(by)),

@@ -179,16 +179,6 @@ pub(crate) fn due(
     Ok(due)
 }
 
-/// See `Queries::next_wake`.
-pub(crate) fn next_wake(connection: &Connection) -> Result<Option<Millis>, Fault> {
-    let mut statement = connection.prepare_cached(
-        "SELECT wake_at FROM run INDEXED BY run_by_wake \
-         WHERE asleep = 1 AND status < 3 AND dead = 0 AND wake_at IS NOT NULL ORDER BY wake_at LIMIT 1",
-    )?;
-    let first = statement.query_row([], |row| codec::millis(row, 0));
-    Ok(first.optional()?)
-}
-
 /// See `Queries::children`.
 pub(crate) fn children(
     connection: &Connection,

@@ -663,13 +663,6 @@ impl Queries for EmbeddedStore {
         self.list(move |connection, _| query::due(connection, after, until, limit))
     }
 
-    fn next_wake(&self, partitions: &Partitions) -> Pending<'_, Result<Option<Millis>, Error>> {
-        if !partitions.contains(PARTITION) {
-            return nothing();
-        }
-        answer(|| self.readers().query(query::next_wake))
-    }
-
     fn children(&self, parent: RunId) -> Pending<'_, Result<Vec<RunRow>, Error>> {
         self.list(move |connection, met| query::children(connection, met, parent))
     }

@@ -164,6 +164,12 @@ fn columns(database: &Connection, table: &str) -> String {
     names.join(", ")
 }
 
+/// The earliest time at which a sleeping run wants to be woken.
+fn earliest(store: &EmbeddedStore) -> Option<Millis> {
+    let due = store.due(&Partitions::All, None, Millis(i64::MAX), 1);
+    due.wait().unwrap().first().map(|(_, at)| *at)
+}
+
 fn version(directory: &Path) -> i64 {
     let database = Connection::open(directory.join("windlass.db")).unwrap();
     let version = database.query_row("PRAGMA user_version", [], |row| row.get(0));
@@ -198,11 +204,7 @@ fn works(store: &EmbeddedStore) {
         store.unfinished(None, 100).wait().unwrap().len(),
         unfinished
     );
-    assert_eq!(
-        store.next_wake(&Partitions::All).wait().unwrap(),
-        sleeps,
-        "only one that said so"
-    );
+    assert_eq!(earliest(store), sleeps, "only one that said so");
     if sleeps.is_some() {
         let checkpoint = store.checkpoint(run_id(60)).wait().unwrap().unwrap();
         assert_eq!(checkpoint.bytes, b"state");
@@ -321,10 +323,7 @@ fn new_things_work(store: &EmbeddedStore) {
             ..record(run_id(1), head, 90, b"to bed")
         },
     );
-    assert_eq!(
-        store.next_wake(&Partitions::All).wait().unwrap(),
-        Some(Millis(9))
-    );
+    assert_eq!(earliest(store), Some(Millis(9)));
     assert_eq!(block_on(store.compact(run_id(1), 7)).unwrap().records, 7);
     let checkpoint = Checkpoint {
         head,

@@ -47,9 +47,6 @@ pub trait Queries: Send + Sync + 'static {
         limit: usize,
     ) -> Pending<'_, Result<Vec<(RunId, Millis)>, Error>>;
 
-    /// The earliest wake-up time of a sleeping run that is not dead, if any.
-    fn next_wake(&self, partitions: &Partitions) -> Pending<'_, Result<Option<Millis>, Error>>;
-
     /// The runs that a run started, oldest first.
     fn children(&self, parent: RunId) -> Pending<'_, Result<Vec<RunRow>, Error>>;
 

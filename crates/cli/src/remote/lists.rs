@@ -149,10 +149,6 @@ impl Queries for RemoteStore {
         refused()
     }
 
-    fn next_wake(&self, _: &Partitions) -> Pending<'_, Result<Option<Millis>, Error>> {
-        refused()
-    }
-
     fn children(&self, parent: RunId) -> Pending<'_, Result<Vec<RunRow>, Error>> {
         answer(|| {
             let mut filter = RunFilter {

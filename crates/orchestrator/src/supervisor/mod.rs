@@ -1,6 +1,7 @@
-//! The policy around a shard: which partitions a process works on, which runs it may acquire,
-//! and what follows when the store does not answer plainly. Without I/O: the engine and the simulator carry out what is
-//! decided here, and decide none of it again.
+//! The policy around a shard: which partitions a process works on, which runs it acquires and
+//! when it wakes them, what runs do to each other, and what follows when the store does not
+//! answer plainly. Without I/O: the engine and the simulator carry out what is decided here, and
+//! decide none of it again.
 
 mod acquire;
 mod children;
@@ -9,6 +10,7 @@ mod ownership;
 mod partition;
 mod recovery;
 mod resolution;
+mod waker;
 
 pub use acquire::{Acquisition, Found, acquire};
 pub use children::{
@@ -19,3 +21,4 @@ pub use ownership::{LeaseOptions, Ownership, OwnershipEffect, OwnershipInput};
 pub use partition::{Spread, partition_of, spread};
 pub use recovery::{PartitionRecovery, RECOVERY_PAGE, RecoveryStep};
 pub use resolution::{AfterFence, Resolution, resolve};
+pub use waker::{DuePlace, WAKE_PAGE, WakeStep, Waker};

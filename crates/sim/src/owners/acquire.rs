@@ -66,7 +66,7 @@ impl World {
             .filter(move |run| cluster.is_some_and(|it| it.partition(*run) == partition))
     }
 
-    /// Wakes what is due in the partitions of a process, and looks again when the next is.
+    /// What sleeps in the partitions of a process is looked at now.
     pub(super) fn wake_due_of(&mut self, id: ProcessId) {
         let now = self.now;
         let cluster = self.cluster.as_mut();
@@ -76,18 +76,14 @@ impl World {
         if owner.due_at.is_some_and(|at| at <= now) {
             owner.due_at = None;
         }
-        for run in self.store.due(now) {
-            if self.may_work(id, run) {
-                self.wake(id, run);
-            }
+        if let Some(process) = self.processes.get_mut(&id) {
+            process.waker.asleep(now);
         }
-        if let Some(at) = self.store.next_wake(now) {
-            self.plan_due(id, at);
-        }
+        self.wake_due(id);
     }
 
     /// A process looks at what sleeps at this moment, unless it does so before.
-    pub(crate) fn plan_due(&mut self, id: ProcessId, at: Millis) {
+    pub(crate) fn plan_due_of(&mut self, id: ProcessId, at: Millis) {
         let cluster = self.cluster.as_mut();
         let Some(owner) = cluster.and_then(|cluster| cluster.owners.get_mut(&id)) else {
             return;

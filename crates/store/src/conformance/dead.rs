@@ -3,6 +3,7 @@
 use crate::block_on::Wait;
 use windlass_core::{Millis, RunId, RunStatus};
 
+use super::sleep::earliest;
 use super::{Backend, must_append, must_start, record, row, run_id};
 use crate::{Append, DeadLetter, Partitions, RunRow, TenantFilter, block_on};
 
@@ -156,20 +157,14 @@ fn the_dead_are_not_woken<S: Backend>(store: &S) {
         must_start(store, sleeping);
     }
     bury(store, letter(1, None));
-    assert_eq!(
-        store.next_wake(&Partitions::All).wait().unwrap(),
-        Some(Millis(2))
-    );
+    assert_eq!(earliest(store), Some(Millis(2)));
     let due = store
         .due(&Partitions::All, None, Millis(9), 10)
         .wait()
         .unwrap();
     assert_eq!(due, [(run_id(2), Millis(2))]);
     assert!(block_on(store.requeue(run_id(1))).unwrap());
-    assert_eq!(
-        store.next_wake(&Partitions::All).wait().unwrap(),
-        Some(Millis(1))
-    );
+    assert_eq!(earliest(store), Some(Millis(1)));
     assert_eq!(
         store
             .due(&Partitions::All, None, Millis(9), 10)

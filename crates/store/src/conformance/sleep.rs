@@ -26,6 +26,12 @@ fn sleeper(n: u64, wake_at: Option<i64>) -> RunRow {
     }
 }
 
+/// The earliest time at which a sleeping run wants to be woken.
+pub(super) fn earliest<S: Backend>(store: &S) -> Option<Millis> {
+    let due = store.due(&Partitions::All, None, Millis(i64::MAX), 1);
+    due.wait().unwrap().first().map(|(_, at)| *at)
+}
+
 fn ids(rows: &[RunRow]) -> Vec<RunId> {
     rows.iter().map(|row| row.run).collect()
 }
@@ -78,7 +84,7 @@ fn sleepers_are_left_out_of_the_awake<S: Backend>(store: &S) {
 }
 
 fn the_due_come_earliest_first<S: Backend>(store: &S) {
-    assert_eq!(store.next_wake(&Partitions::All).wait().unwrap(), None);
+    assert_eq!(earliest(store), None);
     assert!(
         store
             .due(&Partitions::All, None, Millis(i64::MAX), 10)
@@ -95,10 +101,7 @@ fn the_due_come_earliest_first<S: Backend>(store: &S) {
         ..sleeper(7, Some(1))
     };
     must_start(store, awake);
-    assert_eq!(
-        store.next_wake(&Partitions::All).wait().unwrap(),
-        Some(Millis(-7))
-    );
+    assert_eq!(earliest(store), Some(Millis(-7)));
     let due = |until, limit| {
         let due = store
             .due(&Partitions::All, None, Millis(until), limit)
@@ -138,10 +141,7 @@ fn a_run_wakes_and_falls_asleep<S: Backend>(store: &S) {
     let mut head = must_start(store, row(run));
     for round in 0..3 {
         head = change(store, head, sleeper(1, Some(10 + round)));
-        assert_eq!(
-            store.next_wake(&Partitions::All).wait().unwrap(),
-            Some(Millis(10 + round))
-        );
+        assert_eq!(earliest(store), Some(Millis(10 + round)));
         assert!(store.awake(None, 10).wait().unwrap().is_empty());
         // Another time, still asleep; then none.
         head = change(store, head, sleeper(1, Some(5)));
@@ -151,7 +151,7 @@ fn a_run_wakes_and_falls_asleep<S: Backend>(store: &S) {
             .unwrap();
         assert_eq!(due, [(run, Millis(5))]);
         head = change(store, head, sleeper(1, None));
-        assert_eq!(store.next_wake(&Partitions::All).wait().unwrap(), None);
+        assert_eq!(earliest(store), None);
         head = change(store, head, sleeper(1, Some(7)));
         let awake = RunRow {
             asleep: false,
@@ -176,7 +176,7 @@ fn an_ended_run_is_not_woken<S: Backend>(store: &S) {
         ..sleeper(1, Some(10))
     };
     change(store, head, ended);
-    assert_eq!(store.next_wake(&Partitions::All).wait().unwrap(), None);
+    assert_eq!(earliest(store), None);
     assert!(
         store
             .due(&Partitions::All, None, Millis(100), 10)
@@ -196,10 +196,7 @@ fn rebuilt_rows_sleep_too<S: Backend>(store: &S) {
         (row(run_id(2)), Vec::new()),
     ];
     block_on(store.replace_rows(rows)).unwrap();
-    assert_eq!(
-        store.next_wake(&Partitions::All).wait().unwrap(),
-        Some(Millis(8))
-    );
+    assert_eq!(earliest(store), Some(Millis(8)));
     assert_eq!(store.awake(None, 10).wait().unwrap(), [row(run_id(2))]);
 }
 

@@ -95,10 +95,6 @@ impl Queries for MemoryStore {
         })
     }
 
-    fn next_wake(&self, partitions: &Partitions) -> Pending<'_, Result<Option<Millis>, Error>> {
-        answer(|| Ok(self.sleepers(partitions).first().map(|(at, _)| *at)))
-    }
-
     fn children(&self, parent: RunId) -> Pending<'_, Result<Vec<RunRow>, Error>> {
         answer(|| {
             let state = self.state();
