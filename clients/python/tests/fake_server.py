@@ -135,7 +135,9 @@ class FakeServer:
             free = task.worker is None or (
                 task.worker == body["worker"] and task.task_id not in body["holding"]
             )
-            wanted = task.report is None and task.action_type in served
+            # One that is lost was handed out once and is another worker's now.
+            lost = task.lost is not None and task.leases
+            wanted = task.report is None and task.action_type in served and not lost
             if len(found) < body["slots"] and free and wanted:
                 found.append(self.lease_to(task, body["worker"]))
         return found

@@ -122,12 +122,12 @@ def test_a_report_that_is_refused_for_its_lease_is_not_repeated(
     worker = Worker(url, concurrency=1)
     counting(worker)
     fake.heartbeat_ms = 60_000
-    fake.fault("complete", 409, code=code)
-    fake.enqueue("a.b").extra["attempt"] = 1
+    fake.enqueue("a.b").lost = code
     with running(worker):
-        # It polls again, so it has given the first one up.
-        fake.until(lambda: len(fake.polls) >= 2)
-    assert fake.reports == []
+        # It polls again and again, so it has given the task up.
+        fake.until(lambda: len(fake.polls) >= 4)
+    assert len(fake.reports) == 1
+    assert fake.polls[-1]["holding"] == []
 
 
 def test_a_task_that_comes_again_while_it_runs_goes_on_under_the_new_lease(
