@@ -37,7 +37,10 @@ const NOT_REFUSED: &str = "/api/v1/workflows/validate";
 /// What could not be installed or started, or that something was found.
 pub(crate) fn run(root: &Path, binary: Option<&Path>) -> Result<()> {
     let target = target(root)?;
-    let tool = installed(root, &target)?;
+    let pins = root.join("xtask").join("schemathesis.txt");
+    let tool = environment(&target, "schemathesis", &pins)?
+        .join("bin")
+        .join("st");
     let scratch = target.join("api-check");
     let binary = match binary {
         Some(binary) => binary.canonicalize().context("there is no such binary")?,
@@ -85,7 +88,7 @@ fn question(tool: &Path, server: &Server, scratch: &Path, what: &[&str]) -> Resu
 }
 
 /// Where cargo builds, which may be anywhere.
-fn target(root: &Path) -> Result<PathBuf> {
+pub(crate) fn target(root: &Path) -> Result<PathBuf> {
     let output = Command::new(test::cargo_program())
         .args(["metadata", "--no-deps", "--format-version", "1"])
         .current_dir(root)
@@ -98,16 +101,18 @@ fn target(root: &Path) -> Result<PathBuf> {
     Ok(PathBuf::from(folder))
 }
 
-/// The tool, installed into a folder of its own unless it is there already.
-fn installed(root: &Path, target: &Path) -> Result<PathBuf> {
-    let wanted = root.join("xtask").join("schemathesis.txt");
-    let pins = fs::read_to_string(&wanted).context("xtask/schemathesis.txt cannot be read")?;
-    let folder = target.join("schemathesis");
-    let (tool, stamp) = (folder.join("bin").join("st"), folder.join("installed.txt"));
-    if fs::read_to_string(&stamp).is_ok_and(|had| had == pins) && tool.exists() {
-        return Ok(tool);
+/// A Python environment in a folder of its own with the packages of a requirements file, made
+/// anew when that file has changed.
+pub(crate) fn environment(target: &Path, name: &str, requirements: &Path) -> Result<PathBuf> {
+    let file = requirements.display();
+    let pins =
+        fs::read_to_string(requirements).with_context(|| format!("{file} cannot be read"))?;
+    let folder = target.join(name);
+    let stamp = folder.join("installed.txt");
+    if fs::read_to_string(&stamp).is_ok_and(|had| had == pins) {
+        return Ok(folder);
     }
-    timed("install schemathesis", || {
+    timed(&format!("install {name}"), || {
         let made = command(
             "python3",
             [
@@ -118,19 +123,19 @@ fn installed(root: &Path, target: &Path) -> Result<PathBuf> {
             ],
         );
         made.context(
-            "the check of the API needs python3 with venv (on Debian: apt-get install \
-             python3-venv)",
+            "these checks need python3 with venv (on Debian: apt-get install python3-venv)",
         )?;
         let pip = folder.join("bin").join("pip");
         let words = ["install", "--quiet", "--disable-pip-version-check", "-r"];
-        let arguments = words.iter().map(OsStr::new).chain([wanted.as_os_str()]);
-        command(pip, arguments).context(
-            "schemathesis and what it needs could not be installed from PyPI; \
-             xtask/schemathesis.txt lists it",
-        )?;
+        let arguments = words
+            .iter()
+            .map(OsStr::new)
+            .chain([requirements.as_os_str()]);
+        command(pip, arguments)
+            .with_context(|| format!("the packages of {file} could not be installed from PyPI"))?;
         fs::write(&stamp, &pins).context("the mark of the installation cannot be written")
     })?;
-    Ok(tool)
+    Ok(folder)
 }
 
 fn command<'a>(

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{api, tidy};
+use crate::{api, clients, tidy};
 
 /// One check: a heading and the arguments of cargo.
 struct Step {
@@ -71,6 +71,7 @@ pub(crate) fn run(root: &Path, quick: bool) -> Result<()> {
     }
     if !quick {
         timed("api", || api::run(root, None))?;
+        timed("clients", || clients::run(root, None))?;
     }
     timed("tidy", || tidy::run(root)).context("repeat it with: cargo xtask tidy")?;
     eprintln!(

@@ -104,7 +104,7 @@ fn check_file(
     };
     text::check(file, content, findings);
     let extension = path.extension().and_then(|extension| extension.to_str());
-    if let Some("rs" | "md" | "txt") = extension {
+    if let Some("rs" | "md" | "txt" | "py" | "ts") = extension {
         citations::check(file, content, sections, findings);
     }
     match extension {
@@ -112,6 +112,7 @@ fn check_file(
             sources::check(file, content, findings);
             purity::check(file, content, findings);
         }
+        Some("py" | "ts" | "mjs") => sources::check_script(file, content, findings),
         Some("md") => links::check(file, content, files, findings),
         _ if file.ends_with("Cargo.toml") => manifests::check(file, content, findings),
         _ => {}

@@ -1,5 +1,5 @@
 //! Rules of every text file: nothing of the machine it was written on, no stray
-//! whitespace in prose and Rust, nothing huge.
+//! whitespace in prose and code, nothing huge.
 
 use super::Finding;
 
@@ -24,6 +24,9 @@ const REGISTRY_HOSTS: [&str; 7] = [
 /// The only source of packages in the lock file.
 const PUBLIC_INDEX: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
+/// Files in which stray whitespace is looked for.
+const SPACED: [&str; 5] = [".rs", ".md", ".py", ".ts", ".mjs"];
+
 /// These files name what they refuse.
 const SELF: &str = "xtask/src/tidy/";
 
@@ -37,7 +40,7 @@ pub(super) fn check_size(file: &str, bytes: usize, findings: &mut Vec<Finding>) 
 }
 
 pub(super) fn check(file: &str, content: &str, findings: &mut Vec<Finding>) {
-    let spaced = file.ends_with(".rs") || file.ends_with(".md");
+    let spaced = SPACED.iter().any(|extension| file.ends_with(extension));
     for (index, line) in content.lines().enumerate() {
         if spaced {
             check_whitespace(file, index, line, findings);
@@ -114,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn whitespace_is_checked_in_prose_and_rust() {
+    fn whitespace_is_checked_in_prose_and_code() {
         assert_eq!(
             findings("README.md", "fine\nnot \n\tnor\n"),
             [
@@ -122,6 +125,7 @@ mod tests {
                 "README.md:3: a tab; use spaces"
             ]
         );
+        assert_eq!(findings("clients/python/a.py", "go \n").len(), 1);
         assert!(findings("Makefile", "\tgo \n").is_empty());
     }
 
