@@ -11,6 +11,7 @@ import pytest
 
 from fake_server import FakeServer, error
 from windlass import ApiError, AsyncClient, Client, RunNotSucceeded, Unreachable, WaitTimeout
+from windlass.following import Deadline
 
 RUN = "0192-run"
 
@@ -190,6 +191,27 @@ def test_waiting_ends_with_its_time(fake: FakeServer, calls: Callable[..., Any])
     fake.streams = [event(1)] * 1000
     with pytest.raises(WaitTimeout, match="is Running"):
         calls("wait", RUN, timeout=0.05)
+
+
+def test_a_deadline_is_never_outlived_by_a_read() -> None:
+    now = [0.0]
+    until = Deadline(25, clock=lambda: now[0])
+    assert until.silence() == 10
+    now[0] = 14.9
+    assert not until.is_near()
+    # A sign of life at 15.1 s: the next read may take until 25.1 s, so the connection is replaced.
+    now[0] = 15.1
+    assert until.is_near()
+    assert until.silence() == pytest.approx(9.9)
+    # Not at every event, though.
+    now[0] = 15.2
+    assert not until.is_near()
+    assert not until.passed()
+    assert until.bound(30) == pytest.approx(9.8)
+    now[0] = 25.0
+    assert until.passed()
+    endless = Deadline(None, clock=lambda: now[0])
+    assert (endless.silence(), endless.is_near(), endless.passed()) == (45, False, False)
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

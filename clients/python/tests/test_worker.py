@@ -266,7 +266,7 @@ def test_a_request_to_stop_is_an_exception_in_the_function(
         fake.until(lambda: fake.heartbeats)
         fake.change(lambda: setattr(task, "stop", True))
         route, body = fake.reported(task)
-    assert (route, body["code"]) == ("fail", "CANCELLED")
+    assert (route, body["code"]) == ("fail", "STOPPED")
     assert cleaned == ["the server asked the attempt to stop"]
 
 

@@ -45,7 +45,11 @@ async function fromBinary(binary) {
   const server = spawn(
     binary,
     ["serve", "--listen", "127.0.0.1:0", "--json", "--data-dir", join(folder, "data")],
-    { cwd: folder, stdio: ["ignore", "pipe", "inherit"] },
+    {
+      cwd: folder,
+      env: { ...process.env, WINDLASS_LOG: "error" },
+      stdio: ["ignore", "pipe", "inherit"],
+    },
   );
   try {
     const ended = new Promise((_, reject) => {

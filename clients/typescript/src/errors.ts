@@ -42,7 +42,8 @@ export abstract class ActionError extends WindlassError {
 
 /**
  * The attempt failed and another may succeed. Whether there is another is the node's retry
- * policy; `afterMs` replaces the delay of that policy.
+ * policy; `afterMs` is the shortest delay before it. The policy's own may be longer, and the
+ * server has a limit (1 h by default).
  */
 export class Retriable extends ActionError {
   readonly retriable = true;

@@ -103,7 +103,7 @@ export function requestOf(outcome: Outcome, lease: string): [route: string, body
   if (outcome.kind === "skipped") {
     return ["skip", JSON.stringify({ lease } satisfies SkipRequest)];
   }
-  const told = outcome.kind === "failed" ? outcome : failed("CANCELLED", outcome.reason, false);
+  const told = outcome.kind === "failed" ? outcome : failed("STOPPED", outcome.reason, false);
   const body: FailRequest = {
     lease,
     code: told.code,

@@ -19,6 +19,9 @@ import { explain, PASSING } from "./wire.js";
 /** The server waits at most 30 s. Some proxies cut connections that are silent for as long. */
 const WAIT_MS = 25_000;
 
+/** What the server hands out at once at most. */
+const MOST_SLOTS = 1000;
+
 /** How long past its wait an answer to a poll may take before it counts as lost. */
 const ANSWER_MS = 10_000;
 
@@ -117,7 +120,7 @@ export class Session {
       protocol: PROTOCOL,
       worker: this.options.name,
       actions: [...this.actions.values()].map((action) => action.declaration),
-      slots,
+      slots: Math.min(slots, MOST_SLOTS),
       waitMs: WAIT_MS,
       // What is leased to this worker and not named here comes again at once: the answer that
       // carried it was lost.

@@ -203,7 +203,7 @@ test("a request to stop is an exception in the function", async () => {
     await fake.until(() => fake.heartbeats.length > 0);
     task.stop = true;
     const { route, body } = await fake.reported(task);
-    assert.deepEqual([route, body["code"]], ["fail", "CANCELLED"]);
+    assert.deepEqual([route, body["code"]], ["fail", "STOPPED"]);
   });
   assert.deepEqual(seen, [true, "the server asked the attempt to stop"]);
 });
@@ -219,7 +219,7 @@ test("fetch with the context's signal ends when the attempt is asked to stop", a
   });
   const task = fake.enqueue("a.b");
   await running(slow, async () => {
-    assert.equal((await fake.reported(task)).body["code"], "CANCELLED");
+    assert.equal((await fake.reported(task)).body["code"], "STOPPED");
   });
 });
 

@@ -12,7 +12,7 @@ import httpx
 
 from windlass import requests
 from windlass.errors import ApiError, RunNotSucceeded, WaitTimeout
-from windlass.following import SILENCE_SECONDS, Following
+from windlass.following import Deadline, Following
 from windlass.repeating import Repeating
 from windlass.requests import Request
 from windlass.shapes import Acted, Event, Execution, Published, Started
@@ -83,18 +83,15 @@ class Client:
 
     def wait(self, execution_id: str, timeout: float | None = None) -> Execution:
         """Waits until the run has ended; raises `WaitTimeout` after about `timeout` seconds."""
-        ends = None if timeout is None else time.monotonic() + timeout
-        following = Following()
+        until = Deadline(timeout)
         while True:
             execution = self.execution(execution_id)
             if execution.ended:
                 return execution
-            left = None if ends is None else ends - time.monotonic()
-            if left is not None and left <= 0:
+            if until.passed():
                 raise WaitTimeout(f"run {execution_id} is {execution.status} after {timeout} s")
-            for _ in self._follow(execution_id, following, left):
-                if ends is not None and time.monotonic() >= ends:
-                    break
+            for _ in self._follow(execution_id, Following(), until):
+                pass
 
     def result(self, execution_id: str, timeout: float | None = None) -> Any:
         """The output of the run when it has succeeded; raises `RunNotSucceeded` otherwise."""
@@ -109,7 +106,7 @@ class Client:
         A lost connection is replaced and goes on where it was. `after` is the position of the
         last event that is known already.
         """
-        return self._follow(execution_id, Following(after), None)
+        return self._follow(execution_id, Following(after), Deadline(None))
 
     def signal(
         self, execution_id: str, name: str, payload: Any = None, *, reason: str | None = None
@@ -161,26 +158,24 @@ class Client:
                 delay = repeating.after_silence(error, self._settings.url)
             time.sleep(delay)
 
-    def _follow(
-        self, execution_id: str, following: Following, seconds: float | None
-    ) -> Iterator[Event]:
-        """Events until the run ends, or until a read has waited for `seconds`."""
-        silence = SILENCE_SECONDS if seconds is None else min(seconds, SILENCE_SECONDS)
+    def _follow(self, execution_id: str, following: Following, until: Deadline) -> Iterator[Event]:
+        """Events until the run ends or the deadline has passed."""
         while not following.ended:
             try:
-                yield from self._connection(execution_id, following, silence)
+                yield from self._connection(execution_id, following, until)
                 delay = following.after_break()
             except ApiError as error:
                 delay = following.after_refusal(error)
             except httpx.TransportError:
                 delay = following.after_break()
-            if following.ended or seconds is not None:
+            if following.ended or until.passed():
                 return
-            time.sleep(delay)
+            time.sleep(until.bound(delay))
 
     def _connection(
-        self, execution_id: str, following: Following, silence: float
+        self, execution_id: str, following: Following, until: Deadline
     ) -> Iterator[Event]:
+        silence = until.silence()
         headers = {**self._settings.headers(), **following.headers()}
         timeout = httpx.Timeout(10.0, read=silence)
         path = requests.events_path(execution_id)
@@ -192,5 +187,5 @@ class Client:
                 event = following.line(line)
                 if event is not None:
                     yield event
-                if following.ended:
+                if following.ended or until.is_near():
                     return

@@ -49,15 +49,15 @@ class ActionError(WindlassError):
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds before the next attempt; `None` leaves it to the node's retry policy."""
+        """Seconds before the next attempt at least; `None` leaves it to the retry policy."""
         return None
 
 
 class Retriable(ActionError):
     """The attempt failed and another may succeed.
 
-    Whether there is another is the node's retry policy. `after`, in seconds, replaces the
-    delay of that policy.
+    Whether there is another is the node's retry policy. `after`, in seconds, is the shortest
+    delay before it; the policy's own may be longer, and the server has a limit (1 h by default).
     """
 
     retriable = True
@@ -79,7 +79,7 @@ class Retriable(ActionError):
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds before the next attempt."""
+        """Seconds before the next attempt at least."""
         return self._after
 
 

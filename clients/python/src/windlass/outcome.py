@@ -99,7 +99,7 @@ def request_of(outcome: Outcome, lease: str) -> tuple[str, bytes]:
     if isinstance(outcome, Skipped):
         return "skip", dumps({"lease": lease})
     if isinstance(outcome, Stopped):
-        outcome = Failed("CANCELLED", outcome.reason, retriable=False)
+        outcome = Failed("STOPPED", outcome.reason, retriable=False)
     body: dict[str, Any] = {
         "lease": lease,
         "code": outcome.code,

@@ -30,6 +30,9 @@ PROTOCOL = 1
 # The server waits at most 30 s. Some proxies cut connections that are silent for as long.
 WAIT_MS = 25_000
 
+# What the server hands out at once at most.
+MOST_SLOTS = 1000
+
 # How long past its wait an answer to a poll may take before it counts as lost.
 ANSWER_SECONDS = 10.0
 
@@ -125,7 +128,7 @@ class Session:
             "protocol": PROTOCOL,
             "worker": self._options.name,
             "actions": self._declared,
-            "slots": slots,
+            "slots": min(slots, MOST_SLOTS),
             "waitMs": self._options.wait_ms,
             # What is leased to this worker and not named here comes again at once: the answer
             # that carried it was lost.
