@@ -1,17 +1,14 @@
 //! Root causes (semantics §4.6) where a text fixture cannot say it: how many there are, how
 //! large they are, and what they are read from. The rules are in `fixtures/causes.txt`.
 
-mod harness;
-#[path = "harness/notation.rs"]
-mod notation;
-
 use serde_json::value::RawValue;
 use windlass_core::event::{Cause, RunFailure};
 use windlass_core::run::{ChildEnd, Failure, Input, Outcome};
 use windlass_core::value::Payload;
 use windlass_core::{RunId, RunStatus};
 
-use harness::{Harness, digest, failure};
+use windlass_test_support::fixture::notation;
+use windlass_test_support::harness::{Harness, digest, failure};
 
 fn started(graph: &[&str]) -> Harness {
     let mut harness = Harness::new(&notation::definition(graph), "null");

@@ -6,21 +6,9 @@
 //! and the indented lines under it are what it must lead to. `UPDATE_FIXTURES=1`
 //! rewrites them; review every line that it changes.
 
-#[path = "harness/hands.rs"]
-mod hands;
-mod harness;
-#[path = "harness/look.rs"]
-mod look;
-#[path = "harness/notation.rs"]
-mod notation;
-#[path = "harness/script.rs"]
-mod script;
-#[path = "harness/tell.rs"]
-mod tell;
-
 use std::path::PathBuf;
 
-use script::Script;
+use windlass_test_support::fixture::script::Script;
 
 fn check(name: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))

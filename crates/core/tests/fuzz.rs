@@ -1,8 +1,6 @@
 //! Definitions that were written by people and then damaged: each ends in problems with
 //! places or in a definition, never in a panic, an overflow of a small stack, or no end.
 
-mod fuzz_rounds;
-
 use proptest::prelude::*;
 use proptest::sample::Index;
 use windlass_core::definition::{Format, MAX_PROBLEMS, Options, Source, parse};
@@ -146,7 +144,7 @@ fn read(text: String, format: Format) {
 fn try_all(texts: &'static [&'static str], format: Format) {
     let changes = proptest::collection::vec(change(), 1..6);
     let strategy = (any::<Index>(), changes);
-    fuzz_rounds::rounds(file!(), 300, &strategy, |(which, changes)| {
+    windlass_test_support::fuzz_rounds::rounds(file!(), 300, &strategy, |(which, changes)| {
         let text = changed(texts[which.index(texts.len())].to_owned(), &changes);
         let shown = windlass_core::name::cut(&text, 500).to_owned();
         let thread = std::thread::Builder::new().stack_size(STACK);

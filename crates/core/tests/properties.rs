@@ -3,7 +3,6 @@
 //!
 //! `WINDLASS_SEED=n` plays one case; `WINDLASS_CASES=n` plays that many.
 
-mod harness;
 mod model;
 
 use std::fmt::Write as _;
@@ -16,10 +15,10 @@ use windlass_core::routing::EdgeState;
 use windlass_core::run::{Change, Input, Outcome, Refusal};
 use windlass_core::{NodeStatus, RunStatus};
 
-use harness::{Harness, Steps, digest, failure, output, retriable};
 use model::derive::{Fate, Lot};
 use model::generate::{self, Dice};
 use model::{After, End, Life, Model, Names, Word};
+use windlass_test_support::harness::{Harness, Steps, digest, failure, output, retriable};
 
 #[test]
 fn the_engine_does_what_the_model_says() {

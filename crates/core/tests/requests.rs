@@ -1,16 +1,13 @@
 //! How many requests a run remembers (semantics §12.5). What a request that comes again leads
 //! to is in `fixtures/requests.txt`.
 
-mod harness;
-#[path = "harness/notation.rs"]
-mod notation;
-
 use windlass_core::Digest;
 use windlass_core::command::RunCommand;
 use windlass_core::event::{Hand, RequestKey};
 use windlass_core::run::{Input, KEPT_ANSWERS};
 
-use harness::{Harness, digest};
+use windlass_test_support::fixture::notation;
+use windlass_test_support::harness::{Harness, digest};
 
 /// The request of this number: a run is paused and resumed in turns.
 fn request(number: usize) -> RequestKey {

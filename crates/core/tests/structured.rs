@@ -4,9 +4,8 @@
 //!
 //! `WINDLASS_SEED=n` plays one case; `WINDLASS_CASES=n` plays that many.
 
-#[path = "harness/structured.rs"]
+#[path = "structured/engine.rs"]
 mod engine;
-mod harness;
 mod model;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,8 +5,7 @@
 //!
 //! `WINDLASS_SEED=n` plays one case; `WINDLASS_CASES=n` plays that many.
 
-mod harness;
-#[path = "harness/invariants.rs"]
+#[path = "structured_hands/invariants.rs"]
 mod invariants;
 mod model;
 
@@ -19,10 +18,10 @@ use windlass_core::run::{Input, Instance, Outcome};
 use windlass_core::value::Payload;
 use windlass_core::{NodeStatus, RunStatus};
 
-use harness::{Harness, ancestry, digest, output};
 use model::generate::Dice;
 use model::structured::Word;
 use model::structured::generate::{self, Bounds};
+use windlass_test_support::harness::{self, Harness, ancestry, digest, output};
 
 #[test]
 fn whatever_hands_do_the_run_stays_whole() {

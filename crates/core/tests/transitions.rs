@@ -1,16 +1,13 @@
 //! Every pair of a run's status and an input, and of a node's status and a word about
 //! its attempt: legal or refused. A refusal changes nothing.
 
-mod harness;
-#[path = "harness/notation.rs"]
-mod notation;
-
 use windlass_core::command::RunCommand;
 use windlass_core::event::{Event, Hand};
 use windlass_core::run::{Input, Outcome, Refusal, Run, Todo};
 use windlass_core::{NodeStatus, RunStatus};
 
-use harness::{Harness, digest, failure, output, retriable};
+use windlass_test_support::fixture::notation;
+use windlass_test_support::harness::{self, Harness, digest, failure, output, retriable};
 
 /// `a` fails and blocks `b`; `c` can be kept running beside it.
 const GRAPH: [&str; 4] = [

@@ -1,9 +1,5 @@
 //! Values that do not fit into records, and the limits of outputs (semantics §1).
 
-mod harness;
-#[path = "harness/notation.rs"]
-mod notation;
-
 use windlass_core::event::{AttemptResult, Event};
 use windlass_core::run::{Failure, Outcome, ValueLimits};
 
@@ -11,7 +7,8 @@ const OUTPUT_LIMIT_BYTES: usize = ValueLimits::DEFAULT.output_bytes;
 use windlass_core::value::{INLINE_BYTES, Stored};
 use windlass_core::{Digest, NodeStatus, RunStatus};
 
-use harness::{Harness, digest, output};
+use windlass_test_support::fixture::notation;
+use windlass_test_support::harness::{Harness, digest, output};
 
 fn started(graph: &[&str]) -> Harness {
     let mut harness = Harness::new(&notation::definition(graph), "null");

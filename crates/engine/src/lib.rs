@@ -19,9 +19,6 @@ mod engine;
 mod evaluators;
 mod feed;
 pub mod fork;
-#[cfg(test)]
-#[path = "../../core/tests/fuzz_rounds/mod.rs"]
-mod fuzz;
 mod gates;
 mod heal;
 pub mod history;

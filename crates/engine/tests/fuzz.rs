@@ -1,9 +1,6 @@
 //! Cron expressions and time zones of any kind: refused with a reason, or with times that
 //! come one after the other, and never without end.
 
-#[path = "../../core/tests/fuzz_rounds/mod.rs"]
-mod fuzz_rounds;
-
 use proptest::prelude::*;
 use windlass_core::Millis;
 use windlass_engine::Timing;
@@ -42,22 +39,27 @@ fn cron() -> impl Strategy<Value = String> {
 fn fuzz_cron_expressions_are_refused_or_go_forward() {
     let zone = (0..ZONES.len()).prop_map(|which| ZONES[which]);
     let now = -1_000_000_000_000i64..10_000_000_000_000;
-    fuzz_rounds::rounds(file!(), 300, &(cron(), zone, now), |(cron, zone, now)| {
-        let timing = match Timing::new(Some(&cron), None, zone) {
-            Ok(timing) => timing,
-            Err(problem) => {
-                prop_assert!(!problem.message.is_empty());
-                return Ok(());
+    windlass_test_support::fuzz_rounds::rounds(
+        file!(),
+        300,
+        &(cron(), zone, now),
+        |(cron, zone, now)| {
+            let timing = match Timing::new(Some(&cron), None, zone) {
+                Ok(timing) => timing,
+                Err(problem) => {
+                    prop_assert!(!problem.message.is_empty());
+                    return Ok(());
+                }
+            };
+            let mut last = Millis(now);
+            let mut next = timing.first(last);
+            for _ in 0..5 {
+                let Some(at) = next else { break };
+                prop_assert!(at > last, "{cron}: {at:?} after {last:?}");
+                last = at;
+                next = timing.after(at, at);
             }
-        };
-        let mut last = Millis(now);
-        let mut next = timing.first(last);
-        for _ in 0..5 {
-            let Some(at) = next else { break };
-            prop_assert!(at > last, "{cron}: {at:?} after {last:?}");
-            last = at;
-            next = timing.after(at, at);
-        }
-        Ok(())
-    });
+            Ok(())
+        },
+    );
 }

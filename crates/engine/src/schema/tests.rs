@@ -431,26 +431,31 @@ fn value() -> impl Strategy<Value = Value> {
 /// budget ends.
 #[test]
 fn fuzz_schemas_take_no_more_than_was_counted() {
-    crate::fuzz::rounds(file!(), 500, &(schema(), value()), |(schema, value)| {
-        let text = schema.to_string();
-        let schema_of = match Schema::compile(&text, LIMIT) {
-            Ok(compiled) => compiled,
-            Err(SchemaProblem::Limit(_)) => return Ok(()),
-            Err(SchemaProblem::Invalid(reason)) => {
-                return Err(TestCaseError::fail(reason));
+    windlass_test_support::fuzz_rounds::rounds(
+        file!(),
+        500,
+        &(schema(), value()),
+        |(schema, value)| {
+            let text = schema.to_string();
+            let schema_of = match Schema::compile(&text, LIMIT) {
+                Ok(compiled) => compiled,
+                Err(SchemaProblem::Limit(_)) => return Ok(()),
+                Err(SchemaProblem::Invalid(reason)) => {
+                    return Err(TestCaseError::fail(reason));
+                }
+            };
+            let work = schema_of.ordered.work(&value, u64::MAX);
+            let mut naive = Naive {
+                root: &schema,
+                visits: 0,
+            };
+            let ended = naive.check(&schema, &value);
+            if let Some(work) = work {
+                prop_assert!(naive.visits <= work.checking, "{} > {work:?}", naive.visits);
+                prop_assert!(ended.is_some() || work.checking > MOST_VISITS);
             }
-        };
-        let work = schema_of.ordered.work(&value, u64::MAX);
-        let mut naive = Naive {
-            root: &schema,
-            visits: 0,
-        };
-        let ended = naive.check(&schema, &value);
-        if let Some(work) = work {
-            prop_assert!(naive.visits <= work.checking, "{} > {work:?}", naive.visits);
-            prop_assert!(ended.is_some() || work.checking > MOST_VISITS);
-        }
-        let _ = schema_of.check(&value);
-        Ok(())
-    });
+            let _ = schema_of.check(&value);
+            Ok(())
+        },
+    );
 }

@@ -7,25 +7,13 @@
 
 #[path = "../../../orchestrator/tests/histories/file.rs"]
 mod file;
-#[path = "../../../core/tests/harness/hands.rs"]
-mod hands;
-#[path = "../../../core/tests/harness/mod.rs"]
-mod harness;
-#[path = "../../../core/tests/harness/look.rs"]
-mod look;
-#[path = "../../../core/tests/harness/notation.rs"]
-mod notation;
 #[path = "../../../orchestrator/tests/histories/record.rs"]
 mod record;
 #[path = "../../../orchestrator/tests/histories/replay.rs"]
 mod replay;
-#[path = "../../../core/tests/harness/script.rs"]
-mod script;
 #[path = "../../../orchestrator/tests/histories/state.rs"]
 mod state;
 mod survey;
-#[path = "../../../core/tests/harness/tell.rs"]
-mod tell;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -38,9 +26,9 @@ use windlass_orchestrator::codec::RECORD_VERSION;
 use windlass_sim::recorded::{RunLog, record_seed};
 use windlass_sim::{Kind, Options};
 use windlass_store::Envelope;
+use windlass_test_support::fixture::script::Script;
 
 use file::{History, Record};
-use script::Script;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -13,7 +13,7 @@ use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseResult, TestRng, TestRunner};
 
 /// Tries values until the round, or the time, is over.
-pub(crate) fn rounds<S: Strategy>(
+pub fn rounds<S: Strategy>(
     source: &'static str,
     cases: u32,
     strategy: &S,

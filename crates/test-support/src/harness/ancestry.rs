@@ -9,7 +9,7 @@ use windlass_core::run::{Instance, Run};
 use windlass_core::value::Stored;
 
 /// Holds the hash of an end that was just applied against the written formula.
-pub(crate) fn check(run: &Run, event: &Event) {
+pub fn check(run: &Run, event: &Event) {
     let (path, attempt, output, hash) = match event {
         Event::AttemptEnded(ended) => {
             let output = match &ended.result {

@@ -1,12 +1,7 @@
 //! Drives the pure state machine as an engine would: decides, applies, follows what
-//! the run itself asks for next, and keeps the log and the values.
+//! the run itself asks for next, and keeps the log and the values. Knows no fixture.
 
-#![allow(
-    dead_code,
-    reason = "each test binary uses its own part of the harness"
-)]
-
-pub(crate) mod ancestry;
+pub mod ancestry;
 mod digest;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,65 +19,65 @@ use windlass_core::run::{
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{Digest, Millis, NodeStatus, RunId};
 
-pub(crate) use digest::digest;
+pub use digest::digest;
 
 /// The time at which every run of the tests is asked for.
-pub(crate) const BEGIN: Millis = Millis(1_000_000);
+pub const BEGIN: Millis = Millis(1_000_000);
 
 /// What a worker says of an attempt besides how it ended.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Reporting {
+pub struct Reporting {
     parameters: Option<Box<RawValue>>,
     meta: Option<Box<RawValue>>,
     resources: Vec<ResourceLink>,
 }
 
 /// What one input led to: each event with the changes it made.
-pub(crate) type Steps = Vec<(Event, Vec<Change>)>;
+pub type Steps = Vec<(Event, Vec<Change>)>;
 
 /// A run, its log, its values and its clock.
-pub(crate) struct Harness {
-    pub(crate) run: Run,
-    pub(crate) now: Millis,
+pub struct Harness {
+    pub run: Run,
+    pub now: Millis,
     /// Randomness for jitter.
-    pub(crate) seed: u64,
+    pub seed: u64,
     /// The nodes that are with a worker.
-    pub(crate) running: BTreeSet<NodeIndex>,
-    pub(crate) values: Values,
-    pub(crate) log: Vec<Transition>,
+    pub running: BTreeSet<NodeIndex>,
+    pub values: Values,
+    pub log: Vec<Transition>,
     /// The graph that the run began with, and those that were brought later.
     first_plan: Arc<Plan>,
     plans: BTreeMap<Digest, Arc<Plan>>,
     /// The texts of all graphs, the first one first.
-    pub(crate) definitions: Vec<String>,
+    pub definitions: Vec<String>,
     /// What workers say besides how an attempt ended.
-    pub(crate) reporting: Reporting,
+    pub reporting: Reporting,
     /// Whether the next record ends with a checkpoint.
-    pub(crate) takes_checkpoint: bool,
+    pub takes_checkpoint: bool,
     /// Where the edges of nodes lead that were asked: the frame may be gone by the time
     /// somebody tells of it.
-    pub(crate) asked: BTreeMap<String, Vec<String>>,
+    pub asked: BTreeMap<String, Vec<String>>,
     /// Looks at the run after each event.
-    pub(crate) watch: Option<fn(&Run, &Event)>,
+    pub watch: Option<fn(&Run, &Event)>,
     /// Whether iterations are buried when they end.
-    pub(crate) buries: bool,
+    pub buries: bool,
     /// Iterations that ended, by their paths, each with the run at that moment: the next
     /// event may free them.
-    pub(crate) buried: Vec<(String, Run)>,
+    pub buried: Vec<(String, Run)>,
     /// Paths of instances that may be gone by the time somebody tells of them.
     paths: BTreeMap<NodeIndex, String>,
 }
 
 impl Harness {
     /// A run that was asked for and has not begun.
-    pub(crate) fn new(definition: &str, trigger: &str) -> Self {
+    pub fn new(definition: &str, trigger: &str) -> Self {
         Self::asked(definition, trigger, json!({}))
     }
 
     /// A run that was asked for and has not begun; the request has these keys in place of
     /// the usual ones.
-    pub(crate) fn asked(text: &str, trigger: &str, keys: serde_json::Value) -> Self {
+    pub fn asked(text: &str, trigger: &str, keys: serde_json::Value) -> Self {
         let definition = serde_json::from_str(text).expect("a definition");
         let plan = Arc::new(Plan::build(definition).expect("a plan"));
         let inline = |text: &str| Payload::new(text).stored();
@@ -135,12 +130,12 @@ impl Harness {
         harness
     }
 
-    pub(crate) fn index(&self, id: &str) -> NodeIndex {
+    pub fn index(&self, id: &str) -> NodeIndex {
         let index = self.run.resolve(id);
         index.unwrap_or_else(|| panic!("there is no node '{id}'"))
     }
 
-    pub(crate) fn id(&self, node: NodeIndex) -> String {
+    pub fn id(&self, node: NodeIndex) -> String {
         match self.paths.get(&node) {
             Some(path) => path.clone(),
             None => self.run.path(node).into_string(),
@@ -148,7 +143,7 @@ impl Harness {
     }
 
     /// Decides on an input and on everything that the run asks for after it.
-    pub(crate) fn give(&mut self, input: &Input) -> Result<Steps, Refusal> {
+    pub fn give(&mut self, input: &Input) -> Result<Steps, Refusal> {
         // A grace is over no earlier than its time.
         if let (Input::GraceEnded, Some(deadline)) = (input, self.run.grace_deadline()) {
             self.now = self.now.max(deadline);
@@ -184,13 +179,13 @@ impl Harness {
     }
 
     /// A worker reports the end of the node's present attempt.
-    pub(crate) fn end(&mut self, node: &str, outcome: Outcome) -> Result<Steps, Refusal> {
+    pub fn end(&mut self, node: &str, outcome: Outcome) -> Result<Steps, Refusal> {
         let attempt = self.run.attempt(self.index(node));
         self.end_attempt(node, attempt, outcome)
     }
 
     /// A worker reports the end of one attempt.
-    pub(crate) fn end_attempt(
+    pub fn end_attempt(
         &mut self,
         node: &str,
         attempt: u32,
@@ -206,7 +201,7 @@ impl Harness {
     }
 
     /// A worker's report of the end of an attempt.
-    pub(crate) fn ended(&self, node: NodeIndex, attempt: u32, outcome: Outcome) -> Input {
+    pub fn ended(&self, node: NodeIndex, attempt: u32, outcome: Outcome) -> Input {
         let report = Report {
             started: self.now,
             ended: self.now,
@@ -224,7 +219,7 @@ impl Harness {
     }
 
     /// The same log folded by nobody who decided it, each event through its stored form.
-    pub(crate) fn replayed(&self) -> Run {
+    pub fn replayed(&self) -> Run {
         let Event::Queued(queued) = &self.log[0].events[0] else {
             panic!("the first event is always Queued");
         };
@@ -272,7 +267,7 @@ impl Harness {
     }
 
     /// A graph that somebody brings, and what it is known by.
-    pub(crate) fn bring(&mut self, definition: &str) -> (Digest, Arc<Plan>) {
+    pub fn bring(&mut self, definition: &str) -> (Digest, Arc<Plan>) {
         let digest = Digest::of(definition.as_bytes());
         self.definitions.push(definition.to_owned());
         let definition = serde_json::from_str(definition).expect("a definition");
@@ -364,7 +359,7 @@ impl Harness {
         }
     }
 
-    pub(crate) fn record(&mut self, events: Vec<Event>) {
+    pub fn record(&mut self, events: Vec<Event>) {
         let transition = Transition {
             at: self.now,
             events,
@@ -393,17 +388,17 @@ fn payload(json: &RawValue) -> Payload {
 }
 
 /// An output.
-pub(crate) fn output(text: &str) -> Outcome {
+pub fn output(text: &str) -> Outcome {
     Outcome::Succeeded(Payload::new(text))
 }
 
 /// An error that another attempt will not mend.
-pub(crate) fn failure(code: &str) -> Outcome {
+pub fn failure(code: &str) -> Outcome {
     Outcome::Failed(Failure::permanent(code, "it failed"))
 }
 
 /// An error that another attempt may mend.
-pub(crate) fn retriable(code: &str, retry_after_ms: Option<u64>) -> Outcome {
+pub fn retriable(code: &str, retry_after_ms: Option<u64>) -> Outcome {
     Outcome::Failed(Failure {
         retriable: true,
         retry_after_ms,

@@ -17,9 +17,9 @@ use windlass_core::run::{Input, Instance, Outcome, Run};
 use windlass_core::value::Payload;
 use windlass_core::{NodeStatus, RunStatus};
 
-use crate::harness::{Harness, digest, failure, output, retriable};
 use crate::model::structured::{Model, Move, Status, Word};
 use crate::model::{Life, Names};
+use windlass_test_support::harness::{Harness, digest, failure, output, retriable};
 
 /// A run of the engine.
 pub(crate) struct Engine {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use windlass_core::run::{Instance, Run};
 
-pub(crate) fn digest(run: &Run) -> String {
+pub fn digest(run: &Run) -> String {
     let mut text = String::new();
     let _ = writeln!(
         text,

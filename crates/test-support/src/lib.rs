@@ -1,0 +1,16 @@
+//! What the tests of several crates share. A dev-dependency alone: nothing that ships
+//! knows it.
+//!
+//! [`harness`] drives the state machine of a run, and [`fixture`] reads and plays the text
+//! fixtures of `core/tests/fixtures`. Use it from a crate's `tests` folder: a unit test sees
+//! another copy of the types of its own crate.
+
+#![allow(
+    missing_docs,
+    reason = "helpers of tests are documented where their names do not say it"
+)]
+
+pub mod fixture;
+#[cfg(feature = "fuzz")]
+pub mod fuzz_rounds;
+pub mod harness;
