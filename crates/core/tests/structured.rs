@@ -14,11 +14,12 @@ use std::fmt::Write as _;
 use serde_json::Value;
 use windlass_core::definition::{Options, Source, parse};
 
-use engine::Engine;
+use engine::{Engine, View};
 use model::Names;
 use model::generate::Dice;
 use model::structured::generate::{self, Bounds};
 use model::structured::read::Kind;
+use model::structured::report::report;
 use model::structured::scope::{Outcome, Scope, Stop};
 use model::structured::{Model, Move, Status, Word};
 
@@ -249,7 +250,7 @@ impl Case {
         if let Some(engine) = &mut self.engine {
             engine.set_running(&self.running);
             assert_eq!(engine.make(&step), accepted, "accepted or refused");
-            same(&engine.report(), &engine::report(&self.model));
+            same(&engine.view(), &view(&self.model));
         }
         if let Move::Word(path, ..) = &step {
             self.running.remove(path);
@@ -340,18 +341,32 @@ fn node_reached(scope: &Scope, id: &str) -> Vec<String> {
     words
 }
 
-/// Only the lines that differ are worth reading.
-fn same(engine: &str, model: &str) {
-    let only = |here: &str, there: &str| {
-        let there: BTreeSet<&str> = there.lines().collect();
-        let lines = here.lines().filter(|line| !there.contains(line));
-        lines.collect::<Vec<_>>().join("\n  ")
+/// What can be seen of the model's run.
+fn view(model: &Model) -> View {
+    (report(model), model.edges())
+}
+
+fn same(engine: &View, model: &View) {
+    if engine == model {
+        return;
+    }
+    // Only the lines that differ are worth reading.
+    let only = |here: &View, there: &View| {
+        let there: BTreeSet<String> = lines(there).into_iter().collect();
+        let mut lines = lines(here);
+        lines.retain(|line| !there.contains(line));
+        lines.join("\n  ")
     };
     let (engine_only, model_only) = (only(engine, model), only(model, engine));
-    assert!(
-        engine == model,
-        "the engine says\n  {engine_only}\nthe model says\n  {model_only}"
-    );
+    panic!("the engine says\n  {engine_only}\nthe model says\n  {model_only}");
+}
+
+fn lines((report, edges): &View) -> Vec<String> {
+    let mut lines = report.lines();
+    let nodes = report.nodes.iter();
+    lines.extend(nodes.map(|(path, node)| format!("{path} {node:?}")));
+    lines.extend_from_slice(edges);
+    lines
 }
 
 /// Generated definitions are such as the engine would publish.
@@ -370,7 +385,7 @@ impl Drop for Case {
                 self.seed,
                 self.definition,
                 self.story,
-                engine::report(&self.model)
+                lines(&view(&self.model)).join("\n")
             );
         }
     }

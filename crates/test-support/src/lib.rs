@@ -10,7 +10,12 @@
     reason = "helpers of tests are documented where their names do not say it"
 )]
 
+#[cfg(feature = "engine")]
+pub mod catalogue;
+#[cfg(feature = "engine")]
+pub mod cluster;
 pub mod fixture;
 #[cfg(feature = "fuzz")]
 pub mod fuzz_rounds;
 pub mod harness;
+pub mod report;

@@ -26,7 +26,7 @@ use windlass_orchestrator::codec::RECORD_VERSION;
 use windlass_sim::recorded::{RunLog, record_seed};
 use windlass_sim::{Kind, Options};
 use windlass_store::Envelope;
-use windlass_test_support::fixture::script::Script;
+use windlass_test_support::fixture::{self, script::Script};
 
 use file::{History, Record};
 
@@ -71,22 +71,18 @@ fn record_missing(name: &str, source: &str, case: &str) {
 
 /// The log of a fixture's case: `fixtures/FILE.txt`, and the case's title.
 fn of_fixture(source: &str, case: &str) -> History {
-    let path = file::folder().join("..").join(source);
-    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{source}: {error}"));
-    let mut lines = text
-        .lines()
-        .skip_while(|line| *line != format!("=== {case}"));
-    assert!(lines.next().is_some(), "{source} has no case '{case}'");
-    let (mut graph, mut script): (Vec<&str>, Option<Script>) = (Vec::new(), None);
-    for line in lines.take_while(|line| !line.starts_with("===")) {
-        if let Some(command) = line.strip_prefix("> ") {
-            let script = script.get_or_insert_with(|| Script::new(&graph));
-            script.command(command);
-        } else if !(line.is_empty() || line.starts_with("  ") || line.starts_with('#')) {
-            graph.push(line);
-        }
+    let name = source
+        .strip_prefix("fixtures/")
+        .and_then(|name| name.strip_suffix(".txt"));
+    let cases = fixture::cases(name.expect("fixtures/FILE.txt"));
+    let mut cases = cases.iter().filter(|known| known.title == case);
+    let case = cases.next();
+    let case = case.unwrap_or_else(|| panic!("{source} has no such case"));
+    let mut script = Script::new(case.setup());
+    for step in &case.steps {
+        script.command(&step.command);
     }
-    let harness = script.expect("a case has commands").harness;
+    let harness = script.harness;
     // Runs of the first rules ended before records told of checkpoints.
     let version = match harness.run.queued().rules {
         1 => 1,

@@ -3,6 +3,7 @@
 
 pub mod ancestry;
 mod digest;
+pub mod seen;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
-use windlass_core::event::{Event, Queued, RULES, ResourceLink, Transition};
+use windlass_core::event::{Compensation, Event, Queued, RULES, ResourceLink, Transition};
 use windlass_core::plan::{NodeIndex, Plan};
 use windlass_core::run::{
     Change, Decision, Evaluations, Facts, Failure, Input, Interrupt, Loaded, Outcome, Refusal,
@@ -381,6 +382,15 @@ fn with_keys(queued: &Queued, keys: serde_json::Value) -> Queued {
     };
     whole.as_object_mut().expect("an object").extend(keys);
     serde_json::from_str(&whole.to_string()).expect("a request")
+}
+
+/// How far undoing a run is.
+pub fn compensation_word(compensation: Option<Compensation>) -> &'static str {
+    match compensation {
+        None => "running",
+        Some(Compensation::Complete) => "complete",
+        Some(Compensation::Incomplete) => "incomplete",
+    }
 }
 
 fn payload(json: &RawValue) -> Payload {

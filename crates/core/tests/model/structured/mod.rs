@@ -17,6 +17,7 @@
 pub(crate) mod expression;
 pub(crate) mod generate;
 pub(crate) mod read;
+pub(crate) mod report;
 pub(crate) mod rounds;
 pub(crate) mod route;
 pub(crate) mod run;

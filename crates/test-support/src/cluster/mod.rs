@@ -1,0 +1,174 @@
+//! Several engines over one store of any backend, each on a runtime of its own, so that ending
+//! the runtime is the death of a process: nothing of it is said or written any more.
+
+mod play;
+mod stage;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::runtime::Runtime;
+use windlass_core::RunId;
+use windlass_core::event::Event;
+use windlass_engine::{Backend, Engine, Options, Plans, Serving, StartRequest, view};
+use windlass_orchestrator::codec;
+use windlass_orchestrator::supervisor::LeaseOptions;
+
+use crate::catalogue;
+
+pub use play::play_all;
+pub use stage::{Part, Stage, Word};
+
+/// Short, so that a test sees a death soon.
+pub const LEASES: LeaseOptions = LeaseOptions {
+    duration_ms: 600,
+    renew_ms: 100,
+    margin_ms: 150,
+    hand_over_ms: 300,
+    sweep_ms: 300,
+};
+
+/// One process.
+struct Process {
+    runtime: Runtime,
+    engine: Engine,
+}
+
+/// The processes, and what they share.
+pub struct World {
+    pub store: Arc<dyn Backend>,
+    pub stage: Arc<Stage>,
+    processes: Mutex<BTreeMap<usize, Process>>,
+    next: Mutex<usize>,
+}
+
+impl World {
+    /// A store, and no process yet.
+    pub fn new(store: Arc<dyn Backend>) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            stage: Arc::default(),
+            processes: Mutex::default(),
+            next: Mutex::default(),
+        })
+    }
+
+    fn processes(&self) -> MutexGuard<'_, BTreeMap<usize, Process>> {
+        self.processes.lock().expect("nothing panics with them")
+    }
+
+    /// Starts a process; its number.
+    pub async fn join(&self) -> usize {
+        let process = {
+            let mut next = self.next.lock().expect("a number");
+            *next += 1;
+            *next
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let registry = stage::actions(&self.stage, process);
+        let backend = Arc::clone(&self.store);
+        let options = Options {
+            leases: Some(LEASES),
+            keep_asleep_ms: 0,
+            worker_name: format!("process-{process}").into(),
+            ..Options::default()
+        };
+        let starting = runtime.spawn(async move {
+            let engine = Engine::new(backend, registry, options).await;
+            // Each death counts against all that was in hand: none of it is the cause.
+            let serving = Serving {
+                max_poison_retries: 1000,
+                poison_delay_ms: 50,
+                poison_trial_ms: 50,
+                ..Serving::default()
+            };
+            engine.serve(serving).await.expect("it serves");
+            engine
+        });
+        let engine = starting.await.expect("it starts");
+        self.processes()
+            .insert(process, Process { runtime, engine });
+        process
+    }
+
+    /// Ends a process without a word.
+    pub fn kill(&self, process: usize) {
+        let process = self.processes().remove(&process).expect("it lives");
+        process.runtime.shutdown_background();
+    }
+
+    /// Ends a process in good order.
+    pub async fn stop(&self, process: usize) {
+        let Process { runtime, engine } = self.processes().remove(&process).expect("it lives");
+        let stopping = runtime.spawn(async move { engine.shutdown().await });
+        stopping.await.expect("it stops");
+        runtime.shutdown_background();
+    }
+
+    /// The processes that live.
+    pub fn live(&self) -> Vec<usize> {
+        self.processes().keys().copied().collect()
+    }
+
+    /// An engine by turns.
+    pub fn engine(&self, turn: usize) -> Engine {
+        let processes = self.processes();
+        let place = turn % processes.len();
+        let process = processes.values().nth(place).expect("one lives");
+        process.engine.clone()
+    }
+
+    /// Publishes a definition.
+    pub async fn publish(&self, text: &str) -> StartRequest {
+        catalogue::publish(&*self.store, None, text).await
+    }
+
+    /// The run as people see it.
+    pub fn execution(&self, run: RunId) -> Value {
+        let mut json = Vec::new();
+        let plans = Plans::new(1 << 20);
+        view::write(&*self.store, &plans, run, &Default::default(), &mut json).expect("a view");
+        serde_json::from_slice(&json).expect("JSON")
+    }
+
+    /// Waits until the end of an attempt is durable.
+    pub async fn recorded(&self, (run, node, _, attempt): Part) {
+        let is_end = |event: &Event| match event {
+            Event::AttemptEnded(ended) => *ended.node == *node && ended.attempt == attempt,
+            _ => false,
+        };
+        loop {
+            let records = self.store.read(run, 1, usize::MAX).await.expect("a log");
+            let mut transitions = records.iter().map(|it| codec::decode(&it.bytes));
+            if transitions.any(|it| it.expect("a record").events.iter().any(is_end)) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Waits until a run has ended, whatever becomes of processes meanwhile.
+    pub async fn ended(&self, run: RunId) {
+        loop {
+            let row = self.store.run(run).await.expect("a row");
+            if row.is_some_and(|row| row.status.is_final()) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        for process in std::mem::take(&mut *self.processes()).into_values() {
+            process.runtime.shutdown_background();
+        }
+    }
+}
