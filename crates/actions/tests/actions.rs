@@ -6,9 +6,9 @@
     reason = "a test has nothing better to do than to stop"
 )]
 
-mod common;
+mod one_node;
 
-use common::{answer, run_node, run_with_secret, server};
+use one_node::{answer, run_node, run_with_secret, server};
 use serde_json::json;
 
 #[tokio::test]

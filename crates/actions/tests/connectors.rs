@@ -6,15 +6,14 @@
     reason = "a test has nothing better to do than to stop"
 )]
 
-mod common;
-mod services;
+mod one_node;
 
-use common::Setup;
+use one_node::Setup;
 use serde_json::{Value, json};
-use services::confluence::{self, Confluence};
-use services::monday::{self, Monday};
-use services::slack::{self, Slack};
-use services::{Reply, ok};
+use windlass_test_support::services::confluence::{self, Confluence};
+use windlass_test_support::services::monday::{self, Monday};
+use windlass_test_support::services::slack::{self, Slack};
+use windlass_test_support::services::{Reply, ok};
 
 fn on_slack(server: &Slack) -> Setup {
     let mut setup = Setup::new(&[("SLACK_TOKEN", slack::TOKEN)]);

@@ -6,16 +6,15 @@
     reason = "a test has nothing better to do than to stop"
 )]
 
-mod common;
-mod services;
+mod one_node;
 mod tls;
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use common::{Ran, Setup};
+use one_node::{Ran, Setup};
 use serde_json::{Value, json};
-use services::{Reply, Request, Server, ok};
+use windlass_test_support::services::{Reply, Request, Server, ok};
 
 async fn request(parameters: Value) -> Ran {
     Setup::new(&[("SECRET", "s3cret-value-1")])
@@ -273,7 +272,7 @@ async fn forms_have_parts_and_answers_may_be_bytes() {
 
 #[tokio::test]
 async fn a_client_certificate_is_shown_where_the_server_asks_for_it() {
-    let world = tls::World::start();
+    let world = tls::TlsServer::start();
     let url = format!("https://localhost:{}/", world.port);
     let mut setup = Setup::new(&[("KEY", &world.client_key)]);
     setup.options.http_allowed = windlass_actions::Allowed::parse(["localhost"]).unwrap();

@@ -1,16 +1,13 @@
 //! The connectors on the real binary: the examples that use them run as written against servers
 //! that speak the services' wire format, and what a killed process made is found again.
 
-#[path = "../../actions/tests/services/mod.rs"]
-mod services;
-
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use services::confluence::{self, Confluence};
-use services::monday::{self, Monday};
-use services::slack::{self, Slack};
-use services::{Reply, Server};
+use windlass_test_support::services::confluence::{self, Confluence};
+use windlass_test_support::services::monday::{self, Monday};
+use windlass_test_support::services::slack::{self, Slack};
+use windlass_test_support::services::{Reply, Server};
 
 struct World {
     folder: tempfile::TempDir,

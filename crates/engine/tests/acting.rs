@@ -3,108 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use windlass_core::command::{CommandRequest, RunCommand};
-use windlass_core::definition::{self, Source, signature};
-use windlass_core::event::{Event, Hand};
+use windlass_core::event::Hand;
 use windlass_core::plan::Plan;
-use windlass_core::{Digest, Millis, RunId, RunStatus};
-use windlass_engine::fork::{Ask, Fork, ForkError, Graph, fork};
-use windlass_engine::verify::verify;
-use windlass_engine::{
-    Backend, CommandAnswer, CommandError, Engine, NewRun, Options, load_run, view,
-};
-use windlass_orchestrator::codec;
-use windlass_store::{
-    Catalogue as _, DeadLetter, DeadLetters as _, Log as _, MemoryStore, NewDefinition,
-    Queries as _, Wait as _,
-};
-
-struct World {
-    store: MemoryStore,
-    engine: Engine,
-}
-
-impl World {
-    fn new() -> Self {
-        Self::on(MemoryStore::new())
-    }
-
-    fn on(store: MemoryStore) -> Self {
-        let backend: Arc<dyn Backend> = Arc::new(store.clone());
-        let registry = windlass_actions::registry();
-        let engine = Engine::new(backend, registry, Options::default()).wait();
-        Self { store, engine }
-    }
-
-    async fn publish(&self, text: &str) -> NewRun {
-        self.publish_for(None, text).await
-    }
-
-    async fn publish_for(&self, tenant: Option<&str>, text: &str) -> NewRun {
-        let parsed = definition::parse(
-            &Source::new("test.json", text.as_bytes()),
-            &definition::Options::default(),
-        )
-        .expect("a valid definition");
-        let digest = Digest::of(&parsed.json);
-        let new = NewDefinition {
-            tenant: tenant.map(Into::into),
-            workflow: parsed.definition.id.clone(),
-            display_name: None,
-            digest,
-            text: parsed.json.into(),
-            signature: signature(&parsed.definition),
-            at: Millis(0),
-        };
-        let published = self.store.publish(new).await.expect("published");
-        let plan = Plan::build(parsed.definition).expect("a plan");
-        let mut new = NewRun::new(Arc::new(plan), published.version, digest);
-        new.request.tenant = tenant.map(Into::into);
-        new
-    }
-
-    async fn run(&self, request: &NewRun) -> RunId {
-        let run = self.engine.start(request).await.expect("started").run;
-        self.engine.wait(run).await.expect("ended");
-        run
-    }
-
-    fn fork(&self, ask: &Ask) -> Result<Fork, ForkError> {
-        let engine = &self.engine;
-        fork(&**engine.store(), engine.plans(), engine.values(), ask)
-    }
-
-    fn events(&self, run: RunId) -> Vec<Event> {
-        let records = self.store.read(run, 1, usize::MAX).wait().expect("a log");
-        let events = records.iter().map(|record| codec::decode(&record.bytes));
-        events
-            .flat_map(|transition| transition.expect("readable").events)
-            .collect()
-    }
-
-    /// The node instances that ran, in the order of their ends.
-    fn ran(&self, run: RunId) -> Vec<String> {
-        let events = self.events(run).into_iter();
-        let ended = |event| match event {
-            Event::AttemptEnded(ended) => Some(ended.node.into_string()),
-            _ => None,
-        };
-        events.filter_map(ended).collect()
-    }
-
-    fn show(&self, run: RunId) -> Value {
-        let mut out = Vec::new();
-        let (store, plans) = (&**self.engine.store(), self.engine.plans());
-        view::write(store, plans, run, &view::Options::default(), &mut out).expect("written");
-        serde_json::from_slice(&out).expect("JSON")
-    }
-
-    #[track_caller]
-    fn verify(&self, run: RunId) {
-        verify(&**self.engine.store(), self.engine.plans(), run).expect("verified");
-    }
-}
+use windlass_core::{Millis, RunId, RunStatus};
+use windlass_engine::fork::{Ask, ForkError, Graph};
+use windlass_engine::{CommandAnswer, CommandError, Options, load_run};
+use windlass_store::{DeadLetter, DeadLetters as _, Queries as _, Wait as _};
+use windlass_test_support::in_memory::World;
 
 fn ask(origin: RunId, from: &[&str]) -> Ask {
     Ask {
@@ -131,7 +38,7 @@ async fn a_fork_runs_chosen_nodes_and_those_after_them() {
     let world = World::new();
     let mut request = world.publish(CHAIN).await;
     request.request.trigger = r#"{"n":1}"#.to_owned();
-    let origin = world.run(&request).await;
+    let origin = world.run_request(&request).await;
     assert_eq!(world.show(origin)["output"], "a1b2c");
     let mut ask = ask(origin, &["b"]);
     ask.trigger = Some(r#"{"m":40}"#.to_owned());
@@ -139,7 +46,7 @@ async fn a_fork_runs_chosen_nodes_and_those_after_them() {
     assert_eq!(forked.again, ["b".into(), Box::from("c")]);
     assert_eq!(forked.reused, [Box::from("a")]);
     assert_eq!(forked.rest.len(), 1, "x was skipped, and is decided anew");
-    let run = world.run(&forked.new_run).await;
+    let run = world.run_request(&forked.new_run).await;
     assert_eq!(world.ran(run), ["b", "c"]);
     let shown = world.show(run);
     assert_eq!(shown["status"], "Succeeded");
@@ -154,7 +61,7 @@ async fn a_fork_runs_chosen_nodes_and_those_after_them() {
         .fork(&self::ask(run, &["c"]))
         .expect("a fork of a fork");
     assert_eq!(again.reused.len(), 2);
-    let run = world.run(&again.new_run).await;
+    let run = world.run_request(&again.new_run).await;
     assert_eq!(world.ran(run), ["c"]);
     assert_eq!(world.show(run)["output"], "a1b41c");
 }
@@ -163,12 +70,12 @@ async fn a_fork_runs_chosen_nodes_and_those_after_them() {
 async fn variables_that_are_set_win_and_unknown_nodes_are_named() {
     let world = World::new();
     let request = world.publish(CHAIN).await;
-    let origin = world.run(&request).await;
+    let origin = world.run_request(&request).await;
     let mut with = ask(origin, &["c"]);
     let value = serde_json::value::to_raw_value(&json!("mine ")).expect("JSON");
     with.vars.insert("seen".into(), value);
     let forked = world.fork(&with).expect("a fork");
-    let run = world.run(&forked.new_run).await;
+    let run = world.run_request(&forked.new_run).await;
     assert_eq!(world.show(run)["output"], "mine c");
     let unknown = world.fork(&ask(origin, &["nope"])).expect_err("refused");
     assert!(matches!(unknown, ForkError::UnknownNode(node) if node == "nope"));
@@ -188,11 +95,11 @@ async fn one_item_of_a_loop_runs_again() {
       {"id":"end","actionType":"core.echo","parameters":{"all":"{{ context.data['each'] }}"},"dependsOn":["each"]}]}"#,
         )
         .await;
-    let origin = world.run(&request).await;
+    let origin = world.run_request(&request).await;
     let forked = world.fork(&ask(origin, &["each[1]/b"])).expect("a fork");
     assert_eq!(forked.again, ["each[1]/b".into(), Box::from("end")]);
     assert_eq!(forked.reused.len(), 5);
-    let run = world.run(&forked.new_run).await;
+    let run = world.run_request(&forked.new_run).await;
     assert_eq!(world.ran(run), ["each[1]/b", "each", "end"]);
     let (old, new) = (world.show(origin), world.show(run));
     assert_eq!(old["output"], new["output"]);
@@ -210,10 +117,10 @@ async fn rounds_before_the_chosen_one_are_reused_and_later_ones_are_not() {
         {"id":"a","actionType":"core.echo","parameters":{"n":"{{ (last?.n ?? 0) + 1 }}"}}]}}}]}"#,
         )
         .await;
-    let origin = world.run(&request).await;
+    let origin = world.run_request(&request).await;
     assert_eq!(world.show(origin)["output"]["last"]["n"], 4);
     let forked = world.fork(&ask(origin, &["round[2]/a"])).expect("a fork");
-    let run = world.run(&forked.new_run).await;
+    let run = world.run_request(&forked.new_run).await;
     assert_eq!(world.ran(run), ["round[2]/a", "round[3]/a", "round"]);
     assert_eq!(
         world.show(run)["output"],
@@ -232,7 +139,7 @@ async fn what_failed_and_was_tried_again_is_forked_as_it_ended() {
       {"id":"c","actionType":"core.echo","dependsOn":["b"]}]}"#,
         )
         .await;
-    let origin = world.run(&request).await;
+    let origin = world.run_request(&request).await;
     let failed = world.fork(&ask(origin, &["a"])).expect("a fork");
     assert!(failed.reused.is_empty());
     let hand = Hand::default();
@@ -245,7 +152,7 @@ async fn what_failed_and_was_tried_again_is_forked_as_it_ended() {
     let forked = world.fork(&ask(origin, &["c"])).expect("a fork");
     assert_eq!(forked.reused, ["a".into(), Box::from("b")]);
     assert_eq!(forked.new_run.reused[1].attempt, 2);
-    let run = world.run(&forked.new_run).await;
+    let run = world.run_request(&forked.new_run).await;
     assert_eq!(world.ran(run), ["c"]);
 }
 
@@ -260,7 +167,7 @@ async fn what_succeeded_inside_a_loop_that_failed_is_reused() {
         {"id":"b","actionType":"core.fail","parameters":{"untilAttempt":"{{ item == 2 ? 2 : 1 }}"},"dependsOn":["a"]}]}}}]}"#,
         )
         .await;
-    let origin = world.run(&request).await;
+    let origin = world.run_request(&request).await;
     let hand = Hand::default();
     let node = "each[1]/b";
     world
@@ -283,7 +190,7 @@ async fn what_succeeded_inside_a_loop_that_failed_is_reused() {
     let reused: Vec<&str> = forked.reused.iter().map(|node| &**node).collect();
     assert_eq!(reused, ["each[0]/a", "each[0]/b", "each[1]/a", "each[1]/b"]);
     assert!(forked.rest.is_empty());
-    let run = world.run(&forked.new_run).await;
+    let run = world.run_request(&forked.new_run).await;
     assert_eq!(world.ran(run), ["each[2]/a", "each[2]/b", "each"]);
     assert_eq!(world.show(run)["output"][1], 7);
 }
@@ -292,14 +199,14 @@ async fn what_succeeded_inside_a_loop_that_failed_is_reused() {
 async fn a_fork_walks_a_graph_of_its_own() {
     let world = World::new();
     let request = world.publish(CHAIN).await;
-    let origin = world.run(&request).await;
+    let origin = world.run_request(&request).await;
     let text: Arc<str> = CHAIN.replace("vars.seen + 'c'", "vars.seen + 'C'").into();
     let definition = serde_json::from_str(&text).expect("a definition");
     let plan = Arc::new(Plan::build(definition).expect("a plan"));
     let mut with = ask(origin, &["c"]);
     with.graph = Graph::Frozen { text, plan };
     let forked = world.fork(&with).expect("a fork");
-    let run = world.run(&forked.new_run).await;
+    let run = world.run_request(&forked.new_run).await;
     assert_eq!(world.show(run)["output"], "a1b2C");
     // Somebody who never saw the plan reads it back from the value.
     let plans = windlass_engine::Plans::new(1024);
@@ -364,7 +271,7 @@ async fn a_run_follows_what_is_published_while_it_waits() {
 async fn a_dead_run_still_fits_its_log() {
     let world = World::new();
     let request = world.publish(CHAIN).await;
-    let run = world.run(&request).await;
+    let run = world.run_request(&request).await;
     let letter = DeadLetter {
         run,
         tenant: None,
@@ -423,7 +330,7 @@ async fn a_run_follows_what_was_published_before_it_is_picked_up() {
     let run = first.engine.start(&request).await.expect("started").run;
     is_waiting(&first, run).await;
     first.engine.shutdown().await;
-    let second = World::on(first.store.clone());
+    let second = World::on(first.store.clone(), Options::default());
     second.publish(&healed()).await;
     // The signal picks it up; whoever only looks at it changes nothing.
     assert_eq!(second.engine.load(run).expect("loaded").run.version(), 1);
@@ -448,7 +355,7 @@ async fn recovery_heals() {
         tokio::task::yield_now().await;
     }
     first.engine.shutdown().await;
-    let second = World::on(first.store.clone());
+    let second = World::on(first.store.clone(), Options::default());
     let removed = r#"{"id":"w","inFlight":"healing","nodes":[{"id":"a","actionType":"core.echo"},
       {"id":"new","actionType":"core.echo","dependsOn":["a"]}]}"#;
     second.publish(removed).await;
@@ -558,11 +465,11 @@ async fn a_parent_hears_of_a_child_that_ended_while_nobody_carried_it() {
     let first = World::new();
     let (parent, child) = family(&first).await;
     first.engine.shutdown().await;
-    let second = World::on(first.store.clone());
+    let second = World::on(first.store.clone(), Options::default());
     signal(&second, child).await.expect("a signal");
     second.engine.wait(child).await.expect("ended");
     second.engine.shutdown().await;
-    let third = World::on(first.store.clone());
+    let third = World::on(first.store.clone(), Options::default());
     third.engine.recover(parent).await.expect("recovered");
     let status = third.engine.wait(parent).await.expect("ended");
     assert_eq!(status, RunStatus::Succeeded);
@@ -607,7 +514,7 @@ async fn a_run_that_many_take_up_at_once_goes_on_once() {
     let (parent, child) = family(&first).await;
     first.engine.shutdown().await;
     for _ in 0..20 {
-        let second = World::on(first.store.clone());
+        let second = World::on(first.store.clone(), Options::default());
         let takers = (0..16).map(|_| {
             let engine = second.engine.clone();
             tokio::spawn(async move { engine.recover(parent).await })
@@ -620,7 +527,7 @@ async fn a_run_that_many_take_up_at_once_goes_on_once() {
         assert!(waited.is_err(), "it was let go: {waited:?}");
         second.engine.shutdown().await;
     }
-    let last = World::on(first.store.clone());
+    let last = World::on(first.store.clone(), Options::default());
     signal(&last, child).await.expect("a signal");
     last.engine.recover(parent).await.expect("recovered");
     let status = last.engine.wait(parent).await.expect("ended");
@@ -642,8 +549,8 @@ async fn a_repeated_request_leaves_a_run_alone_that_no_process_carries() {
     assert_eq!(first.status, Some(RunStatus::Paused));
     assert!(!first.repeated);
     world.engine.shutdown().await;
-    let world = World::on(world.store);
-    let events = world.events(run).len();
+    let world = World::on(world.store, Options::default());
+    let events = world.log(run).len();
     let again = world.engine.command(run, pause("k")).await.expect("known");
     assert_eq!((again.status, again.repeated), (first.status, true));
     let reused = world.engine.command(run, {
@@ -652,7 +559,7 @@ async fn a_repeated_request_leaves_a_run_alone_that_no_process_carries() {
     });
     let reused = reused.await.expect_err("another command");
     assert!(reused.to_string().contains("idempotency key 'k'"));
-    assert_eq!(world.events(run).len(), events);
+    assert_eq!(world.log(run).len(), events);
     assert!(!world.engine.carries(run).await);
     let invalid = world.engine.command(run, pause("")).await;
     assert!(matches!(invalid, Err(CommandError::KeyInvalid)));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use windlass_core::RunStatus;
-use windlass_engine::Enqueue;
+use windlass_engine::StartRequest;
 use windlass_store::MemoryStore;
 use windlass_test_support::cluster::{Word, World, play_all};
 
@@ -69,7 +69,10 @@ async fn runs_that_wait_in_a_process_that_dies_end_in_the_other() {
     world.publish(PLAIN).await;
     let mut runs = Vec::new();
     for turn in 0..24 {
-        let started = world.engine(turn).enqueue("plain", None, StartRequest::default()).await;
+        let started = world
+            .engine(turn)
+            .enqueue("plain", None, StartRequest::default())
+            .await;
         runs.push(started.expect("it is queued").run);
     }
     while world.stage.waiting() < runs.len() {

@@ -1,14 +1,12 @@
 //! Evaluations that take long: they hold up no other run, count towards the time of their
 //! attempt, and end when their run is cancelled.
 
-mod look_world;
-
-use look_world::World;
 use serde_json::{Value, json};
 use windlass_core::command::RunCommand;
 use windlass_core::event::Hand;
 use windlass_core::{RunId, RunStatus};
 use windlass_store::{Queries as _, Wait as _};
+use windlass_test_support::in_memory::World;
 
 /// Needs more steps than an evaluation has.
 const EXHAUSTING: &str = "Array.from({length: 2000}, (_, i) => Array.from({length: 2000}, (_, j) => i * j).length).length";

@@ -1,79 +1,36 @@
 //! Whatever a run's log refers to is noted as used, and stays when others are forgotten.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use windlass_core::command::RunCommand;
-use windlass_core::definition::{self, Source, signature};
 use windlass_core::event::Hand;
-use windlass_core::plan::Plan;
-use windlass_core::{Digest, Millis, RunId, RunStatus};
+use windlass_core::{Digest, RunId, RunStatus};
 use windlass_engine::fork::{Ask, Graph, fork};
 use windlass_engine::verify::verify;
-use windlass_engine::{Backend, Engine, NewRun, Options};
-use windlass_store::{
-    Blobs as _, Catalogue as _, Log as _, MemoryStore, NewDefinition, Queries as _, Retention as _,
-    Wait as _,
-};
+use windlass_store::{Blobs as _, Log as _, Queries as _, Retention as _, Wait as _};
+use windlass_test_support::in_memory::World;
 
-struct World {
-    store: MemoryStore,
-    engine: Engine,
+/// The values that are stored apart and that a run's log names, wherever it does.
+fn named(world: &World, run: RunId) -> BTreeSet<Digest> {
+    let records = world.store.read(run, 1, usize::MAX).wait().expect("a log");
+    let mut found = BTreeSet::new();
+    for record in records {
+        let text = String::from_utf8_lossy(&record.bytes).into_owned();
+        let parts = text.split(|c: char| !c.is_ascii_hexdigit());
+        found.extend(parts.filter_map(|part| part.parse::<Digest>().ok()));
+    }
+    found.retain(|digest| world.store.blob(digest).wait().expect("readable").is_some());
+    found
 }
 
-impl World {
-    fn new() -> Self {
-        let store = MemoryStore::new();
-        let backend: Arc<dyn Backend> = Arc::new(store.clone());
-        let engine = Engine::new(backend, windlass_actions::registry(), Options::default()).wait();
-        Self { store, engine }
-    }
-
-    async fn publish(&self, text: &str) -> NewRun {
-        let source = Source::new("test.json", text.as_bytes());
-        let parsed = definition::parse(&source, &Default::default()).expect("a valid definition");
-        let digest = Digest::of(text.as_bytes());
-        let new = NewDefinition {
-            tenant: None,
-            workflow: parsed.definition.id.clone(),
-            display_name: None,
-            digest,
-            text: Arc::from(text.as_bytes()),
-            signature: signature(&parsed.definition),
-            at: Millis(0),
-        };
-        let published = self.store.publish(new).await.expect("published");
-        let plan = Arc::new(Plan::build(parsed.definition).expect("a plan"));
-        NewRun::new(plan, published.version, digest)
-    }
-
-    async fn end(&self, run: RunId) {
-        let status = self.engine.wait(run).await.expect("ended");
-        assert_eq!(status, RunStatus::Succeeded);
-    }
-
-    /// The values that are stored apart and that a run's log names, wherever it does.
-    fn named(&self, run: RunId) -> BTreeSet<Digest> {
-        let records = self.store.read(run, 1, usize::MAX).wait().expect("a log");
-        let mut found = BTreeSet::new();
-        for record in records {
-            let text = String::from_utf8_lossy(&record.bytes).into_owned();
-            let parts = text.split(|c: char| !c.is_ascii_hexdigit());
-            found.extend(parts.filter_map(|part| part.parse::<Digest>().ok()));
-        }
-        found.retain(|digest| self.store.blob(digest).wait().expect("readable").is_some());
-        found
-    }
-
-    fn assert_used(&self, run: RunId, at_least: usize) {
-        let named = self.named(run);
-        assert!(named.len() >= at_least, "{} values of {run}", named.len());
-        for digest in named {
-            assert!(
-                self.store.uses(run, &digest).wait().expect("known"),
-                "{digest}"
-            );
-        }
+fn assert_used(world: &World, run: RunId, at_least: usize) {
+    let named = named(world, run);
+    assert!(named.len() >= at_least, "{} values of {run}", named.len());
+    for digest in named {
+        assert!(
+            world.store.uses(run, &digest).wait().expect("known"),
+            "{digest}"
+        );
     }
 }
 
@@ -107,11 +64,11 @@ async fn a_fork_keeps_what_it_took_from_a_run_that_is_forgotten() {
         .by(Hand::default())
         .with(format!(r#""{}""#, large("g")).as_str());
     world.engine.command(origin, signal).await.expect("taken");
-    world.end(origin).await;
+    assert_eq!(world.end(origin).await, RunStatus::Succeeded);
     let child = world.store.children(origin).wait().expect("a list")[0].run;
     // Trigger, variables, outputs, items, input of the child, signal, result.
-    world.assert_used(origin, 7);
-    world.assert_used(child, 2);
+    assert_used(&world, origin, 7);
+    assert_used(&world, child, 2);
 
     let ask = Ask {
         origin,
@@ -124,13 +81,17 @@ async fn a_fork_keeps_what_it_took_from_a_run_that_is_forgotten() {
     let engine = &world.engine;
     let forked = fork(&**engine.store(), engine.plans(), engine.values(), &ask).expect("a fork");
     let run = engine.start(&forked.new_run).await.expect("started").run;
-    world.end(run).await;
-    let named = world.named(run);
-    world.assert_used(run, 5);
+    assert_eq!(world.end(run).await, RunStatus::Succeeded);
+    let before = named(&world, run);
+    assert_used(&world, run, 5);
 
     let forgotten = world.store.forget(vec![origin, child], false).await;
     assert_eq!(forgotten.expect("done"), 2);
-    assert_eq!(world.named(run), named, "nothing that it names went away");
+    assert_eq!(
+        named(&world, run),
+        before,
+        "nothing that it names went away"
+    );
     verify(&**engine.store(), engine.plans(), run).expect("it can be read to its end");
 }
 
@@ -140,6 +101,7 @@ async fn a_graph_that_belongs_to_a_run_alone_goes_with_it() {
     let mut request = world.publish(&parent().replace("parent", "own")).await;
     let text = parent().replace("parent", "own");
     request.frozen = Some(text.as_str().into());
+    request.definition = Digest::of(text.as_bytes());
     request.request.trigger = r#"{"text":"t"}"#.to_owned();
     world.publish(CHILD).await;
     let run = world.engine.start(&request).await.expect("started").run;
@@ -149,7 +111,7 @@ async fn a_graph_that_belongs_to_a_run_alone_goes_with_it() {
         .by(Hand::default())
         .with("1");
     world.engine.command(run, signal).await.expect("taken");
-    world.end(run).await;
+    assert_eq!(world.end(run).await, RunStatus::Succeeded);
     let kept = world.store.forget(vec![run], false).await.expect("done");
     assert_eq!(kept, 1);
     assert_eq!(world.store.blob(&digest).wait().expect("readable"), None);

@@ -2,9 +2,6 @@
 //! the same log gives the same events at the same positions for ever. What an event says of
 //! itself may grow, and nothing that it said may change or go.
 
-#[path = "../../orchestrator/tests/histories/file.rs"]
-mod file;
-
 use std::fs::File;
 use std::io::Write as _;
 use std::ops::ControlFlow;
@@ -16,7 +13,7 @@ use windlass_engine::history::for_each_event;
 use windlass_orchestrator::{codec, queued_row};
 use windlass_store::{Append, Blob, Head, Log as _, MemoryStore, WriterId, block_on};
 
-use file::{History, folder};
+use windlass_test_support::histories::file::{self, History, folder};
 
 #[test]
 fn recorded_histories_give_their_recorded_public_events() {

@@ -1,6 +1,6 @@
 //! History, views and the ancestry check on runs that an engine made in memory.
 
-mod look_world;
+mod forged_log;
 
 use serde_json::Value;
 use windlass_core::RunStatus;
@@ -9,7 +9,8 @@ use windlass_core::event::Hand;
 use windlass_engine::verify::verify;
 use windlass_engine::view;
 
-use look_world::{World, forge};
+use forged_log::forge;
+use windlass_test_support::in_memory::World;
 
 const FAILING: &str = r#"{"id":"failing","nodes":[
     {"id":"a","actionType":"core.fail","parameters":{"untilAttempt":2},

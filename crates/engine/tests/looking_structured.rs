@@ -1,6 +1,6 @@
 //! Looking at runs with loops, waits, child runs, undoing and changing graphs.
 
-mod look_world;
+mod forged_log;
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use windlass_core::{RunId, RunStatus};
 use windlass_engine::verify::verify;
 use windlass_engine::view::{self, Nodes, Options};
 
-use look_world::{World, forge, publish};
+use forged_log::forge;
+use windlass_test_support::in_memory::World;
 
 /// Two items, each with two nodes; and a loop inside a loop.
 const LOOPS: &str = r#"{"id":"loops","nodes":[
@@ -127,7 +128,7 @@ async fn parts_are_listed_on_request_and_large_bodies_only_then() {
         {"id":"a","actionType":"core.echo","parameters":{"n":"{{ index }}"}}]}}}]}"#;
     let many = many.replace("[...Array.from({length: 1001}).keys()]", "trigger.items");
     let items: Vec<u32> = (0..1001).collect();
-    let mut request = publish(&world.store, &many).await;
+    let mut request = world.publish(&many).await;
     request.request.trigger = json!({ "items": items }).to_string();
     let run = world.engine.start(&request).await.expect("started").run;
     assert_eq!(
@@ -305,7 +306,7 @@ async fn waits_say_what_they_wait_for() {
 async fn children_are_linked_both_ways() {
     let world = World::new();
     let child = r#"{"id":"child","nodes":[{"id":"c","actionType":"core.fail"}]}"#;
-    publish(&world.store, child).await;
+    world.publish(child).await;
     let text = r#"{"id":"parent","nodes":[{"id":"each","forEach":{"items":[1],
         "onItemFailure":"collect","body":{"nodes":[
         {"id":"sub","subworkflow":{"workflowId":"child","input":{}}}]}}}]}"#;
@@ -436,7 +437,7 @@ async fn results_by_hand_and_reused_ones_are_marked() {
             .and_then(|hash| hash.parse().ok()),
         taken: None,
     };
-    let mut request = publish(&world.store, text).await;
+    let mut request = world.publish(text).await;
     request.reused = vec![reused("a"), reused("b")];
     request.origin = Some(Origin {
         execution_id: run,
@@ -489,7 +490,7 @@ async fn a_graph_that_changed_is_followed() {
         {"id":"wait","dependsOn":["a"],"waitForSignal":{"name":"go"}},
         {"id":"a","actionType":"core.echo"},
         {"id":"z","dependsOn":["wait","new"],"actionType":"core.echo"}]}"#;
-    publish(&world.store, second).await;
+    world.publish(second).await;
     let healed = world.engine.heal_all(None, "heal").await;
     assert_eq!(healed.expect("the catalogue is read"), 1);
     let signal = RunCommand::Signal { name: "go".into() }
@@ -524,7 +525,7 @@ async fn a_graph_that_changed_is_followed() {
 async fn a_frozen_graph_is_a_value_and_is_checked() {
     let world = World::new();
     let text = r#"{"id":"own","nodes":[{"id":"a","actionType":"core.echo"}]}"#;
-    let mut request = publish(&world.store, text).await;
+    let mut request = world.publish(text).await;
     let definition = windlass_core::Digest::of(text.as_bytes());
     request.definition = definition;
     request.version = 0;

@@ -10,15 +10,15 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tokio::time::Instant;
 use windlass_core::command::RunCommand;
-use windlass_core::definition::{self, Source, signature};
-use windlass_core::{Digest, Millis, RunStatus};
+use windlass_core::{Millis, RunStatus};
 use windlass_engine::{
     Clock, Engine, Options, ScheduleError, Serving, StartRequest, SystemClock, Timing, next_times,
 };
 use windlass_store::{
-    Catalogue as _, CatchUp, MemoryStore, NewDefinition, Overlap, Queries as _, RunFilter, RunRow,
-    Schedule, Schedules as _, Wait as _,
+    Catalogue as _, CatchUp, MemoryStore, Overlap, Queries as _, RunFilter, RunRow, Schedule,
+    Schedules as _, Wait as _,
 };
+use windlass_test_support::catalogue;
 
 /// 2026-03-01T00:00:00Z.
 const START: i64 = 1_772_323_200_000;
@@ -68,18 +68,7 @@ const PLAIN: &str = r#"{"id":"w","nodes":[{"id":"n","actionType":"core.echo","pa
 const SLOW: &str = r#"{"id":"w","nodes":[{"id":"n","waitForSignal":{"name":"go"}}]}"#;
 
 async fn publish(store: &MemoryStore, tenant: Option<&str>, text: &str) {
-    let source = Source::new("test.json", text.as_bytes());
-    let parsed = definition::parse(&source, &Default::default()).expect("a valid definition");
-    let new = NewDefinition {
-        tenant: tenant.map(Into::into),
-        workflow: parsed.definition.id.clone(),
-        display_name: None,
-        digest: Digest::of(text.as_bytes()),
-        text: Arc::from(text.as_bytes()),
-        signature: signature(&parsed.definition),
-        at: Millis(0),
-    };
-    store.publish(new).await.unwrap();
+    catalogue::publish(store, tenant, text).await;
 }
 
 fn every(ms: u64) -> Schedule {

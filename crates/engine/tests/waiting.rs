@@ -2,26 +2,15 @@
 //! end as if nothing had happened.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
-use serde_json::Value;
 use windlass_core::command::RunCommand;
-use windlass_core::definition::{self, Source, signature};
 use windlass_core::event::{Compensation, Event, Hand};
-use windlass_core::plan::Plan;
-use windlass_core::run::Run;
-use windlass_core::{Digest, Millis, NodeStatus, RunId, RunStatus};
+use windlass_core::{NodeStatus, RunId, RunStatus};
 use windlass_engine::history::for_each_event;
-use windlass_engine::{Backend, Engine, NewRun, Options, load_latest, load_run};
+use windlass_engine::{Options, load_latest, load_run};
 use windlass_orchestrator::codec;
-use windlass_store::{
-    Catalogue as _, Log as _, MemoryStore, NewDefinition, Queries as _, RunFilter, Wait as _,
-};
-
-struct World {
-    store: MemoryStore,
-    engine: Engine,
-}
+use windlass_store::{Log as _, MemoryStore, Queries as _, RunFilter, Wait as _};
+use windlass_test_support::in_memory::World;
 
 fn options() -> Options {
     Options {
@@ -31,129 +20,36 @@ fn options() -> Options {
     }
 }
 
-impl World {
-    fn new() -> Self {
-        Self::on(MemoryStore::new(), options())
-    }
+fn new_world() -> World {
+    World::on(MemoryStore::new(), options())
+}
 
-    fn on(store: MemoryStore, options: Options) -> Self {
-        let backend: Arc<dyn Backend> = Arc::new(store.clone());
-        let engine = Engine::new(backend, windlass_actions::registry(), options).wait();
-        Self { store, engine }
-    }
-
-    /// Another process on the same store.
-    async fn restart(self) -> Self {
-        self.engine.shutdown().await;
-        Self::on(self.store, options())
-    }
-
-    async fn publish(&self, text: &str) -> NewRun {
-        let source = Source::new("test.json", text.as_bytes());
-        let parsed = definition::parse(&source, &Default::default()).expect("a valid definition");
-        let definition = parsed.definition;
-        let digest = Digest::of(text.as_bytes());
-        let new = NewDefinition {
-            tenant: None,
-            workflow: definition.id.clone(),
-            display_name: None,
-            digest,
-            text: Arc::from(text.as_bytes()),
-            signature: signature(&definition),
-            at: Millis(0),
-        };
-        let published = self.store.publish(new).await.expect("published");
-        let plan = Arc::new(Plan::build(definition).expect("a plan"));
-        NewRun::new(plan, published.version, digest)
-    }
-
-    async fn start(&self, text: &str) -> RunId {
-        let request = self.publish(text).await;
-        self.engine.start(&request).await.expect("started").run
-    }
-
-    async fn end(&self, run: RunId) -> RunStatus {
-        self.engine.wait(run).await.expect("ended")
-    }
-
-    fn state(&self, run: RunId) -> Run {
-        self.engine.load(run).expect("readable").run
-    }
-
-    fn output(&self, run: RunId) -> Value {
-        let state = self.state(run);
-        let output = state
-            .finished()
-            .and_then(|finished| finished.output.as_ref());
-        let text = self.engine.values().resolve(output.expect("an output"));
-        serde_json::from_str(&text.wait().expect("readable")).expect("JSON")
-    }
-
-    fn node(&self, run: RunId, path: &str) -> NodeStatus {
-        let state = self.state(run);
-        let node = state.resolve(path).expect("such a node");
-        state.node_status(node)
-    }
-
-    fn error(&self, run: RunId, path: &str) -> Value {
-        let state = self.state(run);
-        let node = state.resolve(path).expect("such a node");
-        let value = state.value(node).expect("an error");
-        let text = self
-            .engine
-            .values()
-            .read(run, &value)
-            .wait()
-            .expect("readable");
-        serde_json::from_str(&text).expect("JSON")
-    }
-
-    /// Waits until the engine holds no run.
-    async fn until_idle(&self) {
-        while self.engine.held().await > 0 {
-            tokio::task::yield_now().await;
-        }
-    }
-
-    fn children(&self, parent: RunId) -> Vec<RunId> {
-        let rows = self.store.children(parent).wait().expect("readable");
-        rows.iter().map(|row| row.run).collect()
-    }
-
-    /// The state from the run's checkpoint is the state from its whole log.
-    #[track_caller]
-    fn assert_checkpoint_fits(&self, run: RunId) {
-        let checkpoint = self.store.checkpoint(run).wait().expect("readable");
-        let covered = checkpoint.expect("a checkpoint").head.sequence;
-        let (store, plans) = (&**self.engine.store(), self.engine.plans());
-        let mut latest = load_latest(store, plans, run).expect("readable");
-        let mut whole = load_run(store, plans, run, |_, _| {}).expect("readable");
-        assert!(covered > 100 && covered < whole.head.sequence, "{covered}");
-        assert_eq!(latest.head, whole.head);
-        let [latest, whole] = [&mut latest.run, &mut whole.run].map(|run| run.snapshot());
-        assert_eq!(latest.map(text_of), whole.map(text_of));
-        // The record that it goes up to says so, as the last of what it tells.
-        let mut told = 0;
-        for_each_event(store, plans, run, |event| {
-            told += usize::from(event.kind == "Checkpointed");
-            ControlFlow::Continue(())
-        })
+/// The state from the run's checkpoint is the state from its whole log.
+#[track_caller]
+fn assert_checkpoint_fits(world: &World, run: RunId) {
+    let checkpoint = world.store.checkpoint(run).wait().expect("readable");
+    let covered = checkpoint.expect("a checkpoint").head.sequence;
+    let (store, plans) = (&**world.engine.store(), world.engine.plans());
+    let mut latest = load_latest(store, plans, run).expect("readable");
+    let mut whole = load_run(store, plans, run, |_, _| {}).expect("readable");
+    assert!(covered > 100 && covered < whole.head.sequence, "{covered}");
+    assert_eq!(latest.head, whole.head);
+    let [latest, whole] = [&mut latest.run, &mut whole.run].map(|run| run.snapshot());
+    assert_eq!(latest.map(text_of), whole.map(text_of));
+    // The record that it goes up to says so, as the last of what it tells.
+    let mut told = 0;
+    for_each_event(store, plans, run, |event| {
+        told += usize::from(event.kind == "Checkpointed");
+        ControlFlow::Continue(())
+    })
+    .expect("readable");
+    let bytes = store
+        .read(run, covered, usize::MAX)
+        .wait()
         .expect("readable");
-        let bytes = store
-            .read(run, covered, usize::MAX)
-            .wait()
-            .expect("readable");
-        let record = codec::decode(&bytes[0].bytes).expect("readable");
-        assert!(matches!(record.events.last(), Some(Event::Checkpointed {})));
-        assert!(told > 0);
-    }
-
-    async fn signal(&self, run: RunId, name: &str, json: &str) {
-        let command = RunCommand::Signal { name: name.into() }
-            .by(Hand::default())
-            .with(json);
-        self.engine.command(run, command).await.expect("taken");
-    }
+    let record = codec::decode(&bytes[0].bytes).expect("readable");
+    assert!(matches!(record.events.last(), Some(Event::Checkpointed {})));
+    assert!(told > 0);
 }
 
 const DELAYED: &str = r#"{ "id": "delayed", "nodes": [
@@ -162,7 +58,7 @@ const DELAYED: &str = r#"{ "id": "delayed", "nodes": [
 
 #[tokio::test]
 async fn a_sleeping_run_is_a_row_and_wakes_at_its_time() {
-    let world = World::new();
+    let world = new_world();
     let run = world.start(DELAYED).await;
     assert_eq!(world.end(run).await, RunStatus::Succeeded);
     assert_eq!(world.output(run), serde_json::json!({ "ok": true }));
@@ -173,7 +69,7 @@ async fn a_sleeping_run_is_a_row_and_wakes_at_its_time() {
 
 #[tokio::test]
 async fn a_timer_that_came_due_while_nobody_ran_fires_after_the_restart() {
-    let world = World::new();
+    let world = new_world();
     let run = world.start(DELAYED).await;
     world.until_idle().await;
     let row = world
@@ -183,7 +79,7 @@ async fn a_timer_that_came_due_while_nobody_ran_fires_after_the_restart() {
         .expect("readable")
         .expect("a row");
     assert!(row.asleep && row.wake_at.is_some(), "{row:?}");
-    let world = world.restart().await;
+    let world = world.restart(options()).await;
     let recovery = world.engine.recover_all().await.expect("recovered");
     assert!(recovery.recovered.is_empty(), "{recovery:?}");
     assert_eq!(world.end(run).await, RunStatus::Succeeded);
@@ -197,14 +93,14 @@ const RETRIED: &str = r#"{ "id": "retried", "nodes": [
 /// The next attempt of a call waits for its time; then the run is cancelled, and the call
 /// tried again by hand. The number of the attempt that this makes.
 async fn tried_again_while_it_waits(restarts: bool) -> u32 {
-    let mut world = World::new();
+    let mut world = new_world();
     let run = world.start(RETRIED).await;
     while world.node(run, "a") != NodeStatus::Waiting {
         tokio::task::yield_now().await;
     }
     world.until_idle().await;
     if restarts {
-        world = world.restart().await;
+        world = world.restart(options()).await;
     }
     let hand = Hand::default();
     let cancel = RunCommand::Cancel { compensate: false }.by(hand);
@@ -233,7 +129,7 @@ async fn an_attempt_that_never_began_does_not_use_its_number_up() {
 
 #[tokio::test]
 async fn many_sleeping_runs_cost_no_memory_of_the_engine() {
-    let world = World::new();
+    let world = new_world();
     let text = r#"{ "id": "long", "nodes": [{ "id": "nap", "delay": { "ms": 86400000 } }] }"#;
     let request = world.publish(text).await;
     for _ in 0..500 {
@@ -254,11 +150,11 @@ const APPROVAL: &str = r#"{ "id": "approval", "nodes": [
 
 #[tokio::test]
 async fn a_signal_wakes_the_run_that_waits_for_it_after_a_restart_too() {
-    let world = World::new();
+    let world = new_world();
     let run = world.start(APPROVAL).await;
     world.until_idle().await;
     assert_eq!(world.node(run, "ask"), NodeStatus::Waiting);
-    let world = world.restart().await;
+    let world = world.restart(options()).await;
     world.signal(run, "approve", r#"{"by":"ann"}"#).await;
     assert_eq!(world.end(run).await, RunStatus::Succeeded);
     assert_eq!(world.output(run), serde_json::json!({ "by": "ann" }));
@@ -266,7 +162,7 @@ async fn a_signal_wakes_the_run_that_waits_for_it_after_a_restart_too() {
 
 #[tokio::test]
 async fn a_signal_that_comes_early_is_kept() {
-    let world = World::new();
+    let world = new_world();
     let text = r#"{ "id": "early", "nodes": [
         { "id": "nap", "delay": { "ms": 40 } },
         { "id": "ask", "waitForSignal": { "name": "go" }, "dependsOn": ["nap"] } ] }"#;
@@ -278,7 +174,7 @@ async fn a_signal_that_comes_early_is_kept() {
 
 #[tokio::test]
 async fn a_signal_that_does_not_come_takes_the_failure_edge() {
-    let world = World::new();
+    let world = new_world();
     let text = r#"{ "id": "late", "nodes": [
         { "id": "ask", "waitForSignal": { "name": "go", "timeoutMs": 20 }, "onFailure": "instead" },
         { "id": "instead", "actionType": "core.echo",
@@ -303,7 +199,7 @@ fn parent(more: &str) -> String {
 
 #[tokio::test]
 async fn a_child_run_gives_its_output_and_both_know_each_other() {
-    let world = World::new();
+    let world = new_world();
     world.publish(CHILD).await;
     let run = world.start(&parent("")).await;
     assert_eq!(world.end(run).await, RunStatus::Succeeded);
@@ -319,7 +215,7 @@ async fn a_child_run_gives_its_output_and_both_know_each_other() {
 
 #[tokio::test]
 async fn a_shared_child_reads_the_parents_variables_and_gives_its_own_back() {
-    let world = World::new();
+    let world = new_world();
     world.publish(CHILD).await;
     let run = world.start(&parent(r#", "isolation": "shared""#)).await;
     assert_eq!(world.end(run).await, RunStatus::Succeeded);
@@ -329,7 +225,7 @@ async fn a_shared_child_reads_the_parents_variables_and_gives_its_own_back() {
 
 #[tokio::test]
 async fn a_child_that_fails_fails_its_node_with_its_code() {
-    let world = World::new();
+    let world = new_world();
     let child = r#"{ "id": "child", "nodes": [{ "id": "bad", "actionType": "core.fail" }] }"#;
     world.publish(child).await;
     let run = world.start(&parent("")).await;
@@ -342,7 +238,7 @@ async fn a_child_that_fails_fails_its_node_with_its_code() {
 
 #[tokio::test]
 async fn a_child_of_an_unknown_workflow_fails_its_node() {
-    let world = World::new();
+    let world = new_world();
     let run = world.start(&parent("")).await;
     assert_eq!(world.end(run).await, RunStatus::Failed);
     assert_eq!(world.error(run, "sub")["code"], "WORKFLOW_NOT_FOUND");
@@ -350,7 +246,7 @@ async fn a_child_of_an_unknown_workflow_fails_its_node() {
 
 #[tokio::test]
 async fn runs_that_start_themselves_end_at_the_limit() {
-    let world = World::new();
+    let world = new_world();
     let text = r#"{ "id": "again", "nodes": [
         { "id": "me", "subworkflow": { "workflowId": "again", "input": {} } } ] }"#;
     let run = world.start(text).await;
@@ -370,7 +266,7 @@ async fn runs_that_start_themselves_end_at_the_limit() {
 
 #[tokio::test]
 async fn cancelling_a_parent_cancels_its_child() {
-    let world = World::new();
+    let world = new_world();
     let child = r#"{ "id": "child", "nodes": [{ "id": "nap", "delay": { "ms": 86400000 } }] }"#;
     world.publish(child).await;
     let run = world.start(&parent("")).await;
@@ -386,23 +282,23 @@ async fn cancelling_a_parent_cancels_its_child() {
 
 #[tokio::test]
 async fn a_parent_hears_of_a_child_that_ended_while_nobody_ran() {
-    let world = World::new();
+    let world = new_world();
     let child = r#"{ "id": "child", "nodes": [{ "id": "nap", "delay": { "ms": 50 } }] }"#;
     world.publish(child).await;
     let run = world.start(&parent("")).await;
     world.until_idle().await;
     let child = world.children(run)[0];
     // A process that knows nothing of the parent ends the child.
-    let world = world.restart().await;
+    let world = world.restart(options()).await;
     assert_eq!(world.end(child).await, RunStatus::Succeeded);
-    let world = world.restart().await;
+    let world = world.restart(options()).await;
     world.engine.recover_all().await.expect("recovered");
     assert_eq!(world.end(run).await, RunStatus::Succeeded);
 }
 
 #[tokio::test]
 async fn a_child_whose_parent_let_it_go_before_a_crash_is_cancelled() {
-    let world = World::new();
+    let world = new_world();
     let request = world
         .publish(r#"{ "id": "parent", "nodes": [{ "id": "sub", "actionType": "core.echo" }] }"#);
     let parent = world
@@ -420,14 +316,14 @@ async fn a_child_whose_parent_let_it_go_before_a_crash_is_cancelled() {
         node: "sub".into(),
     });
     let child = world.engine.start(&request).await.expect("started").run;
-    let world = world.restart().await;
+    let world = world.restart(options()).await;
     world.engine.recover_all().await.expect("recovered");
     assert_eq!(world.end(child).await, RunStatus::Cancelled);
 }
 
 #[tokio::test]
 async fn a_transactional_child_is_undone_at_its_place() {
-    let world = World::new();
+    let world = new_world();
     world.publish(CHILD).await;
     let text = r#"{ "id": "parent", "nodes": [
         { "id": "sub", "subworkflow": { "workflowId": "child", "input": { "n": 5 }, "isolation": "transactional" } },
@@ -456,7 +352,7 @@ async fn a_state_from_a_checkpoint_equals_the_state_from_the_whole_log() {
         { "id": "ask", "dependsOn": ["w"], "waitForSignal": { "name": "end" } } ] }"#;
     let run = world.start(text).await;
     world.until_idle().await;
-    world.assert_checkpoint_fits(run);
+    assert_checkpoint_fits(&world, run);
     world.signal(run, "end", "null").await;
     assert_eq!(world.end(run).await, RunStatus::Succeeded);
 }
@@ -505,7 +401,7 @@ async fn a_run_whose_graph_changed_has_a_checkpoint_that_fits() {
     resumed.expect("resumed");
     world.signal(run, "go", "null").await;
     world.until_idle().await;
-    world.assert_checkpoint_fits(run);
+    assert_checkpoint_fits(&world, run);
     assert_eq!(world.node(run, "held[1]/ask"), NodeStatus::Waiting);
     assert_eq!(world.node(run, "newer"), NodeStatus::Succeeded);
     for _ in 0..2 {

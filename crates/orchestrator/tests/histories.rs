@@ -10,14 +10,6 @@
 
 #[path = "histories/cover.rs"]
 mod cover;
-#[path = "histories/file.rs"]
-mod file;
-#[path = "histories/record.rs"]
-mod record;
-#[path = "histories/replay.rs"]
-mod replay;
-#[path = "histories/state.rs"]
-mod state;
 
 use std::collections::BTreeSet;
 
@@ -25,9 +17,10 @@ use windlass_core::run::Run;
 use windlass_orchestrator::codec::{RECORD_VERSION, RecordBuilder};
 use windlass_store::{Envelope, Kind};
 
-use file::History;
-use replay::{Graphs, decoded};
-use state::state;
+use windlass_test_support::histories::file::{self, History};
+use windlass_test_support::histories::record;
+use windlass_test_support::histories::replay::{Graphs, decoded};
+use windlass_test_support::histories::state::state;
 
 #[test]
 fn recorded_histories_replay_to_their_recorded_states() {

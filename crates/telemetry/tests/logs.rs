@@ -153,7 +153,7 @@ fn forms(secret: &str) -> Vec<String> {
 #[tokio::test]
 async fn no_secret_reaches_a_log_a_trace_or_a_metric() {
     logs();
-    let collector = Collector::start(&[]).await;
+    let collector = Collector::start(&[]);
     let telemetry = Telemetry::start(TelemetryOptions {
         traces: Some(TraceOptions::new(collector.address.parse().unwrap())),
         ..TelemetryOptions::default()
@@ -182,7 +182,7 @@ async fn no_secret_reaches_a_log_a_trace_or_a_metric() {
         collector
             .requests()
             .into_iter()
-            .flat_map(|(_, body)| body)
+            .flat_map(|request| request.body)
             .collect(),
     )
     .unwrap();

@@ -18,4 +18,10 @@ pub mod fixture;
 #[cfg(feature = "fuzz")]
 pub mod fuzz_rounds;
 pub mod harness;
+#[cfg(feature = "histories")]
+pub mod histories;
+#[cfg(feature = "engine")]
+pub mod in_memory;
 pub mod report;
+#[cfg(feature = "services")]
+pub mod services;

@@ -10,14 +10,14 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
 /// The server, and what a client needs.
-pub(crate) struct World {
+pub(crate) struct TlsServer {
     pub(crate) port: u16,
     pub(crate) ca: String,
     pub(crate) client_certificate: String,
     pub(crate) client_key: String,
 }
 
-impl World {
+impl TlsServer {
     pub(crate) fn start() -> Self {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut authority = CertificateParams::new(Vec::new()).unwrap();

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc};
-use windlass_core::definition::{self, Source, signature};
-use windlass_core::{Digest, Millis, RunId, RunStatus};
+use windlass_core::{RunId, RunStatus};
 use windlass_engine::{
     Action, ActionError, Backend, Context, Engine, Notice, Observer, Options, Registry, Reply,
     StartRequest,
 };
-use windlass_store::{Catalogue as _, MemoryStore, NewDefinition, Wait as _};
+use windlass_store::{MemoryStore, Wait as _};
+use windlass_test_support::catalogue;
 
 /// What the action `test.work` has done.
 pub(crate) struct Floor {
@@ -144,20 +144,9 @@ impl World {
     }
 
     pub(crate) async fn publish(&self, tenant: Option<&str>, text: &str) {
-        let source = Source::new("test.json", text.as_bytes());
-        let parsed = definition::parse(&source, &Default::default()).expect("a valid definition");
-        let new = NewDefinition {
-            tenant: tenant.map(Into::into),
-            workflow: parsed.definition.id.clone(),
-            display_name: None,
-            digest: Digest::of(text.as_bytes()),
-            text: Arc::from(text.as_bytes()),
-            signature: signature(&parsed.definition),
-            at: Millis(0),
-        };
-        let published = self.store.publish(new).await.expect("published");
-        assert!(published.version > 0);
-        self.engine.catalogue_changed(tenant, &parsed.definition.id);
+        let published = catalogue::publish(&self.store, tenant, text).await;
+        let workflow = published.plan.workflow();
+        self.engine.catalogue_changed(tenant, workflow);
     }
 
     pub(crate) async fn enqueue(&self, tenant: Option<&str>, trigger: &str) -> RunId {

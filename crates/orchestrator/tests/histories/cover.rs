@@ -17,8 +17,8 @@ use windlass_core::value::Stored;
 use windlass_core::{NodeStatus, RunStatus};
 use windlass_orchestrator::codec::RECORD_VERSION;
 
-use crate::file::History;
-use crate::replay::{Graphs, decoded};
+use windlass_test_support::histories::file::History;
+use windlass_test_support::histories::replay::{Graphs, decoded};
 
 /// An enum whose every variant a history must have.
 trait Covered {

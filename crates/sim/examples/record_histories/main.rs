@@ -5,14 +5,6 @@
 //! written again, whatever its source has become: histories are for ever.
 //! `record_histories survey KIND SEEDS` says what the runs of worlds have, to choose from.
 
-#[path = "../../../orchestrator/tests/histories/file.rs"]
-mod file;
-#[path = "../../../orchestrator/tests/histories/record.rs"]
-mod record;
-#[path = "../../../orchestrator/tests/histories/replay.rs"]
-mod replay;
-#[path = "../../../orchestrator/tests/histories/state.rs"]
-mod state;
 mod survey;
 
 use std::collections::BTreeMap;
@@ -27,8 +19,8 @@ use windlass_sim::recorded::{RunLog, record_seed};
 use windlass_sim::{Kind, Options};
 use windlass_store::Envelope;
 use windlass_test_support::fixture::{self, script::Script};
-
-use file::{History, Record};
+use windlass_test_support::histories::file::{self, History, Record};
+use windlass_test_support::histories::record;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

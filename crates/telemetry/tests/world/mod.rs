@@ -8,18 +8,16 @@
 )]
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use serde_json::Value;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
 use windlass_actions::{Allowed, registry_with};
-use windlass_core::definition::{self, Source, signature};
-use windlass_core::plan::Plan;
-use windlass_core::{Digest, Millis, RunId, RunStatus};
-use windlass_engine::{Engine, NewRun, Observer, Options, SecretSource};
-use windlass_store::{Catalogue as _, MemoryStore, NewDefinition, Wait as _};
+use windlass_core::{RunId, RunStatus};
+use windlass_engine::{Engine, Observer, Options, SecretSource, StartRequest};
+use windlass_store::{MemoryStore, Wait as _};
 use windlass_telemetry::{Gauge, Telemetry, TelemetryOptions, TraceOptions};
+use windlass_test_support::catalogue;
+use windlass_test_support::services::{Reply, Request, Server};
 
 /// What the secret named `key` is.
 pub(crate) const SECRET: &str = "hunter2-\"quoted\"-ß";
@@ -78,25 +76,11 @@ impl World {
         }
     }
 
-    pub(crate) async fn publish(&self, text: &str) -> NewRun {
-        let source = Source::new("test.json", text.as_bytes());
-        let parsed = definition::parse(&source, &Default::default()).expect("a valid definition");
-        let digest = Digest::of(text.as_bytes());
-        let new = NewDefinition {
-            tenant: None,
-            workflow: parsed.definition.id.clone(),
-            display_name: None,
-            digest,
-            text: Arc::from(text.as_bytes()),
-            signature: signature(&parsed.definition),
-            at: Millis(0),
-        };
-        let published = self.store.publish(new).await.expect("published");
-        let plan = Arc::new(Plan::build(parsed.definition).expect("a plan"));
-        NewRun::new(plan, published.version, digest)
+    pub(crate) async fn publish(&self, text: &str) -> StartRequest {
+        catalogue::publish(&self.store, None, text).await
     }
 
-    pub(crate) async fn start(&self, request: &NewRun) -> RunId {
+    pub(crate) async fn start(&self, request: &StartRequest) -> RunId {
         self.engine.start(request).await.expect("started").run
     }
 
@@ -107,14 +91,11 @@ impl World {
     }
 }
 
-/// A request's head, in lower case, and its body.
-pub(crate) type Request = (String, Vec<u8>);
-
 /// A collector: the requests that it got, and how it answers them.
 #[derive(Clone)]
 pub(crate) struct Collector {
     pub(crate) address: String,
-    requests: Arc<Mutex<Vec<Request>>>,
+    server: Server,
 }
 
 /// A span as the collector got it.
@@ -132,28 +113,15 @@ pub(crate) struct Received {
 
 impl Collector {
     /// Answers with these statuses in turn, and the last one for ever.
-    pub(crate) async fn start(statuses: &'static [&'static str]) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
-        let requests = Arc::<Mutex<Vec<_>>>::default();
-        let collector = Self {
-            address,
-            requests: Arc::clone(&requests),
-        };
-        tokio::spawn(async move {
-            let mut statuses = statuses.iter().copied();
-            let mut status = "200 OK";
-            while let Ok((mut stream, _)) = listener.accept().await {
-                status = statuses.next().unwrap_or(status);
-                let request = read_request(&mut stream).await;
-                requests.lock().unwrap().push(request);
-                let answer = format!(
-                    "HTTP/1.1 {status}\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{{}}"
-                );
-                let _ = stream.write_all(answer.as_bytes()).await;
-            }
+    pub(crate) fn start(statuses: &'static [u16]) -> Self {
+        let mut statuses = statuses.iter().copied();
+        let mut status = 200;
+        let server = Server::start(move |_| {
+            status = statuses.next().unwrap_or(status);
+            Reply::Json(status, Vec::new(), serde_json::json!({}))
         });
-        collector
+        let address = server.url.clone();
+        Self { address, server }
     }
 
     pub(crate) fn telemetry(&self) -> Telemetry {
@@ -164,36 +132,15 @@ impl Collector {
     }
 
     pub(crate) fn requests(&self) -> Vec<Request> {
-        self.requests.lock().unwrap().clone()
+        self.server.seen("")
     }
 
     pub(crate) fn spans(&self) -> Vec<Received> {
-        let requests = self.requests();
-        let bodies = requests
-            .iter()
-            .filter(|(head, _)| head.starts_with("post /v1/traces "));
-        bodies.flat_map(|(_, body)| spans_of(body)).collect()
-    }
-}
-
-async fn read_request(stream: &mut TcpStream) -> Request {
-    let mut bytes = Vec::new();
-    loop {
-        let mut part = vec![0; 64 * 1024];
-        let count = stream.read(&mut part).await.unwrap_or(0);
-        bytes.extend_from_slice(&part[..count]);
-        let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
-            assert!(count > 0, "the request has no end");
-            continue;
-        };
-        let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
-        let length = head
-            .lines()
-            .find_map(|line| line.strip_prefix("content-length: "))
-            .map_or(0, |length| length.trim().parse::<usize>().unwrap());
-        if bytes.len() >= end + 4 + length || count == 0 {
-            return (head, bytes.split_off(end + 4));
-        }
+        let requests = self.server.seen("/v1/traces");
+        let requests = requests.iter();
+        requests
+            .flat_map(|request| spans_of(&request.body))
+            .collect()
     }
 }
 

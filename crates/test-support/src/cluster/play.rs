@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use windlass_core::RunId;
 use windlass_core::command::RunCommand;
 use windlass_core::event::Hand;
-use windlass_engine::{CommandError, Enqueue, LoadError, Plans, Unavailable, verify};
+use windlass_engine::{CommandError, LoadError, Plans, StartRequest, Unavailable, verify};
 
 use super::{Word, World};
 use crate::fixture::{self, Case, Step};
@@ -119,7 +119,11 @@ async fn start(world: &World, workflow: &str, turn: usize) -> RunId {
             request_id: Some(workflow.into()),
             ..StartRequest::default()
         };
-        if let Ok(started) = world.engine(turn + attempt).enqueue(request).await {
+        if let Ok(started) = world
+            .engine(turn + attempt)
+            .enqueue(workflow, None, request)
+            .await
+        {
             return started.run;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -199,7 +203,7 @@ fn without_moment(line: &str) -> &str {
 /// Plays all cases at once, and compares; `disturb` acts on the world meanwhile.
 pub async fn play_all(world: Arc<World>, disturb: impl Future<Output = ()>) {
     let cases = cases();
-    assert!(cases.len() >= 60, "only {} cases are played", cases.len());
+    assert!(cases.len() >= 70, "only {} cases are played", cases.len());
     for played in &cases {
         world.publish(&played.definition).await;
     }

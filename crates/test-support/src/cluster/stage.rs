@@ -105,7 +105,7 @@ impl Stage {
 }
 
 /// The actions of one process, `test` and `undo`, which end as the stage says.
-pub fn actions(stage: &Arc<Stage>, process: usize) -> Registry {
+pub(super) fn actions(stage: &Arc<Stage>, process: usize) -> Registry {
     let mut registry = Registry::new();
     for undo in [false, true] {
         let stage = Arc::clone(stage);

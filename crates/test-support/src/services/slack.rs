@@ -6,24 +6,24 @@ use serde_json::{Value, json};
 
 use super::{Reply, Request, Server, ok};
 
-pub(crate) const TOKEN: &str = "xoxb-slack-token-1";
-pub(crate) const CHANNEL: &str = "C0000000001";
+pub const TOKEN: &str = "xoxb-slack-token-1";
+pub const CHANNEL: &str = "C0000000001";
 
 /// The server, and the messages in its channel.
-pub(crate) struct Slack {
-    pub(crate) server: Server,
-    pub(crate) messages: Arc<Mutex<Vec<Value>>>,
+pub struct Slack {
+    pub server: Server,
+    pub messages: Arc<Mutex<Vec<Value>>>,
 }
 
 impl Slack {
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         let messages: Arc<Mutex<Vec<Value>>> = Arc::default();
         let shared = Arc::clone(&messages);
         let server = Server::start(move |request| handle(request, &shared));
         Self { server, messages }
     }
 
-    pub(crate) fn messages(&self) -> Vec<Value> {
+    pub fn messages(&self) -> Vec<Value> {
         self.messages.lock().expect("messages").clone()
     }
 }

@@ -14,7 +14,7 @@ use windlass_core::value::ValueRef;
 use windlass_core::{Digest, Millis, NodeStatus};
 
 /// What is known of a run: a name and what it stands for, in a fixed order. No name twice.
-pub(crate) type State = Vec<(String, String)>;
+pub type State = Vec<(String, String)>;
 
 const STATUSES: [NodeStatus; 9] = [
     NodeStatus::Pending,
@@ -29,7 +29,7 @@ const STATUSES: [NodeStatus; 9] = [
 ];
 
 /// Everything that can be asked of a run between two records.
-pub(crate) fn state(run: &Run) -> State {
+pub fn state(run: &Run) -> State {
     let mut state = head(run);
     // The next event frees these; a checkpoint does not hold them.
     let leaving = run.leaving();
@@ -57,7 +57,7 @@ pub(crate) fn state(run: &Run) -> State {
 }
 
 /// What changed from one state to the next, one line each, indented.
-pub(crate) fn changes(before: &State, after: &State) -> Vec<String> {
+pub fn changes(before: &State, after: &State) -> Vec<String> {
     let gone = before.iter().filter(|(name, _)| {
         let mut names = after.iter().map(|(name, _)| name);
         !names.any(|kept| kept == name)

@@ -12,8 +12,6 @@
 //!   name: text                 the whole state
 //! ```
 
-#![allow(dead_code, reason = "the tests and the recorder use a part of it each")]
-
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -22,38 +20,38 @@ use windlass_store::{Envelope, Kind};
 
 /// A recorded history.
 #[derive(Debug)]
-pub(crate) struct History {
+pub struct History {
     /// The file's name, without its ending.
-    pub(crate) name: String,
+    pub name: String,
     /// What it shows.
-    pub(crate) comments: Vec<String>,
-    pub(crate) run: RunId,
-    pub(crate) graphs: BTreeMap<Digest, String>,
-    pub(crate) blobs: BTreeMap<Digest, String>,
-    pub(crate) records: Vec<Record>,
+    pub comments: Vec<String>,
+    pub run: RunId,
+    pub graphs: BTreeMap<Digest, String>,
+    pub blobs: BTreeMap<Digest, String>,
+    pub records: Vec<Record>,
     /// The state after the last record.
-    pub(crate) end: Vec<String>,
+    pub end: Vec<String>,
 }
 
 /// A record as it is stored, and what it led to.
 #[derive(Debug)]
-pub(crate) struct Record {
-    pub(crate) version: u16,
-    pub(crate) body: String,
+pub struct Record {
+    pub version: u16,
+    pub body: String,
     /// What it changed in the state.
-    pub(crate) changes: Vec<String>,
+    pub changes: Vec<String>,
 }
 
 impl Record {
     /// The stored bytes.
-    pub(crate) fn bytes(&self) -> Vec<u8> {
+    pub fn bytes(&self) -> Vec<u8> {
         Envelope::encode(Kind::Record, self.version, self.body.as_bytes())
     }
 }
 
 impl History {
     /// Reads a file's text.
-    pub(crate) fn read(name: &str, text: &str) -> Self {
+    pub fn read(name: &str, text: &str) -> Self {
         let mut lines = text.lines().enumerate().peekable();
         let mut history = Self {
             name: name.to_owned(),
@@ -102,7 +100,7 @@ impl History {
     }
 
     /// The file's text.
-    pub(crate) fn write(&self) -> String {
+    pub fn write(&self) -> String {
         let mut lines: Vec<String> = Vec::new();
         lines.extend(self.comments.iter().map(|line| format!("# {line}")));
         lines.push(format!("run {}", self.run));
@@ -134,12 +132,12 @@ fn named(rest: &str, fault: &dyn Fn() -> String) -> (Digest, String) {
 }
 
 /// Where the histories are.
-pub(crate) fn folder() -> PathBuf {
+pub fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../core/tests/histories")
 }
 
 /// All recorded histories, by name.
-pub(crate) fn all() -> Vec<History> {
+pub fn all() -> Vec<History> {
     let files = std::fs::read_dir(folder()).expect("the folder of histories");
     let mut paths: Vec<PathBuf> = files.map(|file| file.expect("a file").path()).collect();
     paths.retain(|path| path.extension().is_some_and(|ending| ending == "txt"));

@@ -1,10 +1,9 @@
 //! Servers on loopback that speak the services' wire format, keep what they are told to make,
-//! and fail as a test says. Each test binary uses a part of it.
-#![allow(dead_code)]
+//! and fail as a test says.
 
-pub(crate) mod confluence;
-pub(crate) mod monday;
-pub(crate) mod slack;
+pub mod confluence;
+pub mod monday;
+pub mod slack;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -16,31 +15,31 @@ use serde_json::Value;
 
 /// What was asked.
 #[derive(Clone, Debug)]
-pub(crate) struct Request {
-    pub(crate) method: String,
-    pub(crate) path: String,
-    pub(crate) query: BTreeMap<String, String>,
-    pub(crate) headers: BTreeMap<String, String>,
-    pub(crate) body: Vec<u8>,
+pub struct Request {
+    pub method: String,
+    pub path: String,
+    pub query: BTreeMap<String, String>,
+    pub headers: BTreeMap<String, String>,
+    pub body: Vec<u8>,
 }
 
 impl Request {
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    pub(crate) fn header(&self, name: &str) -> &str {
+    pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }
 
-    pub(crate) fn parameter(&self, name: &str) -> &str {
+    pub fn parameter(&self, name: &str) -> &str {
         self.query.get(name).map_or("", String::as_str)
     }
 }
 
 /// What is answered.
 #[derive(Clone, Debug)]
-pub(crate) enum Reply {
+pub enum Reply {
     /// A status, headers and JSON.
     Json(u16, Vec<(&'static str, String)>, Value),
     /// A status, headers and bytes.
@@ -53,7 +52,7 @@ pub(crate) enum Reply {
     Close,
 }
 
-pub(crate) fn ok(body: Value) -> Reply {
+pub fn ok(body: Value) -> Reply {
     Reply::Json(200, Vec::new(), body)
 }
 
@@ -67,14 +66,14 @@ struct State {
 
 /// A server that answers until the test ends.
 #[derive(Clone)]
-pub(crate) struct Server {
-    pub(crate) url: String,
+pub struct Server {
+    pub url: String,
     state: Arc<Mutex<State>>,
 }
 
 impl Server {
     /// Answers every request by the handler.
-    pub(crate) fn start(handler: impl FnMut(&Request) -> Reply + Send + 'static) -> Self {
+    pub fn start(handler: impl FnMut(&Request) -> Reply + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let state = Arc::new(Mutex::new(State {
@@ -94,25 +93,25 @@ impl Server {
     }
 
     /// Answers the next request whose path or body contains the text in this way instead.
-    pub(crate) fn fail(&self, part: &str, reply: Reply) {
+    pub fn fail(&self, part: &str, reply: Reply) {
         let mut state = self.state.lock().expect("the state");
         state.faults.push_back((part.to_owned(), reply));
     }
 
     /// From now on what makes something is done and not answered; says when it was done.
-    pub(crate) fn swallow(&self) -> Receiver<()> {
+    pub fn swallow(&self) -> Receiver<()> {
         let (sender, receiver) = channel();
         self.state.lock().expect("the state").swallow = Some(sender);
         receiver
     }
 
     /// Answers again.
-    pub(crate) fn answer_again(&self) {
+    pub fn answer_again(&self) {
         self.state.lock().expect("the state").swallow = None;
     }
 
     /// The requests so far whose path or body contains the text.
-    pub(crate) fn seen(&self, part: &str) -> Vec<Request> {
+    pub fn seen(&self, part: &str) -> Vec<Request> {
         let state = self.state.lock().expect("the state");
         let has = |request: &&Request| contains(request, part);
         state.seen.iter().filter(has).cloned().collect()

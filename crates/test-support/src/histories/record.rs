@@ -1,11 +1,11 @@
 //! Completes a history from its log: folds it and notes what each record led to.
 
-use crate::file::History;
-use crate::replay::{Graphs, decoded};
-use crate::state::{State, changes, state};
+use super::file::History;
+use super::replay::{Graphs, decoded};
+use super::state::{State, changes, state};
 
 /// The history with the states that replaying its log gives.
-pub(crate) fn complete(mut history: History) -> History {
+pub fn complete(mut history: History) -> History {
     let graphs = Graphs::of(&history);
     let mut run = None;
     let mut before = State::new();

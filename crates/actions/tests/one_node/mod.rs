@@ -9,10 +9,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use windlass_actions::{Allowed, Options, registry_with};
-use windlass_core::Digest;
-use windlass_core::plan::Plan;
-use windlass_engine::{Engine, NewRun, Plans, view};
-use windlass_store::{Catalogue as _, MemoryStore, NewDefinition};
+use windlass_store::MemoryStore;
+use windlass_test_support::in_memory::World;
 
 /// Runs one node and gives its entry of the execution.
 pub(crate) async fn run_node(action: &str, parameters: Value, allow: &[&str]) -> Value {
@@ -106,38 +104,17 @@ impl Setup {
 
     /// Runs these nodes to their end; the entry is that of all of them by id.
     pub(crate) async fn run_nodes(&self, nodes: Value) -> Ran {
-        let definition = json!({ "id": "one", "nodes": nodes });
-        let text = definition.to_string();
-        let store = self.store.clone();
-        let digest = Digest::of(text.as_bytes());
-        let plan = Plan::build(serde_json::from_str(&text).unwrap()).unwrap();
-        let published = store
-            .publish(NewDefinition {
-                tenant: None,
-                workflow: "one".into(),
-                display_name: None,
-                digest,
-                text: Arc::from(text.as_bytes()),
-                signature: plan.signature(),
-                at: windlass_core::Millis(0),
-            })
-            .await
-            .unwrap();
         let registry = registry_with(self.options.clone());
         let options = windlass_engine::Options {
             secrets: Arc::new(Secrets(self.secrets.clone())),
             ..Default::default()
         };
-        let engine = Engine::new(Arc::new(store.clone()), registry, options).await;
-        let request = NewRun::new(Arc::new(plan), published.version, digest);
-        let started = engine.start(&request).await.unwrap();
-        engine.wait(started.run).await.unwrap();
-        let mut json = Vec::new();
-        let plans = Plans::new(1 << 20);
-        view::write(&store, &plans, started.run, &Default::default(), &mut json).unwrap();
-        engine.shutdown().await;
-        let execution: Value = serde_json::from_slice(&json).unwrap();
-        let records = windlass_store::Log::read(&store, started.run, 1, usize::MAX)
+        let world = World::with(self.store.clone(), registry, options);
+        let definition = json!({ "id": "one", "nodes": nodes });
+        let (run, _) = world.run(&definition.to_string()).await;
+        let execution = world.json(run, &Default::default());
+        world.engine.shutdown().await;
+        let records = windlass_store::Log::read(&self.store, run, 1, usize::MAX)
             .await
             .unwrap();
         let recorded = records
@@ -147,7 +124,7 @@ impl Setup {
         Ran {
             node: execution["nodes"].clone(),
             recorded,
-            resources: windlass_store::Queries::resources(&store, started.run)
+            resources: windlass_store::Queries::resources(&self.store, run)
                 .await
                 .unwrap(),
         }

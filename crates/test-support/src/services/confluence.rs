@@ -6,22 +6,22 @@ use serde_json::{Value, json};
 
 use super::{Reply, Request, Server, ok};
 
-pub(crate) const TOKEN: &str = "confluence-token-1";
-pub(crate) const SPACE: &str = "PROJECTS";
+pub const TOKEN: &str = "confluence-token-1";
+pub const SPACE: &str = "PROJECTS";
 
 /// The server, and the pages of its space.
-pub(crate) struct Confluence {
-    pub(crate) server: Server,
+pub struct Confluence {
+    pub server: Server,
     pages: Arc<Mutex<Vec<Value>>>,
 }
 
 impl Confluence {
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         Self::new(true)
     }
 
     /// One whose lists leave the bodies of pages out.
-    pub(crate) fn without_bodies_in_lists() -> Self {
+    pub fn without_bodies_in_lists() -> Self {
         Self::new(false)
     }
 
@@ -33,16 +33,16 @@ impl Confluence {
     }
 
     /// The site's `/wiki`.
-    pub(crate) fn address(&self) -> String {
+    pub fn address(&self) -> String {
         format!("{}/wiki", self.server.url)
     }
 
-    pub(crate) fn pages(&self) -> Vec<Value> {
+    pub fn pages(&self) -> Vec<Value> {
         self.pages.lock().expect("pages").clone()
     }
 
     /// A page that a person made.
-    pub(crate) fn put(&self, title: &str) {
+    pub fn put(&self, title: &str) {
         let page = json!({ "id": "7", "title": title, "createdAt": "2099-01-01T00:00:00Z",
             "body": { "storage": { "value": "<p>by hand</p>" } }, "_links": {} });
         self.pages.lock().expect("pages").push(page);

@@ -1,8 +1,6 @@
 //! Folds the records of a history as recovery does: decoded by the codec, through `apply`,
 //! with the graphs that the log names. It must not know what the states should be.
 
-#![allow(dead_code, reason = "the tests and the recorder use a part of it each")]
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,13 +10,13 @@ use windlass_core::plan::Plan;
 use windlass_core::run::{Run, Snapshot};
 use windlass_orchestrator::codec;
 
-use crate::file::History;
+use super::file::{History, Record};
 
 /// The definitions of a history, built.
-pub(crate) struct Graphs(BTreeMap<Digest, Arc<Plan>>);
+pub struct Graphs(BTreeMap<Digest, Arc<Plan>>);
 
 impl Graphs {
-    pub(crate) fn of(history: &History) -> Self {
+    pub fn of(history: &History) -> Self {
         let built = history.graphs.iter().map(|(&digest, text)| {
             let definition = serde_json::from_str(text).expect("a definition");
             (digest, Arc::new(Plan::build(definition).expect("a plan")))
@@ -32,7 +30,7 @@ impl Graphs {
     }
 
     /// Folds one record into a state, which the first one begins.
-    pub(crate) fn fold(&self, history: &History, run: Option<Run>, record: &Transition) -> Run {
+    pub fn fold(&self, history: &History, run: Option<Run>, record: &Transition) -> Run {
         let mut run = run.unwrap_or_else(|| {
             let Some(Event::Queued(queued)) = record.events.first() else {
                 panic!("{}: a log begins with the request", history.name);
@@ -55,7 +53,7 @@ impl Graphs {
 
     /// The state that a checkpoint of this one gives back. The state itself forgets what the
     /// checkpoint does not hold, as the one does that takes a checkpoint and goes on.
-    pub(crate) fn through_checkpoint(&self, run: &mut Run) -> Run {
+    pub fn through_checkpoint(&self, run: &mut Run) -> Run {
         let bytes = codec::checkpoint(&run.snapshot().expect("a state has a snapshot"));
         let state = codec::open_checkpoint(&bytes).expect("a checkpoint of this version");
         let snapshot = Snapshot::read(state).expect("a snapshot");
@@ -67,8 +65,8 @@ impl Graphs {
 }
 
 /// The records of a history as the codec reads them.
-pub(crate) fn decoded(history: &History) -> Vec<Transition> {
-    let decode = |record: &crate::file::Record| match codec::decode(&record.bytes()) {
+pub fn decoded(history: &History) -> Vec<Transition> {
+    let decode = |record: &Record| match codec::decode(&record.bytes()) {
         Ok(transition) => transition,
         Err(error) => panic!("{}: {error}: {}", history.name, record.body),
     };
