@@ -498,6 +498,10 @@ pub struct AttemptEnded {
     /// Variables that the node set.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub vars: BTreeMap<Box<str>, Stored>,
+    /// The lease under which a worker of another process reported it, so that the same report
+    /// is recognised when it comes again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Box<str>>,
 }
 
 /// How an attempt ended.

@@ -78,6 +78,7 @@ mod tests {
             meta: None,
             resources: Vec::new(),
             vars: Default::default(),
+            lease: None,
         }))
     }
 

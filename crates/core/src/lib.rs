@@ -66,6 +66,7 @@
 //!     parameters: None,
 //!     meta: None,
 //!     resources: Vec::new(),
+//!     lease: None,
 //! });
 //! let input = Input::Ended { node, attempt: 1, report };
 //! let decision = decide(&run, &input, &facts).map_err(|refusal| refusal.to_string())?;

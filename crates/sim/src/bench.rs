@@ -201,6 +201,7 @@ impl Bench {
             parameters: None,
             meta: None,
             resources: Vec::new(),
+            lease: None,
         });
         let run = self.run;
         self.handle(Input::Ended {

@@ -124,5 +124,6 @@ pub fn report(random: &mut Random, started: Millis, ended: Millis, outcome: Outc
         parameters,
         meta: None,
         resources,
+        lease: None,
     }
 }

@@ -27,6 +27,12 @@ impl Run {
             .any(|node| self.may_be_out(node))
     }
 
+    /// Whether such an attempt is of an action of this kind.
+    pub fn has_attempts_out_of(&self, is_meant: impl Fn(&str) -> bool) -> bool {
+        let mut open = self.open_instances().into_iter();
+        open.any(|node| self.may_be_out(node) && is_meant(&self.called_action(node)))
+    }
+
     fn may_be_out(&self, node: Instance) -> bool {
         let status = self.find_status(node);
         matches!(status, Some(NodeStatus::Queued | NodeStatus::Running))

@@ -50,6 +50,10 @@ pub struct Dispatch {
     pub undo: bool,
     /// The trace context that the run was asked for with.
     pub traceparent: Option<Box<str>>,
+    /// What a worker must have to be given it.
+    pub requires: Vec<Box<str>>,
+    /// From 0 to 9: which attempt goes first where workers choose.
+    pub priority: u8,
 }
 
 /// Where a reference's value comes from.
@@ -119,10 +123,7 @@ impl Run {
             .flat_map(|template| template.references())
             .map(|reference| self.source(reference, node, frame, now))
             .collect();
-        let action = match undo {
-            Some(undo) => plan.action_name(undo.action),
-            None => plan.action_name(plan.nodes[index as usize].action),
-        };
+        let action = self.called_action(node);
         let timeout_ms = match undo {
             Some(undo) => undo.timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS),
             None => plan.timeout_ms(index),
@@ -146,6 +147,23 @@ impl Run {
             broken,
             undo: undoes,
             traceparent: self.queued.traceparent.clone(),
+            requires: plan.requires(index).to_vec(),
+            priority: self.queued.priority,
+        }
+    }
+
+    /// The action of a node's present attempt: its own, or the one that undoes it.
+    ///
+    /// # Panics
+    /// The run has no such instance now.
+    pub fn called_action(&self, node: Instance) -> Arc<str> {
+        let (plan, index) = self.plan_node(node);
+        let undo = plan
+            .compensate(index)
+            .filter(|_| self.undone(node).is_some());
+        match undo {
+            Some(undo) => plan.action_name(undo.action),
+            None => plan.action_name(plan.nodes[index as usize].action),
         }
     }
 

@@ -211,6 +211,7 @@ impl Harness {
             parameters: self.reporting.parameters.as_deref().map(payload),
             meta: self.reporting.meta.clone(),
             resources: self.reporting.resources.clone(),
+            lease: None,
         };
         Input::Ended {
             node,

@@ -94,6 +94,7 @@ impl Run {
             parameters: None,
             meta: None,
             resources: Vec::new(),
+            lease: None,
         };
         self.end_attempt(node, &report, vars, facts, decision);
     }
@@ -153,6 +154,7 @@ impl Run {
             meta: report.meta.clone(),
             resources: report.resources.clone(),
             vars,
+            lease: report.lease.clone(),
         });
         decision.events.push(if undoes {
             Event::CompensationEnded(ended)

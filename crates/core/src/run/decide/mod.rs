@@ -213,6 +213,8 @@ pub struct Report {
     pub meta: Option<Box<RawValue>>,
     /// Links to what the action made elsewhere.
     pub resources: Vec<ResourceLink>,
+    /// The lease of a worker of another process.
+    pub lease: Option<Box<str>>,
 }
 
 /// How an action ended.
