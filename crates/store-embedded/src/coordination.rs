@@ -5,9 +5,9 @@
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 use windlass_store::{
-    Bell, Error, ExpiredSession, ItemState, Joined, LeaseAnswer, LeasedItem, Leases, Listener,
-    LiveSession, Partition, Pending, Pull, SessionId, TakenPartition, Wakes, Work, WorkItem,
-    WorkKey, WorkLease,
+    Bell, Error, ExpiredSession, ItemState, Joined, LeaseAnswer, LeaseTerm, LeasedItem, Leases,
+    Listener, LiveSession, Partition, Pending, Pull, SessionId, TakenPartition, Wakes, Work,
+    WorkItem, WorkKey, WorkLease,
 };
 
 use crate::EmbeddedStore;
@@ -176,6 +176,25 @@ impl Work for EmbeddedStore {
         lease: WorkLease,
     ) -> Pending<'_, Result<LeaseAnswer, Error>> {
         self.coordinator().complete(tenant, key, lease)
+    }
+
+    fn return_item(
+        &self,
+        tenant: Option<&str>,
+        key: WorkKey,
+        lease: WorkLease,
+    ) -> Pending<'_, Result<LeaseAnswer, Error>> {
+        self.coordinator().return_item(tenant, key, lease)
+    }
+
+    fn resume_item(
+        &self,
+        tenant: Option<&str>,
+        key: WorkKey,
+        worker: &str,
+        term: LeaseTerm,
+    ) -> Pending<'_, Result<Option<WorkLease>, Error>> {
+        self.coordinator().resume_item(tenant, key, worker, term)
     }
 
     fn stop(&self, keys: &[WorkKey]) -> Pending<'_, Result<(), Error>> {

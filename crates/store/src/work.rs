@@ -147,6 +147,27 @@ pub trait Work: Send + Sync + 'static {
         lease: WorkLease,
     ) -> Pending<'_, Result<LeaseAnswer, Error>>;
 
+    /// Lets an item wait again at once, at its old place: its worker did not get it. Only the
+    /// current lease may; to another tenant the item is unknown. After a crash in between: the
+    /// item waits, or its lease runs out.
+    fn return_item(
+        &self,
+        tenant: Option<&str>,
+        key: WorkKey,
+        lease: WorkLease,
+    ) -> Pending<'_, Result<LeaseAnswer, Error>>;
+
+    /// Leases an item that waits to a worker that works on it already, under a lease that ran
+    /// out or that the queue has lost; `None` if the item does not wait. After a crash in
+    /// between: it may be leased without the worker's knowledge, as after [`Work::pull`].
+    fn resume_item(
+        &self,
+        tenant: Option<&str>,
+        key: WorkKey,
+        worker: &str,
+        term: LeaseTerm,
+    ) -> Pending<'_, Result<Option<WorkLease>, Error>>;
+
     /// Asks that attempts end: those that wait are removed, the workers of the others hear it
     /// with their next renewal. After a crash in between: some of them were asked.
     fn stop(&self, keys: &[WorkKey]) -> Pending<'_, Result<(), Error>>;

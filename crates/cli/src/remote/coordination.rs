@@ -2,9 +2,9 @@
 //! bells.
 
 use windlass_store::{
-    Bell, Error, ExpiredSession, ItemState, Joined, LeaseAnswer, LeasedItem, Leases, Listener,
-    LiveSession, Partition, Pending, Pull, SessionId, TakenPartition, Wakes, Work, WorkItem,
-    WorkKey, WorkLease,
+    Bell, Error, ExpiredSession, ItemState, Joined, LeaseAnswer, LeaseTerm, LeasedItem, Leases,
+    Listener, LiveSession, Partition, Pending, Pull, SessionId, TakenPartition, Wakes, Work,
+    WorkItem, WorkKey, WorkLease,
 };
 
 use super::refusals::refused;
@@ -86,6 +86,25 @@ impl Work for RemoteStore {
         _: WorkKey,
         _: WorkLease,
     ) -> Pending<'_, Result<LeaseAnswer, Error>> {
+        refused()
+    }
+
+    fn return_item(
+        &self,
+        _: Option<&str>,
+        _: WorkKey,
+        _: WorkLease,
+    ) -> Pending<'_, Result<LeaseAnswer, Error>> {
+        refused()
+    }
+
+    fn resume_item(
+        &self,
+        _: Option<&str>,
+        _: WorkKey,
+        _: &str,
+        _: LeaseTerm,
+    ) -> Pending<'_, Result<Option<WorkLease>, Error>> {
         refused()
     }
 

@@ -21,6 +21,8 @@ pub fn all<S: Work + Leases>(open: &dyn Fn() -> S) {
     an_item_that_a_worker_does_not_name_comes_again(&open());
     a_stopped_item_is_removed_or_its_worker_told(&open());
     a_withdrawn_item_is_unknown(&open());
+    a_returned_item_waits_at_its_old_place(&open());
+    a_waiting_item_is_resumed_by_its_worker(&open());
     items_of_a_session_come_back_when_it_leaves(&open());
 }
 
@@ -89,6 +91,41 @@ fn complete<S: Work>(store: &S, leased: &LeasedItem) -> LeaseAnswer {
 }
 
 const HELD: LeaseAnswer = LeaseAnswer::Held { stop: false };
+
+fn a_returned_item_waits_at_its_old_place<S: Work>(store: &S) {
+    push(store, [item(1), item(2)]);
+    let one = Pull {
+        slots: 1,
+        ..wanted("w")
+    };
+    let first = pull(store, one.clone()).remove(0);
+    let back = |tenant, lease| block_on(store.return_item(tenant, key(1), lease)).unwrap();
+    assert_eq!(back(Some("other"), first.lease), LeaseAnswer::Unknown);
+    assert_eq!(back(None, WorkLease(u64::MAX)), LeaseAnswer::Lost);
+    assert_eq!(back(None, first.lease), HELD);
+    assert_eq!(back(None, first.lease), LeaseAnswer::Lost);
+    let again = pull(store, one).remove(0);
+    assert_eq!(again.item.key, key(1));
+    assert!(again.lease != first.lease, "a lease is given once");
+}
+
+fn a_waiting_item_is_resumed_by_its_worker<S: Work>(store: &S) {
+    let resume = |tenant, n| {
+        let term = LeaseTerm::Millis(LONG);
+        block_on(store.resume_item(tenant, key(n), "w", term)).unwrap()
+    };
+    assert_eq!(resume(None, 1), None, "there is none");
+    push(store, [item(1)]);
+    assert_eq!(resume(Some("other"), 1), None);
+    let lease = resume(None, 1).expect("it waits");
+    assert_eq!(resume(None, 1), None, "a worker has it");
+    assert!(pull(store, wanted("v")).is_empty());
+    assert_eq!(
+        block_on(store.renew_item(None, key(1), lease)).unwrap(),
+        HELD
+    );
+    assert_eq!(block_on(store.complete(None, key(1), lease)).unwrap(), HELD);
+}
 
 fn items_come_by_priority_then_age<S: Work>(store: &S) {
     let urgent = WorkItem {

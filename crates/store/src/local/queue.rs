@@ -159,7 +159,7 @@ impl WorkTable {
                 break;
             }
             bytes += size;
-            leased.extend(self.lease(key, pull, now));
+            leased.extend(self.lease(key, &pull.worker, pull.term, now));
         }
         leased
     }
@@ -181,24 +181,30 @@ impl WorkTable {
         fitting
     }
 
-    fn lease(&mut self, key: WorkKey, pull: &Pull, now: u64) -> Option<LeasedItem> {
+    fn lease(
+        &mut self,
+        key: WorkKey,
+        worker: &str,
+        term: LeaseTerm,
+        now: u64,
+    ) -> Option<LeasedItem> {
         let queued = self.items.get_mut(&key)?;
         self.next_lease += 1;
         let number = WorkLease(self.next_lease);
-        let until = match pull.term {
+        let until = match term {
             LeaseTerm::Millis(millis) => now.saturating_add(millis),
             LeaseTerm::Session(_) => u64::MAX,
         };
         queued.deliveries += 1;
         queued.lease = Some(Lease {
             number,
-            worker: pull.worker.clone(),
-            term: pull.term,
+            worker: worker.into(),
+            term,
             until,
         });
-        let hand = (pull.tenant.clone(), pull.worker.clone());
+        let hand = (queued.item.tenant.clone(), worker.into());
         self.hands.entry(hand).or_default().insert(key);
-        match pull.term {
+        match term {
             LeaseTerm::Millis(_) => drop(self.ends.insert((until, key))),
             LeaseTerm::Session(session) => {
                 self.by_session.entry(session).or_default().insert(key);
@@ -218,6 +224,20 @@ impl WorkTable {
             }
         }
         Some(leased)
+    }
+
+    /// Leases an item that waits to a worker that works on it already.
+    fn resume(
+        &mut self,
+        tenant: Option<&str>,
+        key: WorkKey,
+        worker: &str,
+        (term, now): (LeaseTerm, u64),
+    ) -> Option<WorkLease> {
+        let queued = self.items.get(&key)?;
+        let waits = queued.lease.is_none() && queued.item.tenant.as_deref() == tenant;
+        let leased = waits.then(|| self.lease(key, worker, term, now)).flatten();
+        leased.map(|leased| leased.lease)
     }
 
     fn state(&self, key: WorkKey) -> Option<ItemState> {
@@ -327,6 +347,32 @@ impl Work for LocalCoordinator {
             tables.work.remove(key);
         }
         Box::pin(ready(Ok(answer)))
+    }
+
+    fn return_item(
+        &self,
+        tenant: Option<&str>,
+        key: WorkKey,
+        lease: WorkLease,
+    ) -> Pending<'_, Result<LeaseAnswer, Error>> {
+        let (mut tables, _) = self.current();
+        let answer = tables.work.answer(tenant, key, lease);
+        if matches!(answer, LeaseAnswer::Held { .. }) {
+            tables.work.take_back(key);
+        }
+        Box::pin(ready(Ok(answer)))
+    }
+
+    fn resume_item(
+        &self,
+        tenant: Option<&str>,
+        key: WorkKey,
+        worker: &str,
+        term: LeaseTerm,
+    ) -> Pending<'_, Result<Option<WorkLease>, Error>> {
+        let (mut tables, now) = self.current();
+        let lease = tables.work.resume(tenant, key, worker, (term, now));
+        Box::pin(ready(Ok(lease)))
     }
 
     fn stop(&self, keys: &[WorkKey]) -> Pending<'_, Result<(), Error>> {

@@ -1,9 +1,9 @@
 //! Leases, work and wake-ups in memory: those of one process, with a clock that tests give.
 
 use crate::{
-    Bell, Error, ExpiredSession, ItemState, Joined, LeaseAnswer, LeasedItem, Leases, Listener,
-    LiveSession, MemoryStore, Partition, Pending, Pull, SessionId, TakenPartition, Wakes, Work,
-    WorkItem, WorkKey, WorkLease,
+    Bell, Error, ExpiredSession, ItemState, Joined, LeaseAnswer, LeaseTerm, LeasedItem, Leases,
+    Listener, LiveSession, MemoryStore, Partition, Pending, Pull, SessionId, TakenPartition, Wakes,
+    Work, WorkItem, WorkKey, WorkLease,
 };
 
 impl MemoryStore {
@@ -95,6 +95,25 @@ impl Work for MemoryStore {
         lease: WorkLease,
     ) -> Pending<'_, Result<LeaseAnswer, Error>> {
         self.coordinator.complete(tenant, key, lease)
+    }
+
+    fn return_item(
+        &self,
+        tenant: Option<&str>,
+        key: WorkKey,
+        lease: WorkLease,
+    ) -> Pending<'_, Result<LeaseAnswer, Error>> {
+        self.coordinator.return_item(tenant, key, lease)
+    }
+
+    fn resume_item(
+        &self,
+        tenant: Option<&str>,
+        key: WorkKey,
+        worker: &str,
+        term: LeaseTerm,
+    ) -> Pending<'_, Result<Option<WorkLease>, Error>> {
+        self.coordinator.resume_item(tenant, key, worker, term)
     }
 
     fn stop(&self, keys: &[WorkKey]) -> Pending<'_, Result<(), Error>> {
