@@ -42,6 +42,9 @@ pub struct Options {
     pub checkpoint_bytes: usize,
     /// What this process's workers have, for nodes that require it.
     pub labels: Labels,
+    /// The actions that this process calls itself; where it is none, all of them. What calls
+    /// another action is given to a worker elsewhere, which has labels of its own.
+    pub local_actions: Option<Arc<BTreeSet<Box<str>>>>,
     /// This process, as attempts name it.
     pub worker: Arc<str>,
     /// How large what runs make may be.
@@ -53,6 +56,14 @@ pub struct Options {
     pub inline_bytes: usize,
     /// Where randomness begins.
     pub seed: u64,
+}
+
+impl Options {
+    /// Whether this process calls an action itself.
+    pub(crate) fn is_local(&self, action: &str) -> bool {
+        let local = self.local_actions.as_ref();
+        local.is_none_or(|local| local.contains(action))
+    }
 }
 
 /// What workers have, for nodes that require it.
@@ -99,6 +110,7 @@ impl Default for Options {
             keep_asleep_ms: 1000,
             checkpoint_bytes: 1024 * 1024,
             labels: Labels::default(),
+            local_actions: None,
             worker: "local".into(),
             limits: ValueLimits::DEFAULT,
             inline_steps: INLINE_STEPS,
@@ -289,6 +301,21 @@ pub struct FailedAttempt {
     pub failure: Failure,
     /// Whether another attempt follows.
     pub again: bool,
+}
+
+/// An attempt that a worker of another process takes.
+#[derive(Clone, Copy, Debug)]
+pub struct HandOut<'a> {
+    /// The run.
+    pub run: RunId,
+    /// The node.
+    pub node: Instance,
+    /// The attempt's number.
+    pub attempt: u32,
+    /// The worker, as the attempt names it.
+    pub worker: &'a str,
+    /// Whether it works on the attempt already, and only its lease was lost.
+    pub resumes: bool,
 }
 
 /// What the shard wants done. What a record decided comes only once the record is durable;
@@ -644,6 +671,22 @@ impl Shard {
         {
             self.quarantined.insert(run, acknowledged);
         }
+    }
+
+    /// A worker of another process is about to take an attempt that was dispatched. `false` if
+    /// it must not: the attempt has ended, is to stop, or the run is paused; then it is
+    /// dispatched again when the run goes on.
+    pub fn hand_out(&mut self, taken: &HandOut<'_>, now: Millis) -> bool {
+        let mut context = Context {
+            options: &self.options,
+            effects: &mut self.effects,
+            deadlines: &mut self.deadlines,
+            random: &mut self.random,
+            next_evaluation: &mut self.next_evaluation,
+            now,
+        };
+        let slot = self.slots.get_mut(&taken.run);
+        slot.is_some_and(|slot| slot.hand_out(taken, &mut context))
     }
 
     /// Fires the deadlines that have passed.

@@ -11,6 +11,8 @@ pub(super) struct Running {
     attempts: BTreeMap<Instance, u32>,
     /// The nodes whose result is still wanted.
     nodes: BTreeSet<Instance>,
+    /// Who has the attempt, where that is a worker of another process.
+    workers: BTreeMap<Instance, Box<str>>,
 }
 
 impl Running {
@@ -41,6 +43,16 @@ impl Running {
         self.nodes.insert(node);
     }
 
+    /// A worker of another process has the attempt now.
+    pub(super) fn give_to(&mut self, node: Instance, worker: &str) {
+        self.workers.insert(node, worker.into());
+    }
+
+    /// The worker of another process that has the attempt.
+    pub(super) fn worker(&self, node: Instance) -> Option<&str> {
+        self.workers.get(&node).map(|worker| &**worker)
+    }
+
     /// The result is not wanted any more.
     pub(super) fn disown(&mut self, node: Instance) {
         self.nodes.remove(&node);
@@ -53,6 +65,7 @@ impl Running {
         if had {
             self.attempts.remove(&node);
             self.nodes.remove(&node);
+            self.workers.remove(&node);
         }
         had
     }

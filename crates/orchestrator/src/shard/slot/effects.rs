@@ -13,7 +13,7 @@ use windlass_core::{NodeStatus, RunStatus};
 use super::{Consequence, MAX_STANDINGS, Slot, ToChild, touches};
 use crate::deadline::Deadline;
 use crate::row::gate_name;
-use crate::shard::{ChildCommand, Context, Effect};
+use crate::shard::{ChildCommand, Context, Effect, HandOut};
 
 impl Slot {
     pub(super) fn carry_out(&mut self, consequences: Vec<Consequence>, context: &mut Context<'_>) {
@@ -206,21 +206,21 @@ impl Slot {
             if !may_go || self.running.contains(node) {
                 continue;
             }
+            let dispatch = self.run.dispatch(node, context.now);
+            let is_local = context.options.is_local(&dispatch.action);
+            let labels = &context.options.labels;
             // It stays open for a process that has what it requires.
-            let required = self.run.requires(node);
-            if context.options.labels.lacking(required).is_some() {
+            if is_local && labels.lacking(&dispatch.requires).is_some() {
                 continue;
             }
-            let dispatch = self.run.dispatch(node, context.now);
             if self.names_undurable(&dispatch) {
                 postponed.push((node, attempt));
                 continue;
             }
             self.running.insert(node, attempt);
-            let noted_at = context.now.plus(context.options.still_running_ms);
-            context
-                .deadlines
-                .note_start(noted_at, dispatch.run, node, attempt);
+            if is_local {
+                note_start(dispatch.run, node, attempt, context);
+            }
             context
                 .effects
                 .push_back(Effect::Dispatch(Arc::new(dispatch)));
@@ -228,6 +228,29 @@ impl Slot {
         for (node, attempt) in postponed {
             self.make_ready(node, attempt);
         }
+    }
+
+    /// A worker of another process takes an attempt, if it may.
+    pub(in crate::shard) fn hand_out(
+        &mut self,
+        taken: &HandOut<'_>,
+        context: &mut Context<'_>,
+    ) -> bool {
+        let HandOut { node, attempt, .. } = *taken;
+        if !self.is_running(node, attempt) || self.closed {
+            return false;
+        }
+        if !self.run.is_open(node, attempt) || !self.run.may_hand_out(node) {
+            return false;
+        }
+        if self.run.status() != RunStatus::Running && !taken.resumes {
+            self.running.remove(node, attempt);
+            self.make_ready(node, attempt);
+            return false;
+        }
+        self.running.give_to(node, taken.worker);
+        note_start(taken.run, node, attempt, context);
+        true
     }
 
     /// One at a time, a loop, a wait or a child run begins when it is its turn; true if
@@ -266,4 +289,10 @@ impl Slot {
             Source::Undefined | Source::Text(_) | Source::Secret(_) => false,
         })
     }
+}
+
+/// An attempt that is with a worker for a while is recorded as started.
+fn note_start(run: windlass_core::RunId, node: Instance, attempt: u32, context: &mut Context<'_>) {
+    let noted_at = context.now.plus(context.options.still_running_ms);
+    context.deadlines.note_start(noted_at, run, node, attempt);
 }

@@ -416,7 +416,8 @@ impl Slot {
                 if self.is_running(node, attempt) {
                     let delay = i64::try_from(context.options.still_running_ms).unwrap_or(0);
                     let started = windlass_core::Millis(context.now.0 - delay);
-                    let worker = Box::from(&*context.options.worker);
+                    let worker = self.running.worker(node);
+                    let worker = Box::from(worker.unwrap_or(&context.options.worker));
                     let input = RunInput::StillRunning {
                         node,
                         attempt,
