@@ -5,6 +5,7 @@
 mod fence;
 mod hand_out;
 mod release;
+mod remote;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -23,13 +24,14 @@ use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
 use windlass_orchestrator::supervisor::{ChildPlace, ChildWork};
 use windlass_orchestrator::{Adoption, CommandId, Effect, FailedAttempt, Input, Shard};
 use windlass_store::{
-    AppendError, Appended, Bell, Checkpoint, Damage, Error, Head, Partition, crash,
+    AppendError, Appended, Bell, Checkpoint, Damage, Error, Head, Partition, WorkKey, crash,
 };
 
 use crate::alarm::Alarm;
 use crate::child_coordinator::{ChildCoordinator, Job};
 use crate::notice::Notice;
 use crate::ownership::ring;
+use crate::remote::RecordedReport;
 use crate::shared::Shared;
 use crate::watched::{AppendWatch, Watched};
 use crate::worker::Workers;
@@ -45,6 +47,20 @@ pub(crate) enum Message {
     /// The answer is none if the shard does not hold the run.
     Command(
         RunId,
+        RunInput,
+        oneshot::Sender<Option<Result<(), Refusal>>>,
+    ),
+    /// Whether a worker outside the process may take these attempts, in their order.
+    HandOut {
+        worker: Box<str>,
+        /// Whether it works on them already.
+        resumes: bool,
+        keys: Vec<WorkKey>,
+        reply: oneshot::Sender<Vec<bool>>,
+    },
+    /// How an attempt ended, as a worker outside the process says; answered as a command is.
+    Report(
+        RecordedReport,
         RunInput,
         oneshot::Sender<Option<Result<(), Refusal>>>,
     ),
@@ -134,8 +150,15 @@ pub(crate) struct Driver {
 /// A command that waits for its answer.
 struct Asked {
     run: RunId,
-    input: RunInput,
+    request: Request,
     reply: oneshot::Sender<Option<Result<(), Refusal>>>,
+}
+
+/// What is answered.
+enum Request {
+    Command(RunInput),
+    /// A report of a worker outside the process.
+    Report(RecordedReport),
 }
 
 struct Task {
@@ -278,12 +301,21 @@ impl Driver {
                 let id = self.next_command;
                 let asked = Asked {
                     run,
-                    input: input.clone(),
+                    request: Request::Command(input.clone()),
                     reply,
                 };
                 self.commands.insert(id, asked);
                 self.shard.handle(Input::Command { run, id, input }, now);
             }
+            Message::HandOut {
+                worker,
+                resumes,
+                keys,
+                reply,
+            } => {
+                let _ = reply.send(self.may_hand_out(&keys, (&worker, resumes), now));
+            }
+            Message::Report(report, input, reply) => self.handle_report(report, input, reply, now),
             Message::Holds {
                 run,
                 carried: false,
@@ -470,6 +502,7 @@ impl Driver {
                     standings: &standings,
                 });
                 self.tell_ends(run, &nodes, &failures);
+                self.close_remote(run, &nodes);
             }
             Effect::Child {
                 run,
@@ -540,6 +573,7 @@ impl Driver {
             self.hand(Job::Child(run, ChildWork::Ended(parent)));
         }
         crash::point("at-finish");
+        self.forget_remote(run);
         self.shared.gates.give_up(run);
         self.watched.forget(run);
         if let Some(about) = about {
@@ -555,16 +589,19 @@ impl Driver {
         let Some(asked) = self.commands.remove(&id) else {
             return;
         };
-        if result.is_ok() {
-            self.notice(&Notice::Commanded {
+        match &asked.request {
+            _ if result.is_err() => {}
+            Request::Command(input) => self.notice(&Notice::Commanded {
                 run: asked.run,
-                input: &asked.input,
-            });
+                input,
+            }),
+            Request::Report(report) => self.shared.remote.open.recorded(report),
         }
         let _ = asked.reply.send(Some(result));
     }
 
     fn slept(&mut self, run: RunId, wake_at: Option<Millis>) {
+        self.forget_remote(run);
         if let (Some(sleepers), Some(at)) = (&self.sleepers, wake_at) {
             // The waker is gone only when the engine is.
             let _ = sleepers.send(at);
@@ -578,6 +615,7 @@ impl Driver {
             interrupt.interrupt();
         }
         self.watched.forget(run);
+        self.forget_remote(run);
         self.shared.gates.give_up(run);
         self.hear_of(run, parent);
         self.drop_commands(run);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::command::RunCommand;
 use windlass_core::concurrency::Asked;
 use windlass_core::event::{After, Gate, Hand};
@@ -32,6 +32,7 @@ use crate::options::Options;
 use crate::ownership::Owned;
 use crate::payload::check_payload_aside;
 use crate::plans::Plans;
+use crate::remote::watch_deadlines;
 use crate::shared::Shared;
 use crate::start::{Begin, NewRun, Prepared, StartError, Started, existing};
 use crate::values::ValueReader;
@@ -65,6 +66,8 @@ pub(crate) struct Inner {
     /// The bound on actions under way.
     slots: Arc<Semaphore>,
     evaluators: Arc<Evaluators>,
+    /// What rendering and reporting an attempt needs.
+    workers: Arc<Workers>,
     messages: mpsc::Sender<Message>,
     shutdown: CancellationToken,
     driver: tokio::sync::Mutex<Option<JoinHandle<usize>>>,
@@ -77,6 +80,8 @@ pub(crate) struct Inner {
     intake: Intake,
     /// Who writes the records of runs.
     writer: WriterId,
+    /// Ends what waits for deadlines of workers outside the process.
+    _gone: DropGuard,
     /// Set while it serves.
     crash_limits: OnceLock<Limits>,
     /// Why it is not known who goes at which gate.
@@ -157,6 +162,7 @@ impl Engine {
             keep_asleep_ms: options.keep_asleep_ms,
             checkpoint_bytes: options.checkpoint_bytes,
             labels: options.labels.clone(),
+            local_actions: Some(Arc::new(registry.names().map(Into::into).collect())),
             worker: Arc::clone(&options.worker_name),
             limits: limits().values,
             seed: options.clock.random_u64(),
@@ -189,9 +195,18 @@ impl Engine {
             Owned::new(options.leases),
             options.observer.clone(),
         ));
+        let gone = CancellationToken::new();
         let inner = Arc::new_cyclic(|engine| {
+            let watching = watch_deadlines(engine.clone(), Arc::clone(&shared), gone.clone());
+            tokio::spawn(watching);
             let coordinator = ChildCoordinator::start(engine, &busy);
-            let driver = Driver::new(shard, workers, inbox, messages.clone(), &shared);
+            let driver = Driver::new(
+                shard,
+                Arc::clone(&workers),
+                inbox,
+                messages.clone(),
+                &shared,
+            );
             let driver = driver.with_others(coordinator, sleepers);
             let driver = tokio::spawn(driver.run(shutdown.clone()));
             Inner {
@@ -200,6 +215,7 @@ impl Engine {
                 values,
                 slots,
                 evaluators,
+                workers,
                 clock: Arc::clone(&options.clock),
                 options,
                 messages,
@@ -211,6 +227,7 @@ impl Engine {
                 intake: Intake::start(engine, intake_writer),
                 writer,
                 crash_limits: OnceLock::new(),
+                _gone: gone.drop_guard(),
                 gates_unknown,
             }
         });
@@ -232,6 +249,10 @@ impl Engine {
 
     pub(crate) fn intake(&self) -> &Intake {
         &self.inner.intake
+    }
+
+    pub(crate) fn workers(&self) -> &Arc<Workers> {
+        &self.inner.workers
     }
 
     pub(crate) fn writer(&self) -> WriterId {

@@ -36,6 +36,7 @@ mod ownership;
 mod parsed;
 mod payload;
 mod plans;
+mod remote;
 mod render;
 mod replay;
 mod retention;
@@ -71,6 +72,11 @@ pub use notice::Notice;
 pub use options::{NoSecrets, Observer, Observers, Options, SecretError, SecretSource};
 pub use payload::{PayloadError, check_payload, check_payload_aside, check_schema};
 pub use plans::Plans;
+pub use remote::{
+    ACTION_LIMIT, DECLARED_SCHEMA_BYTES, Declaration, DeclaredAction, POLL_WAIT_LIMIT_MS,
+    POLLER_LIMIT, Poll, SLOT_LIMIT, Task, TaskId, TaskOutcome, WorkError, WorkStanding,
+    WorkerStanding,
+};
 pub use retention::Retain;
 pub use schedule::{
     CRON_LIMIT_BYTES, EVERY_LIMIT_MS, SCHEDULE_LIMIT, SCHEDULE_TRIGGER_LIMIT_BYTES, ScheduleError,

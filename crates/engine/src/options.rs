@@ -2,6 +2,7 @@
 
 use std::future::ready;
 use std::sync::Arc;
+use std::time::Duration;
 
 use windlass_orchestrator::Labels;
 use windlass_orchestrator::supervisor::LeaseOptions;
@@ -21,6 +22,11 @@ pub struct Options {
     pub max_parallel: u32,
     /// What the workers here have: a node that requires another label waits.
     pub labels: Labels,
+    /// How long a node waits whose action neither this engine has nor any worker has declared,
+    /// before it fails.
+    pub unknown_action_wait: Duration,
+    /// For how many milliseconds after its last word a worker outside the process has a task.
+    pub work_lease_ms: u64,
     /// This process, as attempts name it.
     pub worker_name: Arc<str>,
     /// Where secrets come from.
@@ -52,6 +58,8 @@ impl Default for Options {
             evaluators: default_evaluators(),
             max_parallel: 200,
             labels: Labels::default(),
+            unknown_action_wait: Duration::ZERO,
+            work_lease_ms: 9_000,
             worker_name: format!("local-{}", std::process::id()).into(),
             secrets: Arc::new(NoSecrets),
             observer: None,

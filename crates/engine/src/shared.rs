@@ -16,6 +16,7 @@ use crate::mend::Told;
 use crate::notice::Notice;
 use crate::options::Observer;
 use crate::ownership::Owned;
+use crate::remote::Remote;
 
 /// A tenant, by its name, if it has one.
 pub(crate) type Tenant = Option<Box<str>>;
@@ -26,6 +27,8 @@ pub(crate) struct Shared {
     /// What this engine works on.
     pub(crate) owned: Owned,
     pub(crate) feeds: Feeds,
+    /// Work for workers outside this process.
+    pub(crate) remote: Remote,
     /// Which runs may crash the process.
     pub(crate) isolation: CrashIsolation,
     /// Runs that the store could not write for.
@@ -66,6 +69,7 @@ impl Shared {
             owned,
             look_at_all: AtomicBool::new(false),
             feeds: Feeds::default(),
+            remote: Remote::default(),
             isolation: CrashIsolation::default(),
             interrupted: Interrupted::default(),
             told: Told::default(),

@@ -105,6 +105,19 @@ impl Workers {
         report
     }
 
+    /// Renders the parameters of an attempt for a worker outside the process, without a place
+    /// among the actions under way.
+    pub(crate) async fn render(&self, dispatch: &Arc<Dispatch>) -> Result<Rendered, Failure> {
+        let secrets = prepare(dispatch, &self.values, &*self.options.secrets).await;
+        match render(dispatch, &self.values, &secrets, Effort::AtOnce) {
+            Some(rendered) => rendered,
+            None => {
+                let time = Duration::from_millis(dispatch.timeout_ms);
+                self.render_elsewhere(dispatch, secrets, time).await
+            }
+        }
+    }
+
     /// A place among the actions under way; none if the attempt is told to stop first.
     async fn slot(&self, stop: &CancellationToken) -> Option<SemaphorePermit<'_>> {
         tokio::select! {
@@ -189,7 +202,7 @@ impl Workers {
     }
 
     /// The attempt's span, where spans are made.
-    fn span(&self, dispatch: &Dispatch) -> Option<SpanId> {
+    pub(crate) fn span(&self, dispatch: &Dispatch) -> Option<SpanId> {
         let Dispatch {
             run,
             path,
@@ -203,7 +216,7 @@ impl Workers {
 
     /// There is no such action. A graph that was frozen into its run does not follow what
     /// there is now, so that people hear what else they can do.
-    async fn unknown_action(&self, dispatch: &Dispatch) -> ActionError {
+    pub(crate) async fn unknown_action(&self, dispatch: &Dispatch) -> ActionError {
         let action = &dispatch.action;
         let row = self.store.run(dispatch.run).await.ok().flatten();
         let frozen_at = row.and_then(|row| row.labels.get(FROZEN_AT).cloned());
@@ -221,7 +234,11 @@ impl Workers {
         ActionError::failed("UNKNOWN_ACTION", message)
     }
 
-    fn conclude(&self, called: Result<Called, ActionError>, secrets: &[String]) -> Report {
+    pub(crate) fn conclude(
+        &self,
+        called: Result<Called, ActionError>,
+        secrets: &[String],
+    ) -> Report {
         let clean = |text: String| match secrets {
             [] => text,
             secrets => scrub(&text, secrets),
@@ -269,7 +286,7 @@ impl Workers {
     }
 
     /// Stores large values before the report, or fails the attempt if that fails.
-    async fn store_first(&self, report: &mut Report, stop: &CancellationToken) {
+    pub(crate) async fn store_first(&self, report: &mut Report, stop: &CancellationToken) {
         let output = match &report.outcome {
             Outcome::Succeeded(payload) => Some(payload.clone()),
             _ => None,
@@ -314,7 +331,7 @@ impl Workers {
         self.report(Outcome::Stopped)
     }
 
-    fn report(&self, outcome: Outcome) -> Report {
+    pub(crate) fn report(&self, outcome: Outcome) -> Report {
         let now = self.options.clock.now();
         Report {
             started: now,
@@ -324,11 +341,12 @@ impl Workers {
             parameters: None,
             meta: None,
             resources: Vec::new(),
+            lease: None,
         }
     }
 }
 
-fn timed_out(timeout_ms: u64) -> ActionError {
+pub(crate) fn timed_out(timeout_ms: u64) -> ActionError {
     let message = format!("the attempt did not end within {timeout_ms} ms");
     ActionError::retriable("TIMEOUT", message)
 }

@@ -95,6 +95,11 @@ impl Registry {
         self.actions.keys().map(|name| &**name)
     }
 
+    /// Whether there is an action of this name.
+    pub fn contains(&self, name: &str) -> bool {
+        self.actions.contains_key(name)
+    }
+
     /// What all actions are and take.
     pub fn describe(&self) -> Vec<Description> {
         self.actions

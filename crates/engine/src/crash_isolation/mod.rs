@@ -124,6 +124,10 @@ impl Engine {
             return Err(LoadError::Unavailable(Unavailable::Dead));
         }
         let begun = matches!(run.status(), RunStatus::Running | RunStatus::Paused);
+        // What only workers outside the process had did not take the process down.
+        if begun && run.has_attempts_out() && !run.has_attempts_out_of(|it| self.calls(it)) {
+            return Ok(After::Stop);
+        }
         let writer = match begun && run.has_attempts_out() {
             true => self.writer_at(run.id(), loaded.head.sequence).await?,
             false => None,

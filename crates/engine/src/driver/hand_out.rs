@@ -26,6 +26,10 @@ impl Driver {
             let now = self.workers.options.clock.now();
             self.watched.dispatch(&dispatch, now);
         }
+        if !self.workers.registry.contains(&dispatch.action) {
+            self.offer(dispatch);
+            return;
+        }
         let (run, node, attempt) = (dispatch.run, dispatch.node, dispatch.attempt);
         let stop = CancellationToken::new();
         let keep_output = dispatch.keep_output;
@@ -63,6 +67,7 @@ impl Driver {
             .get(&(run, node))
             .filter(|task| task.attempt == attempt)
         else {
+            self.stop_remote(run, node, attempt, give_up);
             return;
         };
         task.stop.cancel();

@@ -169,6 +169,7 @@ impl Driver {
         self.dormant.remove(&run);
         self.reloading.remove(&run);
         self.watched.forget(run);
+        self.forget_remote(run);
         self.shared.gates.give_up(run);
         self.drop_commands(run);
         let elsewhere = || Error::Unavailable("another process works on the run".to_owned());

@@ -1,0 +1,128 @@
+//! Attempts that workers outside the process take: the driver puts them into the work queue,
+//! says whether one may be handed out, records what workers report, and takes back what has
+//! ended.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use windlass_core::RunId;
+use windlass_core::run::{Dispatch, Input as RunInput, Instance, Outcome, Refusal};
+use windlass_core::{Millis, NodeStatus};
+use windlass_orchestrator::{HandOut, Input};
+use windlass_store::WorkKey;
+
+use super::{Asked, Driver, Message, Request};
+use crate::remote::{Closed, RecordedReport, offer, withdraw};
+
+/// Who is answered once a report is recorded, or refused.
+pub(super) type Reply = oneshot::Sender<Option<Result<(), Refusal>>>;
+
+impl Driver {
+    /// Puts an attempt into the work queue: its action is not one of this process.
+    pub(super) fn offer(&mut self, dispatch: Arc<Dispatch>) {
+        self.shared.remote.open.insert(Arc::clone(&dispatch));
+        let (workers, shared) = (Arc::clone(&self.workers), Arc::clone(&self.shared));
+        tokio::spawn(offer(workers, shared, self.outbox.clone(), dispatch));
+    }
+
+    /// Whether a worker may take these attempts now.
+    pub(super) fn may_hand_out(
+        &mut self,
+        keys: &[WorkKey],
+        (worker, resumes): (&str, bool),
+        now: Millis,
+    ) -> Vec<bool> {
+        let mut may = Vec::with_capacity(keys.len());
+        for key in keys {
+            let taken = HandOut {
+                run: key.run,
+                node: key.instance,
+                attempt: key.attempt,
+                worker,
+                resumes,
+            };
+            may.push(self.may_work(key.run) && self.shard.hand_out(&taken, now));
+        }
+        may
+    }
+
+    /// A worker's report: it is answered once it is recorded.
+    pub(super) fn handle_report(
+        &mut self,
+        report: RecordedReport,
+        input: RunInput,
+        reply: Reply,
+        now: Millis,
+    ) {
+        let run = report.key.run;
+        if !self.shard.holds(run) {
+            let _ = reply.send(None);
+            return;
+        }
+        if let RunInput::Ended {
+            node,
+            attempt,
+            report,
+        } = &input
+        {
+            self.note_end((run, *node), *attempt, report);
+        }
+        self.next_command += 1;
+        let id = self.next_command;
+        let asked = Asked {
+            run,
+            request: Request::Report(report),
+            reply,
+        };
+        self.commands.insert(id, asked);
+        self.shard.handle(Input::Command { run, id, input }, now);
+    }
+
+    /// A worker outside the process is to stop, or its work is given up.
+    pub(super) fn stop_remote(&self, run: RunId, node: Instance, attempt: u32, give_up: bool) {
+        let open = &self.shared.remote.open;
+        let key = WorkKey {
+            run,
+            instance: node,
+            attempt,
+        };
+        if give_up {
+            withdraw(&self.workers, open.remove(key).as_slice());
+            return;
+        }
+        let Some(Closed { handed, .. }) = open.stop(key) else {
+            return;
+        };
+        let (store, outbox) = (Arc::clone(&self.workers.store), self.outbox.clone());
+        let report = Box::new(self.workers.report(Outcome::Stopped));
+        tokio::spawn(async move {
+            // What waits is removed; a worker that has it hears of it with its next heartbeat.
+            let _ = store.stop(&[key]).await;
+            if !handed {
+                let ended = Input::Ended {
+                    run,
+                    node,
+                    attempt,
+                    report,
+                };
+                let _ = outbox.send(Message::Input(ended)).await;
+            }
+        });
+    }
+
+    /// Attempts that these changes, now durable, have ended.
+    pub(super) fn close_remote(&self, run: RunId, nodes: &[(Instance, NodeStatus)]) {
+        let open = &self.shared.remote.open;
+        if !open.is_empty() {
+            withdraw(&self.workers, &open.ended(run, nodes));
+        }
+    }
+
+    /// The run is not here any more: its attempts are no task's of this process.
+    pub(super) fn forget_remote(&self, run: RunId) {
+        let open = &self.shared.remote.open;
+        if !open.is_empty() {
+            withdraw(&self.workers, &open.remove_run(run));
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! What a worker says of a task: that it is still there, or how the attempt ended. Only the
+//! lease that was given last counts, and a report that comes again gets the first answer.
+
+use serde_json::value::RawValue;
+use tokio::sync::watch;
+use windlass_core::event::ResourceLink;
+use windlass_core::run::{Input as RunInput, Outcome, Report};
+use windlass_store::{LeaseAnswer, LeaseTerm, WorkKey, crash};
+
+use super::WorkError;
+use super::lookup::Found;
+use super::open::{Answer, Hand, RecordedReport, Take, Taken};
+use super::task_id::TaskId;
+use crate::action::{ActionError, Called};
+use crate::canonical::canonical;
+use crate::driver::Message;
+use crate::engine::Engine;
+use crate::limits::limits;
+
+/// The error code by which a worker says that it ended an attempt because it was asked to.
+const STOPPED: &str = "STOPPED";
+
+/// A worker whose name was lost with the process that gave it the task.
+const UNNAMED: &str = "worker";
+
+/// How an attempt ended, as a worker says.
+#[derive(Debug)]
+pub enum TaskOutcome {
+    /// With an output.
+    Succeeded {
+        /// The output, as JSON; null if there is none.
+        output: Option<Box<RawValue>>,
+        /// What is worth knowing about how it ran.
+        meta: Option<Box<RawValue>>,
+        /// Links to what it made elsewhere.
+        resources: Vec<ResourceLink>,
+    },
+    /// With an error.
+    Failed(ActionError),
+    /// There was nothing to do.
+    Skipped,
+}
+
+impl Engine {
+    /// Keeps a worker's lease; answers whether the worker is asked to end the attempt.
+    ///
+    /// # Errors
+    /// There is no such task, or another worker has it.
+    pub async fn keep_task(
+        &self,
+        tenant: Option<&str>,
+        task: TaskId,
+        lease: &str,
+    ) -> Result<bool, WorkError> {
+        let given = self.lease_key().await?.gave(task, lease);
+        let open = &self.shared().remote.open;
+        let found = open.with(task.0, |open| {
+            let own = open.dispatch.tenant.as_deref() == tenant;
+            (own, open.hand.clone(), open.stop)
+        });
+        let Some((own, hand, stop)) = found else {
+            return self.keep_absent(tenant, task, lease, given).await;
+        };
+        if !own {
+            return Err(WorkError::TaskNotFound);
+        }
+        match hand {
+            Some(hand) if *hand.lease == *lease => self.renew(tenant, task.0, hand, stop).await,
+            None if given => self.resume(tenant, task.0, (lease, UNNAMED)).await,
+            _ => Err(WorkError::LeaseLost),
+        }
+    }
+
+    async fn renew(
+        &self,
+        tenant: Option<&str>,
+        key: WorkKey,
+        hand: Hand,
+        stop: bool,
+    ) -> Result<bool, WorkError> {
+        let renewed = self.store().renew_item(tenant, key, hand.number).await?;
+        let open = &self.shared().remote.open;
+        match renewed {
+            LeaseAnswer::Held { stop: asked } => {
+                open.renewed(key, self.work_lease());
+                Ok(stop || asked)
+            }
+            // It ran out, and no other worker has come yet.
+            LeaseAnswer::Lost => self.resume(tenant, key, (&hand.lease, &hand.worker)).await,
+            LeaseAnswer::Unknown => Ok(stop),
+        }
+    }
+
+    /// A worker that works on a task goes on with it, though the queue does not know its
+    /// lease: it ran out, or the queue was lost with the process that gave it.
+    async fn resume(
+        &self,
+        tenant: Option<&str>,
+        key: WorkKey,
+        (lease, worker): (&str, &str),
+    ) -> Result<bool, WorkError> {
+        let term = LeaseTerm::Millis(self.options().work_lease_ms);
+        let number = self.store().resume_item(tenant, key, worker, term).await?;
+        let number = number.ok_or(WorkError::LeaseLost)?;
+        let open = &self.shared().remote.open;
+        let before = open.with(key, |open| (open.hand.clone(), open.stop));
+        let (before, stop) = before.ok_or(WorkError::TaskEnded)?;
+        let before = before.filter(|hand| *hand.lease == *lease);
+        let (recorded, secrets) = before
+            .map(|hand| (hand.recorded, hand.secrets))
+            .unwrap_or_default();
+        let hand = Hand {
+            lease: lease.into(),
+            number,
+            worker: worker.into(),
+            recorded,
+            secrets,
+        };
+        open.hand(key, hand, self.now(), self.work_lease());
+        self.shared().remote.earlier.notify_one();
+        let question = |reply| Message::HandOut {
+            worker: worker.into(),
+            resumes: true,
+            keys: vec![key],
+            reply,
+        };
+        // So that it is noted who has it.
+        let _ = self.ask(question).await;
+        Ok(stop)
+    }
+
+    async fn keep_absent(
+        &self,
+        tenant: Option<&str>,
+        task: TaskId,
+        lease: &str,
+        given: bool,
+    ) -> Result<bool, WorkError> {
+        match self.look_up(tenant, task, lease).await? {
+            // It is open, and waits for its run to be carried on here.
+            Found::Open(_) if given => Ok(false),
+            Found::Open(_) | Found::EndedUnder { same: false } => Err(WorkError::LeaseLost),
+            Found::EndedUnder { same: true } => Ok(true),
+            Found::Ended if given => Ok(true),
+            Found::Ended => Err(WorkError::TaskEnded),
+        }
+    }
+
+    /// Ends a task's attempt. On return the report is recorded, durably; one that comes again
+    /// under the same lease gets the same answer, whatever it says.
+    ///
+    /// # Errors
+    /// There is no such task, another worker has it, it ended otherwise, or the store failed.
+    pub async fn finish_task(
+        &self,
+        tenant: Option<&str>,
+        task: TaskId,
+        lease: &str,
+        outcome: TaskOutcome,
+    ) -> Result<(), WorkError> {
+        let given = self.lease_key().await?.gave(task, lease);
+        let mut outcome = Some(outcome);
+        loop {
+            let open = &self.shared().remote.open;
+            let (taken, tell) = match open.take(task.0, tenant, (lease, given)) {
+                Take::Yours(taken, tell) => (Some(taken), Some(tell)),
+                Take::Refused(error) => return Err(error),
+                Take::Absent => (None, None),
+                Take::Wait(mut answer) => {
+                    match answer.wait_for(Option::is_some).await {
+                        Ok(answer) => return answer.clone().unwrap_or(Err(WorkError::Stopped)),
+                        // The one before did not come to an answer.
+                        Err(_) => continue,
+                    }
+                }
+            };
+            let Some(outcome) = outcome.take() else {
+                return Err(WorkError::Stopped);
+            };
+            let taken = match taken {
+                Some(taken) => *taken,
+                None => match self.look_up(tenant, task, lease).await? {
+                    Found::Open(taken) if given => *taken,
+                    Found::Open(_) | Found::EndedUnder { same: false } => {
+                        return Err(WorkError::LeaseLost);
+                    }
+                    Found::EndedUnder { same: true } => return Ok(()),
+                    Found::Ended => return Err(WorkError::TaskEnded),
+                },
+            };
+            // A caller that goes away does not take the report with it.
+            let engine = self.clone();
+            let recorded = RecordedReport {
+                key: task.0,
+                lease: lease.into(),
+            };
+            let recording =
+                tokio::spawn(async move { engine.record(recorded, taken, outcome, tell).await });
+            return recording.await.unwrap_or(Err(WorkError::Stopped));
+        }
+    }
+
+    async fn record(
+        &self,
+        recorded: RecordedReport,
+        taken: Taken,
+        outcome: TaskOutcome,
+        tell: Option<watch::Sender<Option<Answer>>>,
+    ) -> Answer {
+        let key = recorded.key;
+        let keep = taken.dispatch.keep_output;
+        crash::point("work-reported");
+        let report = self.report_of(&recorded.lease, taken, outcome).await;
+        if let Outcome::Succeeded(output) = &report.outcome
+            && keep
+        {
+            self.values().remember(output.digest(), output.text());
+        }
+        let answer = self.record_report(recorded, report, tell.is_some()).await;
+        crash::point("work-recorded");
+        if answer.is_err() {
+            self.shared().remote.open.not_recorded(key);
+        }
+        if let Some(tell) = tell {
+            let _ = tell.send(Some(answer.clone()));
+        }
+        answer
+    }
+
+    async fn record_report(&self, recorded: RecordedReport, report: Report, held: bool) -> Answer {
+        let WorkKey {
+            run,
+            instance: node,
+            attempt,
+        } = recorded.key;
+        let input = RunInput::Ended {
+            node,
+            attempt,
+            report: Box::new(report),
+        };
+        if !held {
+            // The run is not carried on here: it is taken up for the report, as for a command.
+            return self.submit_report(run, input).await;
+        }
+        let question = |reply| Message::Report(recorded, input, reply);
+        let stopped = || WorkError::Stopped;
+        match self.ask(question).await.ok_or_else(stopped)? {
+            Some(Ok(())) => Ok(()),
+            Some(Err(_)) => Err(WorkError::TaskEnded),
+            None => Err(WorkError::Stopped),
+        }
+    }
+
+    /// What the log gets of a report: cleaned of secrets, with names that can be names.
+    async fn report_of(&self, lease: &str, taken: Taken, outcome: TaskOutcome) -> Report {
+        let workers = self.workers();
+        let Taken {
+            dispatch,
+            hand,
+            begun,
+            stop,
+        } = taken;
+        let (worker, recorded, secrets) = match hand {
+            Some(hand) if hand.recorded.is_some() => (hand.worker, hand.recorded, hand.secrets),
+            hand => {
+                // What was rendered is not known any more: it is rendered again.
+                let worker = hand.map_or_else(|| UNNAMED.into(), |hand| hand.worker);
+                match workers.render(&dispatch).await {
+                    Ok(rendered) => (worker, rendered.recorded, rendered.secrets),
+                    Err(_) => (worker, None, Vec::new()),
+                }
+            }
+        };
+        let called = match outcome {
+            TaskOutcome::Failed(error) if stop && &*error.code == STOPPED => {
+                Err(ActionError::stopped())
+            }
+            outcome => called(outcome).await,
+        };
+        let mut report = workers.conclude(called, &secrets);
+        report.started = begun.map_or(report.ended, |begun| begun.at);
+        report.worker = worker;
+        report.parameters = recorded;
+        report.lease = Some(lease.into());
+        let unstopped = tokio_util::sync::CancellationToken::new();
+        workers.store_first(&mut report, &unstopped).await;
+        if let Outcome::Succeeded(output) = &report.outcome {
+            output.digest();
+            output.prepare();
+        }
+        if let Some(parameters) = &report.parameters {
+            parameters.prepare();
+        }
+        report
+    }
+}
+
+async fn called(outcome: TaskOutcome) -> Result<Called, ActionError> {
+    match outcome {
+        TaskOutcome::Failed(error) => Err(error),
+        TaskOutcome::Skipped => Ok(Called {
+            output: None,
+            meta: None,
+            resources: Vec::new(),
+        }),
+        TaskOutcome::Succeeded {
+            output,
+            meta,
+            resources,
+        } => {
+            let output = match output {
+                Some(output) => one_form(output).await?,
+                None => "null".to_owned(),
+            };
+            Ok(Called {
+                output: Some(output),
+                meta,
+                resources,
+            })
+        }
+    }
+}
+
+/// Outputs larger than this are not read where other work waits.
+const IN_PASSING_BYTES: usize = 64 * 1024;
+
+/// An output as expressions can read it. One past the limits stays as it is: it fails for that.
+async fn one_form(output: Box<RawValue>) -> Result<String, ActionError> {
+    let size = output.get().len();
+    if size > limits().values.output_bytes
+        || windlass_core::value::nesting(output.get()) > limits().values.nesting
+    {
+        return Ok(String::from(Box::<str>::from(output)));
+    }
+    let read = move || match canonical(output.get()) {
+        Ok(_) => Ok(String::from(Box::<str>::from(output))),
+        Err(repeated) => {
+            let message = format!(
+                "the output has the key '{}' twice, at '{}'",
+                repeated.key, repeated.pointer
+            );
+            Err(ActionError::failed("OUTPUT_NOT_JSON", message))
+        }
+    };
+    if size <= IN_PASSING_BYTES {
+        return read();
+    }
+    let read = tokio::task::spawn_blocking(read).await;
+    read.unwrap_or_else(|_| {
+        let message = "the output could not be read";
+        Err(ActionError::failed("OUTPUT_NOT_JSON", message))
+    })
+}

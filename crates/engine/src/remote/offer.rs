@@ -1,0 +1,83 @@
+//! How an attempt gets into the work queue, and out of it again.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use windlass_core::run::Dispatch;
+use windlass_orchestrator::Input;
+use windlass_store::{WorkItem, WorkKey, crash};
+
+use super::open::{Closed, key_of};
+use crate::driver::Message;
+use crate::shared::Shared;
+use crate::worker::Workers;
+
+/// Puts an attempt into the queue. An action that nobody has declared is waited for, or fails
+/// at once where it is not.
+pub(crate) async fn offer(
+    workers: Arc<Workers>,
+    shared: Arc<Shared>,
+    outbox: mpsc::Sender<Message>,
+    dispatch: Arc<Dispatch>,
+) {
+    let key = key_of(&dispatch);
+    let (tenant, action) = (dispatch.tenant.as_deref(), &*dispatch.action);
+    let now = workers.options.clock.now();
+    let declared = &shared.remote.declared;
+    let knows = declared.knows(&*workers.store, tenant, action, now).await;
+    // What cannot be read now may be declared: its workers decide.
+    if !knows.unwrap_or(true) {
+        let wait = workers.options.unknown_action_wait;
+        if wait.is_zero() {
+            shared.remote.open.remove(key);
+            let report = Box::new(workers.run(&dispatch, CancellationToken::new()).await);
+            let _ = outbox.send(ended(key, report)).await;
+            return;
+        }
+        let at = Instant::now() + wait;
+        shared.remote.open.unknown_until(key, at);
+        shared.remote.earlier.notify_one();
+    }
+    let item = WorkItem {
+        key,
+        tenant: dispatch.tenant.clone(),
+        action: Box::from(action),
+        requires: dispatch.requires.clone(),
+        priority: dispatch.priority,
+        // Who hands it out here has the dispatch itself.
+        payload: Vec::new(),
+    };
+    crash::point("before-work-push");
+    // A queue that does not take it is the store's trouble: the run's next append meets it, and
+    // whoever recovers the run pushes again.
+    let _ = workers.store.push(vec![item]).await;
+    if shared.remote.open.with(key, |_| ()).is_none() {
+        let _ = workers.store.withdraw(&[key]).await;
+        return;
+    }
+    shared.remote.pollers.wake_for(&dispatch);
+}
+
+/// Takes attempts from the queue that have ended, or whose run is not here any more.
+pub(crate) fn withdraw(workers: &Arc<Workers>, closed: &[Closed]) {
+    if closed.is_empty() {
+        return;
+    }
+    let keys: Vec<WorkKey> = closed.iter().map(|closed| closed.key).collect();
+    let store = Arc::clone(&workers.store);
+    tokio::spawn(async move {
+        let _ = store.withdraw(&keys).await;
+    });
+}
+
+/// The end of an attempt, for the driver.
+pub(super) fn ended(key: WorkKey, report: Box<windlass_core::run::Report>) -> Message {
+    Message::Input(Input::Ended {
+        run: key.run,
+        node: key.instance,
+        attempt: key.attempt,
+        report,
+    })
+}

@@ -1,0 +1,413 @@
+//! Attempts that the driver has open for workers outside the process: who has each, until
+//! when, and what ended those that ended lately. Knows neither store nor driver.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+use windlass_core::run::{Dispatch, Instance};
+use windlass_core::value::Payload;
+use windlass_core::{Millis, NodeStatus, RunId};
+use windlass_store::{WorkKey, WorkLease};
+
+use super::WorkError;
+
+/// How many ended attempts are remembered; of the others the log is asked.
+const REMEMBERED: usize = 10_000;
+
+/// How a report ended: recorded, or refused.
+pub(super) type Answer = Result<(), WorkError>;
+
+/// A report that was recorded: whose, and under which lease.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordedReport {
+    pub(crate) key: WorkKey,
+    pub(crate) lease: Box<str>,
+}
+
+/// An attempt that is not open for workers any more: it is taken from the queue.
+pub(crate) struct Closed {
+    pub(crate) key: WorkKey,
+    /// Whether a worker has it, which must be told.
+    pub(crate) handed: bool,
+}
+
+/// What a deadline is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deadline {
+    /// The attempt's time is over.
+    Timeout,
+    /// Nobody has declared the action.
+    Unknown,
+    /// The lease may have run out.
+    Lease,
+}
+
+const DEADLINES: usize = 3;
+
+/// A worker that has an attempt, and what was rendered for it.
+#[derive(Clone)]
+pub(super) struct Hand {
+    pub(super) lease: Box<str>,
+    pub(super) number: WorkLease,
+    pub(super) worker: Box<str>,
+    /// The parameters as they are recorded, and the secrets that were rendered into them.
+    pub(super) recorded: Option<Payload>,
+    pub(super) secrets: Vec<String>,
+}
+
+/// When the first worker got an attempt, and when its time is over.
+#[derive(Clone, Copy)]
+pub(super) struct Begun {
+    pub(super) at: Millis,
+    pub(super) deadline: Instant,
+}
+
+pub(super) struct Open {
+    pub(super) dispatch: Arc<Dispatch>,
+    /// The worker is asked to end the attempt.
+    pub(super) stop: bool,
+    pub(super) begun: Option<Begun>,
+    pub(super) hand: Option<Hand>,
+    /// Until when the worker's lease is good, as far as is known here.
+    leased_until: Option<Instant>,
+    /// A report that is being recorded, and where its answer will be.
+    recording: Option<(Box<str>, watch::Receiver<Option<Answer>>)>,
+    /// The lease of the report that was recorded.
+    recorded: Option<Box<str>>,
+    timers: [Option<TimerKey>; DEADLINES],
+}
+
+impl Open {
+    pub(super) fn key(&self) -> WorkKey {
+        key_of(&self.dispatch)
+    }
+}
+
+/// What ended an attempt.
+#[derive(Clone, Default)]
+pub(super) struct EndedBy {
+    /// The lease of the report that was recorded, if a worker's was.
+    pub(super) recorded: Option<Box<str>>,
+    /// The last lease that was given.
+    pub(super) last: Option<Box<str>>,
+}
+
+type TimerKey = (Instant, u64);
+
+#[derive(Default)]
+struct Table {
+    open: BTreeMap<(RunId, Instance), Open>,
+    timers: BTreeMap<TimerKey, ((RunId, Instance), Deadline)>,
+    next_timer: u64,
+    ended: HashMap<WorkKey, EndedBy>,
+    order: VecDeque<WorkKey>,
+}
+
+/// Attempts that are open for workers outside the process.
+#[derive(Default)]
+pub(crate) struct OpenAttempts {
+    table: Mutex<Table>,
+    /// How many there are, so that the driver need not lock where there is none.
+    count: AtomicUsize,
+}
+
+/// What a worker that reports an attempt's end may do.
+pub(super) enum Take {
+    /// Record it.
+    Yours(Box<Taken>, watch::Sender<Option<Answer>>),
+    /// The same report is being recorded: wait for its answer.
+    Wait(watch::Receiver<Option<Answer>>),
+    Refused(WorkError),
+    /// It is not open here.
+    Absent,
+}
+
+/// What is known of an attempt whose end is reported.
+pub(super) struct Taken {
+    pub(super) dispatch: Arc<Dispatch>,
+    pub(super) hand: Option<Hand>,
+    pub(super) begun: Option<Begun>,
+    pub(super) stop: bool,
+}
+
+pub(super) fn key_of(dispatch: &Dispatch) -> WorkKey {
+    WorkKey {
+        run: dispatch.run,
+        instance: dispatch.node,
+        attempt: dispatch.attempt,
+    }
+}
+
+impl OpenAttempts {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
+
+    /// An attempt is open for workers from now on.
+    pub(crate) fn insert(&self, dispatch: Arc<Dispatch>) {
+        let mut table = self.table();
+        let place = (dispatch.run, dispatch.node);
+        let open = Open {
+            dispatch,
+            stop: false,
+            begun: None,
+            hand: None,
+            leased_until: None,
+            recording: None,
+            recorded: None,
+            timers: [None; DEADLINES],
+        };
+        let before = table.open.insert(place, open);
+        table.forget_timers(before.as_ref());
+        self.count.store(table.open.len(), Ordering::Release);
+    }
+
+    /// What is known of an open attempt.
+    pub(super) fn with<T>(&self, key: WorkKey, look: impl FnOnce(&mut Open) -> T) -> Option<T> {
+        self.table().at(key).map(look)
+    }
+
+    /// Attempts that have ended, durably, by what their nodes are now.
+    pub(crate) fn ended(&self, run: RunId, nodes: &[(Instance, NodeStatus)]) -> Vec<Closed> {
+        let over = |status: NodeStatus| status == NodeStatus::Waiting || status.is_final();
+        let mut table = self.table();
+        let nodes = nodes.iter().filter(|(_, status)| over(*status));
+        let closed = nodes.filter_map(|(node, _)| table.close((run, *node), true));
+        let closed = closed.collect();
+        self.count.store(table.open.len(), Ordering::Release);
+        closed
+    }
+
+    /// The attempt is not open any more, whatever became of it.
+    pub(crate) fn remove(&self, key: WorkKey) -> Option<Closed> {
+        let mut table = self.table();
+        table.at(key)?;
+        let closed = table.close((key.run, key.instance), true);
+        self.count.store(table.open.len(), Ordering::Release);
+        closed
+    }
+
+    /// The run is not here any more.
+    pub(crate) fn remove_run(&self, run: RunId) -> Vec<Closed> {
+        let mut table = self.table();
+        let all = (run, Instance::MIN)..=(run, Instance::MAX);
+        let places: Vec<_> = table.open.range(all).map(|(place, _)| *place).collect();
+        let closed = places
+            .into_iter()
+            .filter_map(|place| table.close(place, false));
+        let closed = closed.collect();
+        self.count.store(table.open.len(), Ordering::Release);
+        closed
+    }
+
+    /// The attempt is to end. An attempt that no worker has ends here.
+    pub(crate) fn stop(&self, key: WorkKey) -> Option<Closed> {
+        let mut table = self.table();
+        let open = table.at(key)?;
+        open.stop = true;
+        let handed = open.hand.is_some();
+        if !handed {
+            let closed = table.close((key.run, key.instance), true);
+            self.count.store(table.open.len(), Ordering::Release);
+            return closed;
+        }
+        Some(Closed { key, handed })
+    }
+
+    /// Gives an attempt to a worker; what remains of its time, or nothing if it is not to be
+    /// given out any more.
+    pub(super) fn hand(
+        &self,
+        key: WorkKey,
+        hand: Hand,
+        now: Millis,
+        lease: Duration,
+    ) -> Option<(Begun, Duration)> {
+        let mut table = self.table();
+        let open = table.at(key)?;
+        if open.stop || open.recording.is_some() {
+            return None;
+        }
+        let at = Instant::now();
+        let time = Duration::from_millis(open.dispatch.timeout_ms);
+        let begun = open.begun.unwrap_or_else(|| Begun {
+            at: now,
+            deadline: at + time,
+        });
+        let remains = begun.deadline.saturating_duration_since(at);
+        if remains.is_zero() {
+            return None;
+        }
+        open.hand = Some(hand);
+        open.begun = Some(begun);
+        open.leased_until = Some(at + lease);
+        table.set(key, Deadline::Timeout, Some(begun.deadline));
+        table.set(key, Deadline::Unknown, None);
+        table.set(key, Deadline::Lease, Some(at + lease));
+        Some((begun, remains))
+    }
+
+    /// The worker's lease was renewed.
+    pub(super) fn renewed(&self, key: WorkKey, lease: Duration) {
+        // The deadline stays where it is: when it comes, this is looked at.
+        self.with(key, |open| open.leased_until = Some(Instant::now() + lease));
+    }
+
+    /// An action that nobody has declared is waited for until then.
+    pub(super) fn unknown_until(&self, key: WorkKey, at: Instant) {
+        self.table().set(key, Deadline::Unknown, Some(at));
+    }
+
+    /// A worker reports the end of an attempt under a lease; `given` says whether it was given
+    /// for the task.
+    pub(super) fn take(&self, key: WorkKey, tenant: Option<&str>, lease: (&str, bool)) -> Take {
+        let mut table = self.table();
+        let Some(open) = table.at(key) else {
+            return Take::Absent;
+        };
+        if open.dispatch.tenant.as_deref() != tenant {
+            return Take::Refused(WorkError::TaskNotFound);
+        }
+        let (lease, given) = lease;
+        let current = open.hand.as_ref().map(|hand| &*hand.lease);
+        if !given || current.is_some_and(|current| current != lease) {
+            return Take::Refused(WorkError::LeaseLost);
+        }
+        if let Some((by, answer)) = &open.recording {
+            return match **by == *lease {
+                true => Take::Wait(answer.clone()),
+                false => Take::Refused(WorkError::LeaseLost),
+            };
+        }
+        let (tell, answer) = watch::channel(None);
+        open.recording = Some((lease.into(), answer));
+        let taken = Taken {
+            dispatch: Arc::clone(&open.dispatch),
+            hand: open.hand.clone(),
+            begun: open.begun,
+            stop: open.stop,
+        };
+        Take::Yours(Box::new(taken), tell)
+    }
+
+    /// A report was recorded, durably.
+    pub(crate) fn recorded(&self, report: &RecordedReport) {
+        let lease = report.lease.clone();
+        self.with(report.key, |open| open.recorded = Some(lease));
+    }
+
+    /// A report was not recorded: another may be.
+    pub(super) fn not_recorded(&self, key: WorkKey) {
+        self.with(key, |open| open.recording = None);
+    }
+
+    /// What ended an attempt, if that was lately.
+    pub(super) fn ended_by(&self, key: WorkKey) -> Option<EndedBy> {
+        self.table().ended.get(&key).cloned()
+    }
+
+    /// The next deadline.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.table().timers.keys().next().map(|(at, _)| *at)
+    }
+
+    /// Takes one deadline that has passed. A lease that was renewed gets another.
+    pub(super) fn due(&self, now: Instant) -> Option<(WorkKey, Deadline)> {
+        let mut table = self.table();
+        while let Some(entry) = table.timers.first_entry().filter(|it| it.key().0 <= now) {
+            let (place, deadline) = entry.remove();
+            let Some(open) = table.open.get_mut(&place) else {
+                continue;
+            };
+            open.timers[deadline as usize] = None;
+            let (key, until) = (open.key(), open.leased_until);
+            match until {
+                Some(until) if deadline == Deadline::Lease && until > now => {
+                    table.set(key, deadline, Some(until));
+                }
+                _ => return Some((key, deadline)),
+            }
+        }
+        None
+    }
+
+    /// The worker that has an instance's attempt, and since when.
+    pub(super) fn hand_at(&self, run: RunId, node: Instance) -> Option<(Box<str>, Option<Millis>)> {
+        let table = self.table();
+        let open = table.open.get(&(run, node))?;
+        let hand = open.hand.as_ref()?;
+        Some((hand.worker.clone(), open.begun.map(|begun| begun.at)))
+    }
+
+    /// How many tasks each worker has, by tenant and name.
+    pub(super) fn hands(&self) -> BTreeMap<(Option<Box<str>>, Box<str>), usize> {
+        let mut hands = BTreeMap::new();
+        for open in self.table().open.values() {
+            if let Some(hand) = &open.hand {
+                let worker = (open.dispatch.tenant.clone(), hand.worker.clone());
+                *hands.entry(worker).or_default() += 1;
+            }
+        }
+        hands
+    }
+}
+
+impl Table {
+    fn at(&mut self, key: WorkKey) -> Option<&mut Open> {
+        let open = self.open.get_mut(&(key.run, key.instance));
+        open.filter(|open| open.dispatch.attempt == key.attempt)
+    }
+
+    /// Removes an attempt; what ended it is remembered, if it has ended.
+    fn close(&mut self, place: (RunId, Instance), has_ended: bool) -> Option<Closed> {
+        let open = self.open.remove(&place)?;
+        self.forget_timers(Some(&open));
+        let key = open.key();
+        let handed = open.hand.is_some();
+        let ended = EndedBy {
+            recorded: open.recorded,
+            last: open.hand.map(|hand| hand.lease),
+        };
+        if has_ended && (ended.last.is_some() || ended.recorded.is_some()) {
+            if self.ended.insert(key, ended).is_none() {
+                self.order.push_back(key);
+            }
+            if self.order.len() > REMEMBERED
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.ended.remove(&oldest);
+            }
+        }
+        Some(Closed { key, handed })
+    }
+
+    fn set(&mut self, key: WorkKey, deadline: Deadline, at: Option<Instant>) {
+        let place = (key.run, key.instance);
+        self.next_timer += 1;
+        let timer = at.map(|at| (at, self.next_timer));
+        let Some(open) = self.at(key) else {
+            return;
+        };
+        let before = std::mem::replace(&mut open.timers[deadline as usize], timer);
+        if let Some(before) = before {
+            self.timers.remove(&before);
+        }
+        if let Some(timer) = timer {
+            self.timers.insert(timer, (place, deadline));
+        }
+    }
+
+    fn forget_timers(&mut self, open: Option<&Open>) {
+        for timer in open.into_iter().flat_map(|open| open.timers).flatten() {
+            self.timers.remove(&timer);
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! A worker asks for work: what it may have is leased to it, rendered, and given out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+use windlass_core::Millis;
+use windlass_core::run::{Dispatch, Failure, Outcome, Report};
+use windlass_core::trace::TraceParent;
+use windlass_store::{LeaseTerm, LeasedItem, Pull, WorkKey, crash};
+
+use super::declared::Declaration;
+use super::offer::ended;
+use super::open::Hand;
+use super::pollers::{Asking, Waiting};
+use super::task_id::{LeaseKey, TaskId};
+use super::{MISSED_HEARTBEATS, Remote, WorkError};
+use crate::driver::Message;
+use crate::engine::Engine;
+use crate::payload::{PayloadError, check_payload_aside};
+use crate::render::Rendered;
+
+/// The longest that a worker may wait for work.
+pub const POLL_WAIT_LIMIT_MS: u64 = 30_000;
+
+/// The most tasks that a worker may ask for at once.
+pub const SLOT_LIMIT: usize = 1_000;
+
+/// The most bytes of parameters in one answer, but for a single task.
+const ANSWER_BYTES: usize = 16 * 1024 * 1024;
+
+/// What a task takes in an answer beside its parameters, at most, about.
+const TASK_BYTES: usize = 4 * 1024;
+
+/// What a worker asks for.
+#[derive(Clone, Debug)]
+pub struct Poll {
+    /// Whose work.
+    pub tenant: Option<Box<str>>,
+    /// The worker's name, unique per process.
+    pub worker: Box<str>,
+    /// What it can do.
+    pub actions: Vec<Declaration>,
+    /// What it has, for nodes that require it.
+    pub labels: Vec<Box<str>>,
+    /// How many tasks it can take.
+    pub slots: usize,
+    /// How long it waits for the first.
+    pub wait: Duration,
+    /// The tasks that it has, if it says so: what it was given and does not name comes again.
+    pub holding: Option<Vec<TaskId>>,
+}
+
+/// An attempt, for a worker.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// Its name.
+    pub task: TaskId,
+    /// What the worker proves by that it is its own.
+    pub lease: Box<str>,
+    /// What it is about.
+    pub dispatch: Arc<Dispatch>,
+    /// The parameters, rendered with secrets, as JSON.
+    pub parameters: Arc<str>,
+    /// What remains of the attempt's time.
+    pub timeout: Duration,
+    /// When that is over, by this machine's clock.
+    pub deadline: Millis,
+    /// How often the worker must say that it is there.
+    pub heartbeat: Duration,
+    /// The trace context to hand on.
+    pub traceparent: Option<String>,
+}
+
+impl Engine {
+    /// Waits for work. An empty list means that nothing came in time. Dropping the future
+    /// gives back what was not given out.
+    ///
+    /// # Errors
+    /// What the worker declares is refused, or the store failed.
+    pub async fn poll_work(
+        &self,
+        poll: Poll,
+        stop: impl Future<Output = ()>,
+    ) -> Result<Vec<Task>, WorkError> {
+        let until = Instant::now() + poll.wait;
+        let remote = &self.shared().remote;
+        self.declare_work(&poll).await?;
+        let actions: Arc<[Box<str>]> = poll.actions.iter().map(|it| it.action.clone()).collect();
+        let asking = Asking {
+            tenant: poll.tenant.clone(),
+            worker: poll.worker.clone(),
+            actions,
+            labels: poll.labels.clone().into(),
+        };
+        // Before the first look: what comes after it rings.
+        let waiting = remote.pollers.wait(asking.clone(), self.now());
+        let waiting = waiting.ok_or(WorkError::TooManyPollers)?;
+        let slots = poll.slots.min(SLOT_LIMIT);
+        let mut holding = poll.holding;
+        // What is not needed while it waits does not stay in memory.
+        drop(poll.actions);
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            waiting.looks();
+            let holding = holding.take();
+            let tasks = self.hand_out(&asking, slots, holding).await?;
+            if !tasks.is_empty() || slots == 0 {
+                return Ok(tasks);
+            }
+            tokio::select! {
+                rung = timeout_at(until, waiting.rung()) => if rung.is_err() {
+                    return self.last_look(&asking, slots, &waiting).await;
+                },
+                () = &mut stop => return Ok(Vec::new()),
+                () = self.stopped() => return Ok(Vec::new()),
+            }
+        }
+    }
+
+    /// The time is over: what came at the last moment is taken along.
+    async fn last_look(
+        &self,
+        asking: &Asking,
+        slots: usize,
+        waiting: &Waiting<'_>,
+    ) -> Result<Vec<Task>, WorkError> {
+        waiting.looks();
+        self.hand_out(asking, slots, None).await
+    }
+
+    async fn declare_work(&self, poll: &Poll) -> Result<(), WorkError> {
+        let own = poll.actions.iter().find(|it| self.calls(&it.action));
+        if let Some(own) = own {
+            return Err(WorkError::Reserved(own.action.clone()));
+        }
+        let declared = &self.shared().remote.declared;
+        let tenant = poll.tenant.as_deref();
+        declared
+            .declare(&**self.store(), tenant, &poll.actions, self.now())
+            .await
+    }
+
+    pub(super) async fn lease_key(&self) -> Result<&LeaseKey, WorkError> {
+        let (store, clock) = (self.store(), &self.options().clock);
+        let made = || LeaseKey::of(&**store, &**clock);
+        let key = self.shared().remote.lease_key.get_or_try_init(made);
+        Ok(key.await?)
+    }
+
+    /// Leases what there is, and renders it.
+    async fn hand_out(
+        &self,
+        asking: &Asking,
+        slots: usize,
+        holding: Option<Vec<TaskId>>,
+    ) -> Result<Vec<Task>, WorkError> {
+        let pull = Pull {
+            worker: asking.worker.clone(),
+            tenant: asking.tenant.clone(),
+            actions: asking.actions.to_vec(),
+            labels: asking.labels.to_vec(),
+            slots,
+            max_bytes: ANSWER_BYTES,
+            term: LeaseTerm::Millis(self.options().work_lease_ms),
+            holding: holding.map(|tasks| tasks.into_iter().map(|task| task.0).collect()),
+        };
+        let leased = self.store().pull(pull).await?;
+        if leased.is_empty() {
+            return Ok(Vec::new());
+        }
+        crash::point("after-work-pull");
+        let mut back = GiveBack {
+            engine: self,
+            items: leased.into(),
+        };
+        let keys: Vec<WorkKey> = back.items.iter().map(|leased| leased.item.key).collect();
+        let worker = asking.worker.clone();
+        let question = |reply| Message::HandOut {
+            worker,
+            resumes: false,
+            keys,
+            reply,
+        };
+        let may = self.ask(question).await.ok_or(WorkError::Stopped)?;
+        let lease_key = self.lease_key().await?;
+        let (mut tasks, mut bytes) = (Vec::new(), 0);
+        for may in may {
+            let Some(leased) = back.items.front().cloned() else {
+                break;
+            };
+            if may {
+                let rendered = self.render_task(&leased, &asking.worker).await;
+                if let Some((dispatch, rendered)) = rendered {
+                    bytes += rendered.text.len() + TASK_BYTES;
+                    if bytes > ANSWER_BYTES && !tasks.is_empty() {
+                        break;
+                    }
+                    let task = self.give(asking, &leased, (dispatch, rendered), lease_key);
+                    tasks.extend(task);
+                }
+            } else {
+                self.store().withdraw(&[leased.item.key]).await?;
+            }
+            back.items.pop_front();
+        }
+        self.shared().remote.earlier.notify_one();
+        Ok(tasks)
+    }
+
+    /// Renders what a worker is about to get. An attempt whose parameters cannot be rendered,
+    /// or do not fit, ends here.
+    async fn render_task(
+        &self,
+        leased: &LeasedItem,
+        worker: &str,
+    ) -> Option<(Arc<Dispatch>, Rendered)> {
+        let key = leased.item.key;
+        let remote = &self.shared().remote;
+        let dispatch = remote.open.with(key, |open| Arc::clone(&open.dispatch))?;
+        let workers = self.workers();
+        let started = self.now();
+        let rendered = workers.render(&dispatch).await;
+        let rendered = match rendered {
+            Ok(rendered) => self
+                .check_parameters(remote, &dispatch, &rendered)
+                .await
+                .map(|()| rendered)
+                .map_err(|(failure, recorded)| (failure, recorded)),
+            Err(failure) => Err((failure, None)),
+        };
+        match rendered {
+            Ok(rendered) => Some((dispatch, rendered)),
+            Err((failure, parameters)) => {
+                let report = Report {
+                    started,
+                    parameters,
+                    worker: worker.into(),
+                    ..workers.report(Outcome::Failed(failure))
+                };
+                self.tell(ended(key, Box::new(report))).await;
+                None
+            }
+        }
+    }
+
+    /// Parameters must fit the schema that workers declared last.
+    async fn check_parameters(
+        &self,
+        remote: &Remote,
+        dispatch: &Dispatch,
+        rendered: &Rendered,
+    ) -> Result<(), (Failure, Option<windlass_core::value::Payload>)> {
+        let (tenant, action) = (dispatch.tenant.as_deref(), &*dispatch.action);
+        let declared = remote.declared.find(tenant, action, self.now());
+        let Some(schema) = declared.and_then(|declared| declared.parameters) else {
+            return Ok(());
+        };
+        let text = Arc::clone(&rendered.text);
+        let checked = check_payload_aside(tenant, text, vec![schema.to_string()]).await;
+        let Err(error) = checked else {
+            return Ok(());
+        };
+        let message = format!("the parameters do not fit {action}: {error}");
+        let message = crate::scrub::scrub_text(&message, &rendered.secrets);
+        let failure = Failure {
+            retriable: error == PayloadError::Busy,
+            ..Failure::permanent("PARAMETERS_INVALID", message)
+        };
+        Err((failure, rendered.recorded.clone()))
+    }
+
+    /// Notes that a worker has an attempt; nothing if it must not have it any more.
+    fn give(
+        &self,
+        asking: &Asking,
+        leased: &LeasedItem,
+        (dispatch, rendered): (Arc<Dispatch>, Rendered),
+        lease_key: &LeaseKey,
+    ) -> Option<Task> {
+        let task = TaskId(leased.item.key);
+        let lease = lease_key.lease(task, leased.lease.0);
+        let hand = Hand {
+            lease: lease.clone(),
+            number: leased.lease,
+            worker: asking.worker.clone(),
+            recorded: rendered.recorded,
+            secrets: rendered.secrets,
+        };
+        let (term, now) = (self.work_lease(), self.now());
+        let open = &self.shared().remote.open;
+        let (begun, timeout) = open.hand(task.0, hand, now, term)?;
+        let run = TraceParent::of_run(dispatch.run, dispatch.traceparent.as_deref());
+        let traceparent = match self.workers().span(&dispatch) {
+            Some(span) => Some(run.at(span).to_string()),
+            None => dispatch.traceparent.as_deref().map(str::to_owned),
+        };
+        Some(Task {
+            task,
+            lease,
+            parameters: rendered.text,
+            timeout,
+            deadline: begun.at.plus(dispatch.timeout_ms),
+            heartbeat: term / u32::try_from(MISSED_HEARTBEATS).unwrap_or(1),
+            traceparent,
+            dispatch,
+        })
+    }
+
+    pub(super) fn work_lease(&self) -> Duration {
+        Duration::from_millis(self.options().work_lease_ms)
+    }
+}
+
+/// Items that were leased and are not given out yet. What is left when this is dropped waits
+/// for a worker again, at once.
+struct GiveBack<'a> {
+    engine: &'a Engine,
+    items: std::collections::VecDeque<LeasedItem>,
+}
+
+impl Drop for GiveBack<'_> {
+    fn drop(&mut self) {
+        let items = std::mem::take(&mut self.items);
+        if items.is_empty() {
+            return;
+        }
+        let engine = self.engine.clone();
+        tokio::spawn(async move {
+            for leased in items {
+                let tenant = leased.item.tenant.as_deref();
+                let key = leased.item.key;
+                let _ = engine.store().return_item(tenant, key, leased.lease).await;
+                let remote = &engine.shared().remote;
+                let dispatch = remote.open.with(key, |open| Arc::clone(&open.dispatch));
+                if let Some(dispatch) = dispatch {
+                    remote.pollers.wake_for(&dispatch);
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,325 @@
+//! Workers that ask for work: those that wait now, and those that asked lately. An item wakes
+//! one waiting worker that can do it, not all of them, so that idle workers cost nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use windlass_core::Millis;
+use windlass_core::run::Dispatch;
+
+use crate::turns::Tenant;
+
+/// How many workers may wait at once, of all tenants together: each holds a connection.
+pub const POLLER_LIMIT: usize = 10_000;
+
+/// How long after its last poll a worker without tasks is listed.
+const LISTED_MS: i64 = 60_000;
+
+/// How many workers are remembered; those that asked longest ago are forgotten first.
+const REMEMBERED: usize = 20_000;
+
+/// A worker, as the list shows it.
+#[derive(Clone, Debug)]
+pub struct WorkerStanding {
+    /// Whose it is.
+    pub tenant: Option<Box<str>>,
+    /// Its name, unique per process.
+    pub worker: Box<str>,
+    /// The action types that it asks for.
+    pub actions: Arc<[Box<str>]>,
+    /// The labels that it has.
+    pub labels: Arc<[Box<str>]>,
+    /// When it asked first.
+    pub since: Millis,
+    /// When it asked last.
+    pub last_poll: Millis,
+    /// Whether it waits for work now.
+    pub waiting: bool,
+    /// How many tasks it has.
+    pub tasks: usize,
+}
+
+/// What a worker asks for, while it waits.
+#[derive(Clone)]
+pub(super) struct Asking {
+    pub(super) tenant: Tenant,
+    pub(super) worker: Box<str>,
+    pub(super) actions: Arc<[Box<str>]>,
+    pub(super) labels: Arc<[Box<str>]>,
+}
+
+#[derive(Default)]
+pub(super) struct Pollers {
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    waiting: BTreeMap<u64, Waiter>,
+    /// Who waits for what: by tenant, then action, first come first.
+    by_action: BTreeMap<Tenant, BTreeMap<Box<str>, BTreeSet<u64>>>,
+    workers: BTreeMap<(Tenant, Box<str>), Known>,
+    next: u64,
+}
+
+struct Waiter {
+    asking: Asking,
+    bell: Arc<Notify>,
+    /// Something came for it, and it has not looked yet.
+    woken: bool,
+}
+
+struct Known {
+    actions: Arc<[Box<str>]>,
+    labels: Arc<[Box<str>]>,
+    since: Millis,
+    last_poll: Millis,
+    waiting: usize,
+}
+
+/// A worker that waits, until it is dropped.
+pub(super) struct Waiting<'a> {
+    of: &'a Pollers,
+    id: u64,
+    bell: Arc<Notify>,
+}
+
+impl Pollers {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A worker waits from now on; `None` if too many do.
+    pub(super) fn wait(&self, asking: Asking, now: Millis) -> Option<Waiting<'_>> {
+        let mut table = self.table();
+        if table.waiting.len() >= POLLER_LIMIT {
+            return None;
+        }
+        table.note(&asking, now);
+        table.next += 1;
+        let (id, bell) = (table.next, Arc::new(Notify::new()));
+        let of_tenant = table.by_action.entry(asking.tenant.clone()).or_default();
+        for action in asking.actions.iter() {
+            of_tenant.entry(action.clone()).or_default().insert(id);
+        }
+        let waiter = Waiter {
+            asking,
+            bell: Arc::clone(&bell),
+            woken: false,
+        };
+        table.waiting.insert(id, waiter);
+        Some(Waiting { of: self, id, bell })
+    }
+
+    /// Wakes one worker that can do an attempt, the one that waits longest.
+    pub(super) fn wake_for(&self, dispatch: &Dispatch) {
+        let (tenant, action) = (&dispatch.tenant, &*dispatch.action);
+        self.table().wake(tenant, action, &dispatch.requires);
+    }
+
+    /// Workers that wait, asked lately or have tasks, of one tenant; by name.
+    pub(super) fn list(
+        &self,
+        tenant: Option<&str>,
+        hands: &BTreeMap<(Tenant, Box<str>), usize>,
+        now: Millis,
+    ) -> Vec<WorkerStanding> {
+        let table = self.table();
+        let first = (tenant.map(Into::into), Box::from(""));
+        let own = table.workers.range(first.clone()..);
+        let own = own.take_while(|((of, _), _)| *of == first.0);
+        let standing = own.map(|((tenant, worker), known)| WorkerStanding {
+            tenant: tenant.clone(),
+            worker: worker.clone(),
+            actions: Arc::clone(&known.actions),
+            labels: Arc::clone(&known.labels),
+            since: known.since,
+            last_poll: known.last_poll,
+            waiting: known.waiting > 0,
+            tasks: hands
+                .get(&(tenant.clone(), worker.clone()))
+                .copied()
+                .unwrap_or(0),
+        });
+        let is_there =
+            |it: &WorkerStanding| it.waiting || it.tasks > 0 || now.0 - it.last_poll.0 < LISTED_MS;
+        standing.filter(is_there).collect()
+    }
+}
+
+impl Table {
+    fn note(&mut self, asking: &Asking, now: Millis) {
+        let key = (asking.tenant.clone(), asking.worker.clone());
+        if self.workers.len() >= REMEMBERED && !self.workers.contains_key(&key) {
+            self.workers
+                .retain(|_, known| known.waiting > 0 || now.0 - known.last_poll.0 < LISTED_MS);
+        }
+        let known = self.workers.entry(key).or_insert_with(|| Known {
+            actions: Arc::clone(&asking.actions),
+            labels: Arc::clone(&asking.labels),
+            since: now,
+            last_poll: now,
+            waiting: 0,
+        });
+        if now.0 - known.last_poll.0 >= LISTED_MS && known.waiting == 0 {
+            known.since = now;
+        }
+        known.actions = Arc::clone(&asking.actions);
+        known.labels = Arc::clone(&asking.labels);
+        known.last_poll = now;
+        known.waiting += 1;
+    }
+
+    fn wake(&mut self, tenant: &Tenant, action: &str, requires: &[Box<str>]) {
+        let of_tenant = self.by_action.get(tenant);
+        let waiting = of_tenant.and_then(|actions| actions.get(action));
+        for id in waiting.into_iter().flatten() {
+            let Some(waiter) = self.waiting.get_mut(id) else {
+                continue;
+            };
+            let labels = &waiter.asking.labels;
+            if !waiter.woken && requires.iter().all(|it| labels.contains(it)) {
+                waiter.woken = true;
+                waiter.bell.notify_one();
+                return;
+            }
+        }
+    }
+
+    fn remove(&mut self, id: u64) {
+        let Some(waiter) = self.waiting.remove(&id) else {
+            return;
+        };
+        let Asking {
+            tenant,
+            worker,
+            actions,
+            labels,
+        } = &waiter.asking;
+        if let Some(of_tenant) = self.by_action.get_mut(tenant) {
+            for action in actions.iter() {
+                if let Some(ids) = of_tenant.get_mut(action) {
+                    ids.remove(&id);
+                    if ids.is_empty() {
+                        of_tenant.remove(action);
+                    }
+                }
+            }
+            if of_tenant.is_empty() {
+                self.by_action.remove(tenant);
+            }
+        }
+        if let Some(known) = self.workers.get_mut(&(tenant.clone(), worker.clone())) {
+            known.waiting = known.waiting.saturating_sub(1);
+        }
+        if waiter.woken {
+            // What it was woken for is another's, if it did not look.
+            for action in actions.iter() {
+                self.wake(tenant, action, labels);
+                self.wake(tenant, action, &[]);
+            }
+        }
+    }
+}
+
+impl Waiting<'_> {
+    /// Waits until something may have come.
+    pub(super) async fn rung(&self) {
+        self.bell.notified().await;
+    }
+
+    /// It looks now: what comes from here on wakes it again.
+    pub(super) fn looks(&self) {
+        if let Some(waiter) = self.of.table().waiting.get_mut(&self.id) {
+            waiter.woken = false;
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.of.table().remove(self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asking(worker: &str, actions: &[&str], labels: &[&str]) -> Asking {
+        let all = |texts: &[&str]| texts.iter().map(|text| Box::from(*text)).collect();
+        Asking {
+            tenant: None,
+            worker: worker.into(),
+            actions: all(actions),
+            labels: all(labels),
+        }
+    }
+
+    fn is_woken(waiting: &Waiting<'_>) -> bool {
+        waiting.of.table().waiting[&waiting.id].woken
+    }
+
+    fn wake(pollers: &Pollers, action: &str, requires: &[&str]) {
+        let requires: Vec<Box<str>> = requires.iter().map(|text| Box::from(*text)).collect();
+        pollers.table().wake(&None, action, &requires);
+    }
+
+    #[test]
+    fn an_item_wakes_the_first_worker_that_can_do_it_and_no_other() {
+        let pollers = Pollers::default();
+        let wait = |asking| pollers.wait(asking, Millis(0)).expect("room");
+        let (other, first) = (
+            wait(asking("o", &["b"], &[])),
+            wait(asking("1", &["a"], &[])),
+        );
+        let (second, able) = (
+            wait(asking("2", &["a", "b"], &[])),
+            wait(asking("3", &["a"], &["gpu"])),
+        );
+        wake(&pollers, "a", &[]);
+        assert!(is_woken(&first) && !is_woken(&second) && !is_woken(&other));
+        wake(&pollers, "a", &["gpu"]);
+        assert!(is_woken(&able) && !is_woken(&second));
+        wake(&pollers, "a", &[]);
+        assert!(is_woken(&second), "each item wakes another one");
+        wake(&pollers, "c", &[]);
+        assert!(!is_woken(&other));
+    }
+
+    #[test]
+    fn a_worker_that_goes_away_passes_on_what_it_was_woken_for() {
+        let pollers = Pollers::default();
+        let first = pollers
+            .wait(asking("1", &["a"], &[]), Millis(0))
+            .expect("room");
+        let second = pollers
+            .wait(asking("2", &["a"], &[]), Millis(0))
+            .expect("room");
+        wake(&pollers, "a", &[]);
+        drop(first);
+        assert!(is_woken(&second));
+        second.looks();
+        assert!(!is_woken(&second));
+        drop(second);
+        let table = pollers.table();
+        assert!(table.waiting.is_empty() && table.by_action.is_empty());
+    }
+
+    #[test]
+    fn a_worker_is_listed_while_it_waits_works_or_asked_lately() {
+        let pollers = Pollers::default();
+        let waiting = pollers
+            .wait(asking("w", &["a"], &[]), Millis(0))
+            .expect("room");
+        let none = BTreeMap::new();
+        let list = |hands: &_, now| pollers.list(None, hands, Millis(now)).len();
+        assert_eq!(list(&none, 1_000_000), 1);
+        drop(waiting);
+        assert_eq!((list(&none, LISTED_MS - 1), list(&none, LISTED_MS)), (1, 0));
+        let works = BTreeMap::from([((None, Box::from("w")), 1)]);
+        assert_eq!(list(&works, LISTED_MS), 1);
+        assert!(pollers.list(Some("other"), &works, Millis(0)).is_empty());
+    }
+}
