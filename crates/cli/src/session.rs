@@ -9,6 +9,7 @@ use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::remote::{RemoteStore, Server};
+use crate::socket;
 
 /// The settings in force for one command.
 #[derive(Clone, Debug)]
@@ -140,6 +141,17 @@ impl Session {
             place: Place::Directory(directory),
             look,
         })
+    }
+
+    /// Who holds the data directory that is looked at, if it can be asked.
+    pub(crate) fn holding_server(&self) -> Option<Server> {
+        let Place::Directory(directory) = &self.place else {
+            return None;
+        };
+        let holder = directory.holder()?;
+        socket::find(&self.settings.data_dir, &holder)
+            .ok()
+            .flatten()
     }
 
     /// Looks at what a server has. It is not asked before something is wanted.

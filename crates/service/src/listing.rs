@@ -1,6 +1,7 @@
 //! Rows of lists, for programs; those of runs are in `run_item`.
 
 use serde_json::{Value, json};
+use windlass_engine::DeclaredAction;
 use windlass_store::{DeadLetter, DefinitionRow, WorkflowRow};
 
 /// Says of a row in a list that it is damaged, if it is.
@@ -52,6 +53,22 @@ pub fn actions(registry: &windlass_engine::Registry) -> Vec<Value> {
         })
     };
     registry.describe().iter().map(describe).collect()
+}
+
+/// An action type that workers have declared, in the same form.
+pub fn declared_action(action: &DeclaredAction) -> Value {
+    let schema = action.parameters.as_deref();
+    let parameters: Value = schema
+        .and_then(|schema| serde_json::from_str(schema).ok())
+        .unwrap_or(Value::Bool(true));
+    json!({
+        "name": action.action,
+        "description": action.description.as_deref().unwrap_or_default(),
+        "parameters": parameters,
+        "output": true,
+        "declaredByWorkers": true,
+        "lastSeenAt": action.last_seen.to_string(),
+    })
 }
 
 /// A dead letter as lists give it to programs.

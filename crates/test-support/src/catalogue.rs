@@ -5,7 +5,7 @@ use std::sync::Arc;
 use windlass_core::definition::{self, Source, signature};
 use windlass_core::plan::Plan;
 use windlass_core::{Digest, Millis};
-use windlass_engine::StartRequest;
+use windlass_engine::NewRun;
 use windlass_store::{Catalogue, NewDefinition};
 
 /// Adds a definition to the catalogue, as a request for a run of it.
@@ -25,8 +25,7 @@ pub async fn publish(store: &dyn Catalogue, tenant: Option<&str>, text: &str) ->
     });
     let version = published.await.expect("published").version;
     let plan = Arc::new(Plan::build(parsed.definition).expect("a plan"));
-    StartRequest {
-        tenant: tenant.map(Into::into),
-        ..NewRun::new(plan, version, digest)
-    }
+    let mut new = NewRun::new(plan, version, digest);
+    new.request.tenant = tenant.map(Into::into);
+    new
 }

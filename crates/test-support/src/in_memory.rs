@@ -11,7 +11,7 @@ use windlass_core::{NodeStatus, RunId, RunStatus};
 use windlass_engine::fork::{Ask, Fork, ForkError, fork};
 use windlass_engine::history::for_each_event;
 use windlass_engine::verify::{Misfit, verify};
-use windlass_engine::{Backend, CommandError, Engine, Options, Registry, StartRequest, view};
+use windlass_engine::{Backend, CommandError, Engine, NewRun, Options, Registry, view};
 use windlass_orchestrator::codec;
 use windlass_store::{Log as _, MemoryStore, Queries as _, Wait as _};
 
@@ -54,12 +54,12 @@ impl World {
     }
 
     /// Adds a definition to the catalogue, as a request for a run of it.
-    pub async fn publish(&self, text: &str) -> StartRequest {
+    pub async fn publish(&self, text: &str) -> NewRun {
         self.publish_for(None, text).await
     }
 
     /// The same in a tenant.
-    pub async fn publish_for(&self, tenant: Option<&str>, text: &str) -> StartRequest {
+    pub async fn publish_for(&self, tenant: Option<&str>, text: &str) -> NewRun {
         catalogue::publish(&self.store, tenant, text).await
     }
 
@@ -70,7 +70,7 @@ impl World {
     }
 
     /// Runs what is asked for to its end.
-    pub async fn run_request(&self, request: &StartRequest) -> RunId {
+    pub async fn run_request(&self, request: &NewRun) -> RunId {
         let run = self.engine.start(request).await.expect("started").run;
         self.end(run).await;
         run

@@ -13,6 +13,7 @@ mod secrets;
 mod shapes;
 mod signature;
 mod starting;
+mod workers;
 mod workflows;
 
 use serde_json::{Map, Value, json};
@@ -42,7 +43,8 @@ const WORDS_BYTES: u64 = 1024 * 1024;
 pub fn largest_body(limits: &windlass_engine::Limits) -> u64 {
     let value = limits.payload_bytes as u64 + 64 * 1024;
     let definition = limits.definition.bytes as u64;
-    value.max(definition).max(WORDS_BYTES)
+    let output = workers::output_bytes(limits);
+    value.max(definition).max(output).max(WORDS_BYTES)
 }
 
 /// All routes; `probing` is what health and metrics need.
@@ -59,6 +61,7 @@ pub fn routes(gate: Gate, probing: Access) -> Routes<App> {
     admin::add(&mut routes);
     secrets::add(&mut routes);
     actions::add(&mut routes);
+    workers::add(&mut routes);
     health::add(&mut routes, probing);
     routes
 }
@@ -80,6 +83,10 @@ pub fn engine_limits() -> Map<String, Value> {
         "schedules": windlass_engine::SCHEDULE_LIMIT,
         "scheduleTriggerBytes": windlass_engine::SCHEDULE_TRIGGER_LIMIT_BYTES,
         "cronBytes": windlass_engine::CRON_LIMIT_BYTES,
+        "outputBodyBytes": workers::output_bytes(limits()),
+        "declaredActions": windlass_engine::ACTION_LIMIT,
+        "declaredSchemaBytes": windlass_engine::DECLARED_SCHEMA_BYTES,
+        "waitingWorkers": windlass_engine::POLLER_LIMIT,
         "pageItems": 1000,
         "eventPageItems": 10_000,
     });

@@ -57,6 +57,73 @@ shapes! {
         #[serde(skip_serializing_if = "Option::is_none")]
         undone: Option<Vec<String>>,
     }
+    /// Work for a worker: nothing, if nothing came in time.
+    TasksShape {
+        /// The tasks.
+        tasks: Vec<TaskShape>,
+    }
+    /// An attempt, for a worker.
+    TaskShape {
+        /// What the worker names it by.
+        task_id: String,
+        /// What the worker sends with whatever it says of the task.
+        lease: String,
+        /// The run.
+        execution_id: String,
+        /// Its workflow.
+        workflow_id: String,
+        /// The version that the run is on.
+        version: u32,
+        /// The node instance, by its path.
+        node: String,
+        /// The attempt's number, from 1.
+        attempt: u32,
+        /// The action to call.
+        action_type: String,
+        /// The parameters, rendered.
+        parameters: Any,
+        /// The same for automatic retries and after crashes: hand it to the other system.
+        idempotency_key: String,
+        /// What remains of the attempt's time.
+        timeout_ms: u64,
+        /// When that is over, by the server's clock.
+        deadline: String,
+        /// How often the worker sends a heartbeat.
+        heartbeat_ms: u64,
+        /// The trace context to hand on.
+        traceparent: Option<String>,
+    }
+    /// Whether a worker is asked to end an attempt.
+    StopShape {
+        /// Whether it is.
+        stop: bool,
+    }
+    /// The end of an attempt that was recorded.
+    RecordedShape {
+        /// The task.
+        task_id: String,
+        /// That it was.
+        recorded: bool,
+    }
+    /// A worker that polls, or has tasks.
+    WorkerShape {
+        /// Its name.
+        worker: String,
+        /// Whose it is.
+        tenant_id: Option<String>,
+        /// The action types that it polls for.
+        actions: Vec<String>,
+        /// The labels that it has.
+        labels: Vec<String>,
+        /// When it polled first.
+        since: String,
+        /// When it polled last.
+        last_poll_at: String,
+        /// Whether it waits for work now.
+        waiting: bool,
+        /// How many tasks it has.
+        tasks: u64,
+    }
     /// A definition that was published.
     PublishedShape {
         /// The workflow.
@@ -354,5 +421,7 @@ described! {
         description: String,
         parameters: Any,
         output: Any,
+        declared_by_workers: Option<bool>,
+        last_seen_at: Option<String>,
     }
 }

@@ -15,13 +15,21 @@ pub enum Scope {
     Execute,
     /// To change workflows, and to run graphs that are no workflow's.
     Manage,
+    /// To take work, and to report how it ended.
+    Work,
     /// All of it, and the server's own affairs.
     Admin,
 }
 
 impl Scope {
     /// The scopes that a token can carry.
-    pub const CARRIED: [Self; 4] = [Self::Read, Self::Execute, Self::Manage, Self::Admin];
+    pub const CARRIED: [Self; 5] = [
+        Self::Read,
+        Self::Execute,
+        Self::Manage,
+        Self::Work,
+        Self::Admin,
+    ];
 
     /// The name in tokens.
     #[must_use]
@@ -31,6 +39,7 @@ impl Scope {
             Self::Read => "workflows:read",
             Self::Execute => "workflows:execute",
             Self::Manage => "workflows:manage",
+            Self::Work => "workflows:work",
             Self::Admin => "admin",
         }
     }
@@ -102,6 +111,12 @@ impl Access {
     #[must_use]
     pub const fn manage() -> Self {
         Self::new(Scope::Manage)
+    }
+
+    /// With `workflows:work`.
+    #[must_use]
+    pub const fn work() -> Self {
+        Self::new(Scope::Work)
     }
 
     /// With `admin`.

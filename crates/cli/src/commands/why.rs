@@ -18,11 +18,16 @@ pub(crate) fn run(settings: &Settings, arguments: &Why) -> Result<Exit, Failure>
     let session = Session::look(settings.clone())?;
     let id = session.find_run(&arguments.run)?;
     let mut why = why(&session, id, arguments.node.as_deref())?;
-    if let Some(server) = &settings.server
-        && matches!(why.status, RunStatus::Pending | RunStatus::Running)
-    {
-        // Who begins when is known to the server alone.
-        why.reason = remote::in_line(server, id, why.reason)?;
+    if matches!(why.status, RunStatus::Pending | RunStatus::Running) {
+        // Who begins when, and which workers poll, is known to who carries the run on alone.
+        if let Some(server) = &settings.server {
+            remote::ask_why(server, &mut why)?;
+        } else if why.status == RunStatus::Running
+            && let Some(server) = session.holding_server()
+        {
+            // One that ends meanwhile takes its workers with it.
+            let _ = remote::ask_why(&server, &mut why);
+        }
     }
     let output = settings.output;
     if output.json {

@@ -1,21 +1,39 @@
 //! What a run waits for that only its server knows.
 
 use serde::Deserialize;
-use windlass_core::RunId;
+use serde_json::Value;
+use windlass_service::why::Why;
 
 use super::acting::read;
 use super::question::Question;
 use super::server::Server;
 use crate::exit::Failure;
 
-/// Why a run stands where it does, in the server's words where it is in line; else in these.
-pub(crate) fn in_line(server: &Server, run: RunId, words: String) -> Result<String, Failure> {
+/// Lets the server say what it alone knows: a run's place in line, and what nodes wait for
+/// that workers outside the process do.
+pub(crate) fn ask_why(server: &Server, why: &mut Why) -> Result<(), Failure> {
     #[derive(Deserialize)]
     struct Shape {
         reason: String,
+        nodes: Vec<Node>,
     }
-    let url = server.url(&["executions", &run.to_string(), "why"]);
+    #[derive(Deserialize)]
+    struct Node {
+        node: String,
+        reason: String,
+        work: Option<Value>,
+    }
+    let url = server.url(&["executions", &why.run.to_string(), "why"]);
     let answer: Shape = read(server, &server.ask(Question::get(url))?)?;
-    let under_way = answer.reason.starts_with("The run is under way");
-    Ok(if under_way { words } else { answer.reason })
+    if !answer.reason.starts_with("The run is under way") {
+        why.reason = answer.reason;
+    }
+    let nodes = answer.nodes.into_iter().filter(|node| node.work.is_some());
+    for told in nodes {
+        if let Some(node) = why.nodes.iter_mut().find(|it| it.path == told.node) {
+            node.reason = told.reason;
+            node.work = told.work;
+        }
+    }
+    Ok(())
 }

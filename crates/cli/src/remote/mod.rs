@@ -29,7 +29,7 @@ pub(crate) use acting::{act, actions, fork, publish, set_enabled, start};
 pub(crate) use following::{Followed, follow};
 pub(crate) use hooks::{remove_hook, set_hook};
 pub(crate) use letters::letters;
-pub(crate) use line::in_line;
+pub(crate) use line::ask_why;
 pub(crate) use probe::{Probed, probe};
 pub(crate) use schedules::{enable_schedule, put_schedule, remove_schedule};
 pub(crate) use secrets::{remove_secret, rotate_key, set_secret};

@@ -2,6 +2,7 @@
 
 mod line;
 mod reasons;
+mod work;
 
 use serde_json::{Value, json};
 use windlass_core::run::{Instance, Run};
@@ -12,6 +13,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::look::Look;
 use crate::standing::has_instance;
 use reasons::{Reasons, waits_for};
+use work::{Work, work};
 
 /// Why a run stands where it does.
 pub struct Why {
@@ -37,6 +39,8 @@ pub struct Answer {
     pub reason: String,
     /// The nodes whose end it waits for.
     pub waits_for: Vec<String>,
+    /// Where a worker outside the process does it: how that stands, for programs.
+    pub work: Option<Value>,
 }
 
 impl Why {
@@ -53,12 +57,16 @@ impl Why {
 
 impl Answer {
     fn json(&self) -> Value {
-        json!({
+        let mut json = json!({
             "node": self.path,
             "status": self.status.as_str(),
             "reason": self.reason,
             "waitsFor": self.waits_for,
-        })
+        });
+        if let Some(work) = &self.work {
+            json["work"] = work.clone();
+        }
+        json
     }
 }
 
@@ -122,11 +130,23 @@ impl Reasons<'_> {
     fn answer(&self, seen: &Seen<'_>) -> Result<Answer, Failure> {
         let parents = waits_for(seen.run, seen.node);
         let path = |&node: &Instance| seen.run.path(node).into_string();
+        let status = seen.run.node_status(seen.node);
+        let is_out = matches!(status, NodeStatus::Queued | NodeStatus::Running)
+            && seen.run.status() == RunStatus::Running;
+        let work = match self.look.engine.as_ref().filter(|_| is_out) {
+            Some(engine) => work(engine, seen.run, (seen.node, seen.path))?,
+            None => None,
+        };
+        let (reason, work) = match work {
+            Some(Work { reason, json }) => (reason, Some(json)),
+            None => (self.node(seen)?, None),
+        };
         Ok(Answer {
             path: seen.path.to_owned(),
-            status: seen.run.node_status(seen.node),
-            reason: self.node(seen)?,
+            status,
+            reason,
             waits_for: parents.iter().map(path).collect(),
+            work,
         })
     }
 }

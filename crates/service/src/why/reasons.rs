@@ -144,6 +144,7 @@ impl Reasons<'_> {
                 status,
                 reason,
                 waits_for: Vec::new(),
+                work: None,
             });
         }
         Ok(answers)

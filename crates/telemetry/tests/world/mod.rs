@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use windlass_actions::{Allowed, registry_with};
 use windlass_core::{RunId, RunStatus};
-use windlass_engine::{Engine, Observer, Options, SecretSource, StartRequest};
+use windlass_engine::{Engine, NewRun, Observer, Options, SecretSource};
 use windlass_store::{MemoryStore, Wait as _};
 use windlass_telemetry::{Gauge, Telemetry, TelemetryOptions, TraceOptions};
 use windlass_test_support::catalogue;
@@ -76,11 +76,11 @@ impl World {
         }
     }
 
-    pub(crate) async fn publish(&self, text: &str) -> StartRequest {
+    pub(crate) async fn publish(&self, text: &str) -> NewRun {
         catalogue::publish(&self.store, None, text).await
     }
 
-    pub(crate) async fn start(&self, request: &StartRequest) -> RunId {
+    pub(crate) async fn start(&self, request: &NewRun) -> RunId {
         self.engine.start(request).await.expect("started").run
     }
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 use windlass_core::RunId;
 use windlass_core::event::Event;
-use windlass_engine::{Backend, Engine, Options, Plans, Serving, StartRequest, view};
+use windlass_engine::{Backend, Engine, NewRun, Options, Plans, Serving, view};
 use windlass_orchestrator::codec;
 use windlass_orchestrator::supervisor::LeaseOptions;
 
@@ -125,7 +125,7 @@ impl World {
     }
 
     /// Publishes a definition.
-    pub async fn publish(&self, text: &str) -> StartRequest {
+    pub async fn publish(&self, text: &str) -> NewRun {
         catalogue::publish(&*self.store, None, text).await
     }
 

@@ -142,6 +142,7 @@ async fn engine(
         observer: Some(Arc::new(observers)),
         traces: telemetry.traces(),
         labels: session.settings.worker_labels.clone(),
+        unknown_action_wait: options.unknown_action_wait,
         ..windlass_engine::Options::default()
     };
     if let Some(workers) = session.settings.workers {

@@ -22,6 +22,8 @@ pub(super) struct Options {
     pub(super) server: ServerOptions,
     pub(super) gate: GateOptions,
     pub(super) serving: Serving,
+    /// How long a node waits for an action that no worker has declared.
+    pub(super) unknown_action_wait: Duration,
     pub(super) telemetry: TelemetryOptions,
     /// What health and metrics need.
     pub(super) probing: Access,
@@ -52,6 +54,7 @@ impl Options {
             server: server(&config)?,
             gate: gate(&config)?,
             serving: serving(&config),
+            unknown_action_wait: config.span("unknown_action_wait").unwrap_or(Duration::ZERO),
             telemetry: telemetry(&config)?,
             probing: match config.is_on("private_probes") {
                 true => Access::read(),

@@ -1,0 +1,465 @@
+//! Workers in any language: they ask for work, say that they are there, and report how an
+//! attempt ended. Everything belongs to the token's tenant. These requests are not counted
+//! against a token's rate: how often a worker asks follows from how much there is to do.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use http::Method;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use serde_json::value::RawValue;
+use windlass_core::event::ResourceLink;
+use windlass_core::name::{KeyName, ShortText};
+use windlass_engine::{
+    ActionError, Declaration, Poll, Task, TaskId, TaskOutcome, WorkError, WorkerStanding, limits,
+};
+use windlass_service::Failure;
+
+use super::WORDS_BYTES;
+use super::shapes::{Any, RecordedShape, StopShape, TasksShape, WorkerShape};
+use crate::answer::{Page, RawJson};
+use crate::app::{App, Caller};
+use crate::bounds::{Between, Words};
+use crate::error::{ApiError, Code};
+use crate::extract::{Json, Path};
+use crate::failures::{
+    ACTION_RESERVED, ENGINE_STOPPED, LEASE_LOST, PAYLOAD_TOO_LARGE, PROTOCOL_UNSUPPORTED,
+    SCHEMA_INVALID, SCHEMA_LIMIT, STORE_TIMEOUT, STORE_UNAVAILABLE, TASK_ENDED, TASK_NOT_FOUND,
+    TOO_MANY_ACTIONS, TOO_MANY_POLLERS, USAGE,
+};
+use crate::route::{Access, Rate, Routes};
+use crate::serve::Draining;
+
+/// The version of the protocol that this server speaks.
+const PROTOCOL: u32 = 1;
+
+/// The largest body of a poll: a thousand declarations with their schemas.
+const POLL_BYTES: u64 = 4 * 1024 * 1024;
+
+/// The most that a worker may say about how an attempt ran, in bytes.
+const META_BYTES: usize = 64 * 1024;
+
+/// The largest body with an output in it. It has room for an output past its limit: that
+/// fails the node by name, and the worker need not be told twice.
+pub(super) fn output_bytes(limits: &windlass_engine::Limits) -> u64 {
+    2 * limits.values.output_bytes as u64 + WORDS_BYTES
+}
+
+pub(super) fn add(routes: &mut Routes<App>) {
+    let work = Access::work().rate(Rate::Free);
+    let words = work.body(WORDS_BYTES);
+    let task: &[Code] = &[
+        TASK_NOT_FOUND,
+        LEASE_LOST,
+        TASK_ENDED,
+        ENGINE_STOPPED,
+        STORE_UNAVAILABLE,
+        STORE_TIMEOUT,
+    ];
+    let polling: &[Code] = &[
+        PROTOCOL_UNSUPPORTED,
+        USAGE,
+        ACTION_RESERVED,
+        TOO_MANY_ACTIONS,
+        TOO_MANY_POLLERS,
+        SCHEMA_INVALID,
+        SCHEMA_LIMIT,
+        ENGINE_STOPPED,
+        STORE_UNAVAILABLE,
+        STORE_TIMEOUT,
+    ];
+    routes
+        .add(
+            Method::GET,
+            "/api/v1/workers",
+            work,
+            &[],
+            "Lists the workers that poll or have tasks",
+            list,
+        )
+        .add(
+            Method::POST,
+            "/api/v1/workers/poll",
+            work.body(POLL_BYTES),
+            polling,
+            "Waits for work of the named types, which are declared by that",
+            poll,
+        )
+        .add(
+            Method::POST,
+            "/api/v1/workers/tasks/{taskId}/heartbeat",
+            words,
+            task,
+            "Keeps a task, and hears whether to stop",
+            heartbeat,
+        )
+        .add(
+            Method::POST,
+            "/api/v1/workers/tasks/{taskId}/complete",
+            work.body(output_bytes(limits())),
+            &[task, &[PAYLOAD_TOO_LARGE]].concat(),
+            "Ends a task's attempt with an output",
+            complete,
+        )
+        .add(
+            Method::POST,
+            "/api/v1/workers/tasks/{taskId}/fail",
+            words,
+            task,
+            "Ends a task's attempt with an error",
+            fail,
+        )
+        .add(
+            Method::POST,
+            "/api/v1/workers/tasks/{taskId}/skip",
+            words,
+            task,
+            "Ends a task's attempt: there was nothing to do",
+            skip,
+        );
+}
+
+/// An action type, as a worker declares it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ActionBody {
+    /// What definitions call it.
+    action_type: KeyName,
+    /// JSON Schema of its parameters: they are checked before the worker gets them.
+    #[serde(default)]
+    #[schemars(with = "Option<Any>")]
+    parameters_schema: Option<Box<RawValue>>,
+    /// What it does.
+    #[serde(default)]
+    description: Option<Words<4096>>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct PollBody {
+    /// The version of the protocol: 1.
+    protocol: u32,
+    /// The worker's name, unique per process.
+    worker: ShortText,
+    /// What it can do.
+    actions: Vec<ActionBody>,
+    /// What it has, for nodes that require it.
+    #[serde(default)]
+    labels: Vec<KeyName>,
+    /// How many tasks it takes.
+    #[serde(default)]
+    slots: Option<Between<1, 1000>>,
+    /// How long it waits for the first.
+    #[serde(default)]
+    wait_ms: Option<Between<0, 30_000>>,
+    /// The tasks that it has: what it was given and does not name comes again.
+    #[serde(default)]
+    holding: Option<Vec<Words<128>>>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct TaskPath {
+    /// The task.
+    task_id: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct HeartbeatBody {
+    /// The lease that the task came with.
+    lease: Words<512>,
+    /// What the worker wants to say; it is not kept.
+    #[serde(default)]
+    #[schemars(with = "Option<Any>")]
+    #[expect(dead_code, reason = "it is read so that it is allowed")]
+    details: Option<Box<RawValue>>,
+}
+
+/// A link to something that the action made elsewhere.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ResourceBody {
+    /// The other system.
+    system: String,
+    /// What kind of thing.
+    #[serde(rename = "type")]
+    kind: String,
+    /// Its id there.
+    id: String,
+    /// Where to look at it.
+    #[serde(default)]
+    url: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct CompleteBody {
+    /// The lease that the task came with.
+    lease: Words<512>,
+    /// The output; null, if it is left out.
+    #[serde(default)]
+    #[schemars(with = "Option<Any>")]
+    output: Option<Box<RawValue>>,
+    /// What is worth knowing about how it ran.
+    #[serde(default)]
+    #[schemars(with = "Option<Any>")]
+    meta: Option<Box<RawValue>>,
+    /// Links to what it made elsewhere.
+    #[serde(default)]
+    resources: Vec<ResourceBody>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct FailBody {
+    /// The lease that the task came with.
+    lease: Words<512>,
+    /// The error's code, in capitals with underscores.
+    code: String,
+    /// What went wrong, in a sentence.
+    message: String,
+    /// Whether another attempt might succeed; otherwise the node's retries end.
+    #[serde(default)]
+    retriable: bool,
+    /// The earliest sensible time of another attempt.
+    #[serde(default)]
+    retry_after_ms: Option<u64>,
+    /// What else is known.
+    #[serde(default)]
+    #[schemars(with = "Option<Any>")]
+    details: Option<Box<RawValue>>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct SkipBody {
+    /// The lease that the task came with.
+    lease: Words<512>,
+}
+
+/// A task, as it is written.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TaskJson<'a> {
+    task_id: String,
+    lease: &'a str,
+    execution_id: String,
+    workflow_id: &'a str,
+    version: u32,
+    node: &'a str,
+    attempt: u32,
+    action_type: &'a str,
+    parameters: &'a RawValue,
+    idempotency_key: String,
+    timeout_ms: u128,
+    deadline: String,
+    heartbeat_ms: u128,
+    traceparent: Option<&'a str>,
+}
+
+async fn poll(
+    State(app): State<App>,
+    caller: Caller,
+    draining: Draining,
+    Json(body): Json<PollBody>,
+) -> Result<RawJson<TasksShape>, ApiError> {
+    if body.protocol != PROTOCOL {
+        let asked = body.protocol;
+        let message = format!("the protocol is {asked}; this server speaks {PROTOCOL}");
+        return Err(PROTOCOL_UNSUPPORTED.error(message));
+    }
+    if body.worker.as_str().is_empty() || body.actions.is_empty() {
+        let message = "a worker has a name and at least one action";
+        return Err(USAGE.error(message));
+    }
+    let declared = body.actions.into_iter().map(|action| Declaration {
+        action: action.action_type.into(),
+        parameters: action.parameters_schema,
+        description: action.description.map(|text| String::from(text).into()),
+    });
+    let holding = body.holding.map(|tasks| {
+        let tasks = tasks.into_iter().map(String::from);
+        tasks.filter_map(|task| task.parse().ok()).collect()
+    });
+    let wait = body.wait_ms.map_or(0, Between::get);
+    let poll = Poll {
+        tenant: caller.tenant().map(Into::into),
+        worker: body.worker.into(),
+        actions: declared.collect(),
+        labels: body.labels.into_iter().map(Into::into).collect(),
+        slots: body.slots.map_or(1, Between::get),
+        wait: Duration::from_millis(wait as u64),
+        holding,
+    };
+    let tasks = app.engine().poll_work(poll, draining.begun()).await;
+    let tasks = tasks.map_err(refused)?;
+    let mut text = String::from("{\"tasks\":[");
+    for (at, task) in tasks.iter().enumerate() {
+        if at > 0 {
+            text.push(',');
+        }
+        text.push_str(&task_json(task));
+    }
+    text.push_str("]}");
+    Ok(RawJson::new(text))
+}
+
+fn task_json(task: &Task) -> String {
+    let dispatch = &task.dispatch;
+    let parameters = serde_json::from_str(&task.parameters);
+    let written = TaskJson {
+        task_id: task.task.to_string(),
+        lease: &task.lease,
+        execution_id: dispatch.run.to_string(),
+        workflow_id: &dispatch.workflow,
+        version: dispatch.version,
+        node: &dispatch.path,
+        attempt: dispatch.attempt,
+        action_type: &dispatch.action,
+        parameters: parameters.expect("parameters are rendered as JSON"),
+        idempotency_key: dispatch.idempotency_key(),
+        timeout_ms: task.timeout.as_millis().max(1),
+        deadline: task.deadline.to_string(),
+        heartbeat_ms: task.heartbeat.as_millis(),
+        traceparent: task.traceparent.as_deref(),
+    };
+    serde_json::to_string(&written).expect("its keys are text")
+}
+
+async fn heartbeat(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<TaskPath>,
+    Json(body): Json<HeartbeatBody>,
+) -> Result<Json<StopShape>, ApiError> {
+    let (task, lease) = named(&path, body.lease)?;
+    let kept = app.engine().keep_task(caller.tenant(), task, &lease);
+    let stop = kept.await.map_err(refused)?;
+    Ok(Json(StopShape { stop }))
+}
+
+async fn complete(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<TaskPath>,
+    Json(body): Json<CompleteBody>,
+) -> Result<Json<RecordedShape>, ApiError> {
+    let size = body.meta.as_ref().map_or(0, |meta| meta.get().len());
+    if size > META_BYTES {
+        let message = format!("meta has {size} bytes; it may have {META_BYTES}");
+        return Err(PAYLOAD_TOO_LARGE.error(message));
+    }
+    let resources = body.resources.into_iter().map(|link| ResourceLink {
+        system: link.system.into(),
+        kind: link.kind.into(),
+        id: link.id.into(),
+        url: link.url.map(Into::into),
+    });
+    let outcome = TaskOutcome::Succeeded {
+        output: body.output,
+        meta: body.meta,
+        resources: resources.collect(),
+    };
+    finish(&app, &caller, (&path, body.lease), outcome).await
+}
+
+async fn fail(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<TaskPath>,
+    Json(body): Json<FailBody>,
+) -> Result<Json<RecordedShape>, ApiError> {
+    let mut error = ActionError::failed(&body.code, body.message);
+    error.retriable = body.retriable;
+    error.retry_after_ms = body.retry_after_ms;
+    error.details = body.details;
+    finish(
+        &app,
+        &caller,
+        (&path, body.lease),
+        TaskOutcome::Failed(error),
+    )
+    .await
+}
+
+async fn skip(
+    State(app): State<App>,
+    caller: Caller,
+    Path(path): Path<TaskPath>,
+    Json(body): Json<SkipBody>,
+) -> Result<Json<RecordedShape>, ApiError> {
+    finish(&app, &caller, (&path, body.lease), TaskOutcome::Skipped).await
+}
+
+async fn finish(
+    app: &App,
+    caller: &Caller,
+    (path, lease): (&TaskPath, Words<512>),
+    outcome: TaskOutcome,
+) -> Result<Json<RecordedShape>, ApiError> {
+    let (task, lease) = named(path, lease)?;
+    let recorded = app
+        .engine()
+        .finish_task(caller.tenant(), task, &lease, outcome);
+    recorded.await.map_err(refused)?;
+    Ok(Json(RecordedShape {
+        task_id: task.to_string(),
+        recorded: true,
+    }))
+}
+
+fn named(path: &TaskPath, lease: Words<512>) -> Result<(TaskId, String), ApiError> {
+    let task = path.task_id.parse().map_err(refused)?;
+    Ok((task, lease.into()))
+}
+
+async fn list(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<RawJson<Page<WorkerShape>>, ApiError> {
+    let workers = app.engine().work_pollers(caller.tenant());
+    let items: Vec<_> = workers.iter().map(worker_json).collect();
+    let page = json!({ "items": items, "next": null });
+    Ok(RawJson::new(page.to_string()))
+}
+
+fn worker_json(worker: &WorkerStanding) -> serde_json::Value {
+    json!({
+        "worker": worker.worker,
+        "tenantId": worker.tenant,
+        "actions": &*worker.actions,
+        "labels": &*worker.labels,
+        "since": worker.since.to_string(),
+        "lastPollAt": worker.last_poll.to_string(),
+        "waiting": worker.waiting,
+        "tasks": worker.tasks,
+    })
+}
+
+fn refused(error: WorkError) -> ApiError {
+    let message = error.to_string();
+    match error {
+        WorkError::TaskNotFound => TASK_NOT_FOUND.error(message),
+        WorkError::LeaseLost => LEASE_LOST
+            .error(message)
+            .hint("end the work on it and report nothing more: the other worker does"),
+        WorkError::TaskEnded => TASK_ENDED
+            .error(message)
+            .hint("it ran out of time, was cancelled or was set by hand; report nothing more"),
+        WorkError::Reserved(_) => ACTION_RESERVED
+            .error(message)
+            .hint("give the worker's action a name of its own"),
+        WorkError::TooManyActions => TOO_MANY_ACTIONS
+            .error(message)
+            .hint("types that no worker polls for are forgotten after 30 days"),
+        WorkError::SchemaInvalid { limit: true, .. } => SCHEMA_LIMIT.error(message),
+        WorkError::SchemaInvalid { .. } => SCHEMA_INVALID.error(message),
+        WorkError::TooManyPollers => TOO_MANY_POLLERS.error(message),
+        WorkError::Store(error) => Failure::from(error).into(),
+        WorkError::Stopped => ENGINE_STOPPED
+            .error("the server is stopping, or the run is being recovered; send it again"),
+    }
+}
