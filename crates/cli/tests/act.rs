@@ -1,10 +1,8 @@
 //! Acting on runs with the real binary: exit codes, crashes, Ctrl-C, and two processes
 //! on one data directory.
 
-mod act_world;
-
-use act_world::{Background, World};
 use serde_json::json;
+use windlass_test_support::process::{Background, World};
 
 /// Three steps; the middle one takes as long as the trigger says.
 const STEPS: &str = r#"{
@@ -32,9 +30,7 @@ const FLAKY: &str = r#"{
 }"#;
 
 fn world(name: &str, text: &str) -> World {
-    let world = World::new();
-    world.definition(name, text);
-    world
+    World::with_files(&[(name, text)])
 }
 
 /// A run of the steps whose middle one is under way.
@@ -500,7 +496,9 @@ fn settings_come_from_four_places() {
     world.definition("windlass.toml", "data_dir = \"kept\"\nmax_parallel = 7\n");
     let mut command = world.command(&["config", "--json"]);
     command.env("WINDLASS_MAX_PARALLEL", "9");
-    let config = act_world::ended(command).expect(0).json();
+    let config = windlass_test_support::process::ended(command)
+        .expect(0)
+        .json();
     assert_eq!(
         config["data_dir"],
         json!({ "value": "kept", "from": "windlass.toml" })
@@ -545,7 +543,7 @@ fn secrets_come_from_the_environment_and_stay_there() {
     );
     let mut command = world.command(&["run", "secret.json", "--json"]);
     command.env("WINDLASS_SECRET_API_KEY", "do-not-tell");
-    let ended = act_world::ended(command).expect(0);
+    let ended = windlass_test_support::process::ended(command).expect(0);
     assert!(!ended.stdout.contains("do-not-tell"), "{}", ended.stdout);
     let missing = world.run(&["run", "secret.json"]).expect(1);
     assert!(

@@ -1,12 +1,10 @@
 //! Graphs that change under a run, with the real binary: healing, `publish --plan`,
 //! `export`, `import`, and graphs that belong to one run alone.
 
-mod act_world;
-
 use std::fs;
 
-use act_world::World;
 use serde_json::{Value, json};
+use windlass_test_support::process::World;
 
 const FIRST: &str = r#"{"id":"w","inFlight":"healing","nodes":[
   {"id":"a","actionType":"core.echo"},
@@ -23,11 +21,11 @@ const THIRD: &str = r#"{"id":"w","inFlight":"healing","nodes":[
   {"id":"wait","waitForSignal":{"name":"go"}}]}"#;
 
 fn world() -> World {
-    let world = World::new();
-    world.definition("first.json", FIRST);
-    world.definition("second.json", SECOND);
-    world.definition("third.json", THIRD);
-    world
+    World::with_files(&[
+        ("first.json", FIRST),
+        ("second.json", SECOND),
+        ("third.json", THIRD),
+    ])
 }
 
 fn left(world: &World, file: &str) {

@@ -1,10 +1,8 @@
 //! Acting on loops, waits, children and sagas with the real binary: signals, results by
 //! hand, compensation, forks.
 
-mod act_world;
-
-use act_world::World;
 use serde_json::{Value, json};
+use windlass_test_support::process::World;
 
 const APPROVE: &str = r#"{"id":"approve","nodes":[
   {"id":"ask","actionType":"core.echo"},
@@ -29,9 +27,7 @@ const SAGA: &str = r#"{"id":"saga","compensation":"manual","nodes":[
   {"id":"bad","actionType":"core.fail","dependsOn":["b"]}]}"#;
 
 fn world(name: &str, text: &str) -> World {
-    let world = World::new();
-    world.definition(name, text);
-    world
+    World::with_files(&[(name, text)])
 }
 
 /// Starts a run that waits, and leaves it.

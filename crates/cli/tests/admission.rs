@@ -1,13 +1,11 @@
 //! Who is let in: no byte of a body is read before access is decided, on any route; a server
 //! without tokens answers to its own names only; keys and tenants are what the settings say.
 
-mod server_world;
-
 use std::io::{Read as _, Write as _};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use server_world::{Client, ECHO, Server, World};
+use windlass_test_support::process::{Client, ECHO, Server, World};
 
 /// An operation of the document that takes a body.
 struct Operation {

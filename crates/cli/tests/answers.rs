@@ -1,12 +1,10 @@
 //! A holder ends while it owes an answer. The answer is held back on purpose, until the
 //! command has done its work and the holder has nothing else left to do.
 
-mod act_world;
-
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 
-use act_world::{Background, World};
+use windlass_test_support::process::{Background, World};
 
 /// Holds answers back for much longer than a holder takes to end otherwise.
 const LATE: (&str, &str) = ("WINDLASS_ANSWER_LATE_MS", "2000");

@@ -1,23 +1,16 @@
 //! The server from outside: bodies at their limits and past them, JSON that means harm, and
 //! clients that never finish.
 
-mod server_world;
-
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use serde_json::json;
-use server_world::{Client, ECHO, Server, WAIT, World};
+use windlass_test_support::process::{Client, ECHO, Server, WAIT, World, serving};
 
 const MIB: usize = 1024 * 1024;
 
 fn started() -> (World, Server, Client) {
-    let world = World::new();
-    let server = world.serve();
-    let client = server.client();
-    client.publish(ECHO);
-    client.publish(WAIT);
-    (world, server, client)
+    serving(&[ECHO, WAIT])
 }
 
 /// A JSON object of exactly so many bytes.

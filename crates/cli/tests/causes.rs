@@ -1,10 +1,8 @@
 //! Why a run failed, as people and programs are told: a failure in a child of a child inside
 //! a loop is named on the first line, wherever a run is shown.
 
-mod server_world;
-
 use serde_json::{Value, json};
-use server_world::{Ended, World};
+use windlass_test_support::process::{Ended, World};
 
 /// Two levels below the run that is looked at: fails for every item but the first.
 const PAYMENT: &str = r#"{"id":"payment","nodes":[
@@ -23,14 +21,11 @@ const BATCH: &str = r#"{"id":"batch","nodes":[
 const FIRST_LINE: &str = "NODE_FAILED: charge failed: HTTP_503: no capacity for 2";
 
 fn world() -> World {
-    let world = World::new();
-    for (name, text) in [
+    let world = World::with_files(&[
         ("payment.json", PAYMENT),
         ("order.json", ORDER),
         ("batch.json", BATCH),
-    ] {
-        std::fs::write(world.path().join(name), text).expect("a file");
-    }
+    ]);
     for name in ["payment.json", "order.json"] {
         world.run(&["publish", name]).expect(0);
     }

@@ -27,7 +27,7 @@ impl World {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        let mut command = windlass_test_support::process::windlass();
         command
             .args(arguments)
             .current_dir(self.folder.path())

@@ -1,18 +1,8 @@
 //! Sentences of the contract with the real binary, where two parts of it meet: children and
 //! time, variables of two runs at once, forks and what is shown, limits on both sides.
 
-mod act_world;
-
-use act_world::World;
 use serde_json::{Value, json};
-
-fn world(files: &[(&str, &str)]) -> World {
-    let world = World::new();
-    for (name, text) in files {
-        world.definition(name, text);
-    }
-    world
-}
+use windlass_test_support::process::World;
 
 fn statuses(run: &Value) -> Vec<(&str, &str)> {
     let nodes = run["nodes"].as_object().expect("nodes");
@@ -38,7 +28,7 @@ fn sha256(text: &str) -> String {
 
 #[test]
 fn the_time_of_a_subworkflow_node_bounds_its_child() {
-    let world = world(&[
+    let world = World::with_files(&[
         (
             "slow.json",
             r#"{"id":"slow","nodes":[{"id":"x","waitForSignal":{"name":"never"}}]}"#,
@@ -60,7 +50,7 @@ fn the_time_of_a_subworkflow_node_bounds_its_child() {
 
 #[test]
 fn children_that_a_join_lets_go_are_not_left_running() {
-    let world = world(&[
+    let world = World::with_files(&[
         (
             "slow.json",
             r#"{"id":"slow","nodes":[{"id":"x","actionType":"core.sleep","parameters":{"ms":60000}}]}"#,
@@ -97,7 +87,7 @@ fn children_that_a_join_lets_go_are_not_left_running() {
 
 #[test]
 fn a_shared_child_gives_back_what_it_wrote_and_nothing_that_it_only_read() {
-    let world = world(&[
+    let world = World::with_files(&[
         (
             "kid.json",
             r#"{"id":"kid","vars":{"own":1},"nodes":[
@@ -130,7 +120,7 @@ fn a_shared_child_gives_back_what_it_wrote_and_nothing_that_it_only_read() {
 
 #[test]
 fn a_fork_from_inside_a_loop_lists_every_instance() {
-    let world = world(&[(
+    let world = World::with_files(&[(
         "flow.json",
         r#"{"id":"flow","nodes":[
           {"id":"each","forEach":{"items":[1,2,3],"body":{"nodes":[
@@ -187,7 +177,7 @@ fn what_an_expression_may_build_is_not_less_than_what_a_node_may_give() {
 
 #[test]
 fn how_a_value_was_typed_does_not_change_its_ancestry() {
-    let world = world(&[(
+    let world = World::with_files(&[(
         "flow.json",
         r#"{"id":"flow","nodes":[
           {"id":"constant","actionType":"core.echo","parameters":{ "\u00e9" : "\u00fc\/" , "n": 1.50 }},
@@ -224,7 +214,7 @@ fn a_run_that_is_opened_again_follows_the_newest_version() {
         r#"{"id":"b","actionType":"core.echo","edges":[{"targetNode":"c"}]},
            {"id":"c","actionType":"core.echo"}"#,
     );
-    let world = world(&[("first.json", first), ("second.json", &second)]);
+    let world = World::with_files(&[("first.json", first), ("second.json", &second)]);
     world.run(&["run", "first.json", "-q"]).expect(1);
     world.run(&["publish", "second.json"]).expect(0);
     let run = world.run(&["reattempt", "@last", "--json", "-q"]).expect(0);
@@ -236,7 +226,7 @@ fn a_run_that_is_opened_again_follows_the_newest_version() {
 
 #[test]
 fn what_ends_or_holds_a_parent_does_the_same_to_its_children() {
-    let world = world(&[
+    let world = World::with_files(&[
         (
             "kid.json",
             r#"{"id":"kid","nodes":[
@@ -263,7 +253,7 @@ fn what_ends_or_holds_a_parent_does_the_same_to_its_children() {
 
 #[test]
 fn a_secret_is_recorded_neither_in_a_key_nor_as_addresses_and_forms_have_it() {
-    let world = world(&[(
+    let world = World::with_files(&[(
         "flow.json",
         r#"{"id":"flow","nodes":[{"id":"a","actionType":"core.echo","parameters":{
           "key":"{{ ({ [secrets.TOKEN]: 1, [`x-${secrets.TOKEN}`]: 2 }) }}",
@@ -273,7 +263,9 @@ fn a_secret_is_recorded_neither_in_a_key_nor_as_addresses_and_forms_have_it() {
     )]);
     let mut command = world.command(&["run", "flow.json", "--json", "-q"]);
     command.env("WINDLASS_SECRET_TOKEN", "hush/hush & 'é'");
-    let run = act_world::ended(command).expect(0).json();
+    let run = windlass_test_support::process::ended(command)
+        .expect(0)
+        .json();
     let expected = json!({
         "key": {"[redacted]": 1, "x-[redacted]": 2},
         "part": "https://example.com/?token=[redacted]",
@@ -292,7 +284,7 @@ fn a_secret_is_recorded_neither_in_a_key_nor_as_addresses_and_forms_have_it() {
 
 #[test]
 fn a_node_of_a_closed_iteration_is_refused_by_the_name_of_its_loop() {
-    let world = world(&[(
+    let world = World::with_files(&[(
         "flow.json",
         r#"{"id":"flow","nodes":[
           {"id":"each","forEach":{"items":[1,2],"onItemFailure":"collect","body":{"nodes":[
@@ -325,7 +317,7 @@ fn a_node_of_a_closed_iteration_is_refused_by_the_name_of_its_loop() {
 
 #[test]
 fn a_graph_that_was_changed_by_hand_needs_no_signature() {
-    let world = world(&[(
+    let world = World::with_files(&[(
         "flow.json",
         r#"{"id":"flow","nodes":[{"id":"a","waitForSignal":{"name":"go"}}]}"#,
     )]);
@@ -348,7 +340,7 @@ fn a_graph_that_was_changed_by_hand_needs_no_signature() {
 
 #[test]
 fn schemas_that_cannot_be_used_are_told_beside_all_other_problems() {
-    let world = world(&[(
+    let world = World::with_files(&[(
         "flow.json",
         r#"{"id":"flow","triggerSchema":{"type":"nothing"},"nodes":[
           {"id":"a","waitForSignal":{"name":"go","schema":{"type":"nothing"}},
@@ -373,7 +365,7 @@ fn schemas_that_cannot_be_used_are_told_beside_all_other_problems() {
 
 #[test]
 fn what_undoes_an_iteration_sees_the_names_of_that_iteration() {
-    let world = world(&[(
+    let world = World::with_files(&[(
         "flow.json",
         r#"{"id":"flow","nodes":[
           {"id":"loop","while":{"condition":"iteration < 3","body":{
@@ -408,7 +400,7 @@ fn the_time_that_a_new_graph_gives_a_run_counts() {
     let first = r#"{"id":"flow","inFlight":"healing","nodes":[
       {"id":"wait","waitForSignal":{"name":"never"}}]}"#;
     let second = first.replacen("{", r#"{"timeoutMs":1500,"#, 1);
-    let world = world(&[("first.json", first), ("second.json", &second)]);
+    let world = World::with_files(&[("first.json", first), ("second.json", &second)]);
     let mut holder = world.start(&["run", "first.json", "--json"]);
     holder.run_id();
     world.run(&["publish", "second.json"]).expect(0);

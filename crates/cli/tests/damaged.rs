@@ -1,29 +1,13 @@
 //! One damaged row in the database: it is named, and everything else goes on.
 
-mod server_world;
-
-use std::time::Duration;
-
 use serde_json::{Value, json};
-use server_world::{Client, ECHO, WAIT, World};
+use windlass_test_support::process::{ECHO, WAIT, World};
 
 /// Changes the database behind the server's back.
 fn change(world: &World, sql: &str) {
     let path = world.path().join(".windlass/windlass.db");
     let database = rusqlite::Connection::open(path).expect("a database");
     assert_eq!(database.execute(sql, []).expect("a change"), 1, "{sql}");
-}
-
-/// Asks until the answer is as it should be.
-#[track_caller]
-fn until(client: &Client, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-    loop {
-        let answer = client.get(path).expect(200).json();
-        if is_so(&answer) {
-            return answer;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]
@@ -50,7 +34,9 @@ fn a_damaged_schedule_is_named_and_the_others_fire() {
     let server = world.serve();
     let client = server.client();
     let fired = |answer: &Value| answer["items"].as_array().is_some_and(|it| it.len() >= 2);
-    let runs = until(&client, "/api/v1/executions?workflow=echo", fired);
+    let runs = client.until("/api/v1/executions?workflow=echo", |_, answer| {
+        fired(answer)
+    });
     for run in runs["items"].as_array().expect("a list") {
         let by = run["requestId"].as_str().expect("an id");
         assert!(by.starts_with("schedule:good:"), "{by}");
@@ -79,7 +65,7 @@ fn a_damaged_schedule_is_named_and_the_others_fire() {
             .as_str()
             .is_some_and(|id| id.contains(":bad:"))
     };
-    until(&client, "/api/v1/executions?workflow=echo", |answer| {
+    client.until("/api/v1/executions?workflow=echo", |_, answer| {
         answer["items"]
             .as_array()
             .is_some_and(|runs| runs.iter().any(is_bad))

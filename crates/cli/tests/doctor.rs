@@ -1,9 +1,7 @@
 //! The doctor asks a server how it is.
 
-mod server_world;
-
 use serde_json::Value;
-use server_world::{Ended, World};
+use windlass_test_support::process::{Ended, World};
 
 fn finding<'a>(report: &'a Value, check: &str) -> &'a Value {
     let findings = report["findings"].as_array().expect("a list");

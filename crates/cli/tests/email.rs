@@ -1,11 +1,11 @@
 //! `email.send` on the real binary, against a real mail server.
 
-mod smtp_world;
+mod mail_server;
 
 use std::process::{Child, Command, Stdio};
 
+use mail_server::MailServer;
 use serde_json::{Value, json};
-use smtp_world::MailServer;
 
 const PASSWORD: &str = "smtp-password-1";
 
@@ -27,7 +27,7 @@ impl World {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        let mut command = windlass_test_support::process::windlass();
         command
             .current_dir(self.folder.path())
             .env("WINDLASS_SMTP_URL", &self.url)

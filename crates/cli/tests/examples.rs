@@ -1,7 +1,5 @@
 //! Every example runs as it is, and does what it says.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
 
 /// Runs an example in a directory of its own, and reads the execution.
@@ -9,7 +7,7 @@ use serde_json::{Value, json};
 fn example(name: &str, arguments: &[&str], code: i32) -> Value {
     let folder = tempfile::tempdir().expect("a directory");
     let path = format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"));
-    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+    let output = windlass_test_support::process::windlass()
         .args(["run", &path, "--json", "--quiet"])
         .args(arguments)
         .current_dir(folder.path())
@@ -158,7 +156,7 @@ fn approval() {
         env!("CARGO_MANIFEST_DIR")
     );
     let windlass = |arguments: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        let output = windlass_test_support::process::windlass()
             .args(arguments)
             .args(["--json", "--quiet"])
             .current_dir(folder.path())

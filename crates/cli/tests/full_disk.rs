@@ -3,14 +3,10 @@
 
 #![cfg(target_os = "linux")]
 
-mod server_world;
-
 use std::process::Command;
-use std::thread;
-use std::time::Duration;
 
-use serde_json::{Value, json};
-use server_world::{Client, Server, World};
+use serde_json::json;
+use windlass_test_support::process::{Server, World};
 
 /// A chain that outlives the time without space, with a value that gets a file of its own.
 const CHAIN: &str = r#"{
@@ -32,22 +28,6 @@ fn limit(server: &Server, bytes: &str) {
     assert!(set.expect("prlimit is installed").success());
 }
 
-/// Asks until the answer is as expected; the last one.
-fn until(client: &Client, path: &str, expected: impl Fn(u16, &Value) -> bool) -> Value {
-    for _ in 0..400 {
-        let answer = client.get(path);
-        let body = answer.json();
-        if expected(answer.status, &body) {
-            return body;
-        }
-        thread::sleep(Duration::from_millis(50));
-    }
-    panic!(
-        "{path} does not become as expected: {:?}",
-        client.get(path).json()
-    );
-}
-
 #[test]
 fn a_full_disk_is_told_by_the_probe_and_ends_by_itself() {
     let world = World::new();
@@ -61,7 +41,7 @@ fn a_full_disk_is_told_by_the_probe_and_ends_by_itself() {
     let log = world.path().join(".windlass/windlass.db-wal");
     let length = std::fs::metadata(&log).expect("a log").len();
     limit(&server, &length.min(64 << 10).to_string());
-    let ready = until(&client, "/health/ready", |status, body| {
+    let ready = client.until("/health/ready", |status, body| {
         status == 503 && body["error"]["code"] == "STORE_FULL"
     });
     assert_eq!(ready["error"]["details"][0]["pointer"], "/store", "{ready}");
@@ -73,11 +53,11 @@ fn a_full_disk_is_told_by_the_probe_and_ends_by_itself() {
         .get(&format!("/api/v1/executions/{}", before[0]))
         .expect(200);
     limit(&server, "unlimited");
-    until(&client, "/health/ready", |status, _| status == 200);
+    client.until("/health/ready", |status, _| status == 200);
     // Runs that were interrupted are carried on without a restart.
     for run in &before {
         let path = format!("/api/v1/executions/{run}");
-        until(&client, &path, |_, body| body["status"] == "Succeeded");
+        client.until(&path, |_, body| body["status"] == "Succeeded");
     }
     let after = client.execute("chain", &body);
     assert_eq!(client.ended(&after)["status"], "Succeeded");

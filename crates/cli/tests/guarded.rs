@@ -1,7 +1,7 @@
 //! What must not get out, and what must not get in: secrets, and triggers and schemas
 //! that nothing could use.
 
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ fn run(definition: &str, arguments: &[&str]) -> Output {
     let folder = tempfile::tempdir().expect("a directory");
     let file = folder.path().join("flow.json");
     std::fs::write(&file, definition).expect("a file");
-    Command::new(env!("CARGO_BIN_EXE_windlass"))
+    windlass_test_support::process::windlass()
         .args(["run", "flow.json", "--json", "--quiet"])
         .args(arguments)
         .env("WINDLASS_SECRET_KEY", "never-to-be-seen")

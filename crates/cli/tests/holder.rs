@@ -1,9 +1,7 @@
 //! Commands that need the data directory, while another process holds it; and what a dry
 //! run says.
 
-mod act_world;
-
-use act_world::{Background, World};
+use windlass_test_support::process::{Background, World};
 
 const SLEEP: &str = r#"{
   "id": "sleep",

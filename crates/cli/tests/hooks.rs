@@ -1,12 +1,10 @@
 //! Hooks: a request that is signed starts a run, once; any other starts nothing.
 
-mod server_world;
-
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ring::hmac;
 use serde_json::{Value, json};
-use server_world::{Answer, Client, World};
+use windlass_test_support::process::{Answer, Client, World};
 
 const ECHO: &str = r#"{ "id": "echo", "nodes": [{ "id": "a", "actionType": "core.echo",
   "parameters": { "got": "{{ trigger.body.n }}" } }] }"#;

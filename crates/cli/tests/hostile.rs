@@ -1,9 +1,10 @@
 //! Text from outside reaches the terminal of no command as anything but text: no control
 //! characters, no forged lines, nothing that turns the direction of writing.
 
-mod look_world;
+mod stored_runs;
 
-use look_world::{Answer, World};
+use stored_runs::World;
+use windlass_test_support::process::Ended;
 
 /// Clears the screen, begins a line of its own, hides text, turns it around.
 const HOSTILE: &str =
@@ -53,7 +54,7 @@ fn offence(text: &str) -> Option<String> {
         .or(forged.map(str::to_owned))
 }
 
-fn check(arguments: &[&str], answer: &Answer) {
+fn check(arguments: &[&str], answer: &Ended) {
     for (name, text) in [("stdout", &answer.stdout), ("stderr", &answer.stderr)] {
         if let Some(offence) = offence(text) {
             panic!("{arguments:?} writes {offence} to {name}:\n{text:?}");
@@ -74,8 +75,8 @@ fn no_command_lets_a_hostile_text_reach_the_terminal() {
         check(arguments, &answer);
         answer
     };
-    run(&["validate", &file]).done();
-    run(&["publish", &file]).done();
+    run(&["validate", &file]).expect(0);
+    run(&["publish", &file]).expect(0);
     let refused = run(&["run", &file, "--trigger", &trigger, "--request-id", HOSTILE]);
     assert_eq!(refused.code, 2, "{}{}", refused.stdout, refused.stderr);
     let ran = run(&["run", &file, "--trigger", &trigger]);

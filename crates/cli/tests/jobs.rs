@@ -1,11 +1,7 @@
 //! Jobs over many runs outlive their server.
 
-mod server_world;
-
-use std::time::Duration;
-
 use serde_json::{Value, json};
-use server_world::{Client, WAIT, World};
+use windlass_test_support::process::{Client, WAIT, World};
 
 const RUNS: usize = 250;
 
@@ -14,16 +10,6 @@ fn state(client: &Client, job: &str) -> Value {
         .get(&format!("/api/v1/bulk/{job}"))
         .expect(200)
         .json()
-}
-
-fn finished(client: &Client, job: &str) -> Value {
-    loop {
-        let state = state(client, job);
-        if state["status"] == "done" {
-            return state;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]
@@ -48,7 +34,7 @@ fn a_job_goes_on_after_its_server_was_killed_and_is_still_known_after_that() {
         client = server.client();
         assert!(state(&client, &job)["seen"].as_u64() <= Some(RUNS as u64));
     }
-    let ended = finished(&client, &job);
+    let ended = client.finished(&job);
     assert_eq!(
         (&ended["done"], &ended["failed"]),
         (&json!(RUNS), &json!(0)),
@@ -98,7 +84,7 @@ fn a_job_that_goes_on_after_a_crash_repeats_no_command() {
         server = world.serve_with(&[], &unlimited);
         client = server.client();
     }
-    let ended = finished(&client, &job);
+    let ended = client.finished(&job);
     assert_eq!(
         (&ended["done"], &ended["failed"]),
         (&json!(RUNS), &json!(0)),

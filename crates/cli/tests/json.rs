@@ -1,9 +1,7 @@
 //! What programs read: failures as JSON, and whether a request found its run.
 
-mod act_world;
-
-use act_world::{Ended, World};
 use serde_json::Value;
+use windlass_test_support::process::{Ended, World};
 
 const ECHO: &str = r#"{
   "id": "echo",
@@ -17,10 +15,7 @@ const SLEEP: &str = r#"{
 }"#;
 
 fn world() -> World {
-    let world = World::new();
-    world.definition("echo.json", ECHO);
-    world.definition("sleep.json", SLEEP);
-    world
+    World::with_files(&[("echo.json", ECHO), ("sleep.json", SLEEP)])
 }
 
 /// The failure on the last line of stderr.
@@ -72,7 +67,10 @@ fn failures_are_json_where_json_is_asked_for() {
     // What is not said on the command line counts as well.
     let mut command = world.command(&["nonsense"]);
     command.env("WINDLASS_OUTPUT", "json");
-    assert_eq!(failure(&act_world::ended(command))["code"], "USAGE");
+    assert_eq!(
+        failure(&windlass_test_support::process::ended(command))["code"],
+        "USAGE"
+    );
     world.definition("windlass.toml", "output = 'json'\n");
     assert_eq!(
         failure(&world.run(&["show", "0123"]))["code"],

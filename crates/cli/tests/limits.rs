@@ -1,9 +1,7 @@
 //! Limits can be set, each has its own code, and what is at the limit is let through.
 
-mod act_world;
-
-use act_world::{World, ended};
 use serde_json::Value;
+use windlass_test_support::process::{World, ended};
 
 /// A definition that is as large, as deep and as busy as its letters say.
 fn flow(nodes: usize, output: usize) -> String {

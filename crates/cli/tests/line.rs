@@ -1,9 +1,7 @@
 //! What a run that has not begun waits for, in a sentence.
 
-mod server_world;
-
 use serde_json::{Value, json};
-use server_world::World;
+use windlass_test_support::process::World;
 
 const GATED: &str = r#"{ "id": "gated", "concurrency": { "key": "{{ trigger.who }}", "limit": 1 },
   "nodes": [{ "id": "hold", "waitForSignal": { "name": "go" } }] }"#;

@@ -1,12 +1,13 @@
 //! The commands that look, on the real binary: what they print and how they end.
 
-mod look_world;
+mod stored_runs;
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use look_world::{Answer, World};
+use stored_runs::World;
+use windlass_test_support::process::Ended;
 
 /// A definition with everything worth looking at: success, retry, failure, a route
 /// around a failure, a branch not chosen, and something blocked.
@@ -47,7 +48,7 @@ fn set<'a>(keys: &[&'a str]) -> BTreeSet<&'a str> {
 fn an_execution_has_exactly_the_keys_of_the_interface() {
     let world = World::new();
     let run = world.run(MIXED, r#"{"n": 3}"#);
-    let shown = world.windlass(&["show", &run, "--json"]).done().json();
+    let shown = world.windlass(&["show", &run, "--json"]).expect(0).json();
     let order: Vec<&str> = shown
         .as_object()
         .expect("an object")
@@ -151,7 +152,7 @@ fn attempts_resources_and_events_are_added_on_request() {
         "--nodes",
         "flaky",
     ];
-    let shown = world.windlass(&arguments).done().json();
+    let shown = world.windlass(&arguments).expect(0).json();
     assert_eq!(shown["nodes"].as_object().map(|nodes| nodes.len()), Some(1));
     assert_eq!(shown["resources"], serde_json::json!([]));
     let actions = shown["actions"].as_array().expect("actions");
@@ -188,7 +189,7 @@ fn attempts_resources_and_events_are_added_on_request() {
 fn events_are_numbered_lines_in_causal_order() {
     let world = World::new();
     let run = world.run(MIXED, r#"{"n": 3}"#);
-    let text = world.windlass(&["events", &run, "--json"]).done().stdout;
+    let text = world.windlass(&["events", &run, "--json"]).expect(0).stdout;
     let events: Vec<Value> = text
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
@@ -239,7 +240,7 @@ fn events_are_numbered_lines_in_causal_order() {
     assert_eq!(starts, 6, "{text}");
     let rest = world
         .windlass(&["events", &run, "--json", "--after", "3"])
-        .done()
+        .expect(0)
         .stdout;
     assert_eq!(rest.lines().count(), events.len() - 3);
 }
@@ -252,7 +253,7 @@ fn runs_are_listed_in_pages() {
     let small = r#"{"id":"small","nodes":[{"id":"a","actionType":"core.echo"}]}"#;
     let first = world.run(small, "{}");
     let second = world.run(MIXED, r#"{"n": 3}"#);
-    let page = world.windlass(&["runs", "--json"]).done().json();
+    let page = world.windlass(&["runs", "--json"]).expect(0).json();
     assert!(page["next"].is_null());
     let items = page["items"].as_array().expect("items");
     assert_eq!(items.len(), 2);
@@ -274,18 +275,18 @@ fn runs_are_listed_in_pages() {
     }
     let page = world
         .windlass(&["runs", "--json", "--limit", "1"])
-        .done()
+        .expect(0)
         .json();
     let cursor = page["next"].as_str().expect("a cursor").to_owned();
     let page = world
         .windlass(&["runs", "--json", "--limit", "1", "--cursor", &cursor])
-        .done()
+        .expect(0)
         .json();
     assert_eq!(page["items"][0]["executionId"], first.as_str());
     let count = |arguments: &[&str]| {
         let mut all = vec!["runs", "--json"];
         all.extend(arguments);
-        let page = world.windlass(&all).done().json();
+        let page = world.windlass(&all).expect(0).json();
         page["items"].as_array().map_or(0, Vec::len)
     };
     assert_eq!(count(&["--status", "failed"]), 1);
@@ -296,7 +297,7 @@ fn runs_are_listed_in_pages() {
     world
         .windlass(&["runs", "--status", "odd"])
         .failed(2, "STATUS_UNKNOWN");
-    let table = world.windlass(&["runs"]).done().stdout;
+    let table = world.windlass(&["runs"]).expect(0).stdout;
     assert!(
         table.contains("mixed v1") && table.contains("NODE_FAILED"),
         "{table}"
@@ -309,7 +310,7 @@ fn the_result_ends_as_the_run_did() {
     let small =
         r#"{"id":"small","nodes":[{"id":"a","actionType":"core.echo","parameters":{"x":[1]}}]}"#;
     let run = world.run(small, "{}");
-    let answer = world.windlass(&["result", &run]).done();
+    let answer = world.windlass(&["result", &run]).expect(0);
     assert_eq!(answer.stdout, "{\n  \"x\": [\n    1\n  ]\n}\n");
     let run = world.run(MIXED, r#"{"n": 3}"#);
     let answer = world.windlass(&["result", &run]);
@@ -332,7 +333,7 @@ fn the_result_ends_as_the_run_did() {
 fn a_run_is_shown_to_people() {
     let world = World::new();
     let run = world.run(MIXED, r#"{"n": 3}"#);
-    let Answer { stdout, stderr, .. } = world.windlass(&["show", "@last"]).done();
+    let Ended { stdout, stderr, .. } = world.windlass(&["show", "@last"]).expect(0);
     for part in [
         "✗ mixed v1  Failed",
         &run,

@@ -1,8 +1,8 @@
 //! The commands that look, on runs with loops, waits, child runs and undoing.
 
-mod look_world;
+mod stored_runs;
 
-use look_world::World;
+use stored_runs::World;
 
 /// A loop with a failing item, then waits of every kind.
 const ORDERS: &str = r#"{"id":"orders","nodes":[
@@ -40,13 +40,13 @@ fn waiting() -> (World, String) {
 #[test]
 fn a_loop_is_a_line_and_opens_on_request() {
     let (world, run) = waiting();
-    let shown = world.windlass(&["show", &run]).done().stdout;
+    let shown = world.windlass(&["show", &run]).expect(0).stdout;
     assert!(shown.contains("3 of 3 done, 1 failed"), "{shown}");
     assert!(!shown.contains("charge-all["), "{shown}");
     for part in ["until 2", "iteration 1 at 2", "child 0"] {
         assert!(shown.contains(part), "{part} is missing:\n{shown}");
     }
-    let shown = world.windlass(&["show", &run, "--expand"]).done().stdout;
+    let shown = world.windlass(&["show", &run, "--expand"]).expect(0).stdout;
     let rows: Vec<&str> = shown
         .lines()
         .filter(|line| line.contains("charge-all"))
@@ -57,7 +57,7 @@ fn a_loop_is_a_line_and_opens_on_request() {
     assert!(shown.contains("for signal 'approve' until"), "{shown}");
     let one = world
         .windlass(&["show", &run, "--node", "charge-all[1]"])
-        .done()
+        .expect(0)
         .stdout;
     let rows = one.lines().filter(|line| line.contains("charge-all"));
     assert_eq!(rows.count(), 3, "{one}");
@@ -67,7 +67,7 @@ fn a_loop_is_a_line_and_opens_on_request() {
         .failed(4, "NODE_NOT_FOUND");
     let json = world
         .windlass(&["show", &run, "--json", "--nodes", "charge-all"])
-        .done()
+        .expect(0)
         .json();
     let nodes = json["nodes"].as_object().expect("nodes");
     assert_eq!(nodes.len(), 14);
@@ -81,7 +81,7 @@ fn a_loop_is_a_line_and_opens_on_request() {
 #[test]
 fn why_has_a_sentence_for_everything_that_waits() {
     let (world, run) = waiting();
-    let why = |node: &str| world.windlass(&["why", &run, node]).done().stdout;
+    let why = |node: &str| world.windlass(&["why", &run, node]).expect(0).stdout;
     let check = |node: &str, parts: &[&str]| {
         let said = why(node);
         for part in parts {
@@ -122,7 +122,7 @@ fn why_has_a_sentence_for_everything_that_waits() {
     );
     check("charge-all[0]/poll[1]/ask", &["succeeded"]);
     check("charge-all[1]/poll", &["is blocked by charge-all[1]/check"]);
-    let all = world.windlass(&["why", &run, "--json"]).done().json();
+    let all = world.windlass(&["why", &run, "--json"]).expect(0).json();
     let nodes: Vec<&str> = all["nodes"]
         .as_array()
         .expect("nodes")
@@ -146,7 +146,7 @@ fn undoing_is_shown_in_order() {
          "compensate":{"actionType":"core.fail","parameters":{"code":"NO_REFUND"}}},
         {"id":"ship","dependsOn":["pay"],"actionType":"core.fail"}]}"#;
     let run = world.run(saga, "{}");
-    let answer = world.windlass(&["show", &run]).done();
+    let answer = world.windlass(&["show", &run]).expect(0);
     // What was undone cannot be tried again, so that is not what is offered.
     assert!(
         answer.stderr.contains("windlass compensate"),
@@ -164,9 +164,9 @@ fn undoing_is_shown_in_order() {
     let (pay, book) = (undone.find("pay"), undone.find("book"));
     assert!(pay < book && pay.is_some(), "{shown}");
     assert!(undone.contains("NO_REFUND"), "{shown}");
-    let why = world.windlass(&["why", &run]).done().stdout;
+    let why = world.windlass(&["why", &run]).expect(0).stdout;
     assert!(why.contains("pay could not be undone"), "{why}");
-    let events = world.windlass(&["events", &run]).done().stdout;
+    let events = world.windlass(&["events", &run]).expect(0).stdout;
     assert!(events.contains("CompensationFailed"), "{events}");
     assert!(
         events.contains("CompensationStarted    2 steps"),
@@ -181,19 +181,19 @@ fn every_definition_is_drawn_in_every_format() {
     for format in ["ascii", "mermaid", "dot", "svg"] {
         for subject in [&file, &run] {
             let plain = world.windlass(&["graph", subject, "--format", format]);
-            let plain = plain.done().stdout;
+            let plain = plain.expect(0).stdout;
             let expanded = world.windlass(&["graph", subject, "--format", format, "--expand"]);
-            let expanded = expanded.done().stdout;
+            let expanded = expanded.expect(0).stdout;
             assert!(!plain.contains("charge-all/poll"), "{plain}");
             assert!(expanded.len() > plain.len(), "{format}");
         }
     }
     let drawn = world.windlass(&["graph", &run, "--format", "mermaid", "--expand"]);
-    let drawn = drawn.done().stdout;
+    let drawn = drawn.expect(0).stdout;
     assert!(drawn.contains("forEach · 3/3 ✗ 1"), "{drawn}");
     assert!(drawn.contains("✓ 2 ✗ 1"), "{drawn}");
     let json = world.windlass(&["graph", &run, "--json", "--expand"]);
-    let json = json.done().json();
+    let json = json.expect(0).json();
     assert_eq!(json["nodes"][0]["body"]["nodes"][0]["id"], "charge");
     assert_eq!(json["nodes"][0]["body"]["nodes"][0]["tally"], "✓ 3");
 }
@@ -223,6 +223,6 @@ fn progress_says_what_a_run_waits_for() {
 #[test]
 fn results_of_bodies_are_verified() {
     let (world, run) = waiting();
-    let verified = world.windlass(&["verify", &run]).done().stdout;
+    let verified = world.windlass(&["verify", &run]).expect(0).stdout;
     assert!(verified.contains("ancestry hashes fit"), "{verified}");
 }

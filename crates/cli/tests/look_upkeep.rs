@@ -1,10 +1,10 @@
 //! The catalogue, explanations, checks and copies, on the real binary.
 
-mod look_world;
+mod stored_runs;
 
 use serde_json::{Value, json};
 
-use look_world::World;
+use stored_runs::World;
 
 const TWO: &str = r#"{"id":"two","nodes":[
   {"id":"a","actionType":"core.echo","edges":[{"targetNode":"b"}]},
@@ -21,7 +21,7 @@ fn problems_are_printed_as_a_compiler_does() {
         "bad.json",
         "{\"id\":\"bad\",\n \"nodes\":[{\"id\":\"a\",\"actionType\":\"core.echo\",\n  \"dependsOn\":[\"nope\"]}]}",
     );
-    let answer = world.windlass(&["validate", &good]).done();
+    let answer = world.windlass(&["validate", &good]).expect(0);
     assert_eq!(answer.stdout, "1 file checked, no problems\n");
     let answer = world.windlass(&["validate", &good, &bad]);
     assert_eq!(answer.code, 3);
@@ -71,9 +71,9 @@ fn problems_are_printed_as_a_compiler_does() {
 fn the_catalogue_keeps_versions_apart() {
     let world = World::new();
     let file = world.file("two.json", TWO);
-    let answer = world.windlass(&["publish", &file]).done();
+    let answer = world.windlass(&["publish", &file]).expect(0);
     assert_eq!(answer.stdout, "published two version 1\n");
-    let answer = world.windlass(&["publish", &file]).done();
+    let answer = world.windlass(&["publish", &file]).expect(0);
     assert_eq!(answer.stdout, "unchanged: two version 1 is the same\n");
     let newer = TWO
         .replace(r#"{"message":"no"}"#, r#"{"message":"never"}"#)
@@ -84,14 +84,17 @@ fn the_catalogue_keeps_versions_apart() {
         )
         .replace(r#""id":"two","#, r#""id":"two","description":"new","#);
     let file = world.file("newer.json", &newer);
-    let published = world.windlass(&["publish", &file, "--json"]).done().json();
+    let published = world
+        .windlass(&["publish", &file, "--json"])
+        .expect(0)
+        .json();
     assert_eq!(
         published,
         json!({ "workflowId": "two", "version": 2, "created": true })
     );
     let diff = world
         .windlass(&["diff", "two", "v1", "2", "--json"])
-        .done()
+        .expect(0)
         .json();
     assert_eq!(diff["nodes"]["added"], json!(["e"]));
     assert_eq!(diff["nodes"]["removed"], json!(["c"]));
@@ -99,25 +102,25 @@ fn the_catalogue_keeps_versions_apart() {
     assert_eq!(diff["edges"]["added"], json!(["a → e"]));
     assert_eq!(diff["edges"]["removed"], json!(["b → c"]));
     assert_eq!(diff["keys"], json!(["description"]));
-    let text = world.windlass(&["diff", "two", "1", "1"]).done().stdout;
+    let text = world.windlass(&["diff", "two", "1", "1"]).expect(0).stdout;
     assert_eq!(text, "no difference\n");
     world
         .windlass(&["diff", "two", "1", "9"])
         .failed(4, "VERSION_NOT_FOUND");
-    world.windlass(&["workflows", "disable", "two"]).done();
-    let list = world.windlass(&["workflows", "--json"]).done().json();
+    world.windlass(&["workflows", "disable", "two"]).expect(0);
+    let list = world.windlass(&["workflows", "--json"]).expect(0).json();
     assert_eq!(list["items"][0]["enabled"], false);
-    world.windlass(&["workflows", "enable", "two"]).done();
+    world.windlass(&["workflows", "enable", "two"]).expect(0);
     world
         .windlass(&["workflows", "disable", "nope"])
         .failed(4, "WORKFLOW_NOT_FOUND");
     let shown = world
         .windlass(&["workflows", "show", "two", "--version", "1"])
-        .done();
+        .expect(0);
     assert_eq!(shown.json()["nodes"][0]["id"], "a");
     let versions = world
         .windlass(&["workflows", "versions", "two", "--json"])
-        .done()
+        .expect(0)
         .json();
     assert_eq!(versions["items"][0]["version"], 2);
 }
@@ -126,12 +129,12 @@ fn the_catalogue_keeps_versions_apart() {
 fn why_answers_in_sentences() {
     let world = World::new();
     let run = world.run(TWO, "{}");
-    let text = world.windlass(&["why", &run]).done().stdout;
+    let text = world.windlass(&["why", &run]).expect(0).stdout;
     assert_eq!(
         text.lines().next(),
         Some("The run failed: NODE_FAILED: b failed: FAILED: no.")
     );
-    let ask = |node: &str| world.windlass(&["why", &run, node]).done().stdout;
+    let ask = |node: &str| world.windlass(&["why", &run, node]).expect(0).stdout;
     assert!(ask("b").contains("b failed"), "{}", ask("b"));
     assert!(
         ask("b").contains("FAILED: no, and nothing handles it"),
@@ -144,12 +147,12 @@ fn why_answers_in_sentences() {
         .windlass(&["why", &run, "z"])
         .failed(4, "NODE_NOT_FOUND");
     let queued = world.queue(TWO, "{}");
-    let text = world.windlass(&["why", &queued]).done().stdout;
+    let text = world.windlass(&["why", &queued]).expect(0).stdout;
     assert!(
         text.contains("nobody carries it on: windlass resume"),
         "{text}"
     );
-    let answer = world.windlass(&["why", &queued, "--json"]).done().json();
+    let answer = world.windlass(&["why", &queued, "--json"]).expect(0).json();
     assert_eq!(answer["nodes"][0]["status"], "Pending");
 }
 
@@ -157,26 +160,26 @@ fn why_answers_in_sentences() {
 fn a_run_is_exported_verified_and_drawn() {
     let world = World::new();
     let run = world.run(TWO, "{}");
-    let exported = world.windlass(&["export", &run]).done().json();
+    let exported = world.windlass(&["export", &run]).expect(0).json();
     assert_eq!(exported["version"], 1);
     assert_eq!(exported["signature"].as_str().map(str::len), Some(64));
     assert_eq!(exported["nodes"]["b"]["dependsOn"], json!(["a"]));
     assert_eq!(exported["nodes"]["b"]["name"], Value::Null);
     assert_eq!(exported["nodes"]["a"]["parameters"], json!({}));
     assert_eq!(exported["nodes"]["b"]["edges"][0]["targetNode"], "d");
-    let answer = world.windlass(&["verify", &run]).done();
+    let answer = world.windlass(&["verify", &run]).expect(0);
     assert!(answer.stdout.starts_with("verified: "), "{}", answer.stdout);
-    let verified = world.windlass(&["verify", &run, "--json"]).done().json();
+    let verified = world.windlass(&["verify", &run, "--json"]).expect(0).json();
     assert_eq!(verified["valid"], true);
     assert_eq!(verified["hashes"], 3);
-    let drawn = world.windlass(&["graph", &run]).done().stdout;
+    let drawn = world.windlass(&["graph", &run]).expect(0).stdout;
     assert!(drawn.contains('✗') && drawn.contains('⊘'), "{drawn}");
-    let drawn = world.windlass(&["graph", &run, "--json"]).done().json();
+    let drawn = world.windlass(&["graph", &run, "--json"]).expect(0).json();
     assert_eq!(drawn["edges"][1]["state"], "lost");
     let file = world.file("two.json", TWO);
     let drawn = world
         .windlass(&["graph", &file, "--format", "mermaid"])
-        .done()
+        .expect(0)
         .stdout;
     assert!(drawn.contains("flowchart"), "{drawn}");
     world
@@ -188,11 +191,11 @@ fn a_run_is_exported_verified_and_drawn() {
 fn what_derives_from_the_log_is_rebuilt_and_copied() {
     let world = World::new();
     let run = world.run(TWO, "{}");
-    let before = world.windlass(&["runs", "--json"]).done().json();
-    let rebuilt = world.windlass(&["rebuild", "--json"]).done().json();
+    let before = world.windlass(&["runs", "--json"]).expect(0).json();
+    let rebuilt = world.windlass(&["rebuild", "--json"]).expect(0).json();
     assert_eq!(rebuilt, json!({ "rebuilt": 1, "quarantined": [] }));
-    assert_eq!(world.windlass(&["runs", "--json"]).done().json(), before);
-    world.windlass(&["backup", "copy.backup"]).done();
+    assert_eq!(world.windlass(&["runs", "--json"]).expect(0).json(), before);
+    world.windlass(&["backup", "copy.backup"]).expect(0);
     world
         .windlass(&["backup", "copy.backup"])
         .failed(6, "FILE_EXISTS");
@@ -204,28 +207,28 @@ fn what_derives_from_the_log_is_rebuilt_and_copied() {
         .failed(4, "FILE_NOT_FOUND");
     world
         .windlass(&["restore", "copy.backup", "--data-dir", "again"])
-        .done();
+        .expect(0);
     let copied = world
         .windlass(&["show", &run, "--json", "--data-dir", "again"])
-        .done()
+        .expect(0)
         .stdout;
     assert_eq!(
         copied,
-        world.windlass(&["show", &run, "--json"]).done().stdout
+        world.windlass(&["show", &run, "--json"]).expect(0).stdout
     );
 }
 
 #[test]
 fn the_doctor_finds_a_sound_installation_and_a_damaged_one() {
     let world = World::new();
-    let answer = world.windlass(&["doctor"]).done();
+    let answer = world.windlass(&["doctor"]).expect(0);
     assert!(
         answer.stdout.contains("! data directory"),
         "{}",
         answer.stdout
     );
     world.run(TWO, "{}");
-    let report = world.windlass(&["doctor", "--json"]).done().json();
+    let report = world.windlass(&["doctor", "--json"]).expect(0).json();
     assert_eq!(report["status"], "ok", "{report:#}");
     let database = world.path().join(".windlass/windlass.db");
     std::fs::write(&database, b"not a database").expect("a file");
@@ -237,16 +240,16 @@ fn the_doctor_finds_a_sound_installation_and_a_damaged_one() {
 #[test]
 fn actions_and_the_schema_are_described() {
     let world = World::new();
-    let schema = world.windlass(&["schema"]).done().json();
+    let schema = world.windlass(&["schema"]).expect(0).json();
     assert_eq!(schema["title"], "Windlass workflow definition");
-    let table = world.windlass(&["actions"]).done().stdout;
+    let table = world.windlass(&["actions"]).expect(0).stdout;
     assert!(
         table.contains("core.echo") && table.contains("core.fail"),
         "{table}"
     );
-    let one = world.windlass(&["actions", "core.fail"]).done().stdout;
+    let one = world.windlass(&["actions", "core.fail"]).expect(0).stdout;
     assert!(one.contains("untilAttempt"), "{one}");
-    let all = world.windlass(&["actions", "--json"]).done().json();
+    let all = world.windlass(&["actions", "--json"]).expect(0).json();
     assert!(all[0]["parameters"].is_object() && all[0]["output"].is_object());
     world
         .windlass(&["actions", "nope"])

@@ -3,13 +3,11 @@
 
 #![cfg(unix)]
 
-mod server_world;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use server_world::{ECHO, Ended, World};
+use windlass_test_support::process::{ECHO, Ended, World};
 
 fn data(world: &World) -> PathBuf {
     world.path().join(".windlass")

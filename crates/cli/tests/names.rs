@@ -2,12 +2,10 @@
 //! and what a schema expands to has a bound: refused at every edge of a server, before it
 //! costs anything.
 
-mod server_world;
-
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
-use server_world::{Client, ECHO, World};
+use windlass_test_support::process::{Client, ECHO, World};
 
 const EXECUTE: &str = "/api/v1/workflows/echo/execute";
 

@@ -1,10 +1,8 @@
 //! `executionMode: sequential`: one node instance at a time, in definition order, whatever
 //! kind of node it is.
 
-mod act_world;
-
-use act_world::World;
 use serde_json::{Value, json};
+use windlass_test_support::process::World;
 
 fn ran(world: &World, name: &str, text: &str) -> Value {
     world.definition(name, text);

@@ -1,20 +1,14 @@
 //! What the outside is promised, word for word: bodies, headers and lists of the server.
 
-mod server_world;
-
 use std::io::Write as _;
 
 use serde_json::{Value, json};
-use server_world::{Answer, Client, ECHO, Server, World};
+use windlass_test_support::process::{Answer, Client, ECHO, Server, World, serving};
 
 const EXECUTE: &str = "/api/v1/workflows/echo/execute";
 
 fn started() -> (World, Server, Client) {
-    let world = World::new();
-    let server = world.serve();
-    let client = server.client();
-    client.publish(ECHO);
-    (world, server, client)
+    serving(&[ECHO])
 }
 
 fn read(client: &Client, started: &Answer) -> Value {

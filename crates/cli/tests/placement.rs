@@ -19,7 +19,7 @@ const FLOW: &str = r#"{"id":"flow","executionMode":"sequential","nodes":[
         {"id":"part","actionType":"core.echo","requires":["gpu"]}]}}}]}"#;
 
 fn windlass(folder: &Path, labels: &str, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    let mut command = windlass_test_support::process::windlass();
     command
         .args(arguments)
         .env("WINDLASS_WORKER_LABELS", labels)

@@ -2,14 +2,12 @@
 
 #![cfg(unix)]
 
-mod server_world;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use serde_json::json;
-use server_world::{ECHO, World};
+use windlass_test_support::process::{ECHO, World};
 
 /// Everything below a path that others could open, with its rights.
 fn open_to_others(path: &Path) -> Vec<String> {

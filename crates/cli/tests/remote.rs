@@ -1,10 +1,9 @@
 //! Looking at a server prints what looking at its data directory prints.
 
-mod act_world;
-mod remote_world;
+mod remote_definitions;
 
-use act_world::Ended;
-use remote_world::{Serving, id, world};
+use remote_definitions::world;
+use windlass_test_support::process::Ended;
 
 /// What is looked at, and how; the names in capitals stand for runs.
 const COMMANDS: &str = "\
@@ -94,7 +93,7 @@ fn looking_prints_the_same() {
     let world = world();
     let big = format!(r#"{{"n": "{}"}}"#, "x".repeat(100_000));
     world.definition("big.json", &big);
-    let run = |arguments: &[&str], code| id(&world.run(arguments).expect(code));
+    let run = |arguments: &[&str], code| world.run(arguments).expect(code).run_id();
     let echoed = run(&["run", "echo.json", "--json", "--label", "team=a"], 0);
     run(&["run", "echo.json", "--json", "--trigger", "@big.json"], 0);
     world.run(&["publish", "more.json"]).expect(0);
@@ -116,7 +115,7 @@ fn looking_prints_the_same() {
         .replace("WAITING", &waiting);
     let commands = commands.lines().map(|line| line.split(' ').collect());
     let commands: Vec<Vec<&str>> = commands.collect();
-    let serving = Serving::new(&world, &[]);
+    let serving = world.serve_with(&[], &[]);
     let seen: Vec<Ended> = commands.iter().map(|it| serving.run(&world, it)).collect();
     serving.stop();
     for (command, remote) in commands.iter().zip(seen) {

@@ -1,15 +1,14 @@
 //! Acting on a server: the same lines and exit codes as on a data directory.
 
-mod act_world;
-mod remote_world;
+mod remote_definitions;
 
-use remote_world::{Serving, id, world};
+use remote_definitions::world;
 use serde_json::Value;
 
 #[test]
 fn runs_are_started_and_followed() {
     let world = world();
-    let serving = Serving::new(&world, &[]);
+    let serving = world.serve_with(&[], &[]);
     let arguments = ["run", "echo.json", "--trigger", r#"{"n": 7}"#];
     let ended = serving.run(&world, &arguments).expect(0);
     let mut lines = ended.stdout.lines();
@@ -77,7 +76,7 @@ fn runs_are_started_and_followed() {
         .run(&world, &["run", "wait.json", "--detach", "--json"])
         .expect(0);
     assert_eq!(queued.json()["existing"], false);
-    let run = id(&queued);
+    let run = queued.run_id();
     let left = serving
         .run(&world, &["watch", &run, "--wait", "0.3"])
         .expect(7);
@@ -113,11 +112,11 @@ fn runs_are_started_and_followed() {
 #[test]
 fn runs_are_acted_on() {
     let world = world();
-    let serving = Serving::new(&world, &[]);
+    let serving = world.serve_with(&[], &[]);
     let failed = serving
         .run(&world, &["run", "once.json", "--json"])
         .expect(1);
-    let run = id(&failed);
+    let run = failed.run_id();
     let again = serving
         .run(&world, &["reattempt", &run, "--reason", "why not"])
         .expect(0);
@@ -166,7 +165,7 @@ fn runs_are_acted_on() {
     let compensated = serving
         .run(&world, &["run", "fail.json", "--json"])
         .expect(1);
-    let compensated = id(&compensated);
+    let compensated = compensated.run_id();
     let undone = serving.run(&world, &["compensate", &compensated]).expect(0);
     assert!(
         undone.stderr.contains("compensation: complete"),
@@ -180,7 +179,7 @@ fn runs_are_acted_on() {
 #[test]
 fn waiting_runs_are_acted_on() {
     let world = world();
-    let serving = Serving::new(&world, &[]);
+    let serving = world.serve_with(&[], &[]);
     let queue = ["run", "wait.json", "--detach"];
     let first = serving
         .run(&world, &queue)
@@ -233,7 +232,7 @@ fn waiting_runs_are_acted_on() {
 #[test]
 fn the_catalogue_and_the_store_are_kept() {
     let world = world();
-    let serving = Serving::new(&world, &[]);
+    let serving = world.serve_with(&[], &[]);
     let run = |arguments: &[&str], code| serving.run(&world, arguments).expect(code);
     assert_eq!(
         run(&["publish", "echo.json"], 0).stdout,
@@ -323,7 +322,7 @@ fn a_server_that_is_away_or_refuses_is_named() {
     let with = |arguments: &[&str]| {
         let mut command = world.command(arguments);
         command.env("WINDLASS_SERVER", &address);
-        act_world::ended(command)
+        windlass_test_support::process::ended(command)
     };
     with(&["runs"]).expect(9);
     with(&["--data-dir", ".windlass", "runs"]).expect(0);
@@ -336,7 +335,7 @@ fn a_server_that_is_away_or_refuses_is_named() {
     let mut mint = vec!["token", "--key", "keys.json"];
     mint.extend(scopes);
     let token = world.run(&mint).expect(0).stdout.trim().to_owned();
-    let serving = Serving::new(&world, &["--auth-keys", "keys.json"]);
+    let serving = world.serve_with(&["--auth-keys", "keys.json"], &[]);
     let none = serving.run(&world, &["runs"]).expect(5);
     assert!(none.stderr.contains("UNAUTHENTICATED"), "{}", none.stderr);
     let bad = serving.run(&world, &["--token", "x.y.z", "runs"]).expect(5);
@@ -356,7 +355,7 @@ fn a_server_that_is_away_or_refuses_is_named() {
 #[test]
 fn a_watcher_outlives_its_server() {
     let world = world();
-    let serving = Serving::new(&world, &[]);
+    let serving = world.serve_with(&[], &[]);
     let queued = serving
         .run(&world, &["run", "wait.json", "--detach"])
         .expect(0);
@@ -366,7 +365,7 @@ fn a_watcher_outlives_its_server() {
     let address = serving.url.trim_start_matches("http://").to_owned();
     serving.stop();
     watching.wait_for("trying again");
-    let again = Serving::at(&world, &address, &[]);
+    let again = world.serve_at(&address, &[], &[]);
     again.run(&world, &["signal", &run, "go", "1"]).expect(0);
     let watched = watching.end().expect(0);
     assert!(watched.stdout.contains("\"said\": 1"), "{}", watched.stdout);
@@ -376,7 +375,7 @@ fn a_watcher_outlives_its_server() {
 #[test]
 fn whoever_stops_watching_leaves_the_run_to_the_server() {
     let world = world();
-    let serving = Serving::new(&world, &[]);
+    let serving = world.serve_with(&[], &[]);
     let mut running = world.start(&["--server", &serving.url, "run", "wait.json"]);
     let run = running.run_id();
     running.wait_for("waiting for signal 'go'");
@@ -398,7 +397,7 @@ fn questions_that_come_too_soon_are_asked_again() {
         "windlass.toml",
         "rate_per_minute = 600\nrate_burst = 2\nauth_keys = \"keys.json\"\n",
     );
-    let serving = Serving::new(&world, &[]);
+    let serving = world.serve_with(&[], &[]);
     let run = |arguments: &[&str], code| {
         let mut all = vec!["--token", &token];
         all.extend(arguments);

@@ -1,10 +1,8 @@
 //! A command that comes again over HTTP with its `Idempotency-Key` gets the first answer and
 //! changes nothing (semantics §12.5), also after the server was killed.
 
-mod server_world;
-
 use serde_json::{Value, json};
-use server_world::{Answer, Client, FAIL, Server, WAIT, World};
+use windlass_test_support::process::{Answer, Client, FAIL, Server, WAIT, World, serving};
 
 /// Waits for the signal `go` three times.
 const THREE: &str = r#"{
@@ -17,19 +15,7 @@ const THREE: &str = r#"{
 }"#;
 
 fn started() -> (World, Server, Client) {
-    let world = World::new();
-    let server = world.serve();
-    let client = server.client();
-    for definition in [WAIT, FAIL, THREE] {
-        client.publish(definition);
-    }
-    (world, server, client)
-}
-
-fn waiting(client: &Client, workflow: &str) -> String {
-    let run = client.execute(workflow, &json!({}));
-    client.wait_for(&run, "NodeWaiting");
-    run
+    serving(&[WAIT, FAIL, THREE])
 }
 
 fn send(client: &Client, run: &str, command: &str, key: &str, body: &Value) -> Answer {
@@ -55,7 +41,7 @@ fn count(client: &Client, run: &str, kind: &str) -> usize {
 #[test]
 fn a_signal_that_is_sent_twice_with_one_key_is_received_once_also_after_a_crash() {
     let (world, server, client) = started();
-    let run = waiting(&client, "three");
+    let run = client.waiting("three");
     let body = json!({ "name": "go", "payload": { "n": 1 } });
     let first = send(&client, &run, "signal", "s-1", &body)
         .expect(200)
@@ -80,7 +66,7 @@ fn a_signal_that_is_sent_twice_with_one_key_is_received_once_also_after_a_crash(
 #[test]
 fn a_cancel_that_is_sent_twice_gets_the_same_answer_also_when_the_run_has_ended() {
     let (_world, _server, client) = started();
-    let run = waiting(&client, "wait");
+    let run = client.waiting("wait");
     let cancel = |reason: &str| {
         let body = json!({ "reason": reason });
         send(&client, &run, "cancel", "c-1", &body)
@@ -127,7 +113,7 @@ fn every_command_on_a_run_takes_a_key() {
         assert_eq!(again, first, "{command}");
         first
     };
-    let run = waiting(&client, "three");
+    let run = client.waiting("three");
     let resumed = twice(&run, "resume", json!({}));
     assert_eq!(resumed["status"], "Running");
     assert_eq!(twice(&run, "pause", json!({}))["status"], "Paused");
@@ -142,14 +128,14 @@ fn every_command_on_a_run_takes_a_key() {
     assert_eq!(count(&client, &run, "NodeSetByHand"), 2);
     assert_eq!(count(&client, &run, "GraphImported"), 1);
     // A key is the run's own.
-    let other = waiting(&client, "three");
+    let other = client.waiting("three");
     assert_eq!(twice(&other, "pause", json!({}))["status"], "Paused");
 }
 
 #[test]
 fn a_key_belongs_to_one_command_and_a_refused_one_leaves_it_free() {
     let (_world, _server, client) = started();
-    let run = waiting(&client, "three");
+    let run = client.waiting("three");
     let go = |n: u32| json!({ "name": "go", "payload": n });
     send(&client, &run, "signal", "k", &json!({ "name": "no" })).refused(409, "SIGNAL_UNKNOWN");
     send(&client, &run, "signal", "k", &go(1)).expect(200);
@@ -166,7 +152,7 @@ fn a_key_belongs_to_one_command_and_a_refused_one_leaves_it_free() {
 #[test]
 fn a_key_has_a_limit() {
     let (_world, _server, client) = started();
-    let run = waiting(&client, "wait");
+    let run = client.waiting("wait");
     let pause = |key: &str| send(&client, &run, "pause", key, &json!({}));
     pause("").refused(400, "HEADER_INVALID");
     let refused = pause(&"k".repeat(257)).refused(400, "HEADER_INVALID");
@@ -181,7 +167,7 @@ fn a_key_has_a_limit() {
 #[test]
 fn many_at_the_same_time_with_one_key_are_carried_out_once() {
     let (_world, _server, client) = started();
-    let run = waiting(&client, "three");
+    let run = client.waiting("three");
     let asking: Vec<_> = (0..16)
         .map(|_| {
             let (client, run) = (client.clone(), run.clone());

@@ -1,12 +1,11 @@
 //! Schedules from the command line: the same on a data directory and on a server, and
 //! a server starts what they say.
 
-mod act_world;
-mod remote_world;
+mod remote_definitions;
 
-use act_world::{Ended, World};
-use remote_world::{Serving, world};
+use remote_definitions::world;
 use serde_json::Value;
+use windlass_test_support::process::{Ended, World};
 
 const SET: [&str; 8] = [
     "schedules",
@@ -76,7 +75,7 @@ fn they_are_the_same_on_a_directory_and_on_a_server() {
             .all(|line| line.ends_with("-01-01 01:00:00 UTC"))
     );
     assert_eq!(here[4], "nightly is paused\n");
-    let serving = Serving::new(&world, &[]);
+    let serving = world.serve_with(&[], &[]);
     let there = walk(&|arguments| serving.run(&world, arguments));
     assert_eq!(there, here);
 }
@@ -84,7 +83,7 @@ fn they_are_the_same_on_a_directory_and_on_a_server() {
 #[test]
 fn a_server_starts_what_is_due() {
     let world = published();
-    let serving = Serving::new(&world, &[]);
+    let serving = world.serve_with(&[], &[]);
     let set = [
         "schedules",
         "set",

@@ -1,14 +1,12 @@
 //! Secrets stay secret: what was set is used by runs, and is nowhere to be found.
 
-mod server_world;
-
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use server_world::{Ended, World};
+use windlass_test_support::process::{Ended, World};
 
 /// What must be nowhere.
 const VALUE: &str = "hunter2-correct-horse";

@@ -1,18 +1,10 @@
 //! The server from outside: starting runs, watching them, finding them again.
 
-mod server_world;
-
 use serde_json::{Value, json};
-use server_world::{Client, ECHO, FAIL, Server, WAIT, World};
+use windlass_test_support::process::{Client, ECHO, FAIL, Server, WAIT, World, serving};
 
 fn started() -> (World, Server, Client) {
-    let world = World::new();
-    let server = world.serve();
-    let client = server.client();
-    for definition in [ECHO, WAIT, FAIL] {
-        client.publish(definition);
-    }
-    (world, server, client)
+    serving(&[ECHO, WAIT, FAIL])
 }
 
 /// Many clients write null for what they leave out.

@@ -1,9 +1,7 @@
 //! The server from outside: acting on runs, one and many, and what is kept of it.
 
-mod server_world;
-
 use serde_json::{Value, json};
-use server_world::{Client, ECHO, FAIL, Server, WAIT, World};
+use windlass_test_support::process::{Client, ECHO, FAIL, Server, WAIT, World, serving};
 
 const SAGA: &str = r#"{
   "id": "saga",
@@ -14,20 +12,7 @@ const SAGA: &str = r#"{
 }"#;
 
 fn started() -> (World, Server, Client) {
-    let world = World::new();
-    let server = world.serve();
-    let client = server.client();
-    for definition in [ECHO, WAIT, FAIL, SAGA] {
-        client.publish(definition);
-    }
-    (world, server, client)
-}
-
-/// A run that waits for its signal.
-fn waiting(client: &Client, workflow: &str) -> String {
-    let run = client.execute(workflow, &json!({}));
-    client.wait_for(&run, "NodeWaiting");
-    run
+    serving(&[ECHO, WAIT, FAIL, SAGA])
 }
 
 #[track_caller]
@@ -44,7 +29,7 @@ fn status(client: &Client, run: &str) -> Value {
 #[test]
 fn a_run_is_paused_resumed_signalled_and_cancelled() {
     let (_world, _server, client) = started();
-    let run = waiting(&client, "wait");
+    let run = client.waiting("wait");
     let dry = act(&client, &run, "pause", &json!({ "dryRun": true }));
     assert_eq!(dry["would"], "pause");
     assert_eq!(status(&client, &run), "Running");
@@ -87,7 +72,7 @@ fn a_run_is_paused_resumed_signalled_and_cancelled() {
     );
     let path = format!("/api/v1/executions/{run}/cancel");
     client.post(&path, &json!({})).refused(409, "RUN_ENDED");
-    let other = waiting(&client, "wait");
+    let other = client.waiting("wait");
     // A deed without words needs no body.
     let path = format!("/api/v1/executions/{other}/cancel");
     client.send("POST", &path, &[], None).expect(200);
@@ -161,7 +146,7 @@ fn a_failed_run_is_tried_again_skipped_set_and_forked() {
 #[test]
 fn what_was_done_is_undone() {
     let (_world, _server, client) = started();
-    let run = waiting(&client, "saga");
+    let run = client.waiting("saga");
     let dry = act(
         &client,
         &run,
@@ -235,20 +220,6 @@ fn a_graph_of_its_own_runs_and_is_replaced() {
     client.post("/api/v1/executions", &json!([])).expect(400);
 }
 
-/// Waits for the end of a job.
-fn finished(client: &Client, job: &str) -> Value {
-    loop {
-        let state = client
-            .get(&format!("/api/v1/bulk/{job}"))
-            .expect(200)
-            .json();
-        if state["status"] == "done" {
-            return state;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-}
-
 #[test]
 fn many_runs_are_acted_on_by_a_job() {
     let (_world, _server, client) = started();
@@ -264,7 +235,7 @@ fn many_runs_are_acted_on_by_a_job() {
         let job = client.post("/api/v1/bulk", body).expect(202);
         let place = job.header("location").expect("a place").to_owned();
         assert!(place.ends_with(&job.text("id")), "{place}");
-        finished(&client, &job.text("id"))
+        client.finished(&job.text("id"))
     };
     let filter = json!({ "workflow": "wait", "label": ["batch=a"] });
     let dry = job(&json!({ "action": "cancel", "filter": filter, "dryRun": true }));
@@ -315,7 +286,7 @@ fn every_change_is_in_the_audit() {
     );
     let client = server.client_with(&admin);
     client.publish(WAIT);
-    let run = waiting(&client, "wait");
+    let run = client.waiting("wait");
     for deed in ["pause", "resume", "cancel"] {
         act(&client, &run, deed, &json!({ "reason": "because" }));
     }
@@ -330,7 +301,7 @@ fn every_change_is_in_the_audit() {
         )
         .expect(202);
     let job = client.post("/api/v1/bulk", &json!({ "action": "cancel", "filter": {} }));
-    finished(&client, &job.expect(202).text("id"));
+    client.finished(&job.expect(202).text("id"));
     client.delete("/api/v1/workflows/wait").expect(200);
     client
         .post("/api/v1/workflows/wait/enable", &json!({}))
@@ -339,7 +310,7 @@ fn every_change_is_in_the_audit() {
     let job = client
         .send("POST", "/api/v1/rebuild", &[], None)
         .expect(202);
-    finished(&client, &job.text("id"));
+    client.finished(&job.text("id"));
     let (mut entries, mut next) = (Vec::new(), String::new());
     loop {
         let page = client

@@ -1,15 +1,13 @@
 //! The server from outside: how it starts, stops, dies, and comes back.
 
-mod server_world;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{JoinHandle, spawn};
 
-use serde_json::{Value, json};
-use server_world::{Client, ECHO, Server, WAIT, World};
+use serde_json::json;
+use windlass_test_support::process::{Client, ECHO, Server, WAIT, World};
 
 const SLEEP: &str = r#"{
   "id": "sleep",
@@ -245,7 +243,7 @@ fn what_derives_from_the_logs_is_made_anew() {
     let job = client
         .send("POST", "/api/v1/rebuild", &[], None)
         .expect(202);
-    let state = finished(&client, &job.text("id"));
+    let state = client.finished(&job.text("id"));
     assert_eq!(
         (&state["done"], &state["failed"]),
         (&json!(9), &json!(0)),
@@ -253,20 +251,6 @@ fn what_derives_from_the_logs_is_made_anew() {
     );
     assert_eq!(client.get("/api/v1/executions").expect(200).json(), before);
     server.stop();
-}
-
-/// Waits for the end of a job.
-fn finished(client: &Client, job: &str) -> Value {
-    loop {
-        let state = client
-            .get(&format!("/api/v1/bulk/{job}"))
-            .expect(200)
-            .json();
-        if state["status"] == "done" {
-            return state;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
 }
 
 /// A server that finds a run whose bearer died with it.

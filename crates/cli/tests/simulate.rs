@@ -1,7 +1,6 @@
 //! `windlass simulate` on the real binary: what it finds, and what it refuses.
 
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
@@ -20,7 +19,7 @@ impl File {
     }
 
     fn simulate(&self, options: &[&str]) -> (i32, String, String) {
-        let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        let output = windlass_test_support::process::windlass()
             .arg("simulate")
             .arg(&self.0)
             .args(options)

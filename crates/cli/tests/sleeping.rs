@@ -4,15 +4,14 @@
 #![cfg(target_os = "linux")]
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 
-use windlass_core::definition::{Definition, signature};
-use windlass_core::plan::Plan;
-use windlass_core::{Digest, Millis};
-use windlass_engine::{Backend, Engine, NewRun, Options};
-use windlass_store::{Catalogue as _, NewDefinition, Partitions, Queries as _, Wait as _};
+use windlass_core::Millis;
+use windlass_engine::{Backend, Engine, Options};
+use windlass_store::{Partitions, Queries as _, Wait as _};
 use windlass_store_embedded::EmbeddedStore;
+use windlass_test_support::catalogue;
 
 const RUNS: usize = 100_000;
 const LANES: usize = 256;
@@ -31,20 +30,7 @@ async fn put_to_sleep(directory: &Path) {
         .store;
     let backend: Arc<dyn Backend> = Arc::new(store.clone());
     let engine = Engine::new(backend, windlass_actions::registry(), Options::default()).wait();
-    let definition: Definition = serde_json::from_str(SLEEPER).expect("a definition");
-    let digest = Digest::of(SLEEPER.as_bytes());
-    let new = NewDefinition {
-        tenant: None,
-        workflow: definition.id.clone(),
-        display_name: None,
-        digest,
-        text: Arc::from(SLEEPER.as_bytes()),
-        signature: signature(&definition),
-        at: windlass_core::Millis(0),
-    };
-    let version = store.publish(new).await.expect("published").version;
-    let plan = Arc::new(Plan::build(definition).expect("a plan"));
-    let request = NewRun::new(plan, version, digest);
+    let request = catalogue::publish(&store, None, SLEEPER).await;
     let lanes: Vec<_> = (0..LANES)
         .map(|lane| {
             let (engine, request) = (engine.clone(), request.clone());
@@ -73,7 +59,7 @@ fn peak(directory: &Path) -> u64 {
     let file = directory.join("one.json");
     let one = r#"{ "id": "one", "nodes": [{ "id": "a", "actionType": "core.sleep", "parameters": { "ms": 300 } }] }"#;
     std::fs::write(&file, one).expect("written");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_windlass"))
+    let mut child = windlass_test_support::process::windlass()
         .args(["run", "--json", "--data-dir"])
         .arg(directory)
         .arg(&file)

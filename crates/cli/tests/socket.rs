@@ -1,7 +1,5 @@
 //! The socket of a data directory: the HTTP API of the process that holds it, for its owner.
 
-mod server_world;
-
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -9,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
-use server_world::{ECHO, WAIT, World};
+use windlass_test_support::process::{ECHO, WAIT, World};
 
 const SLEEP: &str = r#"{
   "id": "sleep",

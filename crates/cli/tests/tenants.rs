@@ -1,12 +1,10 @@
 //! Tenants do not meet: whatever one asks for, by whatever route the document has, it gets
 //! nothing of another's. And a route asks for the scope that it says it asks for.
 
-mod server_world;
-
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use server_world::{Answer, Client, Server, World};
+use windlass_test_support::process::{Answer, Client, Server, World};
 
 const ALL_SCOPES: &str = "workflows:read,workflows:execute,workflows:manage,admin";
 

@@ -1,12 +1,10 @@
 //! Workers in any language, over HTTP, against the real server: who gets what, what a worker
 //! may report, and what becomes of one that lies, is silent, or comes late.
 
-mod server_world;
-
 use std::thread;
 
 use serde_json::{Value, json};
-use server_world::{Answer, Client, Server, World};
+use windlass_test_support::process::{Answer, Client, Server, World};
 
 /// One node that a worker outside the server does.
 const ADD: &str = r#"{

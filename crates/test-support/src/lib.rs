@@ -22,6 +22,8 @@ pub mod harness;
 pub mod histories;
 #[cfg(feature = "engine")]
 pub mod in_memory;
+#[cfg(feature = "process")]
+pub mod process;
 pub mod report;
 #[cfg(feature = "services")]
 pub mod services;

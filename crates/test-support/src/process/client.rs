@@ -4,28 +4,28 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Nothing here takes nearly as long; a test that does is stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Clone)]
-pub(crate) struct Client {
+pub struct Client {
     address: String,
     token: Option<String>,
 }
 
 /// What came back.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
+pub struct Answer {
+    pub status: u16,
     /// The head as it came, names and all.
-    pub(crate) head: String,
-    pub(crate) body: Vec<u8>,
+    pub head: String,
+    pub body: Vec<u8>,
 }
 
 impl Client {
-    pub(crate) fn new(address: &str, token: Option<&str>) -> Self {
+    pub fn new(address: &str, token: Option<&str>) -> Self {
         Self {
             address: address.to_owned(),
             token: token.map(str::to_owned),
@@ -33,18 +33,18 @@ impl Client {
     }
 
     /// Where the server listens.
-    pub(crate) fn address(&self) -> &str {
+    pub fn address(&self) -> &str {
         &self.address
     }
 
-    pub(crate) fn connect(&self) -> TcpStream {
+    pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).expect("the server listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         stream
     }
 
     /// The head of a request, without the empty line at its end.
-    pub(crate) fn head(&self, method: &str, path: &str) -> String {
+    pub fn head(&self, method: &str, path: &str) -> String {
         let mut head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n");
         if let Some(token) = &self.token {
             head.push_str(&format!("Authorization: Bearer {token}\r\n"));
@@ -53,7 +53,7 @@ impl Client {
     }
 
     /// Sends a request and reads the whole answer; fails only where the connection does.
-    pub(crate) fn try_send(
+    pub fn try_send(
         &self,
         method: &str,
         path: &str,
@@ -80,7 +80,7 @@ impl Client {
     }
 
     #[track_caller]
-    pub(crate) fn send(
+    pub fn send(
         &self,
         method: &str,
         path: &str,
@@ -92,30 +92,30 @@ impl Client {
     }
 
     #[track_caller]
-    pub(crate) fn get(&self, path: &str) -> Answer {
+    pub fn get(&self, path: &str) -> Answer {
         self.send("GET", path, &[], None)
     }
 
     #[track_caller]
-    pub(crate) fn delete(&self, path: &str) -> Answer {
+    pub fn delete(&self, path: &str) -> Answer {
         self.send("DELETE", path, &[], None)
     }
 
     /// Sends text as JSON.
     #[track_caller]
-    pub(crate) fn post_text(&self, path: &str, text: impl AsRef<[u8]>) -> Answer {
+    pub fn post_text(&self, path: &str, text: impl AsRef<[u8]>) -> Answer {
         let headers = [("Content-Type", "application/json")];
         self.send("POST", path, &headers, Some(text.as_ref()))
     }
 
     #[track_caller]
-    pub(crate) fn post(&self, path: &str, body: &Value) -> Answer {
+    pub fn post(&self, path: &str, body: &Value) -> Answer {
         self.post_text(path, body.to_string())
     }
 
     /// Publishes a definition.
     #[track_caller]
-    pub(crate) fn publish(&self, definition: &str) -> Value {
+    pub fn publish(&self, definition: &str) -> Value {
         let answer = self.post_text("/api/v1/workflows", definition);
         assert!(matches!(answer.status, 200 | 201), "{answer:?}");
         answer.json()
@@ -123,30 +123,61 @@ impl Client {
 
     /// Starts a run and gives its id.
     #[track_caller]
-    pub(crate) fn execute(&self, workflow: &str, body: &Value) -> String {
+    pub fn execute(&self, workflow: &str, body: &Value) -> String {
         let path = format!("/api/v1/workflows/{workflow}/execute");
         self.post(&path, body).expect(202).text("executionId")
     }
 
     /// Waits for the end of a run, as its events tell it, and gives the run.
     #[track_caller]
-    pub(crate) fn ended(&self, run: &str) -> Value {
+    pub fn ended(&self, run: &str) -> Value {
         let mut events = self.events(run, &[]);
         while events.next().is_some_and(|event| event.kind != "end") {}
         let shown = self.get(&format!("/api/v1/executions/{run}"));
         shown.expect(200).json()
     }
 
+    /// Starts a run, and waits until it waits.
+    #[track_caller]
+    pub fn waiting(&self, workflow: &str) -> String {
+        let run = self.execute(workflow, &json!({}));
+        self.wait_for(&run, "NodeWaiting");
+        run
+    }
+
+    /// Waits for the end of a job; gives its state.
+    #[track_caller]
+    pub fn finished(&self, job: &str) -> Value {
+        let path = format!("/api/v1/bulk/{job}");
+        self.until(&path, |status, state| {
+            status == 200 && state["status"] == "done"
+        })
+    }
+
+    /// Asks until status and body are as they should be; gives the body.
+    #[track_caller]
+    pub fn until(&self, path: &str, is_so: impl Fn(u16, &Value) -> bool) -> Value {
+        for _ in 0..6_000 {
+            let answer = self.get(path);
+            let body = answer.json();
+            if is_so(answer.status, &body) {
+                return body;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("{path} does not become so: {:?}", self.get(path));
+    }
+
     /// Waits for an event of a run.
     #[track_caller]
-    pub(crate) fn wait_for(&self, run: &str, kind: &str) {
+    pub fn wait_for(&self, run: &str, kind: &str) {
         let found = self.events(run, &[]).any(|event| event.kind == kind);
         assert!(found, "the run has no {kind}");
     }
 
     /// The events of a run, as they happen.
     #[track_caller]
-    pub(crate) fn events(&self, run: &str, headers: &[(&str, &str)]) -> Stream {
+    pub fn events(&self, run: &str, headers: &[(&str, &str)]) -> Stream {
         let mut stream = self.connect();
         let mut head = self.head("GET", &format!("/api/v1/executions/{run}/events"));
         head.push_str("Accept: text/event-stream\r\nConnection: close\r\n");
@@ -168,7 +199,7 @@ impl Client {
 }
 
 impl Answer {
-    pub(crate) fn read(stream: TcpStream) -> std::io::Result<Self> {
+    pub fn read(stream: TcpStream) -> std::io::Result<Self> {
         let mut reader = BufReader::new(stream);
         let head = read_head(&mut reader)?;
         let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
@@ -193,7 +224,7 @@ impl Answer {
     }
 
     #[track_caller]
-    pub(crate) fn expect(self, status: u16) -> Self {
+    pub fn expect(self, status: u16) -> Self {
         let body = String::from_utf8_lossy(&self.body);
         assert_eq!(self.status, status, "{}\n{body}", self.head);
         self
@@ -201,28 +232,28 @@ impl Answer {
 
     /// Expects a failure with a code.
     #[track_caller]
-    pub(crate) fn refused(self, status: u16, code: &str) -> Value {
+    pub fn refused(self, status: u16, code: &str) -> Value {
         let body = self.expect(status).json();
         assert_eq!(body["error"]["code"], code, "{body}");
         body
     }
 
     #[track_caller]
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&self.body)))
     }
 
     /// A member of the body that is text.
     #[track_caller]
-    pub(crate) fn text(&self, key: &str) -> String {
+    pub fn text(&self, key: &str) -> String {
         let body = self.json();
         let text = body[key].as_str();
         text.unwrap_or_else(|| panic!("no {key} in {body}"))
             .to_owned()
     }
 
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    pub fn header(&self, name: &str) -> Option<&str> {
         let lines = self.head.lines().skip(1);
         let mut fields = lines.filter_map(|line| line.split_once(": "));
         let found = fields.find(|(key, _)| key.eq_ignore_ascii_case(name));
@@ -255,16 +286,16 @@ fn chunk(reader: &mut BufReader<TcpStream>) -> std::io::Result<Option<Vec<u8>>> 
 }
 
 /// Server-sent events, as they come.
-pub(crate) struct Stream {
+pub struct Stream {
     reader: BufReader<TcpStream>,
     text: String,
 }
 
 #[derive(Debug)]
-pub(crate) struct Event {
-    pub(crate) kind: String,
-    pub(crate) id: Option<u64>,
-    pub(crate) data: Value,
+pub struct Event {
+    pub kind: String,
+    pub id: Option<u64>,
+    pub data: Value,
 }
 
 impl Iterator for Stream {

@@ -1,30 +1,24 @@
-//! The real server on a directory of its own, and a client that sees every byte.
-
-// Each test binary uses a part of it.
-#![allow(dead_code)]
-
-mod client;
+//! The real server on a directory of its own.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::sync::atomic::Ordering;
 
 use serde_json::Value;
 
-#[allow(unused_imports)]
-pub(crate) use client::{Answer, Client, Stream};
+use super::{Client, Ended, World, send_signal};
 
 /// One node that says what it was given.
-pub(crate) const ECHO: &str = r#"{
+pub const ECHO: &str = r#"{
   "id": "echo",
   "nodes": [{ "id": "say", "actionType": "core.echo",
               "parameters": { "said": "{{ trigger.say ?? 'nothing' }}" } }]
 }"#;
 
 /// Waits for the signal `go`, then says what came with it.
-pub(crate) const WAIT: &str = r#"{
+pub const WAIT: &str = r#"{
   "id": "wait",
   "nodes": [
     { "id": "gate", "waitForSignal": { "name": "go" } },
@@ -34,7 +28,7 @@ pub(crate) const WAIT: &str = r#"{
 }"#;
 
 /// Fails in its middle, however often it is tried.
-pub(crate) const FAIL: &str = r#"{
+pub const FAIL: &str = r#"{
   "id": "fail",
   "nodes": [
     { "id": "good", "actionType": "core.echo" },
@@ -43,70 +37,9 @@ pub(crate) const FAIL: &str = r#"{
   ]
 }"#;
 
-pub(crate) struct World {
-    folder: tempfile::TempDir,
-    logs: AtomicU32,
-}
-
-/// How a command ended.
-pub(crate) struct Ended {
-    pub(crate) code: i32,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
-impl Ended {
-    #[track_caller]
-    pub(crate) fn expect(self, code: i32) -> Self {
-        assert_eq!(self.code, code, "{}\n{}", self.stdout, self.stderr);
-        self
-    }
-
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout)
-            .unwrap_or_else(|error| panic!("{error}\n{}\n{}", self.stdout, self.stderr))
-    }
-}
-
 impl World {
-    pub(crate) fn new() -> Self {
-        Self {
-            folder: tempfile::tempdir().expect("a directory"),
-            logs: AtomicU32::new(0),
-        }
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        self.folder.path()
-    }
-
-    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
-        command
-            .args(arguments)
-            .current_dir(self.path())
-            .env("NO_COLOR", "1")
-            .stdin(Stdio::null());
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("WINDLASS_") {
-                command.env_remove(name);
-            }
-        }
-        command
-    }
-
-    /// Runs a command to its end.
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ended {
-        let output = self.command(arguments).output().expect("the binary runs");
-        Ended {
-            code: output.status.code().unwrap_or(-1),
-            stdout: String::from_utf8(output.stdout).expect("text"),
-            stderr: String::from_utf8(output.stderr).expect("text"),
-        }
-    }
-
     /// A token of a key file here, which is made with the first.
-    pub(crate) fn token(&self, subject: &str, tenant: Option<&str>, scopes: &str) -> String {
+    pub fn token(&self, subject: &str, tenant: Option<&str>, scopes: &str) -> String {
         let mut arguments = vec!["token", "--key", "keys.json", "--subject", subject];
         arguments.extend(["--scope", scopes]);
         if let Some(tenant) = tenant {
@@ -116,16 +49,26 @@ impl World {
     }
 
     /// A server on a free port, without tokens.
-    pub(crate) fn serve(&self) -> Server {
+    pub fn serve(&self) -> Server {
         self.serve_with(&[], &[])
     }
 
     /// A server with these arguments and variables; it answers on return.
-    pub(crate) fn serve_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Server {
-        let number = self.logs.fetch_add(1, Ordering::Relaxed);
+    pub fn serve_with(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Server {
+        self.serve_at("127.0.0.1:0", arguments, variables)
+    }
+
+    /// A server that listens here; it answers on return.
+    pub fn serve_at(
+        &self,
+        address: &str,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Server {
+        let number = self.servers.fetch_add(1, Ordering::Relaxed);
         let log = self.path().join(format!("server-{number}.log"));
         let mut child = self
-            .command(&["serve", "--listen", "127.0.0.1:0", "--json"])
+            .command(&["serve", "--listen", address, "--json"])
             .args(arguments)
             .env("WINDLASS_LOG_FORMAT", "json")
             .envs(variables.iter().copied())
@@ -144,6 +87,7 @@ impl World {
         let probes = said["probeUrl"].as_str();
         Server {
             address: url.trim_start_matches("http://").to_owned(),
+            url: url.to_owned(),
             probes: probes.map(|url| url.trim_start_matches("http://").to_owned()),
             child,
             log,
@@ -151,9 +95,22 @@ impl World {
     }
 }
 
+/// A server that has these workflows, and a client without a token.
+pub fn serving(definitions: &[&str]) -> (World, Server, Client) {
+    let world = World::new();
+    let server = world.serve();
+    let client = server.client();
+    for definition in definitions {
+        client.publish(definition);
+    }
+    (world, server, client)
+}
+
 /// A server under way; dropping it kills it.
-pub(crate) struct Server {
+pub struct Server {
     child: Child,
+    /// Where commands find it.
+    pub url: String,
     address: String,
     probes: Option<String>,
     log: PathBuf,
@@ -161,50 +118,53 @@ pub(crate) struct Server {
 
 impl Server {
     /// A client without a token.
-    pub(crate) fn client(&self) -> Client {
+    pub fn client(&self) -> Client {
         Client::new(&self.address, None)
     }
 
-    pub(crate) fn client_with(&self, token: &str) -> Client {
+    pub fn client_with(&self, token: &str) -> Client {
         Client::new(&self.address, Some(token))
     }
 
     /// Where it listens.
-    pub(crate) fn address(&self) -> &str {
+    pub fn address(&self) -> &str {
         &self.address
     }
 
+    /// Runs a command against it.
+    pub fn run(&self, world: &World, arguments: &[&str]) -> Ended {
+        let mut all = vec!["--server", &self.url];
+        all.extend(arguments);
+        world.run(&all)
+    }
+
     /// Where it answers probes alone.
-    pub(crate) fn probes(&self) -> Option<&str> {
+    pub fn probes(&self) -> Option<&str> {
         self.probes.as_deref()
     }
 
-    pub(crate) fn process(&self) -> u32 {
+    pub fn process(&self) -> u32 {
         self.child.id()
     }
 
     /// What it logged.
-    pub(crate) fn log(&self) -> String {
+    pub fn log(&self) -> String {
         fs::read_to_string(&self.log).expect("a file")
     }
 
     /// Asks it to stop, without waiting.
-    pub(crate) fn ask_to_stop(&self) {
-        let status = Command::new("kill")
-            .args(["-TERM", &self.child.id().to_string()])
-            .status()
-            .expect("kill runs");
-        assert!(status.success());
+    pub fn ask_to_stop(&self) {
+        send_signal("-TERM", &self.child);
     }
 
     /// Waits for its end and gives its exit code.
-    pub(crate) fn ended(mut self) -> Option<i32> {
+    pub fn ended(mut self) -> Option<i32> {
         self.child.wait().expect("it ends").code()
     }
 
     /// Stops it as an operator does.
     #[track_caller]
-    pub(crate) fn stop(self) {
+    pub fn stop(self) {
         self.ask_to_stop();
         let log = self.log.clone();
         let code = self.ended();
@@ -213,7 +173,7 @@ impl Server {
     }
 
     /// Kills it as nobody should.
-    pub(crate) fn kill(mut self) {
+    pub fn kill(mut self) {
         self.child.kill().expect("it lives");
         self.child.wait().expect("it ends");
     }

@@ -1,7 +1,6 @@
-//! A server on a data directory, and commands against it.
-#![allow(dead_code, reason = "each test file uses a part of it")]
+//! Definitions that are run on a server, from outside.
 
-use crate::act_world::{Background, Ended, World};
+use windlass_test_support::process::World;
 
 const ECHO: &str = r#"{ "id": "echo", "displayName": "An echo", "vars": { "region": "eu" },
   "nodes": [{ "id": "a", "actionType": "core.echo", "parameters": {
@@ -33,72 +32,14 @@ const WAIT: &str = r#"{ "id": "wait", "nodes": [
   { "id": "ask", "waitForSignal": { "name": "go" }, "edges": [{ "targetNode": "after" }] },
   { "id": "after", "actionType": "core.echo", "parameters": { "said": "{{ context.data.ask }}" } }] }"#;
 
-/// A server on the world's data directory; it is told to stop at the end.
-pub(crate) struct Serving {
-    process: Option<Background>,
-    pub(crate) url: String,
-}
-
-impl Serving {
-    pub(crate) fn new(world: &World, more: &[&str]) -> Self {
-        Self::at(world, "127.0.0.1:0", more)
-    }
-
-    pub(crate) fn at(world: &World, address: &str, more: &[&str]) -> Self {
-        let mut arguments = vec!["serve", "--listen", address];
-        arguments.extend(more);
-        let mut process = world.start(&arguments);
-        let line = process.wait_for("/api/docs");
-        let url = line.split(' ').find(|word| word.starts_with("http"));
-        let url = url.expect("an address").replace("/api/docs", "");
-        Self {
-            process: Some(process),
-            url,
-        }
-    }
-
-    pub(crate) fn stop(mut self) {
-        let process = self.process.take().expect("it was started");
-        process.interrupt();
-        process.end().expect(0);
-    }
-
-    /// Runs a command against the server.
-    pub(crate) fn run(&self, world: &World, arguments: &[&str]) -> Ended {
-        let mut all = vec!["--server", &self.url];
-        all.extend(arguments);
-        world.run(&all)
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        if let Some(process) = &self.process {
-            process.interrupt();
-        }
-    }
-}
-
 /// A directory with definitions.
 pub(crate) fn world() -> World {
-    let world = World::new();
-    for (name, text) in [
+    World::with_files(&[
         ("echo.json", ECHO),
         ("more.json", ECHO_MORE),
         ("loop.json", LOOP),
         ("fail.json", FAIL),
         ("once.json", ONCE),
         ("wait.json", WAIT),
-    ] {
-        world.definition(name, text);
-    }
-    world
-}
-
-/// The run that an answer is about.
-pub(crate) fn id(ended: &Ended) -> String {
-    ended.json()["executionId"]
-        .as_str()
-        .expect("an id")
-        .to_owned()
+    ])
 }
