@@ -1,5 +1,6 @@
 //! What the packages may depend on: the pure crates on a short list, our crates on
-//! each other in one direction, and every package on the workspace's lints.
+//! each other in one direction, none on what tests share, and every package on the
+//! workspace's lints.
 //!
 //! Only normal and build dependencies count; tests may use what they like.
 
@@ -118,6 +119,9 @@ const DIRECTION: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// What the tests of several crates share: nothing that ships may know it.
+const TEST_SUPPORT: &str = "windlass-test-support";
+
 /// A backend sees the contract and what it stores, never the engine.
 const BACKEND: &[&str] = &["windlass-expr", "windlass-core", "windlass-store"];
 
@@ -206,6 +210,9 @@ fn line_of(content: &str, key: &str) -> Option<usize> {
 
 /// Why the package may not use the dependency.
 fn refusal(package: &str, dependency: &str) -> Option<String> {
+    if dependency == TEST_SUPPORT {
+        return Some(format!("{TEST_SUPPORT} is a dev-dependency alone"));
+    }
     if dependency.starts_with("windlass")
         && let Some((_, allowed)) = DIRECTION.iter().find(|(name, _)| *name == package)
         && !allowed.contains(&dependency)
@@ -279,6 +286,14 @@ mod tests {
         assert_eq!(uses("windlass", "windlass-cli"), 1);
         assert_eq!(uses("windlass-macros", "windlass"), 1);
         assert_eq!(uses("windlass-engine", "windlass"), 1);
+    }
+
+    #[test]
+    fn what_tests_share_is_a_dev_dependency() {
+        let line = "windlass-test-support.workspace = true";
+        let uses = |kind: &str| findings("windlass-cli", &format!("[{kind}]\n{line}\n")).len();
+        assert_eq!(uses("dependencies"), 1);
+        assert_eq!(uses("dev-dependencies"), 0);
     }
 
     #[test]
