@@ -75,7 +75,7 @@ pub use plans::Plans;
 pub use remote::{
     ACTION_LIMIT, DECLARED_SCHEMA_BYTES, Declaration, DeclaredAction, POLL_WAIT_LIMIT_MS,
     POLLER_LIMIT, Poll, SLOT_LIMIT, Task, TaskId, TaskOutcome, WorkError, WorkStanding,
-    WorkerStanding,
+    WorkerStanding, declared_actions,
 };
 pub use retention::Retain;
 pub use schedule::{

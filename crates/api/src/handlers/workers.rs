@@ -38,6 +38,10 @@ const PROTOCOL: u32 = 1;
 /// The largest body of a poll: a thousand declarations with their schemas.
 const POLL_BYTES: u64 = 4 * 1024 * 1024;
 
+/// The most labels that a worker may have, and tasks that it may name.
+const LABELS: usize = 64;
+const HOLDING: usize = 10_000;
+
 /// The most that a worker may say about how an attempt ran, in bytes.
 const META_BYTES: usize = 64 * 1024;
 
@@ -273,6 +277,11 @@ async fn poll(
     }
     if body.worker.as_str().is_empty() || body.actions.is_empty() {
         let message = "a worker has a name and at least one action";
+        return Err(USAGE.error(message));
+    }
+    let held = body.holding.as_ref().map_or(0, Vec::len);
+    if body.labels.len() > LABELS || held > HOLDING {
+        let message = format!("a worker has at most {LABELS} labels and holds {HOLDING} tasks");
         return Err(USAGE.error(message));
     }
     let declared = body.actions.into_iter().map(|action| Declaration {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{Bench, Rig, disk, expressions, graphs, http, noisy};
+use super::{Bench, Rig, disk, expressions, graphs, http, noisy, workers};
 use crate::exit::{Exit, Failure};
 
 /// A figure's name and how it is measured.
@@ -18,7 +18,7 @@ pub(crate) struct Figure {
 type Measuring<'a> = Pin<Box<dyn Future<Output = Result<Value, Failure>> + 'a>>;
 
 /// All figures that run in this process.
-pub(crate) const ALL: [Figure; 9] = [
+pub(crate) const ALL: [Figure; 10] = [
     Figure {
         name: "chain",
         run: |bench| Box::pin(chain(bench, "core.echo")),
@@ -46,6 +46,10 @@ pub(crate) const ALL: [Figure; 9] = [
     Figure {
         name: "http",
         run: |bench| Box::pin(http::starts(bench)),
+    },
+    Figure {
+        name: "workers",
+        run: |bench| Box::pin(workers::measure(bench)),
     },
     Figure {
         name: "noisy",

@@ -12,6 +12,7 @@ mod process;
 mod recover;
 mod report;
 mod server;
+mod workers;
 
 use std::path::PathBuf;
 use std::sync::Arc;

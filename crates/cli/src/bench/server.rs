@@ -119,6 +119,15 @@ impl Connection {
         self.send(&request, &format!("GET {path}"), 200).await
     }
 
+    /// Gets a page that is no JSON.
+    pub(super) async fn text(&mut self, path: &str) -> Result<String, Failure> {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let asked = self.stream.get_mut().write_all(request.as_bytes()).await;
+        asked.map_err(|error| broken(&error))?;
+        let (_, body) = self.answer().await.map_err(|error| broken(&error))?;
+        Ok(String::from_utf8_lossy(&body).into_owned())
+    }
+
     async fn send(&mut self, request: &str, shown: &str, expected: u16) -> Result<Value, Failure> {
         let asked = self.stream.get_mut().write_all(request.as_bytes()).await;
         asked.map_err(|error| broken(&error))?;

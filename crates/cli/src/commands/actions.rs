@@ -1,22 +1,26 @@
 //! `windlass actions`: what a node can call, and with what.
 
+use schemars::Schema;
 use serde_json::{Value, json};
 use windlass_core::printable;
 use windlass_engine::action::Description;
+use windlass_engine::{DeclaredAction, declared_actions};
+use windlass_service::moment::now;
+use windlass_store::Wait as _;
 
 use crate::args::Actions;
 use crate::exit::{Exit, Failure};
 use crate::paint::{BOLD, DIM, paint};
 use crate::registry::registry;
 use crate::remote;
-use crate::session::Settings;
+use crate::session::{Session, Settings};
 use crate::table::{Cell, Table};
 
 /// Lists the actions, or describes one.
 pub(crate) fn run(settings: &Settings, arguments: &Actions) -> Result<Exit, Failure> {
     let mut actions = match &settings.server {
         Some(server) => remote::actions(server)?,
-        None => registry().describe(),
+        None => [registry().describe(), declared(settings)?].concat(),
     };
     if let Some(name) = &arguments.name {
         actions.retain(|action| action.name == *name);
@@ -50,6 +54,29 @@ pub(crate) fn run(settings: &Settings, arguments: &Actions) -> Result<Exit, Fail
             .say_lines("\n`windlass actions NAME` shows the parameters of one");
     }
     Ok(Exit::Done)
+}
+
+/// What workers have declared in the data directory, if there is one.
+fn declared(settings: &Settings) -> Result<Vec<Description>, Failure> {
+    if !settings.data_dir.exists() {
+        return Ok(Vec::new());
+    }
+    let session = Session::look(settings.clone())?;
+    let declared = declared_actions(&*session.store, None, now()).wait()?;
+    let describe = |action: &DeclaredAction| Description {
+        name: action.action.to_string(),
+        description: action.description.as_deref().unwrap_or_default().to_owned(),
+        parameters: schema(action.parameters.as_deref()),
+        output: schema(None),
+    };
+    Ok(declared.iter().map(describe).collect())
+}
+
+/// A schema as it is stored; without one, that of any value.
+fn schema(text: Option<&str>) -> Schema {
+    let value = text.and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let schema = value.and_then(|value| Schema::try_from(value).ok());
+    schema.unwrap_or_else(|| Schema::from(true))
 }
 
 fn to_json(action: &Description) -> Value {

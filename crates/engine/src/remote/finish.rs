@@ -117,7 +117,6 @@ impl Engine {
             secrets,
         };
         open.hand(key, hand, self.now(), self.work_lease());
-        self.shared().remote.earlier.notify_one();
         let question = |reply| Message::HandOut {
             worker: worker.into(),
             resumes: true,
@@ -170,7 +169,10 @@ impl Engine {
                     match answer.wait_for(Option::is_some).await {
                         Ok(answer) => return answer.clone().unwrap_or(Err(WorkError::Stopped)),
                         // The one before did not come to an answer.
-                        Err(_) => continue,
+                        Err(_) => {
+                            open.not_recorded(task.0);
+                            continue;
+                        }
                     }
                 }
             };

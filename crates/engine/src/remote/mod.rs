@@ -19,14 +19,14 @@ mod timers;
 
 use std::fmt;
 
-use tokio::sync::{Notify, OnceCell};
+use tokio::sync::OnceCell;
 use windlass_store::Error;
 
 pub use declared::{ACTION_LIMIT, DECLARED_SCHEMA_BYTES, Declaration, DeclaredAction};
 pub use finish::TaskOutcome;
 pub use poll::{POLL_WAIT_LIMIT_MS, Poll, SLOT_LIMIT, Task};
 pub use pollers::{POLLER_LIMIT, WorkerStanding};
-pub use standing::WorkStanding;
+pub use standing::{WorkStanding, declared_actions};
 pub use task_id::TaskId;
 
 pub(crate) use offer::{offer, withdraw};
@@ -48,8 +48,6 @@ pub(crate) struct Remote {
     pub(crate) declared: Declarations,
     pollers: Pollers,
     lease_key: OnceCell<LeaseKey>,
-    /// Rings when a deadline is earlier than the one that is waited for.
-    earlier: Notify,
 }
 
 /// Why a worker's request is refused.

@@ -38,7 +38,6 @@ pub(crate) async fn offer(
         }
         let at = Instant::now() + wait;
         shared.remote.open.unknown_until(key, at);
-        shared.remote.earlier.notify_one();
     }
     let item = WorkItem {
         key,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use windlass_core::run::{Dispatch, Instance};
 use windlass_core::value::Payload;
@@ -113,6 +113,8 @@ pub(crate) struct OpenAttempts {
     table: Mutex<Table>,
     /// How many there are, so that the driver need not lock where there is none.
     count: AtomicUsize,
+    /// Rings when a deadline is earlier than the one that is waited for.
+    earlier: Notify,
 }
 
 /// What a worker that reports an attempt's end may do.
@@ -249,9 +251,11 @@ impl OpenAttempts {
         open.hand = Some(hand);
         open.begun = Some(begun);
         open.leased_until = Some(at + lease);
-        table.set(key, Deadline::Timeout, Some(begun.deadline));
         table.set(key, Deadline::Unknown, None);
-        table.set(key, Deadline::Lease, Some(at + lease));
+        let timeout = table.set(key, Deadline::Timeout, Some(begun.deadline));
+        if table.set(key, Deadline::Lease, Some(at + lease)) || timeout {
+            self.earlier.notify_one();
+        }
         Some((begun, remains))
     }
 
@@ -263,7 +267,9 @@ impl OpenAttempts {
 
     /// An action that nobody has declared is waited for until then.
     pub(super) fn unknown_until(&self, key: WorkKey, at: Instant) {
-        self.table().set(key, Deadline::Unknown, Some(at));
+        if self.table().set(key, Deadline::Unknown, Some(at)) {
+            self.earlier.notify_one();
+        }
     }
 
     /// A worker reports the end of an attempt under a lease; `given` says whether it was given
@@ -312,6 +318,11 @@ impl OpenAttempts {
     /// What ended an attempt, if that was lately.
     pub(super) fn ended_by(&self, key: WorkKey) -> Option<EndedBy> {
         self.table().ended.get(&key).cloned()
+    }
+
+    /// Waits until a deadline is earlier than all others were.
+    pub(super) async fn changed(&self) {
+        self.earlier.notified().await;
     }
 
     /// The next deadline.
@@ -389,12 +400,13 @@ impl Table {
         Some(Closed { key, handed })
     }
 
-    fn set(&mut self, key: WorkKey, deadline: Deadline, at: Option<Instant>) {
+    /// Sets a deadline, or none; whether it is the next one now.
+    fn set(&mut self, key: WorkKey, deadline: Deadline, at: Option<Instant>) -> bool {
         let place = (key.run, key.instance);
         self.next_timer += 1;
         let timer = at.map(|at| (at, self.next_timer));
         let Some(open) = self.at(key) else {
-            return;
+            return false;
         };
         let before = std::mem::replace(&mut open.timers[deadline as usize], timer);
         if let Some(before) = before {
@@ -403,6 +415,7 @@ impl Table {
         if let Some(timer) = timer {
             self.timers.insert(timer, (place, deadline));
         }
+        timer.is_some() && self.timers.keys().next() == timer.as_ref()
     }
 
     fn forget_timers(&mut self, open: Option<&Open>) {

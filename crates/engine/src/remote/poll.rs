@@ -204,7 +204,6 @@ impl Engine {
             }
             back.items.pop_front();
         }
-        self.shared().remote.earlier.notify_one();
         Ok(tasks)
     }
 

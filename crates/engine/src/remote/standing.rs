@@ -6,8 +6,9 @@ use windlass_core::RunId;
 use windlass_core::run::Instance;
 use windlass_store::Error;
 
-use super::declared::DeclaredAction;
+use super::declared::{Declarations, DeclaredAction};
 use super::pollers::WorkerStanding;
+use crate::Backend;
 use crate::engine::Engine;
 
 /// What an attempt of an action that this process lacks waits for.
@@ -23,6 +24,18 @@ pub enum WorkStanding {
     Lacking,
     /// No worker has declared the action.
     Undeclared,
+}
+
+/// The action types that workers of a tenant have declared, by name, as a store has them.
+///
+/// # Errors
+/// The store failed.
+pub async fn declared_actions(
+    store: &dyn Backend,
+    tenant: Option<&str>,
+    now: Millis,
+) -> Result<Vec<DeclaredAction>, Error> {
+    Declarations::default().list(store, tenant, now).await
 }
 
 impl Engine {

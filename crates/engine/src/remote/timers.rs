@@ -38,7 +38,7 @@ pub(crate) async fn watch_deadlines(
         };
         tokio::select! {
             () = waiting => {}
-            () = remote.earlier.notified() => {}
+            () = remote.open.changed() => {}
             () = gone.cancelled() => return,
         }
     }

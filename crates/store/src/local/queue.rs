@@ -145,6 +145,7 @@ impl WorkTable {
         if let Some(holding) = &pull.holding {
             let hand = (pull.tenant.clone(), pull.worker.clone());
             let has = self.hands.get(&hand).cloned().unwrap_or_default();
+            let holding: BTreeSet<&WorkKey> = holding.iter().collect();
             for key in has.into_iter().filter(|key| !holding.contains(key)) {
                 self.take_back(key);
             }
