@@ -93,7 +93,7 @@ impl World {
         let quiet = ["--quiet", "--disable-pip-version-check", "--no-deps"];
         let build = ["wheel", "--no-build-isolation", "--wheel-dir", &folder, "."];
         self.python("pip", &[&build[..], &quiet[..]].concat())?;
-        let wheel = only_file(&wheels, "whl")?.display().to_string();
+        let wheel = only_file(&wheels, ".whl")?.display().to_string();
         let install = ["install", "--force-reinstall", &wheel];
         self.python("pip", &[&install[..], &quiet[..]].concat())
     }
@@ -130,9 +130,12 @@ impl World {
     }
 
     fn test_typescript(&self) -> Result<()> {
+        // Each by its name: what Node makes of a folder or a pattern differs between versions.
+        let files = files(&self.typescript.join("build").join("tests"), ".test.js")?;
         let mut command = self.node.command(&self.typescript);
         command
-            .args(["--test", "--test-reporter=dot", "build/tests/"])
+            .args(["--test", "--test-reporter=dot"])
+            .args(files)
             .env("WINDLASS_BINARY", &self.binary);
         run_command(&mut command)
     }
@@ -155,7 +158,7 @@ impl World {
     fn example(&self) -> Result<PathBuf> {
         let folder = emptied(&self.scratch.join("example"))?;
         fs::write(folder.join("package.json"), "{\"private\": true}\n")?;
-        let package = only_file(&self.scratch.join("packed"), "tgz")?;
+        let package = only_file(&self.scratch.join("packed"), ".tgz")?;
         let mut install = self.node.npm(&folder);
         let words = [
             "install",
@@ -289,19 +292,27 @@ fn emptied(folder: &Path) -> Result<PathBuf> {
     Ok(folder.to_owned())
 }
 
-/// The one file of this kind in a folder.
-fn only_file(folder: &Path, extension: &str) -> Result<PathBuf> {
-    let entries = fs::read_dir(folder).with_context(|| format!("no {}", folder.display()))?;
-    let mut files = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|found| found == extension));
-    match (files.next(), files.next()) {
+/// The one file in a folder whose name ends so.
+fn only_file(folder: &Path, ending: &str) -> Result<PathBuf> {
+    let mut files = files(folder, ending)?;
+    match (files.pop(), files.pop()) {
         (Some(file), None) => Ok(file),
-        _ => bail!(
-            "{} does not hold exactly one .{extension}",
-            folder.display()
-        ),
+        _ => bail!("{} has several files *{ending}", folder.display()),
     }
+}
+
+/// The files in a folder whose names end so; there must be some.
+fn files(folder: &Path, ending: &str) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("no {}", folder.display()))?;
+    let mut files: Vec<_> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.to_str().is_some_and(|name| name.ends_with(ending)))
+        .collect();
+    files.sort();
+    if files.is_empty() {
+        bail!("{} has no file *{ending}", folder.display());
+    }
+    Ok(files)
 }
 
 #[cfg(test)]

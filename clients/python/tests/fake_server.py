@@ -34,6 +34,8 @@ class FakeTask:
     stop: bool = False
     # Answers of heartbeats and reports: LEASE_LOST or TASK_ENDED.
     lost: str | None = None
+    # Whether the first report comes while the task is handed out again, to the same worker.
+    relet: bool = False
 
 
 @dataclass
@@ -171,9 +173,19 @@ class FakeServer:
             else:
                 self.reports.append((task_id, route, body))
             task = self._tasks.get(task_id)
+            if task is not None and task.relet and route != "heartbeat":
+                self._relet(task)
             answer = self._judge(task, route, body)
             self._changed.notify_all()
             return answer
+
+    def _relet(self, task: FakeTask) -> None:
+        """Hands the task out again; its answer has arrived when the worker polls after it."""
+        task.relet, task.worker = False, None
+        self._changed.notify_all()
+        self._changed.wait_for(lambda: len(task.leases) == 2, PATIENCE)
+        polls = len(self.polls)
+        self._changed.wait_for(lambda: len(self.polls) > polls, PATIENCE)
 
     def _judge(self, task: FakeTask | None, route: str, body: dict[str, Any]) -> tuple[int, Any]:
         if task is None:

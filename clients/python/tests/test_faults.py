@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 
 import pytest
 
 from conftest import running
 from fake_server import PATIENCE, FakeServer
-from windlass import Cancelled, Context, Worker
+from windlass import Cancelled, Context, Permanent, Worker
 
 
 def counting(worker: Worker) -> list[int]:
@@ -156,6 +157,64 @@ def test_a_task_that_comes_again_while_it_runs_goes_on_under_the_new_lease(
         go_on.set()
         route, body = fake.reported(task)
     assert (route, body["lease"], body["output"], calls) == ("complete", "lease-2", "once", [1])
+
+
+def test_a_lost_task_that_comes_back_to_a_function_that_did_not_stop_is_reported(
+    fake: FakeServer, url: str
+) -> None:
+    worker = Worker(url)
+    stopped, go_on = threading.Event(), threading.Event()
+    calls: list[int] = []
+
+    @worker.action("a.b")
+    def action(context: Context) -> str:
+        calls.append(1)
+        with contextlib.suppress(Cancelled):
+            context.sleep(PATIENCE)
+        stopped.set()
+        go_on.wait(PATIENCE)
+        return "all the same"
+
+    fake.fault("heartbeat", 409, code="LEASE_LOST")
+    task = fake.enqueue("a.b")
+    with running(worker):
+        assert stopped.wait(PATIENCE)
+        fake.change(lambda: setattr(task, "worker", None))
+        # Heartbeats go on under the new lease.
+        fake.until(lambda: any(body["lease"] == "lease-2" for _, body in fake.heartbeats))
+        go_on.set()
+        assert fake.reported(task)[1]["output"] == "all the same"
+    assert calls == [1]
+
+
+def test_a_failure_that_the_server_refuses_is_told_without_its_details(
+    fake: FakeServer, url: str
+) -> None:
+    worker = Worker(url)
+
+    @worker.action("a.b")
+    async def action() -> None:
+        raise Permanent("no", code="NO", details={"much": "too much"})
+
+    fake.fault("fail", 413, code="BODY_TOO_LARGE")
+    task = fake.enqueue("a.b")
+    with running(worker):
+        _, body = fake.reported(task)
+    assert (body["code"], body["message"], "details" in body) == ("NO", "no", False)
+
+
+def test_a_report_that_a_new_lease_overtakes_is_sent_again_under_it(
+    fake: FakeServer, url: str
+) -> None:
+    worker = Worker(url)
+    calls = counting(worker)
+    fake.heartbeat_ms = 60_000
+    task = fake.enqueue("a.b")
+    task.relet = True
+    with running(worker):
+        route, body = fake.reported(task)
+    assert (route, body["lease"], body["output"], calls) == ("complete", "lease-2", 1, [1])
+    assert [body["lease"] for _, _, body in fake.reports] == ["lease-1", "lease-2"]
 
 
 @pytest.mark.parametrize(

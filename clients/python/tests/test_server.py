@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -191,6 +195,67 @@ def test_a_worker_outlives_a_server_that_is_killed(server: RealServer, client: C
     assert execution.nodes["n"].output == "finished"
     assert execution.nodes["n"].attempts == 1
     assert {attempt for attempt, _ in calls} == {1}
+
+
+PROGRAM = """
+import os, sys, time
+from pathlib import Path
+from windlass import Context, Worker
+
+worker = Worker(sys.argv[1])
+folder = Path(sys.argv[2])
+
+@worker.action("py.long")
+def long(context: Context) -> int:
+    (folder / f"begun-{os.getpid()}").write_text(f"{context.attempt} {context.idempotency_key}")
+    while not (folder / "gate").exists():
+        time.sleep(0.01)
+    return os.getpid()
+
+worker.run()
+"""
+
+
+def test_a_worker_that_is_cut_off_loses_its_task_to_another_and_is_refused_late(
+    server: RealServer, client: Client, tmp_path: Path
+) -> None:
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def begin() -> subprocess.Popen[bytes]:
+        arguments = [sys.executable, "-c", PROGRAM, server.url, str(tmp_path)]
+        processes.append(subprocess.Popen(arguments))
+        return processes[-1]
+
+    def begun(process: subprocess.Popen[bytes]) -> str:
+        ends = time.monotonic() + 2 * PATIENCE
+        path = tmp_path / f"begun-{process.pid}"
+        while not path.exists() or not path.read_text():
+            assert time.monotonic() < ends, "the worker never got the task"
+            time.sleep(0.02)
+        return path.read_text()
+
+    try:
+        first = begin()
+        run = start(client, {"nodes": [node("py.long")]})
+        identity = begun(first)
+        first.send_signal(signal.SIGSTOP)
+        second = begin()
+        # The lease of the first ends; the second gets the same attempt under the same key.
+        assert begun(second) == identity
+        (tmp_path / "gate").touch()
+        execution = client.wait(run, timeout=PATIENCE)
+        first.send_signal(signal.SIGCONT)
+        # It reports what it has, is refused, and goes on; so it stops as any other does.
+        for process in processes:
+            process.send_signal(signal.SIGTERM)
+        assert [process.wait(PATIENCE) for process in processes] == [0, 0]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    again = client.execution(run)
+    assert execution.nodes["n"].output == again.nodes["n"].output == second.pid
+    assert again.nodes["n"].attempts == 1
 
 
 def test_reserved_types_are_refused(server: RealServer) -> None:

@@ -30,7 +30,7 @@ const HALTED = "the worker is stopping";
 export class Attempt {
   #lease: string;
   /** Aborted when the server said that the lease is lost or the attempt has ended. */
-  readonly #gone = new AbortController();
+  #gone = new AbortController();
   /** Aborted when nothing more is to be done for this attempt. */
   readonly #done = new AbortController();
 
@@ -44,10 +44,13 @@ export class Attempt {
     this.#lease = task.lease;
   }
 
-  /** Goes on under a new lease of the same task. */
+  /** Goes on under a new lease of the same task, also after the old one was lost. */
   adopt(task: Task): void {
     this.logger.info(`${taskName(task)} goes on under a new lease`, taskIds(task));
     this.#lease = task.lease;
+    if (this.#gone.signal.aborted) {
+      this.#gone = new AbortController();
+    }
   }
 
   /** Keeps the lease while the function runs, then reports how it ended. */
@@ -112,6 +115,11 @@ export class Attempt {
       if (this.#done.signal.aborted) {
         return;
       }
+      if (this.#gone.signal.aborted) {
+        // A function that does not stop may still get a new lease.
+        delay = interval;
+        continue;
+      }
       const lease = this.#lease;
       try {
         const answer = await this.#post<{ stop?: boolean }>("heartbeat", this.#beat(lease), interval);
@@ -121,8 +129,11 @@ export class Attempt {
           this.context.stop(STOP_ASKED);
         }
       } catch (error) {
-        if (this.#done.signal.aborted || (error instanceof ApiError && this.#isGone(error, lease))) {
+        if (this.#done.signal.aborted) {
           return;
+        }
+        if (error instanceof ApiError && this.#isGone(error, lease)) {
+          continue;
         }
         // Sooner than the next one is due: three missed ones end the lease.
         delay = backoff.next(error instanceof ApiError ? error.retryAfterMs : undefined);
@@ -170,6 +181,10 @@ export class Attempt {
           if (this.#isGone(error, lease)) {
             return;
           }
+          if (lease !== this.#lease) {
+            // A new lease arrived while this report was under way.
+            continue;
+          }
           if (!mayPass(error)) {
             const instead = this.#instead(outcome, error);
             if (!instead) {
@@ -193,6 +208,10 @@ export class Attempt {
   /** What to report when the server refuses the report itself. */
   #instead(outcome: Outcome, error: ApiError): Outcome | undefined {
     this.logger.error(`the outcome of ${taskName(this.task)} was refused: ${error.message}`);
+    if (outcome.kind === "failed" && outcome.details !== undefined) {
+      // A refused failure would come again and fail the same way: say less of it.
+      return failed(outcome.code, outcome.message.slice(0, 500), outcome.retriable);
+    }
     if (outcome.kind !== "completed") {
       return undefined;
     }

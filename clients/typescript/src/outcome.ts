@@ -39,6 +39,9 @@ export type Outcome = Completed | Failed | Skipped | Stopped;
 /** Longer messages are cut: they are recorded with the run and shown in lists. */
 const MESSAGE_CHARACTERS = 4000;
 
+/** The server cuts delays at its own limit; this only keeps the number one that it can read. */
+const LONGEST_MS = 366 * 86_400_000;
+
 export function failed(code: string, message: string, retriable: boolean): Failed {
   return { kind: "failed", code, message: cut(message), retriable };
 }
@@ -111,7 +114,7 @@ export function requestOf(outcome: Outcome, lease: string): [route: string, body
     retriable: told.retriable,
   };
   if (told.afterMs !== undefined) {
-    body.retryAfterMs = Math.round(told.afterMs);
+    body.retryAfterMs = Math.round(Math.min(told.afterMs, LONGEST_MS));
   }
   if (told.details !== undefined) {
     body.details = told.details;

@@ -27,6 +27,8 @@ export interface FakeTask {
   report?: { route: string; body: Body };
   stop?: boolean;
   lost?: string;
+  /** Whether the first report comes while the task is handed out again, to the same worker. */
+  relet?: boolean;
 }
 
 interface Fault {
@@ -144,9 +146,22 @@ export class FakeServer {
     }
     const task = /^\/api\/v1\/workers\/tasks\/([^/]+)\//.exec(path);
     if (task) {
-      return this.#ofTask(this.tasks.get(decodeURIComponent(task[1] ?? "")), route, body);
+      const found = this.tasks.get(decodeURIComponent(task[1] ?? ""));
+      if (found?.relet && route !== "heartbeat") {
+        await this.#relet(found);
+      }
+      return this.#ofTask(found, route, body);
     }
     return this.routes.get(`${method} ${path}`)?.(body) ?? [404, error("NOT_FOUND")];
+  }
+
+  /** Hands the task out again; its answer has arrived when the worker polls after it. */
+  async #relet(task: FakeTask): Promise<void> {
+    task.relet = false;
+    task.worker = undefined;
+    await this.until(() => task.leases.length === 2);
+    const polls = this.polls.length;
+    await this.until(() => this.polls.length > polls);
   }
 
   async #poll(body: Body): Promise<Body[]> {

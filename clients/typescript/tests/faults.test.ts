@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
 
-import { silent, Worker } from "../src/index.js";
+import { Permanent, silent, Worker } from "../src/index.js";
 import { FakeServer, PATIENCE_MS } from "./fake-server.js";
 import { running } from "./running.js";
 
@@ -103,6 +103,52 @@ test("a task that comes again while it runs goes on under the new lease", async 
     const { body } = await fake.reported(task);
     assert.deepEqual([body["lease"], body["output"], calls], ["lease-2", "once", 1]);
   });
+});
+
+test("a lost task that comes back to a function that did not stop is reported", async () => {
+  let stopped = false;
+  let open = (): void => undefined;
+  const gate = new Promise<void>((resolve) => (open = resolve));
+  worker.action("deaf", async (_, context) => {
+    calls += 1;
+    await context.sleep(PATIENCE_MS).catch(() => undefined);
+    stopped = true;
+    await gate;
+    return "all the same";
+  });
+  fake.fault("heartbeat", 409, 1, "LEASE_LOST");
+  const task = fake.enqueue("deaf");
+  await running(worker, async () => {
+    await fake.until(() => stopped);
+    task.worker = undefined;
+    // Heartbeats go on under the new lease.
+    await fake.until(() => fake.heartbeats.some((body) => body["lease"] === "lease-2"));
+    open();
+    assert.equal((await fake.reported(task)).body["output"], "all the same");
+  });
+  assert.equal(calls, 1);
+});
+
+test("a failure that the server refuses is told without its details", async () => {
+  worker.action("failing", () => {
+    throw new Permanent("no", { code: "NO", details: { much: "too much" } });
+  });
+  fake.fault("fail", 413, 1, "BODY_TOO_LARGE");
+  const task = fake.enqueue("failing");
+  const { body } = await running(worker, () => fake.reported(task));
+  assert.deepEqual(body, { lease: "lease-1", code: "NO", message: "no", retriable: false });
+});
+
+test("a report that a new lease overtakes is sent again under it", async () => {
+  fake.heartbeatMs = 60_000;
+  const task = fake.enqueue("count");
+  task.relet = true;
+  const { body } = await running(worker, () => fake.reported(task));
+  assert.deepEqual([body["lease"], body["output"], calls], ["lease-2", 1, 1]);
+  assert.deepEqual(
+    fake.reports.map((each) => each.body["lease"]),
+    ["lease-1", "lease-2"],
+  );
 });
 
 for (const [status, code, expected] of [

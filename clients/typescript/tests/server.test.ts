@@ -174,7 +174,7 @@ test("a worker outlives a server that is killed", async () => {
     goOn();
     await start();
     const execution = await client.wait(run, { timeoutMs: 60_000 });
-    assert.equal(nodeOf(execution)["output"], "finished");
+    assert.equal(nodeOf(execution)["output"], "finished", JSON.stringify(execution));
     assert.equal(nodeOf(execution)["attempts"], 1);
   });
 });

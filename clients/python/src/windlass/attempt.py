@@ -54,9 +54,10 @@ class Attempt:
         self._gone = asyncio.Event()
 
     def adopt(self, task: Task) -> None:
-        """Goes on under a new lease of the same task."""
+        """Goes on under a new lease of the same task, also after the old one was lost."""
         LOGGER.info("%s goes on under a new lease", self.task, extra=task_ids(self.task))
         self._lease = task.lease
+        self._gone.clear()
 
     async def run(self, function: concurrent.futures.Future[Outcome]) -> None:
         """Keeps the lease while the function runs, then reports how it ended."""
@@ -117,6 +118,10 @@ class Attempt:
         delay = interval
         while True:
             await asyncio.sleep(delay)
+            if self._gone.is_set():
+                # A function that does not stop may still get a new lease.
+                delay = interval
+                continue
             lease = self._lease
             try:
                 answer = json_of(await self._beat(lease, interval))
@@ -126,7 +131,7 @@ class Attempt:
                     self.context.stop(STOP_ASKED)
             except ApiError as error:
                 if self._is_gone(error, lease):
-                    return
+                    continue
                 delay = backoff.next(error.retry_after)
                 LOGGER.warning("a heartbeat of %s was refused: %s", self.task, error)
             except (httpx.HTTPError, ValueError, AttributeError) as error:
@@ -167,6 +172,9 @@ class Attempt:
                 error = error_of(response)
                 if self._is_gone(error, lease):
                     return
+                if lease != self._lease:
+                    # A new lease arrived while this report was under way.
+                    continue
                 if not _may_pass(error):
                     instead = self._instead(outcome, error)
                     if instead is None:
@@ -186,6 +194,9 @@ class Attempt:
     def _instead(self, outcome: Outcome, error: ApiError) -> Outcome | None:
         """What to report when the server refuses the report itself."""
         LOGGER.error("the outcome of %s was refused: %s", self.task, error)
+        if isinstance(outcome, Failed) and outcome.details is not None:
+            # A refused failure would come again and fail the same way: say less of it.
+            return Failed(outcome.code, outcome.message[:500], outcome.retriable)
         if not isinstance(outcome, Completed):
             return None
         if error.status == 413:

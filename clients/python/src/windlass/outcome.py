@@ -18,6 +18,10 @@ from windlass.errors import ActionError, Cancelled, Skip
 MESSAGE_CHARACTERS = 4000
 
 
+# The server cuts delays at its own limit; this only keeps the number one that it can read.
+LONGEST_SECONDS = 366 * 86_400
+
+
 @dataclass(frozen=True)
 class Completed:
     """The function returned. `encoded` is its output in JSON."""
@@ -107,7 +111,7 @@ def request_of(outcome: Outcome, lease: str) -> tuple[str, bytes]:
         "retriable": outcome.retriable,
     }
     if outcome.retry_after is not None:
-        body["retryAfterMs"] = round(outcome.retry_after * 1000)
+        body["retryAfterMs"] = round(min(outcome.retry_after, LONGEST_SECONDS) * 1000)
     if outcome.details is not None:
         body["details"] = outcome.details
     return "fail", _dumps_or_without_details(body)
