@@ -31,6 +31,9 @@ const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_co
 const REFUSALS: &str = "negative_data_rejection";
 const NOT_REFUSED: &str = "/api/v1/workflows/validate";
 
+/// The route that waits up to half a minute for its answer, which is longer than the tool does.
+const WAITS: &str = "/api/v1/workers/poll";
+
 /// Installs the tool and lets it at the server: a release build, unless a binary is named.
 ///
 /// # Errors
@@ -51,8 +54,18 @@ pub(crate) fn run(root: &Path, binary: Option<&Path>) -> Result<()> {
     };
     timed("schemathesis", || {
         let server = Server::start(&binary, root, &scratch)?;
-        let outcome = question(&tool, &server, &scratch, &["--checks", CHECKS]);
-        let refusals = ["--checks", REFUSALS, "--exclude-path", NOT_REFUSED];
+        let outcome = question(
+            &tool,
+            &server,
+            &scratch,
+            &["--checks", CHECKS, "--exclude-path", WAITS],
+        );
+        let refusals = [
+            ["--checks", REFUSALS],
+            ["--exclude-path", NOT_REFUSED],
+            ["--exclude-path", WAITS],
+        ];
+        let refusals = refusals.concat();
         let outcome = outcome.and_then(|()| question(&tool, &server, &scratch, &refusals));
         let stopped = server.stop();
         outcome?;

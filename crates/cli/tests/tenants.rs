@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use windlass_test_support::process::{Answer, Client, Server, World};
 
-const ALL_SCOPES: &str = "workflows:read,workflows:execute,workflows:manage,admin";
+const ALL_SCOPES: &str = "workflows:read,workflows:execute,workflows:manage,workflows:work,admin";
 
 /// Stands in everything that the first tenant has.
 const MARK: &str = "mango";
@@ -35,6 +35,8 @@ struct Met {
     run: String,
     job: String,
     digest: String,
+    /// A task that a worker of the first tenant has.
+    task: Value,
 }
 
 /// Two tenants on one server; the first has a bit of everything.
@@ -64,6 +66,12 @@ fn met() -> Met {
     first.post("/api/v1/schedules", &schedule).expect(200);
     let hook = json!({ "id": "only-first", "workflowId": "only-first" });
     first.post("/api/v1/hooks", &hook).expect(200);
+    let nodes = json!([{ "id": "n", "actionType": "mango.act", "parameters": { "m": "mango" } }]);
+    first.publish(&json!({ "id": "worked", "nodes": nodes }).to_string());
+    first.execute("worked", &json!({}));
+    let poll = json!({ "protocol": 1, "worker": "mango-worker", "waitMs": 30_000,
+                       "actions": [{ "actionType": "mango.act", "description": "mango" }] });
+    let polled = first.post("/api/v1/workers/poll", &poll).expect(200).json();
     Met {
         world,
         server,
@@ -72,6 +80,7 @@ fn met() -> Met {
         run,
         job,
         digest,
+        task: polled["tasks"][0].clone(),
     }
 }
 
@@ -160,7 +169,8 @@ impl Operation {
             .replace("{id}", id)
             .replace("{digest}", &met.digest)
             .replace("{name}", "mango-secret")
-            .replace("{token}", "none");
+            .replace("{token}", "none")
+            .replace("{taskId}", met.task["taskId"].as_str().expect("a task"));
         let path = path
             .replace("{path}", "mango-say")
             .replace("{*path}", "mango-say");
@@ -178,9 +188,15 @@ impl Operation {
 
     /// A body that fits.
     fn body(&self, met: &Met) -> Value {
+        let lease = &met.task["lease"];
         match self.path.rsplit('/').next().unwrap_or_default() {
             "execute" => json!({ "requestId": "same" }),
             "signal" => json!({ "name": "go" }),
+            "poll" => json!({ "protocol": 1, "worker": "plum",
+                              "actions": [{ "actionType": "plum.act" }] }),
+            "heartbeat" | "complete" => json!({ "lease": lease }),
+            "fail" => json!({ "lease": lease, "code": "X", "message": "x" }),
+            "skip" if self.path.contains("{taskId}") => json!({ "lease": lease }),
             "set-result" => json!({ "node": "mango-gate", "output": 1 }),
             "skip" => json!({ "node": "mango-gate" }),
             "fork" => json!({ "from": ["mango-gate"] }),
@@ -238,7 +254,7 @@ fn another_tenants_ids_are_unknown_on_every_route() {
             "/api/v1/workflows/{id}/plan" => &[200],
             "/api/v1/dead-letters" if operation.method != "GET" => &[404],
             "/api/v1/secrets" if operation.method == "DELETE" => &[404],
-            path if ["{id}", "{name}", "{token}"]
+            path if ["{id}", "{name}", "{token}", "{taskId}"]
                 .iter()
                 .any(|it| path.contains(it)) =>
             {

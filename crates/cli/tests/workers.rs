@@ -705,6 +705,26 @@ fn nothing_of_a_paused_run_is_given_out() {
 }
 
 #[test]
+fn a_report_for_a_run_that_was_paused_before_a_restart_counts() {
+    let (world, server, client, run) = started(ADD, json!({ "a": 1 }));
+    let mine = task(&client, "w", "py.add");
+    client
+        .post(&format!("/api/v1/executions/{run}/pause"), &json!({}))
+        .expect(200);
+    server.kill();
+    let server = world.serve();
+    let client = server.client();
+    assert!(tasks(&client, &poll_body("v", &["py.add"], 300)).is_empty());
+    let beat = say(&client, &mine, "heartbeat", json!({}));
+    assert_eq!(beat.expect(200).json(), json!({ "stop": false }));
+    complete(&client, &mine, json!("done")).expect(200);
+    complete(&client, &mine, json!("again")).expect(200);
+    let shown = client.ended(&run);
+    assert_eq!(shown["nodes"]["sum"]["output"], "done");
+    assert_eq!(ends(&client, &run).len(), 1);
+}
+
+#[test]
 fn a_server_that_stops_lets_waiting_workers_go() {
     let world = World::new();
     let server = world.serve();

@@ -144,13 +144,17 @@ struct ActionBody {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct PollBody {
     /// The version of the protocol: 1.
+    #[schemars(range(min = 1, max = 1))]
     protocol: u32,
     /// The worker's name, unique per process.
+    #[schemars(length(min = 1))]
     worker: ShortText,
     /// What it can do.
+    #[schemars(length(min = 1))]
     actions: Vec<ActionBody>,
     /// What it has, for nodes that require it.
     #[serde(default)]
+    #[schemars(length(max = 64))]
     labels: Vec<KeyName>,
     /// How many tasks it takes.
     #[serde(default)]
@@ -160,6 +164,7 @@ struct PollBody {
     wait_ms: Option<Between<0, 30_000>>,
     /// The tasks that it has: what it was given and does not name comes again.
     #[serde(default)]
+    #[schemars(length(max = 10_000))]
     holding: Option<Vec<Words<128>>>,
 }
 
