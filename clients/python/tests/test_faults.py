@@ -219,7 +219,7 @@ def test_a_report_that_a_new_lease_overtakes_is_sent_again_under_it(
 
 @pytest.mark.parametrize(
     ("status", "code", "expected"),
-    [(413, "BODY_TOO_LARGE", "OUTPUT_LIMIT"), (422, "BODY_INVALID", "OUTPUT_INVALID")],
+    [(413, "BODY_TOO_LARGE", "OUTPUT_LIMIT"), (422, "BODY_INVALID", "OUTPUT_REFUSED")],
 )
 def test_an_output_that_the_server_refuses_fails_the_attempt(
     fake: FakeServer, url: str, status: int, code: str, expected: str

@@ -191,7 +191,7 @@ def test_an_output_that_is_not_json_fails_for_good(fake: FakeServer, url: str, o
     task = fake.enqueue("a.b")
     with running(worker):
         route, body = fake.reported(task)
-    assert (route, body["code"], body["retriable"]) == ("fail", "OUTPUT_INVALID", False)
+    assert (route, body["code"], body["retriable"]) == ("fail", "OUTPUT_NOT_JSON", False)
 
 
 def test_no_more_attempts_run_at_once_than_the_concurrency(fake: FakeServer, url: str) -> None:

@@ -219,7 +219,7 @@ export class Attempt {
       const bytes = Buffer.byteLength(outcome.encoded);
       return failed("OUTPUT_LIMIT", `the output has ${bytes} bytes: ${error.message}`, false);
     }
-    return failed("OUTPUT_INVALID", `the server refused the output: ${error.message}`, false);
+    return failed("OUTPUT_REFUSED", `the server refused the output: ${error.message}`, false);
   }
 
   async #post<T>(route: string, body: string, timeoutMs: number): Promise<T | undefined> {

@@ -55,7 +55,7 @@ export function ofReturn(value: unknown, context: Context): Outcome {
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     const message = `the output of ${context.task.actionType} is not JSON: ${reason}`;
-    return failed("OUTPUT_INVALID", message, false);
+    return failed("OUTPUT_NOT_JSON", message, false);
   }
 }
 

@@ -153,7 +153,7 @@ test("a report that a new lease overtakes is sent again under it", async () => {
 
 for (const [status, code, expected] of [
   [413, "BODY_TOO_LARGE", "OUTPUT_LIMIT"],
-  [422, "BODY_INVALID", "OUTPUT_INVALID"],
+  [422, "BODY_INVALID", "OUTPUT_REFUSED"],
 ] as const) {
   test(`an output that the server refuses fails the attempt: ${status}`, async () => {
     fake.fault("complete", status, 1, code);

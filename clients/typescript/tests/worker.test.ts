@@ -148,7 +148,7 @@ for (const output of [NaN, () => 1, new Map([[1, 2]]), "\ud800", 10n]) {
     const task = fake.enqueue("a.b");
     await running(odd, async () => {
       const { route, body } = await fake.reported(task);
-      assert.deepEqual([route, body["code"], body["retriable"]], ["fail", "OUTPUT_INVALID", false]);
+      assert.deepEqual([route, body["code"], body["retriable"]], ["fail", "OUTPUT_NOT_JSON", false]);
     });
   });
 }

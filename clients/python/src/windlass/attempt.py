@@ -202,7 +202,7 @@ class Attempt:
         if error.status == 413:
             size = len(outcome.encoded)
             return Failed("OUTPUT_LIMIT", f"the output has {size} bytes: {error}", retriable=False)
-        return Failed("OUTPUT_INVALID", f"the server refused the output: {error}", retriable=False)
+        return Failed("OUTPUT_REFUSED", f"the server refused the output: {error}", retriable=False)
 
     async def _pause(self, seconds: float) -> bool:
         """Waits; False when the worker was told to halt."""

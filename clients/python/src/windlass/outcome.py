@@ -64,7 +64,7 @@ def of_return(value: Any, context: Context) -> Outcome:
         dumps([context.meta, list(context.resources)])
     except NotJson as error:
         message = f"the output of {context.task.action_type} is not JSON: {error}"
-        return Failed("OUTPUT_INVALID", message, retriable=False)
+        return Failed("OUTPUT_NOT_JSON", message, retriable=False)
     return Completed(encoded, dict(context.meta), context.resources)
 
 
