@@ -6,7 +6,7 @@ import json
 import os
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,8 +31,9 @@ def free_port() -> int:
 class RealServer:
     """One data directory and one port, and a server that can be killed and started again."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, options: Sequence[str] = ()) -> None:
         self._folder = folder
+        self._options = options
         self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}"
         self._process: subprocess.Popen[str] | None = None
@@ -40,7 +41,14 @@ class RealServer:
     def start(self) -> None:
         with (self._folder / "server.log").open("a") as log:
             self._process = subprocess.Popen(
-                [binary(), "serve", "--listen", f"127.0.0.1:{self._port}", "--json"],
+                [
+                    binary(),
+                    "serve",
+                    "--listen",
+                    f"127.0.0.1:{self._port}",
+                    "--json",
+                    *self._options,
+                ],
                 cwd=self._folder,
                 env={
                     **os.environ,
@@ -80,9 +88,21 @@ class RealServer:
         return done.stdout
 
 
+def token(folder: Path, *scopes: str, tenant: str | None = None) -> str:
+    """A token of the keys in `keys.json`, which are made with the first one."""
+    command = [binary(), "token", "--key", "keys.json", "--scope", ",".join(scopes), "--json"]
+    if tenant is not None:
+        command += ["--tenant", tenant]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=True, timeout=60
+    )
+    made: str = json.loads(done.stdout)["token"]
+    return made
+
+
 @contextmanager
-def real_server(folder: Path) -> Iterator[RealServer]:
-    server = RealServer(folder)
+def real_server(folder: Path, options: Sequence[str] = ()) -> Iterator[RealServer]:
+    server = RealServer(folder, options)
     server.start()
     try:
         yield server

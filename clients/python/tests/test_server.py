@@ -18,7 +18,7 @@ import pytest
 
 from conftest import running
 from fake_server import PATIENCE
-from real_server import RealServer, real_server
+from real_server import RealServer, real_server, token
 from windlass import ApiError, Cancelled, Client, Context, Permanent, Retriable, Skip, Worker
 
 
@@ -305,6 +305,55 @@ def test_many_tasks_go_through_several_workers_once_each(
     assert execution.status == "Succeeded", execution.raw
     assert execution.nodes["all"].output == [x * x for x in range(100)]
     assert sorted(calls) == list(range(100))
+
+
+def test_no_task_is_lost_or_recorded_twice_while_the_server_is_killed(
+    server: RealServer, client: Client
+) -> None:
+    workers = [Worker(server.url, concurrency=4) for _ in range(2)]
+    begun = [0]
+    for worker in workers:
+
+        @worker.action("py.square")
+        async def square(x: int) -> int:
+            begun[0] += 1
+            await asyncio.sleep(0.01)
+            return x * x
+
+    body = {"nodes": [{"id": "one", "actionType": "py.square", "parameters": {"x": "{{ item }}"}}]}
+    items = "{{ trigger.items }}"
+    loop = {"id": "all", "forEach": {"items": items, "maxConcurrency": 30, "body": body}}
+    with running(workers[0]), running(workers[1]):
+        run = start(client, {"nodes": [loop]}, {"items": list(range(120))})
+        for bound in (10, 40, 80):
+            ends = time.monotonic() + PATIENCE
+            while begun[0] < bound:
+                assert time.monotonic() < ends, "the workers got no more tasks"
+                time.sleep(0.002)
+            server.kill()
+            server.start()
+        execution = client.wait(run, timeout=90)
+    assert execution.status == "Succeeded", execution.raw
+    assert execution.nodes["all"].output == [x * x for x in range(120)]
+
+
+def test_a_worker_needs_the_scope_and_serves_its_tenant_alone(tmp_path: Path) -> None:
+    everything = ("workflows:manage", "workflows:execute", "workflows:read")
+    acme = token(tmp_path, *everything, tenant="acme")
+    options = ["--auth-keys", "keys.json"]
+    with real_server(tmp_path, options) as server, Client(server.url, token=acme) as client:
+        without = Worker(server.url, token=acme)
+        without.action("py.who")(lambda: "without the scope")
+        with pytest.raises(ApiError, match="FORBIDDEN"):
+            asyncio.run(without.run_async())
+        own = Worker(server.url, token=token(tmp_path, "workflows:work", tenant="acme"))
+        other = Worker(server.url, token=token(tmp_path, "workflows:work", tenant="other"))
+        own.action("py.who")(lambda: "acme")
+        other.action("py.who")(lambda: "other")
+        with running(other), running(own):
+            runs = [start(client, {"nodes": [node("py.who")]}) for _ in range(5)]
+            outputs = [client.wait(run, timeout=PATIENCE).nodes["n"].output for run in runs]
+    assert outputs == ["acme"] * 5
 
 
 def test_the_client_follows_and_signals(server: RealServer, client: Client) -> None:
