@@ -1,9 +1,13 @@
 //! What the tests of several crates share. A dev-dependency alone: nothing that ships
 //! knows it.
 //!
-//! [`harness`] drives the state machine of a run, and [`fixture`] reads and plays the text
-//! fixtures of `core/tests/fixtures`. Use it from a crate's `tests` folder: a unit test sees
-//! another copy of the types of its own crate.
+//! Without a feature: [`harness`] drives the state machine of a run, [`fixture`] reads and plays
+//! the text fixtures of `core/tests/fixtures`, and [`report`] is what can be seen of a run. Each
+//! feature adds what needs more crates, so that a test builds no more than it uses;
+//! CONTRIBUTING.md lists them.
+//!
+//! Use it from a crate's `tests` folder: a unit test sees another copy of the types of its own
+//! crate.
 
 #![allow(
     missing_docs,
