@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -52,6 +53,7 @@ def test_retriable_failures_are_tried_again_under_the_same_key() -> None:
             raise Retriable("not yet", after=60)
         return "done"
 
+    assert Retriable(after=timedelta(minutes=1)).retry_after == 60
     assert run_action(action, given=Given(max_attempts=5)).attempts == 3
     assert [attempt for attempt, _ in seen] == [1, 2, 3]
     assert len({key for _, key in seen}) == 1

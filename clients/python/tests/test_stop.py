@@ -139,6 +139,17 @@ def test_cancelling_run_async_gives_up_what_runs(fake: FakeServer, url: str) -> 
     assert task.report is None
 
 
+def test_a_worker_may_run_in_another_thread(fake: FakeServer, url: str) -> None:
+    worker = Worker(url)
+    worker.action("a.b")(lambda: 1)
+    thread = threading.Thread(target=worker.run, daemon=True)
+    thread.start()
+    assert fake.reported(fake.enqueue("a.b"))[1]["output"] == 1
+    worker.stop()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+
+
 def test_an_idle_worker_stops_at_once_and_can_run_again(fake: FakeServer, url: str) -> None:
     worker = Worker(url)
     worker.action("a.b")(lambda: 1)

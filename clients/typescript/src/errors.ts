@@ -27,7 +27,7 @@ export abstract class ActionError extends WindlassError {
   readonly code: string;
   readonly details: Readonly<Record<string, unknown>> | undefined;
 
-  constructor(message: string, options: ActionErrorOptions = {}) {
+  constructor(message = "the action failed", options: ActionErrorOptions = {}) {
     super(message);
     this.code = options.code ?? "ACTION_FAILED";
     this.details = options.details;

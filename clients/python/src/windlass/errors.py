@@ -32,7 +32,7 @@ class ActionError(WindlassError):
 
     def __init__(
         self,
-        message: str,
+        message: str = "the action failed",
         *,
         code: str = "ACTION_FAILED",
         details: Mapping[str, Any] | None = None,
@@ -64,7 +64,7 @@ class Retriable(ActionError):
 
     def __init__(
         self,
-        message: str,
+        message: str = "the action asks for another attempt",
         *,
         after: float | timedelta | None = None,
         code: str = "ACTION_FAILED",

@@ -93,8 +93,10 @@ class Worker:
         """Serves until SIGTERM or SIGINT; then finishes what runs and returns.
 
         A second signal does not wait: attempts are asked to stop, and other workers get them.
+        Signals reach the main thread only; in another one, `stop` ends it.
         """
-        asyncio.run(self.run_async(signals=True))
+        main = threading.current_thread() is threading.main_thread()
+        asyncio.run(self.run_async(signals=main))
 
     async def run_async(self, *, signals: bool = False) -> None:
         """Serves until `stop` is called, `async` actions on the running loop.
