@@ -163,6 +163,30 @@ def test_an_idle_worker_stops_at_once_and_can_run_again(fake: FakeServer, url: s
         assert fake.reported(task)[1]["output"] == 1
 
 
+def test_stopping_counts_before_a_run_and_during_it_but_not_after(
+    fake: FakeServer, url: str
+) -> None:
+    worker = Worker(url)
+    worker.action("a.b")(lambda: 1)
+    worker.stop()
+    # It was stopped before it began, so this returns.
+    asyncio.run(worker.run_async())
+    assert fake.polls == []
+    # It has ended, so this stops nothing.
+    worker.stop()
+    task = fake.enqueue("a.b")
+
+    async def twice() -> None:
+        serving = asyncio.create_task(worker.run_async())
+        await asyncio.to_thread(fake.reported, task)
+        with pytest.raises(RuntimeError, match="runs already"):
+            await worker.run_async()
+        worker.stop()
+        await serving
+
+    asyncio.run(twice())
+
+
 def test_a_process_that_is_killed_reports_nothing(
     fake: FakeServer, url: str, tmp_path: Path
 ) -> None:

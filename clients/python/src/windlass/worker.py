@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from windlass.action import Action
 from windlass.execute import Executor
@@ -58,6 +58,8 @@ class Worker:
         self._lock = threading.Lock()
         self._session: Session | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._state: Literal["new", "running", "ended"] = "new"
+        # Before a session is there to be told. A worker may be stopped before it has begun.
         self._stop_asked = False
         self._halt_asked = False
 
@@ -106,6 +108,10 @@ class Worker:
         """
         if not self._actions:
             raise ValueError("the worker has no actions: register one with @worker.action(…)")
+        with self._lock:
+            if self._state == "running":
+                raise RuntimeError("the worker runs already")
+            self._state = "running"
         ended: concurrent.futures.Future[None] = concurrent.futures.Future()
         executor = Executor(asyncio.get_running_loop())
         thread = threading.Thread(
@@ -125,14 +131,17 @@ class Worker:
     def stop(self) -> None:
         """Polls no more, finishes what runs, then `run` returns. From any thread."""
         with self._lock:
-            self._stop_asked = True
-            self._tell(Session.stop)
+            # One that has ended has nothing to stop, and may run again.
+            if self._state != "ended":
+                self._stop_asked = True
+                self._tell(Session.stop)
 
     def halt(self) -> None:
         """Asks what runs to stop and gives its tasks up at once. From any thread."""
         with self._lock:
-            self._stop_asked = self._halt_asked = True
-            self._tell(Session.halt)
+            if self._state != "ended":
+                self._stop_asked = self._halt_asked = True
+                self._tell(Session.halt)
 
     def _tell(self, what: Callable[[Session], None]) -> None:
         session, loop = self._session, self._loop
@@ -141,12 +150,18 @@ class Worker:
 
     def _serve(self, executor: Executor, ended: concurrent.futures.Future[None]) -> None:
         """The thread of the protocol: polls, heartbeats, reports."""
+        failure: BaseException | None = None
         try:
             asyncio.run(self._session_on_loop(executor))
         except BaseException as error:  # noqa: BLE001 - it is raised where `run` was called
-            ended.set_exception(error)
-        else:
+            failure = error
+        with self._lock:
+            self._state = "ended"
+            self._stop_asked = self._halt_asked = False
+        if failure is None:
             ended.set_result(None)
+        else:
+            ended.set_exception(failure)
 
     async def _session_on_loop(self, executor: Executor) -> None:
         session = Session(self._settings, self._options, self._actions, executor)
@@ -165,7 +180,6 @@ class Worker:
         finally:
             with self._lock:
                 self._session = self._loop = None
-                self._stop_asked = self._halt_asked = False
         LOGGER.info("worker %s has stopped", self.name)
 
     @contextmanager
