@@ -63,8 +63,8 @@ const STEPS: &[Step] = &[
 pub(crate) fn run(root: &Path, quick: bool) -> Result<()> {
     let begun = Instant::now();
     ensure_nextest(root)?;
-    for (program, package) in PROGRAMS {
-        ensure_program(program, package)?;
+    for (command, package) in PROGRAMS {
+        ensure_program(command, package)?;
     }
     for step in STEPS.iter().filter(|step| !(quick && step.slow)) {
         timed(step.heading, || cargo(root, step.arguments))?;
@@ -127,20 +127,23 @@ fn ensure_nextest(root: &Path) -> Result<()> {
     })
 }
 
-/// Programs that tests start, with the Debian packages that hold them.
-const PROGRAMS: [(&str, &str); 3] = [
-    ("node", "nodejs"),
-    ("strace", "strace"),
-    ("python3", "python3-venv"),
+/// Commands that succeed where what the tests start is there, with the Debian packages that bring
+/// it. Debian has Python's environments in a package apart from Python.
+const PROGRAMS: [(&[&str], &str); 3] = [
+    (&["node", "--version"], "nodejs"),
+    (&["strace", "--version"], "strace"),
+    (&["python3", "-c", "import ensurepip, venv"], "python3-venv"),
 ];
 
 /// Installs a program that tests need, on machines that lack it.
-fn ensure_program(program: &str, package: &str) -> Result<()> {
+fn ensure_program(check: &[&str], package: &str) -> Result<()> {
+    let (program, arguments) = check.split_first().context("a check names its program")?;
     let succeeds = |command: &mut Command| {
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.status().is_ok_and(|status| status.success())
     };
-    if succeeds(Command::new(program).arg("--version")) {
+    let mut check = Command::new(program);
+    if succeeds(check.args(arguments).stderr(Stdio::null())) {
         return Ok(());
     }
     timed(&format!("install {package}"), || {
