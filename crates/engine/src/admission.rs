@@ -201,7 +201,7 @@ impl Queue {
             return false;
         }
         let loading = shared.loading.load(Ordering::Acquire);
-        let active = shared.held.load(Ordering::Acquire) + loading;
+        let active = shared.active() + loading;
         active < self.max_active && shared.gates.beginning() < MOST_BEGINNING
     }
 

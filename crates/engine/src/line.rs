@@ -70,7 +70,7 @@ impl Engine {
         }
         let most = shared.max_active.load(Ordering::Acquire);
         let loading = shared.loading.load(Ordering::Acquire);
-        if shared.held.load(Ordering::Acquire) + loading >= most {
+        if shared.active() + loading >= most {
             return Ok(InLine::Full { most });
         }
         let waiting = self

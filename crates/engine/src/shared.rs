@@ -21,6 +21,9 @@ use crate::remote::Remote;
 /// A tenant, by its name, if it has one.
 pub(crate) type Tenant = Option<Box<str>>;
 
+/// How many runs may wait for workers outside the process, for each that may be active.
+const WAITING_FACTOR: usize = 9;
+
 /// Known to an engine, its driver, its intake and its admission.
 pub(crate) struct Shared {
     pub(crate) gates: Gates,
@@ -86,6 +89,24 @@ impl Shared {
             schedules: Notify::new(),
             arrivals: Mutex::default(),
             changes: watch::Sender::new(0),
+        }
+    }
+
+    /// How many runs in memory count against the most that there may be. Those that wait for a
+    /// worker outside the process do not, up to a bound: workers that are away must not keep
+    /// other runs from beginning.
+    pub(crate) fn active(&self) -> usize {
+        let most = self.max_active.load(Ordering::Acquire);
+        let waiting = self.remote.open.waiting_runs();
+        let held = self.held.load(Ordering::Acquire);
+        held.saturating_sub(waiting.min(most.saturating_mul(WAITING_FACTOR)))
+    }
+
+    /// A run waits for a worker outside the process: another may begin, if that was too much.
+    pub(crate) fn waits_for_worker(&self) {
+        let most = self.max_active.load(Ordering::Acquire);
+        if self.held.load(Ordering::Acquire) + 1 >= most {
+            self.bell.notify_one();
         }
     }
 

@@ -50,6 +50,10 @@ impl World {
     }
 
     async fn with(options: Options) -> Self {
+        Self::serving(options, Serving::default()).await
+    }
+
+    async fn serving(options: Options, serving: Serving) -> Self {
         let (store, clock) = (MemoryStore::new(), Arc::new(Hands::default()));
         clock.pass(100 * DAY);
         let options = Options {
@@ -59,7 +63,7 @@ impl World {
         };
         let backend: Arc<dyn Backend> = Arc::new(store.clone());
         let engine = Engine::new(backend, windlass_actions::registry(), options).await;
-        engine.serve(Serving::default()).await.expect("serves");
+        engine.serve(serving).await.expect("serves");
         Self {
             store,
             engine,
@@ -105,6 +109,13 @@ impl World {
             .engine
             .finish_task(None, task.task, &task.lease, outcome);
         done.await
+    }
+
+    /// Waits until a run has succeeded, which may not have begun.
+    async fn ends(&self, run: RunId) {
+        while self.engine.wait(run).await.expect("a status") != RunStatus::Succeeded {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// What is stored of declarations.
@@ -359,4 +370,33 @@ async fn a_lease_that_ran_out_is_resumed_unless_another_worker_came() {
         world.engine.wait(run).await.expect("ends"),
         RunStatus::Succeeded
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_that_wait_for_a_worker_do_not_keep_others_from_beginning() {
+    let serving = Serving {
+        max_active_runs: 2,
+        ..Serving::default()
+    };
+    let world = World::serving(Options::default(), serving).await;
+    let either = r#"{"id":"w","nodes":[
+        {"id":"a","actionType":"core.echo","switch":{"on":"trigger","cases":{"far":"b"},"default":"c"}},
+        {"id":"b","actionType":"py.act"}, {"id":"c","actionType":"core.echo"}]}"#;
+    world.publish(either).await;
+    let mut far = Vec::new();
+    for _ in 0..5 {
+        far.push(world.start("\"far\"".to_owned()).await);
+    }
+    let near = world.start("\"near\"".to_owned()).await;
+    world.ends(near).await;
+    for _ in &far {
+        let tasks = world
+            .poll(poll("w", &["py.act"], 30_000))
+            .await
+            .expect("a task");
+        world.complete(&tasks[0]).await.expect("recorded");
+    }
+    for run in far {
+        world.ends(run).await;
+    }
 }

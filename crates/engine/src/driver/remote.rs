@@ -21,6 +21,7 @@ impl Driver {
     /// Puts an attempt into the work queue: its action is not one of this process.
     pub(super) fn offer(&mut self, dispatch: Arc<Dispatch>) {
         self.shared.remote.open.insert(Arc::clone(&dispatch));
+        self.shared.waits_for_worker();
         let (workers, shared) = (Arc::clone(&self.workers), Arc::clone(&self.shared));
         tokio::spawn(offer(workers, shared, self.outbox.clone(), dispatch));
     }

@@ -103,6 +103,8 @@ struct Table {
     open: BTreeMap<(RunId, Instance), Open>,
     timers: BTreeMap<TimerKey, ((RunId, Instance), Deadline)>,
     next_timer: u64,
+    /// Runs with attempts that no worker has had, and how many.
+    waiting: BTreeMap<RunId, usize>,
     ended: HashMap<WorkKey, EndedBy>,
     order: VecDeque<WorkKey>,
 }
@@ -113,6 +115,8 @@ pub(crate) struct OpenAttempts {
     table: Mutex<Table>,
     /// How many there are, so that the driver need not lock where there is none.
     count: AtomicUsize,
+    /// How many runs wait for a worker.
+    waiting_runs: AtomicUsize,
     /// Rings when a deadline is earlier than the one that is waited for.
     earlier: Notify,
 }
@@ -149,6 +153,17 @@ impl OpenAttempts {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn counted(&self, table: &Table) {
+        self.count.store(table.open.len(), Ordering::Release);
+        self.waiting_runs
+            .store(table.waiting.len(), Ordering::Release);
+    }
+
+    /// How many runs have attempts that no worker has had.
+    pub(crate) fn waiting_runs(&self) -> usize {
+        self.waiting_runs.load(Ordering::Acquire)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0
     }
@@ -169,7 +184,10 @@ impl OpenAttempts {
         };
         let before = table.open.insert(place, open);
         table.forget_timers(before.as_ref());
-        self.count.store(table.open.len(), Ordering::Release);
+        if before.is_none_or(|before| before.hand.is_some()) {
+            *table.waiting.entry(place.0).or_default() += 1;
+        }
+        self.counted(&table);
     }
 
     /// What is known of an open attempt.
@@ -184,7 +202,7 @@ impl OpenAttempts {
         let nodes = nodes.iter().filter(|(_, status)| over(*status));
         let closed = nodes.filter_map(|(node, _)| table.close((run, *node), true));
         let closed = closed.collect();
-        self.count.store(table.open.len(), Ordering::Release);
+        self.counted(&table);
         closed
     }
 
@@ -193,7 +211,7 @@ impl OpenAttempts {
         let mut table = self.table();
         table.at(key)?;
         let closed = table.close((key.run, key.instance), true);
-        self.count.store(table.open.len(), Ordering::Release);
+        self.counted(&table);
         closed
     }
 
@@ -206,7 +224,7 @@ impl OpenAttempts {
             .into_iter()
             .filter_map(|place| table.close(place, false));
         let closed = closed.collect();
-        self.count.store(table.open.len(), Ordering::Release);
+        self.counted(&table);
         closed
     }
 
@@ -218,7 +236,7 @@ impl OpenAttempts {
         let handed = open.hand.is_some();
         if !handed {
             let closed = table.close((key.run, key.instance), true);
-            self.count.store(table.open.len(), Ordering::Release);
+            self.counted(&table);
             return closed;
         }
         Some(Closed { key, handed })
@@ -248,13 +266,17 @@ impl OpenAttempts {
         if remains.is_zero() {
             return None;
         }
-        open.hand = Some(hand);
+        let waited = open.hand.replace(hand).is_none();
         open.begun = Some(begun);
         open.leased_until = Some(at + lease);
         table.set(key, Deadline::Unknown, None);
         let timeout = table.set(key, Deadline::Timeout, Some(begun.deadline));
         if table.set(key, Deadline::Lease, Some(at + lease)) || timeout {
             self.earlier.notify_one();
+        }
+        if waited {
+            table.waits_no_more(key.run);
+            self.counted(&table);
         }
         Some((begun, remains))
     }
@@ -383,6 +405,9 @@ impl Table {
         self.forget_timers(Some(&open));
         let key = open.key();
         let handed = open.hand.is_some();
+        if !handed {
+            self.waits_no_more(key.run);
+        }
         let ended = EndedBy {
             recorded: open.recorded,
             last: open.hand.map(|hand| hand.lease),
@@ -416,6 +441,15 @@ impl Table {
             self.timers.insert(timer, (place, deadline));
         }
         timer.is_some() && self.timers.keys().next() == timer.as_ref()
+    }
+
+    fn waits_no_more(&mut self, run: RunId) {
+        if let Some(count) = self.waiting.get_mut(&run) {
+            *count -= 1;
+            if *count == 0 {
+                self.waiting.remove(&run);
+            }
+        }
     }
 
     fn forget_timers(&mut self, open: Option<&Open>) {

@@ -224,8 +224,7 @@ impl Engine {
             Ok(rendered) => self
                 .check_parameters(remote, &dispatch, &rendered)
                 .await
-                .map(|()| rendered)
-                .map_err(|(failure, recorded)| (failure, recorded)),
+                .map(|()| rendered),
             Err(failure) => Err((failure, None)),
         };
         match rendered {
