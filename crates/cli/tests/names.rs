@@ -211,9 +211,14 @@ fn metrics_name_no_action_that_the_server_does_not_have() {
     server.stop();
 }
 
-/// Texts in bodies that have another bound: values of any kind, expressions, and what is only
-/// compared with what is stored and bounded by the size of the body.
+/// Texts in bodies that have another bound: values of any kind, expressions, what is only
+/// compared with what is stored and bounded by the size of the body, and what a worker reports,
+/// which is recorded like an action's own report: a code that cannot be one is replaced, a link
+/// that cannot be stored fails the node, and the body is bounded.
 const FREE: &[&str] = &[
+    "/complete/resources/",
+    "/fail/code/",
+    "/fail/message/",
     "/filter/",
     "/value",
     "/trigger",

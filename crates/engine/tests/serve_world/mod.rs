@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
@@ -18,6 +19,7 @@ use windlass_test_support::catalogue;
 /// What the action `test.work` has done.
 pub(crate) struct Floor {
     state: Mutex<HashMap<String, (usize, usize)>>,
+    begun: AtomicUsize,
     /// Whoever works takes one and gives it back only if it is told to.
     pub(crate) permits: Semaphore,
 }
@@ -26,6 +28,7 @@ impl Floor {
     pub(crate) fn new(permits: usize) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::default(),
+            begun: AtomicUsize::new(0),
             permits: Semaphore::new(permits),
         })
     }
@@ -34,6 +37,11 @@ impl Floor {
     pub(crate) fn most(&self, key: &str) -> usize {
         let state = self.state.lock().expect("the floor");
         state.get(key).map_or(0, |(_, most)| *most)
+    }
+
+    /// How many have begun to work.
+    pub(crate) fn begun(&self) -> usize {
+        self.begun.load(Ordering::Relaxed)
     }
 
     /// How many work now.
@@ -47,6 +55,7 @@ struct Working(Arc<Floor>, String);
 
 impl Working {
     fn new(floor: &Arc<Floor>, key: String) -> Self {
+        floor.begun.fetch_add(1, Ordering::Relaxed);
         let mut state = floor.state.lock().expect("the floor");
         let (now, most) = state.entry(key.clone()).or_default();
         *now += 1;
