@@ -544,6 +544,9 @@ pub(crate) struct Fork {
     /// On this version of the workflow
     #[arg(long, value_name = "N")]
     pub(crate) version: Option<u32>,
+    /// Reuse results that compensation has undone; without it those nodes run again
+    #[arg(long)]
+    pub(crate) reuse_compensated: bool,
     /// Forking twice with the same id starts one run
     #[arg(long, value_name = "ID", value_parser = request_id)]
     pub(crate) request_id: Option<String>,

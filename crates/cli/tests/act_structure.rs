@@ -306,6 +306,61 @@ fn a_fork_reuses_what_came_before() {
         .expect(2);
 }
 
+/// The trip's booking is undone when its payment fails.
+const TRIP: &str = r#"{"id":"trip","output":"{{ context.data['book'] }}","nodes":[
+  {"id":"quote","actionType":"core.echo"},
+  {"id":"book","actionType":"core.echo","parameters":{"n":"{{ trigger.n }}"},
+   "compensate":{"actionType":"core.echo"},"dependsOn":["quote"]},
+  {"id":"pay","actionType":"core.fail","parameters":{"untilAttempt":"{{ trigger.n }}"},
+   "dependsOn":["book"]}]}"#;
+
+#[test]
+fn a_fork_books_again_what_was_undone() {
+    let world = world("trip.json", TRIP);
+    let run = [
+        "run",
+        "trip.json",
+        "-q",
+        "--trigger",
+        r#"{"n":2}"#,
+        "--json",
+    ];
+    let failed = world.run(&run).expect(1).json();
+    assert_eq!(failed["compensation"], "complete");
+    let origin = failed["executionId"].as_str().expect("an id");
+    let fork = ["fork", origin, "--from", "pay", "--set", "trigger.n=1"];
+    let with = |more: &[&'static str]| world.run(&[&fork[..], more].concat()).expect(0);
+    let dry = with(&["--dry-run"]).stdout;
+    assert!(dry.contains("again: pay, book (compensated)"), "{dry}");
+    assert!(dry.contains("reused: quote"), "{dry}");
+    let dry = with(&["--dry-run", "--reuse-compensated"]).stdout;
+    assert!(dry.contains("again: pay\n"), "{dry}");
+    assert!(dry.contains("book (compensated)"), "{dry}");
+    let dry = with(&["--dry-run", "--json"]).json();
+    let mark = |reused: bool| json!([{"node": "book", "status": "Succeeded", "reused": reused}]);
+    assert_eq!(dry["again"], json!(["pay", "book"]));
+    assert_eq!(dry["compensated"], mark(false));
+    let dry = with(&["--dry-run", "--reuse-compensated", "--json"]).json();
+    assert_eq!(dry["compensated"], mark(true));
+    let many = [
+        "fork",
+        "--filter",
+        "workflow=trip",
+        "--from",
+        "pay",
+        "--dry-run",
+    ];
+    let many = world.run(&many).expect(0).stdout;
+    assert!(many.contains("again: pay, book (compensated)"), "{many}");
+    let booked = with(&["-q", "--json"]).json();
+    assert_eq!(booked["output"]["n"], 1, "{booked}");
+    assert_ne!(booked["nodes"]["book"]["reused"], true, "{booked}");
+    let reused = with(&["-q", "--json", "--reuse-compensated"]).json();
+    assert_eq!(reused["output"]["n"], 2, "{reused}");
+    assert_eq!(reused["nodes"]["book"]["reused"], true, "{reused}");
+    world.run(&["verify", "@last"]).expect(0);
+}
+
 #[test]
 fn a_fork_may_walk_another_graph() {
     let world = world("items.json", ITEMS);

@@ -162,6 +162,15 @@ fn what_was_done_is_undone() {
     client
         .post(&path, &json!({ "retry": ["a"], "skip": ["b"] }))
         .refused(400, "BODY_INVALID");
+    let path = format!("/api/v1/executions/{run}/fork");
+    let mut body = json!({ "from": ["gate"], "dryRun": true });
+    let dry = client.post(&path, &body).expect(200).json();
+    assert_eq!(dry["again"], json!(["gate", "book"]), "{dry}");
+    assert_eq!(dry["compensated"][0]["reused"], false, "{dry}");
+    body["reuseCompensated"] = true.into();
+    let dry = client.post(&path, &body).expect(200).json();
+    assert_eq!(dry["again"], json!(["gate"]), "{dry}");
+    assert_eq!(dry["compensated"][0]["reused"], true, "{dry}");
 }
 
 #[test]

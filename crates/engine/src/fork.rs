@@ -1,11 +1,12 @@
 //! A new run from an old one (semantics §5): chosen nodes and everything after them run
-//! again, the recorded results of the rest are reused. Nothing is written here: what
+//! again, and so does what was compensated; the recorded results of the rest are reused. Nothing is written here: what
 //! comes out is a request to start.
 
 mod again;
+mod compensated;
 mod results;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use crate::start::{FROZEN_AT, NewRun};
 use crate::values::{ValueReader, blob_text, stored_text};
 
 use again::Again;
+use compensated::{Compensated, compensated, is_undone};
 use results::{Results, results};
 
 /// What a fork is asked for with.
@@ -39,6 +41,8 @@ pub struct Ask {
     pub trigger: Option<String>,
     /// Variables that differ from what the reused nodes left.
     pub vars: BTreeMap<Box<str>, Json>,
+    /// Whether results that compensation has undone are reused like others.
+    pub reuse_compensated: bool,
     /// Who forks, and why.
     pub hand: Hand,
 }
@@ -71,12 +75,26 @@ pub enum Graph {
 pub struct Fork {
     /// What to start.
     pub new_run: NewRun,
-    /// The nodes that run again: the chosen ones, then those after them.
+    /// The nodes that run again: the chosen ones with those after them, then what was
+    /// compensated with those after it.
     pub again: Vec<Box<str>>,
     /// The nodes whose results are reused.
     pub reused: Vec<Box<str>>,
     /// The other nodes of the top level, which have no result to reuse, as they stood.
     pub rest: Vec<(Box<str>, NodeStatus)>,
+    /// The nodes whose results compensation has undone, or tried to.
+    pub compensated: Vec<CompensatedNode>,
+}
+
+/// A node of the old run that was compensated, or is being.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompensatedNode {
+    /// The node instance.
+    pub node: Box<str>,
+    /// How far its compensation is. `Failed` means that its effect still stands.
+    pub compensation: NodeStatus,
+    /// Whether the fork reuses its result.
+    pub reused: bool,
 }
 
 /// Why a run cannot be forked so.
@@ -144,15 +162,17 @@ pub fn fork(
     if ask.from.is_empty() {
         return Err(ForkError::NoNode);
     }
+    let old = results(store, plans, ask.origin)?;
+    let compensated = compensated(store, plans, &old)?;
     let Results {
         run,
         nodes,
         mut writes,
-    } = results(store, plans, ask.origin)?;
+        ..
+    } = old;
     let mut new_run = new_run(store, &run, ask)?;
     let plan = Arc::clone(&new_run.plan);
-    let again =
-        Again::new(&plan, &ask.from).map_err(|path| ForkError::UnknownNode(path.into_string()))?;
+    let again = again(&plan, ask, &compensated)?;
     for path in &ask.from {
         let known = nodes.contains_key(path.as_str()) || run.resolve(path).is_some();
         if !known {
@@ -185,6 +205,7 @@ pub fn fork(
         new_run.request.trigger = trigger.to_string();
     }
     let reused: Vec<Box<str>> = new_run.reused.iter().map(|it| it.node.clone()).collect();
+    let compensated = marked(compensated, &reused);
     let is_rest = |id: &str| !again.touches(id) && !kept.contains_key(id);
     let rest = (0..plan.len() as u32)
         .map(|node| plan.id(node))
@@ -199,7 +220,36 @@ pub fn fork(
         again: again.paths(),
         reused,
         rest,
+        compensated,
     })
+}
+
+/// What runs again: the chosen nodes and, unless the caller wants it reused, what was compensated.
+fn again(plan: &Plan, ask: &Ask, compensated: &Compensated) -> Result<Again, ForkError> {
+    let unknown = |path: Box<str>| ForkError::UnknownNode(path.into_string());
+    let mut again = Again::new(plan, &ask.from).map_err(unknown)?;
+    if !ask.reuse_compensated {
+        let undone = compensated.iter().filter(|(_, status)| is_undone(**status));
+        for (path, _) in undone {
+            again.include(plan, path);
+        }
+    }
+    Ok(again)
+}
+
+fn marked(compensated: Compensated, reused: &[Box<str>]) -> Vec<CompensatedNode> {
+    let reused: BTreeSet<&str> = reused.iter().map(|node| &**node).collect();
+    let is_reused = |path: &str| {
+        let mut around = std::iter::once(path).chain(again::loops_around(path));
+        around.any(|path| reused.contains(path))
+    };
+    let nodes = compensated.into_iter();
+    let mark = |(node, compensation): (Box<str>, NodeStatus)| CompensatedNode {
+        reused: is_reused(&node),
+        node,
+        compensation,
+    };
+    nodes.map(mark).collect()
 }
 
 /// A run like the old one.

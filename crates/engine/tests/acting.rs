@@ -20,6 +20,7 @@ fn ask(origin: RunId, from: &[&str]) -> Ask {
         graph: Graph::Same,
         trigger: None,
         vars: BTreeMap::new(),
+        reuse_compensated: false,
         hand: Default::default(),
     }
 }

@@ -76,6 +76,7 @@ async fn a_fork_keeps_what_it_took_from_a_run_that_is_forgotten() {
         graph: Graph::Same,
         trigger: None,
         vars: BTreeMap::new(),
+        reuse_compensated: false,
         hand: Default::default(),
     };
     let engine = &world.engine;

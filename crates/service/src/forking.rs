@@ -1,6 +1,7 @@
 //! A fork as the command line asks for it, in the process that holds the data directory,
 //! whoever asked.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -8,8 +9,8 @@ use serde_json::{Value, json};
 use windlass_core::definition::Definition;
 use windlass_core::event::Hand;
 use windlass_core::plan::Plan;
-use windlass_core::{Digest, RunId};
-use windlass_engine::fork::{Ask, Fork, Graph, definition_text, fork};
+use windlass_core::{Digest, NodeStatus, RunId};
+use windlass_engine::fork::{Ask, CompensatedNode, Fork, Graph, definition_text, fork};
 use windlass_engine::{Backend, FROZEN_AT, LoadError, Plans, ValueReader, check_trigger, load_run};
 use windlass_store::Wait as _;
 
@@ -36,6 +37,9 @@ pub struct ForkAsked {
     pub newest: bool,
     /// The version that is taken instead of the old run's.
     pub version: Option<u32>,
+    /// Whether results that compensation has undone are reused like others.
+    #[serde(default)]
+    pub reuse_compensated: bool,
     /// Unique per tenant and workflow.
     pub request_id: Option<Box<str>>,
     /// Who forks, and why.
@@ -61,6 +65,7 @@ pub fn prepare(
         graph,
         trigger: None,
         vars: Default::default(),
+        reuse_compensated: asked.reuse_compensated,
         hand: asked.hand.clone(),
     };
     if overrides.changes_trigger() {
@@ -92,12 +97,74 @@ pub fn to_json(origin: RunId, forked: &Fork) -> Value {
         .iter()
         .map(|(node, status)| json!({ "node": node, "status": status.as_str() }))
         .collect();
+    let compensated: Vec<Value> = forked
+        .compensated
+        .iter()
+        .map(|it| {
+            let status = it.compensation.as_str();
+            json!({ "node": it.node, "status": status, "reused": it.reused })
+        })
+        .collect();
     let new = &forked.new_run;
     json!({
         "origin": origin, "workflowId": new.plan.workflow(), "version": new.version,
         "graph": if new.frozen.is_some() { "frozen" } else { "version" },
         "again": forked.again, "reused": forked.reused, "rest": rest,
+        "compensated": compensated,
     })
+}
+
+/// What a fork would do, in the order in which people ask, a line each: what is marked was
+/// compensated in the old run.
+pub fn to_lines(forked: &Fork) -> Vec<String> {
+    let marks: BTreeMap<&str, &str> = forked
+        .compensated
+        .iter()
+        .map(|it| (&*it.node, mark(it.compensation)))
+        .collect();
+    let listed = |nodes: &[Box<str>]| {
+        let marked = nodes.iter().map(|node| match marks.get(&**node) {
+            Some(mark) => format!("{node} ({mark})"),
+            None => node.to_string(),
+        });
+        match marked.collect::<Vec<_>>() {
+            nodes if nodes.is_empty() => "nothing".to_owned(),
+            nodes => nodes.join(", "),
+        }
+    };
+    let mut lines = vec![
+        format!("again: {}", listed(&forked.again)),
+        format!("reused: {}", listed(&forked.reused)),
+    ];
+    // What is inside a loop that is reused as a whole, or that runs again, is not named above.
+    let named: BTreeSet<&Box<str>> = forked.again.iter().chain(&forked.reused).collect();
+    let is_inside = |it: &&CompensatedNode| !named.contains(&it.node);
+    let inside = forked.compensated.iter().filter(is_inside);
+    let inside: Vec<String> = inside
+        .map(|it| {
+            let comes = if it.reused { "reused" } else { "again" };
+            format!("{} ({}, {comes})", it.node, mark(it.compensation))
+        })
+        .collect();
+    if !inside.is_empty() {
+        lines.push(format!("inside those: {}", inside.join(", ")));
+    }
+    if !forked.rest.is_empty() {
+        let rest = forked.rest.iter();
+        let rest: Vec<String> = rest
+            .map(|(node, status)| format!("{node} (was {status})"))
+            .collect();
+        lines.push(format!("without a result to reuse: {}", rest.join(", ")));
+    }
+    lines
+}
+
+fn mark(compensation: NodeStatus) -> &'static str {
+    match compensation {
+        NodeStatus::Succeeded => "compensated",
+        NodeStatus::Failed => "its compensation failed",
+        _ => "being compensated",
+    }
 }
 
 /// The graph that the fork walks: the old run's, or that of a version, and with changed

@@ -384,6 +384,7 @@ described! {
         again: Vec<String>,
         reused: Vec<String>,
         rest: Vec<Object>,
+        compensated: Vec<Object>,
     }
     /// What nobody could carry on.
     LetterShape {

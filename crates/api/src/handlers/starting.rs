@@ -258,6 +258,10 @@ struct ForkBody {
     newest: bool,
     /// The version that is taken instead of the old run's.
     version: Option<u32>,
+    /// Whether results that compensation has undone are reused. Without it those nodes run again,
+    /// with all after them.
+    #[serde(default)]
+    reuse_compensated: bool,
     /// Unique per tenant and workflow.
     #[schemars(length(min = 1, max = 256))]
     request_id: Option<String>,
@@ -288,6 +292,7 @@ async fn fork(
             .collect(),
         newest: body.newest,
         version: body.version,
+        reuse_compensated: body.reuse_compensated,
         request_id,
         hand: Hand {
             by: caller.by(),

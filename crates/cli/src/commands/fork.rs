@@ -40,6 +40,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Fork) -> Result<Exit, Failure
             set: arguments.set.clone(),
             newest: arguments.newest,
             version: arguments.version,
+            reuse_compensated: arguments.reuse_compensated,
             request_id: request_id.clone(),
             hand: command::hand(arguments.reason.as_deref()),
         };
@@ -129,25 +130,9 @@ fn dry_run(session: &Session, asked: &ForkAsked) -> Result<Exit, Failure> {
         output.json(&forking::to_json(origin, &forked))?;
         return Ok(Exit::Done);
     }
-    let Forked {
-        again,
-        reused,
-        rest,
-        ..
-    } = forked;
     output.line(&format!("would fork {origin}"))?;
-    output.line(&format!("  again: {}", again.join(", ")))?;
-    let reused = match reused.as_slice() {
-        [] => "nothing".to_owned(),
-        reused => reused.join(", "),
-    };
-    output.line(&format!("  reused: {reused}"))?;
-    if !rest.is_empty() {
-        let rest: Vec<String> = rest
-            .iter()
-            .map(|(node, status)| format!("{node} (was {status})"))
-            .collect();
-        output.line(&format!("  without a result to reuse: {}", rest.join(", ")))?;
+    for line in forking::to_lines(&forked) {
+        output.line(&format!("  {line}"))?;
     }
     Ok(Exit::Done)
 }

@@ -91,6 +91,7 @@ fn ask(arguments: &Fork, origin: RunId) -> ForkAsked {
         set: arguments.set.clone(),
         newest: arguments.newest,
         version: arguments.version,
+        reuse_compensated: arguments.reuse_compensated,
         request_id: Some(run.to_string().into()),
         hand: command::hand(arguments.reason.as_deref()),
     }
@@ -175,10 +176,9 @@ fn dry_run(session: &Session, rows: &[RunRow], asked: &[ForkAsked]) -> Result<Ex
         match prepare(session, asked) {
             Ok(forked) if output.json => items.push(forking::to_json(origin, &forked)),
             Ok(forked) => {
-                let again = forked.again.join(", ");
-                output.line(&format!(
-                    "{origin} {workflow}: would be forked, again: {again}"
-                ))?;
+                let lines = forking::to_lines(&forked);
+                let again = lines.first().map_or("", String::as_str);
+                output.line(&format!("{origin} {workflow}: would be forked, {again}"))?;
             }
             Err(failure) => {
                 exit = exit.worse(failure.exit);

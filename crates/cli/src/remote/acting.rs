@@ -212,10 +212,13 @@ pub(crate) fn fork(server: &Server, asked: &ForkAsked) -> Result<Started, Failur
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
         set.insert(key.to_owned(), value);
     }
-    let body = json!({
+    let mut body = json!({
         "from": asked.from, "set": set, "newest": asked.newest, "version": asked.version,
         "requestId": asked.request_id, "reason": asked.hand.reason,
     });
+    if asked.reuse_compensated {
+        body["reuseCompensated"] = true.into();
+    }
     let url = server.url(&["executions", &asked.origin.to_string(), "fork"]);
     begin(server, url, written(&body)?)
 }

@@ -31,6 +31,15 @@ impl Again {
         Ok(again)
     }
 
+    /// Runs an instance again as well; if the graph no longer has it, the innermost loop around
+    /// it that the graph has.
+    pub(super) fn include(&mut self, plan: &Plan, path: &str) {
+        let mut candidates = std::iter::once(path).chain(loops_around(path));
+        if let Some(steps) = candidates.find_map(|path| steps(plan, path)) {
+            self.add(plan, &steps);
+        }
+    }
+
     fn add(&mut self, plan: &Plan, steps: &[Step]) {
         let Some(chosen) = steps.last() else { return };
         self.put(&chosen.path());
@@ -227,6 +236,20 @@ mod tests {
         assert!(!round.keeps("while[1]/b") && !round.keeps("while[2]/a") && !round.keeps("while"));
         let earlier = again(&plan, &["while[3]/b", "while[1]/b"]);
         assert!(!earlier.keeps("while[2]/a"));
+    }
+
+    #[test]
+    fn of_an_instance_that_the_graph_lost_the_loop_around_it_runs_again() {
+        let plan = plan(LOOPS);
+        let mut known = again(&plan, &["after"]);
+        known.include(&plan, "each[1]/b");
+        assert_eq!(known.paths(), ["after".into(), Box::from("each[1]/b")]);
+        assert!(!known.keeps("each") && known.keeps("each[0]/b"));
+        let mut lost = again(&plan, &["after"]);
+        lost.include(&plan, "each[1]/gone");
+        lost.include(&plan, "gone");
+        assert_eq!(lost.paths(), ["after".into(), Box::from("each")]);
+        assert!(!lost.keeps("each[0]/b") && lost.keeps("before"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The results that a run's log has, by node instance. The log is walked, because the
 //! state forgets the inside of iterations that have ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::RunId;
 use windlass_core::event::{AttemptResult, Event, ReusedNode};
@@ -19,6 +19,9 @@ pub(super) struct Results {
     pub(super) run: Run,
     /// The last result of each node instance that succeeded, or skipped itself.
     pub(super) nodes: BTreeMap<Box<str>, ReusedNode>,
+    /// Those that ended with a result of the run that this one was forked from; some may have
+    /// run again since, and have none in `nodes`.
+    pub(super) reused: BTreeSet<Box<str>>,
     /// What nodes wrote into variables, in the order of the log.
     pub(super) writes: Vec<Write>,
 }
@@ -37,6 +40,7 @@ pub(super) fn results(store: &dyn Backend, plans: &Plans, id: RunId) -> Result<R
     Ok(Results {
         run: loaded.run,
         nodes: collect.nodes,
+        reused: collect.reused,
         writes: collect.writes,
     })
 }
@@ -46,6 +50,7 @@ struct Collect {
     nodes: BTreeMap<Box<str>, ReusedNode>,
     /// Results of the run that this one was forked from, until they are used.
     offered: BTreeMap<Box<str>, ReusedNode>,
+    reused: BTreeSet<Box<str>>,
     writes: Vec<Write>,
 }
 
@@ -129,6 +134,7 @@ impl Visitor for Collect {
 
 impl Collect {
     fn keep(&mut self, result: ReusedNode) {
+        self.reused.remove(&result.node);
         self.nodes.insert(result.node.clone(), result);
     }
 
@@ -175,6 +181,7 @@ impl Collect {
                 && let Some(result) = self.offered.get(&run.path(*node))
             {
                 self.nodes.insert(result.node.clone(), result.clone());
+                self.reused.insert(result.node.clone());
             }
         }
     }
