@@ -111,7 +111,7 @@ impl Observer for Hub {
             }
             Notice::Commanded { run, input } => {
                 let phase = match input {
-                    Input::TimedOutAbove(_) => Phase::Stopping,
+                    Input::TimedOutAbove(_) | Input::Abandon { .. } => Phase::Stopping,
                     Input::Command(asked) => match &asked.command {
                         RunCommand::Cancel { .. } => Phase::Stopping,
                         RunCommand::Pause => Phase::Paused,

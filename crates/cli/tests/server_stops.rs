@@ -304,6 +304,46 @@ fn dead_letters_are_purged() {
     );
     let audit = client.get("/api/v1/audit").expect(200).json();
     assert_eq!(audit["items"][0]["what"], "dead-letters.purge");
-    client.get(&format!("/api/v1/executions/{run}")).expect(200);
+    let shown = client.get(&format!("/api/v1/executions/{run}"));
+    let shown = shown.expect(200).json();
+    assert_eq!(shown["status"], "Failed", "{shown}");
+    assert_eq!(shown["error"]["code"], "DEAD_LETTERED", "{shown}");
+    let listed = client.get("/api/v1/executions?status=Failed").expect(200);
+    let listed = listed.json()["items"][0].clone();
+    assert_eq!(listed["executionId"], run.as_str(), "{listed}");
+    assert_eq!(listed["error"]["code"], "DEAD_LETTERED", "{listed}");
+    server.stop();
+    purged_run_is_found(&world, &run);
+}
+
+/// What people see of a purged run.
+fn purged_run_is_found(world: &World, run: &str) {
+    let shown = world.run(&["show", run]).expect(0).stdout;
+    assert!(shown.contains("DEAD_LETTERED"), "{shown}");
+    let why = world.run(&["why", run]).expect(0).stdout;
+    assert!(why.contains("dead letter"), "{why}");
+    let result = world.run(&["result", run]).expect(1);
+    let said = format!("{}{}", result.stdout, result.stderr);
+    assert!(said.contains("DEAD_LETTERED"), "{said}");
+    let runs = ["runs", "--status", "failed", "--json"];
+    let runs = world.run(&runs).expect(0).json();
+    assert_eq!(runs["items"][0]["executionId"], run, "{runs}");
+    world.run(&["verify", run]).expect(0);
+}
+
+#[test]
+fn dead_letters_are_purged_without_a_server() {
+    let world = World::new();
+    let (server, run) = bereaved(&world);
+    server.stop();
+    let purged = world.run(&["dead-letters", "purge", &run]).expect(0).stdout;
+    assert!(purged.contains("DEAD_LETTERED"), "{purged}");
+    purged_run_is_found(&world, &run);
+    world.run(&["dead-letters", "purge", &run]).expect(4);
+    // Nothing is left to recover.
+    let server = world.serve();
+    let client = server.client();
+    let events = client.get(&format!("/api/v1/executions/{run}"));
+    assert_eq!(events.expect(200).json()["status"], "Failed");
     server.stop();
 }

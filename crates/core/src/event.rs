@@ -555,6 +555,10 @@ pub struct Stopping {
     /// Whether what succeeded is undone, whatever the definition says.
     #[serde(default, skip_serializing_if = "is_false")]
     pub compensate: bool,
+    /// Why the run became a dead letter, if it stops because an operator has purged that: the run
+    /// ends as Failed, and nothing of it is undone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub abandoned: Option<Box<str>>,
     /// Who asked, and why, where somebody did.
     #[serde(flatten)]
     pub hand: Hand,

@@ -1,14 +1,15 @@
 //! Runs that cannot go on: those that cannot be read, and those that crash the process
 //! (`crash_isolation/`). They go to the dead letters with their reason and what is known of
-//! them (semantics §12.4), so that the others go on; an operator can requeue them.
+//! them (semantics §12.4), so that the others go on; an operator can requeue or purge them.
 
 use serde_json::{Value, json};
-use windlass_core::event::After;
-use windlass_core::run::Run;
+use windlass_core::event::{After, Hand};
+use windlass_core::run::{DEAD_LETTERED, Input, Refusal, Run};
 use windlass_core::{RunId, RunStatus};
 use windlass_orchestrator::Adoption;
 use windlass_store::{DeadLetter, Error, RunRow, WriterId};
 
+use crate::command::CommandError;
 use crate::engine::{Engine, Taking};
 use crate::load::LoadError;
 
@@ -139,5 +140,82 @@ impl Engine {
             _ => {}
         }
         Ok(true)
+    }
+
+    /// Removes a run from among the dead letters for good: it ends as Failed with
+    /// `DEAD_LETTERED`. Nothing of it is handed out or undone. `false` if it is not among them.
+    ///
+    /// # Errors
+    /// The store failed, or another process has the run; the letter stays then.
+    pub async fn purge(&self, run: RunId, hand: Hand) -> Result<bool, CommandError> {
+        let letter = match self.store().dead_letter(run).await {
+            // A damaged letter is still one, and is purged without its reason.
+            Err(Error::Damaged(_)) => None,
+            found => match found.map_err(LoadError::from)? {
+                Some(letter) => Some(letter),
+                None => return Ok(false),
+            },
+        };
+        let reason = letter.map_or("its letter is damaged".into(), |letter| letter.reason);
+        let row = match self.store().run(run).await {
+            Err(Error::Damaged(_)) => None,
+            row => row.map_err(LoadError::from)?,
+        };
+        let ended = match &row {
+            Some(row) if row.status.is_final() => true,
+            Some(row) => self.abandon(row, &reason, hand).await?,
+            None => false,
+        };
+        // What has ended is no longer dead; what cannot be read stays so, and is never acquired.
+        let removed = match ended {
+            true => self.store().requeue(run).await,
+            false => self.store().purge(run).await,
+        };
+        if let Some(mut row) = row.filter(|_| ended) {
+            row.status = RunStatus::Failed;
+            self.shared().gates.restore(&row);
+        }
+        Ok(removed.map_err(LoadError::from)?)
+    }
+
+    /// Ends a dead run. `false` if it cannot be read: then its row alone says that it has ended.
+    async fn abandon(&self, row: &RunRow, reason: &str, hand: Hand) -> Result<bool, CommandError> {
+        let input = Input::Abandon {
+            reason: reason.into(),
+            hand,
+        };
+        match self.submit(row.run, input).await {
+            Ok(()) => {
+                self.wait(row.run).await.map_err(LoadError::from)?;
+                // Its parent and its children hear of it, also if this process ends now.
+                self.told().await;
+                Ok(true)
+            }
+            Err(CommandError::Refused {
+                refusal: Refusal::RunEnded,
+                ..
+            }) => Ok(true),
+            Err(CommandError::Load(error)) if self.is_unreadable(&error) => {
+                self.end_row(row, reason).await.map_err(LoadError::from)?;
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Says in the row of a run whose log cannot be read that it has ended.
+    async fn end_row(&self, row: &RunRow, reason: &str) -> Result<(), Error> {
+        let message = format!("the run was a dead letter, which was purged: {reason}");
+        let ended = RunRow {
+            status: RunStatus::Failed,
+            ended_at: Some(self.now()),
+            wake_at: None,
+            asleep: false,
+            error_code: Some(DEAD_LETTERED.into()),
+            error_message: Some(message.into()),
+            ..row.clone()
+        };
+        let resources = self.store().resources(row.run).await?;
+        self.store().replace_rows(vec![(ended, resources)]).await
     }
 }

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::RunId;
+use windlass_core::event::Hand;
 use windlass_service::{Failure, FailureKind, catalogue, listing};
 use windlass_store::Wait as _;
 
@@ -49,7 +50,7 @@ pub(super) fn add(routes: &mut Routes<App>) {
             letters,
             Access::admin(),
             &[failures::LETTER_NOT_FOUND, failures::USAGE, store],
-            "Forgets dead letters: those named, or all; their runs stay as they are",
+            "Purges dead letters: those named, or all; their runs end as Failed, with DEAD_LETTERED",
             purge,
         )
         .add(
@@ -155,11 +156,11 @@ async fn purge(
 ) -> Result<Json<LettersShape>, ApiError> {
     let runs = chosen(&app, &caller, which).await?;
     for &run in &runs {
-        app.engine()
-            .store()
-            .purge(run)
-            .await
-            .map_err(Failure::from)?;
+        let hand = Hand {
+            by: caller.by(),
+            ..Hand::default()
+        };
+        app.engine().purge(run, hand).await.map_err(Failure::from)?;
     }
     told(&app, &caller, "dead-letters.purge", &runs).await
 }

@@ -7,7 +7,9 @@ use windlass_store::{DeadLetter, Wait as _, block_on};
 
 use crate::access::{self, Access};
 use crate::args::{DeadLetters, DeadLettersCommand, Letters};
+use crate::command;
 use crate::exit::{Exit, Failure};
+use crate::local_engine::with_engine;
 use crate::moment::{ago, now};
 use crate::remote;
 use crate::session::{Session, Settings};
@@ -69,13 +71,17 @@ fn change(settings: &Settings, which: &Letters, requeue: bool) -> Result<Exit, F
         }
     };
     let letters = chosen(&session, which)?;
-    for letter in &letters {
-        let store = &session.store;
-        let changing = match requeue {
-            true => store.requeue(letter.run),
-            false => store.purge(letter.run),
-        };
-        block_on(changing)?;
+    if requeue {
+        for letter in &letters {
+            block_on(session.store.requeue(letter.run))?;
+        }
+    } else if !letters.is_empty() {
+        with_engine(&session, None, async |host| {
+            for letter in &letters {
+                host.engine.purge(letter.run, command::hand(None)).await?;
+            }
+            Ok(Exit::Done)
+        })?;
     }
     let ids: Vec<String> = letters
         .iter()
@@ -91,7 +97,7 @@ fn report(settings: &Settings, ids: &[String], requeue: bool) -> Result<Exit, Fa
     }
     let what = match requeue {
         true => "is tried again by whoever next carries runs on",
-        false => "is forgotten among the dead letters",
+        false => "is no longer a dead letter: it has ended as Failed (DEAD_LETTERED)",
     };
     for id in ids {
         settings.output.line(&format!("{id} {what}"))?;

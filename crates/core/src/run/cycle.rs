@@ -521,6 +521,7 @@ impl Stop {
             deadline: crate::id::Millis(0),
             hand: crate::event::Hand::default(),
             compensate: false,
+            abandoned: None,
         }
     }
 }

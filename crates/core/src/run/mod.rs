@@ -57,8 +57,8 @@ use child::Child;
 pub use child::{ChildEnd, ChildStart};
 pub use cycle::{Iteration, Loop};
 pub use decide::{
-    Decision, Evaluations, Facts, Failure, Input, Outcome, Refusal, Report, Todo, ValueLimits,
-    decide, wants,
+    DEAD_LETTERED, Decision, Evaluations, Facts, Failure, Input, Outcome, Refusal, Report, Todo,
+    ValueLimits, decide, wants,
 };
 pub use dispatch::{Dispatch, Source};
 pub(crate) use environment::read_object;
@@ -195,6 +195,9 @@ pub(crate) struct Stop {
     pub(crate) hand: Hand,
     /// Whether what succeeded is undone, whatever the definition says.
     pub(crate) compensate: bool,
+    /// Why the run became a dead letter, if it stops because that was purged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) abandoned: Option<Box<str>>,
 }
 
 impl Run {
@@ -393,6 +396,12 @@ impl Run {
     /// Who asked for the stop, and why.
     pub fn stop_hand(&self) -> Option<&Hand> {
         self.top.stop.as_ref().map(|stop| &stop.hand)
+    }
+
+    /// Why the run became a dead letter, if an operator has purged that and the run ends, or has
+    /// ended, because of it.
+    pub fn abandoned(&self) -> Option<&str> {
+        self.top.stop.as_ref()?.abandoned.as_deref()
     }
 
     /// When the run's own time is over. A run that had ended and is reattempted has it

@@ -45,6 +45,7 @@ impl Run {
             deadline: stopping.deadline,
             hand: stopping.hand.clone(),
             compensate: stopping.compensate,
+            abandoned: stopping.abandoned.clone(),
         };
         let mut wave = Wave::default();
         if stopping.cause == StopCause::FailFast {

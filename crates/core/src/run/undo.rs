@@ -144,7 +144,8 @@ impl Run {
             RunStatus::Cancelled => asked || policy == CompensationPolicy::OnFailureOrCancel,
             _ => false,
         };
-        is_due && self.undo.is_none() && !self.completed.is_empty()
+        let abandoned = self.abandoned().is_some();
+        is_due && !abandoned && self.undo.is_none() && !self.completed.is_empty()
     }
 
     /// Remembers a node that succeeded, if something undoes it.

@@ -8,7 +8,7 @@ use windlass_core::event::{
     AttemptEnded, AttemptResult, Event, Finished, Queued, StopCause, Stopping,
 };
 use windlass_core::plan::NodeKind;
-use windlass_core::run::{Change, Instance, Run};
+use windlass_core::run::{Change, DEAD_LETTERED, Instance, Run};
 use windlass_core::value::Stored;
 use windlass_core::{Millis, NodeStatus, RunStatus};
 
@@ -336,15 +336,24 @@ fn stop_asked(stopping: &Stopping, at: Millis) -> Draft {
         Some(_) => "iteration",
         None => "run",
     };
-    let draft = match stopping.cause {
-        StopCause::Cancel if stopping.scope.is_none() => Draft::new("RunCancelRequested", at),
-        StopCause::Cancel => Draft::new("Warning", at)
+    let draft = match (stopping.cause, &stopping.abandoned) {
+        (_, Some(reason)) => Draft::new("Warning", at)
+            .level(Level::Warn)
+            .with("code", DEAD_LETTERED)
+            .with(
+                "message",
+                format!("the run's dead letter was purged: {reason}"),
+            ),
+        (StopCause::Cancel, None) if stopping.scope.is_none() => {
+            Draft::new("RunCancelRequested", at)
+        }
+        (StopCause::Cancel, None) => Draft::new("Warning", at)
             .with("code", "ITERATION_LET_GO")
             .with("message", "the rest of the iteration is let go"),
-        StopCause::FailFast => Draft::new("Warning", at)
+        (StopCause::FailFast, None) => Draft::new("Warning", at)
             .with("code", "FAIL_FAST")
             .with("message", format!("a failure stops the rest of the {what}")),
-        StopCause::Timeout => Draft::new("Warning", at)
+        (StopCause::Timeout, None) => Draft::new("Warning", at)
             .level(Level::Warn)
             .with("code", "RUN_TIMEOUT")
             .with("message", "the run's time is over"),

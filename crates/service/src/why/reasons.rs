@@ -181,6 +181,9 @@ impl Reasons<'_> {
             }
             NodeStatus::Cancelled => {
                 let why = match run.stop_cause() {
+                    Some(_) if run.abandoned().is_some() => {
+                        format!("the run's dead letter was purged{}", self.hand())
+                    }
                     Some(StopCause::Cancel) => format!("the run was cancelled{}", self.hand()),
                     Some(StopCause::FailFast) => {
                         "another node failed, and the workflow fails fast".to_owned()

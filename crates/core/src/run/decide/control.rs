@@ -78,6 +78,34 @@ impl Run {
         Ok(decision)
     }
 
+    /// The run's dead letter was purged (semantics §12.4): nothing of it starts or is waited for,
+    /// and it ends as Failed.
+    pub(super) fn decide_abandon(&self, reason: &str, hand: &Hand, facts: &Facts<'_>) -> Decision {
+        let finished = |compensation| {
+            Event::Finished(Box::new(Finished {
+                status: RunStatus::Failed,
+                error: Some(self.dead_lettered(reason)),
+                output: None,
+                compensation,
+            }))
+        };
+        if let Some(undo) = &self.undo {
+            return Decision::of(finished(Some(undo.outcome())));
+        }
+        let mut decision = self.stop_for(StopCause::Cancel, TOP, hand, facts);
+        if let Some(Event::Stopping(stopping)) = decision.events.first_mut() {
+            stopping.running.clear();
+            stopping.deadline = facts.now;
+            stopping.abandoned = Some(reason.into());
+        }
+        decision.events.push(match self.status() {
+            RunStatus::Pending => finished(None),
+            // What follows from the stop is decided next, and the end with it.
+            _ => Event::GraceEnded { deadline: None },
+        });
+        decision
+    }
+
     pub(super) fn decide_stop(&self, key: FrameKey, facts: &Facts<'_>) -> Decision {
         self.stop_for(StopCause::FailFast, key, &Hand::default(), facts)
     }
@@ -102,6 +130,7 @@ impl Run {
             deadline,
             scope: (key != TOP).then(|| self.scope_path(key)),
             compensate: false,
+            abandoned: None,
             hand: hand.clone(),
         };
         Decision::of(Event::Stopping(Box::new(stopping)))

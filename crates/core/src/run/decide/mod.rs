@@ -16,6 +16,8 @@ mod settle;
 mod signal;
 mod undo;
 
+pub use settle::DEAD_LETTERED;
+
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -107,6 +109,13 @@ pub enum Input {
     TimedOut,
     /// The time of the run that started it is over, and with it that of this one.
     TimedOutAbove(Hand),
+    /// An operator has purged the run's dead letter.
+    Abandon {
+        /// Why it was a dead letter.
+        reason: Box<str>,
+        /// Who purged it, and why.
+        hand: Hand,
+    },
     /// A delay, a wait or a backoff of this attempt is over.
     Due {
         /// The node.
@@ -446,6 +455,7 @@ pub fn decide(run: &Run, input: &Input, facts: &Facts<'_>) -> Result<Decision, R
         Input::GraceEnded => run.decide_grace_ended(facts),
         Input::TimedOut => run.decide_timed_out(facts),
         Input::TimedOutAbove(hand) => run.decide_timed_out_above(hand, facts),
+        Input::Abandon { reason, hand } => Ok(run.decide_abandon(reason, hand, facts)),
         Input::Due { node, attempt } => run.decide_due(*node, *attempt, facts),
         Input::Command(command) => decide_command(run, command, facts),
         Input::ChildEnded { node, attempt, end } => {

@@ -9,6 +9,9 @@ use crate::run::{Instance, Run};
 use crate::status::{NodeStatus, RunStatus};
 use crate::value::{Payload, ValueRef};
 
+/// The code of a run that ended because its dead letter was purged.
+pub const DEAD_LETTERED: &str = "DEAD_LETTERED";
+
 impl Run {
     pub(super) fn want_for_end(&self, wants: &mut Vec<ValueRef>) {
         if self.undo.is_some() {
@@ -16,7 +19,7 @@ impl Run {
         }
         match self.settled_as() {
             RunStatus::Succeeded => self.want_for_output(TOP, wants),
-            RunStatus::Failed => self.want_for_causes(wants),
+            RunStatus::Failed if self.abandoned().is_none() => self.want_for_causes(wants),
             _ => {}
         }
     }
@@ -55,6 +58,9 @@ impl Run {
                     finished.error = Some(self.failure("OUTPUT_INVALID", message, Vec::new()));
                 }
             },
+            RunStatus::Failed if self.abandoned().is_some() => {
+                finished.error = self.abandoned().map(|reason| self.dead_lettered(reason));
+            }
             RunStatus::Failed if self.stop_cause() == Some(StopCause::Timeout) => {
                 finished.error = Some(self.out_of_time(facts));
             }
@@ -109,8 +115,15 @@ impl Run {
         self.failure("RUN_TIMEOUT", message, causes)
     }
 
+    /// The error of a run whose dead letter was purged.
+    pub(super) fn dead_lettered(&self, reason: &str) -> RunFailure {
+        let message = format!("the run was a dead letter, which was purged: {reason}");
+        self.failure(DEAD_LETTERED, message, Vec::new())
+    }
+
     fn settled_as(&self) -> RunStatus {
         match self.stop_cause() {
+            Some(_) if self.abandoned().is_some() => RunStatus::Failed,
             Some(StopCause::Cancel) => RunStatus::Cancelled,
             Some(StopCause::Timeout) => RunStatus::Failed,
             _ if self.failed().all(|node| self.is_handled(node)) => RunStatus::Succeeded,

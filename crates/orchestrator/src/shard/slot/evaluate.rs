@@ -143,6 +143,9 @@ impl Slot {
 pub(super) fn is_urgent(input: &RunInput) -> bool {
     match input {
         RunInput::Command(command) => matches!(command.command, RunCommand::Cancel { .. }),
-        input => matches!(input, RunInput::TimedOut | RunInput::TimedOutAbove(_)),
+        input => matches!(
+            input,
+            RunInput::TimedOut | RunInput::TimedOutAbove(_) | RunInput::Abandon { .. }
+        ),
     }
 }

@@ -288,7 +288,10 @@ impl Slot {
             self.inbox.push_back((input, Some(id)));
             return;
         }
-        self.take_over();
+        // What is given up must not be handed out once more: it may have crashed processes.
+        if !matches!(input, RunInput::Abandon { .. }) {
+            self.take_over();
+        }
         if let RunInput::Command(command) = &input
             && let Some(graph) = command.graph()
         {
