@@ -58,6 +58,7 @@ fixtures!(
     repeats,
     scopes,
     partial_joins,
+    purging,
     waits,
     children,
     sagas,
