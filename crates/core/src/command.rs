@@ -13,9 +13,9 @@ use crate::run::Instance;
 use crate::status::RunStatus;
 use crate::value::Payload;
 
-/// A command on a run. `N` is how nodes are named. Its JSON is in the audit and in jobs that
-/// are under way, and digests of requests are made of it; a value that belongs to a command
-/// goes beside it.
+/// A command on a run. `N` is how nodes are named. The audit log and jobs under way store its
+/// JSON, and request digests are computed from it; a value that belongs to a command is stored
+/// beside it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "deed", rename_all = "camelCase")]
 pub enum RunCommand<N = String> {
@@ -31,7 +31,7 @@ pub enum RunCommand<N = String> {
     Resume,
     /// Try nodes again; none named means all that can be.
     Reattempt {
-        /// Which.
+        /// The nodes to try again.
         nodes: Vec<N>,
     },
     /// Send a signal; its payload goes beside.
@@ -53,12 +53,12 @@ pub enum RunCommand<N = String> {
     Compensate,
     /// Undo nodes again whose undoing failed.
     RetryCompensation {
-        /// Which.
+        /// The nodes whose compensation failed.
         nodes: Vec<N>,
     },
     /// Leave nodes as they are instead of undoing them.
     SkipCompensation {
-        /// Which.
+        /// The nodes that stay as they are.
         nodes: Vec<N>,
     },
     /// Replace the graph by one that goes beside.
@@ -157,7 +157,7 @@ impl<N> RunCommand<N> {
         }
     }
 
-    /// The runs it makes sense for, unless a filter says otherwise.
+    /// The statuses of runs that it applies to, unless a filter names others.
     pub fn statuses(&self) -> Vec<RunStatus> {
         use RunStatus::{Cancelled, Failed, Paused, Pending, Running, Succeeded};
         match self {
@@ -181,12 +181,12 @@ impl<N> RunCommand<N> {
         matches!(self, Self::SetResult { .. } | Self::Skip { .. })
     }
 
-    /// Whether it tries nodes of a run again that may have ended.
+    /// Whether it tries nodes again, also those of a run that has ended.
     pub fn reopens(&self) -> bool {
         self.sets_result() || matches!(self, Self::Reattempt { .. })
     }
 
-    /// Whether the run goes on by it, and the caller may wait for that in the foreground.
+    /// Whether it makes the run continue, so that the caller may wait in the foreground.
     pub fn goes_on(&self) -> bool {
         !matches!(self, Self::Cancel { .. } | Self::Pause | Self::Import)
     }
@@ -221,7 +221,7 @@ impl<N, B> CommandRequest<N, B> {
 }
 
 impl CommandRequest {
-    /// The same under an idempotency key, which counts for the command and its value.
+    /// The same under an idempotency key, which covers the command and its value.
     #[must_use]
     pub fn keyed(mut self, key: Option<impl Into<Box<str>>>) -> Self {
         self.hand.request = key.map(|key| {
@@ -233,7 +233,7 @@ impl CommandRequest {
         self
     }
 
-    /// Digest of the command and its value. Who gives it and why is not in it.
+    /// Digest of the command and its value, without who gives it and why.
     fn digest(&self) -> Digest {
         let mut text = serde_json::to_string(&self.command)
             .expect("an enum of texts, lists and truths always serialises");

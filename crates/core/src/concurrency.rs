@@ -1,6 +1,6 @@
 //! How many runs of a workflow may go at once (`concurrency`, semantics §1): the key is
-//! evaluated once, by whoever starts a run, and kept with the request. It knows nothing
-//! of who waits for whom.
+//! evaluated once, when a run is requested, and kept with the request. This module does not
+//! know which runs wait.
 
 use std::collections::BTreeMap;
 use std::fmt;

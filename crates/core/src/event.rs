@@ -13,9 +13,9 @@ use crate::id::{Digest, Millis, RunId};
 use crate::status::RunStatus;
 use crate::value::Stored;
 
-/// The version of the rules that this code applies. By those of version 1, what had
-/// succeeded and was taken back for another attempt was not undone any more. By those of
-/// version 2, a node that a new graph did not have let the next level of the old one begin.
+/// The version of the rules that this code applies. Under version 1, a node that had succeeded
+/// and was taken back for another attempt was not undone any more. Under version 2, a node
+/// that a new graph did not have let the next level of the old graph begin.
 pub const RULES: u32 = 3;
 
 /// A transition of a run: what was decided together, and when.
@@ -30,7 +30,7 @@ pub struct Transition {
 /// Something that happened to a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Event {
-    /// The run was asked for.
+    /// The run was requested.
     Queued(Box<Queued>),
     /// The run began; its entries are ready.
     Started {},
@@ -86,7 +86,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         due: Option<Millis>,
     },
-    /// A signal came: somebody waited for it, or it is kept.
+    /// A signal came: a node waits for it, or the run keeps it.
     SignalReceived(Box<SignalReceived>),
     /// A child run is to be started.
     ChildStarted(Box<ChildStarted>),
@@ -94,7 +94,7 @@ pub enum Event {
     Stopping(Box<Stopping>),
     /// The grace is over: what still ran is given up.
     GraceEnded {
-        /// Whose: every scope whose grace ended by this time; without it, all.
+        /// The scopes whose grace ended by this time; without it, all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         deadline: Option<Millis>,
     },
@@ -107,7 +107,7 @@ pub enum Event {
     Accepted(Hand),
     /// Nodes are tried again by hand.
     Reattempted {
-        /// Which.
+        /// Their paths.
         nodes: Vec<Box<str>>,
         /// Who and why.
         #[serde(flatten)]
@@ -117,11 +117,11 @@ pub enum Event {
     SetByHand(Box<SetByHand>),
     /// Results of the run that this one was forked from.
     Reused(Vec<ReusedNode>),
-    /// What succeeded is undone, in reverse order; the run ends after it.
+    /// The run's successes are undone, in reverse order; the run ends after that.
     Compensating {
         /// How the run ends then, but for the compensation's own outcome.
         ending: Box<Finished>,
-        /// Who asked, and why, where somebody did.
+        /// Who asked, and why; empty if no request led to it.
         #[serde(flatten)]
         hand: Hand,
     },
@@ -129,7 +129,7 @@ pub enum Event {
     CompensationEnded(Box<AttemptEnded>),
     /// Nodes whose undoing failed are undone again by hand.
     CompensationRetried {
-        /// Which.
+        /// Their paths.
         nodes: Vec<Box<str>>,
         /// Who and why.
         #[serde(flatten)]
@@ -137,7 +137,7 @@ pub enum Event {
     },
     /// Nodes are not undone, by hand.
     CompensationSkipped {
-        /// Which.
+        /// Their paths.
         nodes: Vec<Box<str>>,
         /// Who and why.
         #[serde(flatten)]
@@ -234,16 +234,17 @@ impl Event {
     }
 }
 
-/// What became of the process that carried a run before.
+/// What became of the process that held a run before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum After {
-    /// It died, perhaps of what it had in hand.
+    /// It died, perhaps because of an attempt that it had open.
     #[default]
     Death,
-    /// It stopped in good order, or nobody knows and it does not matter.
+    /// It stopped in good order, or its fate is not known and does not matter.
     Stop,
-    /// Somebody took the run from among the dead letters: what was counted is forgotten.
+    /// An operator requeued the run from the dead letters: the deaths counted so far are
+    /// forgotten.
     Requeue,
 }
 
@@ -278,7 +279,7 @@ pub struct RequestKey {
     pub command: Digest,
 }
 
-/// Everything that was asked for with a run.
+/// The request for a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Queued {
@@ -292,17 +293,17 @@ pub struct Queued {
     pub definition: Digest,
     /// Unique per tenant and workflow.
     pub request_id: Box<str>,
-    /// Whose it is.
+    /// The tenant that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<Box<str>>,
-    /// What ties it to the outside.
+    /// The id that ties it to other systems.
     pub correlation_id: Box<str>,
     /// From 0 to 9.
     pub priority: u8,
-    /// For people to find it by.
+    /// Labels by which users find it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<Box<str>, Box<str>>,
-    /// What it was started with.
+    /// The trigger that it was started with.
     pub trigger: Stored,
     /// Its variables at the start.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -319,10 +320,10 @@ pub struct Queued {
     /// Whether its graph belongs to it alone: the definition is a value, not a version.
     #[serde(default, skip_serializing_if = "is_false")]
     pub frozen: bool,
-    /// The trace that it was asked for in, as the W3C header has it.
+    /// The trace that the request came in, as the W3C header writes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<Box<str>>,
-    /// What bounds how many such runs go at once, if anything does.
+    /// The limit on how many such runs go at once, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<Gate>,
     /// The partition that it is in for good: its parent's, or by its id.
@@ -330,10 +331,10 @@ pub struct Queued {
     pub partition: u32,
 }
 
-/// What runs share that may not all go at once.
+/// A concurrency key: only `limit` of the runs that share it go at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gate {
-    /// The key that they have in common; empty where all runs of the workflow share it.
+    /// The key; empty where all runs of the workflow share it.
     pub key: Box<str>,
     /// How many may go at once.
     pub limit: u32,
@@ -459,7 +460,7 @@ pub struct AttemptStarted {
     pub attempt: u32,
     /// When it started.
     pub started: Millis,
-    /// Where.
+    /// The worker that has it.
     pub worker: Box<str>,
     /// Whether it is an attempt to undo the node.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -543,7 +544,7 @@ pub struct ResourceLink {
 /// Nothing new starts; what runs is told to stop.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Stopping {
-    /// Why.
+    /// Why it stops.
     pub cause: StopCause,
     /// The node instances that were with a worker: they get the grace.
     pub running: Vec<Box<str>>,
@@ -555,11 +556,11 @@ pub struct Stopping {
     /// Whether what succeeded is undone, whatever the definition says.
     #[serde(default, skip_serializing_if = "is_false")]
     pub compensate: bool,
-    /// Why the run became a dead letter, if it stops because an operator has purged that: the run
-    /// ends as Failed, and nothing of it is undone.
+    /// Why the run became a dead letter, if it stops because an operator purged the dead
+    /// letter: the run ends as Failed, and nothing of it is undone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub abandoned: Option<Box<str>>,
-    /// Who asked, and why, where somebody did.
+    /// Who asked, and why; empty if no request led to it.
     #[serde(flatten)]
     pub hand: Hand,
 }
@@ -572,14 +573,14 @@ pub enum StopCause {
     FailFast,
     /// The run's time has passed.
     Timeout,
-    /// Somebody asked.
+    /// A request to cancel.
     Cancel,
 }
 
 /// The run ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finished {
-    /// How.
+    /// The status that it ended with.
     pub status: RunStatus,
     /// Why, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -587,7 +588,7 @@ pub struct Finished {
     /// The run's result, if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Stored>,
-    /// Whether everything was undone that should have been, if something was.
+    /// How undoing ended, if the run was undone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compensation: Option<Compensation>,
 }

@@ -1,5 +1,5 @@
-//! A glance at a record: what its attempts came to, and nothing else. Whoever puts a long
-//! list together needs one value of each event, and none of the rest.
+//! Partial decoding of a record: the results of its attempts, and nothing else. A caller that
+//! builds a long list needs one value of each event, and none of the rest.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 
 use crate::id::Digest;
 
-/// What the attempts of a transition came to, as far as it stands in its text: digest and
-/// JSON text of each. None if the text is not one that this can read.
+/// The results of a transition's attempts whose values stand in its text: digest and JSON text
+/// of each. `None` if the text cannot be decoded.
 pub fn results(transition: &[u8]) -> Option<Vec<(Digest, &str)>> {
     let Seen { events } = serde_json::from_slice(transition).ok()?;
     let ended = events.into_iter().filter_map(|event| event.attempt_ended);

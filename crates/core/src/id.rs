@@ -9,7 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// A run's identity: a UUIDv7, so that runs sort by the time they were asked for.
+/// A run's identity: a UUIDv7, so that runs sort by the time of their requests.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RunId(Uuid);

@@ -51,7 +51,7 @@ pub fn is_unprintable(letter: char) -> bool {
         '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' => true,
         // Ends of lines and paragraphs.
         '\u{2028}' | '\u{2029}' => true,
-        // What has no shape: joined to a name it makes another that looks the same.
+        // Invisible characters: joined to a name, they make another that looks the same.
         '\u{200B}' | '\u{2060}'..='\u{2064}' | '\u{206A}'..='\u{206F}' | '\u{FEFF}' => true,
         '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E007F}' => true,
         // What the program marks its own styles with.

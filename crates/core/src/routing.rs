@@ -7,7 +7,7 @@ use crate::definition::When;
 use crate::plan::NodeIndex;
 use crate::status::NodeStatus;
 
-/// What an edge may become, before its condition is asked.
+/// What an edge may become, before its condition is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Taken if its condition holds or is absent, not taken otherwise.
@@ -33,7 +33,7 @@ pub fn verdict(parent: NodeStatus, when: When) -> Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum EdgeState {
-    /// Its parent has not ended, or its condition has not been asked.
+    /// Its parent has not ended, or its condition has not been evaluated.
     Unresolved,
     /// Its target may run.
     Taken,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Where a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum RunStatus {
-    /// Asked for and durable, but nobody has started it.
+    /// Asked for and durable, but no process has started it.
     Pending,
     /// Started and not ended.
     Running,

@@ -1,6 +1,6 @@
-//! Identities of traces and spans, derived from what they are about: whoever derives
-//! one twice, in a replay or after a restart, gets the same, so parts that were made by
-//! different processes fit together and none is made twice.
+//! Identities of traces and spans, derived from what they describe: a process that derives one
+//! again, in a replay or after a restart, gets the same identity, so the parts that different
+//! processes made fit together and no span is made twice.
 //!
 //! The text form is W3C Trace Context's `traceparent` (Recommendation, section 3.2).
 
@@ -23,15 +23,15 @@ pub struct TraceParent {
     pub trace: TraceId,
     /// The span that hands it on.
     pub span: SpanId,
-    /// Whether somebody records the trace.
+    /// Whether the trace is recorded: the `sampled` flag.
     pub sampled: bool,
 }
 
-/// The text's length where its version is the one that is written here.
+/// The length of a text of the version that this code writes.
 const LENGTH: usize = 55;
 
 impl TraceParent {
-    /// Reads a `traceparent`; one that is not well formed is none (section 3.2.2).
+    /// Reads a `traceparent`; `None` if it is not well formed (section 3.2.2).
     pub fn parse(text: &str) -> Option<Self> {
         let bytes = text.as_bytes();
         let version = text.get(..2)?;
@@ -59,7 +59,7 @@ impl TraceParent {
         })
     }
 
-    /// The place of a run's own span; `asked` is the context that it was asked for with.
+    /// The place of a run's own span; `asked` is the trace context of the request for it.
     pub fn of_run(run: RunId, asked: Option<&str>) -> Self {
         let asked = asked.and_then(Self::parse);
         Self {
@@ -84,7 +84,7 @@ impl fmt::Display for TraceParent {
 }
 
 impl TraceId {
-    /// The trace of a run that was asked for without one.
+    /// The trace of a run that was requested without one.
     pub fn of(run: RunId) -> Self {
         Self(derived(&format!("trace\n{run}")))
     }

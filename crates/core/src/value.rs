@@ -82,7 +82,7 @@ fn push_string(string: &str, text: &mut String) {
     }
 }
 
-/// The text of an object, put together of the texts of its members.
+/// The text of an object, built from the texts of its members.
 pub fn object_text<'t>(members: impl IntoIterator<Item = (&'t str, &'t str)>) -> String {
     let mut text = String::from("{");
     for (name, value) in members {
@@ -111,9 +111,10 @@ pub(crate) fn scalar(text: &str) -> Option<serde_json::Value> {
 pub struct Payload {
     /// Valid JSON text.
     text: Arc<str>,
-    /// Made when it is asked for: parameters that stand in the record need none.
+    /// Computed on first use: parameters that stand in the record need none.
     digest: OnceLock<Digest>,
-    /// Made when it is asked for, which is where there is time for it.
+    /// Computed on first use, or by [`prepare`](Self::prepare) on a thread that has time for
+    /// it.
     stored: OnceLock<Stored>,
 }
 
@@ -127,8 +128,8 @@ impl Payload {
         }
     }
 
-    /// Text that somebody typed, and that is known to be JSON: without what typing it adds, so
-    /// that its digest says what it holds.
+    /// Wraps JSON text as a user typed it, without the spaces and escapes that typing adds, so
+    /// that the layout does not change the digest.
     pub fn typed(text: &str) -> Self {
         Self::new(compact(text))
     }
@@ -148,8 +149,8 @@ impl Payload {
         *self.digest.get_or_init(|| Digest::of(self.text.as_bytes()))
     }
 
-    /// Makes the form in which a record carries the value now, so that whoever decides need
-    /// not: there is one of those and there are many workers.
+    /// Makes the form in which a record carries the value now, on the worker, so that the
+    /// shard that decides need not: many workers report to one shard.
     pub fn prepare(&self) {
         self.stored.get_or_init(|| self.to_stored());
     }

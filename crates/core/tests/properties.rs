@@ -270,7 +270,8 @@ impl Case {
         assert_eq!(self.engine_state(), self.model_state());
     }
 
-    /// What an engine does that hands out what is ready and takes back what ended.
+    /// Follows the changes as an engine would, which hands out ready nodes and takes back
+    /// ended ones.
     fn follow(&mut self, steps: &Steps) {
         for (event, changes) in steps {
             let mut ready = Names::new();

@@ -1,7 +1,7 @@
-//! Random structured runs under every hand that can be laid on them: words, timers,
-//! signals, stops, pauses, takeovers, reattempts, results by hand and compensations, also
-//! on instances that are gone or never were. Nothing panics, no attempt has two outcomes,
-//! replay is the live state, and what holds of every run holds at every moment.
+//! Random structured runs under every input that a run can get: reports, timers, signals,
+//! stops, pauses, takeovers, reattempts, results by hand and compensations, also on instances
+//! that are gone or never were. Nothing panics, no attempt has two outcomes, replay gives the
+//! live state, and the invariants of every run hold at every moment.
 //!
 //! `WINDLASS_SEED=n` plays one case; `WINDLASS_CASES=n` plays that many.
 

@@ -285,7 +285,7 @@ fn logs_with_impossible_events_are_corrupt() {
     }
 }
 
-/// What the run itself asks for is never left over once an input has been followed.
+/// Once an input has been followed, no decision of the run itself is left over.
 #[test]
 fn nothing_is_left_to_do_between_inputs() {
     for status in RunStatus::ALL {
@@ -305,7 +305,7 @@ fn check(harness: &mut Harness, input: &Input, legal: bool, what: impl Fn() -> S
     assert_eq!(replayed, digest(&harness.run), "replay after {}", what());
 }
 
-/// A log from before what was taken back was undone replays as it was written.
+/// A log written under rules that did not undo what was taken back replays as it was written.
 #[test]
 fn by_the_first_rules_what_was_taken_back_is_forgotten() {
     let mut harness = new(&[
@@ -334,7 +334,7 @@ fn by_the_first_rules_what_was_taken_back_is_forgotten() {
     assert_eq!(harness.replayed().would_undo().count(), 1);
 }
 
-/// A log from before a removed node stopped letting the next level of the old graph begin
+/// A log written under rules that let a removed node start the next level of the old graph
 /// replays as it was written.
 #[test]
 fn by_the_second_rules_a_removed_node_lets_the_next_level_begin() {
@@ -361,7 +361,7 @@ fn by_the_second_rules_a_removed_node_lets_the_next_level_begin() {
     assert_eq!(status(&harness.replayed()), NodeStatus::Queued);
 }
 
-/// Who compares states may take the short way: what holds the same is the same.
+/// Comparing states may take the short way: states that hold the same are the same.
 #[test]
 fn a_state_is_the_same_as_its_replay_and_as_no_earlier_one() {
     let mut harness = new(&GRAPH);

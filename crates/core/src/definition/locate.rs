@@ -54,7 +54,7 @@ impl Places {
             places: &mut places,
             frames: Vec::new(),
         };
-        // What was found before an error in the text is still right.
+        // Places found before an error in the text are still right.
         let _ = scan(text, nesting, &mut locator);
         places
     }
@@ -82,7 +82,7 @@ struct Locator<'p, 't> {
 }
 
 struct Frame<'t> {
-    /// The step asked for that this container is.
+    /// The requested step that this container is.
     wanted: Option<usize>,
     key: Option<Key<'t>>,
     index: Option<usize>,

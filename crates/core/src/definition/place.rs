@@ -88,7 +88,7 @@ impl<'t> Cursor<'t> {
     }
 }
 
-/// What a list of findings is placed with.
+/// What is needed to place a list of findings.
 pub(crate) struct Placing<'a> {
     /// The file name for messages.
     pub(crate) file: &'a str,

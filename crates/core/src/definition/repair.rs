@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// The text that stands in for one that is missing or no text at all. Nobody writes it, and
-/// checks pass over it.
+/// Stands in for a text that is missing or is not a text. No definition contains it, and
+/// checks skip it.
 pub(crate) const STAND_IN: &str = "\u{0}";
 
 /// A change of the text.

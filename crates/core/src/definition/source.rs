@@ -76,7 +76,7 @@ impl Limits {
     /// No setting allows deeper nesting: reading recurses once for each typed level.
     pub const MAX_NESTING: usize = 64;
 
-    /// Those that hold unless somebody says otherwise.
+    /// The limits that apply unless the caller sets others.
     pub const DEFAULT: Self = Self {
         bytes: 64 * 1024 * 1024,
         nesting: Self::MAX_NESTING,

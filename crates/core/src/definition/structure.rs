@@ -86,7 +86,7 @@ impl<'t, 'f> Structure<'t, 'f> {
 
     /// What is left to do once the document was scanned.
     pub(crate) fn finish(mut self) -> Outcome {
-        // What an object lacks is noticed at its end, and written at its beginning.
+        // A missing member is noticed at an object's end, and written at its beginning.
         self.edits
             .sort_by_key(|edit| (edit.range.start, edit.range.end));
         Outcome {

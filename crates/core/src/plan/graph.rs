@@ -64,7 +64,7 @@ impl Graph {
         self.owner
     }
 
-    /// Whether its result is, without more ado, that of its only sink.
+    /// Whether its result is the output of its only sink, unchanged.
     pub(crate) fn has_plain_output(&self) -> bool {
         self.output.is_none() && self.sinks.len() == 1
     }

@@ -48,11 +48,10 @@ pub const DEFAULT_TIMEOUT_MS: u64 = 300_000;
 pub struct Plan {
     pub(crate) workflow: Box<str>,
     pub(crate) nodes: Vec<Node>,
-    /// What the nodes are called, and their parameters as written.
+    /// The ids of the nodes, and their parameters as written.
     pub(crate) texts: Texts,
-    /// The compiled parameters of each node, once somebody has asked; empty in a huge
-    /// graph, where most are used once and keeping each would cost more memory than
-    /// compiling costs time.
+    /// The compiled parameters of each node, filled on first use. Empty in a huge graph, where
+    /// most are used once and keeping each would cost more memory than compiling costs time.
     pub(crate) templates: Vec<OnceLock<Arc<Template>>>,
     /// The top level, then every body, in the order of their nodes.
     pub(crate) graphs: Vec<Graph>,
@@ -66,7 +65,7 @@ pub struct Plan {
     pub(crate) incoming: Vec<u32>,
     /// Longest path from an entry; empty unless the mode is `levels`.
     pub(crate) levels: Vec<u32>,
-    /// The same in every mode, once somebody has asked.
+    /// The longest paths in every mode, computed on first use.
     pub(crate) depths: OnceLock<Vec<u32>>,
     pub(crate) actions: Vec<Arc<str>>,
     pub(crate) conditions: Vec<Expression>,
@@ -136,7 +135,7 @@ pub(crate) struct Parameters {
     template: OnceLock<Arc<Template>>,
 }
 
-/// How an edge came to be, which decides who asks whether it is taken.
+/// How an edge came to be, which decides how it resolves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EdgeKind {
     /// Written as an edge or a dependency.
@@ -256,7 +255,8 @@ impl Plan {
     /// The template of a node's parameters, compiled on first use; none if it has none.
     ///
     /// # Errors
-    /// What does not compile, though publishing checked it: a definition from elsewhere.
+    /// The template does not compile, though publishing checked it: the definition comes from
+    /// elsewhere.
     pub fn parameters(&self, node: NodeIndex) -> Result<Option<Arc<Template>>, String> {
         let Some(text) = self.parameters_text(node) else {
             return Ok(None);
@@ -331,7 +331,7 @@ impl Plan {
         self.rare(node)?.compensate.as_ref()
     }
 
-    /// A node's level, where levels are asked for.
+    /// A node's level, in the mode `levels`.
     pub fn level(&self, node: NodeIndex) -> u32 {
         self.levels.get(node as usize).copied().unwrap_or(0)
     }
@@ -350,7 +350,7 @@ impl Plan {
         self.failure_policy
     }
 
-    /// How nodes are let go.
+    /// Whether nodes run in parallel, one at a time, or level by level.
     pub fn execution_mode(&self) -> ExecutionMode {
         self.execution_mode
     }

@@ -185,8 +185,8 @@ impl Plan {
         }
     }
 
-    /// The JSON Schemas of all nodes, however deep, that wait for this signal: one entry
-    /// for each such node, so that an empty list means that nobody ever waits for it.
+    /// The JSON Schemas of all nodes, however deep, that wait for this signal: one entry for
+    /// each such node, so that an empty list means that no node ever waits for it.
     pub fn signal_schemas(&self, name: &str) -> Vec<Option<&str>> {
         let mut schemas = Vec::new();
         for node in 0..self.total() as NodeIndex {

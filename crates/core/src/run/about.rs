@@ -1,4 +1,4 @@
-//! What a run is, for those who only watch: kept small, and shared rather than copied.
+//! A summary of a run for observers: kept small, and shared rather than copied.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use crate::event::{Finished, Queued};
 use crate::id::{Millis, RunId};
 use crate::status::NodeStatus;
 
-/// What a run is, for those who only watch.
+/// A summary of a run for observers.
 #[derive(Clone)]
 pub struct About {
     /// The run.
     pub run: RunId,
-    /// What it was asked for with.
+    /// The request for it.
     pub queued: Arc<Queued>,
     /// The workflow's version that it is on.
     pub version: u32,
-    /// When it was asked for.
+    /// When it was requested.
     pub created_at: Millis,
     /// When it began.
     pub started_at: Option<Millis>,
@@ -38,7 +38,7 @@ impl fmt::Debug for About {
 }
 
 impl Run {
-    /// What the run is, as it stands.
+    /// The summary of the run as it is now.
     pub fn about(&self) -> About {
         About {
             run: self.id,

@@ -44,7 +44,7 @@ impl Run {
         self.answered.iter()
     }
 
-    /// The answer that a request with this key has had; none means that it is new.
+    /// The answer that was given to a request with this key; `None` if the key is new.
     ///
     /// # Errors
     /// The key was used for another command.

@@ -38,7 +38,7 @@ pub enum Change {
     IterationEnded(Instance, u32, NodeStatus),
     /// A node's attempt is a child run.
     ChildStarted(Instance, u32, RunId),
-    /// Nobody waits for a child run any more.
+    /// The parent does not wait for a child run any more.
     ChildLetGo(Instance, RunId),
     /// A child run that had succeeded is to be undone.
     ChildUndone(Instance, u32, RunId),
@@ -337,8 +337,8 @@ impl Run {
         }
     }
 
-    /// Whoever ran this before is gone: open attempts are handed out again, and what
-    /// was only given a grace has nobody left to use it.
+    /// Another process has recovered the run: open attempts are handed out again, and nodes
+    /// that were told to stop are given up, because the worker that had the grace is gone.
     fn recovered_by_another(&mut self, after: After, changes: &mut Vec<Change>) {
         self.count_deaths(after);
         let frames = std::iter::once(&mut self.top).chain(self.frames.values_mut());

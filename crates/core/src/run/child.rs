@@ -22,7 +22,7 @@ pub(crate) const MAX_DEPTH: u32 = 32;
 pub struct ChildEnd {
     /// The child.
     pub child: RunId,
-    /// How.
+    /// The status it ended with.
     pub status: RunStatus,
     /// Its output, if it succeeded.
     pub output: Payload,
@@ -58,13 +58,13 @@ pub struct ChildStart {
     pub path: Box<str>,
     /// How many runs are above it.
     pub depth: u32,
-    /// Whose it is.
+    /// Its tenant.
     pub tenant: Option<Box<str>>,
-    /// What ties it to the outside.
+    /// The id that ties it to other systems.
     pub correlation_id: Box<str>,
     /// From 0 to 9.
     pub priority: u8,
-    /// The trace context that the parent was asked for with.
+    /// The trace context of the request for the parent.
     pub traceparent: Option<Box<str>>,
 }
 
@@ -151,7 +151,7 @@ impl Run {
             && !self.children.contains_key(&node)
     }
 
-    /// The node has ended: its child is let go, or remembered for undoing.
+    /// The node has ended: lets its child go, or remembers it for undoing.
     pub(crate) fn close_child(
         &mut self,
         node: Instance,
@@ -161,12 +161,12 @@ impl Run {
         let Some(child) = self.children.remove(&node) else {
             return;
         };
-        // Where the node's result was given by hand, nobody waits for the child's.
+        // A node whose result was set by hand does not wait for its child's.
         let succeeded = status == NodeStatus::Succeeded && !self.state(node).by_hand;
         if succeeded && self.isolation(node) == Isolation::Transactional {
             self.transactional.insert(node, child.run);
         }
-        // One that failed by itself has nothing left to be told.
+        // A child that failed by itself needs no message.
         if !succeeded {
             changes.push(Change::ChildLetGo(node, child.run));
         }

@@ -16,7 +16,7 @@ use crate::plan::Structure;
 use crate::status::NodeStatus;
 use crate::value::ValueRef;
 
-/// How an iteration ended. No value stands for null.
+/// How an iteration ended. A missing value means null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Iteration {
     /// It has not ended.
@@ -371,8 +371,8 @@ impl Run {
         }
     }
 
-    /// A loop that was told to stop has no iteration left: if none was cut short it ends
-    /// by its own rule, unless that is to go round again.
+    /// A loop that was told to stop has no open iteration left. If none was cut short, it ends
+    /// by its own rule, unless that rule is to go round again.
     fn stopped_loop_over(&mut self, node: Instance, wave: &mut Wave, changes: &mut Vec<Change>) {
         let Some(cycle) = self.loops.get(&node) else {
             return;
@@ -388,7 +388,7 @@ impl Run {
         }
     }
 
-    /// A loop, wait or child that ends leaves nothing behind that is still open.
+    /// Closes everything that is still open in a loop, wait or child run that ends.
     pub(crate) fn close_structure(
         &mut self,
         node: Instance,
@@ -426,7 +426,7 @@ impl Run {
         }
     }
 
-    /// Lets everything in a frame go at once, without a grace.
+    /// Cancels everything in a frame at once, without a grace.
     fn cancel_frame(&mut self, key: FrameKey, wave: &mut Wave, changes: &mut Vec<Change>) {
         if self.frame(key).done {
             return;
@@ -476,7 +476,7 @@ impl Run {
         }
     }
 
-    /// Frees the frames that nobody needs any more, and all that hangs on them.
+    /// Frees the frames that nothing needs any more, and everything that belongs to them.
     pub(crate) fn collect_garbage(&mut self) {
         for key in std::mem::take(&mut self.garbage) {
             self.free_frame(key);
@@ -489,7 +489,7 @@ impl Run {
         };
         let mut deepest = frame.nodes.iter().map(|node| node.attempt).max();
         if frame.shape().is_compensated {
-            // Its loop runs again, and what that does is what is undone.
+            // The loop runs again; only its new iterations are undone.
             let is_gone = |node: Instance| frame.range().contains(&node);
             self.completed.retain(|undone| !is_gone(undone.node));
             self.transactional.retain(|&node, _| !is_gone(node));

@@ -1,5 +1,5 @@
-//! How often whoever carried the run died with an attempt in hand. A run that does so again
-//! and again is poison; what to do about that is decided elsewhere.
+//! How often a process died while it had an attempt of the run open. A run to which this
+//! happens again and again is poison; other code decides what to do about that.
 
 use std::collections::BTreeMap;
 

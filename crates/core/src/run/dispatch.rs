@@ -32,11 +32,11 @@ pub struct Dispatch {
     pub action: Arc<str>,
     /// The attempt's time.
     pub timeout_ms: u64,
-    /// The attempt that a person began, or the first.
+    /// The attempt with which the present retry budget began: the first, or one by hand.
     pub first_attempt: u32,
-    /// What ties the run to the outside.
+    /// The id that ties the run to other systems.
     pub correlation_id: Arc<str>,
-    /// Whose run it is.
+    /// The tenant of the run.
     pub tenant: Option<Box<str>>,
     /// The parameters to render, if the node has any.
     pub parameters: Option<Arc<Template>>,
@@ -48,9 +48,9 @@ pub struct Dispatch {
     pub broken: Option<String>,
     /// Whether it undoes the node.
     pub undo: bool,
-    /// The trace context that the run was asked for with.
+    /// The trace context of the request for the run.
     pub traceparent: Option<Box<str>>,
-    /// What a worker must have to be given it.
+    /// The labels that a worker needs to get it.
     pub requires: Vec<Box<str>>,
     /// From 0 to 9: which attempt goes first where workers choose.
     pub priority: u8,
@@ -59,7 +59,7 @@ pub struct Dispatch {
 /// Where a reference's value comes from.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// There is none.
+    /// There is no value.
     Undefined,
     /// JSON text at hand.
     Text(Arc<str>),
@@ -93,7 +93,8 @@ impl Dispatch {
         self.sources.iter().map(bytes).sum()
     }
 
-    /// The same for automatic retries; a reattempt by hand appends its number.
+    /// The idempotency key, the same for automatic retries; a reattempt by hand appends its
+    /// number.
     pub fn idempotency_key(&self) -> String {
         idempotency_key(self.run, &self.path, self.undo, self.first_attempt)
     }
@@ -176,7 +177,7 @@ impl Run {
         plan.requires(index)
     }
 
-    /// `runId/node`; with the number of the attempt a person began, where one did.
+    /// `runId/node`, followed by the attempt's number if the attempt was begun by hand.
     ///
     /// # Panics
     /// The run has no such instance now.

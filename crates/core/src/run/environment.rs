@@ -12,7 +12,7 @@ use crate::plan::Structure;
 use crate::status::NodeStatus;
 use crate::value::{Stored, ValueRef, object_text};
 
-/// Values by digest: what `wants` asked for.
+/// Values by digest: those that `wants` names.
 pub type Values = DigestMap<Loaded>;
 
 /// A value's JSON text, parsed when an expression first names it.
@@ -55,7 +55,7 @@ impl Loaded {
     }
 }
 
-/// Reads a text; one that is no JSON counts as `null`.
+/// Reads a text; a text that is not JSON counts as `null`.
 pub(crate) fn read(reader: &mut DocumentReader<'_>, text: &Arc<str>) -> Result<Document, Error> {
     match reader.read(Arc::clone(text)) {
         Err(DocumentError::Syntax(_)) => Ok(Document::null()),
@@ -63,7 +63,7 @@ pub(crate) fn read(reader: &mut DocumentReader<'_>, text: &Arc<str>) -> Result<D
     }
 }
 
-/// Reads an object that is put together of texts; a member that is no JSON counts as `null`.
+/// Reads an object made of texts; a member that is not JSON counts as `null`.
 pub(crate) fn read_object<'t>(
     reader: &mut DocumentReader<'_>,
     members: impl Iterator<Item = (&'t str, &'t str)> + Clone,
@@ -196,7 +196,7 @@ impl Run {
     ) -> Option<BodyValue> {
         if let Some(cycle) = cycle.filter(|_| matches!(name, "iteration" | "last")) {
             let state = self.loops.get(&cycle);
-            // Before an iteration it is the one to come, after one the one that ended.
+            // A `while` condition sees the next iteration, a `retryUntil` the one that ended.
             let is_after = matches!(self.structure(cycle), Some(Structure::RetryUntil(_)));
             let count = state.map_or(0, |cycle| cycle.next);
             return Some(match (name, state) {
@@ -218,7 +218,7 @@ impl Run {
         match (name, each) {
             ("iteration", _) | ("index", Some(_)) => Some(BodyValue::Number(owner.iteration)),
             ("last", None) => {
-                // One that is being undone may be an earlier one.
+                // An iteration that is being undone need not be the last one.
                 let is_last = owner.iteration + 1 == cycle.next;
                 let previous = match is_last {
                     true => cycle.previous,
@@ -389,7 +389,7 @@ impl Resolver<'_> {
         read_object(&mut self.reader, members.into_iter()).map(Some)
     }
 
-    /// The run's variables as one object, which is put together once for a decision.
+    /// The run's variables as one object, which is built once for a decision.
     fn vars(&mut self) -> Result<Document, Error> {
         if let Some(vars) = self.facts.evaluations.vars() {
             self.reader.count(vars)?;

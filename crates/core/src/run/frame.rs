@@ -38,13 +38,13 @@ pub(crate) const TOP: FrameKey = 0;
 pub(crate) struct NodeState {
     #[serde(rename = "s", default = "pending", skip_serializing_if = "is_pending")]
     pub(crate) status: NodeStatus,
-    /// It is told to stop, and what comes within the grace is recorded.
+    /// It was told to stop; a result that comes within the grace is recorded.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) stopping: bool,
-    /// It goes on although its scope stops: something led here whatever happened before.
+    /// It goes on although its scope stops, because a taken `always` edge leads to it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) exempt: bool,
-    /// It was let go because a join had enough without it.
+    /// It was let go: a join had enough without it, its loop ended, or a new graph lacks it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) let_go: bool,
     /// Its result is that of another run, from which this one was forked.
@@ -59,8 +59,9 @@ pub(crate) struct NodeState {
     /// The attempt with which the present retry budget began.
     #[serde(rename = "f", default, skip_serializing_if = "is_zero")]
     pub(crate) first_attempt: u32,
-    /// How often another process took the run over while the attempt was open. The one
-    /// before may have handed it out, and its number with its idempotency key, unrecorded.
+    /// How often another process took the run over while the attempt was open. The process
+    /// before may have handed out the attempt, with its number and idempotency key, without a
+    /// record.
     #[serde(rename = "d", default, skip_serializing_if = "is_zero")]
     pub(crate) deliveries: u32,
     /// Incoming edges that have not resolved.
@@ -127,7 +128,7 @@ pub(crate) struct Frame {
     pub(crate) edges: Vec<EdgeState>,
     /// Nodes by status: what `counts` shows, and how the end is noticed.
     pub(crate) counts: [u32; 9],
-    /// Ended nodes whose conditional edges have not been asked.
+    /// Ended nodes whose conditional edges have not been evaluated.
     pub(crate) routing: u32,
     /// Failed nodes, each with the number of its failure in the run: lower is earlier.
     pub(crate) failed: BTreeMap<Instance, u64>,

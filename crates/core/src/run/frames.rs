@@ -6,13 +6,13 @@ use std::collections::VecDeque;
 
 use super::frame::{Frame, FrameKey, Instance};
 
-/// Places that stay when frames leave: the next iterations take them.
+/// How many places stay allocated when frames leave; the next iterations take them.
 const KEPT_PLACES: usize = 256;
 
 /// Open and kept iterations, in the order of their keys.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Frames {
-    /// Boxed: what is moved when one leaves is its place and not the frame.
+    /// Boxed, so that removing a frame moves pointers and not frames.
     list: VecDeque<(FrameKey, Box<Frame>)>,
 }
 
@@ -32,7 +32,8 @@ impl Frames {
         (*found == key).then_some(frame)
     }
 
-    /// The last frame that begins at or before an instance: if any has it, this one.
+    /// The last frame that begins at or before an instance: if any frame has it, this one
+    /// does.
     pub(crate) fn before(&self, node: Instance) -> Option<&Frame> {
         Some(&self.list[self.place(node)?].1)
     }
@@ -71,8 +72,9 @@ impl Frames {
         self.list.iter_mut().map(|(_, frame)| &mut **frame)
     }
 
-    /// The place of the last frame that begins at or before an instance. Iterations of a
-    /// loop are equally large, so where it would be if all were is looked at first.
+    /// The place of the last frame that begins at or before an instance. Iterations of a loop
+    /// are equally large, so the search first looks where the frame would be if all frames
+    /// were.
     fn place(&self, node: Instance) -> Option<usize> {
         let (first, last) = (self.list.front()?.0, self.list.back()?.0);
         if node < first {

@@ -16,7 +16,8 @@ use crate::plan::{self, EdgeKind, Plan};
 use crate::routing::EdgeState;
 use crate::status::NodeStatus;
 
-/// The first rules by which nothing of the old graph begins because of what is removed.
+/// The first version of the rules under which removed nodes let nothing of the old graph
+/// begin.
 const REMOVING_RULES: u32 = 3;
 
 impl Run {
@@ -52,14 +53,14 @@ impl Run {
         self.note_graph();
         self.count_again();
         self.adapt_queued(changes);
-        // One that has not begun has nothing to go on with.
+        // A run that has not begun has nothing to resolve.
         if self.started_at.is_some() {
             self.resolve_anew(changes);
         }
     }
 
-    /// What was ready and has become something else begins as that: a call that a worker
-    /// may have is let go, and what was no call is handed out.
+    /// A ready node whose kind has changed begins as its new kind: a call that a worker may
+    /// have is let go, and a node that was no call is handed out.
     fn adapt_queued(&mut self, changes: &mut Vec<Change>) {
         for node in self.top.instances() {
             if self.node_status(node) != NodeStatus::Queued {
@@ -80,7 +81,7 @@ impl Run {
         }
     }
 
-    /// Nodes that the new graph does not have and that are open are let go.
+    /// Lets go of open nodes that the new graph does not have.
     fn let_removed_go(&mut self, plan: &Plan, changes: &mut Vec<Change>) {
         let top = &self.top;
         let removed: Vec<Instance> = top
@@ -88,7 +89,7 @@ impl Run {
             .filter(|&node| plan.index(top.plan.id(top.node(node))).is_none())
             .collect();
         if self.queued.rules >= REMOVING_RULES {
-            // What waits for its level is asked by the new graph.
+            // The new graph decides again what waits for its level.
             self.top.levels = None;
         }
         let mut wave = Wave::default();
@@ -102,7 +103,7 @@ impl Run {
                 self.state_mut(node).let_go = true;
                 self.mark_ended(node, NodeStatus::Cancelled, &mut wave, changes);
             }
-            // Whoever hears of the changes asks for paths when the nodes are gone.
+            // The readers of the changes ask for paths after the nodes are gone.
             for change in &changes[first..] {
                 let node = change.node();
                 self.removed.insert(node, self.path(node));
@@ -140,7 +141,7 @@ impl Run {
         let new = ids.instances.iter().copied().enumerate();
         let new: Vec<_> = new.filter(|&(_, node)| !old.owns(node)).collect();
         for (local, node) in new {
-            // One that was there before, and is again, goes on counting its attempts.
+            // A node that the graph had before, and has again, goes on counting its attempts.
             let past = self.past.remove(self.top.plan.id(local as u32));
             if let Some((attempt, inside)) = past {
                 self.top.nodes[local].attempt = attempt;

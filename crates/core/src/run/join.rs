@@ -11,7 +11,7 @@ use crate::plan::{EdgeIndex, EdgeKind};
 use crate::routing::{self, EdgeState, Joined, NodeSet, Union, Verdict};
 use crate::status::NodeStatus;
 
-/// What follows from one event, as it is worked through.
+/// The consequences of one event that are still to be worked through.
 #[derive(Default)]
 pub(crate) struct Wave {
     /// Instances that have ended and whose edges have not been looked at.
@@ -33,7 +33,7 @@ impl Run {
             while let Some(node) = wave.ended.pop() {
                 self.route(node, &mut wave, changes);
             }
-            // Joins that do not wait for all decide once every edge has that can.
+            // Joins that do not wait for all edges decide after all edges that can resolve.
             let is_decided = |node: &&Instance| self.frame_of(**node).routing == 0;
             if let Some(&node) = self.to_join.iter().find(is_decided) {
                 self.to_join.remove(&node);
@@ -63,10 +63,10 @@ impl Run {
         self.close_structure(node, status, wave, changes);
         let state = self.state_mut(node);
         let attempt = state.attempt;
-        // A worker may have had what a join let go.
+        // A worker may have begun a node that a join let go.
         let never_begun = waited && !state.stopping && !state.let_go && state.deliveries == 0;
         if status == NodeStatus::Cancelled && never_begun {
-            // Nobody began the open attempt, so its number is not used up.
+            // No worker began the open attempt, so its number is not used up.
             state.attempt -= 1;
         }
         state.stopping = false;
@@ -104,7 +104,7 @@ impl Run {
         let frame = self.frame_of(node);
         let (key, plan) = (frame.base, frame.plan.clone());
         let outgoing = plan.outgoing(frame.node(node));
-        // What begins after it may be 100,000 nodes at once.
+        // As many as 100,000 nodes may begin after it at once.
         changes.reserve(outgoing.len());
         let mut must_ask = false;
         for index in outgoing {
@@ -150,7 +150,7 @@ impl Run {
         self.cascade(wave, changes);
     }
 
-    /// The node's edges need not be asked any more.
+    /// The node's conditional edges need not be evaluated any more.
     pub(crate) fn ask_no_more(&mut self, node: Instance) {
         let before = self.to_route.len();
         if self.to_route.front() == Some(&node) {

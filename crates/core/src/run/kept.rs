@@ -1,6 +1,6 @@
-//! What succeeded once and was taken back: it runs again, its loop begins anew, or a new
-//! graph does not have it. What it did was done, so it is undone with the rest
-//! (semantics §11), by the shape, the scope and the output that it had.
+//! Nodes that succeeded and were then taken back: they run again, their loop begins anew, or a
+//! new graph does not have them. Their effects remain, so they are undone with the rest
+//! (semantics §11), with the shape, the scope and the output that they had.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::frame::{FrameKey, Instance, Owner, TOP};
 use crate::plan::{NodeIndex, Plan};
 use crate::value::ValueRef;
 
-/// The first rules by which what was taken back is still undone.
+/// The first version of the rules under which nodes that were taken back are still undone.
 const KEEPING_RULES: u32 = 2;
 
 /// A node as it was when it was taken back, under a number of its own.
@@ -31,7 +31,7 @@ impl Run {
         self.queued.rules >= KEEPING_RULES
     }
 
-    /// A node is taken back: if it had succeeded and says how that is undone, it still is.
+    /// Takes a node back: if it had succeeded and has a compensation, it is still to be undone.
     pub(crate) fn keep_success(&mut self, node: Instance) {
         if !self.keeps_what_ran() {
             self.completed.retain(|undone| undone.node != node);
@@ -49,8 +49,8 @@ impl Run {
         }
     }
 
-    /// A loop forgets its iterations. Those in which something is to be undone are kept
-    /// apart, with what the loop was then; the rest goes.
+    /// A loop forgets its iterations. Those that hold something to undo are kept apart, with
+    /// the loop's state at that time; the rest is dropped.
     pub(crate) fn leave_iterations(&mut self, node: Instance, cycle: &Loop) {
         if cycle.frames.is_empty() {
             return;
@@ -139,8 +139,8 @@ impl Run {
         number
     }
 
-    /// Whether an instance had succeeded, or is in an iteration in which one had, and was
-    /// taken back: it is only there to be undone.
+    /// Whether an instance, or one in its iteration, had succeeded and was taken back: it is
+    /// only kept to be undone.
     pub fn is_taken_back(&self, node: Instance) -> bool {
         self.is_kept(node)
     }

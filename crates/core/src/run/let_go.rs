@@ -1,5 +1,5 @@
-//! Joins that do not wait for all (semantics §3): ready as soon as enough edges are
-//! taken; work before them that serves nothing else is let go.
+//! Joins that do not wait for all edges (semantics §3): ready as soon as enough edges are
+//! taken. Upstream work that feeds only such a join is cancelled.
 
 use std::collections::BTreeSet;
 
@@ -43,7 +43,7 @@ impl Run {
         }
     }
 
-    /// Lets go of everything before a satisfied join that serves nothing else.
+    /// Cancels upstream work that feeds only a satisfied join.
     fn let_go_before(&mut self, join: Instance, wave: &mut Wave, changes: &mut Vec<Change>) {
         let before = self.unended_before(join);
         let serving = self.serving_elsewhere(&before);
@@ -96,7 +96,7 @@ impl Run {
         };
         let mut serving: BTreeSet<Instance> = nodes.iter().copied().filter(leads_out).collect();
         let mut work: Vec<Instance> = serving.iter().copied().collect();
-        // One that has begun is served by nothing before it any more.
+        // A node that has begun needs nothing from upstream any more.
         while let Some(node) = work.pop() {
             if !waits(node) {
                 continue;

@@ -1,5 +1,5 @@
-//! What those who only look at a run ask of it: where instances belong, how their
-//! incoming edges stand, and which are about to be forgotten.
+//! Read-only queries on a run: where instances belong, how their incoming edges stand, and
+//! which instances the next event makes the run forget.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::plan::{NodeIndex, NodeKind, Plan};
 use crate::routing::EdgeState;
 use crate::status::NodeStatus;
 
-/// What people see of an open instance that no worker has.
+/// What users see of an open instance that no worker has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standing {
     /// The instance.
@@ -95,8 +95,8 @@ impl Run {
             .unwrap_or_default()
     }
 
-    /// The loop in whose iteration an instance with this path was, if the iteration is over and
-    /// forgotten, as those of a loop are that succeeded.
+    /// The loop that had an instance with this path in an iteration which has ended and is
+    /// forgotten, as the iterations of a loop that succeeded are.
     pub fn closed_loop(&self, path: &str) -> Option<Instance> {
         let mut below = String::new();
         for step in path.split('/') {
@@ -167,8 +167,8 @@ impl Run {
         same_graph && self.plan.graphs().len() == 1
     }
 
-    /// Every instance that the next event makes the run forget, because the iteration it
-    /// is in has ended and nobody needs it any more.
+    /// Every instance that the next event makes the run forget, because the iteration it is in
+    /// has ended and nothing needs it any more.
     pub fn leaving(&self) -> Vec<Instance> {
         let mut found = Vec::new();
         for &key in &self.garbage {

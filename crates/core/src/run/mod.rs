@@ -71,7 +71,7 @@ pub use undo::{Undo, Undone};
 pub use variables::var_bytes;
 pub use windlass_expr::Interrupt;
 
-/// Steps that a decision takes on a thread that other runs wait for.
+/// How many steps a decision may take on a thread that other runs wait for.
 pub const INLINE_STEPS: u64 = windlass_expr::Limits::INLINE_STEPS;
 
 use frame::{Frame, TOP};
@@ -118,25 +118,25 @@ pub struct Run {
     /// The iterations that are open, or kept for what may still be asked of them.
     frames: Frames,
     loops: BTreeMap<Instance, Loop>,
-    /// What nodes were that had begun when the graph changed under them.
+    /// The shapes of nodes that had begun when the graph changed.
     shapes: BTreeMap<Instance, (Arc<Plan>, NodeIndex)>,
     /// Paths of nodes that a new graph does not have, and of what was open inside them.
     removed: BTreeMap<Instance, Box<str>>,
     /// The last attempts of nodes that a new graph does not have, their own and the
     /// highest inside them: they may come back.
     past: BTreeMap<Box<str>, (u32, u32)>,
-    /// What succeeded, was taken back, and is still undone.
+    /// Nodes that succeeded, were taken back, and are still to be undone.
     kept: BTreeMap<Instance, Kept>,
-    /// Iterations that were taken back and in which something is still undone.
+    /// Iterations that were taken back and hold something that is still to be undone.
     kept_frames: BTreeMap<FrameKey, Frame>,
-    /// The graphs that anything in the state is of, the present one last.
+    /// The graphs that parts of the state belong to, the present one last.
     graphs: Vec<Graph>,
     next_instance: Instance,
     /// Instances with a worker, or that would be if one were free.
     active: u32,
     trigger: Held,
     vars: BTreeMap<Box<str>, Held>,
-    /// Blocked nodes: the failures in the way.
+    /// The failures that block each blocked node.
     blocked_by: BTreeMap<Instance, Arc<[Instance]>>,
     /// Failures that a node has recovered by running.
     recovered: BTreeMap<Instance, Arc<[Instance]>>,
@@ -148,16 +148,16 @@ pub struct Run {
     children: BTreeMap<Instance, Child>,
     /// Child runs that ended well and are undone with this run.
     transactional: BTreeMap<Instance, RunId>,
-    /// Signals that came before anybody waited for them.
+    /// Signals that came before a node waited for them.
     signals: BTreeMap<Box<str>, VecDeque<ValueRef>>,
-    /// Who waits for a signal, first come first.
+    /// The nodes that wait for each signal, first come first.
     waiters: BTreeMap<Box<str>, VecDeque<Instance>>,
     /// When open loops, waits and child runs began.
     since: BTreeMap<Instance, Millis>,
-    /// Nodes that have ended and whose conditional edges must be asked.
+    /// Nodes that have ended and whose conditional edges must be evaluated.
     to_route: VecDeque<Instance>,
-    /// Joins that do not wait for all and some edge of which has resolved; empty as soon
-    /// as no edge must be asked.
+    /// Joins that do not wait for all edges and have one that resolved; empty as soon as no
+    /// condition is left to evaluate.
     to_join: BTreeSet<Instance>,
     /// Scopes in which a failure wants the fail-fast stop.
     to_stop: BTreeSet<FrameKey>,
@@ -165,17 +165,17 @@ pub struct Run {
     to_open: BTreeSet<Instance>,
     /// Iterations that have ended and whose output must be evaluated.
     to_settle: BTreeSet<FrameKey>,
-    /// Loops that must be asked whether they go round again.
+    /// Loops that must decide whether they go round again.
     to_advance: BTreeSet<Instance>,
     /// Frames in which nothing is open any more; empty between events.
     quiet: BTreeSet<FrameKey>,
-    /// Frames that nobody needs after the present event.
+    /// Frames that nothing needs after the present event.
     garbage: Vec<FrameKey>,
     /// Ended nodes that say how they are undone, in the order of their ends.
     completed: Vec<Undone>,
     undo: Option<Undo>,
     reuse: Reuse,
-    /// How many times a node has failed for good: what failures are ordered by.
+    /// How many times a node has failed for good: failures are ordered by this number.
     failures: u64,
     /// Bytes of all outputs together, which have a limit.
     output_bytes: u64,
@@ -195,7 +195,8 @@ pub(crate) struct Stop {
     pub(crate) hand: Hand,
     /// Whether what succeeded is undone, whatever the definition says.
     pub(crate) compensate: bool,
-    /// Why the run became a dead letter, if it stops because that was purged.
+    /// Why the run became a dead letter, if it stops because an operator purged the dead
+    /// letter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) abandoned: Option<Box<str>>,
 }
@@ -211,7 +212,7 @@ impl Run {
         &self.plan
     }
 
-    /// What it was asked for with.
+    /// The request for it.
     pub fn queued(&self) -> &Queued {
         &self.queued
     }
@@ -221,7 +222,7 @@ impl Run {
         self.status
     }
 
-    /// When it was asked for.
+    /// When it was requested.
     pub fn created_at(&self) -> Millis {
         self.created_at
     }
@@ -241,9 +242,9 @@ impl Run {
         self.records.get()
     }
 
-    /// How many events were folded into this very state, and not into one that it was
-    /// restored from: nothing else changes it, so who has seen it need not look again
-    /// while the number stands.
+    /// How many events were folded into this very state, and not into one that it was restored
+    /// from. Nothing else changes the state, so a caller that has seen it need not look again
+    /// while the number is the same.
     pub fn folded(&self) -> u64 {
         self.folded
     }
@@ -271,7 +272,7 @@ impl Run {
     /// A node's status.
     ///
     /// # Panics
-    /// The run has no such instance now; `find_status` asks.
+    /// The run has no such instance now; use `find_status` where that can be.
     pub fn node_status(&self, node: Instance) -> NodeStatus {
         self.state(node).status
     }
@@ -306,8 +307,8 @@ impl Run {
             && (self.structure(node).is_none() || self.is_retried_child(node))
     }
 
-    /// Whether the next attempt of a call waits for its time. Whoever carries the run hands
-    /// it out then, without a record.
+    /// Whether the next attempt of a call waits for its time. The process that holds the run
+    /// hands it out then, without a record.
     pub fn awaits_attempt(&self) -> bool {
         let mut due = self.due.keys();
         due.any(|&node| !self.is_structural(node) && self.is_between_attempts(node))
@@ -374,7 +375,7 @@ impl Run {
         &self.vars
     }
 
-    /// What the run was started with.
+    /// The trigger that the run was started with.
     pub fn trigger(&self) -> &Held {
         &self.trigger
     }
@@ -384,8 +385,8 @@ impl Run {
         self.top.stop.as_ref().map(|stop| stop.cause)
     }
 
-    /// When the next grace of a stop ends, the run's or an iteration's, that somebody
-    /// still has: there is none where everything that was told to stop has ended.
+    /// When the next grace of a stop ends, the run's or an iteration's. None if everything
+    /// that was told to stop has ended.
     pub fn grace_deadline(&self) -> Option<Millis> {
         let frames = std::iter::once(&self.top).chain(self.frames.values());
         let waits = frames.filter(|frame| frame.nodes.iter().any(|node| node.stopping));
@@ -398,15 +399,14 @@ impl Run {
         self.top.stop.as_ref().map(|stop| &stop.hand)
     }
 
-    /// Why the run became a dead letter, if an operator has purged that and the run ends, or has
-    /// ended, because of it.
+    /// Why the run became a dead letter, if an operator purged the dead letter and the run
+    /// ends, or has ended, because of it.
     pub fn abandoned(&self) -> Option<&str> {
         self.top.stop.as_ref()?.abandoned.as_deref()
     }
 
-    /// When the run's own time is over. A run that had ended and is reattempted has it
-    /// anew: otherwise one that had timed out could never be tried again. What is undone
-    /// has all the time it needs.
+    /// When the run's own time is over. A reattempt of an ended run starts the time anew:
+    /// otherwise a run that timed out could never be tried again. Undoing has no time limit.
     pub fn timeout_at(&self) -> Option<Millis> {
         if self.undo.is_some() {
             return None;
@@ -454,7 +454,7 @@ impl Run {
         })
     }
 
-    /// What must still be decided before anything else is.
+    /// What the run must decide before it takes another input.
     pub fn todo(&self) -> Option<Todo> {
         let begun = matches!(self.status, RunStatus::Running | RunStatus::Paused);
         if let Some(&node) = self.to_route.front() {

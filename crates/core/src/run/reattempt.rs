@@ -143,7 +143,7 @@ impl Run {
             let frame = self.frame_of(node);
             found.extend(self.after(frame.base, &[node], |_| true));
             match frame.owner {
-                // What was inside a loop that was taken back leads nowhere any more.
+                // Nodes inside a loop that was taken back lead nowhere any more.
                 Some(owner) if !self.is_kept(owner.node) => node = owner.node,
                 _ => return found,
             }
@@ -182,7 +182,7 @@ impl Run {
             let is_gone = |key: &FrameKey| gone.contains(key) || self.kept_frames.contains_key(key);
             !around.iter().flatten().any(is_gone)
         });
-        // What was forgotten is asked again before anything is taken to have ended.
+        // Joins decide again before any frame is taken to have ended.
         self.quiet.clear();
         let mut wave = Wave::default();
         for (key, nodes) in again.into_iter().rev() {
@@ -211,7 +211,7 @@ impl Run {
         all
     }
 
-    /// What was cancelled in a frame; of a loop, what was cancelled inside it.
+    /// The cancelled nodes of a frame; of a loop, those inside it.
     fn cut_in(&self, key: FrameKey, nodes: &mut Vec<Instance>) {
         for node in self.frame(key).instances() {
             let state = self.state(node);
@@ -228,8 +228,8 @@ impl Run {
         }
     }
 
-    /// Forgets how these nodes of a frame and everything after them ended; loops that
-    /// only open again keep their attempt. Returns the nodes that are asked again.
+    /// Forgets how these nodes of a frame and everything after them ended; loops that only
+    /// open again keep their attempt. Returns the nodes that decide again.
     fn forget_frame(
         &mut self,
         key: FrameKey,
@@ -241,7 +241,7 @@ impl Run {
         let frame = self.frame(key);
         let cause = frame.stop.as_ref().map(|stop| stop.cause);
         if cause == Some(StopCause::FailFast) {
-            // What the failure had cancelled begins again with what failed.
+            // Nodes that the failure had cancelled begin again with the failed ones.
             roots.extend(self.with_status(key, NodeStatus::Cancelled));
         }
         let first: Vec<Instance> = roots.iter().copied().collect();

@@ -29,8 +29,8 @@ pub(crate) fn delay_ms(
     } else {
         capped
     };
-    // What the other side asks for is a lower bound, not a replacement: its wish does
-    // not shorten our own backoff.
+    // The wait that a failure asks for is a lower bound, not a replacement: it does not shorten
+    // the backoff of the policy.
     (delay as u64).max(retry_after_ms.unwrap_or(0))
 }
 

@@ -56,7 +56,7 @@ impl Run {
         }
     }
 
-    /// The node's path, where paths are asked for; building one costs.
+    /// The node's path, if results are reused; otherwise empty, because building one costs.
     pub(crate) fn path_if_reusing(&self, node: Instance) -> Box<str> {
         if self.reuse.is_empty() {
             "".into()

@@ -1,6 +1,6 @@
-//! Whether two states are the same in everything that they hold. Who compares the state of
-//! a run with the replay of its log asks this first, and each question only where it is
-//! not so: what is held may differ where nobody can tell.
+//! Whether two states hold the same in every field. Code that compares a run's state with the
+//! replay of its log asks this first, and compares the answers to each query only if it is not
+//! so: two states may differ in a field and still answer every query alike.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::kept::Kept;
 use super::{Run, Undo};
 use crate::plan::Plan;
 
-/// Compares the named fields of two values, and knows if one was forgotten.
+/// Compares the named fields of two values; a field that is not named does not compile.
 macro_rules! same_fields {
     ($type:ident, $one:expr, $other:expr, [$($equal:ident),*], [$($apart:ident),*]) => {{
         let $type { $($equal),*, $($apart: _),* } = $one;
@@ -89,7 +89,7 @@ fn same_undo(one: Option<&Undo>, other: Option<&Undo>) -> bool {
     }
 }
 
-/// What nodes were before the graph changed.
+/// The shapes that nodes had before the graph changed.
 type Shapes = BTreeMap<Instance, (Arc<Plan>, u32)>;
 
 fn same_shapes(one: &Shapes, other: &Shapes) -> bool {

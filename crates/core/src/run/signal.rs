@@ -15,12 +15,12 @@ impl Run {
         }
     }
 
-    /// Who waits longest for a signal of this name.
+    /// The node that has waited longest for a signal of this name.
     pub fn first_waiter(&self, name: &str) -> Option<Instance> {
         self.waiters.get(name)?.front().copied()
     }
 
-    /// The oldest signal of this name that nobody has taken.
+    /// The oldest signal of this name that no node has taken.
     pub(crate) fn kept_signal(&self, name: &str) -> Option<ValueRef> {
         self.signals.get(name)?.front().copied()
     }

@@ -1,5 +1,5 @@
-//! A run's state as bytes: what stands for a prefix of its log. Derived, and never the
-//! only copy of anything: whoever cannot read one replays the log instead.
+//! A run's state as bytes, which stands for a prefix of its log. It is derived, and never the
+//! only copy of anything: a reader that cannot decode one replays the log instead.
 //!
 //! The request is not in it: it is found in the log's first record. Graphs are not in it
 //! either, but named: the present one, and those by which something began that keeps the
@@ -162,7 +162,7 @@ struct UndoState {
 }
 
 impl Snapshot {
-    /// Reads a snapshot; none if it cannot be.
+    /// Decodes a snapshot; `None` if the bytes are not one.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         serde_json::from_slice(bytes).ok()
     }
@@ -173,10 +173,10 @@ impl Snapshot {
     }
 }
 
-/// What an instance takes in a snapshot, about.
+/// About how many bytes an instance takes in a snapshot.
 const INSTANCE_BYTES: usize = 200;
 
-/// What the result of an iteration takes, about.
+/// About how many bytes the result of an iteration takes.
 const RESULT_BYTES: usize = 120;
 
 impl Run {
@@ -367,7 +367,7 @@ impl Run {
         self.graphs_in_use();
     }
 
-    /// Forgets graphs that nothing is of any more.
+    /// Forgets graphs that nothing in the state belongs to any more.
     fn graphs_in_use(&mut self) {
         let frames = self.frames.values().chain(self.kept_frames.values());
         let frames = frames.map(|frame| &frame.plan);
@@ -546,7 +546,7 @@ fn arcs(sets: Vec<(Instance, Vec<Instance>)>) -> Sets {
         .collect()
 }
 
-/// The default of a status, for what a snapshot leaves out.
+/// Whether a snapshot leaves a flag out.
 pub(super) fn is_false(truth: &bool) -> bool {
     !truth
 }

@@ -1,4 +1,4 @@
-//! Making what happened to loops, waits and child runs so.
+//! Applies events about loops, waits and child runs.
 
 use super::Run;
 use super::apply::{Change, Corrupt};
@@ -12,7 +12,7 @@ use crate::status::NodeStatus;
 use crate::value::{Stored, ValueRef};
 
 impl Run {
-    /// Folds one event about what no worker has.
+    /// Folds one event about a node that no worker runs.
     pub(super) fn apply_structure(
         &mut self,
         event: &Event,
@@ -51,7 +51,7 @@ impl Run {
         Ok(())
     }
 
-    /// A loop, a wait or a child run begins: it is asked for no more.
+    /// A loop, a wait or a child run begins: it does not wait to be opened any more.
     fn began(&mut self, node: Instance, at: Millis) {
         self.to_open.remove(&node);
         self.since.entry(node).or_insert(at);
@@ -145,7 +145,7 @@ impl Run {
         Ok(())
     }
 
-    /// Every signal is kept first; who waits for it takes it with its own end.
+    /// Every signal is kept first; the node that waits for it takes it when it ends.
     fn signal_received(&mut self, signal: &SignalReceived) {
         let payload = &signal.payload;
         let value = ValueRef::new(payload, payload.digest(), self.records() + 1);

@@ -1,5 +1,5 @@
-//! Undoing (semantics §11): after a run has failed, what succeeded and says how it is
-//! undone is, strictly in reverse order of completion, one after the other.
+//! Undoing (semantics §11): after a run has failed, the nodes that succeeded and have a
+//! compensation are undone, strictly in reverse order of completion, one after the other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::id::Millis;
 use crate::status::{NodeStatus, RunStatus};
 use crate::value::ValueRef;
 
-/// A node that succeeded and says how it is undone.
+/// A node that succeeded and has a compensation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undone {
     /// The node.
@@ -29,7 +29,7 @@ pub struct Undone {
 pub struct Undo {
     /// The number of the first instance; the others follow.
     pub(crate) base: Instance,
-    /// What is undone, in this order.
+    /// The nodes to undo, in this order.
     pub(crate) targets: Vec<Undone>,
     pub(crate) states: Vec<NodeState>,
     /// Left as it is, by hand.
@@ -66,8 +66,8 @@ impl Undo {
         self.states.iter().any(NodeState::is_open)
     }
 
-    /// What is undone, in order, each with how far it is: Pending, Queued, Running,
-    /// Waiting, Succeeded, Failed, or Skipped by hand.
+    /// The nodes to undo, in order, each with the status of its step: Pending, Queued,
+    /// Running, Waiting, Succeeded, Failed, or Skipped by hand.
     pub fn steps(&self) -> impl Iterator<Item = (Instance, NodeStatus)> + '_ {
         let targets = self.targets.iter().zip(&self.states).zip(&self.skipped);
         targets.map(|((target, state), &skipped)| {
@@ -131,7 +131,7 @@ impl Run {
         self.completed.iter().rev().map(|undone| undone.node)
     }
 
-    /// Whether a run that ends like this is undone by itself.
+    /// Whether a run that ends with this status is undone automatically.
     pub(crate) fn is_undone_after(&self, status: RunStatus) -> bool {
         let asked = self
             .top
@@ -236,7 +236,7 @@ impl Run {
         open.or_else(|| begun().min_by_key(|&&node| self.attempt(node)).copied())
     }
 
-    /// What is undone, or was, of what has this path: the newest success, if any.
+    /// The node with this path that is undone, or was: its newest success, if any.
     pub fn resolve_undone(&self, path: &str) -> Option<Instance> {
         let first = self.undoing(path).into_iter().min()?;
         self.undone(first)
@@ -263,8 +263,8 @@ impl Run {
         }
     }
 
-    /// Whether a step has failed for good and no other may follow it, as the definition says.
-    /// An operator goes on: with the step itself, or past it.
+    /// Whether a step has failed for good and the definition lets no other follow it. An
+    /// operator then retries the step or skips it.
     pub fn undo_is_stopped(&self) -> bool {
         let stops = self.plan.compensation().on_error == OnCompensationError::Stop;
         let Some(undo) = self.undo.as_ref().filter(|_| stops) else {
@@ -378,7 +378,7 @@ impl Run {
         Ok(())
     }
 
-    /// The instances that undo what has this path and stand so.
+    /// The instances that undo the node with this path and have such a status.
     fn undoing_in(
         &self,
         path: &str,
@@ -392,14 +392,15 @@ impl Run {
         Ok(nodes)
     }
 
-    /// How far the undoing of something is, one that was left out by hand being Skipped.
+    /// The status of the step that undoes a node; Skipped if an operator left the node as it
+    /// is.
     pub(crate) fn undo_status(&self, node: Instance) -> Option<NodeStatus> {
         let undo = self.undo.as_ref()?;
         let (_, status) = undo.steps().nth(undo.local(node)?)?;
         Some(status)
     }
 
-    /// A run whose undoing is taken up again goes on until that has ended.
+    /// Reopens a run whose undoing continues, until that has ended.
     pub(crate) fn resume_undo(&mut self) {
         if self.status.is_final() {
             self.status = RunStatus::Running;
@@ -409,12 +410,12 @@ impl Run {
     }
 }
 
-/// Whether a step that stands so may be tried again.
+/// Whether a step with this status may be tried again.
 pub(crate) fn can_be_retried(status: NodeStatus) -> bool {
     status == NodeStatus::Failed
 }
 
-/// Whether a step that stands so may be left out.
+/// Whether a step with this status may be left out.
 pub(crate) fn can_be_skipped(status: NodeStatus) -> bool {
     !matches!(status, NodeStatus::Succeeded | NodeStatus::Skipped)
 }

@@ -27,7 +27,7 @@ impl Run {
         self.vars_bytes
     }
 
-    /// What a variable of this name counts for now; nothing, if there is none.
+    /// What a variable of this name counts for now; 0 if the run has none.
     pub(super) fn var_bytes(&self, name: &str) -> u64 {
         let held = self.vars.get(name);
         held.map_or(0, |held| var_bytes(name, held.size()))

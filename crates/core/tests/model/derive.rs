@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{After, Arrow, End, Model, Names, Sort};
 
-/// What an edge came to.
+/// The state of an edge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Open,
@@ -29,7 +29,7 @@ impl Fate {
     }
 }
 
-/// What a node came to without running.
+/// How a node ended without running, or that it is ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Lot {
     Skipped,

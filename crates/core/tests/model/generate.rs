@@ -34,7 +34,7 @@ impl Dice {
     }
 }
 
-/// Conditions, and what they come to when the trigger is null.
+/// Conditions, and their values when the trigger is null.
 const CONDITIONS: [(&str, bool); 5] = [
     ("true", true),
     ("1 < 2 && 'text'", true),

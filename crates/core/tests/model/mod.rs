@@ -28,7 +28,7 @@ pub(crate) enum After {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
-    /// With what its condition comes to; true where there is none.
+    /// With the value of its condition; true where there is none.
     Plain(bool),
     /// The target of a switch, and whether it is the chosen one.
     Switch(bool),
@@ -229,7 +229,7 @@ impl Model {
         true
     }
 
-    /// Whoever was told to stop is gone with its process.
+    /// The workers that were told to stop are gone with their process.
     pub(crate) fn recover(&mut self) -> bool {
         if self.has_ended() {
             return false;
@@ -353,7 +353,8 @@ impl Model {
         self.now = derive::derive(self);
     }
 
-    /// What follows from the facts: who is ready, whether to stop, whether it is over.
+    /// What follows from the facts: which nodes are ready, whether to stop, whether it is
+    /// over.
     fn settle(&mut self, failed: Option<(&str, &Names)>) {
         self.open_what_is_ready();
         if let Some((name, running)) = failed {

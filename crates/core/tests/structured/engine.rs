@@ -97,7 +97,7 @@ impl Engine {
         self.harness.running = running.collect();
     }
 
-    /// The log, folded by nobody who decided it, leads to the same state.
+    /// Folding the log without any decision leads to the same state.
     pub(crate) fn check_replay(&self) {
         let replayed = digest(&self.harness.replayed());
         assert_eq!(replayed, digest(&self.harness.run), "replay differs");

@@ -14,7 +14,7 @@ pub(crate) fn check(run: &Run, definition: &str) {
     for node in run.instances() {
         let path = run.path(node);
         let status = run.node_status(node);
-        // What is not needed any more stays until the next event, out of reach.
+        // Nodes that are not needed any more stay until the next event, out of reach.
         let is_there = run.resolve(&path) == Some(node);
         let is_open = run.open_instances().contains(&node);
         assert!(is_there || !is_open, "{path} is {status} and out of reach");
@@ -57,7 +57,7 @@ pub(crate) fn check(run: &Run, definition: &str) {
     }
 }
 
-/// Edges resolve when, and only when, their node has ended, and nobody who waits for all
+/// Edges resolve when, and only when, their source has ended, and no node that waits for all
 /// of them begins before.
 fn edges(run: &Run, node: Instance, early: &[String]) {
     let has_ended = run.node_status(node).is_final();
@@ -68,7 +68,7 @@ fn edges(run: &Run, node: Instance, early: &[String]) {
         let id = path.rsplit('/').next().expect("a name");
         let waits_for_all = !early.iter().any(|early| early == id);
         let has_begun = run.open_instances().contains(&target);
-        // A new graph may put something before what has begun.
+        // A new graph may put a node before one that has begun.
         let has_changed = early.first().is_some_and(|first| first.is_empty());
         let may_begin = is_resolved || !waits_for_all || has_changed;
         assert!(!has_begun || may_begin, "{path} began too early");

@@ -35,7 +35,7 @@ pub(super) struct Level<'d, 'p> {
     pub(super) outer: Option<(&'p Level<'d, 'p>, usize)>,
     /// Whether no edge may be missing because it was refused before.
     pub(super) complete: bool,
-    /// Who comes before whom; unknown where there are cycles.
+    /// The order of the nodes; unknown where there are cycles.
     pub(super) search: Option<RefCell<Search>>,
 }
 
@@ -175,7 +175,7 @@ impl<'d> Validator<'d, '_> {
         for (at, _) in reached.iter().enumerate().filter(|(_, reached)| !**reached) {
             let id = &graph.nodes[at].id;
             if graph.index.get(&**id) != Some(&at) {
-                // The first node with an id stands for it; of the others that is said.
+                // The first node with an id stands for it; the others are reported.
                 continue;
             }
             let message = format!(

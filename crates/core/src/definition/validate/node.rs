@@ -57,7 +57,7 @@ impl<'d> Validator<'d, '_> {
             return;
         }
         if count == 0 && (&*node.id == STAND_IN || self.left_out.has(&path.pointer())) {
-            // What was left out may have said it.
+            // A member that was left out may have said what the node is.
             return;
         }
         let (message, place) = if count == 0 {
@@ -124,7 +124,7 @@ impl<'d> Validator<'d, '_> {
         let Some(known) = self.options.known_actions else {
             return;
         };
-        // What is no name at all was refused as such.
+        // A text that is not a name was reported as such.
         let is_name = is_key_name(action) && action != STAND_IN;
         if is_name && !known.contains(action) {
             let message = format!("no action '{action}' is known here");

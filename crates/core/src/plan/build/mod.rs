@@ -38,7 +38,8 @@ impl Plan {
     /// Builds the plan of a validated definition.
     ///
     /// # Errors
-    /// What this version does not run, or what validation would have refused.
+    /// The definition uses what this version does not run, or what validation would have
+    /// refused.
     pub fn build(definition: Definition) -> Result<Self, BuildError> {
         let mut builder = Builder::default();
         builder.waiting.push_back(Level {

@@ -147,7 +147,8 @@ impl Run {
         }
     }
 
-    /// Whether a loop's own condition holds; one that errs does not, and a warning says so.
+    /// Whether a loop's own condition holds; a condition that errs counts as false, with a
+    /// warning.
     fn loop_holds(
         &self,
         node: Instance,
@@ -211,7 +212,7 @@ fn lowest_failure(each: &ForEach, cycle: &Loop) -> Option<u32> {
     cycle.failed.first().copied().filter(|_| fails)
 }
 
-/// The text of a value that was asked for.
+/// The text of a value that `wants` named.
 fn text<'a>(value: Option<ValueRef>, facts: &Facts<'a>) -> &'a str {
     let loaded = value.and_then(|value| facts.values.get(&value.digest));
     loaded.map_or("null", |value| value.text())

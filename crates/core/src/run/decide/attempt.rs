@@ -11,7 +11,7 @@ use crate::run::{Instance, Loaded, Run, retry, var_bytes};
 use crate::status::NodeStatus;
 use crate::value::{Payload, Stored, ValueRef, nesting};
 
-/// What the engine itself is called, where it ends a node.
+/// The worker that records name where the engine itself ends a node.
 const ENGINE: &str = "engine";
 
 impl Run {
@@ -67,8 +67,8 @@ impl Run {
         if !self.is_open(node, attempt) || self.structure(node).is_some() {
             return Err(Refusal::NotOpen);
         }
-        // Nobody asked it to stop, as far as the log knows: the worker is going away, and
-        // the attempt stays open for whoever comes next.
+        // As far as the log knows, no request told the attempt to stop: the worker is shutting
+        // down, and the attempt stays open for the next worker.
         if matches!(report.outcome, Outcome::Stopped) && !self.state(node).stopping {
             return Err(Refusal::NotNow("the attempt was not told to stop"));
         }
@@ -211,7 +211,7 @@ impl Run {
         Some(facts.now.plus(delay))
     }
 
-    /// What can still fail a success: limits, and the variables it sets.
+    /// Checks what can still fail a success: limits, and the variables it sets.
     pub(super) fn check_success(
         &self,
         node: Instance,

@@ -57,7 +57,7 @@ impl Run {
                 Err(failure) => Outcome::Failed(failure),
             },
             RunStatus::Cancelled if self.state(node).stopping => Outcome::Stopped,
-            // It was told to, with its parent.
+            // The child was told to time out, together with its parent.
             RunStatus::Failed if self.state(node).stopping && end.timed_out() => Outcome::Stopped,
             _ => Outcome::Failed(child_failure(end)),
         };

@@ -1,5 +1,4 @@
-//! What people and clocks ask of a run: begin, cancel, time out, pause, resume,
-//! reattempt.
+//! What users and timers ask of a run: begin, cancel, time out, pause, resume, reattempt.
 
 use super::{Decision, Facts, GRACE_MS, Refusal};
 use crate::event::{Event, Finished, Hand, StopCause, Stopping};
@@ -100,7 +99,7 @@ impl Run {
         }
         decision.events.push(match self.status() {
             RunStatus::Pending => finished(None),
-            // What follows from the stop is decided next, and the end with it.
+            // The stop's consequences are decided next, and the end with them.
             _ => Event::GraceEnded { deadline: None },
         });
         decision

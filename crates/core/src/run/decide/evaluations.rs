@@ -50,7 +50,7 @@ enum Share {
     All,
     /// So many steps, since other runs wait for this thread.
     UpTo(u64),
-    /// Whole evaluations, until they come to the steps of one.
+    /// Whole evaluations, until together they took the steps of one.
     Slice,
 }
 
@@ -106,7 +106,7 @@ impl Evaluations {
         self.unfinished.get()
     }
 
-    /// All evaluations together may take only what one may: the run is told to stop, and what
+    /// Limits all evaluations together to the steps of one: the run was told to stop, and what
     /// they decide starts nothing.
     pub(crate) fn hurry(&self) {
         self.factor.set(1);
@@ -234,7 +234,7 @@ impl Run {
         answer.map(|answer| answer.is_true())
     }
 
-    /// What an expression comes to at a place, as `String()` writes it.
+    /// The result of an expression at a place, as `String()` writes it.
     pub(super) fn display(
         &self,
         expression: &Expression,

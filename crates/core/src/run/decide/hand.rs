@@ -61,7 +61,7 @@ impl Run {
         Ok(decision)
     }
 
-    /// The attempt that a node would be at if it were tried again now.
+    /// The number of the attempt that a node would have if it were tried again now.
     fn reopened_attempt(&self, node: Instance, facts: &Facts<'_>) -> Result<u32, Refusal> {
         self.check_no_stop(&[node])?;
         self.check_the_way(&[node])?;
@@ -71,7 +71,7 @@ impl Run {
         if state.is_open() {
             return Ok(state.attempt);
         }
-        // What was cancelled before it begins again with it.
+        // Cancelled nodes before it begin again with it, so it would wait for them.
         let frame = after.frame_of(node);
         let sources = frame.plan.incoming(frame.node(node)).iter();
         let sources = sources.map(|&edge| frame.instance(frame.plan.edge(edge).source));

@@ -59,7 +59,7 @@ pub struct ValueLimits {
 }
 
 impl ValueLimits {
-    /// Those that hold unless somebody says otherwise.
+    /// The limits that apply unless the configuration sets others.
     pub const DEFAULT: Self = Self {
         output_bytes: 10 * 1024 * 1024,
         outputs_bytes: 1024 * 1024 * 1024,
@@ -79,7 +79,7 @@ impl Default for ValueLimits {
 /// What reaches a run.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// Begin: the run was only asked for so far.
+    /// Begin: the run was only requested so far.
     Begin,
     /// A worker reports the end of an attempt.
     Ended {
@@ -98,10 +98,10 @@ pub enum Input {
         attempt: u32,
         /// When it started.
         started: Millis,
-        /// Where.
+        /// The worker that has it.
         worker: Box<str>,
     },
-    /// Something the run itself asked for next.
+    /// Something that the run itself must decide next.
     Todo(Todo),
     /// The grace of a stop is over.
     GraceEnded,
@@ -281,7 +281,7 @@ pub struct Facts<'a> {
     pub now: Millis,
     /// Randomness for jitter.
     pub seed: u64,
-    /// What `wants` asked for.
+    /// The values that `wants` names.
     pub values: &'a Values,
     /// The nodes that are with a worker.
     pub running: &'a BTreeSet<Instance>,

@@ -256,7 +256,7 @@ impl Run {
     }
 }
 
-/// The moment that `until` came to: ISO 8601 text, or milliseconds since 1970.
+/// The moment that `until` evaluated to: ISO 8601 text, or milliseconds since 1970.
 fn moment(text: &str) -> Result<Millis, Failure> {
     let parsed = match scalar(text) {
         Some(Value::String(text)) => parse_moment(&text),

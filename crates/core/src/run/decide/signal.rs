@@ -1,4 +1,4 @@
-//! A signal came: who waits longest takes it; otherwise it is kept.
+//! A signal came: the node that has waited longest takes it; otherwise it is kept.
 
 use super::{Decision, Facts, Refusal};
 use crate::event::{Event, Hand, SignalReceived};

@@ -1,4 +1,4 @@
-//! The operator's hand on a compensation: start it, try it again, leave a node as it is.
+//! The operator's commands on a compensation: start it, retry it, leave a node as it is.
 
 use super::{Decision, Refusal};
 use crate::event::{Event, Hand};

@@ -21,7 +21,7 @@ pub(crate) struct Common<'a> {
     pub(crate) completed: &'a mut Vec<String>,
     /// Waits for signals in the order in which they began.
     pub(crate) waits: &'a mut Vec<String>,
-    /// Signals that nobody has taken, by name.
+    /// Signals that no node has taken, by name.
     pub(crate) mail: &'a mut BTreeMap<String, Vec<Value>>,
 }
 

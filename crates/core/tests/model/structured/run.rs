@@ -82,7 +82,7 @@ impl Model {
         seen
     }
 
-    /// Every edge with what it came to, as `loop[0]/a -Success-> b Taken`.
+    /// Every edge with its state, as `loop[0]/a -Success-> b Taken`.
     pub(crate) fn edges(&self) -> Vec<String> {
         let mut edges = Vec::new();
         for scope in self.root.all() {
@@ -210,7 +210,7 @@ impl Model {
         true
     }
 
-    /// A signal goes to whoever has waited longest, or is kept.
+    /// A signal goes to the node that has waited longest, or is kept.
     pub(crate) fn signal(&mut self, name: &str, value: Value, running: &Names) -> bool {
         if self.has_ended() || !self.may_wait_for(name) {
             return false;
@@ -231,8 +231,8 @@ impl Model {
         true
     }
 
-    /// A signal that nobody can wait for any more is refused: none of that name stands
-    /// in a body, and those of the top level have ended.
+    /// A signal that no node can wait for any more is refused: no wait of that name stands in
+    /// a body, and those of the top level have ended.
     fn may_wait_for(&self, name: &str) -> bool {
         let at_top = |node: &&Node| !self.root.nodes[&node.id].status.has_ended();
         let top = &self.flow.top;
@@ -262,7 +262,7 @@ impl Model {
         begun && may
     }
 
-    /// Whoever was told to stop and has not is given up.
+    /// What was told to stop and has not ended is given up.
     pub(crate) fn grace_ends(&mut self, running: &Names) -> bool {
         let told: Vec<String> = self
             .work()

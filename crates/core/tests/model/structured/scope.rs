@@ -101,7 +101,7 @@ impl Status {
 }
 
 impl Instance {
-    /// A loop in which nobody is left to wait for, and which was cut, ends at once.
+    /// A loop that was cut ends at once if nothing open is left in it to wait for.
     fn end_if_cut(&mut self) {
         let is_lost = |node: &Self| node.status == Status::Cancelled && !node.let_go;
         let open = self
@@ -255,7 +255,7 @@ impl Scope {
         Ok(Value::Object(succeeded.collect::<Map<_, _>>()))
     }
 
-    /// What an iteration that has ended came to.
+    /// The outcome of an iteration that has ended.
     pub(crate) fn outcome(&self, outside: &Sight) -> Outcome {
         let cut = |node: &Instance| node.status == Status::Cancelled && !node.let_go;
         if self.stop == Some(Stop::Outside) && self.nodes.values().any(cut) {
@@ -319,7 +319,7 @@ impl Scope {
         let node = self.node(id);
         let is_open = matches!(node.status, Status::Open | Status::Waiting);
         if is_open && !node.begun && !is_running && !node.told_to_stop {
-            // Nobody began the open attempt, so its number is not used up.
+            // No worker began the open attempt, so its number is not used up.
             node.attempt -= 1;
         }
         node.status = Status::Cancelled;
