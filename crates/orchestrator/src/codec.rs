@@ -42,8 +42,8 @@ pub fn decode(bytes: &[u8]) -> Result<Transition, DecodeError> {
     serde_json::from_slice(body).map_err(|error| DecodeError::Body(error.to_string()))
 }
 
-/// What the attempts of a record came to, as far as it stands there: digest and JSON text
-/// of each. None if a glance does not do, and it must be read in full.
+/// The results of a record's attempts whose values stand in it: digest and JSON text of each.
+/// `None` if partial decoding is not enough, and the record must be read in full.
 pub fn results(bytes: &[u8]) -> Option<Vec<(Digest, &str)>> {
     let (_, body) = Envelope::expect(Kind::Record, RECORD_VERSION, bytes).ok()?;
     windlass_core::glance::results(body)
@@ -56,8 +56,8 @@ pub fn checkpoint(state: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The state in an envelope; none if it is of a version that this program does not know,
-/// which means that the log is replayed.
+/// The state in an envelope; `None` if this program does not know its version, and the log is
+/// replayed instead.
 pub fn open_checkpoint(bytes: &[u8]) -> Option<&[u8]> {
     match Envelope::expect(Kind::Checkpoint, SNAPSHOT_VERSION, bytes) {
         Ok((SNAPSHOT_VERSION, state)) => Some(state),

@@ -14,7 +14,7 @@ pub(crate) enum Deadline {
     Grace,
     /// The run's own time is over.
     Timeout,
-    /// A run that waits for a child may have done so for a while.
+    /// A run that waits for a child may have been idle long enough to be let go.
     Idle,
     /// An attempt may still be with its worker.
     StillRunning(Instance, u32),
@@ -41,7 +41,7 @@ impl Deadlines {
             .push_back((at, run, Deadline::StillRunning(node, attempt)));
     }
 
-    /// The next deadline; `is_stale` lets notes of ended attempts go without a wake-up.
+    /// The next deadline; deadlines that `is_stale` accepts are dropped without a wake-up.
     pub(crate) fn next(&mut self, is_stale: impl Fn(RunId, Deadline) -> bool) -> Option<Millis> {
         while let Some(&(_, run, deadline)) = self.still_running.front() {
             if !is_stale(run, deadline) {

@@ -15,7 +15,7 @@ use windlass_core::{Millis, RunId};
 
 /// A decision to be computed elsewhere.
 pub struct Evaluation {
-    /// Tells the answer from that to an evaluation before it.
+    /// Tells its answer from that of an earlier evaluation.
     pub(crate) ticket: u64,
     pub(crate) run: Arc<Run>,
     pub(crate) input: Input,
@@ -42,13 +42,13 @@ pub enum Pass {
     Again(Box<Evaluation>),
 }
 
-/// What an evaluation came to.
+/// The result of an evaluation.
 #[derive(Debug)]
 pub struct Evaluated {
     pub(crate) ticket: u64,
     pub(crate) run: RunId,
     pub(crate) input: Input,
-    /// Nothing if it was interrupted.
+    /// `None` if it was interrupted.
     pub(crate) decided: Option<Result<Decision, Refusal>>,
 }
 

@@ -11,8 +11,8 @@ pub(crate) struct Proof {
 }
 
 impl Proof {
-    /// The store's own word is the only source of a proof: its answer to the append, or the
-    /// head that it has, where that is the one that the record makes.
+    /// Only the store makes a proof: by its answer to the append, or by a head that is the one
+    /// which the record makes.
     pub(crate) fn new(appended: Appended) -> Self {
         Self {
             head: appended.head,

@@ -20,7 +20,7 @@ pub fn row(run: &Run, sleep: (bool, Option<Millis>)) -> RunRow {
         started_at: run.started_at(),
         ended_at: run.ended_at(),
         wake_at: sleep.1,
-        // Who waits for a child looks at it after every restart.
+        // A parent that waits for a child is acquired after every restart, to look at it.
         asleep: sleep.0 && run.open_children().next().is_none(),
         error_code: error.map(|error| error.code.clone()),
         error_message: error.map(|error| cut(&error.message, MESSAGE_BYTES).into()),
@@ -28,7 +28,7 @@ pub fn row(run: &Run, sleep: (bool, Option<Millis>)) -> RunRow {
     }
 }
 
-/// The row of a run that was asked for and has not begun.
+/// The row of a run that was requested and has not begun.
 pub fn queued_row(run: RunId, queued: &Queued, at: Millis) -> RunRow {
     RunRow {
         run,
@@ -49,13 +49,13 @@ pub fn queued_row(run: RunId, queued: &Queued, at: Millis) -> RunRow {
         parent: queued.parent.as_ref().map(|parent| parent.execution_id),
         gate: gate_name(queued),
         limit: queued.gate.as_ref().map_or(0, |gate| gate.limit),
-        // The log does not say: the store knows.
+        // The log does not say whether the run is dead; the store knows.
         dead: false,
         partition: Partition(queued.partition),
     }
 }
 
-/// The gate that a run must pass, by its full name: whose it is, its workflow, its key.
+/// The full name of the gate that a run must pass: its tenant, its workflow, its key.
 pub fn gate_name(queued: &Queued) -> Option<Box<str>> {
     let key = &queued.gate.as_ref()?.key;
     let workflow = &queued.workflow;

@@ -27,7 +27,7 @@ use slot::Slot;
 /// How a shard behaves.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Who writes, for the store's fence.
+    /// The writer's id, for the store's fence.
     pub writer: WriterId,
     /// How many nodes of a run may be with workers when its definition does not say.
     pub max_parallel: u32,
@@ -40,12 +40,12 @@ pub struct Options {
     /// A log that has grown by this many bytes, and by several times the state's own
     /// size, gets a checkpoint.
     pub checkpoint_bytes: usize,
-    /// What this process's workers have, for nodes that require it.
+    /// The labels of this process's workers.
     pub labels: Labels,
-    /// The actions that this process calls itself; where it is none, all of them. What calls
-    /// another action is given to a worker elsewhere, which has labels of its own.
+    /// The actions that this process calls itself; `None` means all. Other actions go to
+    /// workers elsewhere, which have labels of their own.
     pub local_actions: Option<Arc<BTreeSet<Box<str>>>>,
-    /// This process, as attempts name it.
+    /// The name of this process in attempts.
     pub worker: Arc<str>,
     /// How large what runs make may be.
     pub limits: ValueLimits,
@@ -54,7 +54,7 @@ pub struct Options {
     pub inline_steps: u64,
     /// See `inline_steps`.
     pub inline_bytes: usize,
-    /// Where randomness begins.
+    /// The seed of the shard's random numbers.
     pub seed: u64,
 }
 
@@ -66,10 +66,10 @@ impl Options {
     }
 }
 
-/// What workers have, for nodes that require it.
+/// The labels that workers have, for nodes that require some.
 #[derive(Clone, Debug)]
 pub enum Labels {
-    /// Whatever is asked for: a rehearsal.
+    /// Every label, for a rehearsal.
     All,
     /// These and no other.
     Only(Arc<[Box<str>]>),
@@ -82,7 +82,7 @@ impl Default for Labels {
 }
 
 impl Labels {
-    /// The first of these labels that is lacking.
+    /// The first of these labels that the workers lack.
     pub fn lacking<'a>(&self, required: &'a [Box<str>]) -> Option<&'a str> {
         match self {
             Self::All => None,
@@ -120,7 +120,7 @@ impl Default for Options {
     }
 }
 
-/// What a caller names a command by, to find its answer.
+/// The caller's name for a command, by which it finds the answer.
 pub type CommandId = u64;
 
 /// What reaches a shard.
@@ -134,7 +134,7 @@ pub enum Input {
         run: Box<Run>,
         /// Where its log ends.
         head: Head,
-        /// Whether to carry it on; otherwise it only waits for a command.
+        /// Whether to carry the run on, or only to hold it for a command.
         adoption: Adoption,
     },
     /// A worker reports the end of an attempt.
@@ -193,23 +193,23 @@ pub enum Input {
         /// Digest and JSON text of each.
         values: Vec<(Digest, Arc<str>)>,
     },
-    /// Values could not be read: the run cannot go on here.
+    /// Values could not be read: the run cannot continue here.
     LoadFailed {
         /// The run.
         run: RunId,
         /// Why.
         error: windlass_store::Error,
     },
-    /// What an [`Effect::Evaluate`] came to.
+    /// The result of an [`Effect::Evaluate`].
     Evaluated(Box<Evaluated>),
-    /// Something is asked of a run that this shard holds, and is answered: a command, a newer
-    /// version to follow, or the end of its parent's time.
+    /// A request to a run that this shard holds, which is answered: a command, a newer version
+    /// to follow, or the end of its parent's time.
     Command {
         /// The run.
         run: RunId,
-        /// By what name to answer.
+        /// The id to answer with.
         id: CommandId,
-        /// What is asked.
+        /// The request.
         input: RunInput,
     },
 }
@@ -221,7 +221,7 @@ pub struct Start {
     pub run: RunId,
     /// Its graph.
     pub plan: Arc<Plan>,
-    /// What it is asked for with.
+    /// The request for it.
     pub queued: Queued,
     /// Values that `queued` refers to and that are not stored yet.
     pub blobs: Vec<Payload>,
@@ -236,29 +236,30 @@ pub struct Start {
 /// Why a shard takes on a run that it did not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Adoption {
-    /// Whoever carried it before is gone, in this way.
+    /// The process that carried it before is gone, in this way.
     Recover(After),
-    /// It slept, and nobody has anything of it, nor will: see [`Adoption::of_sleeper`].
+    /// It slept: no process has an attempt of it, nor will have one; see
+    /// [`Adoption::of_sleeper`].
     Wake,
-    /// Only for a command.
+    /// A command needs it; it is not carried on.
     Hold,
 }
 
 impl Adoption {
-    /// Whoever carried it before died, as far as anybody knows.
+    /// The process that carried it before died, as far as is known.
     pub const RECOVER: Self = Self::Recover(After::Death);
 
-    /// How a run is taken up that only waits. An attempt that waits for its time is handed
-    /// out then without a record. Unless the last record is this process's own, another
-    /// may have done so, or may yet: no clock tells. So it is recorded that the run was
-    /// taken over, and the attempt keeps its number, and with that its idempotency key.
-    /// Every other wait ends with a record, which the store refuses from whoever is late.
-    /// A run that this shard had to let go in the middle of something is recovered anyway.
+    /// How a run that only waits is taken up. A waiting attempt is handed out at its time
+    /// without a record. Unless this process wrote the last record, another process may have
+    /// handed the attempt out, or may still do so: no clock can tell. So the takeover is
+    /// recorded, and the attempt keeps its number, and with it its idempotency key. Every
+    /// other wait ends with a record, which the store refuses from a process that is late. A
+    /// run that this shard had to let go in the middle of something is recovered anyway.
     pub fn of_sleeper(run: &Run, wrote_last: bool) -> Self {
         if wrote_last || !run.awaits_attempt() {
             Self::Wake
         } else {
-            // Nobody had it in hand when it went to sleep, so no death is counted.
+            // No process had an attempt of it when it went to sleep, so no death is counted.
             Self::Recover(After::Stop)
         }
     }
@@ -269,18 +270,18 @@ impl Adoption {
 pub enum Begin {
     /// In the same record.
     Now,
-    /// When somebody adopts it.
+    /// When a process adopts it.
     Later,
 }
 
-/// What a parent wants of a child run.
+/// What a parent tells a child run to do.
 #[derive(Clone, Debug)]
 pub enum ChildCommand {
-    /// Start it: nothing of it exists, or all of it does.
+    /// Start it. After a crash either nothing of it exists, or all of it does.
     Start(Box<ChildStart>),
     /// End it.
     Cancel,
-    /// End it as its parent ends: its time is over.
+    /// End it because the parent's time is over.
     TimeOut,
     /// Start nothing more.
     Pause,
@@ -318,8 +319,8 @@ pub struct HandOut<'a> {
     pub resumes: bool,
 }
 
-/// What the shard wants done. What a record decided comes only once the record is durable;
-/// loads, refused answers and the loss of a run need no record of their own.
+/// What the shard asks its driver to do. What a record decided comes only once the record is
+/// durable; loads, refused answers and the loss of a run need no record of their own.
 #[derive(Debug)]
 pub enum Effect {
     /// Hand an attempt to a worker.
@@ -337,11 +338,11 @@ pub enum Effect {
         /// What to do.
         command: ChildCommand,
     },
-    /// A state that stands for the log up to here, to be kept beside it.
+    /// A state that replaces the replay of the log up to here, to be stored beside the log.
     Checkpoint {
         /// The run.
         run: RunId,
-        /// The last record that it stands for.
+        /// The last record that it covers.
         head: Head,
         /// The state, in its envelope.
         bytes: Vec<u8>,
@@ -350,19 +351,19 @@ pub enum Effect {
     Asleep {
         /// The run.
         run: RunId,
-        /// When it wants to be woken.
+        /// When it must be woken; `None` if no time does.
         wake_at: Option<Millis>,
         /// Whether it waits for a child, whose end wakes it.
         for_child: bool,
     },
-    /// A child's end came for a run that is not here: it must be woken, and asks again.
+    /// A child's end came for a run that is not here: it must be woken, and asks for it again.
     Wanted {
         /// The run.
         run: RunId,
     },
     /// Tell a worker to stop, or give its work up.
     Stop {
-        /// The grace is over: nobody waits for the result any more.
+        /// The grace is over: the run does not wait for the result any more.
         give_up: bool,
         /// The run.
         run: RunId,
@@ -394,59 +395,61 @@ pub enum Effect {
     Held {
         /// The run that was not started.
         run: RunId,
-        /// What the holder left.
+        /// The value that the holder of the claim left.
         value: Vec<u8>,
     },
     /// The run began, or was taken over from a process that is gone.
     Began {
-        /// What it is.
+        /// A summary of it.
         about: Box<About>,
-        /// Whether it was taken over.
+        /// Whether it was taken over from a process that is gone.
         recovered: bool,
     },
     /// A command was carried out, or refused.
     Answer {
-        /// The command's name.
+        /// The id that the command came with.
         id: CommandId,
-        /// How it went.
+        /// Whether it was carried out.
         result: Result<(), Refusal>,
     },
-    /// Durable progress: how many nodes stand where now.
+    /// Durable progress: the new status of nodes.
     Progress {
         /// The run.
         run: RunId,
         /// Nodes whose status changed, with what they are now.
         nodes: Vec<(Instance, windlass_core::NodeStatus)>,
-        /// How loops of the top level and waits stand, where that changed. These may be
-        /// ahead of what is durable: they are for people to look at.
+        /// How loops of the top level and waits stand, where that changed. These may be ahead
+        /// of what is durable: they are for display only.
         standings: Vec<Standing>,
         /// The attempts that failed.
         failures: Vec<FailedAttempt>,
     },
-    /// The run goes now, or does no more: it began, was opened again, or ended, durably.
+    /// The run became active or stopped being so: it began, was opened again, or ended,
+    /// durably.
     Going {
         /// The run.
         run: RunId,
-        /// Whose it is.
+        /// Its tenant.
         tenant: Option<Box<str>>,
         /// Its workflow.
         workflow: Box<str>,
         /// The gate that it passed, if it had to pass one, by its full name.
         gate: Option<Box<str>>,
-        /// Whether it goes.
+        /// Whether it is active now.
         going: bool,
     },
     /// The run has ended, durably, and the shard has let it go.
     Finished {
         /// The run.
         run: RunId,
-        /// How.
+        /// The status that it ended with.
         status: RunStatus,
         /// The run that started it, if it is a child.
         parent: Option<RunId>,
-        /// What it is.
+        /// A summary of it.
         about: Box<About>,
-        /// Whether it ended here; else it had ended before somebody wanted something of it.
+        /// Whether it ended here; otherwise it had ended before a command or its parent asked
+        /// for it.
         here: bool,
     },
     /// Read the run's head and answer with [`Input::HeadRead`]: the store could not say
@@ -467,8 +470,8 @@ pub enum Effect {
         /// The head that the store has.
         found: Head,
     },
-    /// Another process wrote to the run; this one has let it go. Who holds its lease reads
-    /// it again.
+    /// Another process wrote to the run, and this one has let it go. The process that holds
+    /// the lease of its partition reads it again.
     Fenced {
         /// The run.
         run: RunId,
@@ -486,7 +489,7 @@ pub enum Effect {
     },
 }
 
-/// Many runs.
+/// Many runs behind one synchronous interface; it does no I/O.
 #[derive(Debug)]
 pub struct Shard {
     options: Options,
@@ -495,8 +498,8 @@ pub struct Shard {
     dirty: BTreeSet<RunId>,
     /// Runs that were let go in the middle of something, until they are taken up again.
     broken: BTreeSet<RunId>,
-    /// Runs in quarantine, with the head that was acknowledged: they are not taken up from
-    /// less than that.
+    /// Runs in quarantine, with the head that was acknowledged: a run is not taken up again
+    /// from a shorter log.
     quarantined: BTreeMap<RunId, Head>,
     effects: VecDeque<Effect>,
     deadlines: Deadlines,
@@ -505,7 +508,7 @@ pub struct Shard {
     random: u64,
 }
 
-/// What a slot needs of its shard.
+/// What a slot borrows from its shard.
 pub(crate) struct Context<'a> {
     pub(crate) options: &'a Options,
     pub(crate) effects: &'a mut VecDeque<Effect>,
@@ -638,7 +641,7 @@ impl Shard {
                     adoption => adoption,
                 };
                 match self.slots.get_mut(&run) {
-                    // What the slot knows may be ahead of what was read.
+                    // The state in the slot may be ahead of the one that was read.
                     Some(slot) if adoption != Adoption::Hold => {
                         slot.carry_on(adoption, &mut context);
                     }
@@ -733,7 +736,7 @@ impl Shard {
         self.effects.pop_front()
     }
 
-    /// When `handle_deadlines` wants to be called next.
+    /// When to call `handle_deadlines` next.
     pub fn next_deadline(&mut self) -> Option<Millis> {
         let slots = &self.slots;
         self.deadlines
@@ -747,8 +750,8 @@ impl Shard {
     }
 }
 
-/// Nobody is there to take it: a command is answered, who sleeps for a child is woken,
-/// anything else is late.
+/// The run is not here: a command is refused, a parent that sleeps for a child is woken, and
+/// any other input is late and dropped.
 fn refuse(input: Input, context: &mut Context<'_>) {
     match input {
         Input::Command { id, .. } => context.effects.push_back(Effect::Answer {

@@ -7,8 +7,8 @@ use windlass_store::Append;
 use super::{Effect, Shard};
 
 impl Shard {
-    /// Like [`Shard::poll_append`], but only of runs that may be appended to; the others keep
-    /// what they have until they may, or are released.
+    /// Like [`Shard::poll_append`], but only for runs that may be appended to; the others keep
+    /// their records until they may, or are released.
     pub fn poll_append_of(&mut self, may_append: impl Fn(RunId) -> bool) -> Vec<Append> {
         let (mine, others) = std::mem::take(&mut self.dirty)
             .into_iter()
@@ -20,9 +20,9 @@ impl Shard {
         batch
     }
 
-    /// Drops a run, whatever it has in flight; `false` if it is not here. What was handed out
-    /// and is not recorded is another process's to hand out again, or this one's after it has
-    /// recovered the run.
+    /// Drops a run, whatever it has in flight; `false` if it is not here. An attempt that was
+    /// handed out and is not recorded is handed out again by the next process, or by this one
+    /// after it has recovered the run.
     pub fn release(&mut self, run: RunId) -> bool {
         self.dirty.remove(&run);
         let held = self.slots.remove(&run).is_some();

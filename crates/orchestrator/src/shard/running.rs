@@ -1,5 +1,5 @@
-//! What is with workers. A node that a reattempt took back is with its worker until that
-//! is told, but no longer counts as running for what is decided meanwhile.
+//! The attempts that workers have. A node that a reattempt took back stays with its worker
+//! until the worker is told, but no longer counts as running for decisions made meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,9 +9,9 @@ use windlass_core::run::Instance;
 pub(super) struct Running {
     /// Every attempt that a worker has.
     attempts: BTreeMap<Instance, u32>,
-    /// The nodes whose result is still wanted.
+    /// The nodes whose result the run still waits for.
     nodes: BTreeSet<Instance>,
-    /// Who has the attempt, where that is a worker of another process.
+    /// The worker that has the attempt, if it belongs to another process.
     workers: BTreeMap<Instance, Box<str>>,
 }
 
@@ -53,7 +53,7 @@ impl Running {
         self.workers.get(&node).map(|worker| &**worker)
     }
 
-    /// The result is not wanted any more.
+    /// The run does not wait for the result any more.
     pub(super) fn disown(&mut self, node: Instance) {
         self.nodes.remove(&node);
     }

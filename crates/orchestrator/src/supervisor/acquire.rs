@@ -1,4 +1,4 @@
-//! How a run is acquired, and what is asked of it at once, given how it is wanted and what its
+//! How a run is acquired, and what it is told at once, given why it is wanted and what its
 //! row, its log and its parent say. Must not know where these were read.
 
 use windlass_core::RunStatus;
@@ -10,7 +10,7 @@ use crate::shard::Adoption;
 /// What was read of a run that a process acquires.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'a> {
-    /// How it is wanted.
+    /// Why it is wanted.
     pub wanted: Adoption,
     /// Its state.
     pub run: &'a Run,
@@ -24,15 +24,14 @@ pub struct Found<'a> {
     pub parent: Option<&'a Run>,
 }
 
-/// How a run is acquired, and what is asked of it then.
+/// How a run is acquired, and what it is told then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acquisition {
     /// How it is given to the shard.
     pub adoption: Adoption,
     /// Whether it is told to follow the newest version.
     pub heals: bool,
-    /// Whether it is cancelled, because its parent has let it go and died before it could
-    /// say so.
+    /// Whether it is cancelled, because its parent let it go and died before it could tell it.
     pub orphaned: bool,
 }
 
@@ -63,8 +62,8 @@ fn adoption(found: Found<'_>, heals: bool) -> Adoption {
     }
 }
 
-/// Whether a run was started by one that does not wait for it any more. One that is being
-/// undone is not waited for like that.
+/// Whether a run was started by one that does not wait for it any more. A run that is being
+/// undone does not count: its parent need not have it as an open child.
 fn is_orphaned(run: &Run, parent: Option<&Run>) -> bool {
     !run.status().is_final()
         && run.undo().is_none()

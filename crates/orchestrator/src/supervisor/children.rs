@@ -1,8 +1,8 @@
-//! What one run does to another (semantics §8): children are started, told and heard. A job
-//! about a child is a small state machine: it names the next step, the runtime carries it out
-//! and answers. The engine does so on tasks, the simulator on virtual time; both do the jobs
-//! about one child in order, and all of it is harmless to repeat, which is how recovery does
-//! it.
+//! What one run does to another (semantics §8): a parent starts its children, gives them
+//! commands and hears of their end. A job about a child is a small state machine: it names the
+//! next step, the runtime carries the step out and answers. The engine runs jobs on tasks, the
+//! simulator on virtual time; both do the jobs about one child in order. Every job may be
+//! repeated without harm, and recovery relies on that.
 //!
 //! ```text
 //! start       row read ─┬ ended ──────────────────────────────▶ report
@@ -41,16 +41,16 @@ pub struct ChildPlace {
     pub attempt: u32,
 }
 
-/// Something to do about a child.
+/// A job about a child.
 #[derive(Clone, Debug)]
 pub enum ChildWork {
     /// Its parent wants something of it.
     Command(ChildPlace, ChildCommand),
-    /// It has ended, or may have: its parent, which is named, must hear of it.
+    /// It has ended, or may have: its parent, which is named, must be told.
     Ended(RunId),
 }
 
-/// What a parent tells its child.
+/// A command of a parent to its child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChildTold {
     /// To end.
@@ -66,7 +66,7 @@ pub enum ChildTold {
 }
 
 impl ChildTold {
-    /// What the child is asked.
+    /// The input that the child gets.
     pub fn input(self, hand: Hand) -> Input {
         let command = match self {
             Self::Cancel => RunCommand::Cancel { compensate: false },
@@ -96,7 +96,7 @@ pub enum ChildStep {
     FindPlace(RunId),
     /// Recover the child.
     Recover,
-    /// Acquire this run, its parent: it asks for all its children then.
+    /// Acquire this run, its parent: it then looks at all its children.
     AcquireParent(RunId),
     /// Tell the parent how it ended.
     Report(ChildPlace),
@@ -115,7 +115,7 @@ pub enum ChildAnswer {
     Accepted,
     /// The child's state does not allow it.
     Refused,
-    /// It is not known: the store failed, or the child was lost.
+    /// The outcome is not known: the store failed, or the child was lost.
     Lost,
 }
 
@@ -123,7 +123,7 @@ pub enum ChildAnswer {
 #[derive(Debug)]
 pub struct ChildJob {
     work: ChildWork,
-    /// The parent's node, where an undoing that is refused is reported.
+    /// The parent's node, which is told if the child refuses to be undone.
     undoing: Option<ChildPlace>,
 }
 
@@ -160,7 +160,7 @@ impl ChildJob {
         }
     }
 
-    /// A child that is to be started may have been before a crash.
+    /// A child that is to be started may already have been started before a crash.
     pub fn row_read(&self, row: Option<&RunRow>) -> ChildStep {
         let ChildWork::Command(place, ChildCommand::Start(start)) = &self.work else {
             return ChildStep::Done;
@@ -184,7 +184,7 @@ impl ChildJob {
         }
     }
 
-    /// A parent that was paused meanwhile has nothing started.
+    /// The parent may have been paused meanwhile: then the child starts nothing either.
     pub fn paused(&self, parent: Option<&RunRow>) -> ChildStep {
         match parent.is_some_and(|row| row.status == RunStatus::Paused) {
             true => ChildStep::Tell(ChildTold::Pause),
@@ -208,12 +208,12 @@ impl ChildJob {
         ChildStep::Tell(ChildTold::Compensate)
     }
 
-    /// A child that has ended, or never began, has nothing to be told; one that cannot be
-    /// undone is as its parent must take it.
+    /// A refused command needs nothing more: the child has ended, or never began. If undoing
+    /// was refused, the parent is told of the child as it is.
     pub fn answered(&self, answer: ChildAnswer) -> ChildStep {
         match (self.undoing, answer) {
             (Some(place), ChildAnswer::Refused) => ChildStep::Report(place),
-            // Whether it is undone is not known, and its parent waits for it.
+            // It is not known whether the child is undone, and its parent waits for that.
             (Some(_), ChildAnswer::Lost) => ChildStep::Again,
             _ => ChildStep::Done,
         }
@@ -238,7 +238,8 @@ pub trait ChildValues {
     fn stored(&self, stored: &Stored) -> Option<Arc<str>>;
 }
 
-/// What a parent is told of a child that has ended; none if it has not, or a value is missing.
+/// What a parent is told of a child that has ended; `None` if it has not, or a value is
+/// missing.
 pub fn child_end(run: &Run, values: &impl ChildValues) -> Option<ChildEnd> {
     let finished = run.finished()?;
     let output = match &finished.output {
@@ -255,9 +256,9 @@ pub fn child_end(run: &Run, values: &impl ChildValues) -> Option<ChildEnd> {
     })
 }
 
-/// What comes back from a child that shares variables: those that it has of its own, and
-/// those of its parent that it changed. One that it only read may have changed there since,
-/// and must not be set back.
+/// The variables that a child which shares them gives back: its own, and those of its parent
+/// that it changed. One that it only read may have changed in the parent since, and must not
+/// be set back.
 fn vars_of(run: &Run, values: &impl ChildValues) -> BTreeMap<Box<str>, Payload> {
     let is_only_read = |name: &str, text: &str| {
         let given = run.queued().vars.get(name);

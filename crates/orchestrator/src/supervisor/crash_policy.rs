@@ -15,9 +15,9 @@ use windlass_core::event::After;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SessionEnd {
-    /// It stopped, and said so.
+    /// It stopped in good order, and recorded that.
     Clean,
-    /// It ended without a word.
+    /// It ended without recording that it stopped.
     #[serde(rename_all = "camelCase")]
     Crashed {
         /// The run that crashed it, where that is known.
@@ -36,7 +36,7 @@ impl SessionEnd {
 }
 
 /// The run that crashed a process: the one that was acquired alone, unless another suspect
-/// that was so before is still in hand; else the only one in hand.
+/// that was acquired alone earlier is still in hand; otherwise the only run in hand.
 pub fn cause_of_crash(
     alone: Option<RunId>,
     survivors: &BTreeSet<RunId>,
@@ -54,21 +54,21 @@ pub fn cause_of_crash(
 /// What becomes of a run that a process would acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is acquired, and this is recorded of the process before.
+    /// It is acquired; the takeover records this end of the process before.
     Acquire(After),
-    /// It is a suspect: acquired after a while, alone.
+    /// It is a suspect: it is acquired after a while, alone.
     Isolate {
         /// How many processes crashed with it in hand.
         crashes: u32,
     },
-    /// It is set aside.
+    /// It becomes a dead letter.
     DeadLetter {
         /// How many processes crashed with it in hand.
         crashes: u32,
     },
 }
 
-/// When a run that crashes its process is set aside.
+/// When a run that crashes its process becomes a dead letter.
 #[derive(Clone, Copy, Debug)]
 pub struct CrashPolicy {
     /// This many crashes make a dead letter of the run that caused the last of them.
@@ -81,7 +81,8 @@ impl CrashPolicy {
         self.max_crashes.clamp(1, 2)
     }
 
-    /// What becomes of a run with so many crashes before the last process ended like this.
+    /// What becomes of a run that had so many crashes before the last process ended in this
+    /// way.
     pub fn verdict(self, run: RunId, earlier: u32, end: SessionEnd) -> Verdict {
         if !end.counts_against(run) {
             return Verdict::Acquire(After::Stop);
@@ -119,7 +120,7 @@ mod tests {
         assert_eq!(cause(None, &[], &[1, 2]), None);
         assert_eq!(cause(None, &[], &[]), None);
         assert_eq!(cause(Some(2), &[], &[1, 2]), Some(run(2)));
-        // A suspect that was alone before may crash late; one that has ended cannot.
+        // A suspect that was acquired alone before may crash late; one that has ended cannot.
         assert_eq!(cause(Some(2), &[1, 2], &[1, 2]), None);
         assert_eq!(cause(Some(2), &[1, 2], &[2, 3]), Some(run(2)));
     }
@@ -134,7 +135,7 @@ mod tests {
         assert_eq!(verdict(1, unknown), Verdict::Isolate { crashes: 2 });
         assert_eq!(verdict(1, mine), Verdict::Isolate { crashes: 2 });
         assert_eq!(verdict(2, mine), Verdict::DeadLetter { crashes: 3 });
-        // However often it was there: what is not known to be its doing sets nothing aside.
+        // However many crashes it has: without a known cause, no run becomes a dead letter.
         assert_eq!(verdict(9, unknown), Verdict::Isolate { crashes: 10 });
         assert_eq!(verdict(9, other), Verdict::Acquire(After::Stop));
         assert_eq!(verdict(9, SessionEnd::Clean), Verdict::Acquire(After::Stop));

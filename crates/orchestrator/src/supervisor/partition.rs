@@ -18,14 +18,14 @@ pub fn partition_of(run: RunId, parent: Option<Partition>, partitions: u32) -> P
 /// What a session should do so that partitions are spread evenly.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spread {
-    /// Free ones that it should take; other sessions of the same list take others.
+    /// Free partitions that it should take; other sessions with the same list take others.
     pub take: Vec<Partition>,
-    /// Ones that it holds and should hand over.
+    /// Partitions that it holds and should hand over.
     pub give: Vec<Partition>,
 }
 
-/// Compares what a session holds with its even share. A session that has most keeps most:
-/// nothing moves between sessions that differ by one.
+/// Compares what a session holds with its even share. Sessions that hold the most may keep one
+/// more than the others: nothing moves between sessions that differ by one.
 pub fn spread(mine: SessionId, live: &[LiveSession], partitions: u32) -> Spread {
     let count = live.len().max(1);
     let (each, more) = (partitions as usize / count, partitions as usize % count);
@@ -65,7 +65,8 @@ mod tests {
         sessions.collect()
     }
 
-    /// Every session of a list acts on it, until nothing moves; how often.
+    /// Lets every session of a list act on it until nothing moves; returns the number of
+    /// rounds too.
     fn settle(mut live: Vec<LiveSession>, partitions: u32) -> (Vec<usize>, u32) {
         for round in 0..20 {
             let steps = live.iter().map(|it| spread(it.session, &live, partitions));

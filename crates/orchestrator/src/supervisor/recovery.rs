@@ -1,7 +1,7 @@
-//! What a process does with a partition that it holds: acquire the runs that are neither ended
-//! nor asleep, page by page, then look at what was offered to runs of the partition. Sleeping
-//! runs stay rows: the waker finds them at their time. The same walk, repeated now and then,
-//! finds what a lost wake-up was about.
+//! What a process does with a partition that it holds: it acquires the runs that are neither
+//! ended nor asleep, page by page, then consumes what was offered to runs of the partition.
+//! Sleeping runs stay rows: the waker finds them at their time. The same walk, repeated now
+//! and then, finds the runs of lost wake-ups.
 //!
 //! ```text
 //! read awake ─▶ acquire … ─┬ a full page ─▶ read awake, after its last
@@ -73,7 +73,7 @@ impl PartitionRecovery {
         self.partition
     }
 
-    /// What to do now. After a read that failed, the same read.
+    /// What to do now; after a failed read, the same read again.
     pub fn next_step(&mut self) -> RecoveryStep {
         if let Some(run) = self.page.pop_front() {
             return match self.stage {

@@ -13,7 +13,7 @@
 
 use windlass_store::Head;
 
-/// Who wrote what is found where a record was to be appended.
+/// Which process wrote the record at the place where one was to be appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolution {
     /// The record is durable.
@@ -43,9 +43,9 @@ pub fn resolve(acknowledged: Head, attempted: Option<Head>, found: Head) -> Reso
 /// What a process does with a run that another process wrote to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterFence {
-    /// The lease is held: the run is this process's, and is read again.
+    /// This process holds the lease: it reads the run again.
     Reload,
-    /// The lease is gone: the run is another's.
+    /// The lease is gone: the run belongs to another process.
     Forget,
 }
 

@@ -34,19 +34,19 @@ pub enum WakeStep {
         /// At most so many.
         limit: usize,
     },
-    /// Wake this run. One that cannot be read stays asleep.
+    /// Wake this run; if it cannot be read, it stays asleep.
     Wake(RunId),
 }
 
-/// What a walk through the sleeping runs is at.
+/// The stage of a walk through the sleeping runs.
 #[derive(Clone, Debug)]
 enum Walk {
     /// Nothing is due before `next`.
     Rest,
     /// What is due at the moment when the walk began.
     Due(Millis),
-    /// All that was due is awake; the next is looked for. Rows of those that were woken say
-    /// otherwise until they have gone on, so it is behind them.
+    /// All runs that were due are awake, and the next time is looked for. The rows of woken
+    /// runs still show the old time until they have gone on, so the search begins behind them.
     Next,
 }
 
@@ -60,7 +60,7 @@ pub struct Waker {
 }
 
 impl Default for Waker {
-    /// One that knows nothing yet: it looks for the earliest time first.
+    /// A waker that knows nothing yet: it looks for the earliest time first.
     fn default() -> Self {
         Self {
             next: None,

@@ -1,5 +1,4 @@
-//! Deciding on what waits, recording what was decided, and what follows once that is
-//! durable.
+//! Decides on what waits, records the decisions, and notes what follows once they are durable.
 
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use super::{Consequence, Slot, refused};
 use crate::row::resource_rows;
 use crate::shard::{ChildCommand, CommandId, Context, Effect};
 
-/// Decisions of one run before others have their turn.
+/// A run makes this many decisions before other runs have their turn.
 const DECISIONS_AT_ONCE: u32 = 1024;
 
 impl Slot {
@@ -31,7 +30,8 @@ impl Slot {
             }
             decisions += 1;
             let todo = self.run.todo().filter(|_| !self.is_urgent_next());
-            // One at a time, what begins waits for its turn among all that is ready.
+            // With one node at a time, a structure begins only at its turn among all that is
+            // ready.
             let todo = todo.filter(|todo| !matches!(todo, Todo::Open(_)) || !self.is_sequential());
             let next = match todo {
                 Some(todo) => (RunInput::Todo(todo), None),
@@ -67,7 +67,7 @@ impl Slot {
                 run: self.run.id(),
                 values: wants,
             });
-            // What the run itself asks for it will ask for again.
+            // The run asks for its own decisions again.
             return if matches!(input, RunInput::Todo(_)) {
                 None
             } else {
@@ -113,7 +113,7 @@ impl Slot {
         };
         match decided {
             Ok(decision) => {
-                // A request that comes again leads to no event that would take the graph.
+                // A repeated request leads to no event that would use the graph.
                 if !decision.events.is_empty() {
                     self.bring_graph(&input);
                 }
@@ -155,7 +155,7 @@ impl Slot {
     ) {
         let at = self.record.at(context.now);
         self.record.push(event, context.now);
-        // Before it is applied: an iteration that ends with it may be gone after.
+        // Before the event is applied: it may end an iteration, whose nodes are then gone.
         self.hold_values(event, ended);
         self.note_failure(event);
         let mut changes = Vec::new();
@@ -201,7 +201,7 @@ impl Slot {
                 self.row_changed = true;
                 let ordered = self.is_sequential().then_some(&*self.run);
                 self.ready.reorder(ordered);
-                // It may give the run another time as well.
+                // The event may change the run's own time as well.
                 self.arm_timeout();
             }
             Event::Finished(_) => self.row_changed = true,
@@ -235,7 +235,7 @@ impl Slot {
             }
             Change::ChildStarted(node, attempt, child) => match self.run.child_start(node) {
                 Some(start) => {
-                    // The time that the node gives its child runs from here.
+                    // The time that the node gives its child counts from here.
                     if let Some(due) = self.run.due(node) {
                         self.consequences
                             .push(Consequence::Wait(node, attempt, due));
@@ -267,7 +267,7 @@ impl Slot {
         self.consequences.push(consequence);
     }
 
-    /// A new graph is at hand before the event that names it is applied.
+    /// Stages a new graph before the event that names it is applied.
     pub(super) fn bring_graph(&mut self, input: &RunInput) {
         if let Some((definition, plan)) = input.graph() {
             self.run_mut().stage(definition, Arc::clone(plan));
@@ -283,14 +283,14 @@ impl Slot {
         }
     }
 
-    /// Once the record is durable, what is open and with nobody is handed out.
+    /// Once the record is durable, hands out every open attempt that no worker has.
     pub(super) fn go_on(&mut self) {
         self.resuming += 1;
         self.consequences.push(Consequence::Resumed);
         self.open_all();
     }
 
-    /// Notes every open attempt that no worker has, and every time that one is due.
+    /// Notes every open attempt that no worker has, and the time of each one that waits.
     pub(super) fn open_all(&mut self) {
         for consequence in self.open_ones() {
             self.consequences.push(consequence);
@@ -352,7 +352,7 @@ impl Slot {
     }
 }
 
-/// Whether a run has begun and not ended.
+/// Whether a run has begun and has not ended.
 fn is_going(run: &run::Run) -> bool {
     matches!(run.status(), RunStatus::Running | RunStatus::Paused)
 }

@@ -9,11 +9,11 @@ use crate::gate::Proof;
 use crate::shard::{Context, Effect};
 use crate::supervisor::{Resolution, resolve};
 
-/// How often a record is appended again before the run is let go, and read back when the
-/// store answers plainly again.
+/// How often a record is appended again before the shard lets the run go; the run is read back
+/// when the store answers plainly again.
 const MOST_REPEATS: u32 = 16;
 
-/// An append whose fate the store could not tell.
+/// An append for which the store could not say whether it happened.
 #[derive(Debug)]
 pub(super) struct Doubt {
     append: Append,
@@ -113,8 +113,8 @@ impl Slot {
                 };
                 self.lose(gone, context)
             }
-            // Refused at the head that it was made for: what the store has in mind can only
-            // be read again.
+            // The store refused the record at the head that it was made for: only reading the
+            // run again tells what the store has.
             (Resolution::Another | Resolution::NotWritten, _) => {
                 self.broken = true;
                 self.lose(Effect::Fenced { run, parent }, context)
@@ -132,7 +132,7 @@ impl Slot {
         true
     }
 
-    /// Nothing of the run can be stored now.
+    /// Breaks the run off: nothing of it can be stored now.
     fn break_off(&mut self, error: Error, context: &mut Context<'_>) -> bool {
         self.broken = true;
         let (run, parent) = (self.run.id(), self.parent());

@@ -97,7 +97,7 @@ impl Slot {
         }
     }
 
-    /// How these stand now; of loops inside loops only the outermost is told.
+    /// How these stand now; of nested loops only the outermost is reported.
     pub(super) fn standings(&self, touched: &BTreeSet<Instance>) -> Vec<Standing> {
         let run = &self.run;
         let is_told = |&&node: &&Instance| match run.find_status(node) {
@@ -180,8 +180,8 @@ impl Slot {
         }
         let plan = self.run.plan().clone();
         let sequential = plan.execution_mode() == ExecutionMode::Sequential;
-        // One at a time means in definition order, so what an undecided or undurable
-        // record may still make ready must be known first.
+        // One at a time means in definition order, so the shard must first know what an
+        // undecided or undurable record may still make ready.
         let undecided = self.in_flight.is_some() || !self.record.is_empty() || self.is_waiting();
         if sequential && (undecided || self.run.open_children().next().is_some()) {
             return;
@@ -209,7 +209,7 @@ impl Slot {
             let dispatch = self.run.dispatch(node, context.now);
             let is_local = context.options.is_local(&dispatch.action);
             let labels = &context.options.labels;
-            // It stays open for a process that has what it requires.
+            // The attempt stays open for a process that has the labels it requires.
             if is_local && labels.lacking(&dispatch.requires).is_some() {
                 continue;
             }
@@ -253,8 +253,8 @@ impl Slot {
         true
     }
 
-    /// One at a time, a loop, a wait or a child run begins when it is its turn; true if
-    /// that has to be durable, or its values loaded, before anything else goes.
+    /// With one node at a time, a loop, a wait or a child run begins at its turn; true if that
+    /// has to be durable, or its values loaded, before anything else goes.
     fn take_turn(&mut self, node: Instance, attempt: u32, context: &mut Context<'_>) -> bool {
         if !self.run.is_open(node, attempt) {
             return false;
@@ -272,7 +272,7 @@ impl Slot {
         self.is_waiting() || !self.record.is_empty()
     }
 
-    /// Whether a worker could not find a value that the parameters name.
+    /// Whether the parameters name a value that a worker could not find in the store yet.
     pub(super) fn names_undurable(&self, dispatch: &Dispatch) -> bool {
         let is_undurable = |value: &ValueRef| {
             if value.is_blob() {

@@ -11,7 +11,7 @@ use super::Slot;
 use crate::evaluation::{Evaluated, Evaluation};
 use crate::shard::{CommandId, Context, Effect};
 
-/// An evaluation on its way.
+/// An evaluation under way.
 #[derive(Debug)]
 pub(super) struct Evaluating {
     ticket: u64,
@@ -101,15 +101,16 @@ impl Slot {
         }
     }
 
-    /// Whether the next input ends what the run does: it goes before what the run itself asks
-    /// for, which a loop may do without end.
+    /// Whether the next input ends what the run does. Such an input goes before what the run
+    /// itself asks for, because a loop may ask without end.
     pub(super) fn is_urgent_next(&self) -> bool {
         self.inbox
             .front()
             .is_some_and(|(input, _)| is_urgent(input))
     }
 
-    /// Where urgent inputs end: after those that say who carries the run on.
+    /// Where urgent inputs are inserted: after those that say which process carries the run
+    /// on.
     fn first_to_overtake(&self) -> usize {
         let goes_first = |(input, _): &(RunInput, _)| {
             is_urgent(input) || matches!(input, RunInput::Begin | RunInput::Recover(_))
@@ -129,7 +130,7 @@ impl Slot {
             (None, RunInput::Todo(Todo::Open(node))) if self.is_sequential() => {
                 self.make_ready(node, self.run.attempt(node));
             }
-            // The run asks for it again, after what was urgent.
+            // The run asks for it again, after the urgent input.
             (None, RunInput::Todo(_)) => {}
             (None, input) => {
                 let place = self.first_to_overtake();

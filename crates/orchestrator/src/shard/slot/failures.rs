@@ -1,6 +1,6 @@
-//! Attempts that failed, for those who watch: read from the events that record them, so that
-//! a loop, a wait or a child run is told like an action, and so is an action whose success the
-//! run could not take. What a failure leads to is decided in `core`.
+//! Attempts that failed, for observers: read from the events that record them, so that loops,
+//! waits and child runs are reported like actions, and so is an action whose success the run
+//! could not accept. `core` decides what a failure leads to.
 
 use windlass_core::event::{AttemptEnded, AttemptResult, Event};
 use windlass_core::run::Failure;
@@ -10,7 +10,7 @@ use super::{Consequence, Slot};
 use crate::shard::FailedAttempt;
 
 impl Slot {
-    /// Tells of the attempt that failed with this event once it is durable.
+    /// Reports the attempt that failed with this event, once the event is durable.
     pub(super) fn note_failure(&mut self, event: &Event) {
         let (ended, undo): (&AttemptEnded, bool) = match event {
             Event::AttemptEnded(ended) => (ended, false),

@@ -38,10 +38,10 @@ const KEPT_VALUE_BYTES: usize = 1024 * 1024;
 /// What a kept value costs besides its text: its parsed form, and its places in the maps.
 const KEPT_ENTRY_BYTES: usize = 320;
 
-/// One record tells of this many waits and loops; who looks cannot read more.
+/// One record reports this many waits and loops; an observer cannot read more.
 const MAX_STANDINGS: usize = 100;
 
-/// The instance that no worker has and that a change is about.
+/// The instance that a change is about, if no worker has it.
 fn touches(change: &Change) -> Option<Instance> {
     match *change {
         Change::Waiting(node, ..) | Change::IterationEnded(node, ..) => Some(node),
@@ -49,17 +49,17 @@ fn touches(change: &Change) -> Option<Instance> {
     }
 }
 
-/// What happens once a record is durable. Each says all that it needs: the state may be
-/// ahead by then.
+/// What happens once a record is durable. Each carries all that it needs, because the state
+/// may be ahead by then.
 #[derive(Debug)]
 enum Consequence {
     /// A node changed.
     Changed(Change),
-    /// A node that no worker has began or went on.
+    /// A node that no worker has began or continued.
     Noted(Instance, NodeStatus),
     /// An attempt failed.
     Failed(Box<FailedAttempt>),
-    /// A child run is acted on.
+    /// A command to a child run.
     Child(Box<ToChild>),
     Answer(CommandId),
     Accepted,
@@ -69,25 +69,25 @@ enum Consequence {
     },
     /// An open attempt is handed out, as after a restart.
     Open(Instance, u32),
-    /// A waiting node gets its timer again.
+    /// The timer of a waiting node is set again.
     Wait(Instance, u32, Millis),
     /// A worker has an attempt that a reattempt took back.
     Disown(Instance, u32),
     /// The run may go on.
     Resumed,
-    /// A state that stands for the log up to the record.
+    /// A state that replaces the replay of the log up to the record.
     Checkpoint(Vec<u8>),
-    /// The run goes now, or does no more.
+    /// The run became active, or stopped being so.
     Going(bool),
     ArmTimeout(Millis),
     ArmGrace(Millis),
-    /// A value can be found in the store now; later decisions may still need it here.
+    /// The store has a value now; later decisions may still need it here.
     Stored(Digest, bool),
-    /// Variables that the record sets may be told to workers.
+    /// Workers may be given the variables that the record sets.
     VarsSet,
 }
 
-/// What a child run is told.
+/// A command to a child run.
 #[derive(Debug)]
 struct ToChild {
     /// The node that has it, and its attempt.
@@ -158,15 +158,15 @@ pub(in crate::shard) struct Slot {
     checkpoint_size: usize,
     /// Whether the run only waits, and until when.
     slept: (bool, Option<Millis>),
-    /// What its row says of that; unknown after another process wrote it.
+    /// What its row says about that; unknown after another process wrote the row.
     shown: Option<(bool, Option<Millis>)>,
-    /// Whether the run goes on here; one adopted for a command only waits for it.
+    /// Whether this shard carries the run on; a run adopted for a command only waits for it.
     carried: bool,
-    /// Where the log of a run ended that had ended when it was taken up.
+    /// Where the log ended, if the run had ended when it was taken up.
     found_ended: Option<Head>,
     /// It is let go because something could not be stored or read.
     broken: bool,
-    /// Set when nothing must be appended any more.
+    /// Set when nothing may be appended any more.
     closed: bool,
 }
 
@@ -202,7 +202,7 @@ impl Slot {
         context: &mut Context<'_>,
     ) -> Self {
         let mut slot = Self::new(run, head);
-        // An ended run has nothing to recover: what opens it again goes on at once.
+        // An ended run has nothing to recover; a command that reopens it continues it at once.
         slot.carried = slot.run.status().is_final();
         slot.found_ended = slot.carried.then_some(head);
         slot.carry_on(adoption, context);
@@ -268,15 +268,15 @@ impl Slot {
         &self.run
     }
 
-    /// A command on a run that nobody carries on makes this shard do so; one that was
-    /// never begun stays queued.
+    /// A command makes this shard carry on a run that it only holds; a run that has not begun
+    /// stays queued.
     fn take_over(&mut self) {
         if self.carried || self.run.status() == RunStatus::Pending {
             return;
         }
         self.carried = true;
         if !self.run.status().is_final() {
-            // Whoever commands it has seen it: what it did before is not counted.
+            // The caller of the command has seen the run, so this takeover counts no death.
             self.inbox.push_back((RunInput::Recover(After::Stop), None));
         }
     }
@@ -284,11 +284,12 @@ impl Slot {
     fn command(&mut self, id: CommandId, input: RunInput, context: &mut Context<'_>) {
         let request = input.request();
         if request.is_some_and(|request| !matches!(self.run.answer_to(request), Ok(None))) {
-            // It gets the first answer and does nothing, so nothing is taken over for it.
+            // It gets the first answer and does nothing, so the run is not taken over for it.
             self.inbox.push_back((input, Some(id)));
             return;
         }
-        // What is given up must not be handed out once more: it may have crashed processes.
+        // A run that is given up must not be handed out once more: it may have crashed
+        // processes.
         if !matches!(input, RunInput::Abandon { .. }) {
             self.take_over();
         }
@@ -317,8 +318,8 @@ impl Slot {
         self.closed
     }
 
-    /// Whether it is let go in the middle of something: what it had handed out, and what
-    /// that came to, may not be recorded.
+    /// Whether the run is let go in the middle of something: attempts that it handed out, and
+    /// their results, may not be recorded.
     pub(in crate::shard) fn is_broken(&self) -> bool {
         self.broken
     }
@@ -477,7 +478,7 @@ impl Slot {
         self.in_flight = Some((append_id, consequences));
         let sleep = self.sleep();
         self.slept = sleep;
-        // Whether a sleeping run waits for a child changes its row as well.
+        // A sleeping run that waits for a child has another row than one that does not.
         let asleep = sleep.0 && self.run.open_children().next().is_none();
         let shown = (asleep, sleep.1);
         let sleep_changed = self.shown.replace(shown) != Some(shown);
@@ -498,10 +499,10 @@ impl Slot {
         })
     }
 
-    /// Once the log has grown enough, the state as it is after the present record stands
-    /// for all of it. It is worth taking only now and then: its cost is the state's size.
+    /// Takes a checkpoint of the state after the present record, once the log has grown
+    /// enough. It costs as much as the state is large, so it is taken only now and then.
     fn take_checkpoint(&mut self, options: &Options) {
-        // Before the first its size can only be guessed.
+        // Before the first checkpoint, its size can only be guessed.
         let size = self.checkpoint_size.max(self.run.size_hint());
         let enough = options.checkpoint_bytes.max(size * 4);
         if self.since_checkpoint < enough || self.run.status().is_final() {

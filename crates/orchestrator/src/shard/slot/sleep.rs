@@ -7,7 +7,7 @@ use crate::deadline::Deadline;
 use crate::shard::{Context, Effect};
 
 impl Slot {
-    /// Takes up a run that slept: nobody had anything of it, so nothing is recorded.
+    /// Takes up a run that slept: no process had an attempt of it, so nothing is recorded.
     pub(super) fn wake(&mut self, context: &mut Context<'_>) {
         self.slept = (true, self.run.wake_at());
         let waiting = self.open_ones();
@@ -21,7 +21,8 @@ impl Slot {
         }
     }
 
-    /// The run has ended, not begun or sleeps, everything of it is durable, and nothing waits.
+    /// Lets go of a run that has ended, has not begun or sleeps, once everything of it is
+    /// durable and nothing waits.
     pub(super) fn let_go_at_the_end(&mut self, context: &mut Context<'_>) {
         let quiet = self.record.is_empty() && self.in_flight.is_none() && self.inbox.is_empty();
         if !quiet || self.closed || self.is_waiting() {
@@ -43,7 +44,7 @@ impl Slot {
             self.closed = true;
             return;
         }
-        // What is ready in a paused run is found again by whoever resumes it.
+        // When a paused run is resumed, the shard finds its ready nodes again.
         let ready = !self.ready.is_empty() && status != RunStatus::Paused;
         let nobody = self.running.len() == 0 && !ready && self.resuming == 0;
         let far = context.now.plus(context.options.keep_asleep_ms);
@@ -63,7 +64,7 @@ impl Slot {
         }
     }
 
-    /// Whether nothing has happened for a while; if not, it is asked again then.
+    /// Whether nothing has happened for a while; if not, sets a deadline to ask again.
     pub(super) fn has_been_idle(&mut self, context: &mut Context<'_>) -> bool {
         let keep = context.options.keep_asleep_ms;
         match self.idle_since {
@@ -77,7 +78,7 @@ impl Slot {
         }
     }
 
-    /// Whether the run waits for nothing that is here, and when it wants to be woken.
+    /// Whether the run waits for nothing in this process, and when it must be woken.
     pub(super) fn sleep(&self) -> (bool, Option<Millis>) {
         let paused = self.run.status() == RunStatus::Paused && self.running.len() == 0;
         let decided = self.inbox.is_empty() && !self.is_waiting() && !self.has_more;

@@ -1,4 +1,4 @@
-//! Values that the run may need and that cannot be read elsewhere yet, and small ones that
+//! Values that the run may need and that the store does not have yet, and small ones that
 //! later decisions will ask for.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use windlass_store::Blob;
 use super::{Consequence, KEPT_ENTRY_BYTES, KEPT_VALUE_BYTES, Slot};
 
 impl Slot {
-    /// Until its record is durable a value can be found nowhere else.
+    /// Holds a value: until its record is durable, it can be found nowhere else.
     pub(super) fn hold(&mut self, digest: Digest, text: Arc<str>, wanted: bool) {
         self.values
             .entry(digest)
@@ -30,7 +30,7 @@ impl Slot {
         self.hold(payload.digest(), Arc::clone(payload.text()), false);
     }
 
-    /// Holds what stands in the record; what is too large for it is held as a blob.
+    /// Holds the values that stand in the record; larger ones are held as blobs.
     pub(super) fn hold_values(&mut self, event: &Event, node: Option<Instance>) {
         if let Event::AttemptEnded(ended) = event {
             let node = node.or_else(|| self.run.resolve(&ended.node));
@@ -45,8 +45,8 @@ impl Slot {
         }
     }
 
-    /// Names a value that stays for as long as this run refers to it. What comes with the
-    /// record is named by it already.
+    /// Notes that this run refers to a value, so that the store keeps it for as long. A value
+    /// that comes with the record needs no such note.
     fn refer(&mut self, digest: Digest) {
         if self.blobs.iter().all(|blob| blob.digest != digest) {
             self.uses.push(digest);
@@ -60,7 +60,7 @@ impl Slot {
             let wanted = node.is_some_and(|node| self.run.is_decided_on(node));
             self.hold(ended.digest, Arc::from(raw.get()), wanted);
         }
-        // What undoes a node may name its parameters.
+        // A compensation may name the node's parameters.
         if let Some(Stored::Inline(raw)) = &ended.parameters
             && node.is_some_and(|node| self.run.is_compensated(node))
         {
@@ -82,9 +82,9 @@ impl Slot {
         self.keep_or_drop(digest, wanted);
     }
 
-    /// What was loaded for a decision stays for those that follow at once and want it too. The
-    /// rest is kept as far as there is room. More than there is room for would only drive out
-    /// each other, and everything else.
+    /// Keeps values that were loaded for a decision if the decisions that follow at once want
+    /// them too. The rest is kept as far as there is room; more than that would only drive out
+    /// other values.
     pub(super) fn drop_loaded(&mut self, wants: &[ValueRef]) {
         if self.loaded.is_empty() {
             return;

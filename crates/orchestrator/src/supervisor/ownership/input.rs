@@ -118,7 +118,8 @@ impl Ownership {
         self.look_after_calls();
     }
 
-    /// What the backend says is held counts: an answer to taking or giving may have been lost.
+    /// The backend's list of what is held counts: an answer to taking or giving may have been
+    /// lost.
     fn reconcile(&mut self, mine: &LiveSession, now: u64) {
         let listed: BTreeSet<Partition> = mine.partitions.iter().copied().collect();
         let gone = self.held.keys().filter(|it| !listed.contains(it));
@@ -195,7 +196,7 @@ impl Ownership {
         self.look_after_calls();
     }
 
-    /// One that could not be ended expires.
+    /// A session that could not be ended expires.
     fn left(&mut self, _: Result<bool, Error>) {
         self.leaving = false;
         self.session = None;

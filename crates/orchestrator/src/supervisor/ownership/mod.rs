@@ -2,8 +2,9 @@
 //! must stop. Without I/O: the runtime carries out the effects and answers each of them once,
 //! within a time of its own choosing, and nothing is asked twice before it is answered.
 //!
-//! Leases decide who works, never what counts. Times are milliseconds of a monotonic clock
-//! that also runs while the machine is suspended; they order nothing between processes.
+//! Leases decide which process works, never which records count. Times are milliseconds of a
+//! monotonic clock that also runs while the machine is suspended; they order nothing between
+//! processes.
 //!
 //! | the session | appends and effects | what follows |
 //! | --- | --- | --- |
@@ -37,7 +38,7 @@ pub struct LeaseOptions {
     pub margin_ms: u64,
     /// How long a partition that is handed over waits for its runs to be released.
     pub hand_over_ms: u64,
-    /// How often the partitions are looked through for what no wake-up told of.
+    /// How often the partitions are searched for work that no wake-up announced.
     pub sweep_ms: u64,
 }
 
@@ -101,7 +102,7 @@ pub enum OwnershipEffect {
     Ring,
     /// Acquire the runs of a partition; see [`super::PartitionRecovery`].
     Recover(Partition, After),
-    /// Look through a partition for what no wake-up told of, as if it had been taken from a
+    /// Search a partition for work that no wake-up announced, as if it had been taken from a
     /// process that stopped.
     Sweep(Partition),
     /// Append nothing more for the runs of this partition, drop them, and say
@@ -114,7 +115,7 @@ pub enum OwnershipEffect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hold {
     Working,
-    /// Handed over: its runs are released by this moment, or given anyway.
+    /// Handed over: given once its runs are released, at this moment at the latest.
     Releasing {
         until: u64,
     },
@@ -185,15 +186,15 @@ impl Ownership {
         }
     }
 
-    /// Whether records of runs in this partition may be appended now, and effects of records
-    /// that are durable carried out. To be asked before each of the two: time passes between.
+    /// Whether records of runs in this partition may be appended now, and effects of durable
+    /// records carried out. Ask before each of the two, because time passes between them.
     pub fn may_work(&self, partition: Partition, now: u64) -> bool {
         let in_time = self.session.is_some_and(|it| now < it.stops_at);
         in_time && self.held.get(&partition) == Some(&Hold::Working)
     }
 
-    /// Whether the backend has given this partition to the process, as far as it knows; what
-    /// was fenced in it is read again.
+    /// Whether the backend has given this partition to the process, as far as the process
+    /// knows; if so, runs that were fenced in it are read again.
     pub fn holds(&self, partition: Partition) -> bool {
         self.held.get(&partition) == Some(&Hold::Working)
     }
@@ -219,7 +220,7 @@ impl Ownership {
         self.effects.pop_front()
     }
 
-    /// When `handle_deadline` wants to be called next.
+    /// When to call `handle_deadline` next.
     pub fn next_deadline(&self) -> Option<u64> {
         let releasing = self.held.values().filter_map(|hold| match hold {
             Hold::Releasing { until } => Some(*until),
@@ -254,7 +255,7 @@ impl Ownership {
         });
     }
 
-    /// Gives what is released, or has had its time.
+    /// Gives the partitions that are released, or whose time for that is over.
     fn give_released(&mut self, now: u64) {
         let Some(session) = self.session.filter(|_| !self.giving) else {
             return;
@@ -294,7 +295,7 @@ impl Ownership {
         self.effects.push_back(OwnershipEffect::Look(session.id));
     }
 
-    /// What was waiting for the calls under way.
+    /// Lists again if something changed during the calls that have ended.
     fn look_after_calls(&mut self) {
         if std::mem::take(&mut self.look_again) {
             self.look();
@@ -305,7 +306,7 @@ impl Ownership {
     fn lose_session(&mut self, now: u64) {
         self.session = None;
         self.sweep_at = None;
-        // Answers to what it asked for concern no other session.
+        // Answers to its calls concern no other session.
         (self.looking, self.taking, self.giving) = (false, false, false);
         (self.look_again, self.is_stale) = (false, false);
         if !self.held.is_empty() {

@@ -1,4 +1,4 @@
-//! Processes over one list of sessions, by hand: every answer comes when the test says so.
+//! Several processes share one list of sessions; each answer comes when the test gives it.
 
 use windlass_core::event::After;
 use windlass_store::{Error, Leases, MemoryStore, Partition, block_on};
