@@ -1,4 +1,4 @@
-//! The blocking face of the contract, with nothing but the standard library: for tests, tools
+//! The blocking form of the contract, with nothing but the standard library: for tests, tools
 //! and commands that have no runtime.
 
 use std::cell::Cell;
@@ -42,7 +42,7 @@ pub trait Wait: Future + Sized {
 
 impl<F: Future> Wait for F {}
 
-/// The time in which this thread may block.
+/// While it lives, this thread may block.
 struct Blocking {
     before: bool,
 }

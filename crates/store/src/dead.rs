@@ -1,36 +1,36 @@
-//! What nobody could carry on.
+//! Dead letters: runs that no process may carry on.
 
 use windlass_core::{Millis, RunId};
 
 use crate::{Error, Pending, TenantFilter};
 
-/// A run that nobody could carry on, and why.
+/// A run that is not carried on any more, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetter {
     /// The run.
     pub run: RunId,
-    /// Whose it is.
+    /// Its tenant.
     pub tenant: Option<Box<str>>,
     /// Its workflow.
     pub workflow: Box<str>,
-    /// Why nobody could carry it on.
+    /// Why the engine gave it up.
     pub reason: Box<str>,
-    /// What it was about, as JSON, up to 64 KiB.
+    /// The run's data at that time, as JSON, up to 64 KiB.
     pub payload: Vec<u8>,
     /// How often it was tried.
     pub deliveries: u32,
-    /// When it was given up.
+    /// When the engine gave it up.
     pub at: Millis,
-    /// Why it cannot be relied on, if the stored row is damaged: then the rest is what could
-    /// still be read of it, or left out. Only lists give such.
+    /// Why the letter cannot be relied on, if the stored row is damaged: then the other fields
+    /// hold what could still be read, or are empty. Only lists return such letters.
     pub damage: Option<Box<str>>,
 }
 
-/// Runs that nobody could carry on. While one is dead, nobody begins, wakes or recovers it:
-/// it is not among those that wait or are due, and its row says so.
+/// Dead letters. While a run is dead, no process begins, wakes or recovers it: it is not among
+/// the runs that wait or are due, and its row says that it is dead.
 pub trait DeadLetters: Send + Sync + 'static {
-    /// Keeps a letter, in place of the run's one before, and makes the run dead with it.
-    /// What has no log may have a letter too, but is not dead by it. Durable on return.
+    /// Keeps a letter, in place of the run's earlier one, and marks the run dead. A run
+    /// without a log may have a letter too, but is not marked dead. Durable on return.
     fn bury(&self, letter: DeadLetter) -> Pending<'_, Result<(), Error>>;
 
     /// Letters, newest run first, those older than `before`.
@@ -44,8 +44,8 @@ pub trait DeadLetters: Send + Sync + 'static {
     /// A run's letter.
     fn dead_letter(&self, run: RunId) -> Pending<'_, Result<Option<DeadLetter>, Error>>;
 
-    /// Removes a run's letter and lets it live again; `false` if it has none. Durable on
-    /// return.
+    /// Removes a run's letter and lets the run be carried on again; `false` if it has none.
+    /// Durable on return.
     fn requeue(&self, run: RunId) -> Pending<'_, Result<bool, Error>>;
 
     /// Removes a run's letter; the run stays dead and is never carried on. `false` if it

@@ -4,23 +4,24 @@ use windlass_core::{Digest, Millis};
 
 use crate::{Error, Pending, TenantFilter};
 
-/// What a signed request starts.
+/// Which runs a signed request starts.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Hook {
     /// Its id, unique within the tenant.
     pub id: Box<str>,
-    /// Whose it is.
+    /// Its tenant.
     pub tenant: Option<Box<str>>,
     /// The workflow whose runs it starts.
     pub workflow: Box<str>,
-    /// The digest of what its address ends with; unique.
+    /// The digest of the token that its address ends with; unique.
     pub token: Digest,
-    /// What requests are signed with, as it is: it must be known to check them.
+    /// The key that requests are signed with, in clear text, because checking a signature
+    /// needs it.
     pub secret: Box<str>,
     /// When it was made.
     pub created_at: Millis,
-    /// Why it cannot be relied on, if the stored row is damaged: then the rest is what could
-    /// still be read of it, or left out. Only lists give such.
+    /// Why the hook cannot be relied on, if the stored row is damaged: then the other fields
+    /// hold what could still be read, or are empty. Only lists return such hooks.
     pub damage: Option<Box<str>>,
 }
 

@@ -1,16 +1,17 @@
 //! Sessions and partitions: which process works on which runs.
 //!
-//! Leases decide who works; heads decide what counts ([`crate::Append::head`]). A wrong
-//! lease costs time, never truth, so nothing here is consulted by an append. A session
-//! expires by the backend's clock alone. When its holder stops by its own clock, how
-//! partitions are spread and what follows a loss is the orchestrator's policy.
+//! Leases decide which process works; heads decide which records count
+//! ([`crate::Append::head`]). A wrong lease costs time, never correctness, so no append
+//! consults anything here. A session expires by the backend's clock alone. When its holder
+//! stops by its own clock, how partitions are spread and what follows a loss is the
+//! orchestrator's policy.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::{Error, Pending};
 
-/// A share of all runs, from 0 up to the number that [`Joined`] names.
+/// A share of all runs, numbered from 0 up to the count that [`Joined`] names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Partition(pub u32);
 
@@ -64,7 +65,7 @@ pub struct Joined {
 pub struct LiveSession {
     /// Its id.
     pub session: SessionId,
-    /// The name that the process gave itself, for people.
+    /// The name that the process gave itself, for display.
     pub name: Box<str>,
     /// What it holds, in order.
     pub partitions: Vec<Partition>,
@@ -75,12 +76,12 @@ pub struct LiveSession {
 pub struct TakenPartition {
     /// The partition.
     pub partition: Partition,
-    /// The session that held it last and ended without a clean end; `None` if the last
-    /// holder gave it, or there was none.
+    /// The session that held it last and expired; `None` if the last holder gave it up, or
+    /// there was none.
     pub from_expired: Option<SessionId>,
 }
 
-/// A session that ended without a clean end.
+/// A session that expired without a clean end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpiredSession {
     /// Its id.
@@ -117,16 +118,16 @@ pub trait Leases: Send + Sync + 'static {
     /// The live sessions with what each holds, by id.
     fn sessions(&self) -> Pending<'_, Result<Vec<LiveSession>, Error>>;
 
-    /// Ends a session cleanly and gives up all that it holds. `false` if it was not live: it
-    /// then counts as expired all the same. After a crash in between: it has ended cleanly,
-    /// or expires.
+    /// Ends a session cleanly and gives up all that it holds. `false` if it was not live: then
+    /// it counts as expired all the same. After a crash in between: it has ended cleanly, or
+    /// expires.
     fn leave(&self, session: SessionId) -> Pending<'_, Result<bool, Error>>;
 
-    /// Sessions that ended without a clean end and were not forgotten, by id. They survive
-    /// the process where the backend does.
+    /// Sessions that expired without a clean end and were not forgotten, by id. They survive
+    /// the process if the backend is durable.
     fn expired(&self) -> Pending<'_, Result<Vec<ExpiredSession>, Error>>;
 
-    /// Removes an expired session, once what followed from its end is recorded; `false` if
+    /// Removes an expired session, once the consequences of its end are recorded; `false` if
     /// it is not one. After a crash in between: it is still listed or not.
     fn forget_session(&self, session: SessionId) -> Pending<'_, Result<bool, Error>>;
 }

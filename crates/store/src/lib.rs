@@ -75,7 +75,7 @@ pub use work::{
     ItemState, LeaseAnswer, LeaseTerm, LeasedItem, Pull, Work, WorkItem, WorkKey, WorkLease,
 };
 
-/// What every method returns.
+/// The future that every method returns.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A complete backend: what an engine needs.

@@ -1,4 +1,4 @@
-//! The log of runs: what makes anything durable.
+//! The log of runs: the source of durability.
 
 use windlass_core::RunId;
 
@@ -42,8 +42,8 @@ pub trait Log: Send + Sync + 'static {
     /// or foreign one is answered as `None`: the log is replayed instead.
     fn checkpoint(&self, run: RunId) -> Pending<'_, Result<Option<Checkpoint>, Error>>;
 
-    /// Packs the records up to `through` that are not packed yet, in steps that hold up
-    /// nobody else for long.
+    /// Packs the records up to `through` that are not packed yet, in steps that do not hold up
+    /// other callers for long.
     ///
     /// Nothing is lost: head and fence stay as they are, and `read` gives the same records
     /// byte for byte. `through` beyond the head means the head. Packing twice is harmless.

@@ -5,10 +5,10 @@ use windlass_core::{Millis, RunId};
 use crate::{Damage, Error, Health, Partitions, Pending, ResourceRow, RunFilter, RunPage, RunRow};
 
 /// Lists over rows that derive from the log, read on connections of their own. A damaged row
-/// is left out of every list, and does not keep the others from it.
+/// is left out of every list, and the other rows are still listed.
 pub trait Queries: Send + Sync + 'static {
-    /// Runs that lists left out since this was asked last, because their rows are damaged; those
-    /// that are dead are not named.
+    /// Runs that lists left out since the last call, because their rows are damaged; dead runs
+    /// are not named.
     fn left_out(&self) -> Vec<Damage> {
         Vec::new()
     }
@@ -37,7 +37,7 @@ pub trait Queries: Send + Sync + 'static {
     /// cost does not depend on how many sleep.
     fn awake(&self, after: Option<RunId>, limit: usize) -> Pending<'_, Result<Vec<RunRow>, Error>>;
 
-    /// Sleeping runs that want to be woken at or before `until`, earliest first, at most
+    /// Sleeping runs whose wake-up time is at or before `until`, earliest first, at most
     /// `limit`, after the given one; those of the same time by id. Dead ones are left out.
     fn due(
         &self,
@@ -63,7 +63,7 @@ pub trait Queries: Send + Sync + 'static {
     ) -> Pending<'_, Result<Option<ResourceRow>, Error>>;
 
     /// Replaces rows that derive from the log (for `rebuild`): the rows of these runs and
-    /// their resource links. Who is dead stays so. Durable on return.
+    /// their resource links. Dead runs stay dead. Durable on return.
     fn replace_rows(&self, rows: Vec<(RunRow, Vec<ResourceRow>)>)
     -> Pending<'_, Result<(), Error>>;
 

@@ -1,4 +1,4 @@
-//! Giving space back.
+//! Removing runs that have ended, and giving their space back.
 
 use windlass_core::{Digest, Millis, RunId};
 
@@ -14,10 +14,10 @@ pub fn request_key(tenant: Option<&str>, workflow: &str, request_id: &str) -> Bo
     format!("{}\n{workflow}\n{request_id}", tenant.unwrap_or_default()).into()
 }
 
-/// Runs that are not kept any longer.
+/// Removing runs that are not kept any longer.
 ///
-/// A run can be forgotten when it has ended, or is dead, and nobody needs its result: if
-/// another run started it, that one has ended too, or is gone.
+/// A run can be forgotten when it has ended, or is dead, and no other run needs its result: if
+/// another run started it, that one has ended too, is dead, or is gone.
 pub trait Retention: Send + Sync + 'static {
     /// Runs that ended before a moment and can be forgotten, longest ended first.
     fn ended(&self, before: Millis, limit: usize) -> Pending<'_, Result<Vec<RunRow>, Error>>;
@@ -25,17 +25,18 @@ pub trait Retention: Send + Sync + 'static {
     /// How many runs have ended.
     fn ended_count(&self) -> Pending<'_, Result<u64, Error>>;
 
-    /// Forgets runs: row, log, checkpoint, resource links, labels, inbox, dead letter, and
-    /// the values that no other run's log refers to; the claim on its request id unless
-    /// that is to be kept. Those that cannot be forgotten are left out; says how many were.
-    /// Each is gone whole or there whole, also after a crash. Durable on return.
+    /// Forgets runs: row, log, checkpoint, resource links, labels, inbox, dead letter, and the
+    /// values that no other run's log refers to; also the claim on the request id, unless
+    /// `keep_request_ids` is set. Runs that cannot be forgotten are skipped; returns how many
+    /// were forgotten. A run is removed completely or not at all, also after a crash. Durable
+    /// on return.
     fn forget(&self, runs: Vec<RunId>, keep_request_ids: bool) -> Pending<'_, Result<u64, Error>>;
 
-    /// What everything that is stored takes, in bytes.
+    /// The bytes that everything stored takes.
     fn bytes(&self) -> Pending<'_, Result<u64, Error>>;
 
-    /// Gives the space of what was forgotten, and of what a crash left behind, back to the
-    /// system, in steps that hold up nobody else for long.
+    /// Gives the space of forgotten runs, and of what a crash left behind, back to the system,
+    /// in steps that do not hold up other callers for long.
     fn give_back(&self) -> Pending<'_, Result<(), Error>>;
 
     /// Whether a run's log refers to a value that is stored under its digest.

@@ -6,10 +6,10 @@ use windlass_core::{Millis, RunId};
 
 use crate::{Error, Pending, TenantFilter};
 
-/// What becomes of times that nobody was there for.
+/// What to do about times that passed while no process was there to start runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CatchUp {
-    /// They are passed over.
+    /// They are skipped.
     None,
     /// All of them together start one run.
     #[default]
@@ -22,7 +22,7 @@ impl CatchUp {
     /// Each of them.
     pub const ALL: [Self; 3] = [Self::None, Self::One, Self::All];
 
-    /// Its name outside.
+    /// Its name outside the program.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -35,10 +35,10 @@ impl CatchUp {
 /// Whether a run is started while the one before has not ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overlap {
-    /// It is.
+    /// It is started.
     #[default]
     Allow,
-    /// That time is passed over.
+    /// That time is skipped.
     Skip,
 }
 
@@ -46,7 +46,7 @@ impl Overlap {
     /// Each of them.
     pub const ALL: [Self; 2] = [Self::Allow, Self::Skip];
 
-    /// Its name outside.
+    /// Its name outside the program.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",
@@ -55,23 +55,23 @@ impl Overlap {
     }
 }
 
-/// When runs of a workflow are started, and with what. What its times mean is the engine's
-/// business; here they are text and a moment.
+/// When runs of a workflow are started, and with what. The engine interprets the times; the
+/// store keeps text and a moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
     /// Its id, unique within the tenant.
     pub id: Box<str>,
-    /// Whose it is.
+    /// Its tenant.
     pub tenant: Option<Box<str>>,
     /// The workflow whose runs it starts.
     pub workflow: Box<str>,
     /// When, as a cron expression.
     pub cron: Option<Box<str>>,
-    /// Or how far apart, in milliseconds.
+    /// Or the interval, in milliseconds.
     pub every_ms: Option<u64>,
-    /// The time zone that `cron` is meant in, by its IANA name.
+    /// The time zone of `cron`, by its IANA name.
     pub timezone: Box<str>,
-    /// What the runs begin with: JSON text.
+    /// The trigger of the runs: JSON text.
     pub trigger: Box<str>,
     /// The runs' labels beside the definition's own.
     pub labels: BTreeMap<Box<str>, Box<str>>,
@@ -79,13 +79,13 @@ pub struct Schedule {
     pub priority: u8,
     /// Whether it starts runs now.
     pub enabled: bool,
-    /// What becomes of times that nobody was there for.
+    /// What to do about times that passed while no process was there to start runs.
     pub catch_up: CatchUp,
     /// Whether its runs may overlap.
     pub overlap: Overlap,
-    /// When it was made, or replaced by another.
+    /// When it was created or replaced.
     pub changed_at: Millis,
-    /// The next time; none while it is not enabled.
+    /// The next time; none while it is disabled.
     pub next_at: Option<Millis>,
     /// The last time that came.
     pub last_at: Option<Millis>,
@@ -93,38 +93,38 @@ pub struct Schedule {
     pub last_run: Option<RunId>,
     /// Why the last time that came started no run.
     pub last_error: Option<Box<str>>,
-    /// Counts how often it was put; given by the store.
+    /// Counts how often it was put; the store sets it.
     pub revision: u64,
-    /// Why it cannot be relied on, if the stored row is damaged: then the rest is what could
-    /// still be read of it, or left out. Only lists give such.
+    /// Why the schedule cannot be relied on, if the stored row is damaged: then the other
+    /// fields hold what could still be read, or are empty. Only lists return such schedules.
     pub damage: Option<Box<str>>,
 }
 
-/// What came of a schedule's time.
+/// What a schedule did at one of its times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fired {
     /// The schedule's id.
     pub id: Box<str>,
-    /// Whose it is.
+    /// Its tenant.
     pub tenant: Option<Box<str>>,
-    /// The schedule as it was read: one that was put since then is left alone.
+    /// The revision that was read: a schedule that was put since then is left alone.
     pub revision: u64,
     /// The time that came.
     pub at: Millis,
-    /// The run that was started; none leaves the one before.
+    /// The run that was started; `None` leaves the one before.
     pub run: Option<RunId>,
-    /// Why none was started.
+    /// Why no run was started.
     pub error: Option<Box<str>>,
-    /// The time after.
+    /// The next time after it.
     pub next_at: Option<Millis>,
 }
 
 /// Schedules: rows that say when runs are started.
 pub trait Schedules: Send + Sync + 'static {
-    /// Keeps a schedule, in place of the one of the same tenant and id. What the old one had
-    /// last, and how often it was put, stays known, unless it is damaged: the new one's own is
-    /// not looked at.
-    /// `false` if it would be a new one and its tenant has `most` already. Durable on return.
+    /// Keeps a schedule, in place of the one of the same tenant and id. The last time, run and
+    /// error of the old one, and its revision, are kept, unless its row is damaged; those of
+    /// the new one are ignored. `false` if it would be a new one and its tenant has `most`
+    /// already. Durable on return.
     fn put_schedule(&self, schedule: Schedule, most: usize) -> Pending<'_, Result<bool, Error>>;
 
     /// One schedule.
@@ -156,7 +156,7 @@ pub trait Schedules: Send + Sync + 'static {
     /// The earliest next time of all schedules but the damaged ones.
     fn next_schedule(&self) -> Pending<'_, Result<Option<Millis>, Error>>;
 
-    /// Keeps what came of a time and moves the schedule on. `false`, and nothing is changed,
-    /// if it is gone or was put since it was read. Durable on return.
+    /// Records what happened at a time and moves the schedule on. `false`, and nothing
+    /// changes, if the schedule is gone or was put since it was read. Durable on return.
     fn mark_fired(&self, fired: Fired) -> Pending<'_, Result<bool, Error>>;
 }

@@ -1,28 +1,28 @@
-//! Secrets, sealed: what they say is known to whoever has the key, and never to a store.
+//! Secrets, sealed: a process that has the key can read them; a store never can.
 
 use windlass_core::Millis;
 
 use crate::{Error, Pending, TenantFilter};
 
-/// That there is a secret.
+/// A secret without its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretRow {
-    /// Whose it is.
+    /// Its tenant.
     pub tenant: Option<Box<str>>,
-    /// Its name, which no other secret of the tenant has.
+    /// Its name, unique within the tenant.
     pub name: Box<str>,
     /// When it was last set.
     pub updated_at: Millis,
-    /// Why it cannot be relied on, if the stored row is damaged: then the rest is what could
-    /// still be read of it, or left out. Only lists give such.
+    /// Why the entry cannot be relied on, if the stored row is damaged: then the other fields
+    /// hold what could still be read, or are empty. Only lists return such entries.
     pub damage: Option<Box<str>>,
 }
 
 /// Sealed secrets. Each belongs to a tenant, or to none: the same name in two tenants
 /// names two secrets.
 pub trait Secrets: Send + Sync + 'static {
-    /// Keeps a secret in place of the one of that name; says whether there was none. The
-    /// one before is gone. Durable on return.
+    /// Stores a secret in place of the one of that name; returns whether there was none. The
+    /// old value is gone. Durable on return.
     fn put_secret(
         &self,
         tenant: Option<&str>,

@@ -1,10 +1,10 @@
-//! Whose rows are meant.
+//! Which tenants' rows a list covers.
 
-/// Whose rows are meant: everybody's, or those of one tenant. Rows without a tenant belong
-/// to nobody else: `Only(None)` means them alone.
+/// Which rows a list covers: those of all tenants, or those of one. Rows without a tenant
+/// belong to no tenant: `Only(None)` covers exactly these.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TenantFilter {
-    /// Everybody's.
+    /// All tenants' rows, and those without a tenant.
     #[default]
     Any,
     /// One tenant's, or those without a tenant.
@@ -12,7 +12,7 @@ pub enum TenantFilter {
 }
 
 impl TenantFilter {
-    /// Whether something that belongs to this tenant is meant.
+    /// Whether rows of this tenant are covered.
     pub fn matches(&self, tenant: Option<&str>) -> bool {
         match self {
             Self::Any => true,

@@ -30,7 +30,7 @@ impl Head {
     };
 }
 
-/// The process that writes; drawn at random when it starts.
+/// The id of a writing process, drawn at random when it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriterId(pub u64);
 
@@ -41,14 +41,13 @@ pub struct Append {
     pub run: RunId,
     /// Where the caller believes the log ends.
     pub head: Head,
-    /// Who writes.
+    /// The process that writes.
     pub writer: WriterId,
     /// Which of the writer's appends this is; with `writer`, unique.
     pub append_id: u64,
     /// The record: a versioned envelope, opaque here.
     pub record: Vec<u8>,
-    /// The run's row, when its status or wake-up time changed. Whether the run is dead is
-    /// not said here.
+    /// The run's row, when its status or wake-up time changed. Its `dead` field is ignored.
     pub row: Option<RunRow>,
     /// Claims that must be won, or nothing of this append happens.
     pub claims: Vec<Claim>,
@@ -73,9 +72,9 @@ pub struct Appended {
 /// Why an append did not happen.
 #[derive(Clone, Debug)]
 pub enum AppendError {
-    /// The head has moved: somebody else owns the run now. Carries the head there is.
+    /// The head has moved: another process owns the run now. Carries the present head.
     Conflict(Head),
-    /// A claim is held by somebody else, who wrote this value.
+    /// A claim is already held; its holder wrote this value.
     Held {
         /// The namespace of the claim.
         namespace: &'static str,
@@ -83,12 +82,12 @@ pub enum AppendError {
         value: Vec<u8>,
     },
     /// The store cannot say whether the append happened; the process must stop or ask for the
-    /// head. A backend that can be asked gives the append back, so that it can be repeated
-    /// as it was: both together are written once.
+    /// head. A backend that can answer that question gives the append back, so that the
+    /// process can repeat it unchanged: the two together are written once.
     Unknown {
         /// Why.
         error: Error,
-        /// What was to be appended; none if the store accepts nothing more.
+        /// The append; `None` if the store accepts nothing more.
         append: Option<Box<Append>>,
     },
     /// Nothing was written.
@@ -102,7 +101,7 @@ pub struct Claim {
     pub namespace: &'static str,
     /// The key.
     pub key: Box<str>,
-    /// What the holder leaves for whoever comes second.
+    /// What the holder leaves for a later caller that claims the same key.
     pub value: Vec<u8>,
 }
 
@@ -126,7 +125,7 @@ impl fmt::Debug for Blob {
 pub struct Record {
     /// Its place in the run's log, from 1.
     pub sequence: u64,
-    /// Who wrote it.
+    /// The process that wrote it.
     pub writer: WriterId,
     /// Which of the writer's appends it was.
     pub append_id: u64,
@@ -147,8 +146,8 @@ impl Record {
     }
 }
 
-/// A state that stands for a prefix of a run's log. It derives from it: losing one loses
-/// nothing.
+/// A state that replaces the replay of a prefix of a run's log. It derives from the log:
+/// losing it loses nothing.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The head of the last record that it covers.
@@ -191,27 +190,27 @@ pub struct InboxItem {
 pub struct RunRow {
     /// The run.
     pub run: RunId,
-    /// Whose it is.
+    /// Its tenant.
     pub tenant: Option<Box<str>>,
     /// Its workflow.
     pub workflow: Box<str>,
     /// The workflow's version it started on; 0 for a frozen graph.
     pub version: u32,
-    /// The request that asked for it.
+    /// The id of the request that started it.
     pub request_id: Box<str>,
     /// Where it stands.
     pub status: RunStatus,
     /// From 0 to 9; higher first.
     pub priority: u8,
-    /// For people to find it by.
+    /// Labels by which users find it.
     pub labels: BTreeMap<Box<str>, Box<str>>,
-    /// When it was asked for.
+    /// When it was requested.
     pub created_at: Millis,
     /// When it started.
     pub started_at: Option<Millis>,
     /// When it ended.
     pub ended_at: Option<Millis>,
-    /// When it next wants to be woken, if it sleeps.
+    /// When it must be woken next, if it sleeps.
     pub wake_at: Option<Millis>,
     /// Whether it sleeps: nothing of it is with a worker or ready, it waits for times,
     /// signals or children.
@@ -223,13 +222,13 @@ pub struct RunRow {
     pub error_message: Option<Box<str>>,
     /// The run that started it, if it is a child.
     pub parent: Option<RunId>,
-    /// What it shares with the runs that may not all go at once; `None` is nothing.
+    /// The gate that it shares with runs which may not all go at once; `None` without a limit.
     pub gate: Option<Box<str>>,
     /// How many runs of its gate may go at once; 0 without a gate.
     pub limit: u32,
-    /// Whether nobody could carry it on: nobody begins, wakes or recovers it. It does not
-    /// derive from the log: the store answers it, and what an append or `replace_rows`
-    /// says of it does not count.
+    /// Whether the engine gave it up, also after its dead letter was purged: no process
+    /// begins, wakes or recovers it. This does not derive from the log: the store sets it, and
+    /// ignores the value in an append or in `replace_rows`.
     pub dead: bool,
     /// The partition that it is in, fixed by its first record.
     pub partition: Partition,
@@ -269,7 +268,7 @@ impl RunFilter {
         if self.limit == 0 { 50 } else { self.limit }
     }
 
-    /// Whether a row is one of those asked for, its place relative to the cursor included.
+    /// Whether a row matches the filter, its place relative to the cursor included.
     pub fn matches(&self, row: &RunRow) -> bool {
         self.tenant.matches(row.tenant.as_deref())
             && self.workflow.as_ref().is_none_or(|w| *w == row.workflow)
@@ -296,7 +295,7 @@ pub struct RunPage {
 /// A link to something an action made in another system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceRow {
-    /// Whose it is.
+    /// Its tenant.
     pub tenant: Option<Box<str>>,
     /// The other system.
     pub system: Box<str>,
@@ -315,7 +314,7 @@ pub struct ResourceRow {
 /// A definition to publish.
 #[derive(Clone, Debug)]
 pub struct NewDefinition {
-    /// Whose it is.
+    /// Its tenant.
     pub tenant: Option<Box<str>>,
     /// The workflow's id.
     pub workflow: Box<str>,
@@ -327,7 +326,7 @@ pub struct NewDefinition {
     pub text: Arc<[u8]>,
     /// The graph's signature.
     pub signature: Digest,
-    /// Now.
+    /// The time of publishing.
     pub at: Millis,
 }
 
@@ -343,7 +342,7 @@ pub struct Published {
 /// A published definition.
 #[derive(Clone, Debug)]
 pub struct DefinitionRow {
-    /// Whose it is.
+    /// Its tenant.
     pub tenant: Option<Box<str>>,
     /// The workflow's id.
     pub workflow: Box<str>,
@@ -362,7 +361,7 @@ pub struct DefinitionRow {
 /// A workflow in the catalogue.
 #[derive(Clone, Debug)]
 pub struct WorkflowRow {
-    /// Whose it is.
+    /// Its tenant.
     pub tenant: Option<Box<str>>,
     /// Its id.
     pub workflow: Box<str>,
@@ -374,12 +373,12 @@ pub struct WorkflowRow {
     pub enabled: bool,
     /// When its newest version was published.
     pub updated_at: Millis,
-    /// Why it cannot be relied on, if the stored row is damaged: then the rest is what could
-    /// still be read of it, or left out. Only lists give such.
+    /// Why the workflow cannot be relied on, if the stored row is damaged: then the other
+    /// fields hold what could still be read, or are empty. Only lists return such workflows.
     pub damage: Option<Box<str>>,
 }
 
-/// What a store says of itself.
+/// The state of a store.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
     /// Name and value of things worth knowing: size, pages, journal, versions.
@@ -401,10 +400,10 @@ pub struct Damage {
     pub reason: String,
 }
 
-/// Why a store could not do what it was asked. Backends collapse their errors to these.
+/// Why a store could not do its work. Backends collapse their errors to these.
 #[derive(Clone, Debug)]
 pub enum Error {
-    /// There is no such thing.
+    /// It does not exist.
     NotFound(String),
     /// The store cannot be used now: read-only, busy, gone. Nothing was lost.
     Unavailable(String),
@@ -417,7 +416,7 @@ pub enum Error {
     Fatal(String),
     /// The data was written by a newer version, which is named.
     TooNew(String),
-    /// It took longer than a query may. Nothing is wrong; a narrower one may do.
+    /// The query took longer than it may. Nothing is wrong; a narrower query may succeed.
     Timeout(String),
 }
 

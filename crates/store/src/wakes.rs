@@ -1,5 +1,6 @@
-//! Wake-ups: hints that something may have changed. They may be lost, come late, come twice
-//! or stand for several; a process that never hears one must still find everything by looking.
+//! Wake-ups: hints that something may have changed. They may be lost, come late, come twice or
+//! stand for several changes; a process that never hears one must still find everything by
+//! looking.
 
 use windlass_core::RunId;
 
@@ -20,18 +21,18 @@ pub enum Bell {
     Work,
 }
 
-/// Rings bells, and hears them.
+/// Sends wake-ups ("rings bells") and receives them.
 pub trait Wakes: Send + Sync + 'static {
-    /// Rings bells for everyone who listens, this process included. Never part of a
-    /// transaction: ring after the change is durable. After an error, or a crash in between:
-    /// some listeners hear it, or none.
+    /// Rings bells for all listeners, this process included. Never part of a transaction: ring
+    /// after the change is durable. After an error, or a crash in between: some listeners hear
+    /// it, or none.
     fn ring(&self, bells: &[Bell]) -> Pending<'_, Result<(), Error>>;
 
-    /// Begins to listen. What was rung before is not heard.
+    /// Begins to listen; earlier bells are not heard.
     fn listen(&self) -> Pending<'_, Result<Box<dyn Listener>, Error>>;
 }
 
-/// One who listens. What is rung between two calls is kept, each bell once.
+/// A listener. Bells that ring between two calls are kept, each once.
 pub trait Listener: Send {
     /// Waits until a bell has rung, and gives those that have, in order, each once. Dropping
     /// the future loses nothing. An error means that bells may have been lost: look at

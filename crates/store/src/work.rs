@@ -25,11 +25,11 @@ pub struct WorkKey {
 pub struct WorkItem {
     /// Which attempt.
     pub key: WorkKey,
-    /// Whose run it is.
+    /// The tenant of the run.
     pub tenant: Option<Box<str>>,
     /// The action to call.
     pub action: Box<str>,
-    /// What the worker must have, all of it.
+    /// The labels that the worker must have, all of them.
     pub requires: Vec<Box<str>>,
     /// From 0 to 9; higher first.
     pub priority: u8,
@@ -46,10 +46,10 @@ pub enum LeaseTerm {
     Session(SessionId),
 }
 
-/// What a worker asks for.
+/// A worker's request for items.
 #[derive(Clone, Debug)]
 pub struct Pull {
-    /// Who asks; unique per process.
+    /// The worker's name; unique per process.
     pub worker: Box<str>,
     /// Only items of this tenant's runs; `None` means runs without a tenant.
     pub tenant: Option<Box<str>>,
@@ -59,12 +59,13 @@ pub struct Pull {
     pub labels: Vec<Box<str>>,
     /// At most so many items.
     pub slots: usize,
-    /// Payloads of at most so many bytes together, but at least one item if there is one.
+    /// The limit on the bytes of all payloads together; at least one item comes if there is
+    /// one.
     pub max_bytes: usize,
     /// How long it has them.
     pub term: LeaseTerm,
-    /// What it has already, if it says so: an item that is leased to it and not named here
-    /// comes again at once, because the answer that carried it was lost.
+    /// The items that it has already, if it names them: an item that is leased to it and not
+    /// named here comes again at once, because the answer that carried it was lost.
     pub holding: Option<Vec<WorkKey>>,
 }
 
@@ -77,7 +78,7 @@ pub struct WorkLease(pub u64);
 pub struct LeasedItem {
     /// The item.
     pub item: WorkItem,
-    /// What the worker names it by when it renews or completes.
+    /// The lease that the worker names when it renews or completes the item.
     pub lease: WorkLease,
     /// How often the item was handed out, this time included.
     pub deliveries: u32,
@@ -90,9 +91,9 @@ pub enum ItemState {
     Waiting,
     /// A worker has it.
     Leased {
-        /// Which.
+        /// The worker.
         worker: Box<str>,
-        /// Under which lease.
+        /// Its lease.
         lease: WorkLease,
     },
 }
@@ -100,7 +101,7 @@ pub enum ItemState {
 /// The answer to a renewal or a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseAnswer {
-    /// The lease is the current one, and it was done.
+    /// The lease is the current one, and the call took effect.
     Held {
         /// Whether the worker is asked to end the attempt.
         stop: bool,
@@ -168,12 +169,12 @@ pub trait Work: Send + Sync + 'static {
         term: LeaseTerm,
     ) -> Pending<'_, Result<Option<WorkLease>, Error>>;
 
-    /// Asks that attempts end: those that wait are removed, the workers of the others hear it
-    /// with their next renewal. After a crash in between: some of them were asked.
+    /// Asks that attempts end: items that wait are removed, and the workers of the others are
+    /// told with their next renewal. After a crash in between: some of them were asked.
     fn stop(&self, keys: &[WorkKey]) -> Pending<'_, Result<(), Error>>;
 
-    /// Removes items whose attempts have ended otherwise, whoever has them: their leases are
-    /// answered [`LeaseAnswer::Unknown`] from then on. After a crash in between: some of them
-    /// are removed.
+    /// Removes items whose attempts have ended otherwise, also from a worker that has one:
+    /// their leases are answered [`LeaseAnswer::Unknown`] from then on. After a crash in
+    /// between: some of them are removed.
     fn withdraw(&self, keys: &[WorkKey]) -> Pending<'_, Result<(), Error>>;
 }

@@ -1,4 +1,4 @@
-//! What waits to begin: in whose name, in which order, and what is aside.
+//! Runs that wait to begin: their tenants, their order, and which are aside.
 
 use crate::block_on::Wait;
 use windlass_core::{Millis, RunId, RunStatus};

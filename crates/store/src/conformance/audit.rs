@@ -1,4 +1,4 @@
-//! The book of changes: every entry is kept, in order, under a number of its own.
+//! The audit log: every entry is kept, in order, under a number of its own.
 
 use crate::block_on::Wait;
 use windlass_core::Millis;

@@ -194,7 +194,7 @@ fn a_request_id_can_be_kept<S: Backend>(store: &S) {
     let claim = request_claim(&row(run_id(1)));
     let held = store.claimed(claim.namespace, &claim.key).wait().unwrap();
     assert_eq!(held, Some(claim.value));
-    // What another holds under that id is not taken from it.
+    // A claim that another run holds under that id stays.
     let mut other = ended(run_id(3), 1);
     other.request_id = row(run_id(2)).request_id;
     must_start(store, other);

@@ -1,4 +1,4 @@
-//! Sealed secrets: each is kept byte for byte, and tenants do not meet.
+//! Sealed secrets: each is kept byte for byte, and tenants are kept apart.
 
 use crate::block_on::Wait;
 use windlass_core::Millis;

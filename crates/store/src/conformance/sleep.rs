@@ -251,7 +251,7 @@ fn a_sleeping_run_takes_offers<S: Backend>(store: &S) {
     must_append(store, waking);
     assert!(store.offered(None, 10).wait().unwrap().is_empty());
     assert_eq!(store.awake(None, 10).wait().unwrap(), [row(run)]);
-    // What was consumed may be offered again: the log knows it, the inbox does not.
+    // A consumed item may be offered again: the log knows it, the inbox does not.
     assert!(block_on(store.offer(run, "signal", b"again")).unwrap());
 }
 

@@ -1,5 +1,6 @@
-//! The work queue: who gets what, leases that fence, and tenants that do not meet. That an
-//! item is still there is more than the contract promises; these checks run without loss.
+//! The work queue: which worker gets which item, leases that fence, and tenants that are kept
+//! apart. That an item is still there is more than the contract promises; these checks run
+//! without loss.
 
 use super::run_id;
 use crate::{
@@ -285,7 +286,7 @@ fn a_withdrawn_item_is_unknown<S: Work>(store: &S) {
     assert_eq!(renew(store, &leased), LeaseAnswer::Unknown);
     assert!(block_on(store.known(&[key(1), key(2)])).unwrap().is_empty());
     assert!(pull(store, wanted("v")).is_empty());
-    // It can be pushed again, and the old lease is none of it.
+    // It can be pushed again, and the old lease does not hold for the new item.
     push(store, [item(1)]);
     let again = pull(store, wanted("v")).remove(0);
     assert_eq!(complete(store, &leased), LeaseAnswer::Lost);

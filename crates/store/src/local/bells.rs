@@ -1,4 +1,4 @@
-//! Bells within one process: each listener has a set of what was rung since it last heard.
+//! Bells within one process: each listener has the set of bells that rang since it last heard.
 
 use std::collections::BTreeSet;
 use std::future::{poll_fn, ready};
@@ -72,7 +72,7 @@ impl Listener for LocalListener {
     }
 }
 
-/// Nothing panics while one of these is held.
+/// No code panics while it holds one of these locks.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

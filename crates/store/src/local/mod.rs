@@ -59,18 +59,18 @@ impl LocalCoordinator {
         }
     }
 
-    /// One whose only partition is held under a lock that outlasts every session: sessions
-    /// do not expire while the process lives.
+    /// A coordinator whose only partition is held under a lock that outlasts every session:
+    /// sessions do not expire while the process lives.
     pub fn under_lock() -> Self {
         Self::new(SessionTable::lasting(1))
     }
 
-    /// Leases expire by this clock from now on.
+    /// Sets the clock by which leases expire from now on.
     pub fn set_clock(&self, clock: impl Fn() -> u64 + Send + Sync + 'static) {
         self.tables().clock = Arc::new(clock);
     }
 
-    /// There are this many partitions, at least one. To be said before the first session.
+    /// Sets the number of partitions, at least one; call it before the first session.
     pub fn set_partitions(&self, partitions: u32) {
         self.tables().sessions = SessionTable::new(partitions.max(1));
     }
@@ -80,7 +80,7 @@ impl LocalCoordinator {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The tables as they are now: what has run out is gone.
+    /// The tables as they are now, without expired sessions and leases.
     fn current(&self) -> (MutexGuard<'_, Tables>, u64) {
         let mut tables = self.tables();
         let now = (tables.clock)();

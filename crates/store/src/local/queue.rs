@@ -24,7 +24,7 @@ type Order = (Reverse<u8>, u64);
 pub(super) struct WorkTable {
     items: BTreeMap<WorkKey, Queued>,
     waiting: BTreeMap<Channel, BTreeMap<Order, WorkKey>>,
-    /// What each worker has.
+    /// The items that each worker has.
     hands: BTreeMap<Hand, BTreeSet<WorkKey>>,
     /// Leases by the moment at which they run out.
     ends: BTreeSet<(u64, WorkKey)>,
@@ -61,7 +61,7 @@ impl Queued {
 }
 
 impl WorkTable {
-    /// Takes back what runs out now, or belongs to a session that is over.
+    /// Takes back items whose lease has run out, or belongs to a session that is over.
     pub(super) fn reclaim(&mut self, now: u64, is_live: impl Fn(SessionId) -> bool) {
         let mut back: Vec<WorkKey> = Vec::new();
         back.extend(
@@ -77,7 +77,8 @@ impl WorkTable {
         }
     }
 
-    /// An item waits again; one whose attempt was to end is not handed out again.
+    /// Lets an item wait again; an item whose attempt was asked to end is not handed out
+    /// again.
     fn take_back(&mut self, key: WorkKey) {
         self.end_lease(key);
         match self.items.get(&key) {

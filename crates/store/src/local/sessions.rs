@@ -1,5 +1,5 @@
-//! Sessions and partitions in memory. Time is an argument; what has run out is removed by
-//! `expire`, which every other method expects to have been called.
+//! Sessions and partitions in memory. Time is an argument; `expire` removes what has run out,
+//! and every other method expects it to have been called.
 
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -154,7 +154,7 @@ impl SessionTable {
 }
 
 impl LocalCoordinator {
-    /// Begins a session whose id another table gave.
+    /// Begins a session with an id that another table gave.
     pub fn join_as(&self, session: SessionId, name: &str, duration_ms: u64) -> Joined {
         let (mut tables, now) = self.current();
         tables.sessions.join(session, name, duration_ms, now)
@@ -165,7 +165,7 @@ impl LocalCoordinator {
         self.current().0.sessions.is_live(session)
     }
 
-    /// A partition was left by a session of an earlier process, unless it is held.
+    /// Notes that a session of an earlier process left a partition, unless it is held.
     pub fn was_left_by(&self, partition: Partition, session: SessionId) {
         let sessions = &mut self.current().0.sessions;
         if !sessions.holders.contains_key(&partition) {

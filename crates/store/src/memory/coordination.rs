@@ -12,7 +12,7 @@ impl MemoryStore {
         self.coordinator.set_clock(clock);
     }
 
-    /// There are this many partitions. To be said before the first session.
+    /// Sets the number of partitions; call it before the first session.
     pub fn set_partitions(&self, partitions: u32) {
         self.coordinator.set_partitions(partitions);
     }

@@ -1,15 +1,16 @@
-//! Appends that go wrong, for tests of what drives a store: a backend across a network may
-//! not know whether it wrote, write after it was asked, or lose what it has acknowledged.
+//! Appends that go wrong, for tests of the code that drives a store: a backend across a
+//! network may not know whether it wrote, may write after it was asked, or may lose what it
+//! has acknowledged.
 
 use windlass_core::RunId;
 
 use super::{MemoryStore, State};
 use crate::{Append, AppendError, Appended, Error};
 
-/// What an append meets.
+/// What happens to an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppendFault {
-    /// None.
+    /// No fault.
     Nothing,
     /// It is written, and the answer is lost.
     AnswerLost,
@@ -24,12 +25,12 @@ pub enum AppendFault {
 }
 
 impl MemoryStore {
-    /// The next appends meet these, one each.
+    /// Gives the next appends these faults, one each.
     pub fn fail_appends(&self, faults: impl IntoIterator<Item = AppendFault>) {
         self.state().faults.extend(faults);
     }
 
-    /// How many of those faults have not been met.
+    /// How many of those faults have not happened yet.
     pub fn faults_left(&self) -> usize {
         self.state().faults.len()
     }
@@ -71,7 +72,7 @@ impl State {
         }
     }
 
-    /// What was on its way for a run becomes durable, unless it is too late.
+    /// A late append of a run becomes durable, unless it is too late.
     pub(super) fn write_late(&mut self, run: RunId) {
         let (mine, others) = std::mem::take(&mut self.late)
             .into_iter()

@@ -71,7 +71,7 @@ struct State {
     schedules: BTreeMap<schedule::Key, Schedule>,
     hooks: BTreeMap<schedule::Key, Hook>,
     notes: BTreeMap<notes::Key, Vec<u8>>,
-    /// What the next appends meet, and what is on its way to the disk.
+    /// The faults of the next appends, and appends that are written late.
     faults: VecDeque<AppendFault>,
     late: Vec<Append>,
 }
@@ -79,10 +79,10 @@ struct State {
 #[derive(Debug, Default)]
 struct Run {
     records: Vec<Record>,
-    /// How many of them count as packed. Here they stay what they are.
+    /// How many of them count as packed. In memory they stay as they are.
     packed: u64,
     row: Option<RunRow>,
-    /// What its row says too, once it has one.
+    /// The same as in its row, once it has one.
     dead: bool,
 }
 
@@ -183,7 +183,8 @@ impl State {
         Ok(())
     }
 
-    /// Gives a run its row; who is dead stays so, and only who waits to begin is aside.
+    /// Sets a run's row. A dead run stays dead, and only a run that waits to begin can be
+    /// aside.
     fn set_row(&mut self, mut row: RunRow) {
         if row.status != RunStatus::Pending {
             self.aside.remove(&row.run);

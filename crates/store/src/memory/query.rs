@@ -178,7 +178,7 @@ impl Queries for MemoryStore {
 }
 
 impl MemoryStore {
-    /// Sleeping runs that want to be woken and are not dead, earliest first.
+    /// Sleeping runs that have a wake-up time and are not dead, earliest first.
     fn sleepers(&self, partitions: &Partitions) -> Vec<(Millis, RunId)> {
         let state = self.state();
         let rows = state.runs.values().filter_map(|run| run.row.as_ref());

@@ -8,7 +8,7 @@ use super::{State, answer, resource_key};
 use crate::{Error, MemoryStore, Pending, REQUEST_CLAIM, Retention, RunRow, request_key};
 
 impl State {
-    /// Whether nobody needs a run any more.
+    /// Whether no other run needs a run any more.
     fn can_forget(&self, row: &RunRow) -> bool {
         let parent = row.parent.and_then(|parent| self.runs.get(&parent));
         let parent = parent.and_then(|parent| parent.row.as_ref());
