@@ -1,7 +1,7 @@
 //! Opening a directory whose write-ahead log was lost, once an operator has accepted that.
 //!
-//! Nothing here happens by itself: what the log held is gone, and restoring a backup may be
-//! the better choice. What is left of the log is kept beside it under another name.
+//! Nothing here happens automatically: what the log held is gone, and restoring a backup may
+//! be the better choice. The rest of the log is kept beside it under another name.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -16,12 +16,12 @@ use crate::lock::{Lock, Taken};
 use crate::mark::{self, Mark};
 use crate::{private, wal};
 
-/// What was accepted.
+/// The loss that an operator accepted.
 #[derive(Debug)]
 pub struct AcceptedLoss {
     /// What the log lacked.
     pub damage: Damage,
-    /// Where what was left of the log is kept, if anything was.
+    /// Where the rest of the log is kept, if there is any.
     pub kept: Option<PathBuf>,
 }
 
@@ -59,8 +59,8 @@ pub fn accept_loss(directory: &Path) -> Result<Option<AcceptedLoss>, Error> {
     Ok(Some(AcceptedLoss { damage, kept }))
 }
 
-/// Whether the commits at the beginning of the log follow on what the database file holds. A
-/// checkpoint that went further has copied newer pages, which those would hide.
+/// Whether the commits at the beginning of the log continue what the database file holds. A
+/// checkpoint that went further has copied newer pages, which these commits would hide.
 fn leads_on(layout: &Layout) -> bool {
     let scan = match wal::scan_to_damage(&layout.log) {
         Ok(scan) if scan.committed > 0 => scan,
@@ -72,7 +72,7 @@ fn leads_on(layout: &Layout) -> bool {
     }
 }
 
-/// Copies what is left of the log to a name of its own.
+/// Copies the rest of the log to a name of its own.
 fn keep(layout: &Layout) -> Result<Option<PathBuf>, Error> {
     if !layout.log.exists() {
         return Ok(None);

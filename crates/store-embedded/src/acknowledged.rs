@@ -1,4 +1,4 @@
-//! Holds the write-ahead log that was found against what was acknowledged.
+//! Compares the write-ahead log that is found with what was acknowledged.
 //!
 //! | the log that is there | means |
 //! | --- | --- |
@@ -10,8 +10,8 @@
 //! | one that does not descend from it | damage, unless everything had been copied |
 //!
 //! Each time a log begins anew, SQLite increments its first salt and its number of restarts
-//! (`walRestartHdr`), which orders logs of one descent. Only a log that is made where none was
-//! has salts of chance.
+//! (`walRestartHdr`), which orders logs of one descent. Only a log that is created where there
+//! was none has random salts.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -26,7 +26,7 @@ use crate::wal::{self, LogId, PAGE, Scan};
 /// What the writer must do before it opens the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Nothing: the mark is true, or there is none.
+    /// Nothing: the mark is right, or there is none.
     Sound,
     /// The marked log is gone, but nothing of it is lost: forget the mark.
     Superseded,
@@ -56,7 +56,7 @@ fn relation(found: LogId, marked: LogId) -> Relation {
     }
 }
 
-/// Whether all that was acknowledged is there; says what is missing if it is not. Only the
+/// Whether everything that was acknowledged is there; an error says what is missing. Only the
 /// holder of the lock may call this, because it may have to read the database file.
 pub(crate) fn check(
     scan: &Scan,
@@ -84,7 +84,7 @@ pub(crate) fn check(
     }
 }
 
-/// A mark of a version that wrote it only when it closed: another log may have come since.
+/// Checks a mark of a version that wrote it only on closing: another log may have come since.
 fn check_old(scan: &Scan, mark: &Mark, name: &str) -> Result<Verdict, Error> {
     let same = scan.log.is_some_and(|log| log.salts == mark.log.salts);
     if same && scan.committed < mark.frames {
@@ -126,7 +126,7 @@ fn missing(scan: &Scan, mark: &Mark, name: &str) -> Error {
 }
 
 /// Whether another SQLite program has copied the log into the database, and removed it: then
-/// the database has a page as the log's end had it, which Windlass had not begun to copy.
+/// the database has a page of the log's end, which Windlass had not begun to copy.
 fn was_copied_by_another(mark: &Mark, database: &Path) -> bool {
     let Ok(mut file) = File::open(database) else {
         return false;

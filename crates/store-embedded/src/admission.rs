@@ -1,5 +1,5 @@
-//! Which pending run is begun next: walks over indexes that hold only runs that wait, in
-//! the order in which they begin, and only runs that were put aside.
+//! Which pending run begins next: walks over indexes that hold only runs that wait, in the
+//! order in which they begin, and only runs that were put aside.
 
 use rusqlite::{Connection, OptionalExtension as _};
 use windlass_core::RunId;
@@ -93,7 +93,7 @@ impl Admission for EmbeddedStore {
             let mut rows = statement.query([])?;
             let mut gates = Vec::new();
             while let Some(row) = rows.next()? {
-                // A gate whose name is damaged is nobody's: the check of everything finds it.
+                // No caller can ask for a gate whose name is damaged: the full check finds it.
                 if let Ok(gate) = row.get(0) {
                     gates.push((gate, row.get(1)?));
                 }
@@ -125,8 +125,8 @@ impl Admission for EmbeddedStore {
     }
 }
 
-/// A run that was put aside is pending and not dead; the statements that change those say
-/// so too.
+/// A run that was put aside is pending and not dead; the statements that change its status or
+/// `dead` reset `aside` too.
 const PUT_ASIDE: &str = "UPDATE run SET aside = 1 \
      WHERE run = ? AND status = 0 AND dead = 0 AND gate IS NOT NULL";
 
@@ -168,7 +168,7 @@ fn aside_sql() -> String {
     )
 }
 
-/// The first tenant in the index that meets a condition on it.
+/// The first tenant in the index that fulfils a condition.
 fn tenant_sql(condition: &str) -> String {
     format!(
         "SELECT tenant FROM run INDEXED BY run_waiting \
@@ -176,8 +176,8 @@ fn tenant_sql(condition: &str) -> String {
     )
 }
 
-/// See `Admission::waiting_tenants`: from tenant to tenant through the index, however many
-/// runs each has.
+/// See `Admission::waiting_tenants`: goes from tenant to tenant through the index, however
+/// many runs each has.
 fn waiting_tenants(connection: &Connection) -> Result<Vec<Option<Box<str>>>, Fault> {
     let transaction = connection.unchecked_transaction()?;
     let mut tenants: Vec<Option<Box<str>>> = Vec::new();
@@ -195,8 +195,8 @@ fn waiting_tenants(connection: &Connection) -> Result<Vec<Option<Box<str>>>, Fau
     Ok(tenants)
 }
 
-/// The next name in an index, if there is one. One that is no text is damaged, and comes after
-/// all that are: there is nothing behind it.
+/// The next name in an index, if there is one. A name that is not text is damaged and sorts
+/// after all texts, so nothing follows it.
 fn readable<T>(name: rusqlite::Result<T>) -> Result<Option<T>, Fault> {
     match name.optional() {
         Ok(name) => Ok(name),
@@ -204,7 +204,7 @@ fn readable<T>(name: rusqlite::Result<T>) -> Result<Option<T>, Fault> {
     }
 }
 
-/// See `Admission::aside_gates`: from gate to gate through the index. A gate's name is
+/// See `Admission::aside_gates`: goes from gate to gate through the index. A gate's name is
 /// never empty.
 fn aside_gates(connection: &Connection) -> Result<Vec<Gate>, Fault> {
     let transaction = connection.unchecked_transaction()?;

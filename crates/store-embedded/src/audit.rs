@@ -1,4 +1,4 @@
-//! The book of changes: a table that only grows.
+//! The audit log: a table that only grows.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
@@ -87,7 +87,7 @@ fn entry_row(row: &Row<'_>) -> rusqlite::Result<(u64, AuditEntry)> {
     Ok((unsigned(row.get(0)?), entry))
 }
 
-/// One of many: a damaged one is told by its number alone.
+/// An entry in a list: of a damaged one, only the number is returned.
 fn listed(row: &Row<'_>) -> rusqlite::Result<(u64, AuditEntry)> {
     entry_row(row).or_else(|error| {
         let entry = AuditEntry {

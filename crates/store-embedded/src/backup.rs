@@ -29,12 +29,13 @@ const END: u64 = 32;
 /// Pages copied between reports of progress.
 const STEP: i32 = 1024;
 
-/// Called with the bytes done and those there are.
+/// Called with the bytes done and the bytes in all.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
 impl EmbeddedStore {
-    /// Writes everything that is stored now into one new file, while others go on writing.
-    /// After an error, or a crash, there is no such file or one that [`restore`] refuses.
+    /// Writes everything that is stored now into one new file, while other callers go on
+    /// writing. After an error, or a crash, there is no such file or one that [`restore`]
+    /// refuses.
     pub fn backup(&self, file: &Path, progress: Progress<'_>) -> Result<(), Error> {
         let target = private::options()
             .write(true)
@@ -51,7 +52,7 @@ impl EmbeddedStore {
         result
     }
 
-    /// A large value, also of a run that was forgotten since the backup began.
+    /// A large value, also if its run was forgotten since the backup began.
     fn large_value(&self, digest: &Digest) -> Result<Vec<u8>, Error> {
         if let Some(value) = self.blob(digest).wait()? {
             return Ok(value);
@@ -103,8 +104,8 @@ impl EmbeddedStore {
     }
 }
 
-/// Restores a backup into a directory that is missing or empty. The directory is there
-/// whole and verified afterwards, or unchanged.
+/// Restores a backup into a directory that is missing or empty. Afterwards the directory is
+/// complete and verified, or unchanged.
 pub fn restore(file: &Path, directory: &Path) -> Result<(), Error> {
     match fs::read_dir(directory) {
         Ok(mut entries) => {
@@ -137,7 +138,7 @@ fn copy_database(
     snapshot: &Path,
     progress: Progress<'_>,
 ) -> Result<(u64, Vec<(Digest, u64)>), Fault> {
-    // While this snapshot is held, what others write does not restart the copy.
+    // While this snapshot is held, writes of other connections do not restart the copy.
     let transaction = connection.unchecked_transaction()?;
     let large = large_values(&transaction)?;
     let made = private::create(snapshot).map_err(|error| from_io(snapshot, &error));

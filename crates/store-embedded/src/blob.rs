@@ -33,7 +33,7 @@ pub(crate) fn insert(session: &Session<'_>, blobs: &[Blob]) -> Result<(), Fault>
             .connection
             .prepare_cached("INSERT OR IGNORE INTO blob (digest, length, bytes) VALUES (?, ?, ?)")?
             .execute((&blob.digest.0, blob.bytes.len() as i64, bytes))?;
-        // While nobody used it, its file may have been cleared away after it was written.
+        // While no log used it, its file may have been removed after it was written.
         if new == 1 && bytes.is_none() && !file(session.directory, &blob.digest).exists() {
             write_file(session.directory, blob, session.durable)?;
         }
@@ -41,7 +41,7 @@ pub(crate) fn insert(session: &Session<'_>, blobs: &[Blob]) -> Result<(), Fault>
     Ok(())
 }
 
-/// The number of no run: of what the catalogue uses.
+/// The catalogue's number in `blob_use`, which no run has.
 pub(crate) const CATALOGUE: i64 = 0;
 
 /// Notes that a run, by its number, uses values.
@@ -82,7 +82,8 @@ pub(crate) fn read(
     directory: &Path,
     digest: &Digest,
 ) -> Result<Option<Vec<u8>>, Fault> {
-    // Between the row and the file its last user may be forgotten, and another come.
+    // Between reading the row and the file, the last run that uses the value may be forgotten,
+    // and another may bring the value again.
     for _ in 0..3 {
         let Some(small) = row(connection, digest)? else {
             return Ok(None);
@@ -153,7 +154,7 @@ pub(crate) fn files(directory: &Path) -> Vec<Digest> {
             let rest = file.file_name();
             let names = first.to_str().zip(rest.to_str());
             let name = names.map(|(first, rest)| format!("{first}{rest}"));
-            // What is being written has another name.
+            // A file that is being written has another name.
             found.extend(name.and_then(|name| name.parse::<Digest>().ok()));
         }
     }

@@ -1,6 +1,6 @@
 //! Definitions: immutable versions, and the workflows they belong to.
 //!
-//! In the tables, no tenant is an empty one.
+//! The tables store "no tenant" as an empty text.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -285,7 +285,7 @@ fn workflow_row(row: &Row<'_>) -> rusqlite::Result<WorkflowRow> {
     Ok(found)
 }
 
-/// One of many: a damaged one is named, and nothing else of it is told.
+/// A workflow in a list: of a damaged one, only the name is returned.
 fn listed(row: &Row<'_>) -> rusqlite::Result<Option<WorkflowRow>> {
     let error = match workflow_row(row) {
         Ok(workflow) => return Ok(Some(workflow)),
@@ -332,8 +332,8 @@ fn with_tenant(sum: Sum, tenant: Option<&str>) -> Sum {
     }
 }
 
-/// Workflows once belonged to nobody, runs to tenants: gives each tenant that has runs the
-/// workflows of those, so that they can be carried on and looked at. For `migrate`.
+/// Workflows once had no tenant, but runs did: gives each tenant that has runs the workflows
+/// of these, so that the runs can be carried on and inspected. For `migrate`.
 pub(crate) fn give_to_tenants(connection: &Connection) -> Result<(), Fault> {
     let mut statement = connection.prepare(
         "SELECT DISTINCT tenant, workflow FROM run \
@@ -347,8 +347,8 @@ pub(crate) fn give_to_tenants(connection: &Connection) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Copies a workflow of nobody, with its versions, to a tenant. A damaged row is damaged
-/// where it is, and not made good by a copy.
+/// Copies a workflow without a tenant, with its versions, to a tenant. A damaged row is not
+/// copied: it stays damaged where it is.
 fn give(connection: &Connection, tenant: &str, id: &str) -> Result<(), Fault> {
     let Ok(Some(found)) = workflow(connection, "", id) else {
         return Ok(());

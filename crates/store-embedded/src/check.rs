@@ -1,7 +1,7 @@
 //! The full check that `doctor` and `verify` ask for: every chain, every value, every page.
 //!
-//! It reads on a connection of its own and goes on past what it finds, so that one report
-//! names all the damage there is.
+//! It reads on a connection of its own and continues after each finding, so that one report
+//! names all the damage.
 
 use rusqlite::Connection;
 use windlass_core::{Digest, RunId};

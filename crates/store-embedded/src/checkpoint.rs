@@ -1,9 +1,9 @@
 //! Checkpoints: one a run, small ones in a table, large ones as files.
 //!
-//! They derive from the log, so whatever is wrong with one means only that there is none.
-//! A large one's file is there before the row that names it, under the sequence number of
-//! the last record that it covers: `checkpoints/RUN/SEQUENCE`. It begins with the SHA-256
-//! over run, head and state.
+//! They derive from the log, so a checkpoint with any fault counts as missing. A large one's
+//! file is there before the row that names it, under the sequence number of the last record
+//! that it covers: `checkpoints/RUN/SEQUENCE`. It begins with the SHA-256 over run, head and
+//! state.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -61,8 +61,8 @@ pub(crate) fn write_file(
     files::write(directory, &path, &parts, durable, points)
 }
 
-/// Removes the files of a run's checkpoints that a newer one has replaced, and what a
-/// crash left. What cannot be removed is tried again after the next.
+/// Removes the files of a run's checkpoints that a newer one has replaced, and those that a
+/// crash left. A file that cannot be removed is tried again after the next checkpoint.
 pub(crate) fn remove_older(directory: &Path, run: RunId, newest: u64, newest_is_file: bool) {
     let Ok(entries) = fs::read_dir(directory_of(directory, run)) else {
         return;
@@ -80,7 +80,7 @@ pub(crate) fn remove_older(directory: &Path, run: RunId, newest: u64, newest_is_
 
 /// Removes the files of all checkpoints of a run.
 pub(crate) fn remove_all(directory: &Path, run: RunId) {
-    // What cannot be removed is tried again when space is given back.
+    // A file that cannot be removed is tried again when space is given back.
     let _ = fs::remove_dir_all(directory_of(directory, run));
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn runs_with_files(directory: &Path) -> Vec<RunId> {
         .collect()
 }
 
-/// Removes checkpoints that came after their run was forgotten.
+/// Removes checkpoints that were stored after their run was forgotten.
 pub(crate) fn remove_strays(connection: &Connection) -> Result<(), Fault> {
     const SQL: &str = "DELETE FROM checkpoint \
          WHERE NOT EXISTS (SELECT 1 FROM run WHERE run.run = checkpoint.run)";
@@ -175,7 +175,7 @@ fn load(
     directory: &Path,
     run: RunId,
 ) -> Result<Option<Checkpoint>, Fault> {
-    // Between the row and the file a newer checkpoint may come.
+    // Between reading the row and the file, a newer checkpoint may come.
     for _ in 0..3 {
         let Some((head, small)) = row(connection, run)? else {
             return Ok(None);

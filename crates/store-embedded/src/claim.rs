@@ -24,7 +24,7 @@ pub(crate) fn value(
         .optional()?)
 }
 
-/// The refusal of the first claim that somebody holds.
+/// The refusal of the first of these claims that is already held.
 pub(crate) fn held(
     connection: &Connection,
     claims: &[Claim],
@@ -40,7 +40,7 @@ pub(crate) fn held(
     Ok(None)
 }
 
-/// Makes claims that nobody holds.
+/// Makes claims, which must be free.
 pub(crate) fn insert(connection: &Connection, claims: &[Claim]) -> Result<(), Fault> {
     for claim in claims {
         connection

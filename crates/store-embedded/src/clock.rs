@@ -1,6 +1,6 @@
-//! How far a run's time of creation may lie after the time in its id. Ids are in the order
-//! of creation but for that, so a list of what was created since a moment is a range of
-//! ids. What is stored only ever grows, with a margin, so that it hardly ever changes.
+//! How far a run's time of creation may lie after the time in its id. Apart from this lag, ids
+//! are in the order of creation, so a list of runs created since a moment is a range of ids.
+//! The stored lag only ever grows, with a margin, so that it hardly ever changes.
 
 use rusqlite::{Connection, OptionalExtension as _};
 use windlass_core::{Millis, RunId};
@@ -8,7 +8,7 @@ use windlass_store::RunRow;
 
 use crate::error::Fault;
 
-/// What is assumed at least: ids are drawn just before a run is asked for.
+/// The least lag that is assumed: ids are drawn just before a run is requested.
 const MARGIN: i64 = 50;
 
 /// How much later than its id says a run was created.
@@ -54,7 +54,7 @@ impl Lag {
         Ok(())
     }
 
-    /// What was noted may have been undone.
+    /// Forgets the lag, because the transaction that noted it may have been rolled back.
     pub(crate) fn forget(&mut self) {
         self.0 = None;
     }

@@ -54,7 +54,7 @@ impl Layout {
     }
 }
 
-/// Makes the directory if it is asked for and missing.
+/// Makes the directory if it is missing and `create` is set.
 pub(crate) fn prepare_directory(directory: &Path, create: bool) -> Result<(), Error> {
     match fs::metadata(directory) {
         Ok(metadata) if metadata.is_dir() => Ok(()),
@@ -216,7 +216,7 @@ pub(crate) fn start_writer(
     Handle::start(connection, journal, checkpoint)
 }
 
-/// Brings an older database to the present schema, for somebody who only reads. Only the
+/// Brings an older database to the present schema, for a store that only reads. Only the
 /// holder of the lock may call this.
 pub(crate) fn migrate_only(layout: &Layout) -> Result<(), Error> {
     let scan = check_log(layout)?;
@@ -265,7 +265,7 @@ pub(crate) fn open_reader(database: &Path) -> Result<Connection, Fault> {
 fn settings(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     connection.busy_timeout(Duration::from_secs(5))?;
-    // The log stays as it is, grown: the next process goes on in it.
+    // Closing leaves the log as long as it is: the next process continues in it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.execute_batch("PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF;")
 }

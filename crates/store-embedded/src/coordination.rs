@@ -1,7 +1,7 @@
 //! Leases, work and wake-ups of a data directory. One process holds its lock, and with that
-//! the only partition; sessions last as long as the process. What is kept on disk is which
+//! the only partition; sessions last as long as the process. The disk holds only which
 //! sessions have not ended cleanly, so that a later process recognises a crash. The work queue
-//! and the bells are this process's memory: both may lose everything.
+//! and the bells are in this process's memory: both may lose everything.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 use windlass_store::{
@@ -88,14 +88,14 @@ impl Leases for EmbeddedStore {
     }
 }
 
-/// Counts one session more, and keeps it; the id, and those of all that are kept.
+/// Counts one more session, and stores it; returns its id, and all sessions that are stored.
 fn begin(connection: &Connection, name: &str) -> Result<(SessionId, Vec<SessionId>), Fault> {
     const LAST: &str = "SELECT bytes FROM note WHERE kind = ? AND key = ''";
     let mut statement = connection.prepare_cached(LAST)?;
     let last: Option<Vec<u8>> = statement.query_row([COUNT], |row| row.get(0)).optional()?;
     let last = last.and_then(|bytes| <[u8; 8]>::try_from(bytes).ok());
     let others = kept(connection)?;
-    // A damaged count is made good by what is kept.
+    // The stored sessions replace a damaged count.
     let greatest = others.last().map_or(0, |other| other.session.0);
     let id = last.map_or(0, u64::from_be_bytes).max(greatest) + 1;
     keep(connection, COUNT, "", &id.to_be_bytes())?;

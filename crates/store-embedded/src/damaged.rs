@@ -1,5 +1,5 @@
-//! Rows that are damaged, in lists of many: each is found and told, and keeps no other from
-//! its list. What breaks the walk itself, such as a damaged page, is an error still.
+//! Damaged rows in lists: each is found and reported, and the other rows are still listed.
+//! Damage that breaks the walk itself, such as a damaged page, is still an error.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,10 +12,11 @@ use crate::codec;
 use crate::connect::DATABASE;
 use crate::error::Fault;
 
-/// How many runs are remembered until somebody asks; the others are met again.
+/// How many damaged runs are remembered until a caller asks for them; a later list finds the
+/// others again.
 const MOST: usize = 1000;
 
-/// Why a row cannot be read; an error that is not the row's is handed on.
+/// Why a row cannot be read; an error that is not the row's fault is returned as it is.
 pub(crate) fn reason(error: rusqlite::Error) -> rusqlite::Result<Box<str>> {
     match error {
         rusqlite::Error::SqliteFailure(..) => Err(error),
@@ -23,8 +24,8 @@ pub(crate) fn reason(error: rusqlite::Error) -> rusqlite::Result<Box<str>> {
     }
 }
 
-/// What a damaged row is called, and whose it is: the columns of both. Nothing if that cannot
-/// be read either; then nobody could ask for it, and the check of everything alone tells it.
+/// The key and the tenant of a damaged row, from these columns. `None` if they cannot be read
+/// either; then no caller can ask for the row, and only the full check reports it.
 pub(crate) fn name(row: &Row<'_>, (key, owner): (usize, usize)) -> Option<Name> {
     let key: Box<str> = row.get(key).ok()?;
     let owner: Option<Box<str>> = row.get(owner).ok()?;
@@ -34,14 +35,14 @@ pub(crate) fn name(row: &Row<'_>, (key, owner): (usize, usize)) -> Option<Name> 
 /// See [`name`].
 pub(crate) type Name = (Box<str>, Option<Box<str>>);
 
-/// What a list gives of its rows: `None` is left out.
+/// The rows that a list returns: `None` is left out.
 pub(crate) fn given<T>(
     rows: impl Iterator<Item = rusqlite::Result<Option<T>>>,
 ) -> rusqlite::Result<Vec<T>> {
     rows.filter_map(Result::transpose).collect()
 }
 
-/// Runs whose damaged rows lists came upon.
+/// Runs whose damaged rows lists have found.
 #[derive(Default)]
 pub(crate) struct Met(Mutex<BTreeMap<RunId, Damage>>);
 
@@ -52,7 +53,7 @@ impl Met {
         std::mem::take(&mut *met).into_values().collect()
     }
 
-    /// Keeps that a run's row is damaged; any other error is handed on.
+    /// Remembers that a run's row is damaged; any other error is returned as it is.
     pub(crate) fn note(&self, run: RunId, error: rusqlite::Error) -> Result<(), Fault> {
         let damage = Damage {
             place: DATABASE.into(),
@@ -69,7 +70,8 @@ impl Met {
     }
 
     /// The first sound rows of a list of runs, at most `limit`. The statement selects
-    /// `RUN_COLUMNS` and has no limit of its own, so that damaged ones take nobody's place.
+    /// `RUN_COLUMNS` and has no limit of its own, so that damaged rows do not take the place
+    /// of sound ones.
     pub(crate) fn sound(&self, mut rows: Rows<'_>, limit: usize) -> Result<Vec<RunRow>, Fault> {
         let mut found = Vec::new();
         while found.len() < limit
@@ -83,7 +85,7 @@ impl Met {
         Ok(found)
     }
 
-    /// One without an id can be told by nobody but the check of everything.
+    /// Leaves a damaged row out of a list; only the full check reports one without an id.
     fn leave_out(&self, row: &Row<'_>, error: rusqlite::Error) -> Result<(), Fault> {
         let dead = row.get::<_, bool>(codec::DEAD_COLUMN).unwrap_or(false);
         match codec::run_id(row, 0) {

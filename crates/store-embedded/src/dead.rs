@@ -101,8 +101,8 @@ fn bury(session: &mut Session<'_>, letter: &DeadLetter) -> Result<(), Fault> {
     mark(session, letter.run, true)
 }
 
-/// Says in a run's row whether it is dead. One that is dead does not wait, so it is not
-/// aside either. A row that is damaged stays so: its run can be buried all the same.
+/// Sets in a run's row whether it is dead. A dead run does not wait, so it is not aside
+/// either. A damaged row stays damaged: its run can become a dead letter all the same.
 fn mark(session: &mut Session<'_>, run: RunId, dead: bool) -> Result<(), Fault> {
     const SQL: &str = "UPDATE run SET dead = ?2, aside = 0, sum = coalesce(?3, sum) WHERE run = ?1";
     let row = log::row(session.connection, run).ok().flatten();
@@ -137,8 +137,8 @@ fn letter_row(row: &Row<'_>) -> rusqlite::Result<DeadLetter> {
     Ok(letter)
 }
 
-/// One of many: a damaged one is named, and nothing else of it is told. One without an id
-/// is found by the check of everything alone.
+/// A letter in a list: of a damaged one, only the run is returned. Only the full check finds
+/// one without an id.
 fn listed(row: &Row<'_>) -> rusqlite::Result<Option<DeadLetter>> {
     let error = match letter_row(row) {
         Ok(letter) => return Ok(Some(letter)),

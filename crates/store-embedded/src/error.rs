@@ -1,7 +1,7 @@
 //! How SQLite's and the system's errors collapse to the contract's few kinds.
 //!
-//! Damage is never reported as unavailability, and a failed sync is fatal: after it nobody
-//! knows what the disk holds.
+//! Damage is never reported as unavailability, and a failed sync is fatal: after it, what the
+//! disk holds is unknown.
 
 use std::io;
 use std::path::Path;
@@ -10,10 +10,10 @@ use rusqlite::ffi;
 use windlass_core::RunId;
 use windlass_store::{Damage, Error};
 
-/// What goes wrong inside this crate, before it crosses the contract.
+/// An error inside this crate, before it crosses the contract.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// SQLite said no.
+    /// An error of SQLite.
     Sqlite(rusqlite::Error),
     /// Already in the contract's terms.
     Store(Error),

@@ -16,14 +16,14 @@ use crate::queue::{self, Queue, Reply, Submitted};
 use crate::space::Space;
 use crate::writer::{Job, Outcome, Session};
 
-/// Where files are written before they get their names: one place, so that what a kill left
-/// is found without looking through all values.
+/// Where files are written before they get their names: one directory, so that files which a
+/// kill left are found without searching all values.
 const UNFINISHED: &str = "blobs/new";
 
 /// Work on files: given the data directory, and whether to sync.
 pub(crate) type Errand = Box<dyn FnOnce(&Path, bool) -> Result<(), Error> + Send>;
 
-/// Work on files, and where to go from there.
+/// Work on files, and the job that follows it.
 pub(crate) struct Parcel {
     errand: Errand,
     then: Option<Onward>,
@@ -83,7 +83,7 @@ impl Files {
         queue::submit(&self.queue, parcel, Some)
     }
 
-    /// Runs an errand that nobody waits for, unless so much waits that it had better not be.
+    /// Runs an errand for which no caller waits; if the queue is full, the errand is dropped.
     pub(crate) fn later(&self, errand: Errand) {
         let parcel = |_: Reply<()>| Parcel { errand, then: None };
         drop(queue::submit(&self.queue, parcel, Some));
@@ -111,7 +111,7 @@ fn carry(directory: &Path, durable: bool, parcel: Parcel, space: Option<&Space>)
     };
     match done {
         Ok(()) => next.push_blocking(job),
-        // The writer must hear of a failed sync: it is the end for everybody.
+        // The writer must be told of a failed sync: the store accepts nothing after it.
         Err(error @ Error::Fatal(_)) => next.push_blocking(Box::new(Broken { job, error })),
         Err(error) => job.finish(Outcome::Undone(error)),
     }
@@ -192,8 +192,9 @@ pub(crate) fn put_aside(directory: &Path, path: &Path) -> Result<Option<PathBuf>
     }
 }
 
-/// Removes the files that a kill left unfinished. Only the holder of the lock may: another's
-/// are being written. What cannot be removed is in nobody's way, and tried again next time.
+/// Removes the files that a kill left unfinished. Only the holder of the lock may, because
+/// another process may be writing its own. A file that cannot be removed does no harm, and is
+/// tried again next time.
 pub(crate) fn remove_unfinished(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory.join(UNFINISHED)) else {
         return;

@@ -1,7 +1,7 @@
-//! Forgetting runs, inside the writer's transaction: each is gone whole or there whole.
+//! Forgetting runs, inside the writer's transaction: each is removed completely or not at all.
 //!
-//! Values are shared between runs, and `blob_use` says who uses which. What is older than
-//! that table is not told by it, so such values stay until the last run from then is
+//! Values are shared between runs, and `blob_use` says which run uses which. It does not cover
+//! values that are older than the table, so these stay until the last run from that time is
 //! forgotten.
 
 use rusqlite::{Connection, OptionalExtension, params};
@@ -13,7 +13,7 @@ use crate::error::Fault;
 use crate::writer::Session;
 use crate::{claim, log, query};
 
-/// What was forgotten, and whose files are to be removed now.
+/// The runs that were forgotten, and the values whose files are to be removed now.
 #[derive(Default)]
 pub(crate) struct Forgotten {
     pub(crate) runs: Vec<RunId>,
@@ -47,7 +47,7 @@ pub(crate) fn forget(
     Ok(forgotten)
 }
 
-/// Removes a run's row, and what it is found by; its number, if it could be forgotten.
+/// Removes a run's row and its index entries; returns its number if it could be forgotten.
 fn forget_row(
     connection: &Connection,
     run: RunId,
@@ -127,8 +127,8 @@ fn forget_uses(connection: &Connection, number: i64) -> Result<Vec<Digest>, Faul
     Ok(used)
 }
 
-/// Removes a value that nobody uses, unless it is too old to know; says whether it was a
-/// file, if it was removed.
+/// Removes a value that no run uses, unless it is older than the table of uses. Returns
+/// whether it was a file; `None` if it was not removed.
 pub(crate) fn remove_unused(
     connection: &Connection,
     digest: &Digest,
@@ -141,7 +141,7 @@ pub(crate) fn remove_unused(
     Ok(removed.optional()?)
 }
 
-/// The number of the first value of which all uses are known.
+/// The number of the first value whose uses are all known.
 pub(crate) fn first_known_value(connection: &Connection) -> Result<i64, Fault> {
     const SQL: &str = "SELECT value, EXISTS (SELECT 1 FROM run WHERE number <= \
          (SELECT value FROM fact WHERE name = 'old_runs')) FROM fact WHERE name = 'old_values'";
@@ -154,8 +154,8 @@ pub(crate) fn first_known_value(connection: &Connection) -> Result<i64, Fault> {
     })
 }
 
-/// Once no run is left from before uses were noted, everything is known. Numbers may be
-/// used again then, so this must be noted before a new run gets one.
+/// Once no run is left from before uses were noted, all uses are known. Run numbers may be
+/// given again then, so this must be noted before a new run gets one.
 pub(crate) fn note_oldest(connection: &Connection) -> Result<(), Fault> {
     if first_known_value(connection)? == 0 {
         connection

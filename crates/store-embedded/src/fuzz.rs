@@ -1,5 +1,5 @@
-//! What is stored, mutated at random: it is read as it was, or refused, without a panic and
-//! without more memory than it may take. `WINDLASS_FUZZ_SECONDS` makes the tests go on that
+//! Stored bytes, mutated at random: they are read as they were, or refused, without a panic
+//! and without more memory than allowed. `WINDLASS_FUZZ_SECONDS` makes the tests go on that
 //! long; a failure prints the seed that repeats it (`WINDLASS_FUZZ_SEED`).
 
 use std::time::{Duration, Instant};
@@ -97,7 +97,7 @@ fn fuzz_segments_are_whole_or_refused() {
         let records = records(random);
         let pack = || Segment::pack(5, Head::NONE.chain, &records).expect("records");
         let mut segment = pack();
-        // What is compressed is mutated, or the columns beside it, or what is inside.
+        // Mutates the compressed bytes, the columns beside them, or the bytes inside.
         match random.below(3) {
             0 => random.mutate(&mut segment.bytes),
             1 => {

@@ -1,6 +1,6 @@
-//! The gate that readers pass. Readers keep the write-ahead log from being used again from
-//! its beginning, so when it has grown to its bound the writer closes the gate, asks those
-//! inside to leave, and copies the log while nobody reads.
+//! The gate that readers pass. Readers keep SQLite from beginning the write-ahead log anew, so
+//! when the log has grown to its bound, the writer closes the gate, asks the readers inside to
+//! leave, and copies the log while none reads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Gate {
     state: Mutex<State>,
     changed: Condvar,
-    /// How often those inside were asked to leave.
+    /// How often the readers inside were asked to leave.
     rounds: AtomicU64,
 }
 
@@ -27,7 +27,7 @@ struct State {
 pub(crate) enum Wish {
     /// Copy the log, and cut the database after its last page.
     Copy,
-    /// Write the whole database anew before that: one from before pages could be moved.
+    /// Rewrite the whole database before that: it is from before pages could be moved.
     Rewrite,
 }
 
@@ -67,8 +67,8 @@ impl Gate {
         self.rounds.load(Ordering::Acquire) != round
     }
 
-    /// Asks everybody to leave, waits for it, but not for long, and does the work before
-    /// anybody else may enter.
+    /// Asks all readers to leave, waits for them for a limited time, and does the work before
+    /// another reader may enter.
     pub(crate) fn alone<T>(&self, patience: Duration, work: impl FnOnce() -> T) -> T {
         let _open = Close::new(self);
         let deadline = Instant::now() + patience;

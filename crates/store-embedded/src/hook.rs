@@ -118,7 +118,7 @@ fn hook_row(row: &Row<'_>) -> rusqlite::Result<Hook> {
     Ok(hook)
 }
 
-/// One of many: a damaged one is named, and nothing else of it is told.
+/// A hook in a list: of a damaged one, only the name is returned.
 fn listed(row: &Row<'_>) -> rusqlite::Result<Option<Hook>> {
     let error = match hook_row(row) {
         Ok(hook) => return Ok(Some(hook)),

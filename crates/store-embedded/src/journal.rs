@@ -1,5 +1,5 @@
-//! Tending the write-ahead log: growing it once, so that commits overwrite blocks that are
-//! there instead of extending the file, checkpointing it by size, and marking what of it is
+//! Maintains the write-ahead log: grows it once, so that commits overwrite existing blocks
+//! instead of extending the file, checkpoints it by size, and marks how much of it is
 //! acknowledged.
 //!
 //! Runs on the writer's thread between transactions. It never touches the database file or
@@ -28,11 +28,11 @@ const CHECKPOINT_BYTES: u64 = 16 << 20;
 /// How much further the log may get before the next try, if a reader held up the last.
 const CHECKPOINT_STEP: u64 = 4 << 20;
 
-/// The log does not get longer than this, but for the transaction that reaches it: readers
-/// that hold it up must make way then.
+/// The log does not get longer than this, except for the transaction that reaches it: readers
+/// that hold up a checkpoint must leave then.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// How long the writer waits for readers to make way. They look up every few milliseconds.
+/// How long the writer waits for readers to leave. They look up every few milliseconds.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The log is grown ahead once a process made this many commits: a command that runs
@@ -53,7 +53,7 @@ pub(crate) struct Journal {
     /// What SQLite reports.
     reported: Arc<Reported>,
     commits: u64,
-    /// Commits that the mark knows of, of those that were reported.
+    /// How many of the reported commits the mark covers.
     marked: u64,
     /// What is acknowledged.
     mark: Mark,
@@ -199,7 +199,7 @@ impl Journal {
         self.durable
     }
 
-    /// Counts a transaction; whether something is due after it.
+    /// Counts a transaction; returns whether maintenance is due after it.
     pub(crate) fn is_due(&mut self) -> bool {
         self.commits += 1;
         let used = self.look();
@@ -221,8 +221,8 @@ impl Journal {
         self.commits >= commits_before_growth() && length < CHECKPOINT_BYTES && used + ROOM > length
     }
 
-    /// What is due after a transaction. Only a failed sync is worth an error to the caller:
-    /// growing and checkpointing are tried again.
+    /// Does the maintenance that is due after a transaction. Only a failed sync is returned as
+    /// an error: growing and checkpointing are tried again.
     pub(crate) fn tend(&mut self, connection: &Connection) -> Result<(), Error> {
         self.commits += 1;
         let used = self.look();
@@ -231,8 +231,8 @@ impl Journal {
             return self.shrink(connection, wish);
         }
         if used >= self.checkpoint_at {
-            // A reader, or a full disk, may keep it from being complete, or the log from
-            // beginning anew after it.
+            // A reader, or a full disk, may keep the copy from being complete, or SQLite from
+            // beginning the log anew.
             self.checkpoint_at = used + CHECKPOINT_STEP;
             self.checkpoint(connection, used >= MOST_BYTES)?;
         } else if self.wants_growth(used) {
@@ -241,7 +241,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes the database as short as what it holds. Copying the log cuts it.
+    /// Shortens the database to what it holds; copying the log cuts the file.
     fn shrink(&mut self, connection: &Connection, wish: Wish) -> Result<(), Error> {
         if wish == Wish::Rewrite {
             let sql = "PRAGMA auto_vacuum = INCREMENTAL; VACUUM;";
@@ -259,14 +259,14 @@ impl Journal {
         is_full(&error).then(|| from_io(&self.path, &error))
     }
 
-    /// Copies the log into the database, as far as readers allow; `alone` asks those to make
-    /// way first.
+    /// Copies the log into the database, as far as readers allow; `alone` first asks them to
+    /// leave.
     pub(crate) fn checkpoint(&mut self, connection: &Connection, alone: bool) -> Result<(), Error> {
         self.mark.touched = self.mark.frames;
         self.mark.pages = [PageSum::default(); PAGES];
         if self.mark.frames > 0 {
             self.mark_file.write(&self.mark);
-            // No older mark comes back once pages are copied: it would not know of them.
+            // No older mark may come back once pages are copied: it would not cover them.
             if self.durable {
                 self.mark_file.sync()?;
             }
@@ -343,13 +343,13 @@ fn found(scan: &Scan, mark: Option<Mark>) -> Mark {
         commits: scan.commits,
         copied: same.map_or(0, |mark| mark.copied),
         pages: exact.map_or_else(Default::default, |mark| mark.pages),
-        // Without a mark, nobody knows whether a checkpoint had begun.
+        // Without a mark, it is not known whether a checkpoint had begun.
         touched: same.map_or(scan.committed, |mark| mark.touched),
         ..Mark::default()
     }
 }
 
-/// Copies the log into the database; says whether all of it was.
+/// Copies the log into the database; returns whether all of it was copied.
 fn copy(connection: &Connection) -> Result<bool, Fault> {
     crash::during("in-checkpoint");
     let mut statement = connection.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?;

@@ -1,4 +1,4 @@
-//! The data directory's lock: one process writes, and says who it is.
+//! The data directory's lock: one process writes, and leaves its name in the lock's file.
 //!
 //! The lock is the operating system's, on a file of its own, so that it ends with the
 //! process however that ends. The file's text is only for people.
@@ -17,7 +17,7 @@ const FILE: &str = "lock";
 /// The process that writes to a data directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its process id; 0 if it has not said.
+    /// Its process id; 0 if it is not known.
     pub pid: u32,
     /// Its command and subcommand, without options.
     pub command: String,
@@ -43,7 +43,7 @@ pub(crate) struct Lock {
 pub(crate) enum Taken {
     /// It is ours.
     Ours(Lock),
-    /// Somebody else writes.
+    /// Another process holds it.
     Theirs(Holder),
 }
 
@@ -71,7 +71,8 @@ impl Lock {
         }
     }
 
-    /// Who holds the lock now, without taking it from anybody who asks meanwhile.
+    /// The process that holds the lock now. Asking does not keep another process from taking
+    /// it.
     pub(crate) fn holder(directory: &Path) -> Option<Holder> {
         let mut file = File::open(directory.join(FILE)).ok()?;
         match file.try_lock_shared() {
@@ -83,7 +84,8 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // A stale name would only mislead; if it cannot be removed, the lock still ends.
+        // A stale name would only mislead; if it cannot be removed, the lock is still
+        // released.
         let _ = self.file.set_len(0);
     }
 }

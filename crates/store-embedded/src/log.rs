@@ -16,8 +16,8 @@ use crate::{blob, claim, inbox, query};
 /// Runs whose heads the writer remembers: those written lately. An entry is about 150 bytes.
 const REMEMBERED: usize = 1 << 16;
 
-/// The writer's memory of heads, so that a fence costs no read. It is the truth only
-/// because nobody else writes; it is emptied whenever a transaction is undone.
+/// The writer's memory of heads, so that a fence costs no read. It is right only because no
+/// other process writes; it is emptied whenever a transaction is rolled back.
 #[derive(Default)]
 pub(crate) struct Heads {
     entries: HashMap<RunId, Entry>,
@@ -71,8 +71,8 @@ pub(crate) fn find(connection: &Connection, run: RunId) -> Result<Option<Entry>,
          FROM run WHERE run = ?",
     )?;
     let entry = statement.query_row([run.as_bytes()], |row| {
-        // What cannot be read of a row is as if it were not there: the log goes on, and the
-        // next row that comes with it is whole.
+        // A row that cannot be read counts as missing: the log continues, and the next row
+        // that comes with a record is whole.
         let indexed = indexed(row).unwrap_or(None);
         Ok(Entry {
             number: row.get(3)?,
@@ -137,8 +137,8 @@ impl AppendJob {
     }
 }
 
-/// Many small records are hashed on the caller's thread, as the writer has more to do for
-/// them than the caller; for large ones it is the other way round.
+/// Many small records are hashed on the caller's thread, because the writer has more work with
+/// them than the caller; for large records it is the other way round.
 const HASHED_BY_CALLER: usize = 32 << 10;
 
 impl Job for AppendJob {
@@ -178,7 +178,7 @@ pub(crate) fn refuse_all(count: usize, error: &AppendError) -> Vec<Result<Append
     (0..count).map(|_| Err(error.clone())).collect()
 }
 
-/// What the callers of a writer that is gone hear: it may have written, or not.
+/// What the callers of a writer that is gone are told: it may have written, or not.
 pub(crate) fn abandoned(count: usize) -> Vec<Result<Appended, AppendError>> {
     refuse_all(count, &unknown(stopped()))
 }
@@ -203,7 +203,7 @@ fn append_isolated(
     connection.prepare_cached("SAVEPOINT one")?.execute([])?;
     let answer = match append_one(session, append, next) {
         Ok(answer) => answer,
-        // SQLite undid the whole transaction, not only this append.
+        // SQLite rolled back the whole transaction, not only this append.
         Err(fault) if connection.is_autocommit() => return Err(fault),
         Err(fault) => {
             connection.execute_batch("ROLLBACK TO one")?;
@@ -352,7 +352,7 @@ fn move_head(
     Ok(())
 }
 
-/// Updates head and row, every column of it. Who does not wait to begin is not aside.
+/// Updates head and row, every column of it. A run that does not wait to begin is not aside.
 pub(crate) fn update_row(
     connection: &Connection,
     entry: &Entry,
@@ -394,7 +394,7 @@ pub(crate) fn update_row(
     ])?)
 }
 
-/// Lets the run be found by its labels as the row is now.
+/// Updates the labels by which the run is found to those of the row.
 fn relabel(connection: &Connection, entry: &Entry, row: &RunRow) -> Result<(), Fault> {
     let old = entry.indexed.as_ref();
     if row.labels.is_empty() && old.is_none_or(|old| old.labels.is_empty()) {

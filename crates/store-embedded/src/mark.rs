@@ -3,11 +3,11 @@
 //!
 //! The mark is one small file that the writer overwrites in place after each commit, before
 //! the commit is answered. Commits do not sync it: a process that is killed leaves it in the
-//! page cache, and after a power failure an older mark is on the disk, or none, which only says
-//! less. It is synced before a checkpoint, which is rare. It may claim only what is durable
-//! already, so it is written after the sync of the frames that it counts, and a checkpoint is
-//! noted as complete only after the database was synced. It does not know what a log must
-//! hold; see `acknowledged`.
+//! page cache, and after a power failure an older mark is on the disk, or none, which only
+//! proves less. It is synced before a checkpoint, which is rare. It may claim only what is
+//! durable already, so it is written after the sync of the frames that it counts, and a
+//! checkpoint is noted as complete only after the database was synced. It does not know what a
+//! log must hold; see `acknowledged`.
 
 use std::fs::{self, File};
 use std::io;
@@ -153,14 +153,15 @@ impl MarkFile {
         }
     }
 
-    /// Overwrites the mark. If that fails an older one stays, and the next opening knows less.
+    /// Overwrites the mark. If that fails, an older one stays, and the next opening can prove
+    /// less.
     pub(crate) fn write(&mut self, mark: &Mark) {
         if self.try_write(mark).is_err() {
             self.file = None;
         }
     }
 
-    /// Makes the mark durable. One that could not be written need not be.
+    /// Makes the mark durable. A mark that could not be written need not be.
     pub(crate) fn sync(&self) -> Result<(), windlass_store::Error> {
         let synced = self.file.as_ref().map_or(Ok(()), File::sync_data);
         synced.map_err(|error| sync_failed(&self.path, &error))
@@ -179,8 +180,9 @@ impl MarkFile {
     }
 }
 
-/// Forgets the mark before a log is begun anew without one before it. This is synced: a mark
-/// that came back after a power failure would call the new log a replaced one.
+/// Removes the mark before a log begins that does not descend from the marked one. This is
+/// synced: a mark that came back after a power failure would take the new log for a replaced
+/// one.
 pub(crate) fn forget(directory: &Path) -> Result<(), windlass_store::Error> {
     let path = directory.join(NAME);
     match File::options().write(true).open(&path) {

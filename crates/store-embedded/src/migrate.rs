@@ -37,8 +37,8 @@ CREATE TABLE checkpoint (
 ";
 
 /// What makes version 3 of version 2: workflows belong to tenants, runs wait at gates, and
-/// there is room for dead letters, for who changed what, for what the clock starts, for sealed
-/// secrets, and for which values are used.
+/// there are tables for dead letters, the audit log, schedules, hooks, sealed secrets, and the
+/// uses of values.
 const FROM_2: &str = "
 ALTER TABLE run ADD COLUMN gate TEXT;
 ALTER TABLE run ADD COLUMN gate_limit INTEGER NOT NULL DEFAULT 0;
@@ -185,7 +185,7 @@ INSERT INTO fact (name, value) SELECT 'old_runs', max(number) FROM run HAVING co
 INSERT INTO fact (name, value) SELECT 'old_values', max(number) FROM blob HAVING count(*) > 0;
 ";
 
-/// What makes version 4 of version 3: room for what processes write down.
+/// What makes version 4 of version 3: a table for the notes of processes.
 const FROM_3: &str = "
 CREATE TABLE note (
   kind TEXT NOT NULL,
@@ -233,7 +233,7 @@ pub(crate) fn migrate(connection: &Connection) -> Result<(), Fault> {
     let sql = format!("BEGIN IMMEDIATE; {steps} PRAGMA user_version = {SCHEMA_VERSION};");
     let migrated = apply(connection, present, &sql);
     if migrated.is_err() && !connection.is_autocommit() {
-        // The error is what counts; the transaction ends with the connection anyway.
+        // Return the first error; the transaction ends with the connection anyway.
         let _ = connection.execute_batch("ROLLBACK");
     }
     migrated

@@ -145,8 +145,8 @@ struct Gathered {
     segment: Option<Segment>,
 }
 
-/// Reads and verifies the first records that are not packed, and packs them: damage is
-/// found before its trace is covered.
+/// Reads and verifies the first records that are not packed, and packs them: damage is found
+/// before packing could hide it.
 fn gather(connection: &Connection, run: RunId, through: u64) -> Result<Gathered, Fault> {
     let mut gathered = Gathered {
         packed: 0,

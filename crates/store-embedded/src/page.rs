@@ -1,11 +1,11 @@
 //! Pages of runs among very many, newest first.
 //!
-//! Each condition of a filter is a stream of run ids that an index holds in order: a label,
-//! a parent, a workflow, each divided by tenant and status, or a tenant or status alone.
-//! Where there are several conditions the streams are walked together, each jumping to
-//! where the others are, so a page costs about as much as the rarest condition has rows,
-//! however many others have. What takes long is two conditions that are both common and
-//! lie mixed, and never hold together. Only rows that belong on the page are read.
+//! Each condition of a filter is a stream of run ids that an index holds in order: a label, a
+//! parent, a workflow, each divided by tenant and status, or a tenant or status alone. Several
+//! conditions are walked together, each stream jumping to where the others are, so a page
+//! costs about as much as the rarest condition has rows, however many the others have. The
+//! slow case is two conditions that are both common, lie mixed, and never hold together. Only
+//! rows that belong on the page are read.
 
 use std::collections::VecDeque;
 
@@ -108,7 +108,7 @@ fn agreed(
     }
 }
 
-/// What a filter asks for, as few streams as cover it.
+/// The streams of a filter, as few as cover it.
 fn streams(connection: &Connection, filter: &RunFilter) -> Result<Vec<Stream>, Fault> {
     let mut statuses = filter.statuses.clone();
     if statuses.is_empty() {
@@ -151,7 +151,7 @@ struct Index {
     ids: &'static str,
     /// Takes the names and a tenant, and gives the next; none if it is not divided so.
     next_tenant: Option<&'static str>,
-    /// How no tenant is written.
+    /// How the index writes that there is no tenant.
     nobody: Value,
     /// Further parts of each status.
     parts: &'static [i64],
@@ -254,8 +254,8 @@ fn extended(prefixes: &[Vec<Value>], with: &[Value]) -> Vec<Vec<Value>> {
     each.collect()
 }
 
-/// The tenants that a filter means, as an index writes them: for all, it is walked from one
-/// to the next.
+/// The tenants that a filter covers, as an index writes them; for all tenants, the index is
+/// walked from one to the next.
 fn tenants(
     connection: &Connection,
     index: &Index,
@@ -335,7 +335,7 @@ impl Range {
             passed += 1;
         }
         if self.ids.is_empty() && !self.ended {
-            // Who jumps will jump again, and would read in vain.
+            // A stream that jumped will jump again, and would not use the ids it read ahead.
             self.chunk = if passed > 1 {
                 1
             } else {

@@ -1,11 +1,11 @@
-//! Files and directories that only their owner can open: what a data directory holds, secrets
-//! included, is nothing for other users of the machine.
+//! Files and directories that only their owner can open: other users of the machine must not
+//! read a data directory, which also holds secrets.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// Options to open a file; one that is created is its owner's alone.
+/// Options to open a file; a file that they create is readable by its owner only.
 pub(crate) fn options() -> OpenOptions {
     let mut options = File::options();
     #[cfg(unix)]

@@ -172,7 +172,7 @@ pub(crate) fn due(
     while let Some(row) = rows.next()? {
         match codec::run_id(row, 0) {
             Ok(run) => due.push((run, codec::millis(row, 1)?)),
-            // One without an id can be woken by nobody.
+            // A run without an id cannot be woken.
             Err(error) => drop(damaged::reason(error)?),
         }
     }
@@ -295,7 +295,7 @@ pub(crate) fn replace(
     let connection = session.connection;
     for (row, resources) in rows {
         if log::row(connection, row.run).is_err() {
-            // Nobody can tell which labels the damaged row had.
+            // It is not known which labels the damaged row had.
             connection
                 .prepare_cached("DELETE FROM label WHERE run = ?")?
                 .execute([row.run.as_bytes()])?;

@@ -161,7 +161,7 @@ struct Slot<T> {
 struct SlotState<T> {
     value: Option<T>,
     waker: Option<Waker>,
-    /// The sender is gone: what is not there will not come.
+    /// The sender is gone: an answer that is not there will not come.
     closed: bool,
 }
 

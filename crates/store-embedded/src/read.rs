@@ -21,8 +21,8 @@ pub(crate) fn locate(connection: &Connection, run: RunId) -> Result<Option<(i64,
     Ok(found.optional()?)
 }
 
-/// Reads and verifies records; see `Store::read`. With `leftovers`, what a page does not
-/// take of a segment waits there for the next one.
+/// Reads and verifies records; see `Store::read`. With `leftovers`, the records of a segment
+/// that a page does not take are kept there for the next page.
 pub(crate) fn read(
     connection: &Connection,
     run: RunId,
@@ -262,8 +262,8 @@ impl Walk {
     }
 }
 
-/// What pages did not take of the segments that they ended in, so that reading on does not
-/// unpack the same segment again. Segments never change, so it is never stale.
+/// The records that pages did not take of the segments that they ended in, so that reading on
+/// does not unpack the same segment again. Segments never change, so these are never stale.
 #[derive(Default)]
 pub(crate) struct Leftovers(Mutex<VecDeque<(RunId, Unpacked)>>);
 
@@ -276,7 +276,7 @@ impl Leftovers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What begins with this record of a run.
+    /// The kept records that begin with this record of a run.
     fn take(&self, run: RunId, next: u64) -> Option<Unpacked> {
         let mut kept = self.lock();
         let at = kept.iter().position(|(of, unpacked)| {
@@ -286,7 +286,7 @@ impl Leftovers {
         kept.remove(at).map(|(_, unpacked)| unpacked)
     }
 
-    /// Nothing is kept of a run that is forgotten.
+    /// Drops what is kept of a run that is forgotten.
     pub(crate) fn forget(&self, run: RunId) {
         self.lock().retain(|(of, _)| *of != run);
     }

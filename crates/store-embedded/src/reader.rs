@@ -51,8 +51,8 @@ impl Readers {
         self.read_long(work)
     }
 
-    /// Reads everything, for as long as it takes, and in nobody's way: what the writer
-    /// writes meanwhile stays in its log.
+    /// Reads for as long as it takes, without holding up the writer, whose commits stay in its
+    /// log meanwhile.
     pub(crate) fn read_long<T>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Fault>,
@@ -63,8 +63,8 @@ impl Readers {
         result
     }
 
-    /// Runs a query that might be long, for a limited time. If it must make way for the
-    /// writer it begins again, while there is time.
+    /// Runs a query that might be long, for a limited time. If the writer asks it to leave, it
+    /// begins again, while there is time.
     pub(crate) fn query<T>(
         &self,
         work: impl Fn(&Connection) -> Result<T, Fault>,

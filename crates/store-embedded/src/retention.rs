@@ -104,7 +104,7 @@ impl EmbeddedStore {
         self.clear_files(forgotten.values).await
     }
 
-    /// Removes files of values that have no row. What a backup needs is left to the next
+    /// Removes files of values that have no row. Files that a backup needs stay until the next
     /// time that space is given back.
     async fn clear_files(&self, digests: Vec<Digest>) -> Result<(), Error> {
         if digests.is_empty() || self.keeps_files() {
@@ -115,7 +115,7 @@ impl EmbeddedStore {
         let aside = self.task(None, work).await?;
         self.files().later(Box::new(move |_, _| {
             for path in aside {
-                // What is left is removed when the store is opened again.
+                // The rest is removed when the store is opened again.
                 let _ = std::fs::remove_file(path);
             }
             Ok(())
@@ -123,7 +123,7 @@ impl EmbeddedStore {
         Ok(())
     }
 
-    /// Removes values that no log refers to: a run that brought one never came to say so.
+    /// Removes values that no log refers to: the run that brought one never recorded that.
     async fn clear_unused(&self) -> Result<(), Error> {
         let mut after = None;
         loop {
@@ -174,7 +174,8 @@ impl EmbeddedStore {
             Wish::Copy
         };
         self.readers().gate().wish(wish);
-        // The writer looks at wishes after a transaction, so the second follows its work.
+        // The writer looks at wishes after a transaction, so the second transaction follows
+        // its work.
         for _ in 0..2 {
             self.task(None, |_| Ok(())).await?;
         }

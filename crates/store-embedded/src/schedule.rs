@@ -120,7 +120,7 @@ fn sound(mut rows: Rows<'_>, limit: usize) -> Result<Vec<Schedule>, Fault> {
     Ok(found)
 }
 
-/// One of many: a damaged one is named, and nothing else of it is told.
+/// A schedule in a list: of a damaged one, only the name is returned.
 fn listed(row: &Row<'_>) -> rusqlite::Result<Option<Schedule>> {
     let error = match schedule_row(row) {
         Ok(schedule) => return Ok(Some(schedule)),
@@ -166,7 +166,7 @@ fn put(connection: &Connection, schedule: Schedule, most: usize) -> Result<bool,
     let there = connection
         .prepare_cached("SELECT 1 FROM schedule WHERE id = ? AND tenant = ?")?
         .exists([&*schedule.id, tenant.unwrap_or_default()])?;
-    // One that is damaged makes way for the new one.
+    // The new schedule replaces a damaged one.
     let old = match find(connection, tenant, &schedule.id) {
         Ok(old) => old,
         Err(Fault::Sqlite(error)) => damaged::reason(error).map(|_| None)?,

@@ -165,7 +165,7 @@ CREATE TABLE definition (
   PRIMARY KEY (tenant, workflow, version)
 );
 
--- What nobody could carry on.
+-- Dead letters: runs that no process may carry on.
 CREATE TABLE dead_letter (
   number INTEGER PRIMARY KEY,
   run BLOB NOT NULL UNIQUE,
@@ -255,7 +255,7 @@ CREATE TABLE hook (
 );
 CREATE INDEX hook_by_tenant ON hook (tenant, id);
 
--- What processes write down for whoever comes after them; see `notes.rs`.
+-- Notes: small records that a process writes for itself or for the next one; see `notes.rs`.
 CREATE TABLE note (
   kind TEXT NOT NULL,
   key TEXT NOT NULL,

@@ -1,4 +1,4 @@
-//! Sealed secrets: bytes that mean nothing here.
+//! Sealed secrets: opaque bytes here.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, Row, params, params_from_iter};
@@ -91,7 +91,7 @@ fn list_sql(tenant: &TenantFilter) -> String {
     format!("SELECT {COLUMNS} FROM secret {condition} ORDER BY name, tenant LIMIT ?2")
 }
 
-/// A tenant as it is stored: '' is none.
+/// A tenant as it is stored: '' means none.
 fn stored(tenant: Option<&str>) -> &str {
     tenant.unwrap_or_default()
 }
@@ -127,7 +127,7 @@ fn secret_row(row: &Row<'_>) -> rusqlite::Result<(SecretRow, Vec<u8>)> {
     Ok((secret, sealed))
 }
 
-/// One of many: a damaged one is named, and nothing else of it is told.
+/// A secret in a list: of a damaged one, only the name is returned.
 fn listed(row: &Row<'_>) -> rusqlite::Result<Option<SecretRow>> {
     let error = match secret_row(row) {
         Ok((secret, _)) => return Ok(Some(secret)),

@@ -28,8 +28,8 @@ const FORMAT: u8 = 1;
 /// zstd's own default: several times smaller, at hundreds of megabytes a second.
 const LEVEL: i32 = 3;
 
-/// No segment is longer: a record has some mebibytes at most, and a segment one that is larger
-/// than its bound. A damaged length must not ask for all memory.
+/// No segment is longer: a record has some mebibytes at most, and a segment longer than its
+/// bound holds one record. A damaged length must not make the process ask for all memory.
 const LONGEST: usize = 1 << 30;
 
 /// A segment as its row holds it.
@@ -85,7 +85,7 @@ impl Segment {
             append_id: last.append_id,
             chain: last.chain,
             length: raw.len(),
-            // It fails only for want of memory, which ends the process anyway.
+            // It fails only for lack of memory, which ends the process anyway.
             bytes: zstd::bulk::compress(&raw, LEVEL).ok()?,
         })
     }
@@ -113,7 +113,7 @@ impl Segment {
 
     /// Puts the segment in the place of its records.
     pub(crate) fn store(&self, connection: &Connection, run: RunId) -> Result<(), Fault> {
-        // The run may be forgotten since, and its number another's.
+        // The run may have been forgotten since, and another run may have its number.
         let found = read::locate(connection, run)?;
         if found.is_none_or(|(number, _)| number != self.id >> 32) {
             return Err(Error::NotFound(format!("run {run}")).into());

@@ -1,9 +1,9 @@
-//! Whether writes fail for lack of space, so that the store says so as long as they do, and
-//! notices by itself when they no longer do.
+//! Whether writes fail for lack of space, so that the store reports it for as long as they do,
+//! and notices by itself when they no longer do.
 //!
-//! A refused write sets it. A smaller one may still succeed and says nothing, so only a try
-//! clears it: a file as large as any value, and a commit. Asking for the store's health makes
-//! one, but not often.
+//! A refused write sets the flag. A smaller write may still succeed and proves nothing, so
+//! only a trial clears it: a file as large as any value, and a commit. Asking for the store's
+//! health makes such a trial, but not often.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,11 +16,11 @@ use crate::error::{Fault, from_io};
 use crate::files::try_room;
 use crate::writer::Session;
 
-/// How long after a try the next one may come.
+/// How long after a trial the next one may come.
 const BETWEEN_TRIES: Duration = Duration::from_millis(250);
 
-/// The size of the file that is tried: more than the largest value, so that what was refused
-/// has room, and not only what is smaller.
+/// The size of the file that a trial writes: more than the largest value, so that the refused
+/// write has room, and not only a smaller one.
 const TRIED_BYTES: u64 = 16 << 20;
 
 /// See the module.
@@ -54,7 +54,7 @@ impl Space {
         Ok(())
     }
 
-    /// Whether a try is due.
+    /// Whether a trial is due.
     fn is_due(&self, now: Instant) -> bool {
         let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
         let due = tried.is_none_or(|at| now.duration_since(at) >= BETWEEN_TRIES);
@@ -64,7 +64,7 @@ impl Space {
         due
     }
 
-    /// Tries what was refused again, at most every so often; an error if there is no space.
+    /// Tries again what was refused, at most every so often; an error if there is no space.
     /// `commit` makes a small commit.
     pub(crate) fn look(
         &self,
@@ -103,7 +103,7 @@ mod tests {
             space.look(root.path(), now, full),
             Err(Error::Full(_))
         ));
-        // The next try is not due yet, and it is still full.
+        // The next trial is not due yet, and the disk is still full.
         assert!(matches!(
             space.look(root.path(), now, never),
             Err(Error::Full(_))

@@ -34,8 +34,8 @@ use crate::{blob, checkpoint, claim, inbox, log, migrate, page, private, query, 
 pub struct Options {
     /// Make the directory and the database if they are missing.
     pub create: bool,
-    /// Take the lock if it is free. Without it the store only reads, and leaves the lock
-    /// to whoever wants to write.
+    /// Take the lock if it is free. Without this, the store only reads, and leaves the lock to
+    /// a process that wants to write.
     pub exclusive: bool,
     /// Sync every commit. Only tests may do without.
     pub durable: bool,
@@ -54,7 +54,7 @@ impl Default for Options {
     }
 }
 
-/// How long a list or a search may take, if nothing else is said.
+/// How long a list or a search may take by default.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An opened data directory.
@@ -86,7 +86,7 @@ struct Shared {
     leftovers: Leftovers,
     met: Arc<Met>,
     coordinator: windlass_store::LocalCoordinator,
-    /// How many backups need the files that there are.
+    /// How many backups need the files of values to stay.
     backups: AtomicUsize,
     holder: Option<Holder>,
     torn: Option<TornTail>,
@@ -94,7 +94,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Of a store that only reads.
+    /// A store that only reads.
     fn reading(layout: &Layout, readers: Readers) -> Self {
         Self {
             directory: layout.directory.clone(),
@@ -176,7 +176,8 @@ impl EmbeddedStore {
                 None => connect::missing(&layout.directory),
             });
         }
-        // While somebody writes, the log's end is in motion; then the holder has looked.
+        // While another process writes, the log's end changes; that process has checked the
+        // log.
         let mut torn = None;
         if holder.is_none() {
             match connect::look_at_log(layout) {
@@ -214,8 +215,8 @@ impl EmbeddedStore {
         self.shared.holder.clone()
     }
 
-    /// The unfinished end of the write-ahead log that was passed over when this store was
-    /// opened, if there was one.
+    /// The unfinished end of the write-ahead log that opening this store skipped, if there was
+    /// one.
     pub fn torn_tail(&self) -> Option<TornTail> {
         self.shared.torn
     }
@@ -229,8 +230,8 @@ impl EmbeddedStore {
         &self.shared.readers
     }
 
-    /// Tells somebody how long each commit takes, on the thread that made it, from now on;
-    /// a store that only reads has nothing to tell.
+    /// Calls `told` with the duration of each later commit, on the thread that made it. A
+    /// store that only reads makes no commits.
     pub fn on_commit(&self, told: impl Fn(Duration) + Send + Sync + 'static) {
         if let Some(writer) = &self.shared.writer {
             writer.on_commit(Box::new(told));
@@ -253,7 +254,7 @@ impl EmbeddedStore {
         Kept(&self.shared.backups)
     }
 
-    /// Whether somebody keeps files.
+    /// Whether a backup keeps files from being removed.
     pub(crate) fn keeps_files(&self) -> bool {
         self.shared.backups.load(Ordering::Acquire) > 0
     }
@@ -317,7 +318,7 @@ impl EmbeddedStore {
         Ok(Either::Right(self.files().submit(errand, next, job)))
     }
 
-    /// What [`Queries::health`] answers; a full disk is tried again on the way.
+    /// The answer of [`Queries::health`]; if the disk was full, it tries to write again.
     fn check_health(&self) -> Result<Health, Error> {
         if self.shared.writer.as_ref().is_some_and(Handle::has_failed) {
             return Err(stopped());
@@ -358,7 +359,7 @@ impl EmbeddedStore {
         blocking(move || readers.query(|connection| work(connection, &met)))
     }
 
-    /// Something for the writer to do, after the files that it refers to.
+    /// A job for the writer, after the files that it refers to.
     pub(crate) fn task<T: Send + 'static>(
         &self,
         first: Option<Errand>,
@@ -380,7 +381,7 @@ impl EmbeddedStore {
     }
 }
 
-/// Something that may take long: a thread of a runtime leaves it to one that may block.
+/// Work that may take long: a runtime's thread leaves it to a thread that may block.
 pub(crate) fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Pending<'static, Result<T, Error>> {
@@ -398,12 +399,12 @@ pub(crate) fn blocking<T: Send + 'static>(
 /// The one partition of a data directory: the process that holds the directory holds it.
 pub(crate) const PARTITION: Partition = Partition(0);
 
-/// What there is in other partitions.
+/// The answer for other partitions, which have nothing.
 pub(crate) fn nothing<'a, T: Default + Send + 'a>() -> Pending<'a, Result<T, Error>> {
     answer(|| Ok(T::default()))
 }
 
-/// What a small read answers: it is done before the method returns.
+/// The answer to a small read, which is done before the method returns.
 pub(crate) fn answer<'a, T: Send + 'a>(
     read: impl FnOnce() -> Result<T, Error>,
 ) -> Pending<'a, Result<T, Error>> {
@@ -419,8 +420,8 @@ impl std::fmt::Debug for EmbeddedStore {
     }
 }
 
-/// Brings an older database to the present schema for somebody who only reads. That is
-/// work for a writer, so it takes the lock for a moment.
+/// Brings an older database to the present schema, for a store that only reads. Only a writer
+/// can do that, so it takes the lock for a moment.
 fn modernise(layout: &Layout, readers: &Readers) -> Result<(), Error> {
     let version = readers
         .read(|connection| Ok(migrate::version(connection)?))
@@ -449,7 +450,8 @@ pub(crate) fn write_large(large: Vec<Blob>) -> Option<Errand> {
     }))
 }
 
-/// Whoever holds the lock of a directory without a database is making it right now.
+/// Waits for the process that holds the lock of a directory without a database: it is creating
+/// the database.
 fn wait_for_maker(layout: &Layout) {
     let deadline = Instant::now() + MAKING_TAKES;
     while !layout.database.exists() && Instant::now() < deadline {
@@ -460,8 +462,8 @@ fn wait_for_maker(layout: &Layout) {
 /// How long making a database may take on a slow disk.
 const MAKING_TAKES: Duration = Duration::from_secs(5);
 
-/// A record up to this size may be committed on its caller's thread: a step or two of a
-/// chain. Where more is under way, the caller has better things to do meanwhile.
+/// A record up to this size may be committed on its caller's thread: a step or two of a chain.
+/// With more under way, the caller can do other work meanwhile.
 const SMALL_RECORD: usize = 2 << 10;
 
 impl Log for EmbeddedStore {
@@ -469,7 +471,8 @@ impl Log for EmbeddedStore {
         let count = batch.len();
         let blobs = batch.iter().flat_map(|append| &append.blobs);
         let large = blobs.filter(|blob| blob::is_large(blob)).cloned().collect();
-        // Alone and small: waking the writer and being woken would cost as much as the commit.
+        // Alone and small: waking the writer and being woken again would cost as much as the
+        // commit.
         let small = matches!(&*batch, [only] if only.record.len() <= SMALL_RECORD);
         let first = write_large(large);
         let submitted = self.submit(first, small, |reply| Box::new(AppendJob::new(batch, reply)));

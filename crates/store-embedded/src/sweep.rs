@@ -1,8 +1,8 @@
-//! Clearing away what nobody uses: rows of values, and files that have no row.
+//! Removes values that no log uses, and files that have no row.
 //!
-//! A file is taken from its name by the writer, between the transactions that could refer
-//! to it, and removed by the thread of files. Whoever brings the same value later finds
-//! the file missing and writes it again.
+//! The writer takes a file from its name, between the transactions that could refer to it, and
+//! the thread of files removes it. An append that brings the same value later finds the file
+//! missing and writes it again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,8 +19,8 @@ use crate::{blob, checkpoint, codec, files, forget, read};
 /// Values looked at in one step.
 pub(crate) const PAGE: usize = 2048;
 
-/// A page of the values there are, by digest: the last that was looked at, and those that
-/// nobody uses.
+/// A page of the stored values, by digest: the last one that was looked at, and those that no
+/// log uses.
 pub(crate) fn unused(
     connection: &Connection,
     after: Option<Digest>,
@@ -44,7 +44,7 @@ pub(crate) fn unused(
     Ok((last, found))
 }
 
-/// Removes values that nobody uses, unless somebody does by now; those that were files.
+/// Removes values that are still unused; returns those that were files.
 pub(crate) fn remove(connection: &Connection, digests: &[Digest]) -> Result<Vec<Digest>, Fault> {
     let oldest = forget::first_known_value(connection)?;
     let mut files = Vec::new();
@@ -56,7 +56,7 @@ pub(crate) fn remove(connection: &Connection, digests: &[Digest]) -> Result<Vec<
     Ok(files)
 }
 
-/// Takes files of values from their names that have no row.
+/// Takes the files of values that have no row from their names.
 pub(crate) fn put_aside(session: &Session<'_>, digests: &[Digest]) -> Result<Vec<PathBuf>, Fault> {
     let mut aside = Vec::new();
     for digest in digests {
@@ -92,7 +92,7 @@ pub(crate) fn strays(directory: &Path, readers: &Readers) -> Result<Vec<Digest>,
     Ok(found)
 }
 
-/// What a directory and everything in it takes. What goes away meanwhile does not count.
+/// The bytes of a directory and everything in it. Files that vanish meanwhile do not count.
 pub(crate) fn bytes(directory: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(directory) else {
         return 0;

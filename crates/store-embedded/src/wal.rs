@@ -12,7 +12,7 @@
 //! - two or more commits with the current salts: those were acknowledged, and the frame
 //!   before them is damaged.
 //!
-//! How much of it was acknowledged is not told by the log; see `acknowledged`.
+//! The log does not tell how much of it was acknowledged; see `acknowledged`.
 
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read};
@@ -69,7 +69,7 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
-    /// What is dropped, if something is.
+    /// The part that SQLite drops, if there is one.
     pub(crate) fn torn_tail(self) -> Option<TornTail> {
         (self.torn > 0).then_some(TornTail {
             offset: HEADER + self.committed * FRAME,
@@ -78,13 +78,13 @@ impl Scan {
     }
 }
 
-/// The unfinished end of the write-ahead log, which is passed over: a crash came before the
+/// The unfinished end of the write-ahead log, which is skipped: a crash came before the
 /// transaction was acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TornTail {
     /// Where it begins in the log.
     pub offset: u64,
-    /// How much of it there is.
+    /// Its length.
     pub bytes: u64,
 }
 
@@ -114,8 +114,8 @@ pub(crate) fn scan(path: &Path) -> Result<Scan, Error> {
     }
 }
 
-/// The same, but of a damaged log the commits before the damage, which is what SQLite takes
-/// for the whole of it.
+/// The same, but for a damaged log it returns the commits before the damage, which SQLite
+/// takes for the whole log.
 pub(crate) fn scan_to_damage(path: &Path) -> std::io::Result<Scan> {
     let mut reader = BufReader::with_capacity(256 << 10, File::open(path)?);
     Ok(read_log(&mut reader)?.0)

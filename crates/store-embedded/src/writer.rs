@@ -1,10 +1,9 @@
-//! The writer: takes whatever waits, executes it in one transaction, commits, and only
+//! The writer: takes all waiting jobs, executes them in one transaction, commits, and only
 //! then completes the answers. There is no linger timer: the disk is the timer.
 //!
-//! It owns the only writing connection, and one thread uses it for whatever waits. A
-//! caller with a single small job may use it itself while nobody else wants to, because
-//! on a fast disk waking two threads costs as much as the sync. It does not know what
-//! jobs do.
+//! It owns the only writing connection, and one thread uses it for all waiting jobs. A caller
+//! with a single small job may use it itself while no other caller wants it, because on a fast
+//! disk waking two threads costs as much as the sync. It does not know what jobs do.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -34,11 +33,11 @@ pub(crate) struct Session<'a> {
 
 /// Something to execute in the writer's transaction.
 pub(crate) trait Job: Send {
-    /// Does the work. May be called again after the transaction was undone.
+    /// Does the work. May be called again after the transaction was rolled back.
     fn execute(&mut self, session: &mut Session<'_>) -> Result<(), Fault>;
 
-    /// From now on, what fails in one part must not undo the others: called before the
-    /// second try, alone in its transaction.
+    /// From now on, a failure in one part must not undo the others: called before the second
+    /// try, in which the job is alone in its transaction.
     fn isolate(&mut self) {}
 
     /// Answers, once the fate of the transaction is known.
@@ -83,10 +82,10 @@ where
     }
 }
 
-/// Who is told how long a commit took.
+/// The callback that gets the duration of each commit.
 pub(crate) type Told = Box<dyn Fn(Duration) + Send + Sync>;
 
-/// What a caller hears when the writer thread is gone.
+/// What a caller is told when the writer thread is gone.
 pub(crate) fn stopped() -> Error {
     Error::Fatal("the writer has stopped".into())
 }
@@ -144,8 +143,8 @@ impl Handle {
         })
     }
 
-    /// Executes a job on the caller's thread, or gives it back: if somebody else writes or
-    /// waits, so that they share a commit, or if the disk is too slow to be waited for.
+    /// Executes a job on the caller's thread. Gives it back if another caller writes or waits,
+    /// so that they share a commit, or if the disk is too slow to wait for.
     pub(crate) fn try_here(&self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
         let Some(mut writer) = self.try_writer() else {
             return Some(job);
@@ -157,14 +156,14 @@ impl Handle {
         let is_due = writer.journal.is_due();
         drop(writer);
         if is_due {
-            // Housekeeping takes long, and is the thread's.
+            // Maintenance takes long, and is the thread's work.
             self.queue.push_blocking(Box::new(Nothing));
         }
         None
     }
 
-    /// The writer, if nobody else wants it. Whoever has just been answered is often a
-    /// moment faster than the thread that answered it, so a moment is waited for.
+    /// The writer, if no other caller wants it. A caller that was just answered is often a
+    /// moment faster than the thread that answered it, so it spins for that moment.
     fn try_writer(&self) -> Option<MutexGuard<'_, Writer>> {
         let deadline = Instant::now() + ABOUT_TO_LEAVE;
         while self.queue.is_empty() {
@@ -180,7 +179,7 @@ impl Handle {
         None
     }
 
-    /// Tells somebody how long each commit takes, from now on.
+    /// Calls `told` with the duration of each later commit.
     pub(crate) fn on_commit(&self, told: Told) {
         lock(&self.writer).told = Some(told);
     }
@@ -200,7 +199,7 @@ impl Drop for Handle {
                 let _ = thread.join();
             }
         }
-        // Not after a failed sync: what is durable is not known then.
+        // Not after a failed sync: then it is not known what is durable.
         if let Ok(mut writer) = self.writer.try_lock()
             && writer.fatal.is_none()
         {
@@ -209,7 +208,7 @@ impl Drop for Handle {
     }
 }
 
-/// However the thread ends, nobody waits for it afterwards.
+/// However the thread ends, no caller waits for it afterwards.
 struct CloseOnExit<'a>(&'a Queue<Box<dyn Job>>);
 
 impl Drop for CloseOnExit<'_> {
@@ -253,7 +252,7 @@ struct Writer {
     failed: Arc<AtomicBool>,
     /// How long a commit has taken lately.
     usual: Duration,
-    /// Who wants to know how long commits take.
+    /// The callback that gets the duration of each commit.
     told: Option<Told>,
     space: Arc<Space>,
 }
@@ -289,15 +288,15 @@ impl Writer {
         self.note(done);
     }
 
-    /// Housekeeping that failed is tried again later, unless a sync failed.
+    /// Failed maintenance is tried again later, unless a sync failed.
     fn note(&mut self, result: Result<(), Error>) {
         if let Err(error @ Error::Fatal(_)) = result {
             self.fail(error);
         }
     }
 
-    /// After a transaction was undone, gives each of its jobs one of its own: a damaged
-    /// page or a record too large for the disk must not refuse the others.
+    /// Gives each job of a transaction that was rolled back one of its own: a damaged page, or
+    /// a record too large for the disk, must not refuse the other jobs.
     fn one_by_one(&mut self, jobs: VecDeque<Box<dyn Job>>) {
         for mut job in jobs {
             if let Some(error) = &self.fatal {
@@ -315,7 +314,7 @@ impl Writer {
             Ok(()) => return Outcome::Committed,
             Err(fault) => fault.into_error(),
         };
-        // The heads in memory ran ahead of what was undone.
+        // The heads in memory are ahead of what was rolled back.
         self.heads.clear();
         if !self.connection.is_autocommit() {
             // If even this fails, the next BEGIN fails too and says why.
@@ -330,8 +329,8 @@ impl Writer {
         }
     }
 
-    /// SQLite does not say why it could not write, unless the disk is full: it may also be
-    /// the user's part of it, or the file may not get longer.
+    /// SQLite does not say why it could not write, unless the disk is full: the user's quota
+    /// may be used up, or the file may not get longer.
     fn with_space(&self, error: Error) -> Error {
         let error = match error {
             Error::Unavailable(_) => self.journal.lacks_space().unwrap_or(error),
@@ -359,7 +358,7 @@ impl Writer {
         crash::during("in-commit");
         connection.prepare_cached("COMMIT")?.execute([])?;
         crash::point("after-commit");
-        // Before the answers: what a caller was told of is marked.
+        // Before the answers: the mark covers everything that a caller is told of.
         self.journal.acknowledge();
         Ok(())
     }

@@ -79,7 +79,7 @@ fn packing_is_whole_or_not_at_every_step() {
             assert!(all(root.path()) == before, "{place}");
             let store = open(root.path());
             assert_eq!(store.check(None).unwrap(), [], "{place}");
-            // What is left to pack is packed, and the run goes on.
+            // The rest is packed, and the run goes on.
             let packed = block_on(store.compact(some_run(), 1000)).unwrap();
             let done = step - u64::from(!place.starts_with("after-commit"));
             assert_eq!(packed.records, 1000 - (done * 256).min(1000), "{place}");

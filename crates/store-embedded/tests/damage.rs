@@ -126,7 +126,7 @@ fn a_closed_log_that_was_cut_is_refused() {
     let root = tempfile::tempdir().unwrap();
     let log = logged(root.path(), 6);
     assert_eq!(outcome_of(root.path(), &log, copy_closed), Ok(6));
-    // Without its header nobody can tell which log it was.
+    // Without its header it is not known which log it was.
     for cut in (HEADER + FRAME..log.len()).step_by(1013) {
         assert!(
             outcome_of(root.path(), &log[..cut], copy_closed).is_err(),
@@ -259,7 +259,7 @@ fn a_flipped_bit_in_the_database_is_found_or_changes_nothing() {
     }
 }
 
-/// A dead run, a letter, an entry of the book of changes and a secret, in the database file.
+/// A dead run, a letter, an audit entry and a secret, in the database file.
 fn buried(directory: &Path) -> EmbeddedStore {
     extend(&open_fast(directory), run_id(1), 1);
     bury(directory)

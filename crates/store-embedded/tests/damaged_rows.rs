@@ -1,4 +1,4 @@
-//! One damaged row among many: it is found and named, and keeps no other from its list.
+//! One damaged row among many: it is found and named, and the other rows are still listed.
 
 // The helpers of a test stop it like the test itself.
 #![allow(clippy::unwrap_used)]
@@ -72,7 +72,7 @@ fn a_damaged_schedule_is_named_and_the_others_are_due() {
         assert!(all[0].workflow.is_empty(), "nothing of it is told");
         assert!(all[1..].iter().all(|it| it.damage.is_none()));
         assert_eq!(ids(all), ["a".into(), "b".into(), "c".into()]);
-        // It takes nobody's place, and nobody waits for it.
+        // The damaged schedule takes no other one's place, and is not waited for.
         assert_eq!(
             ids(store.due_schedules(Millis(99), 1).wait().unwrap()),
             ["b".into()]

@@ -226,7 +226,7 @@ fn works(store: &EmbeddedStore) {
     );
 }
 
-/// Workflows stay nobody's; a tenant that had runs of one has it too, and can go on.
+/// Workflows stay without a tenant; a tenant that had runs of one has a copy, and can go on.
 fn workflows_are_there(store: &EmbeddedStore) {
     for tenant in [None, Some("acme")] {
         let texts = [(Some(1), &b"one"[..]), (Some(2), &LARGE), (None, &LARGE)];

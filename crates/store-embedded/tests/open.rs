@@ -1,4 +1,4 @@
-//! Who may open a data directory, and what is refused with which words.
+//! Which process may open a data directory, and with which words others are refused.
 
 // The helpers of a test stop it like the test itself.
 #![allow(clippy::unwrap_used)]

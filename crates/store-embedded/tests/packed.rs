@@ -103,7 +103,7 @@ fn dropping_the_store_stops_packing_between_segments() {
     let root = tempfile::tempdir().unwrap();
     let store = open_fast(root.path());
     extend_fast(&store, some_run(), 20_000);
-    // Nobody waits for the answer.
+    // No caller waits for the answer.
     drop(store.compact(some_run(), 20_000));
     drop(store);
     let store = open_fast(root.path());
@@ -135,7 +135,7 @@ fn a_segment_is_unpacked_once_while_it_is_read_on() {
     let before = whole(&store, some_run());
     compact(&store, some_run(), 20);
     let mut records = store.read(some_run(), 1, 1).wait().unwrap();
-    // Who had to look at the segment again would notice this.
+    // Reading the segment again would notice this.
     let database = Connection::open(root.path().join("windlass.db")).unwrap();
     let change = "UPDATE segment SET bytes = zeroblob(100)";
     assert_eq!(database.execute(change, []).unwrap(), 1);
@@ -163,7 +163,7 @@ fn damage_is_found_before_it_is_packed() {
         panic!("a changed record must be found");
     };
     assert_eq!((damage.run, damage.sequence), (Some(some_run()), Some(300)));
-    // What was sound before it is packed, the rest is as it was.
+    // The sound records before it are packed, the rest is as it was.
     assert_eq!(count(root.path(), "SELECT count(*) FROM record"), 344);
     assert_eq!(store.check(None).unwrap(), [*damage]);
 }

@@ -1,5 +1,5 @@
-//! What is acknowledged was synced, and a failed sync is the end. Needs `strace`, which
-//! `cargo xtask test` installs.
+//! Everything acknowledged was synced, and after a failed sync the store accepts nothing.
+//! Needs `strace`, which `cargo xtask test` installs.
 
 // The helpers of a test stop it like the test itself.
 #![allow(clippy::unwrap_used)]
@@ -102,7 +102,7 @@ fn a_failed_sync_is_the_end() {
     assert!(words[1..unknown].iter().all(|word| word == "stored"));
     assert!(words[unknown + 1..].iter().all(|word| word == "refused"));
     assert!(unknown + 1 < words.len());
-    // Whoever opens it next finds all that was acknowledged, and perhaps the unknown one.
+    // The next opening finds all that was acknowledged, and perhaps the unknown append.
     let store = open(&directory);
     let there = length(&store, some_run()).unwrap() as usize;
     assert!(

@@ -60,7 +60,7 @@ pub(crate) fn copy_directory(from: &Path, to: &Path) {
     }
 }
 
-/// The same with word of how far the log was whole when it was closed.
+/// The same with the mark of how far the log was whole when it was closed.
 pub(crate) fn copy_closed(from: &Path, to: &Path) {
     copy_directory(from, to);
     std::fs::copy(from.join("windlass.tail"), to.join("windlass.tail")).unwrap();
