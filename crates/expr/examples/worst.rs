@@ -22,7 +22,7 @@ struct Measured {
 
 impl Measured {
     fn per_million_steps(&self) -> f64 {
-        // What ends early is no slower for it.
+        // A case that ends early need not be slow.
         self.milliseconds * 1e6 / self.steps.max(20_000) as f64
     }
 }
@@ -91,7 +91,7 @@ fn measure(
     let expression = Expression::compile(&source, &scope, limits).ok()?;
     let inputs = vec![Some(trigger); expression.references().len()];
     let mut meter = Meter::default();
-    // The shortest of some that look slow, because others work on this machine too.
+    // The shortest of several runs, because other processes use this machine too.
     let mut shortest = Duration::MAX;
     for _ in 0..4 {
         shortest = shortest.min(timed(|| {
@@ -172,7 +172,7 @@ fn documents() {
     }
 }
 
-/// The time that this thread had a processor, so that what others do does not count (on Linux).
+/// The processor time of this thread, so that other work does not count (on Linux).
 fn on_processor(work: impl FnOnce()) -> Duration {
     let used = || {
         let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;

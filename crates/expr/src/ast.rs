@@ -27,7 +27,7 @@ pub(crate) enum Kind {
     Template(Vec<Chunk>),
     Array(Vec<Element>),
     Object(Vec<Property>),
-    /// A name nobody resolved yet; none is left once the checker is done.
+    /// A name that is not resolved yet; none is left once the checker is done.
     Name(Box<str>),
     /// A slot of the inputs.
     Input(usize),
@@ -84,7 +84,7 @@ pub(crate) struct Access {
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) kind: LinkKind,
-    /// Written with `?.`: nothing there ends the whole chain with `undefined`.
+    /// Written with `?.`: if the base is null or undefined, the whole chain gives `undefined`.
     pub(crate) optional: bool,
     pub(crate) start: usize,
     pub(crate) end: usize,
@@ -203,7 +203,7 @@ impl Unary {
         }
     }
 
-    /// Every one: each names the next, so that none is left out.
+    /// Every one: each names the next, so that none can be left out.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         std::iter::successors(Some(Self::Plus), |operator| match operator {
             Self::Plus => Some(Self::Minus),
@@ -267,7 +267,7 @@ impl Binary {
         }
     }
 
-    /// Every one: each names the next, so that none is left out.
+    /// Every one: each names the next, so that none can be left out.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         std::iter::successors(Some(Self::Add), |operator| match operator {
             Self::Add => Some(Self::Subtract),

@@ -73,11 +73,11 @@ pub(crate) fn check(
     }
 }
 
-/// An arrow parameter in sight.
+/// An arrow parameter that is visible here.
 struct Local {
     name: Box<str>,
     slot: usize,
-    /// Bound by the time what is being checked runs.
+    /// Whether it is bound when the part being checked runs.
     ready: bool,
 }
 
@@ -146,7 +146,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Looks the links over; the base is somebody else's.
+    /// Checks the links of an access; the caller checks the base.
     fn links(&mut self, access: &mut Access) {
         for link in &mut access.links {
             match &mut link.kind {

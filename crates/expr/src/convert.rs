@@ -161,7 +161,7 @@ pub(crate) fn loosely_equal(
     if one.type_name() == two.type_name() {
         return strictly_equal(one, two, budget);
     }
-    // Of two different types, at most one is an object by now, and it becomes text.
+    // Of two different types, at most one is an object at this point, and it becomes text.
     let (one, two) = match (is_object(one), is_object(two)) {
         (true, false) if !matches!(two, Value::Bool(_)) => (one.to_primitive(budget)?, two.clone()),
         (false, true) if !matches!(one, Value::Bool(_)) => (one.clone(), two.to_primitive(budget)?),

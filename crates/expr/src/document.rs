@@ -1,9 +1,10 @@
 //! JSON values as expressions read them: the text, and beside it tables that say where its
 //! parts are.
 //!
-//! A word of 8 bytes stands for each value and for each key, so that what a document takes is in
-//! proportion to its text, whatever its shape: at most 4.8 bytes for each byte of text. The words
-//! are counted before they are allocated. It knows nothing of expressions and what they cost.
+//! A word of 8 bytes stands for each value and for each key, so that the memory of a document
+//! is in proportion to its text, whatever its shape: at most 4.8 bytes for each byte of text.
+//! The words are counted before they are allocated. This module does not know expressions or
+//! what they cost.
 
 mod build;
 mod keys;
@@ -62,26 +63,26 @@ pub(crate) enum Shape<'a> {
     Null,
     Bool(bool),
     Number(f64),
-    /// An integer that no JavaScript number holds exactly, as it is spelled.
+    /// An integer that no JavaScript number holds exactly, with the digits of the text.
     Exact(&'a str),
     Text(&'a str),
     Array,
     Object,
 }
 
-/// Why a text is no document.
+/// Why a text cannot become a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DocumentError {
-    /// It is not JSON, or a string or number of it has no value; says where.
+    /// It is not JSON, or one of its strings or numbers has no value; says where.
     Syntax(String),
-    /// Its tables would take more memory than they may.
+    /// Its tables would take more memory than the limit.
     TooLarge {
-        /// What they would take, in bytes.
+        /// The bytes that they would take.
         bytes: usize,
-        /// What they may take.
+        /// The limit in bytes.
         most: usize,
     },
-    /// The caller stopped it.
+    /// The caller interrupted it.
     Interrupted,
 }
 
@@ -94,7 +95,8 @@ impl Document {
         Self::parse_within(text.into(), Limits::DOCUMENT_BYTES, None)
     }
 
-    /// Reads a JSON text whose tables may take so many bytes; ends early once `interrupt` is set.
+    /// Reads a JSON text whose tables may take this many bytes; ends early once `interrupt` is
+    /// set.
     ///
     /// # Errors
     /// As for [`parse`](Self::parse), or it was interrupted.
@@ -138,7 +140,7 @@ impl Document {
         Self::parse("null").expect("null is JSON")
     }
 
-    /// An element, if this is an array that has it. It keeps the whole document.
+    /// An element, if this is an array that has it. It keeps the whole document in memory.
     pub fn item(&self, index: usize) -> Option<Self> {
         let part = match self.root().shape() {
             Shape::Array => self.root().item(index)?,
@@ -171,7 +173,7 @@ impl Document {
     }
 }
 
-/// Reads the documents of one evaluation: together they may take what one may.
+/// Reads the documents of one evaluation: together they may take what one alone may.
 #[derive(Debug)]
 pub struct DocumentReader<'i> {
     left: usize,
@@ -199,7 +201,7 @@ impl<'i> DocumentReader<'i> {
         Ok(document)
     }
 
-    /// Counts a document that was read before.
+    /// Counts a document that was read earlier against the limit.
     ///
     /// # Errors
     /// The tables of all documents take too much.
@@ -214,7 +216,7 @@ impl<'i> DocumentReader<'i> {
         }
     }
 
-    /// The error as all documents of the evaluation have it.
+    /// The error with the figures of all documents of the evaluation.
     fn together(&self, error: DocumentError) -> DocumentError {
         match error {
             DocumentError::TooLarge { bytes, .. } => DocumentError::TooLarge {
@@ -229,7 +231,7 @@ impl<'i> DocumentReader<'i> {
 /// The document of a value that a program built.
 impl From<&serde_json::Value> for Document {
     fn from(value: &serde_json::Value) -> Self {
-        // A value that no document holds is larger than any that a program builds.
+        // A value too large for a document is larger than any value that a program builds.
         Self::parse(value.to_string()).unwrap_or_else(|_| Self::null())
     }
 }
@@ -423,7 +425,7 @@ impl fmt::Display for DocumentError {
 
 impl std::error::Error for DocumentError {}
 
-/// What an expression that names the value comes to.
+/// The value that an expression which names this part evaluates to.
 impl From<DocumentError> for Error {
     fn from(error: DocumentError) -> Self {
         Self {

@@ -23,8 +23,8 @@ use crate::value::{ENTRY_SIZE, ITEM_SIZE, List, Record, Value};
 /// One evaluation: the inputs, the arrow parameters in force, and what is left of the limits.
 pub(crate) struct Evaluator<'i, 'a> {
     inputs: &'i [Option<&'a Document>],
-    /// One slot for each arrow parameter of the whole expression. An arrow cannot be entered
-    /// while it runs, so one slot is enough.
+    /// One slot for each arrow parameter of the whole expression. An arrow is never entered
+    /// again while it runs, so one slot is enough.
     locals: Vec<Value<'a>>,
     pub(crate) budget: &'i mut Budget,
 }
@@ -98,7 +98,7 @@ impl<'i, 'a> Evaluator<'i, 'a> {
 
     fn power(&mut self, operands: &'a [Node]) -> Fallible<Value<'a>> {
         let mut numbers = Vec::with_capacity(operands.len());
-        // Operands are stored last first and evaluated first first.
+        // Operands are stored last first, and evaluated in the order of the source.
         for node in operands.iter().rev() {
             let value = self.value(node)?;
             numbers.push(
@@ -164,7 +164,7 @@ impl<'i, 'a> Evaluator<'i, 'a> {
         self.list(items)
     }
 
-    /// Elements or arguments. Spread ones are paid for here, for there may be any number.
+    /// Elements or arguments. Spread ones are paid for here, because there may be any number.
     fn elements(&mut self, elements: &'a [Element]) -> Fallible<Vec<Value<'a>>> {
         let mut items = Vec::with_capacity(elements.len());
         for element in elements {
@@ -182,7 +182,7 @@ impl<'i, 'a> Evaluator<'i, 'a> {
         Ok(items)
     }
 
-    /// An array of elements that are paid for.
+    /// An array of elements that are already paid for.
     pub(crate) fn list(&mut self, items: Vec<Value<'a>>) -> Fallible<Value<'a>> {
         Ok(Value::Array(List::built(items, self.budget)?))
     }
@@ -323,7 +323,7 @@ fn apply<'a>(
     Ok(Value::Bool(ordered))
 }
 
-/// A remainder is computed bit by bit of what the operands' exponents differ.
+/// A remainder is computed bit by bit over the difference of the operands' exponents.
 fn remainder_steps(left: f64, right: f64) -> u64 {
     let exponent = |number: f64| (number.to_bits() >> 52) & 0x7FF;
     exponent(left).saturating_sub(exponent(right)) / 16
@@ -342,12 +342,12 @@ fn arithmetic(operator: Binary, left: f64, right: f64) -> f64 {
         Binary::BitAnd => f64::from(to_int32(left) & to_int32(right)),
         Binary::BitXor => f64::from(to_int32(left) ^ to_int32(right)),
         Binary::BitOr => f64::from(to_int32(left) | to_int32(right)),
-        // The others are no arithmetic and never come here.
+        // The other operators are no arithmetic and never reach this function.
         _ => f64::NAN,
     }
 }
 
-/// What a value is, in an error message.
+/// The description of a value in an error message.
 pub(crate) fn describe(value: &Value<'_>) -> &'static str {
     match value {
         Value::Undefined => "undefined",

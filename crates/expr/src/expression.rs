@@ -25,7 +25,7 @@ struct Inner {
 }
 
 impl Expression {
-    /// Compiles `source`, or says everything that is wrong with it.
+    /// Compiles `source`, or returns everything that is wrong with it.
     pub fn compile(source: &str, scope: &Scope, limits: &Limits) -> Result<Self, Vec<Problem>> {
         let mut root = parser::parse(source, limits).map_err(|problem| vec![problem])?;
         let mut references = References::default();
@@ -50,7 +50,7 @@ impl Expression {
     pub fn mentions(source: &str, scope: &Scope, limits: &Limits) -> Vec<Mention> {
         let mut references = References::default();
         if let Ok(mut root) = parser::parse(source, limits) {
-            // What is wrong with it was said when it was compiled.
+            // Compiling has already reported the problems.
             let _ = check(&mut root, scope, limits, &mut references);
         }
         references.into_mentions("").collect()

@@ -18,7 +18,7 @@ use crate::text::{Text, View};
 use crate::value::{List, Record, Value};
 use crate::work;
 
-/// Which account pays for what is written.
+/// The account that pays for written bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Account {
     /// Text that the expression builds.
@@ -94,7 +94,7 @@ fn escaped_size(byte: u8) -> usize {
     }
 }
 
-/// Appends text as a JSON string and pays for what it comes to, escapes included.
+/// Appends text as a JSON string and pays for its length, escapes included.
 pub(crate) fn write_string(
     text: &str,
     out: &mut String,
@@ -142,17 +142,17 @@ fn escape(text: &str, out: &mut String) {
 /// What any value costs to write, as bytes.
 const VALUE_COST: usize = 16;
 
-/// What a number costs beside, which is put into digits.
+/// The extra cost of a number, which is converted to digits.
 const NUMBER_COST: usize = 40;
 
-/// Every value it writes costs bytes, so it ends however often a value is shared.
+/// Every value that is written costs bytes, so writing ends however often a value is shared.
 struct Writer<'w> {
     out: &'w mut String,
     budget: &'w mut Budget,
     account: Account,
     /// For `JSON.stringify` rather than for output.
     script: bool,
-    /// The keys of objects that are written, in this order; all where there are none.
+    /// The keys of objects to write, in this order; `None` writes all.
     keys: Option<&'w IndexSet<Text<'w>>>,
     indent: &'w str,
     depth: usize,
@@ -339,14 +339,15 @@ fn exact_to_json(digits: &str) -> Json {
 }
 
 fn number_to_json(number: f64) -> Json {
-    // What JavaScript writes without a fraction is an integer to JSON's other readers.
+    // A number that JavaScript writes without a fraction is an integer to other JSON readers.
     if number.trunc() == number && number.abs() <= 9_007_199_254_740_991.0 {
         return Json::from(number as i64);
     }
     serde_json::Number::from_f64(number).map_or(Json::Null, Json::Number)
 }
 
-/// Says a number as JavaScript's `String` would, unless it is an integer that keeps its digits.
+/// Writes a number as JavaScript's `String` does, unless it is an integer that keeps its
+/// digits.
 pub(crate) fn number_text(value: &Value<'_>) -> Option<String> {
     match value {
         Value::Exact(digits) => Some((*digits).to_owned()),

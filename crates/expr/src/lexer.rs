@@ -1,4 +1,4 @@
-//! Tokens, read on demand: what follows a template's `}}` is not the language's to read.
+//! Tokens, read on demand: the text after a template's `}}` does not belong to the language.
 //!
 //! Knows characters and literals; knows nothing of what tokens mean together.
 
@@ -80,7 +80,7 @@ impl<'s> Lexer<'s> {
             Some(letter) if is_name_start(letter) => Token::Name(self.name()),
             Some(other) => self.punctuator(other)?,
         };
-        // What ends an expression is not part of it. A brace may be, and the parser looks.
+        // The end of an expression is not part of it. A brace may be, and the parser decides.
         let is_end = matches!(token, Token::End | Token::Punctuator("}"));
         if self.position > self.bound && !is_end {
             return Err(self.too_long(self.position));
@@ -139,7 +139,7 @@ impl<'s> Lexer<'s> {
         Problem::new(SYNTAX, message, start, self.position.max(start))
     }
 
-    /// Refuses an expression that ends at this byte if that is too far.
+    /// Refuses an expression that ends at this byte if it is too long.
     pub(crate) fn check_end(&self, end: usize) -> Lexed<()> {
         if end > self.bound {
             return Err(self.too_long(end));

@@ -1,7 +1,7 @@
 //! The expression language: JavaScript expressions over JSON values, a total subset.
 //!
 //! Owns the language and nothing else: no clock, no randomness, no input or output, no
-//! knowledge of workflows. Who calls it decides which names exist ([`Scope`]), how much an
+//! knowledge of workflows. The caller decides which names exist ([`Scope`]), how much an
 //! evaluation may cost ([`Limits`]) and which [`Document`]s stand behind the names.
 //!
 //! ```

@@ -9,7 +9,7 @@ use crate::problem::{Fallible, INTERRUPTED, failure, limit};
 /// dropping it, within a small stack.
 pub(crate) const VALUE_DEPTH: usize = 200;
 
-/// How many bytes are gone over for one step. What goes over them slowly costs more.
+/// How many bytes one step pays for. Slower operations on bytes cost more.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Price(usize);
 
@@ -40,7 +40,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Those that hold unless somebody says otherwise.
+    /// The limits that apply unless the caller sets others.
     pub const DEFAULT: Self = Self {
         source_bytes: 16 * 1024,
         nesting: Self::MAX_NESTING,
@@ -69,7 +69,7 @@ impl Limits {
         }
     }
 
-    /// For what was checked when it was published, maybe by larger limits than those of now.
+    /// For an expression that was checked when it was published, perhaps under larger limits.
     pub const CHECKED: Self = Self {
         source_bytes: usize::MAX,
         ..Self::DEFAULT
@@ -85,7 +85,7 @@ impl Default for Limits {
 /// Steps between two looks at the interrupt.
 const STEPS_PER_LOOK: u64 = 1024;
 
-/// What is left of the limits.
+/// The account of one evaluation: what is left of the limits.
 #[derive(Debug)]
 pub(crate) struct Budget {
     /// Steps until the next look at the interrupt.
@@ -93,9 +93,9 @@ pub(crate) struct Budget {
     /// Steps after those.
     reserve: u64,
     bytes: usize,
-    /// Bytes that may be written down as output.
+    /// Bytes of output that may still be written.
     written: usize,
-    /// Bytes of many small writes that no step is paid for yet.
+    /// Bytes of many small writes that are not paid for with a step yet.
     small: usize,
     interrupt: Option<Interrupt>,
 }
@@ -109,7 +109,8 @@ impl Budget {
     pub(crate) fn metered(limits: &Limits, meter: &Meter) -> Self {
         let mut budget = Self::new(limits);
         if meter.interrupt.is_some() {
-            // The first step looks: what was stopped before it began does nothing.
+            // The first step checks the interrupt, so an evaluation that was stopped before it
+            // began does nothing.
             budget.reserve = std::mem::take(&mut budget.steps);
             budget.interrupt = meter.interrupt.clone();
         }
@@ -127,15 +128,15 @@ impl Budget {
         }
     }
 
-    /// Writes down what was used of `limits`.
+    /// Reports on the meter how much of `limits` was used.
     pub(crate) fn report(&self, limits: &Limits, meter: &mut Meter) {
         meter.steps = limits.steps - self.steps - self.reserve;
         meter.built_bytes = limits.built_bytes - self.bytes;
     }
 
-    /// What a value may cost that leaves the language without any limits given. One that comes
-    /// from an input as it is may cost what it does; one that was built may share its parts and
-    /// must not grow without bound.
+    /// The limits for a value that leaves the language when the caller gives none. A value
+    /// taken unchanged from an input may cost what it does; a built value may share its parts,
+    /// and its text must not grow without bound.
     pub(crate) fn for_output(built: bool) -> Self {
         if built {
             return Self::new(&Limits::DEFAULT);
@@ -195,7 +196,7 @@ impl Budget {
         self.read(bytes)
     }
 
-    /// Pays for a piece of many, each of which may be too small to be worth a step.
+    /// Pays for one of many pieces, each of which may be too small for a step of its own.
     #[inline]
     pub(crate) fn trickle(&mut self, bytes: usize) -> Fallible<()> {
         let bytes = self.small.saturating_add(bytes);

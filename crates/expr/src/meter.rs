@@ -27,8 +27,8 @@ impl Interrupt {
     }
 }
 
-/// The meter of one evaluation or rendering: what stops it goes in, what it cost comes out,
-/// also when it fails.
+/// The meter of one evaluation or rendering: the caller puts in what stops it, and gets out
+/// what it cost, also when it fails.
 #[derive(Clone, Debug, Default)]
 pub struct Meter {
     /// Stops the evaluation with `EXPRESSION_INTERRUPTED`.

@@ -4,8 +4,8 @@
 
 use crate::text::is_space;
 
-/// What reading a number costs beside going over its text: one that is too long for the quick
-/// way is computed digit by digit.
+/// The cost of reading a number besides going over its text: a number too long for the fast
+/// path is computed digit by digit.
 pub(crate) fn parsing_steps(size: usize) -> u64 {
     if size <= 19 {
         1
@@ -259,10 +259,10 @@ fn rounded(number: f64, count: usize) -> (String, i32) {
     (digits, exponent)
 }
 
-/// At least `count` digits of a number, the next one as far as it decides a rounding, and the
-/// exponent of the first.
+/// At least `count` digits of a number, the next digit as far as it decides the rounding, and
+/// the exponent of the first.
 fn leading_digits(number: f64, count: usize) -> (String, i32) {
-    // So many digits more that what they round to cannot change those before, but at a tie.
+    // Enough extra digits that rounding them cannot change those before, except at a tie.
     const GUARD: usize = 20;
     let (digits, exponent) = split_scientific(&format!("{number:.*e}", count + GUARD));
     let mut rest = digits.bytes().skip(count);

@@ -1,8 +1,8 @@
 //! From source to tree, one function a rule of the grammar.
 //!
 //! Operators are parsed with an explicit stack and accesses with a loop, so the parser
-//! recurses only where the source nests, and counts it before it does. Names are not looked
-//! up here: that is the checker's.
+//! recurses only where the source nests, and counts the depth before it does. The checker
+//! looks names up, not the parser.
 
 mod argument;
 mod literal;

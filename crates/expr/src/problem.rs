@@ -14,11 +14,11 @@ pub(crate) const UNKNOWN_METHOD: &str = "EXPRESSION_UNKNOWN_METHOD";
 pub(crate) const KEY_NOT_CONSTANT: &str = "EXPRESSION_KEY_NOT_CONSTANT";
 /// A limit is exceeded, at compile time or at run time.
 pub(crate) const LIMIT: &str = "EXPRESSION_LIMIT";
-/// What JavaScript would have thrown.
+/// An error that JavaScript would throw.
 pub(crate) const ERROR: &str = "EXPRESSION_ERROR";
 /// The caller stopped the evaluation.
 pub(crate) const INTERRUPTED: &str = "EXPRESSION_INTERRUPTED";
-/// A template came to `undefined`.
+/// A template evaluated to `undefined`.
 pub(crate) const TEMPLATE_UNDEFINED: &str = "TEMPLATE_UNDEFINED";
 
 /// One problem found when compiling, with its byte range in the source.
@@ -51,7 +51,7 @@ pub struct TemplateProblem {
     pub problem: Problem,
 }
 
-/// Why an evaluation did not come to a value.
+/// Why an evaluation has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// `EXPRESSION_LIMIT`, `EXPRESSION_ERROR`, `TEMPLATE_UNDEFINED`, or
@@ -73,13 +73,13 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The offset of an error whose place nobody has filled in yet.
+/// The offset of an error whose place is not filled in yet.
 const NOWHERE: usize = usize::MAX;
 
-/// Boxed, so that the way of success stays narrow.
+/// Boxed, so that the success path stays small.
 pub(crate) type Fallible<T> = Result<T, Box<Error>>;
 
-/// What JavaScript would throw.
+/// An error that JavaScript would throw.
 pub(crate) fn error(message: impl Into<String>) -> Box<Error> {
     failure(ERROR, message.into())
 }
@@ -134,7 +134,7 @@ impl Problem {
         }
     }
 
-    /// Adds the candidate nearest to `name`, if one is near enough to be a slip of the pen.
+    /// Adds the candidate nearest to `name`, if it is near enough for a typing error.
     pub(crate) fn suggest<'a>(
         mut self,
         name: &str,

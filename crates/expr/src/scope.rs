@@ -38,7 +38,7 @@ impl Scope {
         self
     }
 
-    /// The name by which a value is asked for.
+    /// The name under which the caller provides a value.
     pub(crate) fn first_name<'n>(&'n self, name: &'n str) -> &'n str {
         let alias = self.aliases.iter().find(|(alias, _)| **alias == *name);
         alias.map_or(name, |(_, first)| first)

@@ -1,7 +1,7 @@
-//! A string made ready to be searched for another many times, each at the price of its part
-//! only.
+//! A string prepared for many searches for another string, each of which costs only the part
+//! that it goes over.
 //!
-//! Places are in the string's own measure: bytes of well-formed text, code units otherwise.
+//! Places are in the string's own unit: bytes of well-formed text, code units otherwise.
 
 use std::borrow::Cow;
 

@@ -2,7 +2,7 @@
 //!
 //! A template is its own text with holes in it: everything but the strings that hold
 //! expressions is copied as it was written, so constants keep their digits, their order and
-//! their spelling. What a hole comes to is never looked at again.
+//! their spelling. The value of a hole is not searched for expressions again.
 
 use std::sync::Arc;
 
@@ -56,8 +56,8 @@ struct Hosted {
 }
 
 impl Template {
-    /// Compiles valid JSON text, or says everything that is wrong with its expressions. Byte
-    /// ranges of problems count in the decoded string that the pointer leads to.
+    /// Compiles valid JSON text, or returns everything that is wrong with its expressions.
+    /// Byte ranges of problems count in the decoded string that the pointer leads to.
     pub fn compile(
         json: &str,
         scope: &Scope,
@@ -86,7 +86,8 @@ impl Template {
         })
     }
 
-    /// Valid JSON text that one look shows to hold no expression; none if it may hold one.
+    /// Valid JSON text that a quick look shows to hold no expression; `None` if it may hold
+    /// one.
     pub fn constant(json: &str) -> Option<Self> {
         // An escape may stand for a brace.
         if json.contains('\\') || json.contains("{{") {
@@ -106,7 +107,7 @@ impl Template {
     pub fn mentions(json: &str, scope: &Scope, limits: &Limits) -> Vec<Mention> {
         let mut compiler = Compiler::new(json, scope, limits);
         compiler.mentions = Some(Vec::new());
-        // What is wrong was said when it was compiled.
+        // Compiling has already reported the problems.
         let _ = compiler.document();
         compiler.mentions.unwrap_or_default()
     }
@@ -246,13 +247,14 @@ struct Compiler<'c> {
     json: &'c str,
     scope: &'c Scope,
     limits: &'c Limits,
-    /// One step for each array or object that is open; a loop keeps it, so depth costs no stack.
+    /// One step for each array or object that is open; it is kept on the heap, so depth costs
+    /// no stack.
     path: Vec<Step>,
     /// How much of the document the holes cover.
     copied: usize,
     holes: Vec<Hole>,
     references: References,
-    /// What each string refers to, if that is all that is asked for.
+    /// The references of each string, if only these are asked for.
     mentions: Option<Vec<Mention>>,
     problems: Vec<TemplateProblem>,
 }
@@ -384,7 +386,8 @@ impl<'c> Compiler<'c> {
             let (mut root, end) = match parser::parse_template(text, start, self.limits) {
                 Ok(parsed) => parsed,
                 Err(problem) => {
-                    // Where the expression would end is unknown, so the rest of the string is too.
+                    // It is unknown where the expression would end, so the rest of the string
+                    // is skipped.
                     self.problems.push(TemplateProblem {
                         pointer: pointer.to_owned(),
                         problem,

@@ -17,7 +17,7 @@ use crate::problem::Fallible;
 use crate::text::{Lookup, Text};
 use crate::work;
 
-/// What an expression comes to, borrowed from its inputs where possible.
+/// The result of an expression, borrowed from its inputs where possible.
 #[derive(Clone, Debug)]
 pub enum Value<'a> {
     /// JavaScript's `undefined`.

@@ -1,7 +1,7 @@
-//! The work that was really done, counted where it is done: bytes read and bytes built.
+//! The work that is really done, counted where it is done: bytes read and bytes built.
 //!
-//! Only tests count. The cost audit holds these figures against what was paid, so the
-//! primitives that loop over bytes call this, and know nothing of any account.
+//! Only tests count. The cost audit compares these figures with what was paid, so the
+//! primitives that loop over bytes call this module, and know nothing of any account.
 
 /// Bytes that a primitive read or compared.
 #[inline]

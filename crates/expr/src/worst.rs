@@ -1,7 +1,7 @@
-//! Evaluations that are meant to be dear: every function, method and operator of the language
-//! over values of any size. The cost audit and the bench take them from here.
+//! Evaluations that are meant to be expensive: every function, method and operator of the
+//! language over values of any size. The cost audit and the bench take them from here.
 //!
-//! They are made from the tables of the language, so that what is added there is measured too.
+//! They are made from the tables of the language, so that every addition is measured too.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -79,8 +79,8 @@ pub fn trigger(size: usize, repeats: usize) -> Document {
     }))
 }
 
-/// Shapes of a JSON text that are dear to read: a part that is repeated, and what stands before
-/// and behind.
+/// Shapes of a JSON text that are expensive to read: a part that is repeated, and the text
+/// before and after it.
 pub const SHAPES: &[(&str, &str, &str)] = &[
     ("[", "[0],", "0]"),
     ("[", "[],", "0]"),

@@ -300,7 +300,8 @@ impl Checker<'_> {
         if self.is_data(&root) || self.is_table_root(&root) {
             return;
         }
-        // Called with an index in the place of its own function, it must know what to do.
+        // As a callback it gets an index where its own function would stand, so it must take
+        // no function, or handle an index.
         let fits = |function: &&Function| {
             function.callback.is_none() || function.name.starts_with("JSON.")
         };

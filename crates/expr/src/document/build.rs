@@ -22,9 +22,9 @@ pub(super) struct Builder<'t> {
     bytes: &'t [u8],
     at: usize,
     words: Vec<u64>,
-    /// One past the values that wait.
+    /// One past the values that wait for their array or object to end.
     top: usize,
-    /// Where what has ended begins.
+    /// Where the parts of ended arrays and objects begin.
     floor: usize,
     decoded: String,
     spans: Vec<(u32, u32)>,
@@ -202,7 +202,7 @@ impl<'t> Builder<'t> {
         {
             return Ok(integer_word(start, length, integer.unsigned_abs(), true));
         }
-        // As the reader of all other JSON here rounds it, and as it refuses what is too large.
+        // Rounds, and refuses what is too large, as the reader of all other JSON does.
         let number: f64 = serde_json::from_str(spelled).map_err(|_| Stopped::Malformed)?;
         Ok(Word::of_number(number))
     }

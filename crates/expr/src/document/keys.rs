@@ -103,8 +103,8 @@ pub(super) fn merge_many(
     Ok(left)
 }
 
-/// Writes the index of entries. Of a key that comes again the first gets the value of the last,
-/// and the others are marked; says whether there is one.
+/// Writes the index of entries. The first entry of a repeated key gets the value of the last,
+/// and the others are marked; returns whether there is one.
 fn write_index(
     texts: Texts<'_>,
     entries: &mut [u64],
@@ -165,7 +165,8 @@ fn mark(entries: &mut [u64], same: &[u64]) {
 mod tests {
     use super::*;
 
-    /// Different keys whose hashes are equal cannot be found for a test, so theirs are made so.
+    /// Different keys with equal hashes cannot be found for a test, so the test makes their
+    /// hashes equal.
     #[test]
     fn keys_with_the_same_hash_are_told_apart() {
         let text = "cabacab";

@@ -1,7 +1,7 @@
 //! How large the tables of a text become: one pass that counts, before anything is allocated.
 //!
-//! It checks nothing but the depth. For as much of a text as is JSON it counts no less than the
-//! builder uses, so the builder never runs out of room before it finds what is wrong.
+//! It checks nothing but the depth. Up to the first place that is not JSON, it counts at least
+//! what the builder uses, so the builder never runs out of room before it finds the error.
 
 use super::keys::FEW_KEYS;
 use super::word::MOST_WORDS;
@@ -117,7 +117,8 @@ impl Counter<'_> {
             match byte {
                 b'"' => break,
                 b'\\' => {
-                    // What is escaped takes a byte, or three at most for six.
+                    // An escape of two bytes becomes one byte, and one of six becomes three at
+                    // most.
                     is_plain = false;
                     saved += match self.bytes.get(self.at) {
                         Some(b'u') => 3,

@@ -1,7 +1,7 @@
 //! One word of a document's tables: a value in 8 bytes.
 //!
-//! A number is itself. JSON has no infinity and no number that is none, so their bit patterns are
-//! free for everything else: 16 bits say what it is, 48 bits where it is.
+//! A number is itself. JSON has no infinity and no NaN, so their bit patterns are free for
+//! everything else: 16 bits for the kind, 48 bits for the place.
 
 /// A value, or a key.
 #[derive(Clone, Copy)]
@@ -66,7 +66,7 @@ impl Word {
         Self(tag << TAG_SHIFT | (first as u64) << COUNT_BITS | count as u64)
     }
 
-    /// What it is; anything that is no tag for a number.
+    /// Its kind; a word without a tag is a number.
     #[inline]
     pub(super) fn tag(self) -> u64 {
         self.0 >> TAG_SHIFT

@@ -21,13 +21,13 @@ impl<'a> Passed<'a> {
         self.values.get(index).unwrap_or(UNDEFINED)
     }
 
-    /// The function a method cannot do without.
+    /// The function that a method requires.
     pub(crate) fn callback(&self) -> Fallible<&'a CallbackKind> {
         self.callback
             .ok_or_else(|| error(format!("{} is not a function", describe(self.get(0)))))
     }
 
-    /// The function a method can do without; anything else in its place is an error.
+    /// The optional function of a method; any other value in its place is an error.
     pub(crate) fn optional_callback(&self, position: usize) -> Fallible<Option<&'a CallbackKind>> {
         if self.callback.is_none() && !self.get(position).is_undefined() {
             return Err(error(format!(

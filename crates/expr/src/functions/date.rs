@@ -1,7 +1,6 @@
 //! The language's own additions: durations and dates on ISO 8601 strings, always in UTC.
 //!
-//! Where a moment is taken, an ISO string or milliseconds since 1970 will do; what is neither is
-//! an error.
+//! A moment is an ISO string or milliseconds since 1970; anything else is an error.
 //!
 //! | call | gives |
 //! |---|---|

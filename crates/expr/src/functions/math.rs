@@ -103,7 +103,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("Math.hypot", hypot),
 ];
 
-/// The library's e is one digit off, which everybody would notice.
+/// The library's value of e is wrong in its last digit, which users would notice.
 fn exponential(number: f64) -> f64 {
     if number == 1.0 {
         std::f64::consts::E

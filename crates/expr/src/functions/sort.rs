@@ -65,8 +65,9 @@ const SHORT: usize = 64;
 
 type Compare<'c, T> = &'c mut dyn FnMut(&T, &T) -> Fallible<Ordering>;
 
-/// Asks the same questions in the same order as V8, whose answers decide where a comparator
-/// contradicts itself: `(a, b) => a > b` never says "before" and leaves the list as it is.
+/// Makes the same comparisons in the same order as V8, which decides the result of a
+/// comparator that contradicts itself: `(a, b) => a > b` never says "before" and leaves the
+/// list as it is.
 fn insertion_sort<T>(mut items: Vec<T>, compare: Compare<'_, T>) -> Fallible<Vec<T>> {
     let begun = first_run(&mut items, compare)?;
     for at in begun..items.len() {

@@ -94,8 +94,8 @@ impl<'j> Reader<'j> {
         }
     }
 
-    /// Pays for the string that comes next before it is built: what it holds is no longer than
-    /// twice what is written.
+    /// Pays for the next string before it is built: its content takes at most twice its length
+    /// in the text.
     fn pay_string(&mut self, more: usize, budget: &mut Budget) -> Fallible<()> {
         let rest = self
             .text

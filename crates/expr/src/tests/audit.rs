@@ -1,5 +1,5 @@
-//! The cost audit: what every function, method and operator really does, held against what it
-//! pays. A factor over four fails.
+//! The cost audit: compares the work that every function, method and operator really does with
+//! what it pays. A factor over four fails.
 //!
 //! The cases come from the tables of the language, so nothing that is added there is left out;
 //! the counters are those of the primitives that do the work.
@@ -10,7 +10,7 @@ use crate::ast::Kind;
 use crate::worst::{self, Case};
 use crate::{Document, Expression, Limits, Meter, Scope, Template, functions, parser, work};
 
-/// How many times the paid work may be done.
+/// How many times more than paid for the work may be.
 const FACTOR: u64 = 4;
 /// Bytes that are read for a step.
 const BYTES_PER_STEP: u64 = 64;
@@ -19,7 +19,7 @@ const CONSTANT: u64 = 16 * 1024;
 
 const SIZES: [usize; 3] = [1024, 16 * 1024, 256 * 1024];
 
-/// What one evaluation did and paid, or nothing if it is no expression.
+/// The work and the payment of one evaluation, or `None` if it is no expression.
 pub(super) struct Cost {
     read: u64,
     built: u64,

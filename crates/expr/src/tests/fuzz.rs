@@ -1,5 +1,5 @@
-//! Random expressions over values of hostile sizes: whatever is evaluated ends, on a small
-//! stack, without a panic, and does no more than four times the work that it pays for.
+//! Random expressions over values of hostile sizes: every evaluation ends, on a small stack,
+//! without a panic, and does no more than four times the work that it pays for.
 //!
 //! A short round runs with the other tests. `WINDLASS_FUZZ_SECONDS` makes it a timed one with
 //! new seeds; `WINDLASS_SEED` repeats one. What a round finds belongs in `corpus/hostile.txt`.

@@ -1,4 +1,4 @@
-//! Input that means harm: nothing may crash, run away or overflow a small stack.
+//! Hostile input: nothing may crash, run without end or overflow a small stack.
 
 use serde_json::{Value as Json, json};
 

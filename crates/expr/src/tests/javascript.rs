@@ -1,4 +1,4 @@
-//! The language against a real JavaScript engine: whatever is in it must mean the same.
+//! The language against a real JavaScript engine: every part of it must mean the same.
 //!
 //! Needs `node`; without it these tests fail rather than pass unseen.
 
@@ -12,7 +12,7 @@ use crate::text::Text;
 use crate::value::Value;
 use crate::{Document, Expression, Limits, Scope};
 
-/// What both engines are asked.
+/// The questions for both engines.
 pub(super) struct Question {
     pub(super) source: String,
     pub(super) trigger: Json,
@@ -26,7 +26,7 @@ pub(super) fn compare(questions: &[Question]) {
         questions.len(),
         "node answered another number of questions"
     );
-    // Where both only fail, nothing is learnt.
+    // A case in which both fail proves nothing.
     let values = expected.iter().filter(|answer| answer.is_ok()).count();
     assert!(
         values * 2 > questions.len(),

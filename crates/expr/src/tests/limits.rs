@@ -65,7 +65,7 @@ fn source_bytes() {
     ] {
         assert_eq!(code(longer), LIMIT, "{longer}");
     }
-    // One that is never closed says so, however much follows.
+    // The error of one that is never closed says that, however much follows.
     assert_eq!(
         Template::compile("\"{{ 1               \"", &Scope::new(&[], &[]), &limits).unwrap_err()
             [0]

@@ -138,7 +138,7 @@ fn constants() {
     assert!(!compile(r#"["{{ 1 }}"]"#).is_constant());
 }
 
-/// What one look takes for constant, a thorough one does as well.
+/// A text that the quick look takes for constant is constant to the compiler as well.
 #[test]
 fn one_look_shows_most_documents_to_hold_no_expression() {
     for document in ["{}", "null", r#"{"a":{"b":[1.50,"{ x }}"]}}"#, r#""}} {""#] {

@@ -46,7 +46,7 @@ impl TextBuilder {
             self.plain.push_str(text);
             return Ok(());
         };
-        // The most it can come to; counting would be a pass of its own.
+        // The largest size it can have; counting would be a pass of its own.
         budget.build(2 * text.len())?;
         work::built(2 * text.len());
         wide.extend(text.encode_utf16());

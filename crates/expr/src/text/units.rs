@@ -1,6 +1,6 @@
-//! The loops over the bytes and code units of texts. They count what they do and pay nothing;
-//! the operations of [`Text`](super::Text) pay. Searches pay as they go, because how far they
-//! go is known only then.
+//! The loops over the bytes and code units of texts. They count their work and pay nothing;
+//! the operations of [`Text`](super::Text) pay. Searches pay as they go, because only then is
+//! it known how far they go.
 
 use std::cmp::Ordering;
 
@@ -189,7 +189,7 @@ pub(crate) fn find_units_last(
     search_units(units, needle, (0..=from.min(last)).rev(), budget)
 }
 
-/// Tries positions in turn; what each of them cost is paid soon after.
+/// Tries positions in turn; the cost of each is paid soon after.
 fn search_units(
     units: &[u16],
     needle: &[u16],
