@@ -1,7 +1,7 @@
 //! `confluence.create-page`: makes a page by Confluence's REST API, version 2.
 //!
 //! A title is unique in its space. The page carries its marker as an anchor at the end of its
-//! body, so that an attempt that is repeated knows its own page from one that was there.
+//! body, so that a repeated attempt can tell its own page from one that was there before.
 
 use base64::Engine as _;
 use reqwest::Method;
@@ -134,7 +134,7 @@ struct Call<'a> {
     marker: Marker,
 }
 
-/// What is asked of the two lists.
+/// The fields that are read of the two lists.
 #[derive(Deserialize)]
 struct List<T> {
     results: Vec<T>,
@@ -181,7 +181,7 @@ impl Call<'_> {
             let page = page.ok_or_else(|| answer.error("Confluence", NOT_UNDERSTOOD))?;
             return self.output(&page);
         }
-        // Another request may have been quicker, also one of an earlier attempt.
+        // Another request may have been faster, also one of an earlier attempt.
         if says_exists(&answer)
             && let Some(page) = self.page(&space, &parameters.title).await?
         {
@@ -226,7 +226,7 @@ impl Call<'_> {
         Ok(list.results.into_iter().find(is_it))
     }
 
-    /// A page that was there: an earlier attempt's, or in the way.
+    /// A page with this title: that of an earlier attempt, or one that is in the way.
     async fn existing(
         &self,
         mut page: Page,
@@ -242,7 +242,7 @@ impl Call<'_> {
         let is_ours = if has_body(&page) {
             page.body.to_string().contains(&self.marker.id)
         } else {
-            // Without it, what was made since the run was asked for is taken for ours.
+            // Without the body, a page made since the run was requested counts as ours.
             let made = page.created_at.as_deref().and_then(moment_ms);
             made >= Some(earliest_ms(self.context, 0))
         };

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 use windlass_engine::{Action, ActionError, Context, Reply};
 
-/// Variables of ours that no program gets.
+/// Variables of Windlass that no program gets.
 const OURS: [&str; 2] = ["WINDLASS_TOKEN", "WINDLASS_SEALING_KEY"];
 
 /// How much a program may write, on both streams together.
@@ -75,8 +75,8 @@ impl Action for Exec {
             .timeout_ms
             .map_or(Duration::MAX, Duration::from_millis);
         let child = spawn(&context, &parameters)?;
-        // Dropped on every way out, so that a timeout or a given-up attempt leaves nothing
-        // behind, neither the program nor what it started.
+        // Dropped on every path, so that a timeout or an abandoned attempt leaves nothing
+        // behind, neither the program nor the processes that it started.
         let group = Group::of(&child);
         let ended = tokio::time::timeout(time, finish(child, parameters.stdin));
         tokio::pin!(ended);
@@ -84,7 +84,7 @@ impl Action for Exec {
         let ended = loop {
             tokio::select! {
                 ended = &mut ended => break ended,
-                // Told, not killed: what it still answers within the grace counts.
+                // The program is asked to end, not killed: an output within the grace counts.
                 () = context.stop_asked(), if !stopping => {
                     stopping = true;
                     group.terminate();
@@ -108,7 +108,7 @@ impl Action for Exec {
     }
 }
 
-/// The program and everything it started, as one group of processes.
+/// The program and all processes that it started, as one process group.
 struct Group {
     #[cfg(unix)]
     leader: Option<rustix::process::Pid>,
@@ -128,11 +128,11 @@ impl Group {
         }
     }
 
-    /// Asks all of them to end.
+    /// Asks all its processes to end.
     fn terminate(&self) {
         #[cfg(unix)]
         if let Some(leader) = self.leader {
-            // Nobody left to ask is as good.
+            // It is no error if no process is left.
             let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::TERM);
         }
     }
@@ -149,7 +149,8 @@ impl Drop for Group {
 
 fn spawn(context: &Context, parameters: &Parameters) -> Result<Child, ActionError> {
     let mut command = Command::new(&parameters.program);
-    // Whoever runs us may hold secrets in its environment; a program gets those it is given.
+    // The environment of this process may hold secrets; a program gets only those that the
+    // node gives it.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("WINDLASS_SECRET_") || OURS.contains(&&*text) {
@@ -247,7 +248,7 @@ fn conclude(program: &str, ended: Ended) -> Result<Reply<Output>, ActionError> {
     Err(ActionError::retriable("EXEC_FAILED", message).with_details(&output))
 }
 
-/// What a program said last is usually why it failed.
+/// The last line of standard error usually says why a program failed.
 fn last_line(stderr: &str) -> String {
     let line = stderr.lines().rev().find(|line| !line.trim().is_empty());
     line.map(|line| format!(": {}", line.trim()))

@@ -56,7 +56,8 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// What one's own machine may do: programs, and public addresses.
+    /// The defaults for a user's own machine: programs may run, and only public addresses are
+    /// reached.
     fn default() -> Self {
         Self {
             http_allowed: Allowed::public(),
@@ -66,7 +67,7 @@ impl Default for Options {
     }
 }
 
-/// A registry of all actions, as one's own machine may use them.
+/// A registry of all actions with the default options.
 pub fn registry() -> Registry {
     registry_with(Options::default())
 }

@@ -1,7 +1,7 @@
 //! `slack.post-message`: posts a message to a channel by Slack's Web API.
 //!
 //! Slack answers 200 with `ok: false` and an error of its own. A message carries its marker in
-//! its metadata, which the channel's history shows: an attempt that is repeated finds it.
+//! its metadata, which the channel's history shows, so that a repeated attempt finds it.
 
 use reqwest::Method;
 use schemars::JsonSchema;
@@ -223,7 +223,8 @@ impl Call<'_> {
             let page = match understand(&answer) {
                 Ok(page) => page,
                 Err(error) if error.retriable => return Err(error),
-                // The token may post and not read, or the channel is wrong, which posting says.
+                // The token may post but not read, or the channel is wrong, which posting will
+                // report.
                 Err(_) => return Ok(None),
             };
             if let Some(message) = page.messages.into_iter().find(|one| self.is_ours(one)) {
@@ -277,7 +278,7 @@ impl Call<'_> {
         }
     }
 
-    /// Where to look at a message; one that cannot be had fails nothing.
+    /// The link to a message; if Slack does not give it, nothing fails.
     async fn permalink(&self, posted: &Posted) -> Option<String> {
         let query = [("channel", &*posted.channel), ("message_ts", &*posted.ts)];
         let answer = self.ask("chat.getPermalink", &query).await.ok()?;

@@ -204,7 +204,7 @@ async fn a_program_does_not_outlive_its_time() {
     let parameters = json!({ "program": "sh", "args": ["-c", line], "timeoutMs": 100 });
     let node = run_node("core.exec", parameters, &[]).await;
     assert_eq!(node["error"]["code"], "TIMEOUT", "{node}");
-    // Long enough for what was left behind to have done its work.
+    // Long enough for a process that was left behind to have done its work.
     tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
     assert!(!mark.exists());
 }

@@ -33,7 +33,7 @@ fn on_confluence(server: &Confluence) -> Setup {
     setup
 }
 
-/// Tried again at once.
+/// A policy that retries at once.
 fn retry() -> Value {
     json!({ "timeoutMs": 2000, "retry": { "maxAttempts": 3, "baseDelayMs": 1, "jitter": false } })
 }
@@ -168,7 +168,7 @@ async fn a_message_whose_answer_was_lost_is_found_again() {
     let mut setup = on_slack(&slack);
     setup.policies = json!({ "timeoutMs": 300,
         "retry": { "maxAttempts": 3, "baseDelayMs": 1, "jitter": false } });
-    // Others, so that ours is not on the first page alone.
+    // Other messages, so that ours is not on the first page.
     for _ in 0..3 {
         setup.run("slack.post-message", message()).await;
     }
@@ -325,7 +325,7 @@ async fn monday_makes_an_item_for_each_run_and_one_for_each_node() {
         });
         let ran = setup.run("monday.create-item", parameters).await;
         assert_eq!(ran.node["attempts"], 2, "{}", ran.node);
-        // One that was there, and one of each run.
+        // The item that was there, and one of each run.
         let items = monday.items();
         assert_eq!(items.len(), 3, "{items:?}");
         assert_eq!(ran.node["output"]["id"], items[2]["id"]);
@@ -496,7 +496,7 @@ async fn a_page_whose_answer_was_lost_is_found_again() {
         assert_eq!(ran.node["attempts"], 2, "{}", ran.node);
         assert_eq!(ran.node["output"]["id"], "98319");
         assert_eq!(confluence.pages().len(), 1);
-        // Another run's page of the same title is in the way, though it is as new.
+        // Another run's page of the same title is in the way, though it is equally new.
         setup.policies = json!({});
         let ran = setup.run("confluence.create-page", page()).await;
         assert_eq!(

@@ -12,7 +12,7 @@ const EXCERPT_CHARACTERS: usize = 2000;
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) method: String,
-    /// The address without its query, which may hold what is not for records.
+    /// The address without its query, which may hold secrets.
     pub(crate) url: String,
     pub(crate) status: u16,
     pub(crate) retry_after_ms: Option<u64>,
@@ -65,7 +65,7 @@ impl Answer {
         serde_json::from_slice(&self.body).ok()
     }
 
-    /// An error that says what was asked and answered.
+    /// An error that names the request and the answer.
     pub(crate) fn error(&self, service: &str, reason: Reason<'_>) -> ActionError {
         let message = format!(
             "{service}: {} ({} {} answered with status {})",

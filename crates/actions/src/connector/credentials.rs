@@ -3,9 +3,9 @@
 
 use windlass_engine::{ActionError, Context};
 
-/// What proves who is asking.
+/// The credentials of a request.
 pub(crate) struct Account {
-    /// Who it is, where the service asks for a name besides.
+    /// The user, where the service asks for one.
     pub(crate) user: Option<String>,
     /// The token or password.
     pub(crate) token: String,

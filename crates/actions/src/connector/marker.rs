@@ -1,5 +1,5 @@
-//! How an attempt that is repeated after a crash finds what the first one made: an id derived
-//! from the idempotency key, in the created object and in a resource link.
+//! How a repeated attempt after a crash finds the object that the first one made: by an id
+//! derived from the idempotency key, in the created object and in a resource link.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +8,8 @@ use windlass_core::Digest;
 use windlass_core::event::ResourceLink;
 use windlass_engine::{ActionError, Context};
 
-/// The id of what a node makes: the same for every attempt under one idempotency key.
+/// The id of the object that a node makes: the same for every attempt under one idempotency
+/// key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Marker {
     /// 32 hex digits.
@@ -37,7 +38,7 @@ impl Marker {
         )
     }
 
-    /// What an earlier attempt recorded as made: the id that the service gave it.
+    /// The service's id of the object that an earlier attempt recorded as made.
     pub(crate) async fn made(
         &self,
         context: &Context,
@@ -89,13 +90,13 @@ fn address(system: &str, kind: &str, id: &str) -> String {
 /// The earliest moment at which a run can have made something, in milliseconds, by a clock that
 /// differs from ours by no more than this.
 pub(crate) fn earliest_ms(context: &Context, skew_ms: u64) -> u64 {
-    // A run's id is a UUIDv7: its first 48 bits are when it was asked for.
+    // A run's id is a UUIDv7: its first 48 bits are the time of the request for it.
     let time = context.run.as_bytes()[..6].iter();
     let asked = time.fold(0_u64, |sum, byte| (sum << 8) | u64::from(*byte));
     asked.saturating_sub(skew_ms)
 }
 
-/// A moment such as `2026-01-31T12:00:00.123Z` in milliseconds; `None` if it is none.
+/// A moment such as `2026-01-31T12:00:00.123Z` in milliseconds; `None` if the text is not one.
 pub(crate) fn moment_ms(text: &str) -> Option<u64> {
     let moment = text.parse::<jiff::Timestamp>().ok()?;
     u64::try_from(moment.as_millisecond()).ok()
@@ -104,13 +105,13 @@ pub(crate) fn moment_ms(text: &str) -> Option<u64> {
 /// How many objects are remembered; only those of attempts under way matter.
 const MOST_CLAIMS: usize = 4096;
 
-/// Which object belongs to which marker, as far as this process knows: where a service has
-/// no room for a marker, two attempts under way must not take the same object for theirs.
+/// Which object belongs to which marker, as far as this process knows: where a service has no
+/// field for a marker, two attempts under way must not both take the same object for theirs.
 #[derive(Debug, Default)]
 pub(crate) struct Claims(Mutex<BTreeMap<String, String>>);
 
 impl Claims {
-    /// Whether the object is this marker's, or becomes it now.
+    /// Claims the object for this marker; false if it belongs to another.
     pub(crate) fn claim(&self, object: &str, marker: &Marker) -> bool {
         let mut claims = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if claims.len() >= MOST_CLAIMS {

@@ -1,5 +1,6 @@
-//! What connectors share: where their services are, credentials, one bounded exchange, and
-//! how to recognise what an earlier attempt made. It knows HTTP and secrets, and no service.
+//! What connectors share: the addresses of their services, credentials, one bounded exchange,
+//! and how to recognise the object of an earlier attempt. It knows HTTP and secrets, and no
+//! service.
 
 mod answer;
 mod credentials;
@@ -11,8 +12,8 @@ pub(crate) use credentials::{Account, account};
 pub(crate) use marker::{Claims, Marker, earliest_ms, moment_ms};
 pub(crate) use service::Service;
 
-/// Where the connectors' services are. An address that is missing is the service's own,
-/// where it has only one.
+/// The addresses of the connectors' services. A service that has only one address is reached
+/// there by default.
 #[derive(Clone, Debug, Default)]
 pub struct Addresses {
     /// Slack's Web API; by default `https://slack.com/api`.
@@ -23,7 +24,7 @@ pub struct Addresses {
     pub confluence: Option<String>,
     /// The mail server: `smtp://host:25`, `smtp+starttls://host:587` or `smtps://host:465`.
     pub smtp: Option<String>,
-    /// Whom mail is from where the node does not say.
+    /// The sender of mail where the node does not name one.
     pub smtp_from: Option<String>,
 }
 

@@ -1,7 +1,8 @@
 //! `email.send`: sends a message by SMTP.
 //!
-//! SMTP has no idempotency: a server that took the message and could not say so gets it again.
-//! The message id is derived from the idempotency key, so that mail systems see that it is one.
+//! SMTP has no idempotency: if a server takes the message and its answer is lost, the server
+//! gets the message again. The message id is derived from the idempotency key, so that mail
+//! systems recognise the two as one.
 
 mod message;
 mod smtp;
@@ -139,7 +140,8 @@ impl Action for SendEmail {
     }
 }
 
-/// Who sends: those that the node names must exist, the server's own need not.
+/// The sender's credentials: secrets that the node names must exist, the default ones need
+/// not.
 async fn credentials(
     context: &Context,
     given: Option<&str>,

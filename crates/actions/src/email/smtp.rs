@@ -91,7 +91,7 @@ pub(super) async fn send(
     account: Option<&Account>,
     message: &Message,
 ) -> Result<(), ActionError> {
-    // The provider that TLS uses; an error means that there is one already.
+    // TLS needs a provider; an error means that one is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let addresses = client::resolve(client.allowed(), &server.host, server.port).await?;
     let is_local = addresses.iter().all(|address| address.ip().is_loopback());
@@ -129,7 +129,7 @@ pub(super) async fn send(
     }
     let sent = connection.send(&message.envelope, &message.bytes).await;
     sent.map_err(failed(Step::Send))?;
-    // What the server says to a farewell changes nothing.
+    // The server's answer to `QUIT` changes nothing.
     let _ = connection.quit().await;
     Ok(())
 }

@@ -7,10 +7,10 @@ use windlass_engine::ActionError;
 use super::parameters::Auth;
 use super::{Call, invalid, token};
 
-/// What proves whom a request comes from.
+/// The `Authorization` header of a request.
 pub(super) struct Proof {
     pub(super) header: HeaderValue,
-    /// Where the token is kept, if it is a kept one.
+    /// The key of its token in the cache, if it comes from there.
     pub(super) cached: Option<token::Key>,
 }
 

@@ -85,7 +85,7 @@ fn build(allowed: &Arc<Allowed>) -> reqwest::Result<reqwest::Client> {
 }
 
 fn builder(allowed: &Arc<Allowed>) -> reqwest::ClientBuilder {
-    // An error means that a provider is installed already, which is as good.
+    // An error means that a provider is installed already, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
         .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
@@ -93,13 +93,13 @@ fn builder(allowed: &Arc<Allowed>) -> reqwest::ClientBuilder {
         .dns_resolver(GuardedResolver {
             allowed: Arc::clone(allowed),
         })
-        // A proxy would make the connections, and the guard would guard nothing.
+        // A proxy would make the connections, and the guard would not see their addresses.
         .no_proxy()
         .redirect(redirect::Policy::none())
 }
 
-/// Resolves names and drops the addresses that must not be reached; what is left is
-/// what the connection is made to.
+/// Resolves names and drops the addresses that must not be reached; the connection is made to
+/// one of the others.
 struct GuardedResolver {
     allowed: Arc<Allowed>,
 }

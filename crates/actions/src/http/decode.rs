@@ -1,5 +1,5 @@
-//! Decompression with a bound: what an answer becomes is counted while it is made, so that a few
-//! bytes cannot become gigabytes.
+//! Decompression with a bound: the decompressed bytes of an answer are counted while they are
+//! made, so that a few bytes cannot become gigabytes.
 
 use std::io::{self, Write};
 

@@ -1,7 +1,7 @@
-//! Which addresses may be reached. Private, local and special ones are refused unless
-//! they are allowed: as a literal in the address, after a name was resolved, and on
-//! every redirect. The check is made on the very address that is connected to, so a
-//! name that changes its mind between check and use changes nothing.
+//! Which addresses may be reached. Private, local and special ones are refused unless they are
+//! allowed: as a literal in the address, after a name was resolved, and on every redirect. The
+//! check is made on the very address that is connected to, so a name that resolves differently
+//! between check and use changes nothing.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -142,7 +142,7 @@ fn contains(network: IpAddr, bits: u8, address: IpAddr) -> bool {
     }
 }
 
-/// An IPv4 address in IPv6 clothes is judged as what it is.
+/// An IPv4 address written as IPv6 is checked as IPv4.
 fn canonical(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else {
         return address;

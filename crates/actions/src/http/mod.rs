@@ -145,7 +145,7 @@ impl<'a> Call<'a> {
             kind.map(|kind| headers.entry(CONTENT_TYPE).or_insert(kind));
         }
         if !method.is_safe() && !headers.contains_key("idempotency-key") {
-            // The other side can recognise a request that a crash made us send again.
+            // The server can recognise a request that is sent again after a crash.
             if let Ok(key) = HeaderValue::from_str(&context.idempotency_key) {
                 headers.insert("idempotency-key", key);
             }
@@ -175,7 +175,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Asks for one page, and again with a new token if the cached one is not taken any more.
+    /// Asks for one page, and once more with a new token if the server refuses the cached one.
     async fn page(&self, url: Url) -> Result<Page, ActionError> {
         self.client
             .allowed()
@@ -222,7 +222,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// An address for people: without the name and password that it may hold.
+/// An address for display: without the name and password that it may hold.
 fn shown(url: &str) -> String {
     let Ok(mut url) = Url::parse(url) else {
         return url.to_owned();

@@ -1,9 +1,10 @@
 //! Following redirects, up to ten, without taking secrets along to another origin.
 //!
 //! An origin is scheme, host and port. Where it changes, credentials and every header that a
-//! secret was rendered into are dropped, for good: they do not come back with the origin. A
-//! body that a secret was rendered into, and an address that shows one, are not sent there at
-//! all: the request fails and says why. The address that was left is never told (`Referer`).
+//! secret was rendered into are dropped for good: they are not restored if a redirect leads
+//! back. A body that a secret was rendered into, and an address that shows one, are not sent
+//! there at all: the request fails and says why. The next server never learns the previous
+//! address (`Referer`).
 
 use reqwest::header::{
     AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HeaderName, LOCATION,
@@ -18,7 +19,7 @@ use super::{client, guard};
 /// How many redirects are followed.
 const MAX_REDIRECTS: usize = 10;
 
-/// What of a request must not reach another origin.
+/// The parts of a request that must not reach another origin.
 pub(super) struct Confined {
     /// Headers that a secret was rendered into.
     pub(super) headers: Vec<HeaderName>,
@@ -29,7 +30,7 @@ pub(super) struct Confined {
 }
 
 impl Confined {
-    /// Looks for what was rendered with a secret.
+    /// Finds the parts of a request that were rendered with a secret.
     pub(super) fn of(
         context: &Context,
         names: impl Iterator<Item = HeaderName>,
@@ -114,7 +115,7 @@ fn adapt(request: &mut Request, status: StatusCode) {
     }
 }
 
-/// Takes off what must not reach another origin.
+/// Removes what must not reach another origin.
 fn leave(
     request: &mut Request,
     context: &Context,

@@ -1,5 +1,6 @@
-//! Tokens by OAuth 2.0 client credentials, kept until shortly before they expire. A key holds
-//! the tenant and everything that the token was asked with, so that none is given to another.
+//! Tokens by OAuth 2.0 client credentials, cached until shortly before they expire. The key
+//! holds the tenant and everything that the token was asked with, so that a token is never
+//! given to another tenant or client.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +17,7 @@ use super::{Call, client, guard, response};
 /// A token that expires sooner is not used any more.
 const MARGIN: Duration = Duration::from_secs(30);
 
-/// How long a token is kept whose server does not say.
+/// How long a token is cached if the server does not say.
 const DEFAULT_LIFE: Duration = Duration::from_secs(300);
 
 /// How many tokens are kept.
@@ -91,7 +92,7 @@ impl Tokens {
         Ok(given.access_token)
     }
 
-    /// Drops a token that is not taken any more.
+    /// Drops a token that the server refuses.
     pub(super) fn forget(&self, key: &Key) {
         self.lock().remove(key);
     }
@@ -140,7 +141,7 @@ async fn ask(call: &Call<'_>, client: &Oauth2) -> Result<Given, ActionError> {
     ))
 }
 
-/// What is asked for, as a form.
+/// The token request, as a form.
 fn form(client: &Oauth2) -> String {
     let mut form = url::form_urlencoded::Serializer::new(String::new());
     form.append_pair("grant_type", "client_credentials");

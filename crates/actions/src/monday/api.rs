@@ -12,7 +12,8 @@ use crate::Options;
 use crate::connector::{Account, Answer, Reason, Service, account};
 use crate::http::client::Client;
 
-/// How long to wait where Monday's budget is used up and it does not say: it is per minute.
+/// How long to wait where Monday's budget is used up and it names no time: the budget is per
+/// minute.
 const BUDGET_MS: u64 = 60_000;
 
 /// The Monday that the options name.

@@ -1,8 +1,8 @@
 //! `monday.create-item`: makes an item on a board.
 //!
 //! Monday offers no idempotency. If the board has a text column called "Windlass key", the
-//! item carries its marker there. Otherwise an item is taken for an earlier attempt's if it has
-//! the name, was made since the run was asked for, and no other node has it.
+//! item carries its marker there. Otherwise an item counts as an earlier attempt's if it has
+//! the name, was made since the run was requested, and belongs to no other node.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -28,7 +28,7 @@ const MARKER_COLUMN: &str = "Windlass key";
 /// clock. Without a marker this decides, so it is small.
 const SKEW_MS: u64 = 10_000;
 
-/// How many names are made at the same time; two that meet in one place take turns.
+/// How many locks for names there are; two names that share one take turns.
 const NAMES: usize = 64;
 
 /// Monday refuses longer names.
@@ -38,10 +38,10 @@ const MAX_NAME_CHARACTERS: usize = 255;
 #[derive(Clone, Debug)]
 pub struct CreateItem {
     service: Service,
-    /// Items that attempts of this process have for theirs.
+    /// Items that attempts of this process have claimed.
     claims: Arc<Claims>,
-    /// Held from looking to having made an item, by board and name: of two attempts of the
-    /// same name, one must not see the other's item before its maker knows it.
+    /// Held from the search until the item is made, by board and name: of two attempts with
+    /// the same name, one must not see the other's item before its maker has claimed it.
     names: Arc<[Mutex<()>; NAMES]>,
 }
 

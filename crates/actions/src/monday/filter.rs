@@ -95,7 +95,8 @@ pub(super) struct Matcher<'a> {
 }
 
 impl Filter {
-    /// What can be asked before the columns are known: items by their ids.
+    /// The ids that the rules name, if items can be asked for by id before the columns are
+    /// known.
     pub(super) fn ids(&self) -> Option<Vec<String>> {
         let rule = self.rules.iter().find(|rule| {
             let is_id = matches!(own_field(&rule.column), Some(Field::Id));
@@ -150,7 +151,7 @@ fn own_field(name: &str) -> Option<Field> {
 }
 
 impl Matcher<'_> {
-    /// The part of the rules that Monday decides exactly as they are meant, as `ItemsQuery`.
+    /// The part of the rules that Monday evaluates exactly as they are meant, as `ItemsQuery`.
     pub(super) fn pushed(&self) -> Option<Value> {
         let rules: Vec<Value> = self.rules.iter().filter_map(pushed).collect();
         (!rules.is_empty()).then(|| json!({ "rules": rules, "operator": "and" }))

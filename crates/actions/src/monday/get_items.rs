@@ -81,7 +81,8 @@ impl Action for GetItems {
             // The board has a column of this title that is not the item's own id.
             read = Board::read(&api, &board, None).await?;
         } else if read.has_more() && !by_ids {
-            // A board of one page is filtered here; of a large one Monday finds what it can.
+            // A board of one page is filtered here; for a large one, Monday applies the rules
+            // that it can.
             if let Some(pushed) = filter.matcher(&read.columns)?.pushed() {
                 read = Board::read(&api, &board, Some(pushed)).await?;
             }
