@@ -1,4 +1,4 @@
-//! What an action's function becomes: a unit struct of its name, and its implementation.
+//! Expands an action's function into a unit struct of its name, and its implementation.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -6,7 +6,6 @@ use syn::{Attribute, Expr, ExprLit, ItemFn, Lit, Meta, Result};
 
 use crate::shape::{Shape, name, shape};
 
-/// Expands the attribute.
 pub(crate) fn action(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let name = name(attribute)?;
     let function: ItemFn = syn::parse2(item)

@@ -30,7 +30,7 @@ pub(crate) fn name(attribute: proc_macro2::TokenStream) -> Result<LitStr> {
         .value()
         .starts_with(|c: char| c.is_ascii_alphanumeric());
     if !begins || name.value().len() > 128 || !name.value().chars().all(is_plain) {
-        // As definitions must write it.
+        // The pattern that definitions require.
         let message = "an action's name matches ^[A-Za-z0-9][A-Za-z0-9._/:-]{0,127}$";
         return Err(Error::new(name.span(), message));
     }
