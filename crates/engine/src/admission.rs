@@ -1,10 +1,10 @@
-//! Which pending run begins next: tenants take turns, within a tenant the highest priority
-//! goes first, then the oldest, and nobody passes a gate that is full.
+//! Which pending run begins next: tenants take turns, within a tenant the highest priority goes
+//! first, then the oldest, and no run passes a full gate.
 //!
-//! One task decides, so that what it reads and what it decides fit together. It looks
-//! only when a bell rings: something came, something ended, there is room again. What
-//! waits stays in the store and is read in pages; runs whose gate is full are put aside
-//! there, and one is looked at again when somebody at that gate has gone.
+//! One task decides, so that what it reads and what it decides fit together. It looks only when
+//! a bell rings: a run came, a run ended, there is room again. Waiting runs stay in the store
+//! and are read in pages; runs whose gate is full are put aside there, and one of them is
+//! looked at again when a run has left that gate.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -81,7 +81,7 @@ impl Default for Line {
 }
 
 impl Line {
-    /// Somebody of this priority has come.
+    /// A run of this priority has come.
     fn hear(&mut self, priority: u8) {
         let last = self.first.last_key_value();
         self.stale |= last.is_some_and(|((Reverse(lowest), _), _)| priority > *lowest);
@@ -145,7 +145,7 @@ impl Queue {
         for tenant in engine.store().waiting_tenants(&partitions).await? {
             self.line(tenant).stale = true;
         }
-        // Whoever was here before may not have looked at places that came free.
+        // The process before may not have looked at places that came free.
         for (tenant, gate) in engine.store().aside_gates(&partitions).await? {
             self.line(tenant).freed.insert(gate, 1);
         }
@@ -235,12 +235,12 @@ impl Queue {
         Ok(Turn::Later)
     }
 
-    /// Looks at those who were put aside at gates that have room now.
+    /// Looks at the runs that were put aside at gates that have room now.
     async fn read_freed(&mut self, line: &mut Line, engine: &Engine) -> Result<(), Error> {
         if line.freed.is_empty() {
             return Ok(());
         }
-        // Whoever is about to be put aside must be found there.
+        // Runs that are about to be put aside must be stored as such before the store is asked.
         self.put_aside(engine).await?;
         let gates = &engine.shared().gates;
         while let Some((gate, places)) = line.freed.first_key_value() {

@@ -26,7 +26,7 @@ impl Alarm {
         }
     }
 
-    /// Ends when the alarm rings, which may be too early; never, if it is not set.
+    /// Returns when the alarm rings, which may be too early; never, if it is not set.
     pub(crate) async fn rung(mut self: Pin<&mut Self>) {
         match (self.at, &mut self.sleep) {
             (Some(_), Some(sleep)) => sleep.as_mut().await,

@@ -19,7 +19,7 @@ pub struct RepeatedKey {
 /// The canonical form of a text that is JSON, nested no deeper than values may be.
 ///
 /// # Errors
-/// An object has a key twice: which of the two is meant, nobody can say.
+/// An object has a key twice, so its meaning is ambiguous.
 pub fn canonical(json: &str) -> Result<String, RepeatedKey> {
     let mut reader = Reader {
         json,

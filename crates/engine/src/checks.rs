@@ -1,4 +1,4 @@
-//! How many checks of values go on at once, and how much memory they may take together.
+//! Limits how many checks of values run at once, and how much memory they take together.
 //!
 //! Tenants take turns. The one whose turn it is waits until there is room for it, and the others
 //! wait behind it, so that a large check comes to its turn like a small one. Knows nothing of
@@ -46,7 +46,7 @@ struct Waiter {
     reply: oneshot::Sender<Permit>,
 }
 
-/// Leave to check, until it is dropped.
+/// A permit to check, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     of: Arc<Checks>,
@@ -95,7 +95,7 @@ impl Checks {
         drop(room);
         for Waiter { bytes, reply } in admitted {
             let of = Arc::clone(self);
-            // A caller that has gone gives its permit back.
+            // If the caller has gone, its permit comes back.
             let _ = reply.send(Permit { of, bytes });
         }
     }

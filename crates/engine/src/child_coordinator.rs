@@ -1,5 +1,5 @@
-//! Carries out what one run does to another (semantics §8); what that is, step by step, is
-//! decided by `ChildJob` in the orchestrator.
+//! Carries out what one run does to another (semantics §8); `ChildJob` in the orchestrator
+//! decides the steps.
 //!
 //! Everything about one child goes through one lane, in order: a child that is started
 //! and then cancelled must not be cancelled before it exists.
@@ -129,7 +129,7 @@ async fn work(engine: Weak<Inner>, mut jobs: mpsc::UnboundedReceiver<Job>, busy:
 }
 
 impl Engine {
-    /// Ends when what runs had to tell each other is told: a parent that was paused or
+    /// Returns when the commands between runs are delivered: a parent that was paused or
     /// cancelled has told its children, and they theirs. Children that begin or end count.
     pub async fn told(&self) {
         loop {
@@ -273,7 +273,7 @@ impl Engine {
             Err(StartError::Store(error)) => Err(unreadable(error)),
             Err(error) => {
                 let code = match error.code() {
-                    // Of a child it is the template of its input that is wrong.
+                    // For a child, the template of its input is wrong.
                     None | Some("NESTING_LIMIT" | "SCHEMA_INVALID") => "TRIGGER_INVALID",
                     Some(code) if code.starts_with("TRIGGER_") => "TRIGGER_INVALID",
                     Some(code) => code,
@@ -293,7 +293,7 @@ impl Engine {
         Some(place.to_string().into())
     }
 
-    /// Takes a run up that has a child: one that sleeps is woken, one that nobody carries
+    /// Takes a run up that has a child: one that sleeps is woken, one that no process carries
     /// is recovered, one that has ended is left alone.
     async fn take_up(&self, run: RunId) -> Result<(), LoadError> {
         if self.has(run).await {

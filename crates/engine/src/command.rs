@@ -1,5 +1,5 @@
 //! Commands on runs, with nodes named by their paths: each is checked, resolved into what the
-//! rules take, and durable on return. Must not know who may give them.
+//! rules take, and durable on return. Must not know which callers may give them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -85,7 +85,8 @@ impl From<LoadError> for CommandError {
 }
 
 /// Checks a signal's payload against its limits and the schema of every node of the
-/// graph that waits for a signal of this name: nobody knows yet which will take it.
+/// graph that waits for a signal of this name: the engine does not know yet which node will
+/// take it.
 ///
 /// # Errors
 /// What does not fit, all of it.
@@ -138,7 +139,7 @@ impl Engine {
                 repeated: false,
                 ..answer
             }),
-            // The same request was carried out at the same time, and this one came too late.
+            // The same request was carried out concurrently, and this one came second.
             (Ok(Some(answer)), Err(_)) => Ok(answer),
             (_, done) => done.map(|()| CommandAnswer::default()),
         }
@@ -174,7 +175,7 @@ impl Engine {
             RunCommand::Import => self.new_graph(text)?.into(),
             _ => Body::None,
         };
-        // Only these ask for the run's state; the others need not wait for it.
+        // Only these commands need the run's state; the others need not wait for it.
         let loaded = match command {
             RunCommand::Cancel { .. }
             | RunCommand::Pause

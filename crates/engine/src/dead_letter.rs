@@ -166,7 +166,8 @@ impl Engine {
             Some(row) => self.abandon(row, &reason, hand).await?,
             None => false,
         };
-        // What has ended is no longer dead; what cannot be read stays so, and is never acquired.
+        // A run that has ended is no longer dead; one that cannot be read stays dead, and is
+        // never acquired.
         let removed = match ended {
             true => self.store().requeue(run).await,
             false => self.store().purge(run).await,

@@ -71,7 +71,8 @@ pub(crate) enum Message {
         reply: oneshot::Sender<bool>,
     },
     Wait(RunId, oneshot::Sender<WaitAnswer>),
-    /// A run that was waited for does not sleep: if it is not here, it does not come.
+    /// A caller waits for a run that does not sleep: if the shard does not hold it, it will not
+    /// come.
     Awake(RunId),
     /// Whether a run is carried on, or is known to come back.
     Has(RunId, oneshot::Sender<bool>),
@@ -135,9 +136,9 @@ pub(crate) struct Driver {
     reloading: HashSet<RunId>,
     /// Runs whose log is being packed.
     packing: Arc<Mutex<HashSet<RunId>>>,
-    /// Who acts on child runs.
+    /// Acts on child runs.
     coordinator: Option<ChildCoordinator>,
-    /// Who wakes sleeping runs.
+    /// Wakes sleeping runs.
     sleepers: Option<mpsc::UnboundedSender<Millis>>,
     shared: Arc<Shared>,
     leased: Leased,
@@ -200,7 +201,7 @@ impl Driver {
         }
     }
 
-    /// The same driver, with those who act on other runs.
+    /// The same driver, with the tasks that act on other runs.
     pub(crate) fn with_others(
         self,
         coordinator: ChildCoordinator,
@@ -215,7 +216,7 @@ impl Driver {
 
     /// Drives until told to shut down. Appends in flight are awaited, so that what was
     /// decided is known; actions under way are told to stop and their attempts stay open.
-    /// Gives the number of runs that it leaves behind.
+    /// Returns the number of unfinished runs that it leaves behind.
     pub(crate) async fn run(mut self, shutdown: CancellationToken) -> usize {
         let mut messages = Vec::with_capacity(INPUTS_AT_ONCE);
         let mut alarm = pin!(Alarm::default());
@@ -261,7 +262,7 @@ impl Driver {
         self.shard.len()
     }
 
-    /// Lets others see how much there is to do, without asking.
+    /// Publishes how much there is to do, so that other tasks need not ask.
     fn tell_counts(&mut self) {
         let held = self.shard.len();
         let before = self.shared.held.swap(held, Ordering::AcqRel);
@@ -324,7 +325,7 @@ impl Driver {
                 let _ = reply.send(self.shard.holds(run));
             }
             Message::Holds { run, reply, .. } => {
-                // Whoever asks whether a run has come may count on it.
+                // A caller that learns that a run has come may rely on the count.
                 self.shared.held.store(self.shard.len(), Ordering::Release);
                 let _ = reply.send(self.shard.carries(run));
             }
@@ -358,7 +359,7 @@ impl Driver {
                 let _ = reply.send(self.shard.len());
             }
             Message::Wait(run, reply) => {
-                // One that was just let go is known to sleep only then.
+                // The waker learns only then that a run that was just released sleeps.
                 self.answer_all();
                 self.waits.entry(run).or_default().push(reply);
                 if !self.shard.holds(run) && !self.comes_back(run) {
@@ -561,7 +562,7 @@ impl Driver {
         }
     }
 
-    /// A run has ended; `about` it, if that was here.
+    /// A run has ended; `about` describes it, if it was in this shard.
     fn finished(
         &mut self,
         run: RunId,
@@ -667,7 +668,7 @@ impl Driver {
         });
     }
 
-    /// A child left this process without a word: it may have ended all the same.
+    /// A child left this process without an end being reported: it may have ended all the same.
     fn hear_of(&self, child: RunId, parent: Option<RunId>) {
         if let Some(parent) = parent {
             self.hand(Job::Child(child, ChildWork::Ended(parent)));

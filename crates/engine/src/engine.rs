@@ -82,9 +82,9 @@ pub(crate) struct Inner {
     writer: WriterId,
     /// Ends what waits for deadlines of workers outside the process.
     _gone: DropGuard,
-    /// Set while it serves.
+    /// Set while the engine serves.
     crash_limits: OnceLock<Limits>,
-    /// Why it is not known who goes at which gate.
+    /// Why the active runs of the gates are unknown, if the store could not count them.
     gates_unknown: Option<Error>,
 }
 
@@ -116,7 +116,7 @@ impl Taking {
         }
     }
 
-    /// Because somebody wants something of it.
+    /// Acquires the run for a command from a caller.
     fn for_command(adoption: Adoption) -> Self {
         Self {
             adoption,
@@ -137,7 +137,7 @@ pub struct Recovery {
     pub quarantined: Vec<(RunId, String)>,
     /// Runs that went to the dead letters, each with its reason.
     pub buried: Vec<(RunId, String)>,
-    /// Runs that took their carrier down, and wait before they are tried again.
+    /// Runs that may have crashed their process, and wait before they are tried again.
     pub waiting: Vec<RunId>,
 }
 
@@ -273,7 +273,7 @@ impl Engine {
     }
 
     pub(crate) fn set_crash_limits(&self, limits: Limits) {
-        // They are set once, by whoever serves.
+        // They are set once, when the engine begins to serve.
         let _ = self.inner.crash_limits.set(limits);
     }
 
@@ -432,7 +432,7 @@ impl Engine {
         format!("{} {:016x}", self.options().worker_name, self.writer().0)
     }
 
-    /// A run that was only queued waits for whoever serves.
+    /// Announces a run that was only queued: it waits for the process that serves.
     fn wait_in_line(&self, run: RunId, new: &NewRun) {
         self.shared().notice(&Notice::Queued {
             run,
@@ -495,7 +495,7 @@ impl Engine {
     /// # Errors
     /// The run cannot be read, or its state does not allow it.
     pub(crate) async fn submit(&self, run: RunId, input: RunInput) -> Result<(), CommandError> {
-        // Whatever makes a run go on picks it up, and with it everything that was open.
+        // An input that makes a run go on also acquires it, with everything that was open.
         let (adoption, reopens) = match &input {
             RunInput::Command(asked) if asked.command.goes_on() => {
                 (Adoption::RECOVER, asked.command.reopens())
@@ -512,8 +512,8 @@ impl Engine {
             let question = |reply| Message::Command(run, input.clone(), reply);
             let asked = self.ask(question);
             let answer = match newest.clone() {
-                // In one breath: a run that had ended and could not follow is picked up, and
-                // might have ended again before a second question.
+                // In one message: a run that had ended and could not follow is acquired here,
+                // and might have ended again before a second message.
                 Some(newest) => {
                     let follow = self.ask(|reply| Message::Command(run, newest, reply));
                     tokio::join!(asked, follow).0
@@ -556,7 +556,7 @@ impl Engine {
     }
 
     /// Carries one unfinished run on; one that has ended is left alone, and so is one that
-    /// waits to begin where somebody serves: it keeps its place in line.
+    /// waits to begin while this engine serves: it keeps its place in line.
     ///
     /// # Errors
     /// The run cannot be read.
@@ -612,7 +612,7 @@ impl Engine {
         load_latest(&*self.inner.store, &self.inner.plans, run)
     }
 
-    /// Stops: appends in flight are awaited, open attempts stay open for whoever comes next.
+    /// Stops: waits for appends in flight, and leaves open attempts to the next process.
     pub async fn shutdown(&self) {
         self.shared().owned.stop().await;
         self.inner.shutdown.cancel();
@@ -631,8 +631,8 @@ impl Engine {
             carried: taking.adoption != Adoption::Hold,
             reply,
         };
-        // What was read must not grow old: a run that goes to sleep meanwhile would be taken
-        // up as it was before.
+        // What was read must not become stale: a run that goes to sleep meanwhile would be
+        // acquired in an older state.
         let lane = usize::from(run.as_bytes()[15]) % HOLD_LANES;
         let _taking = self.inner.taking[lane].lock().await;
         if self.ask(question).await == Some(true) {

@@ -1,5 +1,5 @@
-//! Threads for evaluations that take long, so that none of them runs where other work waits.
-//! Tenants take turns, within a tenant its runs, within a run what came first.
+//! Threads for long evaluations, so that they do not block the runtime's tasks. Tenants take
+//! turns, within a tenant its runs, within a run what came first.
 //!
 //! Knows nothing of expressions: a job says after each pass whether it wants another.
 
@@ -14,7 +14,7 @@ use windlass_core::run::Interrupt;
 use crate::parsed;
 use crate::turns::Turns;
 
-/// Whose turn a job takes.
+/// The tenant and run whose turn a job takes.
 #[derive(Clone, Debug)]
 pub(crate) struct Turn {
     pub(crate) tenant: Option<Box<str>>,
@@ -90,7 +90,8 @@ impl Evaluators {
                 })
                 .is_err()
             {
-                // The threads there are take the work; with none the next job tries again.
+                // If a thread cannot be started, the existing threads take the work; without
+                // any, the next job tries again.
                 queue.started -= 1;
             }
         }
@@ -120,7 +121,7 @@ impl Evaluators {
 }
 
 impl Drop for Evaluators {
-    /// What waits is dropped. What runs ends by its own limits; nothing waits for it.
+    /// Drops the jobs that wait. Jobs that run end by their own limits; nothing waits for them.
     fn drop(&mut self) {
         let mut queue = self.shared.lock();
         queue.closed = true;

@@ -1,9 +1,9 @@
 //! Public events of a run as they become durable, for many readers at once.
 //!
-//! A reader first reads what there is, by itself and at its own pace. Where it meets the
-//! end of the log it joins those who watch the run: one follower folds what comes, once
-//! for all of them, and keeps the last events for those who are a little behind. Whoever
-//! falls further behind is told, and reads by itself again.
+//! A reader first reads what there is, by itself and at its own pace. At the end of the log it
+//! joins the other readers of the run: one follower folds new records, once for all readers,
+//! and keeps the last events for readers that are a little behind. A reader that falls further
+//! behind is told so, and reads the log by itself again.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,11 +24,11 @@ const KEPT: usize = 1024;
 /// How many events a reader takes at once.
 const TAKEN: usize = 64;
 
-/// How long a follower waits for a reader to come back after the last has gone: whoever lost
-/// the connection asks again soon, and is not made to pay for the whole log.
+/// How long a follower waits for a reader to come back after the last has gone: a reader that
+/// lost its connection asks again soon, and then need not read the whole log.
 const LINGER: Duration = Duration::from_secs(60);
 
-/// How many node instances the runs of those who wait so may have together; each is about a
+/// How many node instances the runs of waiting followers may have together; each is about a
 /// kibibyte.
 const MOST_LINGERING: usize = 200_000;
 
@@ -43,8 +43,8 @@ const PAGE_BYTES: usize = 64 * 1024;
 pub enum Fed {
     /// The next event.
     Event(Arc<PublicEvent>),
-    /// The reader was so slow that events were dropped which waited for it. Nothing is
-    /// lost to one who asks again: they are read from the log.
+    /// The reader was so slow that events were dropped which waited for it. A reader that asks
+    /// again loses nothing: the events are read from the log.
     Lagged,
     /// The run has ended, and all of it was given.
     Ended,
@@ -56,7 +56,7 @@ pub enum Fed {
 #[derive(Default)]
 pub(crate) struct Feeds {
     followers: Mutex<HashMap<RunId, Arc<Follower>>>,
-    /// How many there are, so that nobody looks where there is none.
+    /// How many followers there are: at zero, an append need not take the lock.
     count: AtomicUsize,
     /// How many node instances are kept by followers without readers.
     lingering: AtomicUsize,
@@ -100,11 +100,11 @@ impl Feeds {
     }
 }
 
-/// Whoever follows a run for all who watch it.
+/// Follows a run for all its readers.
 struct Follower {
     recorded: Notify,
     kept: Mutex<Kept>,
-    /// Moves when there are events, or none will come.
+    /// Changes when there are new events, or when none will come any more.
     told: watch::Sender<u64>,
     /// Rings when the fastest reader has gone on.
     taken: Notify,
@@ -145,7 +145,7 @@ impl Kept {
         usize::try_from(untaken).unwrap_or(usize::MAX)
     }
 
-    /// Old events make room, but for those that nobody has taken.
+    /// Drops old events, except those that no reader has taken.
     fn drop_spare(&mut self) {
         let keep = KEPT.max(self.untaken());
         let spare = self.events.len().saturating_sub(keep);
@@ -218,7 +218,7 @@ enum Step {
     Over,
 }
 
-/// Folds what comes until the run has ended or nobody watches.
+/// Folds new records until the run has ended or has no reader.
 async fn follow(engine: Weak<Inner>, run: RunId, follower: Arc<Follower>, mut follow: Box<Follow>) {
     loop {
         let Some(inner) = engine.upgrade() else {
@@ -243,7 +243,7 @@ async fn follow(engine: Weak<Inner>, run: RunId, follower: Arc<Follower>, mut fo
         drop(engine_now);
         let wake = async {
             match step {
-                // The fastest reader says how fast it goes.
+                // The follower goes as fast as the fastest reader.
                 Step::More => follower.has_room().await,
                 _ => follower.recorded.notified().await,
             }
@@ -306,7 +306,7 @@ fn read_page(engine: &Engine, follow: &mut Follow, follower: &Follower) -> Step 
 }
 
 impl Feeds {
-    /// A follower that others may not join any more.
+    /// Removes a follower, so that no reader joins it any more.
     fn leave(&self, run: RunId, follower: &Arc<Follower>) {
         let mut followers = self.followers();
         if followers
@@ -318,7 +318,7 @@ impl Feeds {
         }
     }
 
-    /// The same, unless somebody has joined meanwhile.
+    /// The same, unless a reader has joined meanwhile.
     fn leave_if_alone(&self, run: RunId, follower: &Arc<Follower>) -> bool {
         let mut followers = self.followers();
         if follower.told.receiver_count() > 0 {
@@ -329,7 +329,7 @@ impl Feeds {
         true
     }
 
-    /// Joins who watches a run, if what comes after a position is still at hand.
+    /// Joins the follower of a run, if it still keeps the events after a position.
     fn join(&self, run: RunId, position: u64) -> Option<Watching> {
         let followers = self.followers();
         let follower = Arc::clone(followers.get(&run)?);
@@ -337,7 +337,7 @@ impl Feeds {
         Some(Watching::new(follower))
     }
 
-    /// Joins who watches a run, or begins to with what was read.
+    /// Joins the follower of a run, or starts one from what this reader has read.
     fn join_with(
         &self,
         engine: &Engine,
@@ -361,7 +361,7 @@ impl Feeds {
     }
 }
 
-/// A reader among those who watch a run.
+/// A reader that has joined a follower.
 struct Watching {
     follower: Arc<Follower>,
     told: watch::Receiver<u64>,

@@ -1,6 +1,6 @@
-//! A new run from an old one (semantics §5): chosen nodes and everything after them run
-//! again, and so does what was compensated; the recorded results of the rest are reused. Nothing is written here: what
-//! comes out is a request to start.
+//! A new run from an old one (semantics §5): chosen nodes and everything after them run again,
+//! and so do compensated nodes; the recorded results of the rest are reused. Nothing is written
+//! here: the result is a request to start a run.
 
 mod again;
 mod compensated;
@@ -28,7 +28,7 @@ use again::Again;
 use compensated::{Compensated, compensated, is_undone};
 use results::{Results, results};
 
-/// What a fork is asked for with.
+/// The request for a fork.
 #[derive(Clone, Debug)]
 pub struct Ask {
     /// The old run.
@@ -39,7 +39,7 @@ pub struct Ask {
     pub graph: Graph,
     /// The new run's trigger, as JSON text; the old run's if none is given.
     pub trigger: Option<String>,
-    /// Variables that differ from what the reused nodes left.
+    /// Variables that replace the values that the reused nodes left.
     pub vars: BTreeMap<Box<str>, Json>,
     /// Whether results that compensation has undone are reused like others.
     pub reuse_compensated: bool,
@@ -97,7 +97,7 @@ pub struct CompensatedNode {
     pub reused: bool,
 }
 
-/// Why a run cannot be forked so.
+/// Why a run cannot be forked as asked.
 #[derive(Debug)]
 pub enum ForkError {
     /// The old run cannot be read.
@@ -184,7 +184,7 @@ pub fn fork(
         .filter(|(path, _)| again.keeps(path))
         .collect();
     let fits = |path: &str| again::fits(run.plan(), &plan, path);
-    // What is inside a loop that is reused as a whole is reused with it.
+    // Nodes inside a loop that is reused as a whole are reused with it.
     let is_inside = |path: &str| again::loops_around(path).any(|outer| kept.contains_key(outer));
     writes.retain(|write| kept.contains_key(&write.node));
     let reused = kept.values().filter(|node| !is_inside(&node.node));
@@ -282,7 +282,7 @@ fn new_run(store: &dyn Backend, run: &Run, ask: &Ask) -> Result<NewRun, ForkErro
     request.priority = queued.priority;
     request.labels.clone_from(&queued.labels);
     if !matches!(ask.graph, Graph::Same) {
-        // When the old graph was frozen says nothing of the new one.
+        // The time at which the old graph was frozen does not apply to the new graph.
         request.labels.remove(FROZEN_AT);
     }
     new.origin = Some(Origin {
@@ -294,8 +294,8 @@ fn new_run(store: &dyn Backend, run: &Run, ask: &Ask) -> Result<NewRun, ForkErro
 }
 
 /// Variables as the old run was started with them, then as the reused nodes left them,
-/// then as the fork is asked for. A default of the definition that nobody had changed
-/// follows the graph.
+/// then as the fork is asked for. A variable that still had its default takes the default of
+/// the new graph.
 fn variables(
     store: &dyn Backend,
     run: &Run,
@@ -305,7 +305,7 @@ fn variables(
 ) -> Result<BTreeMap<Box<str>, Json>, ForkError> {
     let text = |stored: &Stored| -> Result<Option<Json>, ForkError> {
         let text = stored_text(store, stored)?.into_owned();
-        // What was stored was JSON when it was.
+        // Stored values are JSON.
         Ok(serde_json::value::RawValue::from_string(text).ok())
     };
     let mut vars = BTreeMap::new();

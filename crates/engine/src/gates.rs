@@ -1,8 +1,9 @@
-//! Who goes at each gate (`concurrency`), and who is about to. A gate is counted by durable
-//! records: what began counts, whoever began it; what is about to begin counts already.
+//! Which runs are active at each gate (`concurrency`), and which are about to begin. A gate is
+//! counted by durable records: a run that has begun counts, whichever process began it; a run
+//! that is about to begin counts already.
 //!
-//! Every run that goes counts for its gate, and only those that admission begins wait for
-//! one: a child that waited for a gate that its own parent holds would wait for ever.
+//! Every active run counts for its gate, and only the runs that admission begins wait for one:
+//! a child that waited for a gate that its own parent holds would wait for ever.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard};
@@ -10,7 +11,7 @@ use std::sync::{Mutex, MutexGuard};
 use windlass_core::{RunId, RunStatus};
 use windlass_store::RunRow;
 
-/// A gate where somebody has gone, and whose it is.
+/// The tenant and the name of a gate that a run has left.
 pub(crate) type Freed = (Option<Box<str>>, Box<str>);
 
 /// The gates of one engine.
@@ -33,7 +34,8 @@ struct State {
 struct Count {
     going: u32,
     beginning: u32,
-    /// How many may go, and the version that says so: the newest that anybody came with.
+    /// How many runs may be active, and the version that says so: the newest version of any run
+    /// at this gate.
     limit: u32,
     version: u32,
 }
@@ -43,8 +45,8 @@ impl Count {
         self.going + self.beginning < self.limit.max(1)
     }
 
-    /// Somebody comes with the limit of its version; whether it lets more through than the
-    /// one that held until now.
+    /// Takes the limit of a run's version unless a newer one is known; true if the limit has
+    /// grown.
     fn hear(&mut self, row: &RunRow) -> bool {
         if self.limit != 0 && row.version < self.version {
             return false;
@@ -102,7 +104,7 @@ impl Gates {
             let free = count.has_room();
             count.beginning += u32::from(free);
             if more {
-                // Those that are aside have not heard of it.
+                // Runs that were put aside have not seen the new limit.
                 state.freed.push((tenant.clone(), gate.clone()));
             }
             if !free {
@@ -119,7 +121,7 @@ impl Gates {
         state.gates.get(gate).is_some_and(Count::has_room)
     }
 
-    /// A run goes now, or does no more, durably.
+    /// A run has become active, or has ended, durably.
     pub(crate) fn went(&self, run: RunId, gate: Option<Freed>, going: bool) {
         let mut state = self.state();
         if going {
@@ -136,7 +138,7 @@ impl Gates {
         }
     }
 
-    /// A run is among the dead letters now; one that went gives its place up.
+    /// A run is among the dead letters now; an active one gives its place up.
     pub(crate) fn dead_letter(&self, row: &RunRow) {
         let mut state = self.state();
         let is_new = state.dead.insert(row.run);
@@ -165,7 +167,7 @@ impl Gates {
         }
     }
 
-    /// The gates where somebody has gone since the last look.
+    /// The gates that runs have left since the last call.
     pub(crate) fn freed(&self) -> Vec<Freed> {
         std::mem::take(&mut self.state().freed)
     }
@@ -208,7 +210,7 @@ impl State {
         self.freed.push(gate);
     }
 
-    /// A gate where nobody goes is forgotten: keys come and go without end.
+    /// Forgets a gate without runs: the number of keys is unbounded.
     fn tidy(&mut self, gate: &str) {
         let count = self.gates.get(gate).copied().unwrap_or_default();
         if count.going + count.beginning == 0 {

@@ -1,6 +1,6 @@
-//! Taking requests for runs: checked, made durable, and left for admission to begin.
-//! Neither a plan nor a run is loaded, and the driver is not asked: what many callers
-//! want at once is appended together.
+//! Queues requests for runs: checks them, makes them durable, and leaves them for admission to
+//! begin. It loads neither a plan nor a run and does not ask the driver: concurrent requests
+//! are appended together.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,7 +32,7 @@ const BATCH: usize = 256;
 /// How many may wait to be appended.
 const WAITING: usize = 4096;
 
-/// A first record, and who waits for it.
+/// A first record, and the caller that waits for it.
 struct Filed {
     append: Append,
     reply: oneshot::Sender<Result<Appended, AppendError>>,
@@ -83,8 +83,8 @@ impl Intake {
     }
 }
 
-/// Appends what waits, again and again: whoever comes while a commit is under way shares
-/// the next.
+/// Appends the waiting requests, batch by batch: requests that come during a commit share the
+/// next one.
 async fn append_all(engine: Weak<Inner>, mut requests: mpsc::Receiver<Filed>) {
     let mut filed = Vec::with_capacity(BATCH);
     while requests.recv_many(&mut filed, BATCH).await > 0 {
@@ -272,7 +272,7 @@ impl Engine {
     }
 }
 
-/// Checks a request's trigger, and gives the request back. What is not quick is done on a
+/// Checks a request's trigger, and gives the request back. A check that is not quick runs on a
 /// thread for such work.
 async fn check(request: StartRequest, known: Arc<Known>) -> Result<StartRequest, StartError> {
     let schema = match &known.schema {

@@ -61,7 +61,7 @@ struct Inner {
     /// Oldest first.
     order: VecDeque<Key>,
     bytes: usize,
-    /// Counts what was forgotten, so that nothing is kept that was read before.
+    /// Counts invalidations, so that nothing is cached that was read before one.
     epoch: u64,
 }
 
@@ -72,7 +72,7 @@ impl Cache {
             .expect("nothing panics while it holds the cache")
     }
 
-    /// What is known, if it is; else when that was.
+    /// What is known of the workflow; if nothing is, the count of changes so far.
     pub(crate) fn get(
         &self,
         tenant: Option<&str>,

@@ -1,12 +1,12 @@
-//! How large what reaches this process may be, and what its runs make. A process has one
-//! set of limits: it is given once, before anything is read, and never changes.
+//! Size limits of what reaches this process and of what its runs make. A process has one set of
+//! limits: it is set once, before anything is read, and never changes.
 
 use std::sync::OnceLock;
 
 use windlass_core::definition;
 use windlass_core::run::ValueLimits;
 
-/// The limits of a process. Past each comes an error with its own code.
+/// The limits of a process. A value past a limit is an error with its own code.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Of definitions.

@@ -1,4 +1,4 @@
-//! Why a run that waits to begin has not begun, as far as whoever serves knows.
+//! Why a run that waits to begin has not begun, as far as the engine that serves knows.
 
 use std::sync::atomic::Ordering;
 
@@ -27,9 +27,9 @@ pub enum InLine {
     Trial,
     /// All places at its gate are taken.
     Gate {
-        /// How many may go there at once.
+        /// How many runs may be active there at once.
         limit: u32,
-        /// Some of those that do.
+        /// Some of the runs that hold a place.
         holders: Vec<RunId>,
     },
     /// The engine carries as many runs as it may.
@@ -37,9 +37,9 @@ pub enum InLine {
         /// How many that is.
         most: usize,
     },
-    /// Nothing is in its way but those that begin first.
+    /// Only the runs ahead of it in line are in its way.
     Ahead {
-        /// How many of its tenant do, up to a thousand.
+        /// How many runs of its tenant begin before it, up to a thousand.
         runs: usize,
     },
 }
@@ -88,7 +88,7 @@ impl Engine {
     }
 }
 
-/// Who holds a gate, if it is full.
+/// The runs that hold a gate, if it is full.
 ///
 /// # Errors
 /// The store failed.

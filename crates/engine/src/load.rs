@@ -48,7 +48,7 @@ pub enum Unavailable {
     Dead,
     /// Another process works on it.
     Elsewhere,
-    /// Whoever carried it died this many times with its work in hand.
+    /// Processes died this many times with the run's work in hand.
     Poison {
         /// How often.
         deaths: u32,

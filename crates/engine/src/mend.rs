@@ -1,6 +1,6 @@
-//! Rows that are damaged. A run's row derives from its log: it is made anew from it. What
-//! cannot be, and any other damaged row, is told to whoever watches, once, and keeps nothing
-//! else from going on.
+//! Rows that are damaged. A run's row derives from its log: the engine makes it anew from
+//! there. A row for which that fails, and any other damaged row, is told to the observer, once,
+//! and holds up nothing else.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -59,7 +59,7 @@ impl Told {
 }
 
 impl Engine {
-    /// Tells whoever watches that something stored is damaged, unless it was told before.
+    /// Tells the observer that something stored is damaged, unless it was told before.
     pub(crate) fn tell_damage(&self, what: &str, reason: &str) {
         if self.shared().told.is_new(what) {
             self.shared().notice(&Notice::Damaged { what, reason });
@@ -92,8 +92,8 @@ impl Engine {
         self.tell_damage(&format!("the row of the run {run}"), &reason);
     }
 
-    /// Makes a run's row anew. The row of a log that has grown since is older than the one
-    /// that came with the growth.
+    /// Makes a run's row anew. If the log has grown meanwhile, the row may be older than the
+    /// one of that append, and is made once more.
     async fn mend(&self, run: RunId) -> Result<RunRow, LoadError> {
         let mut looks = 0;
         loop {
@@ -111,7 +111,7 @@ impl Engine {
         }
     }
 
-    /// Mends what admission came upon, beside it, and lets it go on.
+    /// Repairs the rows that admission came upon, in the background, and lets their runs go on.
     pub(crate) fn mend_beside(&self) {
         let left_out = self.store().left_out();
         if left_out.is_empty() {
@@ -147,7 +147,7 @@ impl Engine {
                     self.tell_damage(&format!("the schedule '{}'", schedule.id), reason);
                 }
             }
-            // A name that is damaged may not lead on.
+            // A damaged name may not work as a cursor.
             if after.as_ref().is_some_and(|after| *after >= next) {
                 return Ok(());
             }

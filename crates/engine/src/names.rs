@@ -1,8 +1,8 @@
 //! The names that a request gives a run. They are checked here, at the two ways in
 //! ([`Engine::start`](crate::Engine::start) and [`Engine::enqueue`](crate::Engine::enqueue)),
 //! so that no caller can leave it out: they become rows of indexes, and are shown. Must not
-//! know who asks. What a run has from its parent, or from the run that it is forked from, was
-//! checked when that run began, and is not checked again.
+//! know the caller. Names that a run has from its parent, or from the run that it is forked
+//! from, were checked when that run began, and are not checked again.
 
 use windlass_core::event::ResourceLink;
 use windlass_core::name::{

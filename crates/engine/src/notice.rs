@@ -1,4 +1,4 @@
-//! What an engine tells those who watch it.
+//! What an engine tells its observer.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub enum Notice<'a> {
         /// The node, how it failed, and whether another attempt follows.
         failed: &'a FailedAttempt,
     },
-    /// What was asked of a run was carried out.
+    /// A command to a run was carried out.
     Commanded {
         /// The run.
         run: RunId,

@@ -20,21 +20,22 @@ pub struct Options {
     pub evaluators: usize,
     /// How many nodes of one run are with workers when its definition does not say.
     pub max_parallel: u32,
-    /// What the workers here have: a node that requires another label waits.
+    /// The labels of this process's workers: a node that requires another label waits.
     pub labels: Labels,
     /// How long a node waits whose action neither this engine has nor any worker has declared,
     /// before it fails.
     pub unknown_action_wait: Duration,
-    /// For how many milliseconds after its last word a worker outside the process has a task.
+    /// For how many milliseconds after its last heartbeat a worker outside the process keeps a
+    /// task.
     pub work_lease_ms: u64,
     /// This process, as attempts name it.
     pub worker_name: Arc<str>,
     /// Where secrets come from.
     pub secrets: Arc<dyn SecretSource>,
-    /// Who watches.
+    /// Is told what happens in the engine, if set.
     pub observer: Option<Arc<dyn Observer>>,
-    /// Whether somebody makes spans of attempts, so that actions hand theirs on; otherwise
-    /// they hand on what the run was asked for with.
+    /// Whether the observer makes spans of attempts. If so, actions pass on the span of their
+    /// attempt; otherwise they pass on the trace context of the request that started the run.
     pub traces: bool,
     /// How leases are held, where several processes share the store; none for an engine that
     /// has its store to itself.
@@ -85,11 +86,11 @@ pub trait SecretSource: Send + Sync + 'static {
     /// The secret of this name, of runs without a tenant.
     fn secret(&self, name: &str) -> Option<String>;
 
-    /// The secret of this name for a run of this tenant, or of none. Where tenants have
-    /// secrets of their own, this says which; otherwise all share those there are.
+    /// The secret of this name for a run of this tenant, or of none. Where tenants have secrets
+    /// of their own, the tenant's are used; otherwise all tenants share the same secrets.
     ///
     /// # Errors
-    /// There is one, and it cannot be had.
+    /// The secret exists and cannot be read.
     fn secret_of(
         &self,
         tenant: Option<&str>,
@@ -100,12 +101,12 @@ pub trait SecretSource: Send + Sync + 'static {
     }
 }
 
-/// Why a secret that there is cannot be had. It says nothing of what the secret is.
+/// Why an existing secret cannot be read. It reveals nothing of the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretError {
     /// In words.
     pub message: Box<str>,
-    /// Whether it may be had later.
+    /// Whether a later read may succeed.
     pub retriable: bool,
 }
 
@@ -125,7 +126,7 @@ pub trait Observer: Send + Sync + 'static {
     fn notice(&self, notice: &Notice<'_>);
 }
 
-/// Several who watch, each told in turn.
+/// Several observers, each told in turn.
 #[derive(Clone, Default)]
 pub struct Observers(pub Vec<Arc<dyn Observer>>);
 

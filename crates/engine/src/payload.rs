@@ -128,8 +128,8 @@ pub async fn check_payload_aside(
     checked.map(drop)
 }
 
-/// Checks the text of something on a thread for such work, and gives it back. Waits no longer
-/// than a check may take.
+/// Checks a text on a thread for such work, and gives its owner back. Waits no longer than a
+/// check may take.
 pub(crate) async fn aside<T: Send + 'static>(
     tenant: Tenant,
     subject: T,

@@ -40,8 +40,8 @@ pub(crate) trait Visitor {
         changes: &[Change],
     ) -> Result<(), Self::Error>;
 
-    /// An instance is about to be forgotten, because its iteration has ended and nobody
-    /// needs it any more. Whatever is kept of it can go, too.
+    /// An instance is about to be forgotten, because its iteration has ended and nothing refers
+    /// to it any more. A visitor can drop what it keeps of it, too.
     fn leaving(&mut self, _run: &Run, _node: Instance) -> Result<(), Self::Error> {
         Ok(())
     }

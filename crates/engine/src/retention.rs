@@ -1,4 +1,4 @@
-//! Forgetting what ended long ago, so that what is kept stays within its bounds.
+//! Deletes runs that ended long ago, so that the store stays within its bounds.
 //!
 //! A run and the runs that it started are one family: they go together, once all of them
 //! have ended, and never one without the others.
@@ -12,7 +12,7 @@ use windlass_store::{Error, RunRow};
 
 use crate::engine::{Engine, Inner};
 
-/// How often it is looked after.
+/// How often retention runs.
 const EVERY: Duration = Duration::from_secs(3600);
 
 /// How many runs are looked at together, at first and at most: those that cannot go yet
@@ -20,7 +20,7 @@ const EVERY: Duration = Duration::from_secs(3600);
 const PAGE: usize = 256;
 const LARGEST_PAGE: usize = 16 * 1024;
 
-/// What is kept of runs that have ended. Nothing said means that all are.
+/// Which ended runs are kept. Without any limit, all are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retain {
     /// For this long after their end, in milliseconds.
@@ -39,7 +39,7 @@ impl Retain {
     }
 }
 
-/// Looks after it now, and every hour, until the engine is gone.
+/// Applies retention now, and every hour, until the engine is gone.
 pub(crate) async fn retain_always(engine: Weak<Inner>, retain: Retain) {
     if !retain.is_bounded() {
         return;
@@ -50,7 +50,7 @@ pub(crate) async fn retain_always(engine: Weak<Inner>, retain: Retain) {
         };
         let engine = Engine::of(inner);
         let stop = engine.stop_token();
-        // What cannot be forgotten now can be in an hour.
+        // What cannot be deleted now is tried again in an hour.
         let _ = engine.forget_old(&retain).await;
         drop(engine);
         tokio::select! {

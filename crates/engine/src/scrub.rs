@@ -1,5 +1,5 @@
-//! Cleans what is recorded of secrets: texts, and JSON, of which everything else stays as
-//! it was written, digit by digit.
+//! Removes secrets from what is recorded: from texts, and from JSON, of which everything else
+//! stays byte for byte.
 
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -7,8 +7,8 @@ use serde_json::Value;
 /// What stands where a secret was.
 pub(crate) const REDACTED: &str = "[redacted]";
 
-/// Shorter secrets stay in keys: a password such as `name` must not rename what others
-/// look up.
+/// Shorter secrets stay in keys: a password such as `name` must not rename a key that
+/// expressions look up.
 const LEAST_IN_KEYS: usize = 8;
 
 /// Removes every secret from a JSON text. It stays JSON: a number or truth value that says
@@ -405,7 +405,7 @@ mod tests {
             clean(text, &["longsecret-1", "longsecret-2"]),
             r#"{"x-[redacted]": 1, "x-[redacted] 2": 2, "o": {"[redacted]": 3}}"#
         );
-        // A short one would rename what others look up.
+        // A short secret would rename a key that expressions look up.
         assert_eq!(
             clean(r#"{"name": "name"}"#, &["name"]),
             r#"{"name": "[redacted]"}"#

@@ -31,12 +31,12 @@ pub struct Serving {
     /// How many runs may be in memory before no further one is begun. Those that sleep do
     /// not count.
     pub max_active_runs: usize,
-    /// A run with whose work in hand a process died this many times is not tried again.
+    /// After this many crashes with its work in hand, a run is not tried again.
     pub max_poison_retries: u32,
-    /// How long a run waits before it is tried again, after the second death that it may have
+    /// How long a run waits before it is tried again, after the second crash that it may have
     /// caused.
     pub poison_delay_ms: u64,
-    /// How long nobody else begins while it is tried, at first.
+    /// How long, at first, no other run begins while a suspect is tried alone.
     pub poison_trial_ms: u64,
     /// What is kept of runs that have ended; looked after at the start and every hour.
     pub retention: Retain,
@@ -119,7 +119,7 @@ impl Engine {
         Ok(recovery)
     }
 
-    /// Carries on what had begun; what has not waits for admission.
+    /// Carries on runs that had begun; the others wait for admission.
     async fn recover_begun(
         &self,
         partitions: &Partitions,
@@ -153,8 +153,8 @@ impl Engine {
         Ok(recovery)
     }
 
-    /// Acquires what a partition has that this process was given, and has not yet: what has
-    /// begun now, what waits to begin or sleeps when its turn or time comes.
+    /// Acquires the runs of a partition that this process was given: those that have begun now,
+    /// those that wait to begin or sleep when their turn or time comes.
     pub(crate) async fn recover_partition(&self, partition: Partition) {
         let only = Partitions::Only(BTreeSet::from([partition]));
         let mut suspects = Vec::new();

@@ -1,5 +1,5 @@
-//! What the driver and those beside it know together: counts that anybody may read without
-//! asking, and bells that ring when something has changed.
+//! What the driver and the tasks beside it share: counts that any task may read without asking
+//! the driver, and bells that ring when something has changed.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -61,7 +61,8 @@ pub(crate) struct Shared {
     pub(crate) schedules: Notify,
     /// Tenants that have something new that waits, with its highest priority.
     arrivals: Mutex<HashMap<Tenant, u8>>,
-    /// How many records became durable; whoever shows lists looks again when it moves.
+    /// How many records became durable; callers that show lists read them again when it
+    /// changes.
     changes: watch::Sender<u64>,
 }
 
@@ -117,7 +118,7 @@ impl Shared {
     /// Something of a tenant waits to begin.
     pub(crate) fn arrived(&self, tenant: Tenant, priority: u8) {
         if !self.is_serving() {
-            // Whoever serves looks at everything first.
+            // An engine that begins to serve reads all waiting runs first.
             return;
         }
         {
@@ -154,7 +155,7 @@ impl Shared {
         self.notice(&Notice::Recorded { run, sequence });
     }
 
-    /// Moves whenever a record became durable.
+    /// Changes whenever a record has become durable.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }

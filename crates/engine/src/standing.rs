@@ -1,4 +1,4 @@
-//! How an engine stands: numbers for health and metrics, none of which asks the driver.
+//! Statistics of an engine, for health and metrics; none of them asks the driver.
 
 use std::sync::atomic::Ordering;
 
@@ -53,8 +53,8 @@ impl Engine {
         })
     }
 
-    /// Moves whenever a record of any run became durable: whoever shows lists looks again
-    /// then. The number itself says nothing.
+    /// Changes whenever a record of any run has become durable: a caller that shows lists reads
+    /// them again then. The number itself has no meaning.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.shared().changes()
     }

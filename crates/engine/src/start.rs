@@ -27,7 +27,7 @@ pub const FROZEN_AT: &str = "frozenAt";
 /// What a caller says of the run that it wants, whichever way the run is started.
 #[derive(Clone, Debug)]
 pub struct StartRequest {
-    /// Whose it is.
+    /// The tenant of the run.
     pub tenant: Option<Box<str>>,
     /// JSON text; `{}` if there is nothing to say.
     pub trigger: String,
@@ -90,7 +90,7 @@ pub struct NewRun {
 }
 
 impl NewRun {
-    /// A run that begins at once, of which the caller says nothing.
+    /// A run that begins at once, with a default request.
     pub fn new(plan: Arc<Plan>, version: u32, definition: Digest) -> Self {
         Self {
             run: None,
@@ -237,7 +237,7 @@ pub(crate) fn well_formed(traceparent: Option<&str>) -> Option<Box<str>> {
 pub(crate) fn meaning(trigger: &str) -> Digest {
     match canonical(trigger) {
         Ok(text) => Digest::of(text.as_bytes()),
-        // Such a trigger is refused before anybody asks what it means.
+        // Such a trigger is refused before its digest is used.
         Err(_) => Digest::of(trigger.as_bytes()),
     }
 }
@@ -401,7 +401,7 @@ pub fn check_trigger(plan: &Plan, trigger: &str) -> Result<(), StartError> {
     Ok(check_payload(trigger, plan.trigger_schema())?)
 }
 
-/// Said of a trigger.
+/// The error of a payload as one of a trigger.
 impl From<PayloadError> for StartError {
     fn from(error: PayloadError) -> Self {
         match error {

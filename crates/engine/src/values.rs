@@ -94,7 +94,7 @@ impl<'de> Visitor<'de> for Places<'_> {
 #[derive(Default)]
 struct Cache {
     texts: HashMap<Digest, Arc<str>>,
-    /// Oldest first: what is dropped first.
+    /// Oldest first: the first is dropped first.
     order: VecDeque<Digest>,
     bytes: usize,
     limit: usize,

@@ -1,6 +1,6 @@
 //! The check of one run against its log: every value against its digest, the chain of
-//! ancestry by a computation of its own, the definition and the row. What does not fit
-//! is named; nothing is changed.
+//! ancestry by a computation of its own, the definition and the row. The first mismatch is
+//! reported; nothing is changed.
 
 mod origin;
 
@@ -163,7 +163,7 @@ struct Check<'a> {
     /// The instance that the present event ends: once it is applied, its path may lead
     /// there no more.
     own: Option<Instance>,
-    /// What the run had that this one was forked from, once that was asked for.
+    /// The ends in the log of the run that this one was forked from, once they were read.
     origin: Option<Ends>,
     verified: Verified,
 }

@@ -1,5 +1,5 @@
 //! What an observer is told of attempts: each is remembered from the moment it is handed
-//! out until its end is durable. Nothing is kept where nobody watches.
+//! out until its end is durable. Without an observer nothing is kept.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -152,7 +152,7 @@ impl Watched {
     }
 }
 
-/// Measures an append, if anybody watches.
+/// Measures an append, if there is an observer.
 pub(crate) struct AppendWatch(Option<(Arc<dyn Observer>, Instant)>);
 
 impl AppendWatch {

@@ -57,7 +57,7 @@ impl Workers {
         let rendered = match at_once {
             Some(rendered) => rendered,
             None => {
-                // An attempt that waits for an evaluator keeps no slot from others.
+                // An attempt that waits for an evaluator holds no slot.
                 drop(slot);
                 let begun = Instant::now();
                 let rendered = tokio::select! {
@@ -214,8 +214,8 @@ impl Workers {
         self.options.traces.then(derived)
     }
 
-    /// There is no such action. A graph that was frozen into its run does not follow what
-    /// there is now, so that people hear what else they can do.
+    /// There is no such action. A graph that was frozen into its run does not follow newer
+    /// versions, so the message says what else the user can do.
     pub(crate) async fn unknown_action(&self, dispatch: &Dispatch) -> ActionError {
         let action = &dispatch.action;
         let row = self.store.run(dispatch.run).await.ok().flatten();
@@ -313,8 +313,8 @@ impl Workers {
         }
     }
 
-    /// Stores a value. What was done is not thrown away because the disk is full: it is tried
-    /// again until there is space, or the attempt is told to stop.
+    /// Stores a value. A full disk does not discard finished work: storing is retried until
+    /// there is space, or the attempt is told to stop.
     async fn put(&self, blob: Blob, stop: &CancellationToken) -> Result<(), Error> {
         loop {
             match self.store.put_blob(blob.clone()).await {

@@ -209,7 +209,7 @@ async fn a_fork_walks_a_graph_of_its_own() {
     let forked = world.fork(&with).expect("a fork");
     let run = world.run_request(&forked.new_run).await;
     assert_eq!(world.show(run)["output"], "a1b2C");
-    // Somebody who never saw the plan reads it back from the value.
+    // A process that never saw the plan reads it back from the value.
     let plans = windlass_engine::Plans::new(1024);
     let loaded = load_run(&world.store, &plans, run, |_, _| {}).expect("loaded");
     assert!(loaded.run.is_frozen());
@@ -333,7 +333,7 @@ async fn a_run_follows_what_was_published_before_it_is_picked_up() {
     first.engine.shutdown().await;
     let second = World::on(first.store.clone(), Options::default());
     second.publish(&healed()).await;
-    // The signal picks it up; whoever only looks at it changes nothing.
+    // The signal acquires the run; only loading it changes nothing.
     assert_eq!(second.engine.load(run).expect("loaded").run.version(), 1);
     signal(&second, run).await.expect("a signal");
     assert_eq!(

@@ -1,5 +1,5 @@
-//! What becomes of a run when the store does not answer an append plainly: it goes on without
-//! a restart and does nothing twice, or it is set aside if the store has lost commits.
+//! Appends with unclear answers: the run goes on without a restart and does nothing twice, or
+//! it is set aside if the store has lost commits.
 
 mod serve_world;
 

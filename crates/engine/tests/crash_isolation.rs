@@ -25,7 +25,7 @@ fn runtime() -> Runtime {
 
 fn serving() -> Serving {
     Serving {
-        // Whoever must wait waits in the test's own time.
+        // Suspects do not wait: the test decides when the next process starts.
         poison_delay_ms: 0,
         poison_trial_ms: 200,
         ..Serving::default()
@@ -54,7 +54,7 @@ fn process(store: &MemoryStore, run: RunId, stops: bool) -> Recovery {
         }
         recovery
     });
-    // Nothing is awaited and nothing is said: as if the machine had lost its power.
+    // The runtime ends without waiting for anything, as in a power loss.
     runtime.shutdown_background();
     recovery
 }
@@ -102,11 +102,11 @@ fn a_run_that_crashes_its_process_three_times_is_set_aside() {
         [],
         "its place is free"
     );
-    // Nobody looks at it again.
+    // The next process does not acquire it again.
     let fifth = process(&store, run, false);
     assert_eq!(fifth.recovered, []);
 
-    // Taken from there, it has all its tries again.
+    // Requeued, it has all its tries again.
     let runtime = runtime();
     runtime.block_on(async {
         let mut world = World::on(store.clone(), Floor::new(0));
@@ -167,7 +167,8 @@ fn progress_forgives_crashes() {
     assert_eq!(fourth.recovered, [run], "{fourth:?}");
 }
 
-/// A process that serves until a run works that kills it, or is buried.
+/// A process that serves until the killer's action runs, and then dies; or stops once the
+/// killer is a dead letter.
 fn killed_by(store: &MemoryStore, killer: RunId) {
     let runtime = runtime();
     runtime.block_on(async {
@@ -177,7 +178,7 @@ fn killed_by(store: &MemoryStore, killer: RunId) {
             tokio::task::yield_now().await;
         }
         if row(store, killer).dead {
-            // Nobody is left who would kill it.
+            // The killer is dead-lettered, so the process stops in good order.
             world.engine.shutdown().await;
         }
     });
@@ -198,8 +199,9 @@ fn runs_in_hand_at_another_runs_crashes_are_not_set_aside() {
             (killer, [first, last])
         })
     };
-    // How often it takes depends on who is tried first, and on how soon the killer strikes in
-    // its time alone; without isolation all three would be set aside after three crashes.
+    // How many crashes it takes depends on which suspect is tried first, and on how soon the
+    // killer strikes while it is alone; without isolation all three would be set aside after
+    // three crashes.
     let deaths = (1..20).find(|_| {
         killed_by(&store, killer);
         row(&store, killer).dead
@@ -276,7 +278,7 @@ async fn suspects_that_have_not_begun_wait_and_are_begun_alone() {
         assert_eq!(suspended.deaths, 2);
         assert_eq!(row(&world.store, run).status, RunStatus::Pending);
     }
-    // A clean stop is no death, and makes nobody less suspicious.
+    // A clean stop is no crash, and clears no suspect.
     world.engine.shutdown().await;
     let mut world = World::on(world.store.clone(), Floor::new(100));
     world.engine.serve(serving()).await.expect("serves");

@@ -71,7 +71,8 @@ async fn conditions_that_take_long_hold_up_no_other_run_and_end_with_a_cancel() 
         .await;
     runs_beside(&world, noisy).await;
     assert_eq!(cancel(&world, noisy).await, RunStatus::Cancelled);
-    // What the cancel found unevaluated was left so: all edges together took what one may.
+    // The cancel left the remaining edges unevaluated: all edges together took no more steps
+    // than one evaluation may.
     let events = world.events(noisy);
     let left = |event: &&Value| {
         let message = event["data"]["message"].as_str().unwrap_or_default();

@@ -106,7 +106,7 @@ async fn a_sleeping_run_is_heard_when_it_wakes() {
     assert_eq!(after, expected[seen.len()..]);
 }
 
-/// Reads what there is, and waits a while, which makes it join those who watch.
+/// Reads the events there are, and waits a while, which makes the reader join the follower.
 async fn settle(feed: &mut Feed) -> u64 {
     let mut position = 0;
     loop {
@@ -199,7 +199,7 @@ async fn whoever_comes_back_soon_goes_on_where_it_was() {
     let followed = |world: &World| world.engine.standing().wait().expect("numbers").followed;
     let mut feed = world.engine.feed(run, 0);
     assert!(matches!(feed.next().await, Fed::Event(_)));
-    // It waits for the second, which makes somebody follow the run.
+    // The feed waits for the second event, which starts a follower of the run.
     let waiting = tokio::time::timeout(std::time::Duration::from_millis(50), feed.next()).await;
     assert!(waiting.is_err());
     assert_eq!(followed(&world), 1);

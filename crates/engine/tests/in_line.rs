@@ -95,7 +95,7 @@ async fn who_was_put_aside_begins_also_after_a_restart() {
         tokio::task::yield_now().await;
     }
     world.engine.shutdown().await;
-    // Those that went are gone by now, and nobody has looked.
+    // The active runs end while no engine serves, so none has looked at the gate.
     let between = World::on(world.store.clone(), world.floor.clone());
     for run in going {
         let cancel = RunCommand::Cancel { compensate: false }.by(Hand::default());
@@ -143,7 +143,7 @@ async fn a_wider_gate_lets_those_through_that_were_put_aside_at_the_old_one() {
     let wider = GATED.replace(r#""limit":1"#, r#""limit":4"#);
     world.publish(None, &wider).await;
     runs.push(world.enqueue(None, r#"{"key":"a"}"#).await);
-    // Three more go beside the first, though nobody has gone.
+    // Three more begin beside the first, though no run has left the gate.
     for _ in 0..3 {
         world.next_begun().await;
     }

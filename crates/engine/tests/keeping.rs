@@ -1,4 +1,4 @@
-//! What is forgotten, and what never is.
+//! Retention: which runs are deleted, and which never are.
 
 mod serve_world;
 
@@ -44,7 +44,7 @@ async fn the_longest_ended_go_and_what_goes_on_stays() {
     while world.floor.working() == 0 {
         tokio::task::yield_now().await;
     }
-    // The permit is for whoever came first.
+    // The permit is for the run that came first.
     let second = world.enqueue(None, "{}").await;
     world.floor.permits.add_permits(1);
     let (first_ended, _) = world.next_ended().await;
@@ -97,7 +97,7 @@ async fn a_family_goes_together_or_not_at_all() {
     assert_eq!(world.engine.forget_old(&all).await.expect("a store"), 0);
     world.floor.permits.add_permits(1);
     assert_eq!(world.next_ended().await, (parent, RunStatus::Succeeded));
-    // Whoever is to go first is the child; it takes its parent along.
+    // The child is the first to be deleted; its parent is deleted with it.
     let one = Retain {
         count: Some(1),
         ..Retain::default()

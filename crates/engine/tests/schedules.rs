@@ -1,5 +1,5 @@
-//! Runs that the clock starts: at their time and not before, once for each, also after a
-//! crash, and over the changes of the clocks. Time is tokio's, which stands still and jumps.
+//! Schedules: runs start at their time and not before, once for each time, also after a crash
+//! and across daylight-saving changes. Time is tokio's, which stands still and jumps.
 
 #![allow(clippy::unwrap_used, reason = "all of it is for tests")]
 

@@ -115,8 +115,8 @@ async fn tried_again_while_it_waits(restarts: bool) -> u32 {
     state.attempts(state.resolve("a").expect("such a node"))
 }
 
-/// Whoever was there before may have handed out the attempt that waited, by a clock that
-/// nobody knows, and its number with its idempotency key.
+/// The process before may have handed out the waiting attempt, by its own clock, and with it
+/// the attempt's number and idempotency key.
 #[tokio::test]
 async fn an_attempt_that_waits_keeps_its_number_when_another_process_takes_over() {
     assert_eq!(tried_again_while_it_waits(true).await, 3);

@@ -72,7 +72,8 @@ impl Context {
     }
 
     /// Whether the parameter at a JSON pointer was rendered with a secret, also where an
-    /// expression computed it from one: then it must not leave for where it was not sent.
+    /// expression computed it from one: then it must not be sent to another address, as by a
+    /// redirect.
     pub fn is_secret(&self, pointer: &str) -> bool {
         self.secrecy.is_secret(pointer)
     }

@@ -115,7 +115,7 @@ impl Engine {
         Ok(suspects)
     }
 
-    /// Who writes for the processes that share the store and live; this one may be missing.
+    /// The writers of the live processes that share the store; this one may be missing.
     async fn live_writers(&self) -> Result<BTreeSet<u64>, Error> {
         if !self.shared().owned.is_shared() {
             return Ok(BTreeSet::new());
@@ -161,7 +161,7 @@ impl Engine {
         }
     }
 
-    /// None for a run that cannot be read: that is found when it is acquired.
+    /// None for a run that cannot be read: acquiring it reports that.
     pub(super) async fn last_writer(&self, run: RunId) -> Option<u64> {
         let last = self.store().head(run).await.ok()?.sequence;
         Some(self.writer_at(run, last).await.ok()??.0)

@@ -1,5 +1,5 @@
-//! Runs whose record the store did not take as it was given: another process wrote first, or
-//! what was acknowledged is gone. What follows is decided by the supervisor; here it is done.
+//! Runs whose append the store refused: another process wrote first, or acknowledged records
+//! are gone. The supervisor decides what follows; the driver does it here.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use super::{Driver, Message, StartAnswer};
 use crate::child_coordinator::Job;
 
 impl Driver {
-    /// Another process wrote to a run. Who waits for it goes on waiting if it is still ours.
+    /// Another process wrote to a run. Its callers keep waiting if the run still belongs to
+    /// this process.
     pub(super) fn fenced(&mut self, run: RunId, parent: Option<RunId>) {
         self.lost(run, parent);
         let taken = Error::Unavailable("another process owns the run".to_owned());

@@ -1,5 +1,5 @@
-//! What the driver hands to others: attempts to workers, values to be read, decisions to be
-//! computed where nothing else waits. Each comes back as an input.
+//! What the driver hands to other tasks: attempts to workers, values to be read, decisions to
+//! be computed off the driver's task. Each result comes back as an input.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -125,7 +125,7 @@ fn evaluation_job(
                 return Next::Again(evaluation_job(evaluation, interrupt, outbox));
             }
             Ok(Pass::Done(evaluated)) => Input::Evaluated(evaluated),
-            // The run is let go and can be taken up again; others are not touched.
+            // The run is released and can be acquired again; other runs are not affected.
             Err(_) => Input::LoadFailed {
                 run,
                 error: Error::Unavailable("an evaluation panicked".to_owned()),

@@ -165,7 +165,7 @@ fn steps(plan: &Plan, path: &str) -> Option<Vec<Step>> {
         });
         scope.push_str(part);
         scope.push('/');
-        // What is not a loop has no inside; a path may end there.
+        // A node that is no loop has no inside; a path may end there.
         graph = plan.body(node).unwrap_or(GraphIndex::MAX);
         if graph == GraphIndex::MAX && iteration.is_some() {
             return None;

@@ -18,7 +18,7 @@ use crate::plans::Plans;
 pub(super) type Compensated = BTreeMap<Box<str>, NodeStatus>;
 
 /// Whether a node whose compensation is so far must not be reused: its effect is undone, or is
-/// going to be. What failed to be undone still stands.
+/// going to be. A node whose compensation failed still has its effect.
 pub(super) fn is_undone(compensation: NodeStatus) -> bool {
     compensation != NodeStatus::Failed
 }
@@ -41,7 +41,7 @@ pub(super) fn compensated(
         };
         let before = match results(store, plans, origin) {
             Ok(before) => before,
-            // What retention has removed says nothing any more.
+            // A run that retention has removed cannot tell.
             Err(LoadError::NotFound(_)) => return Ok(found),
             Err(error) => return Err(error),
         };
@@ -65,8 +65,8 @@ fn origin_in_use(results: &Results) -> Option<RunId> {
 }
 
 /// How far the compensation of each node is; of a node that succeeded more than once, that of
-/// its newest success, whose result it is. Left out is what stays as it is: what an operator
-/// left out, and what an ended run never came to.
+/// its newest success, whose result it is. Nodes that keep their effect are left out: those
+/// that an operator skipped, and those that an ended run never came to.
 fn steps(run: &Run) -> Compensated {
     let mut steps = Compensated::new();
     let is_ended = run.status().is_final();

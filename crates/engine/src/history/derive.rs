@@ -86,14 +86,14 @@ impl<'a, F: FnMut(PublicEvent) -> ControlFlow<()>> Derive<'a, F> {
         Ok(serde_json::from_str(&text).unwrap_or(Value::Null))
     }
 
-    /// What an attempt's end tells before its node's own end: that it started, where
-    /// nobody has said so, that its time was over, that its child ended.
+    /// What an attempt's end tells before its node's own end: that it started, where no event
+    /// has said so, that its time was over, that its child ended.
     fn before_end(&mut self, run: &Run, ended: &AttemptEnded, at: Millis) -> Result<(), Ended> {
         let Some(node) = self.own else {
             return Ok(());
         };
-        // A status of Running says that the start was logged, and so told, before; what
-        // no worker has began with an event of its own.
+        // A status of Running means that the start was logged, and so told, before; a node
+        // without a worker began with an event of its own.
         let told = run.node_status(node) == NodeStatus::Running || run.since(node).is_some();
         if !told {
             self.emit(structure::started(run, node, ended))?;

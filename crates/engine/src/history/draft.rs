@@ -81,7 +81,7 @@ impl Draft {
             .maybe("reason", hand.reason.as_deref())
     }
 
-    /// Why a node was let go.
+    /// Why a node was cancelled.
     pub(super) fn stopped(self, run: &Run) -> Self {
         let cause = run.stop_cause().map(|cause| match cause {
             StopCause::Cancel => "cancel",

@@ -108,7 +108,8 @@ pub struct Follow {
 }
 
 impl Follow {
-    /// From the beginning: an event's place is known only to who has seen all before it.
+    /// From the beginning: an event's position is known only after reading all events before
+    /// it.
     pub fn new(run: RunId) -> Self {
         Self {
             walk: Walk::new(run),

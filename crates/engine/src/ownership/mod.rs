@@ -1,8 +1,8 @@
 //! Which partitions this engine works on, where several processes share a store.
 //!
-//! What is decided is the supervisor's ([`Ownership`]); here it meets the clock, and everyone
-//! who acts on a run asks it. An engine that has its store to itself works on everything, and
-//! asks nothing.
+//! The supervisor decides ([`Ownership`]); this module gives it the clock, and every task that
+//! acts on a run asks it. An engine that has its store to itself works on everything, and asks
+//! nothing.
 
 mod run;
 
@@ -17,7 +17,7 @@ use windlass_store::{Partition, Partitions};
 
 pub(crate) use run::{own_always, ring};
 
-/// What this engine works on.
+/// The partitions that this engine works on.
 pub(crate) struct Owned {
     cluster: Option<Cluster>,
 }
@@ -32,7 +32,7 @@ struct Cluster {
     stop: Notify,
     /// Whether everything is handed over, or was never taken.
     over: watch::Sender<bool>,
-    /// Rings for those who wait for a run that another process works on.
+    /// Rings for callers that wait for a run that another process works on.
     elsewhere: Notify,
 }
 

@@ -175,7 +175,7 @@ impl Owner {
                 tokio::spawn(async move { engine.recover_partition(partition).await });
             }
             OwnershipEffect::Release(partition) => self.release(engine.clone(), partition),
-            // Before anything of the next session: what that acquires must stay.
+            // Before the next session begins: the runs that it acquires must stay.
             OwnershipEffect::Forfeit => engine.tell(Message::Forfeit).await,
         }
     }

@@ -1,5 +1,5 @@
-//! What a worker says of a task: that it is still there, or how the attempt ended. Only the
-//! lease that was given last counts, and a report that comes again gets the first answer.
+//! A worker's heartbeats and reports. Only the lease that was given last counts, and a repeated
+//! report gets the first answer.
 
 use serde_json::value::RawValue;
 use tokio::sync::watch;
@@ -168,7 +168,7 @@ impl Engine {
                 Take::Wait(mut answer) => {
                     match answer.wait_for(Option::is_some).await {
                         Ok(answer) => return answer.clone().unwrap_or(Err(WorkError::Stopped)),
-                        // The one before did not come to an answer.
+                        // The earlier report got no answer.
                         Err(_) => {
                             open.not_recorded(task.0);
                             continue;
@@ -190,7 +190,7 @@ impl Engine {
                     Found::Ended => return Err(WorkError::TaskEnded),
                 },
             };
-            // A caller that goes away does not take the report with it.
+            // The report is recorded even if the caller goes away.
             let engine = self.clone();
             let recorded = RecordedReport {
                 key: task.0,
@@ -265,7 +265,7 @@ impl Engine {
         let (worker, recorded, secrets) = match hand {
             Some(hand) if hand.recorded.is_some() => (hand.worker, hand.recorded, hand.secrets),
             hand => {
-                // What was rendered is not known any more: it is rendered again.
+                // The rendered parameters are not in memory any more: they are rendered again.
                 let worker = hand.map_or_else(|| UNNAMED.into(), |hand| hand.worker);
                 match workers.render(&dispatch).await {
                     Ok(rendered) => (worker, rendered.recorded, rendered.secrets),

@@ -1,5 +1,5 @@
-//! What became of a task that is not open in memory: the log knows. It is asked only for
-//! reports that come late, or again.
+//! What became of a task that is not open in memory, read from the log. Only late or repeated
+//! reports need this.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(super) enum Found {
     Open(Box<Taken>),
     /// A worker's report ended it, maybe this one's.
     EndedUnder { same: bool },
-    /// It ended otherwise.
+    /// It ended in another way.
     Ended,
 }
 

@@ -14,8 +14,8 @@ use crate::driver::Message;
 use crate::shared::Shared;
 use crate::worker::Workers;
 
-/// Puts an attempt into the queue. An action that nobody has declared is waited for, or fails
-/// at once where it is not.
+/// Puts an attempt into the queue. If no worker has declared the action, the attempt waits for
+/// one, or fails at once where the options say so.
 pub(crate) async fn offer(
     workers: Arc<Workers>,
     shared: Arc<Shared>,
@@ -45,12 +45,12 @@ pub(crate) async fn offer(
         action: Box::from(action),
         requires: dispatch.requires.clone(),
         priority: dispatch.priority,
-        // Who hands it out here has the dispatch itself.
+        // The engine that hands it out has the dispatch itself.
         payload: Vec::new(),
     };
     crash::point("before-work-push");
-    // A queue that does not take it is the store's trouble: the run's next append meets it, and
-    // whoever recovers the run pushes again.
+    // A failed push is a failure of the store: the run's next append meets it, and the process
+    // that recovers the run pushes again.
     let _ = workers.store.push(vec![item]).await;
     if shared.remote.open.with(key, |_| ()).is_none() {
         let _ = workers.store.withdraw(&[key]).await;

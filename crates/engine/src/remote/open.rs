@@ -40,7 +40,7 @@ pub(crate) struct Closed {
 pub(super) enum Deadline {
     /// The attempt's time is over.
     Timeout,
-    /// Nobody has declared the action.
+    /// No worker has declared the action.
     Unknown,
     /// The lease may have run out.
     Lease,
@@ -287,7 +287,7 @@ impl OpenAttempts {
         self.with(key, |open| open.leased_until = Some(Instant::now() + lease));
     }
 
-    /// An action that nobody has declared is waited for until then.
+    /// Waits until then for a worker that declares the action.
     pub(super) fn unknown_until(&self, key: WorkKey, at: Instant) {
         if self.table().set(key, Deadline::Unknown, Some(at)) {
             self.earlier.notify_one();

@@ -1,4 +1,5 @@
-//! A worker asks for work: what it may have is leased to it, rendered, and given out.
+//! A worker polls for work: the engine leases tasks to it, renders their parameters, and hands
+//! them out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,19 +36,20 @@ const TASK_BYTES: usize = 4 * 1024;
 /// What a worker asks for.
 #[derive(Clone, Debug)]
 pub struct Poll {
-    /// Whose work.
+    /// The worker's tenant.
     pub tenant: Option<Box<str>>,
     /// The worker's name, unique per process.
     pub worker: Box<str>,
     /// What it can do.
     pub actions: Vec<Declaration>,
-    /// What it has, for nodes that require it.
+    /// Its labels, for nodes that require them.
     pub labels: Vec<Box<str>>,
     /// How many tasks it can take.
     pub slots: usize,
     /// How long it waits for the first.
     pub wait: Duration,
-    /// The tasks that it has, if it says so: what it was given and does not name comes again.
+    /// The tasks that the worker holds, if it says so: a task that it was given and does not
+    /// name is handed out again.
     pub holding: Option<Vec<TaskId>>,
 }
 
@@ -56,7 +58,7 @@ pub struct Poll {
 pub struct Task {
     /// Its name.
     pub task: TaskId,
-    /// What the worker proves by that it is its own.
+    /// The lease, by which the worker proves that the task is its own.
     pub lease: Box<str>,
     /// What it is about.
     pub dispatch: Arc<Dispatch>,
@@ -66,7 +68,7 @@ pub struct Task {
     pub timeout: Duration,
     /// When that is over, by this machine's clock.
     pub deadline: Millis,
-    /// How often the worker must say that it is there.
+    /// How often the worker must send a heartbeat.
     pub heartbeat: Duration,
     /// The trace context to hand on.
     pub traceparent: Option<String>,
@@ -118,7 +120,7 @@ impl Engine {
         }
     }
 
-    /// The time is over: what came at the last moment is taken along.
+    /// The wait is over: tasks that came at the last moment are taken along.
     async fn last_look(
         &self,
         asking: &Asking,

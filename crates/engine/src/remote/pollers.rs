@@ -57,7 +57,7 @@ pub(super) struct Pollers {
 #[derive(Default)]
 struct Table {
     waiting: BTreeMap<u64, Waiter>,
-    /// Who waits for what: by tenant, then action, first come first.
+    /// The waiting workers by tenant, then action, first come first served.
     by_action: BTreeMap<Tenant, BTreeMap<Box<str>, BTreeSet<u64>>>,
     workers: BTreeMap<(Tenant, Box<str>), Known>,
     next: u64,
@@ -214,7 +214,7 @@ impl Table {
             known.waiting = known.waiting.saturating_sub(1);
         }
         if waiter.woken {
-            // What it was woken for is another's, if it did not look.
+            // If it was woken and did not look, another worker is woken for the item.
             for action in actions.iter() {
                 self.wake(tenant, action, labels);
                 self.wake(tenant, action, &[]);

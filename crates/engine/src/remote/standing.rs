@@ -1,5 +1,5 @@
-//! How work for workers outside the process stands: who polls, for what, and what no worker
-//! polls for.
+//! The state of work for workers outside the process: which workers poll for what, and what no
+//! worker polls for.
 
 use windlass_core::Millis;
 use windlass_core::RunId;

@@ -1,7 +1,7 @@
 //! How tasks and leases are named on the wire. A task's id names run, instance and attempt. A
 //! lease names the session of this process and a number that it gives once, and carries proof
-//! that this server gave it: after a restart, when no table knows it any more, a lease that
-//! was made up is still told from one that was given.
+//! that this server gave it: after a restart, when no table knows it any more, the server can
+//! still tell a forged lease from one that it gave.
 
 use std::fmt;
 use std::str::FromStr;
@@ -56,7 +56,7 @@ impl FromStr for TaskId {
     }
 }
 
-/// What leases are made and proved with.
+/// Makes leases and checks their proofs.
 pub(super) struct LeaseKey {
     secret: [u8; 32],
     session: u64,

@@ -13,14 +13,14 @@ use crate::start::{StartError, StartRequest};
 /// How many schedules are read together.
 const PAGE: usize = 64;
 
-/// How many times that nobody was there for start runs, at most: the last ones.
+/// How many missed times start runs, at most: the last ones. A time is missed if no engine
+/// served then.
 const MOST_CAUGHT_UP: usize = 1000;
 
 /// How soon to look again when the store could not answer.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Starts what is due until the engine is gone. Times before this began are those that
-/// nobody was there for.
+/// Starts what is due until the engine is gone. Times before `began` are missed times.
 pub(crate) async fn fire_always(engine: Weak<Inner>, began: Millis) {
     if let Some(inner) = engine.upgrade() {
         let engine = Engine::of(inner);
@@ -95,7 +95,8 @@ impl Engine {
         let cron = schedule.cron.as_deref();
         let timing = match Timing::new(cron, schedule.every_ms, &schedule.timezone) {
             Ok(timing) => timing,
-            // Such as a time zone that is gone: whoever puts it again sees what is wrong.
+            // Such as a time zone that is gone: a caller that puts the schedule again sees what
+            // is wrong.
             Err(problem) => {
                 let fired = Fired {
                     error: Some(problem.message.into()),
@@ -134,7 +135,7 @@ impl Engine {
                 ..fired(&schedule, at)
             };
             schedule.last_run = fired.run.or(schedule.last_run);
-            // One that was changed meanwhile goes its own way.
+            // A schedule that was changed meanwhile has its own next time.
             if !self.store().mark_fired(fired).await? {
                 return Ok(());
             }
@@ -182,7 +183,8 @@ impl Engine {
 }
 
 impl Engine {
-    /// Whether a run of before has not ended. One whose row is damaged holds up nobody.
+    /// Whether an earlier run has not ended. One whose row is damaged does not hold up the
+    /// schedule.
     async fn goes(&self, run: RunId) -> Result<bool, Error> {
         match self.store().run(run).await {
             Ok(row) => Ok(row.is_some_and(|row| !row.status.is_final() && !row.dead)),

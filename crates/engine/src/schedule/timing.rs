@@ -27,7 +27,7 @@ enum Kind {
     Every(i64),
 }
 
-/// What is wrong with a schedule, and where.
+/// A problem of a schedule, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduleProblem {
     /// The key that is wrong, as a JSON pointer.

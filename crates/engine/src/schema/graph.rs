@@ -1,7 +1,7 @@
 //! A JSON Schema as a graph of subschemas: which of them see the same value (`allOf`, `$ref`,
 //! `if` …) and which see a part of it (`properties`, `items` …). Built from the text alone,
-//! whatever draft it says it is of: what one draft would pass over is counted all the same.
-//! Must not know how a value is checked.
+//! whatever draft it names: keywords that one draft would ignore are counted all the same. Must
+//! not know how a value is checked.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! JSON Schemas given by users: read, bounded, compiled once, and checked within a budget.
 //!
-//! A check cannot be stopped once it has begun, so what it takes is counted before
-//! ([`work`]), and what is over the budget is refused. Must not know whose value it checks.
+//! A check cannot be stopped once it has begun, so its work is counted before ([`work`]), and a
+//! check over the budget is refused. Must not know whose value it checks.
 
 mod graph;
 mod pattern;
@@ -210,7 +210,7 @@ fn bounded(text: &str, limit: u64) -> Result<(Value, Ordered, usize), SchemaProb
     Ok((schema, ordered, validators as usize))
 }
 
-/// A count that may have stopped counting.
+/// A count that may have overflowed.
 struct Count(u64);
 
 impl fmt::Display for Count {

@@ -1,6 +1,6 @@
 //! What a reference in a schema can mean. Where the rules of a draft would choose one of
-//! several targets by base addresses or by the way that led to the reference, all of them are
-//! given: a count over all is no less than one over the chosen.
+//! several targets by base addresses or by the way that led to the reference, all targets are
+//! returned: a count over all is no less than one over the chosen target.
 
 use std::collections::HashMap;
 

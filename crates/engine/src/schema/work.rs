@@ -2,9 +2,9 @@
 //!
 //! The count follows the value from the top. At each part of it stands a set of subschemas,
 //! each with how often it is reached there; those that see the same value pass their number
-//! on, and those that see a part hand it down. No branch is taken for decided: the count is
-//! what a validator does that stops nowhere. It takes itself no more than the work counted.
-//! Must not know what checks the value.
+//! on, and those that see a part hand it down. No branch counts as decided: the count is the
+//! work of a validator that never stops early. Counting itself takes no more than the work
+//! counted. Must not know what checks the value.
 
 use std::collections::BTreeMap;
 
@@ -345,7 +345,7 @@ impl Compiled<'_> {
         if let Some(known) = self.check[place] {
             return Some(known);
         }
-        // What is being made is shared by what comes back to it.
+        // A validator that is being made is shared by references back to it.
         self.check[place] = Some(1);
         self.deeper()?;
         let subschema = &self.graph.subschemas[place];

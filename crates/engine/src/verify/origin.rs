@@ -26,7 +26,7 @@ pub(super) struct End {
 #[derive(Debug, Default)]
 pub(super) struct Ends {
     known: HashSet<End>,
-    /// The run is gone, and nobody can say that it had not.
+    /// The run was deleted, so any end may have been its own.
     forgotten: bool,
 }
 

@@ -4,8 +4,8 @@ use serde::Serialize;
 use windlass_core::NodeStatus;
 use windlass_core::run::{Loop, Run};
 
-/// Nodes by what they are. What is open (Queued, Running or Waiting for its next
-/// attempt) counts as running; what waits for other nodes is pending.
+/// Nodes by status. An open node (Queued, Running or Waiting for its next attempt) counts as
+/// running; a node that waits for other nodes is pending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Ended well.
@@ -16,7 +16,7 @@ pub struct Counts {
     pub skipped: u32,
     /// Behind a failure.
     pub blocked: u32,
-    /// Let go.
+    /// Cancelled.
     pub cancelled: u32,
     /// Queued, Running or Waiting.
     pub running: u32,

@@ -57,7 +57,7 @@ pub enum Actions {
 pub enum Error {
     /// The run cannot be read.
     Load(LoadError),
-    /// The output does not take it.
+    /// The output cannot be written.
     Write(io::Error),
 }
 
@@ -153,7 +153,8 @@ fn undoing(run: &Run) -> BTreeMap<Instance, (Instance, NodeStatus)> {
     let mut steps: BTreeMap<_, _> = numbered
         .map(|((node, status), undoing)| (node, (undoing, status)))
         .collect();
-    // What was taken back is shown where it stood, unless that is undone itself.
+    // A node that was taken back is shown where it stood, unless the node there now is undone
+    // itself.
     let taken_back = undo.steps().map(|(node, _)| node);
     for node in taken_back.filter(|&node| run.is_taken_back(node)) {
         if let Some(present) = run.resolve(&run.path(node)) {

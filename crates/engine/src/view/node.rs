@@ -1,5 +1,5 @@
-//! One node instance of an execution's JSON. What only some nodes have is written only
-//! for those: a loop's counts, a child, a hand, how undoing stands.
+//! One node instance of an execution's JSON. Keys that only some nodes have are written only
+//! for those: a loop's counts, a child, a result set by hand, how undoing stands.
 
 use std::io::Write;
 

@@ -1,5 +1,5 @@
-//! What the log says about instances and the state does not keep: child runs, hands,
-//! errors of undoing, and which iterations belong to a loop's present round.
+//! What the log says about instances and the state does not keep: child runs, results set by
+//! hand, errors of undoing, and which iterations belong to a loop's present round.
 
 use std::collections::{BTreeMap, BTreeSet};
 

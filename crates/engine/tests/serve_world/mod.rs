@@ -20,7 +20,7 @@ use windlass_test_support::catalogue;
 pub(crate) struct Floor {
     state: Mutex<HashMap<String, (usize, usize)>>,
     begun: AtomicUsize,
-    /// Whoever works takes one and gives it back only if it is told to.
+    /// Each attempt waits for one and uses it up.
     pub(crate) permits: Semaphore,
 }
 
