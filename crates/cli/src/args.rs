@@ -22,7 +22,8 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
-/// Where the help lists them: apart, so that a command's own stand out.
+/// The help section of these options: a section of their own, so that a command's own options
+/// stand out.
 const EVERYWHERE: &str = "Options of every command";
 
 /// Options of every command.
@@ -45,7 +46,7 @@ pub(crate) struct Global {
     pub(crate) token: Option<String>,
 }
 
-/// The longest reason, in characters: as the server has it.
+/// The longest reason, in characters; the server has the same limit.
 const REASON: usize = 4096;
 
 fn reason(text: &str) -> Result<String, String> {
@@ -114,9 +115,9 @@ pub(crate) enum Command {
     Fork(Fork),
     /// Give a run a signal that a node waits for
     Signal(Signal),
-    /// Give a node's result by hand
+    /// Set a node's result by hand
     SetResult(SetResult),
-    /// Let a node count as succeeded, with null
+    /// Count a node as succeeded, with null as its output
     Skip(Skip),
     /// Undo what succeeded in a run that has ended
     Compensate(Compensate),
@@ -132,17 +133,17 @@ pub(crate) enum Command {
     Backup(Backup),
     /// Make a data directory from a backup
     Restore(Restore),
-    /// List, requeue or purge what nobody could carry on
+    /// List, requeue or purge runs that the engine could not carry on
     DeadLetters(DeadLetters),
-    /// Set, list or remove what templates name as secrets.NAME
+    /// Set, list or remove secrets, which templates use as secrets.NAME
     Secrets(secrets::Secrets),
-    /// List, set or remove what signed requests start while a server runs
+    /// List, set or remove hooks: signed requests to a server that start runs
     Hooks(hooks::Hooks),
-    /// List, set, pause or remove what the clock starts while a server runs
+    /// List, set, pause or remove schedules: times at which a server starts runs
     Schedules(Schedules),
     /// Serve the HTTP API, and carry runs on until told to stop
     Serve(Serve),
-    /// Make a token for development, signed with a key of a file
+    /// Make a token for development, signed with a key from a file
     Token(Token),
     /// Check the installation, and say what to do about each finding
     Doctor(Doctor),
@@ -171,10 +172,10 @@ pub(crate) struct RunReference {
 pub(crate) struct Run {
     /// A definition in JSON or YAML
     pub(crate) file: PathBuf,
-    /// What the run is started with: JSON, or @file
+    /// The run's trigger: JSON, or @file
     #[arg(long, value_name = "JSON|@FILE")]
     pub(crate) trigger: Option<String>,
-    /// Running it twice with the same id starts it once
+    /// A request id: running twice with the same id starts one run
     #[arg(long, value_name = "ID", value_parser = request_id)]
     pub(crate) request_id: Option<String>,
     /// Change trigger.x, vars.x or nodes.N.parameters.x before the start
@@ -293,25 +294,25 @@ pub(crate) struct Diff {
 /// `windlass runs`
 #[derive(Debug, Args)]
 pub(crate) struct Runs {
-    /// Of this workflow
+    /// Only runs of this workflow
     #[arg(long, value_name = "ID")]
     pub(crate) workflow: Option<String>,
-    /// In this status; may be repeated
+    /// Only runs in this status; may be repeated
     #[arg(long, value_name = "STATUS")]
     pub(crate) status: Vec<String>,
-    /// Created since: 15m, 2h, 7d, or a moment such as 2026-01-31T12:00:00Z
+    /// Only runs created since: 15m, 2h, 7d, or a moment such as 2026-01-31T12:00:00Z
     #[arg(long, value_name = "TIME")]
     pub(crate) since: Option<String>,
-    /// With this label; may be repeated
+    /// Only runs with this label; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) label: Vec<String>,
-    /// Children of this run
+    /// Only children of this run
     #[arg(long, value_name = "RUN")]
     pub(crate) parent: Option<String>,
     /// At most this many
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub(crate) limit: usize,
-    /// Where the last page ended
+    /// The cursor that the last page ended with
     #[arg(long, value_name = "CURSOR")]
     pub(crate) cursor: Option<String>,
 }
@@ -393,7 +394,7 @@ pub(crate) struct Act {
     pub(crate) reason: Option<String>,
 }
 
-/// How to act on runs that are named in another way.
+/// How to act on runs, for commands that name the run in an argument of their own.
 #[derive(Debug, Args)]
 pub(crate) struct ActArgs {
     /// Act on many, and leave RUN out: workflow=ID, status=STATUS, label.KEY=VALUE, since=TIME
@@ -423,7 +424,7 @@ pub(crate) struct Foreground {
 pub(crate) struct Cancel {
     #[command(flatten)]
     pub(crate) act: Act,
-    /// Undo what succeeded, whatever the definition says
+    /// Compensate the nodes that succeeded, whatever the definition says
     #[arg(long)]
     pub(crate) compensate: bool,
 }
@@ -538,16 +539,16 @@ pub(crate) struct Fork {
     /// Change trigger.x, vars.x or nodes.N.parameters.x
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// On the newest version of the workflow
+    /// Run the newest version of the workflow
     #[arg(long, conflicts_with = "version")]
     pub(crate) newest: bool,
-    /// On this version of the workflow
+    /// Run this version of the workflow
     #[arg(long, value_name = "N")]
     pub(crate) version: Option<u32>,
     /// Reuse results that compensation has undone; without it those nodes run again
     #[arg(long)]
     pub(crate) reuse_compensated: bool,
-    /// Forking twice with the same id starts one run
+    /// A request id: forking twice with the same id starts one run
     #[arg(long, value_name = "ID", value_parser = request_id)]
     pub(crate) request_id: Option<String>,
     /// Say what would run again and what is reused, and start nothing
@@ -566,7 +567,7 @@ pub(crate) struct Import {
     /// An id, a unique prefix of one, @last, or @last:workflow-id
     #[arg(value_name = "RUN")]
     pub(crate) run: String,
-    /// What `windlass export` printed, changed; or a definition
+    /// The edited output of `windlass export`, or a definition
     pub(crate) file: PathBuf,
     /// Say what would happen, and do nothing
     #[arg(long)]
@@ -618,7 +619,7 @@ pub(crate) struct Bench {
 /// `windlass doctor`
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
-    /// Open a data directory whose write-ahead log lost commits, with what is left
+    /// Accept a data directory whose write-ahead log lost commits, with the data that is left
     #[arg(long)]
     pub(crate) accept_loss: bool,
 }
@@ -629,26 +630,26 @@ pub(crate) struct Token {
     /// The key file, which is made if it is missing; the server takes it as --auth-keys
     #[arg(long, value_name = "FILE", default_value = "windlass.jwks.json")]
     pub(crate) key: PathBuf,
-    /// For whom
+    /// The subject of the token
     #[arg(long, value_name = "NAME", default_value = "developer")]
     pub(crate) subject: String,
-    /// Whose rows
+    /// The tenant whose workflows and runs the token may use
     #[arg(long, value_name = "TENANT")]
     pub(crate) tenant: Option<String>,
-    /// What may be done: workflows:read, workflows:execute, workflows:manage or admin
+    /// The scopes: workflows:read, workflows:execute, workflows:manage or admin
     #[arg(
         long = "scope",
         value_name = "SCOPE",
         default_values = ["workflows:read", "workflows:execute", "workflows:manage"]
     )]
     pub(crate) scopes: Vec<String>,
-    /// For how long, such as 8h
+    /// How long the token is valid, such as 8h
     #[arg(long, value_name = "TIME", default_value = "24h")]
     pub(crate) lifetime: String,
-    /// By whom
+    /// The issuer of the token
     #[arg(long, value_name = "ISSUER")]
     pub(crate) issuer: Option<String>,
-    /// To whom
+    /// The audience of the token
     #[arg(long, value_name = "AUDIENCE")]
     pub(crate) audience: Option<String>,
 }
@@ -665,19 +666,19 @@ pub(crate) struct DeadLetters {
 pub(crate) enum DeadLettersCommand {
     /// List them
     List,
-    /// Let runs be tried again
+    /// Try the runs again
     Requeue(Letters),
-    /// Forget letters; their runs stay as they are
+    /// Delete letters; their runs end as Failed
     Purge(Letters),
 }
 
-/// Which letters are meant.
+/// Which letters to act on.
 #[derive(Debug, Args)]
 pub(crate) struct Letters {
-    /// Those of these runs
+    /// The letters of these runs
     #[arg(value_name = "RUN", required_unless_present = "all")]
     pub(crate) runs: Vec<String>,
-    /// All of them
+    /// All letters
     #[arg(long, conflicts_with = "runs")]
     pub(crate) all: bool,
 }
@@ -701,12 +702,12 @@ pub(crate) enum SchedulesCommand {
         /// The schedule
         id: String,
     },
-    /// Let one start nothing until it is resumed
+    /// Pause one: it starts no runs until it is resumed
     Pause {
         /// The schedule
         id: String,
     },
-    /// Let one start runs again, from its next time on
+    /// Resume one: it starts runs again, from its next time on
     Resume {
         /// The schedule
         id: String,
@@ -729,13 +730,13 @@ pub(crate) struct ScheduleSet {
     /// When: five fields of cron, or six with seconds first
     #[arg(long, value_name = "CRON", required_unless_present = "every_ms")]
     pub(crate) cron: Option<String>,
-    /// Or how far apart, in milliseconds
+    /// Or the time between runs, in milliseconds
     #[arg(long, value_name = "MS", conflicts_with = "cron")]
     pub(crate) every_ms: Option<u64>,
-    /// The time zone that the times are meant in
+    /// The time zone of the times
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     pub(crate) timezone: String,
-    /// What the runs begin with: JSON, or @ and a file that has it
+    /// The runs' trigger: JSON, or @file
     #[arg(long, value_name = "JSON|@FILE")]
     pub(crate) trigger: Option<String>,
     /// Add a label to the runs
@@ -744,7 +745,7 @@ pub(crate) struct ScheduleSet {
     /// The runs' priority, from 0 to 9
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) priority: u8,
-    /// What becomes of times that nobody was there for: none, one or all
+    /// How many runs start for times at which no server ran: none, one or all
     #[arg(long, value_name = "WHICH", default_value = "one")]
     pub(crate) catch_up: String,
     /// Whether a run starts while the one before has not ended: allow or skip

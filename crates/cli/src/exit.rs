@@ -82,7 +82,7 @@ impl From<RunStatus> for Exit {
 }
 
 impl From<FailureKind> for Exit {
-    /// How a command ends that failed so.
+    /// The exit code of a failure of this kind.
     fn from(kind: FailureKind) -> Self {
         match kind {
             FailureKind::Usage
@@ -162,7 +162,7 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     /// What to do about it.
     pub(crate) hint: Option<String>,
-    /// What is wrong with each part, which is rarely known.
+    /// What is wrong with each part; mostly empty.
     pub(crate) parts: Box<Parts>,
 }
 
@@ -266,7 +266,7 @@ impl From<failure::Failure> for Failure {
     }
 }
 
-/// What the service has a kind for.
+/// Converts errors for which the service has a failure kind.
 macro_rules! through_service {
     ($($error:ty),* $(,)?) => {
         $(

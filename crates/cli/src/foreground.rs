@@ -22,7 +22,7 @@ pub(crate) struct WaitOptions {
     pub(crate) quiet: bool,
     /// Wait no longer than until then.
     pub(crate) until: Option<Instant>,
-    /// Carry the run on here if nobody else does.
+    /// Carry the run on here if no other process does.
     pub(crate) take_over: bool,
     /// In the answer to a request: whether an earlier one had started the run.
     pub(crate) existing: Option<bool>,
@@ -118,7 +118,7 @@ pub(crate) async fn show(
     Ok(progress)
 }
 
-/// Nobody carries the run on.
+/// The failure of a command that would wait for a run that no process carries on.
 pub(crate) fn nobody(run: RunId, status: RunStatus) -> Failure {
     let message = format!("nobody carries run {run} on; it is {status}");
     Failure::new(Exit::TimedOut, "RUN_NOT_CARRIED", message)

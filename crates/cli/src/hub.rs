@@ -1,5 +1,5 @@
-//! Who is told what the engine does: the progress of this process's own run, and the list of
-//! runs that this process carries besides.
+//! Receives the engine's events: updates the progress of this process's own run, and the list
+//! of the other runs that this process carries.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -124,7 +124,7 @@ impl Observer for Hub {
                 if let Some(progress) = state.follows(*run) {
                     progress.phase(phase);
                 }
-                // Nobody waits here for a run that somebody paused.
+                // This process does not wait for the end of a paused run.
                 if phase == Phase::Paused && state.others.remove(run) {
                     self.fewer.notify_waiters();
                 }

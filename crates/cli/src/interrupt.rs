@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use crate::exit::{Exit, Failure};
 use crate::progress::restore_terminal;
 
-/// Knows whether somebody asked the process to stop.
+/// Tells whether a signal has asked the process to stop.
 #[derive(Clone)]
 pub(crate) struct Interrupt {
     asked: watch::Receiver<bool>,
@@ -26,8 +26,8 @@ impl Interrupt {
         let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(cannot)?;
         let mut hang_up = signal(SignalKind::hangup()).map_err(cannot)?;
-        // A write past the file-size limit is an error to be told, not the end: listening
-        // to its signal is what keeps it from being so.
+        // A write past the file-size limit must fail with an error, not kill the process: a
+        // handler for its signal ensures that.
         #[cfg(target_os = "linux")]
         drop(signal(SignalKind::from_raw(SIGXFSZ)).map_err(cannot)?);
         let (ask, asked) = watch::channel(false);
@@ -47,7 +47,7 @@ impl Interrupt {
         Ok(Self { asked })
     }
 
-    /// Ends when somebody asks to stop.
+    /// Returns when a signal asks the process to stop.
     pub(crate) async fn asked(&self) {
         let mut asked = self.asked.clone();
         if asked.wait_for(|asked| *asked).await.is_err() {

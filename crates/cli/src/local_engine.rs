@@ -47,7 +47,7 @@ pub(crate) struct LocalEngine {
     pub(crate) engine: Engine,
     pub(crate) hub: Arc<Hub>,
     pub(crate) interrupt: Interrupt,
-    /// Whether the runs that nobody carries have been looked at.
+    /// Whether the runs that no process carries have been looked at.
     looked: watch::Receiver<bool>,
     look: Arc<watch::Sender<bool>>,
 }
@@ -80,7 +80,8 @@ pub(crate) fn with_engine(
         let host = LocalEngine::of(engine, interrupt, hub);
         let socket = listen(session, &host, keys)?;
         let result = work(&host).await;
-        // The engine stops after them: what it refuses then would not be their answer.
+        // The engine stops after the commands are answered: otherwise they would get its
+        // refusals as answers.
         if let Some(socket) = socket {
             socket.close().await;
         }
@@ -160,7 +161,7 @@ impl Host for LocalEngine {
 }
 
 impl LocalEngine {
-    /// An engine that somebody made.
+    /// Wraps an engine that the caller made.
     pub(crate) fn of(engine: Engine, interrupt: Interrupt, hub: Arc<Hub>) -> Self {
         let (look, looked) = watch::channel(true);
         Self {
@@ -230,8 +231,8 @@ impl LocalEngine {
         }
     }
 
-    /// Waits for what a run that has ended let go: its children have been told to stop, and
-    /// nobody would carry them to their end.
+    /// Waits until the children of an ended run have ended: they have been told to stop, and
+    /// after this process exits no other would carry them to their end.
     async fn children_stop(&self, run: RunId) {
         let stopping = async {
             self.engine.told().await;
@@ -323,8 +324,8 @@ impl LocalEngine {
         });
     }
 
-    /// Looks for runs that nobody carries: queued ones are carried on in the
-    /// background, of the others their number is said.
+    /// Looks for runs that no process carries: queued ones are carried on in the background,
+    /// the number of the others is printed.
     pub(crate) fn look_around(&self, session: &Session, own: Option<RunId>) {
         let (host, store) = (self.clone(), session.store.clone());
         let output = session.settings.output;
@@ -332,7 +333,7 @@ impl LocalEngine {
         tokio::spawn(async move {
             let slots = Arc::new(Semaphore::new(QUEUED_AT_ONCE));
             let (mut after, mut waiting) = (None, 0);
-            // A list that cannot be read is the own run's business as well, and said there.
+            // A store that cannot be read fails the own run as well, which reports it.
             while let Ok(page) = store.unfinished(after, 256).await {
                 let Some(last) = page.last() else { break };
                 after = Some(last.run);
@@ -344,7 +345,7 @@ impl LocalEngine {
                         RunStatus::Pending => host.begin_queued(row.run, &slots).await,
                         // The engine wakes it when its time has come.
                         _ if row.asleep && row.status == RunStatus::Running => {}
-                        // It is its parent's business, or goes on here.
+                        // Its parent starts it, or it goes on here already.
                         _ if row.parent.is_some() || host.engine.has(row.run).await => {}
                         _ => waiting += 1,
                     }

@@ -69,7 +69,7 @@ fn printable(error: clap::Error) -> clap::Error {
     }
     match Arguments::try_parse_from(&plain) {
         Err(again) => again,
-        // What was wrong was the very characters that cannot be shown.
+        // The argument was invalid because of the very characters that cannot be shown.
         Ok(_) => {
             let differs = |(shown, given): &(&String, &OsString)| given.to_str() != Some(shown);
             let hostile = plain.iter().zip(&given).find(differs);
@@ -83,7 +83,7 @@ fn printable(error: clap::Error) -> clap::Error {
 
 /// A command line that cannot be read, or that asks for help.
 fn refuse(error: &clap::Error) -> Exit {
-    // Help and version are answers, not errors. A closed pipe is nobody's fault.
+    // Help and version are answers, not errors. A closed pipe is no error either.
     if !error.use_stderr() {
         let _ = error.print();
         return Exit::Done;

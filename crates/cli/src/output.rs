@@ -39,7 +39,7 @@ impl Output {
         }
     }
 
-    /// Writes one line of data, whatever names and messages in it hold.
+    /// Writes one line of data; control characters in names and messages are made printable.
     pub(crate) fn line(&self, text: &str) -> Result<(), Failure> {
         match self.json {
             true => self.data(text),
@@ -47,8 +47,8 @@ impl Output {
         }
     }
 
-    /// Writes data: lines that are put together of printable parts. A reader that went away
-    /// ends the program quietly.
+    /// Writes data: lines whose parts are printable already. A closed pipe ends the program
+    /// quietly.
     pub(crate) fn data(&self, text: &str) -> Result<(), Failure> {
         let text = &*self.shown(text);
         let mut stdout = io::stdout().lock();
@@ -69,8 +69,8 @@ impl Output {
         self.data(&text)
     }
 
-    /// Writes JSON as it is stored, indented, digit by digit. For people, letters that a
-    /// terminal would obey are written as JSON's escapes: it is the same JSON.
+    /// Writes JSON as it is stored, indented, digit by digit. For people, control characters
+    /// are written as JSON escapes: it is the same JSON.
     pub(crate) fn pretty(&self, json: &[u8]) -> Result<(), Failure> {
         let mut text = Vec::with_capacity(json.len() + json.len() / 4);
         view::Pretty::new(&mut text)
@@ -104,8 +104,8 @@ impl Output {
         screen::stdout(self.terminal)
     }
 
-    /// The text as it is for programs; for people without what a terminal would obey, but for
-    /// the program's own styles.
+    /// The text unchanged for programs; for people without control characters, except the
+    /// program's own styles.
     pub(crate) fn shown<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match (self.json, self.terminal) {
             (true, true) => printable::lines(text),
@@ -117,7 +117,7 @@ impl Output {
 
 /// Says something that has several lines, where the settings are not at hand.
 pub(crate) fn say(text: &str) {
-    // Nobody reads it if it cannot be written.
+    // A message that cannot be written to standard error has no reader.
     let _ = writeln!(io::stderr().lock(), "{}", printable::lines(text));
 }
 

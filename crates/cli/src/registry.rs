@@ -10,7 +10,7 @@ pub(crate) fn registry() -> Registry {
     windlass_actions::registry()
 }
 
-/// All actions; programs may be run, because whoever types the command may run them.
+/// All actions, `core.exec` included: the user who types the command may run programs anyway.
 pub(crate) fn registry_for(settings: &Settings) -> Registry {
     windlass_actions::registry_with(Options {
         exec: true,

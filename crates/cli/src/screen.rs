@@ -1,5 +1,5 @@
-//! Standard output for what is written in parts. On a terminal, letters that it would obey are
-//! written as JSON's escapes, which leaves JSON the same JSON; programs get every byte.
+//! Standard output for what is written in parts. On a terminal, control characters are written
+//! as JSON escapes, which leaves the JSON the same; programs get every byte.
 
 use std::io::{self, BufWriter, StdoutLock, Write};
 
@@ -18,11 +18,11 @@ pub(crate) fn stdout(is_terminal: bool) -> BufWriter<Screen<StdoutLock<'static>>
     BufWriter::with_capacity(PARTS, screen)
 }
 
-/// Escapes what a terminal would obey.
+/// Escapes control characters.
 pub(crate) struct Screen<W> {
     inner: W,
     is_terminal: bool,
-    /// The bytes of a letter whose other bytes have not come yet.
+    /// The first bytes of a character whose other bytes have not come yet.
     begun: Vec<u8>,
 }
 

@@ -89,8 +89,8 @@ enum Place {
 }
 
 impl Session {
-    /// Opens the data directory for looking; it must exist. The lock stays free for
-    /// whoever wants to write meanwhile.
+    /// Opens the data directory for reading; it must exist. The lock stays free for a process
+    /// that writes meanwhile.
     pub(crate) fn look(settings: Settings) -> Result<Self, Failure> {
         if let Some(server) = settings.server.clone() {
             return Ok(Self::at(settings, server));

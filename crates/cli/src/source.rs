@@ -1,5 +1,5 @@
-//! Reading a definition: its size before its text, then everything that is wrong
-//! with it, printed as a compiler would.
+//! Reads a definition: checks its size before its text, then prints every problem as a compiler
+//! would.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -25,14 +25,15 @@ pub(crate) struct Source {
     pub(crate) frozen: bool,
 }
 
-/// Reads a definition from a file, or from stdin if it is called `-`, changes what
-/// was asked to be changed, and checks it. Problems are printed; warnings as well.
+/// Reads a definition from a file, or from stdin if it is called `-`, applies the requested
+/// changes, and checks it. Problems are printed; warnings as well.
 ///
-/// What was changed for one run is no version of the workflow, which other runs would
-/// follow: it belongs to that run alone.
+/// A definition that was changed for one run belongs to that run alone. It becomes no version
+/// of the workflow, because other runs would follow that.
 ///
-/// It is done on a thread of its own: reading a large definition takes several times what
-/// is left of it, and the allocator gives back what a thread had when the thread ends.
+/// This happens on a thread of its own: reading a large definition takes several times the
+/// memory that the result keeps, and the allocator returns a thread's memory when the thread
+/// ends.
 pub(crate) fn prepare(path: &Path, overrides: &Overrides) -> Result<Source, Failure> {
     std::thread::scope(|scope| {
         let builder = std::thread::Builder::new().stack_size(STACK_BYTES);
@@ -51,7 +52,7 @@ fn prepare_here(path: &Path, overrides: &Overrides) -> Result<Source, Failure> {
     let name = path.display().to_string();
     let graph = frozen::read(&name, &text)?;
     let frozen = graph.is_some();
-    // One that was changed by hand may have lost its signature, and promises nothing.
+    // A graph that was edited by hand may have lost its signature; then none is checked.
     let signed = graph.as_ref().filter(|graph| graph.is_signed);
     let signed = signed.map(|graph| graph.signature);
     let text = match graph {
@@ -105,13 +106,13 @@ pub(crate) fn read_definition(path: &Path) -> Result<Vec<u8>, Failure> {
     })
 }
 
-/// The refusal of a file that has no code of its own.
+/// The failure for a file without an error code of its own.
 pub(crate) fn too_large(message: String) -> Failure {
     Failure::new(Exit::Invalid, "INPUT_TOO_LARGE", message)
 }
 
-/// Reads at most this many bytes of a file; one that is larger is refused unread, in the
-/// caller's terms.
+/// Reads at most this many bytes of a file; a larger one is refused unread, with the caller's
+/// failure.
 pub(crate) fn read_limited(
     path: &Path,
     limit: usize,

@@ -114,7 +114,7 @@ pub(crate) fn width(output: &Output) -> Option<usize> {
     if !output.terminal {
         return None;
     }
-    // A terminal that nobody looks at may say that it has no columns at all.
+    // A pseudo-terminal without a window may report zero columns.
     let width = comfy_table::Table::new().width();
     let width = width.filter(|width| *width > 0).unwrap_or(80);
     Some(usize::from(width).max(40))

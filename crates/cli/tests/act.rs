@@ -126,7 +126,7 @@ fn set_changes_what_runs() {
     let run = world.run(&arguments).expect(0).json();
     assert_eq!(run["output"], "bye 7");
     assert_eq!(run["vars"]["greeting"], "bye");
-    // Nobody else follows what was changed for one run.
+    // No other run follows a change that was made for one run.
     assert_eq!(run["graph"], "frozen");
     let original = world.run(&["run", "steps.json", "--json"]).expect(0).json();
     assert_eq!(original["output"], "hello 3");

@@ -142,7 +142,7 @@ fn a_graph_is_exported_changed_and_imported() {
         .run(&["import", "@last", "graph.json", "--reason", "surgery"])
         .expect(0);
     assert!(export()["nodes"]["more"].is_object());
-    // It is its own now: what is published does not concern it.
+    // The run has a graph of its own now: newly published versions do not affect it.
     world.run(&["publish", "second.json"]).expect(0);
     world.run(&["signal", "@last", "go"]).expect(0);
     let ended = world.run(&["resume", "@last", "--json"]).expect(0).json();

@@ -397,7 +397,7 @@ fn a_fork_may_walk_another_graph() {
     );
 }
 
-/// Many old runs are forked together: here, and through whoever holds the directory.
+/// Many old runs are forked together: here, and through the process that holds the directory.
 #[test]
 fn forks_of_many() {
     let world = world("items.json", ITEMS);
@@ -500,7 +500,7 @@ fn children_follow_their_parent() {
         .run(&["resume", "@last:parent", "-q", "--wait", "0.5"])
         .expect(7);
     assert_eq!(child()["status"], "Running");
-    // Whoever carries the child on carries on those that wait for it.
+    // The process that carries the child on also carries on the runs that wait for it.
     world
         .run(&["signal", &id, "decision", r#"{"ok":true}"#, "-q"])
         .expect(0);

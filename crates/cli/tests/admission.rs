@@ -1,4 +1,4 @@
-//! Who is let in: no byte of a body is read before access is decided, on any route; a server
+//! Access control: no byte of a body is read before access is decided, on any route; a server
 //! without tokens answers to its own names only; keys and tenants are what the settings say.
 
 use std::io::{Read as _, Write as _};
@@ -102,7 +102,8 @@ fn no_route_reads_a_body_before_access_is_decided() {
                     guarded += 1;
                 }
             }
-            // What may be sent is asked for, so the statuses above mean something.
+            // A permitted request is asked for its body, so the refusals above are not
+            // accidental.
             if operation.has_body && operation.scope != "public" {
                 let status = first_status(&admin, method, path, length);
                 asked += usize::from(status == 100);
@@ -132,7 +133,7 @@ fn a_hook_reads_no_body_without_a_signature_of_these_minutes() {
         (header(&format!("t={now},v1={}", &code[2..])), 401),
         (header(&format!("t={},v1={code}", now - 400)), 401),
         (header(&format!("t={now},v1={code}")).repeat(2), 401),
-        // Whether it is right is known with the body.
+        // The signature can be checked only with the body.
         (header(&format!("t={now},v1={code}")), 100),
     ] {
         for length in LENGTHS {
@@ -183,7 +184,7 @@ fn a_server_without_tokens_answers_to_its_own_names_only() {
         let (status, _) = as_host(&client, "GET", "/api/v1/workflows", host);
         assert_eq!(status, 200, "{host}");
     }
-    // With tokens nothing rests on the name.
+    // With tokens the host name does not matter.
     let guarded = World::new();
     let server = with_tokens(&guarded, &[], &[]);
     let (status, _) = as_host(&server.client(), "GET", "/health/live", "any.example");

@@ -47,7 +47,7 @@ fn a_payload_of_ten_mebibytes_works_and_one_byte_more_does_not() {
         .post_text(&signal, body(10 * MIB + 1))
         .refused(413, "PAYLOAD_TOO_LARGE");
     client.post_text(&signal, body(10 * MIB)).expect(200);
-    // What it then makes of so much is another matter.
+    // Later nodes may fail on such a large payload; only the gate is asserted.
     let ended = client.ended(&run);
     assert_eq!(ended["nodes"]["gate"]["status"], "Succeeded");
     server.stop();
@@ -281,7 +281,7 @@ fn clients_that_never_finish_do_not_hold_others_up() {
     }
     let run = client.execute("echo", &json!({}));
     assert_eq!(client.ended(&run)["status"], "Succeeded");
-    // All of them are let go, with a word or without one.
+    // The server closes all of them, with or without an answer.
     for mut stream in slow {
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);

@@ -43,7 +43,7 @@ struct Scenario {
     before: &'static [Line],
     /// What is struck.
     struck: Line,
-    /// What somebody does who knows that it died, with the exit codes that may come.
+    /// What a user types who knows that the process died, with the exit codes that may come.
     after: &'static [(Line, &'static [i32])],
 }
 
@@ -185,7 +185,7 @@ impl Scenario {
         Ok(world)
     }
 
-    /// Goes on as somebody would who knows that the process died; how everything ended.
+    /// Goes on as a user would who knows that the process died; returns how every run ended.
     fn settled(&self, world: &World) -> Result<BTreeSet<String>> {
         for (line, codes) in self.after {
             let ended = world.windlass(line, None)?;

@@ -44,7 +44,8 @@ const POINTS: &[(&str, &[u64])] = &[
 const DURING: &[(&str, u64, &[u32])] = &[
     ("in-commit", 8, &[0, 1, 3, 6]),
     ("in-checkpoint", 2, &[0, 1, 2, 3, 4, 6, 9, 14]),
-    // The thread stays there that long, and nobody may go on meanwhile.
+    // The thread stays there that long; no other thread may act on the unfinished write
+    // meanwhile.
     ("before-commit", 12, &[200]),
     ("after-blob-write", 1, &[200]),
 ];

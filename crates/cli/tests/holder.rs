@@ -132,7 +132,7 @@ fn a_dry_run_says_what_would_be_refused() {
     let all = ["cancel", "--filter", "status=Failed", "--dry-run"];
     let said = world.run(&all).expect(6);
     assert!(said.stdout.contains("would refuse"), "{}", said.stdout);
-    // Nothing was done by any of it.
+    // None of these commands changed anything.
     let shown = world.run(&["show", "@last", "--json"]).expect(0).json();
     assert_eq!(shown["nodes"]["bad"]["attempts"], 1);
 }

@@ -1,6 +1,6 @@
-//! What becomes a key, a label of a metric or an entry of an index has a pattern and a length,
-//! and what a schema expands to has a bound: refused at every edge of a server, before it
-//! costs anything.
+//! Names that become keys, metric labels or index entries have a pattern and a maximum length,
+//! and schemas have a bound on what they expand to: a server refuses the rest on every route,
+//! before it costs anything.
 
 use std::collections::BTreeSet;
 

@@ -49,7 +49,7 @@ fn every_answer_says_what_may_be_asked_for() {
             Some("120"),
             "{answer:?}"
         );
-        // Without tokens nobody is counted.
+        // Without tokens no client is counted.
         assert_eq!(answer.header("x-ratelimit-remaining"), Some("120"));
     }
 }

@@ -90,7 +90,7 @@ fn a_directory_that_others_could_read_is_closed_to_them() {
     assert_eq!(open_to_others(&data), [""; 0]);
 }
 
-/// A directory that also holds other things is not Windlass's to close.
+/// Windlass does not restrict the permissions of a directory that also holds other files.
 #[test]
 fn a_directory_with_other_things_keeps_its_rights() {
     let world = World::new();

@@ -293,7 +293,7 @@ fn the_catalogue_and_the_store_are_kept() {
 #[test]
 fn a_server_that_is_away_or_refuses_is_named() {
     let world = world();
-    // Nobody listens on a port that was free just now.
+    // No process listens on a port that was free just now.
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = free.local_addr().expect("an address").to_string();
     drop(free);
@@ -317,7 +317,8 @@ fn a_server_that_is_away_or_refuses_is_named() {
             ended.stderr
         );
     }
-    // The data directory is meant where it is named more closely.
+    // The more specific setting wins: a flag for the data directory beats a variable for the
+    // server.
     world.run(&["run", "echo.json", "-q"]).expect(0);
     let with = |arguments: &[&str]| {
         let mut command = world.command(arguments);
@@ -387,7 +388,7 @@ fn whoever_stops_watching_leaves_the_run_to_the_server() {
     serving.stop();
 }
 
-/// A server that counts requests is asked more slowly, and nothing is lost by it.
+/// Against a rate limit the client slows down, and no request is lost.
 #[test]
 fn questions_that_come_too_soon_are_asked_again() {
     let world = world();

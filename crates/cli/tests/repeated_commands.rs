@@ -73,7 +73,7 @@ fn a_cancel_that_is_sent_twice_gets_the_same_answer_also_when_the_run_has_ended(
     };
     let first = cancel("enough").expect(200).json();
     assert_eq!(client.ended(&run)["status"], "Cancelled");
-    // Why it is asked is no part of what is asked.
+    // The reason is not part of the command's identity.
     assert_eq!(cancel("again").expect(200).json(), first);
     assert_eq!(count(&client, &run, "RunCancelRequested"), 1);
     // Without the key, and with a new one, the state counts.
@@ -144,7 +144,7 @@ fn a_key_belongs_to_one_command_and_a_refused_one_leaves_it_free() {
     assert!(message.contains("'k'"), "{reused}");
     send(&client, &run, "cancel", "k", &json!({})).refused(409, "IDEMPOTENCY_KEY_REUSED");
     assert_eq!(count(&client, &run, "SignalReceived"), 1);
-    // What would happen is told whatever the key.
+    // A dry run answers whatever the key.
     let dry = json!({ "name": "go", "payload": 2, "dryRun": true });
     send(&client, &run, "signal", "k", &dry).expect(200);
 }

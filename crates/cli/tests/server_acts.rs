@@ -73,7 +73,7 @@ fn a_run_is_paused_resumed_signalled_and_cancelled() {
     let path = format!("/api/v1/executions/{run}/cancel");
     client.post(&path, &json!({})).refused(409, "RUN_ENDED");
     let other = client.waiting("wait");
-    // A deed without words needs no body.
+    // A command without arguments needs no body.
     let path = format!("/api/v1/executions/{other}/cancel");
     client.send("POST", &path, &[], None).expect(200);
     assert_eq!(client.ended(&other)["status"], "Cancelled");

@@ -67,8 +67,8 @@ impl Load {
     }
 }
 
-/// Starts runs until nobody answers. A connection that fails was never answered: nothing
-/// is promised.
+/// Starts runs until the server does not answer. A connection that fails was never answered:
+/// nothing is promised.
 fn ask(client: &Client, count: &AtomicUsize) -> Heard {
     let mut heard = Heard::default();
     let headers = [("Content-Type", "application/json")];
@@ -253,7 +253,7 @@ fn what_derives_from_the_logs_is_made_anew() {
     server.stop();
 }
 
-/// A server that finds a run whose bearer died with it.
+/// A server that finds a run whose last process was killed with it in hand.
 fn bereaved(world: &World) -> (Server, String) {
     let server = world.serve();
     let client = server.client();
@@ -280,7 +280,7 @@ fn what_kills_its_bearer_is_a_dead_letter() {
     let requeued = client.post(letters, &json!({ "executionId": [run] }));
     assert_eq!(requeued.expect(200).json()["executionIds"], json!([run]));
     assert_eq!(client.get(letters).expect(200).json()["items"], json!([]));
-    // Somebody carries it again.
+    // The server carries it again.
     client.wait_for(&run, "RunRecovered");
     let path = format!("/api/v1/executions/{run}/cancel");
     client.post(&path, &json!({})).expect(200);

@@ -41,7 +41,7 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        // What is left in the temporary folder harms nobody.
+        // A file that is left in the temporary folder does no harm.
         let _ = std::fs::remove_file(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! 100,000 sleeping runs and a restart: they are rows, and cost whoever holds the data
+//! 100,000 sleeping runs and a restart: they are rows, and cost the process that holds the data
 //! directory next to nothing.
 
 #![cfg(target_os = "linux")]

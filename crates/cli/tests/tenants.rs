@@ -248,7 +248,8 @@ fn another_tenants_ids_are_unknown_on_every_route() {
         let answer = operation.ask(&met.second, &met);
         is_clean(&what, &answer);
         let expected: &[u16] = match operation.path.as_str() {
-            // Those copy or mend the rows of all, and are for an admin of all.
+            // These routes copy or repair the rows of all tenants, and need an admin of all
+            // tenants.
             "/api/v1/backup" | "/api/v1/rebuild" | "/api/v1/secret-key/rotate" => &[403],
             // What a first version would do: nothing, for the second has no such workflow.
             "/api/v1/workflows/{id}/plan" => &[200],
@@ -333,7 +334,7 @@ fn lists_cursors_filters_and_ids_of_one_tenant_give_another_nothing() {
     let shown = met.second.get("/api/v1/workflows/shared").expect(200);
     is_clean("shared", &shown);
     assert!(String::from_utf8_lossy(&shown.body).contains("plum display"));
-    // A value is had by whom it belongs to, even by its digest under a run of one's own.
+    // A tenant cannot read another tenant's value by its digest, even under a run of its own.
     let value = met
         .second
         .get(&format!("/api/v1/executions/{own}/values/{}", met.digest));

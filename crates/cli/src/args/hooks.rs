@@ -12,9 +12,9 @@ pub(crate) struct Hooks {
 /// What to do with hooks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum HooksCommand {
-    /// List hooks; this is done if nothing else is asked
+    /// List hooks (the default)
     List,
-    /// Make a hook, or replace the one of that id; what it is signed with is told only now
+    /// Make a hook, or replace the one of that id; its signing secret is printed only now
     Set(HookSet),
     /// Remove a hook; the runs that it started stay
     Remove {

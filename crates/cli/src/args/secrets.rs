@@ -20,7 +20,7 @@ pub(crate) enum SecretsCommand {
     List,
     /// Forget a secret
     Remove(SecretName),
-    /// Seal all secrets with a new key, and forget the old one
+    /// Encrypt all secrets with a new key, and delete the old one
     Rotate,
 }
 

@@ -8,16 +8,16 @@ pub(crate) struct Serve {
     /// Where to listen [default: 127.0.0.1:7400]
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Option<String>,
-    /// What keeps the runs
+    /// The storage backend that keeps the runs
     #[arg(long, value_enum, value_name = "BACKEND", default_value = "embedded")]
     pub(crate) backend: Backend,
-    /// What this process does
+    /// The role of this process
     #[arg(long, value_enum, value_name = "ROLE", default_value = "all")]
     pub(crate) role: Vec<Role>,
-    /// Answer health and metrics here besides, whatever else goes on
+    /// Also serve health and metrics on this address, on connections of their own
     #[arg(long, value_name = "ADDR")]
     pub(crate) probe_listen: Option<String>,
-    /// Listen beyond loopback although there are no tokens
+    /// Allow an address beyond loopback without tokens
     #[arg(long)]
     pub(crate) insecure: bool,
     /// Without tokens, answer to this name too: name, name:port or *.name; may be repeated
@@ -26,10 +26,10 @@ pub(crate) struct Serve {
     /// The keys of tokens: a JWKS document in a file or at a URL
     #[arg(long, value_name = "FILE|URL")]
     pub(crate) auth_keys: Option<String>,
-    /// Who must have issued tokens
+    /// The issuer that tokens must name
     #[arg(long, value_name = "ISSUER")]
     pub(crate) auth_issuer: Option<String>,
-    /// For whom tokens must be
+    /// The audience that tokens must name
     #[arg(long, value_name = "AUDIENCE")]
     pub(crate) auth_audience: Option<String>,
     /// Refuse tokens without tenant_id
@@ -46,14 +46,14 @@ pub(crate) struct Serve {
     pub(crate) allow_exec: bool,
 }
 
-/// What keeps the runs.
+/// The storage backends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Backend {
     /// A data directory of this process
     Embedded,
 }
 
-/// What a process of a server does.
+/// The roles that a server process can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Role {
     /// Everything

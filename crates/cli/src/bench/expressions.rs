@@ -148,7 +148,7 @@ fn probe(case: &worst::Case, size: usize, trigger: &Document) -> Option<Probe> {
         name: case.name.clone(),
         source,
         size,
-        // What ends early is no slower for it.
+        // An evaluation that ends after a few steps must not count as slow.
         pace: time.as_secs_f64() / steps.max(limits.steps / 10) as f64,
     })
 }

@@ -13,7 +13,7 @@ use windlass_store_embedded::{EmbeddedStore, Options};
 use super::process::{failed, quiet};
 use crate::exit::Failure;
 
-/// How often somebody looks how far the run is.
+/// How often the benchmark reads how far the run is.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// Runs a file until its log has so many records, kills the process, and measures the time

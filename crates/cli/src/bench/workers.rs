@@ -79,7 +79,7 @@ async fn through(bench: Bench<'_>, server: &Server) -> Result<(usize, Duration),
     for worker in workers {
         worker.await.map_err(|error| broken(&error))??;
     }
-    // Those that found nothing at the end waited for it.
+    // The last polls find nothing and wait; that time does not count.
     let took = begun.elapsed().saturating_sub(Duration::from_millis(200));
     Ok((all, took))
 }

@@ -112,7 +112,7 @@ async fn local(
 ) -> Result<Exit, Failure> {
     let resumes = request.is_none_or(|request| request.command == RunCommand::Resume);
     let shown = match resumes {
-        // Nothing of what goes on at once is left out.
+        // Progress is shown before the command, so that it misses nothing.
         true => {
             foreground::refuse_ended(run, session.status(run)?)?;
             Some(foreground::show(host, session, run, options.quiet).await?)

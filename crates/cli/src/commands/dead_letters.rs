@@ -1,4 +1,4 @@
-//! `windlass dead-letters`: what nobody could carry on.
+//! `windlass dead-letters`: runs that the engine could not carry on.
 
 use serde_json::{Value, json};
 use windlass_core::RunId;
@@ -15,7 +15,7 @@ use crate::remote;
 use crate::session::{Session, Settings};
 use crate::table::Table;
 
-/// More than this at once helps nobody to read.
+/// The most letters that are listed at once.
 const SHOWN: usize = 1000;
 
 /// Lists dead letters, or does something with them.

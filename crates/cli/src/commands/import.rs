@@ -21,7 +21,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Import) -> Result<Exit, Failu
     };
     let name = arguments.file.display().to_string();
     let text = definition_file::read(&arguments.file)?;
-    // What was edited is not what was signed.
+    // The signature does not cover the edited graph.
     let (name, text) = match frozen::read(&name, &text).map_err(not_importable)? {
         Some(graph) => {
             let text = graph.into_definition(Some(&workflow))?;

@@ -55,7 +55,7 @@ fn rebuild(settings: &Settings) -> Result<Rebuilt, Failure> {
     })
 }
 
-/// Says how far it is, about once a second, to whoever waits longer than that.
+/// Prints how far it is, about once a second, once it takes longer than that.
 struct Progress<'a> {
     settings: &'a Settings,
     next: Instant,

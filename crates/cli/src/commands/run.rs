@@ -180,7 +180,7 @@ async fn local(
     host.to_the_end(session, run, &progress, options).await
 }
 
-/// Queues the run; whoever next holds the data directory carries it on.
+/// Queues the run; the next process that holds the data directory carries it on.
 async fn queue(host: &LocalEngine, session: &Session, request: Launch) -> Result<Exit, Failure> {
     print_queued(session, start(host, request).await?, false)
 }
@@ -196,8 +196,8 @@ async fn start(host: &LocalEngine, request: Launch) -> Result<Started, Failure> 
     })
 }
 
-/// Whether nobody but this process gave the request its id: what it finds is then its own,
-/// started by a holder that went away before it answered.
+/// Whether this process, not the user, gave the request its id: a run found under the id is
+/// then this request's own, started by a holder that exited before it answered.
 fn has_made_up_id(request: &Launch) -> bool {
     request.request.request_id.as_deref() == Some(&*request.run.to_string())
 }

@@ -14,7 +14,7 @@ use crate::paint::{DIM, RED, run_glyph, run_style};
 use crate::session::{Session, Settings};
 use crate::table::{Cell, Table};
 
-/// More than this at once helps nobody; the cursor leads on.
+/// The most runs that are listed at once; the cursor gives the next page.
 const LIMIT: usize = 1000;
 
 /// Lists runs.

@@ -73,7 +73,7 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
 
 fn set(settings: &Settings, arguments: &SetSecret) -> Result<Exit, Failure> {
     let name = &*arguments.name.name;
-    // What is wrong with the name is said before somebody types the value.
+    // An invalid name is refused before the user types the value.
     kept::check_name(name)?;
     let value = value(arguments)?;
     let created = match access::open_alone(settings, true)? {
@@ -198,7 +198,8 @@ impl Hidden {
         if let Some(before) = &before {
             let mut quiet = before.clone();
             quiet.local_modes.remove(LocalModes::ECHO);
-            // Not to hide it is worse than not to ask, but a terminal that cannot is rare.
+            // If the terminal cannot hide the input, the value is read anyway; such terminals
+            // are rare.
             let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &quiet);
         }
         Self { before }

@@ -28,7 +28,7 @@ pub(crate) struct Simulate {
     /// Simulate only this one, and tell what happens
     #[arg(long, value_name = "SEED", conflicts_with = "seeds")]
     pub(crate) seed: Option<u64>,
-    /// What the run is started with: JSON, or @file
+    /// The run's trigger: JSON, or @file
     #[arg(long, value_name = "JSON|@FILE")]
     pub(crate) trigger: Option<String>,
     /// How often a node fails, and with which code: charge=0.1, charge=10%:DECLINED, '*=1%'

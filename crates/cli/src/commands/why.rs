@@ -19,7 +19,8 @@ pub(crate) fn run(settings: &Settings, arguments: &Why) -> Result<Exit, Failure>
     let id = session.find_run(&arguments.run)?;
     let mut why = why(&session, id, arguments.node.as_deref())?;
     if matches!(why.status, RunStatus::Pending | RunStatus::Running) {
-        // Who begins when, and which workers poll, is known to who carries the run on alone.
+        // Only the process that carries the run on knows the order of admission and which
+        // workers poll.
         if let Some(server) = &settings.server {
             remote::ask_why(server, &mut why)?;
         } else if why.status == RunStatus::Running

@@ -30,7 +30,7 @@ const FRAME: Duration = Duration::from_millis(100);
 pub(crate) enum Style {
     /// Nothing but errors.
     Quiet,
-    /// Lines; the end as well if nobody else says it.
+    /// Lines; `end` tells whether they include the end, which the command itself may print.
     Plain {
         /// Whether the end is said here.
         end: bool,
@@ -55,7 +55,7 @@ impl Style {
     }
 }
 
-/// What somebody asked of a run, as far as progress shows it.
+/// What the last command asked of a run, as far as progress shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// It goes on.
@@ -133,7 +133,7 @@ impl Progress {
         }
     }
 
-    /// The run is what was read back just now: a watcher has missed something.
+    /// Takes the run's state as it was read back just now, after a watcher has missed events.
     pub(crate) fn take_over(&self, run: &Run) {
         self.update(|model| model.take_over(run));
     }
@@ -158,7 +158,7 @@ impl Progress {
         self.update(|model| model.fail(node, code, message, again));
     }
 
-    /// Somebody paused, resumed or cancelled the run.
+    /// A command paused, resumed or cancelled the run.
     pub(crate) fn phase(&self, phase: Phase) {
         self.update(|model| model.set_phase(phase));
     }

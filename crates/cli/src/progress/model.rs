@@ -1,6 +1,6 @@
 //! What progress knows of a run: a status for each node of the top level, counts, what
-//! runs and since when, and how loops and waits stand. However large bodies are, it
-//! knows only what is under way in them.
+//! runs and since when, and how loops and waits stand. Of loop bodies it knows only the
+//! instances under way, so its size does not grow with them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use super::Phase;
 /// Failures beyond this many are only counted: a screen full of them says no more.
 const MAX_FAILURES: u32 = 50;
 
-/// Of what waits inside bodies, this many are known by name.
+/// How many waiting instances inside loop bodies are known by name.
 const MAX_WAITS: usize = 200;
 
 /// Runs of at most this many nodes get a plain line for each.
 pub(super) const SMALL: usize = 50;
 
-/// Something to be said once, that stays.
+/// A line that is printed once and stays on the screen.
 #[derive(Debug)]
 pub(super) enum Said {
     /// A node ended, in a small run; with its seconds, if its start was seen.

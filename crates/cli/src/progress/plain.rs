@@ -1,5 +1,5 @@
-//! Progress where nobody draws: a line at the start, one for each failure, one for
-//! each node of a small run, and one now and then for a large one.
+//! Progress in plain lines, without a live display: a line at the start, one for each failure,
+//! one for each node of a small run, and one now and then for a large one.
 
 use windlass_core::NodeStatus;
 

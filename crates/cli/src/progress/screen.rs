@@ -12,7 +12,7 @@ use super::frame::{Terminal, frame, permanent};
 use super::model::Model;
 use super::{Style, plain};
 
-/// How often a large run says how far it is where nobody draws.
+/// How often a large run says how far it is without live progress.
 const PLAIN_EVERY: Duration = Duration::from_secs(5);
 
 /// How often the times of running nodes are drawn anew when nothing else changes.
@@ -21,10 +21,10 @@ const TICK: Duration = Duration::from_secs(1);
 /// A run that ends sooner is not drawn at all.
 const FIRST_FRAME: Duration = Duration::from_millis(150);
 
-/// Whether the cursor is hidden now: whoever ends the process gives it back.
+/// Whether the cursor is hidden now: the code that ends the process must show it again.
 static HIDDEN: AtomicBool = AtomicBool::new(false);
 
-/// Gives the cursor back, also from a signal's task.
+/// Shows the cursor again; also called from the task that handles signals.
 pub(crate) fn restore() {
     if HIDDEN.swap(false, Ordering::SeqCst) {
         let _ = io::stderr().lock().write_all(b"\x1b[?25h\x1b[?7h");
@@ -104,7 +104,7 @@ impl Screen {
 
     fn show_live(&mut self, model: &mut Model, color: bool) {
         let size = terminal_size::terminal_size_of(io::stderr());
-        // A terminal that nobody looks at may say that it has no columns at all.
+        // A pseudo-terminal without a window may report zero columns.
         let size = size.filter(|(width, height)| width.0 > 0 && height.0 > 0);
         let (width, height) = size.map_or((80, 24), |(width, height)| {
             (usize::from(width.0), usize::from(height.0))
@@ -150,7 +150,7 @@ impl Screen {
 /// Writes lines whose parts are printable.
 pub(super) fn write(text: &str) {
     if !text.is_empty() {
-        // Nobody reads it if it cannot be written.
+        // Progress that cannot be written to standard error has no reader.
         let _ = io::stderr().lock().write_all(text.as_bytes());
     }
 }

@@ -79,7 +79,7 @@ pub(crate) fn act(
     status.map_err(|_| failures::foreign(server.address(), "a status that is none"))
 }
 
-/// A request that was on its way when the connection broke may have been obeyed.
+/// A request that was on its way when the connection broke may have taken effect.
 fn perhaps(failure: Failure) -> Failure {
     match failure.exit {
         Exit::Unreachable => {
@@ -192,7 +192,7 @@ fn begin(server: &Server, url: url::Url, body: Vec<u8>) -> Result<Started, Failu
         tries -= 1;
         match server.ask(Question::post(url.clone(), body.clone())) {
             Ok(answer) => return Ok(read::<StartedShape>(server, &answer)?.into()),
-            // Of a process that has ended the next one is asked.
+            // If the process has ended, the next holder is asked.
             Err(failure) if server.is_gone(&failure) => return Err(failure),
             Err(failure) if failure.code == "SERVER_UNREACHABLE" && tries > 0 => {
                 std::thread::sleep(PAUSE);

@@ -1,6 +1,6 @@
-//! Following a run that a server carries on: its stream of events rings, what is new in
-//! its log is read and folded into the state in memory, and progress shows that. A stream
-//! that breaks is asked for again from where it was.
+//! Follows a run that a server carries on: each event of its stream makes the client read what
+//! is new in the log and fold it into the state in memory, which progress shows. A stream that
+//! breaks is requested again from where it was.
 //!
 //! The process that holds a data directory is also asked for the run's end. When it ends
 //! before, the run is to be followed elsewhere.
@@ -162,7 +162,7 @@ struct Follower {
     store: Arc<dyn Backend>,
     plans: Plans,
     run: RunId,
-    /// Away while a thread reads, and after one could not.
+    /// None while a thread reads, and after a read failed.
     follow: Option<Follow>,
     /// The last event that was shown, or needs not be.
     position: u64,
@@ -277,7 +277,7 @@ impl Follower {
         }
     }
 
-    /// The time between two looks: a server counts questions, and who follows for long
+    /// The time between two reads: a server limits requests, and a client that follows for long
     /// must leave some for others.
     fn rest(&self) -> Duration {
         match self.looks {

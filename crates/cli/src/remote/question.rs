@@ -15,7 +15,7 @@ pub(super) struct Question {
     pub(super) url: Url,
     pub(super) body: Option<Vec<u8>>,
     pub(super) accept: &'static str,
-    /// No longer than this; none means that whoever asks watches over it.
+    /// How long the request may take; without it the caller watches the time.
     pub(super) time: Option<Duration>,
     pub(super) last_event: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! What a store that only reads over HTTP does not do: whoever acts asks the server.
+//! What a store that only reads over HTTP refuses: commands that write ask the server instead.
 
 use windlass_core::{Digest, Millis, RunId};
 use windlass_store::{

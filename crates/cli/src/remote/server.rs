@@ -239,7 +239,7 @@ impl Server {
     ) -> Result<T, Failure> {
         let (done, waiting) = mpsc::sync_channel(1);
         self.runtime()?.spawn(async move {
-            // Whoever asked waits for it.
+            // The thread that called `wait` receives it.
             let _ = done.send(work.await);
         });
         let gone = || Failure::new(Exit::Storage, "RUNTIME_FAILED", "the connection has ended");
@@ -269,7 +269,7 @@ impl Server {
         Ok(self.inner.link.get_or_init(|| link))
     }
 
-    /// Keeps what the server refused for whoever says so in the end.
+    /// Keeps the server's refusal, so that `explain` can report it.
     pub(super) fn remember(&self, failure: Failure) {
         *self.refusal() = Some(failure);
     }
@@ -295,7 +295,7 @@ fn client(server: &Inner) -> reqwest::Result<reqwest::Client> {
         .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_TIME)
         .pool_idle_timeout(IDLE_TIME)
-        // Whoever answers elsewhere is not who the token is for.
+        // The token is for this server only: it must not be sent to another address.
         .redirect(reqwest::redirect::Policy::none());
     // Without TLS the certificates of the system are not read, which takes longer than a request.
     let builder = match server.base.scheme() {

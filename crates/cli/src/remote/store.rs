@@ -90,7 +90,8 @@ impl RemoteStore {
         self.failed(failures::foreign(self.server.address(), what))
     }
 
-    /// The store's error for a failure, which is kept for whoever reports it.
+    /// The store's error for a failure; the server handle keeps the failure itself to report
+    /// it.
     fn failed(&self, failure: Failure) -> Error {
         let error = Error::Unavailable(failure.message.clone());
         self.server.remember(failure);

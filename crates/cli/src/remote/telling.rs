@@ -27,7 +27,7 @@ fn show_node(progress: &Progress, run: &Run, event: &PublicEvent) {
     let Some(path) = event.node.as_deref() else {
         return;
     };
-    // An iteration may be gone since, and what failed in it is still worth a line.
+    // The iteration may be gone since, but its failure still gets a line.
     if let Some(node) = run.resolve(path) {
         show_status(progress, run, node, event);
     }

@@ -1,7 +1,7 @@
 //! Finding the process that holds a data directory, and whether it can be asked.
 //!
-//! The question is written by hand: what answers may be a process of another version, which
-//! speaks something else than HTTP on its socket.
+//! The request is written by hand: a process of another version may answer, which speaks
+//! something else than HTTP on its socket.
 
 use std::io;
 use std::path::Path;
@@ -60,7 +60,7 @@ async fn ask(path: &Path) -> io::Result<Vec<u8>> {
     stream.write_all(QUESTION.as_bytes()).await?;
     let mut answer = Vec::new();
     let read = stream.take(ANSWER_BYTES).read_to_end(&mut answer).await;
-    // One that did not read all of the question breaks off after its answer.
+    // A holder that did not read the whole request closes the connection after its answer.
     match read {
         Err(error) if answer.is_empty() => Err(error),
         _ => Ok(answer),

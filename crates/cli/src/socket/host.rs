@@ -58,7 +58,7 @@ impl SocketHost {
     /// engine must not be stopped before.
     pub(crate) async fn close(mut self) {
         self.shutdown.cancel();
-        // One whose answer takes too long is asked of the next holder again.
+        // A client whose answer takes too long asks the next holder again.
         let _ = (&mut self.task).await;
     }
 }
@@ -67,7 +67,7 @@ impl Drop for SocketHost {
     fn drop(&mut self) {
         self.shutdown.cancel();
         self.task.abort();
-        // The next holder replaces it otherwise.
+        // If it cannot be removed, the next holder replaces it.
         let _ = std::fs::remove_file(&self.path);
     }
 }

@@ -45,7 +45,7 @@ pub(super) fn find(directory: &Path) -> Option<PathBuf> {
     }
     let text = fs::read_to_string(directory.join(POINTER)).ok()?;
     let far = PathBuf::from(text);
-    // Only the place that follows from the directory is believed.
+    // Only the path that derives from the directory is trusted.
     (far == elsewhere(&directory).ok()? && far.exists()).then_some(far)
 }
 

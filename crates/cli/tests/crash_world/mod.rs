@@ -119,7 +119,7 @@ impl World {
         Ok(serde_json::from_str(&ended.stdout)?)
     }
 
-    /// A run as anyone sees it, without what differs from run to run.
+    /// A run as `windlass show` prints it, without what differs from run to run.
     pub(crate) fn execution(&self, run: &str) -> Result<Value> {
         let mut execution = self.show(run)?;
         forget(&mut execution, run);

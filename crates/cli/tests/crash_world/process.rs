@@ -91,7 +91,8 @@ impl World {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let (out, err) = (format!("{number}.out"), format!("{number}.err"));
-        // Files, not pipes: what was written before the kill is whole, and nobody waits.
+        // Files, not pipes: what was written before the kill is whole, and no reader has to
+        // wait for it.
         let mut command = program(kill);
         command
             .args(arguments)

@@ -55,7 +55,7 @@ fn check_live(server: &Server, live: &Probed, findings: &mut Findings) {
             );
         }
         200 => findings.add("server", Grade::Ok, text, ""),
-        // Probes may be for those alone who have a token.
+        // The probes may require a token.
         401 | 403 => findings.add("server", Grade::Ok, text, ""),
         status => {
             let text = format!("{} answers with status {status}", server.address());
@@ -73,7 +73,7 @@ fn check_clock(live: &Probed, findings: &mut Findings) {
     };
     let apart = (now().0 - date.0).abs();
     let text = match apart {
-        // It tells whole seconds, and the answer took a while.
+        // The server's clock is given in whole seconds, and the response took a while.
         0..2000 => "the server has the same time".to_owned(),
         _ => format!("the server's clock is {} s off", apart / 1000),
     };

@@ -71,7 +71,7 @@ async fn serve(session: &Session, mut options: Options) -> Result<Exit, Failure>
     let actions = options.registry(&session.settings);
     options.telemetry.actions = Some(actions.names().map(Into::into).collect());
     let telemetry = Telemetry::start(std::mem::take(&mut options.telemetry));
-    // One for all who open what is sealed: its key may change under way.
+    // One instance for all readers of secrets: its key may change while the server runs.
     let keys = secrets::keys(&session.settings)?;
     let engine = engine(session, &options, &telemetry, &keys).await?;
     prepare(&options)?;
@@ -128,7 +128,7 @@ async fn serve(session: &Session, mut options: Options) -> Result<Exit, Failure>
     Ok(Exit::Done)
 }
 
-/// The engine, watched by whoever counts and logs.
+/// The engine, observed by telemetry and by the hub.
 async fn engine(
     session: &Session,
     options: &Options,
@@ -257,7 +257,7 @@ async fn ready(engine: Engine) -> Result<(), Vec<windlass_api::Detail>> {
 fn tell_recovery(recovery: &Recovery) {
     let lost = recovery.quarantined.len() + recovery.buried.len();
     say::recovered(recovery.recovered.len(), recovery.paused.len(), lost);
-    // Those that became dead letters were told as they did.
+    // Runs that became dead letters were logged at that time.
     for (run, reason) in &recovery.quarantined {
         say::quarantined(*run, reason);
     }
@@ -279,7 +279,8 @@ fn announce(session: &Session, options: &Options, server: &Server) -> Result<(),
         if let Some(probes) = probes {
             said["probeUrl"] = probes.into();
         }
-        // In one line, so that whoever started this knows when it has read all of it.
+        // On one line, so that the program that started this process knows when it has read all
+        // of it.
         return output.data(&said.to_string());
     }
     output.line(&format!("listening on {url}"))?;

@@ -68,7 +68,8 @@ impl Options {
         Ok(options)
     }
 
-    /// Whoever can reach the address can do everything: that must be meant.
+    /// Refuses an address that is reachable from outside without tokens: every client could do
+    /// everything. `--insecure` allows it.
     fn refuse_exposure(&self, config: &Config) -> Result<(), Failure> {
         let address = self.server.address;
         if address.ip().is_loopback() || self.keys.is_some() || config.is_on("insecure") {
@@ -220,7 +221,7 @@ fn telemetry(config: &Config) -> Result<TelemetryOptions, Failure> {
     Ok(TelemetryOptions {
         logs: Some(logs),
         traces: traces.transpose()?,
-        // What everybody can read must not name what belongs to somebody.
+        // A public metrics page must not name the workflows of tenants.
         name_tenants: config.is_on("private_probes"),
         ..TelemetryOptions::default()
     })

@@ -84,7 +84,7 @@ pub(crate) fn write_json(session: &Session, id: RunId, arguments: &Show) -> Resu
         Ok(()) => out.flush().or_else(closed_pipe),
         Err(view::Error::Write(error)) => closed_pipe(error),
         Err(error) => {
-            // What was written is not whole; it must not look as if it were.
+            // The output is incomplete; the failure that follows says so.
             let _ = out.flush();
             Err(error.into())
         }
@@ -193,13 +193,14 @@ impl Page<'_> {
         Ok(text)
     }
 
-    /// What somebody who looks at this run most likely wants to do next.
+    /// The command that the user most likely wants to type next.
     fn next_command(&self) -> Option<String> {
         let run = &self.overview.run;
         let short = &self.short;
         match run.status() {
             RunStatus::Succeeded => None,
-            // What was undone cannot be tried again; what could not be, can be undone again.
+            // Nodes that were compensated cannot be reattempted; a failed compensation can be
+            // retried.
             RunStatus::Failed | RunStatus::Cancelled if run.undo().is_some() => {
                 let finished = run.finished();
                 let outcome = finished.and_then(|finished| finished.compensation);

@@ -21,7 +21,7 @@ const ALL_NODES: usize = 50;
 /// Of what failed and of what is under way, large runs show this many each.
 const SOME_NODES: usize = 20;
 
-/// Of what is asked for, nobody reads more than this in a terminal.
+/// The most rows that are shown of the nodes asked for.
 const MOST_ROWS: usize = 2000;
 
 /// What is undone is listed up to this many steps.
@@ -89,7 +89,7 @@ impl Page<'_> {
         Ok((rows.collect::<Result<_, _>>()?, hidden))
     }
 
-    /// What was asked for, as far as anybody reads it; and how many are left out.
+    /// The rows asked for, up to the limit, and how many are left out.
     fn chosen_rows(&self, chosen: &Nodes) -> Result<(Vec<Row>, usize), Failure> {
         let (store, plans) = (&*self.session.store, &self.session.plans);
         let (mut rows, mut hidden) = (Vec::new(), 0);
