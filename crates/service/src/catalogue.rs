@@ -1,5 +1,5 @@
-//! What commands do to the catalogue and to what derives from the logs, in the process
-//! that holds the data directory, whoever asked for it.
+//! What commands do to the catalogue and to what derives from the logs, in the process that
+//! holds the data directory, for its own user or for another process.
 
 use serde::{Deserialize, Serialize};
 use windlass_core::RunId;
@@ -95,8 +95,8 @@ pub fn rebuild(
     }
 }
 
-/// Replaces the rows of runs; gives those that have gone on meanwhile. The row from a log
-/// that has grown since is older than the one that came with the growth.
+/// Replaces the rows of runs; gives those that have gone on meanwhile. If a log has grown
+/// meanwhile, the row from it may be older than the one of that append.
 fn replace(
     store: &dyn Backend,
     plans: &Plans,

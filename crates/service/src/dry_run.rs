@@ -1,5 +1,5 @@
-//! What a command would do to each run, and what would be refused. The run's
-//! own rules are asked, on its state as the log has it; nothing is written.
+//! What a command would do to each run, and which refusals it would meet. The run's own rules
+//! decide, on the state from its log; nothing is written.
 
 use std::collections::BTreeSet;
 

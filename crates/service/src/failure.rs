@@ -1,6 +1,6 @@
-//! Why a question was not answered or a command not carried out: a kind, a sentence, what to do
-//! about it, and what is wrong with each part. How a kind ends a program and which status
-//! it has over HTTP is decided where it is told: this file knows of neither.
+//! Why a query was not answered or a command not carried out: a kind, a sentence, what to do
+//! about it, and what is wrong with each part. The callers map a kind to an exit code or to an
+//! HTTP status: this file knows of neither.
 
 use std::fmt;
 
@@ -175,7 +175,8 @@ kinds! {
 }
 
 impl FailureKind {
-    /// Whether the state of things does not allow it, which may be because it is done already.
+    /// Whether the present state does not allow the command, perhaps because it is done
+    /// already.
     pub const fn is_conflict(self) -> bool {
         matches!(
             self,
@@ -205,7 +206,7 @@ pub struct Failure {
     pub message: String,
     /// What to do about it.
     pub hint: Option<String>,
-    /// What is wrong with each part, which is rarely known.
+    /// What is wrong with each part; mostly empty.
     pub parts: Box<Parts>,
 }
 

@@ -1,5 +1,5 @@
-//! A fork as the command line asks for it, in the process that holds the data directory,
-//! whoever asked.
+//! A fork as the command line asks for it, in the process that holds the data directory, for
+//! its own user or for another process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::moment::now;
 use crate::overrides::Overrides;
 use crate::source::prepare_text;
 
-/// What a fork is asked for with.
+/// The request for a fork.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ForkAsked {

@@ -25,7 +25,7 @@ pub struct FrozenGraph {
     nodes: Vec<Box<RawValue>>,
     /// Whether it has a signature, of whatever kind.
     pub is_signed: bool,
-    /// What was signed, if anything that could be.
+    /// The signature, if it is a valid digest.
     pub signature: Option<Digest>,
 }
 
@@ -108,7 +108,7 @@ pub fn definition_of(text: &[u8]) -> Result<(Vec<u8>, Option<Digest>), Failure> 
         None => unsigned(text)?,
     };
     Ok(match graph {
-        // What cannot have been signed was not: it is no reason to look away.
+        // A malformed signature is refused, not ignored.
         Some(graph) if graph.is_signed && graph.signature.is_none() => {
             let message = "the graph has a signature that is none";
             return Err(mismatch(message.to_owned()));
@@ -121,8 +121,8 @@ pub fn definition_of(text: &[u8]) -> Result<(Vec<u8>, Option<Digest>), Failure> 
     })
 }
 
-/// The text of a definition for a graph that replaces that of a run. What was edited is not
-/// what was signed, so the signature is not looked at.
+/// The text of a definition for a graph that replaces that of a run. The signature does not
+/// cover an edited graph, so it is not checked.
 ///
 /// # Errors
 /// It is neither a graph nor a definition.

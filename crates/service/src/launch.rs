@@ -1,6 +1,6 @@
 //! Starting a run: the definition is published if its content is new, and the run's
-//! first record is durable on return. Used by `run`, and by whoever acts for another
-//! process.
+//! first record is durable on return. Used by `run`, and by a process that acts for another
+//! one.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub use windlass_engine::names::{LABELS, is_request_id, is_tenant, label_problem
 
 /// A definition to run, and the request for its run.
 pub struct Launch {
-    /// What is run.
+    /// The definition to run.
     pub definition: Prepared,
     /// Whether the graph belongs to the run alone: it is not published.
     pub frozen: bool,
@@ -96,7 +96,7 @@ pub async fn publish(
             at: SystemClock.now(),
         })
         .await?;
-    // Whoever is asked for a run from now on gets this version.
+    // Runs that are asked for from now on get this version.
     engine.catalogue_changed(tenant, &workflow);
     if published.created {
         engine.heal_all(tenant, &workflow).await?;

@@ -1,4 +1,4 @@
-//! Looking at runs: whose may be seen, and how they are named.
+//! Queries about runs: which runs a caller may see, and how it names them.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use windlass_store::{DefinitionRow, RunFilter, RunRow, TenantFilter, Wait as _};
 use crate::catalogue::unknown;
 use crate::failure::{Failure, FailureKind};
 
-/// Values kept in memory while somebody looks around.
+/// Values that queries keep in memory.
 const CACHE_BYTES: usize = 16 * 1024 * 1024;
 
-/// Somebody who looks at runs.
+/// Reads runs and definitions for one caller: the store, and whose runs the caller may see.
 #[derive(Clone)]
 pub struct Look {
     /// Where runs are kept.
     pub store: Arc<dyn Backend>,
     /// Plans that were built before.
     pub plans: Plans,
-    /// Whose runs may be seen.
+    /// The tenants whose runs the caller may see.
     pub tenants: TenantFilter,
-    /// Who carries runs on, in words; nobody, perhaps.
+    /// The process that carries runs on, in words; none if there is no such process.
     pub holder: Option<String>,
-    /// The engine that does, if it is in this process.
+    /// The engine that carries runs on, if it is in this process.
     pub engine: Option<Engine>,
 }
 
@@ -134,7 +134,7 @@ impl Look {
         })
     }
 
-    /// Whose definitions are meant: a tenant's, or those that are nobody's.
+    /// The tenant whose definitions are meant; none for those without a tenant.
     pub fn tenant(&self) -> Option<&str> {
         match &self.tenants {
             TenantFilter::Any => None,

@@ -7,7 +7,8 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 
-/// The members of an object. A key that is there twice stays so, for whoever checks that.
+/// The members of an object. A repeated key is kept, so that the code that checks for it still
+/// sees it.
 #[derive(Clone, Debug, Default)]
 pub struct Members(Vec<(String, Box<RawValue>)>);
 
@@ -15,7 +16,7 @@ impl Members {
     /// The members of what is written as an object.
     ///
     /// # Errors
-    /// It is written as something else, or not at all.
+    /// The text is not an object.
     pub fn of(value: &impl Serialize) -> serde_json::Result<Self> {
         serde_json::from_str(&serde_json::to_string(value)?)
     }

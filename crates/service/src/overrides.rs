@@ -87,7 +87,8 @@ impl Overrides {
             let message = format!("the trigger is not JSON: {error}");
             Failure::new(FailureKind::TriggerNotJson, message)
         })?;
-        // What is written anew has lost the second of two keys, and must not hide it.
+        // Writing the trigger anew would drop one of two equal keys, so a repeated key is
+        // refused first.
         canonical(&text).map_err(StartError::TriggerRepeatsKey)?;
         for change in &self.trigger {
             change.apply(&mut trigger)?;

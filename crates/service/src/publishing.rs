@@ -1,5 +1,5 @@
 //! What a new version would do to each live run, before it is
-//! published. The runs' own rules are asked.
+//! published. The runs' own rules decide.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub enum Effect {
     Unaffected(&'static str),
     /// It follows.
     Adopts(Healing),
-    /// It follows, and somebody should look at it.
+    /// It follows, and an operator should look at it.
     Decision(Healing),
     /// It would pause.
     Incompatible(Healing),

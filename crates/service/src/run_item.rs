@@ -29,11 +29,11 @@ pub struct RunItem {
     pub error: Option<RunItemError>,
     /// The request that asked for it.
     pub request_id: Box<str>,
-    /// Whose it is.
+    /// Its tenant.
     pub tenant_id: Option<Box<str>>,
     /// From 0 to 9; higher begins first.
     pub priority: u8,
-    /// For people to find it by.
+    /// Its labels.
     pub labels: BTreeMap<Box<str>, Box<str>>,
     /// The run that started it, if it is a child.
     #[schemars(with = "Option<String>")]
@@ -56,7 +56,7 @@ pub struct RunItemError {
     pub message: Option<Box<str>>,
 }
 
-/// A run as the API has it in lists: with what only an engine looks at.
+/// A run as the API lists it: with fields that only an engine reads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "RunShape")]
@@ -64,13 +64,13 @@ pub struct RunDetails {
     /// What lists of commands have.
     #[serde(flatten)]
     pub item: RunItem,
-    /// When it next wants to be woken, if it sleeps.
+    /// When it is woken next, if it sleeps.
     pub wake_at: Option<Moment>,
     /// Whether it waits for times, signals or children alone.
     pub asleep: bool,
-    /// What it shares with the runs that may not all go at once.
+    /// Its gate: the concurrency key that it shares with other runs.
     pub gate: Option<Box<str>>,
-    /// How many of those may go at once; 0 without a gate.
+    /// How many runs of the gate may be active at once; 0 without a gate.
     pub gate_limit: u32,
     /// Whether it is among the dead letters.
     pub dead: bool,

@@ -10,10 +10,10 @@ use crate::failure::{Failure, FailureKind};
 use crate::listing::tell_damage;
 use crate::members::Members;
 
-/// How many of a schedule's next times are told to whoever asks for them.
+/// How many of a schedule's next times a caller is told.
 pub const TIMES_TOLD: usize = 5;
 
-/// A schedule with nothing but its id, its workflow and how it usually goes.
+/// A schedule with its id and its workflow, and defaults for the rest.
 pub fn plain(tenant: Option<Box<str>>, id: &str, workflow: &str) -> Schedule {
     Schedule {
         id: id.into(),

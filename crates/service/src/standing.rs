@@ -86,7 +86,7 @@ pub fn open_inside(run: &Run, node: Instance, most: usize) -> (Vec<Instance>, us
     });
     let mut found: Vec<Instance> = inside.collect();
     let count = found.len();
-    // What waits for somebody says more than what runs.
+    // A node that waits says more than one that runs, so it comes first.
     found.sort_by_key(|&one| (run.node_status(one) != NodeStatus::Waiting, one));
     found.truncate(most);
     (found, count)

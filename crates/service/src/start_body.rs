@@ -1,5 +1,5 @@
-//! What a run is asked for with over HTTP: the one description that the API reads, its document
-//! shows and the client writes.
+//! The request for a run over HTTP: the one type that the API reads, its OpenAPI document shows
+//! and the client writes.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use windlass_core::name::ShortText;
 
-/// What a run is asked for with.
+/// The request for a run.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[schemars(rename = "ExecuteBody")]
@@ -18,7 +18,7 @@ pub struct StartBody {
     #[schemars(length(min = 1, max = 256))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// What the run begins with.
+    /// The run's trigger.
     #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Value>")]
     pub trigger: Option<Box<RawValue>>,
@@ -26,16 +26,16 @@ pub struct StartBody {
     #[schemars(range(max = 9))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
-    /// For people to find it by: keys that match the pattern of names, values of at most 256 bytes.
+    /// The run's labels: keys that match the pattern of names, values of at most 256 bytes.
     #[schemars(with = "Option<BTreeMap<String, ShortText>>")]
     #[schemars(extend("maxProperties" = 64))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<Box<str>, Box<str>>>,
-    /// What ties the run to the outside; the request's own id, if it is left out.
+    /// The correlation id of the run; the request's own, if it is left out.
     #[schemars(length(min = 1, max = 256))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
-    /// Whose it is; it must be the token's.
+    /// The run's tenant; it must be the token's.
     #[schemars(length(min = 1, max = 128))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant_id: Option<String>,
@@ -51,7 +51,7 @@ pub struct StartBody {
 /// A value that was given: null is one, and not the same as none.
 ///
 /// # Errors
-/// It is no JSON.
+/// The value is not JSON.
 pub fn given<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Box<RawValue>>, D::Error> {

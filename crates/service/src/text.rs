@@ -9,7 +9,7 @@ use windlass_store::Wait as _;
 use crate::failure::Failure;
 use crate::look::Look;
 
-/// The text on one line, without what a terminal would obey.
+/// The text on one line, without control characters.
 pub fn one_line(text: &str) -> String {
     printable::one_line(text).into_owned()
 }

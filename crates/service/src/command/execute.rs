@@ -1,4 +1,5 @@
-//! What commands do to runs on an engine of this process, whoever asked for it.
+//! What commands do to runs on an engine of this process, for its own user or for another
+//! process.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::overrides::nearest;
 use crate::source::prepare_text;
 
-/// Who acts, and why.
+/// The user of this process, and the reason.
 pub fn hand(reason: Option<&str>) -> Hand {
     let user = std::env::var("USER").ok().filter(|user| !user.is_empty());
     Hand {
@@ -97,7 +98,7 @@ pub fn unknown_node(run: &Run, node: &str) -> Failure {
     failure
 }
 
-/// What is brought to replace a graph is not one.
+/// The failure of an import whose text is not a graph.
 pub fn not_importable(failure: Failure) -> Failure {
     match failure.kind {
         FailureKind::DefinitionInvalid => Failure {
@@ -128,7 +129,7 @@ pub async fn status(engine: &Engine, run: RunId) -> Result<RunStatus, Failure> {
         .ok_or_else(|| Failure::new(FailureKind::RunNotFound, format!("there is no run {run}")))
 }
 
-/// The refusal to carry on what has ended.
+/// The refusal to carry on a run that has ended.
 pub fn ended(run: RunId, status: RunStatus) -> Failure {
     let message = format!("run {run} has ended: {status}");
     let hint = match status {

@@ -118,7 +118,7 @@ fn colors(status: NodeStatus) -> (&'static str, &'static str) {
 }
 
 /// A quoted string of centred lines. Graphviz reads `\` escapes and HTML entities in
-/// labels, so both are taken out of their meaning.
+/// labels, so both are escaped.
 fn quote(lines: &[&str]) -> String {
     let escaped: Vec<String> = lines
         .iter()

@@ -1,7 +1,7 @@
 //! A Mermaid flowchart, for Markdown that draws it.
 //!
-//! Nodes are named `n0`, `n1`, … so that no id can be a keyword; every character of a
-//! label that could mean something is written as an entity.
+//! Nodes are named `n0`, `n1`, … so that no id can be a keyword; every character of a label
+//! that Mermaid could interpret is written as an entity.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -33,7 +33,7 @@ pub(super) fn render(graph: &Graph) -> String {
     out
 }
 
-/// What is said at the end of all that is drawn.
+/// The styles and classes that are written at the end, for all graphs together.
 #[derive(Default)]
 struct Links {
     count: usize,

@@ -134,7 +134,7 @@ impl fmt::Display for TooLarge {
 
 impl std::error::Error for TooLarge {}
 
-/// With what is inside loops, nobody reads more nodes than this in one picture.
+/// The most nodes in one picture, with those inside loops: a larger picture cannot be read.
 const MAX_EXPANDED: usize = 2000;
 
 /// Draws the graph.

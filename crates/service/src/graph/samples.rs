@@ -234,8 +234,8 @@ pub(super) fn hostile() -> Graph {
     graph
 }
 
-/// Writes every sample in every format into the folder that `GRAPH_GALLERY` names, to
-/// be looked at: whether a picture is good is not for an assertion to say.
+/// Writes every sample in every format into the folder that `GRAPH_GALLERY` names, for a person
+/// to look at: an assertion cannot tell whether a picture is good.
 #[test]
 #[ignore = "writes files for people to look at"]
 fn gallery() {

@@ -1,5 +1,5 @@
-//! Text that strangers wrote, made fit for a picture: no control characters, one
-//! line, and a known number of columns.
+//! Makes untrusted text fit for a picture: no control characters, one line, and a known number
+//! of columns.
 
 use unicode_width::UnicodeWidthChar;
 

@@ -1,4 +1,4 @@
-//! What hooks are signed with: sealed as secrets are, since the store must not know it.
+//! The signing secrets of hooks: sealed like other secrets, since the store must not know them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -19,7 +19,7 @@ const SEALED: &str = "sealed:";
 /// How many are read together.
 const PAGE: usize = 200;
 
-/// A hook that was made, with what is told only now.
+/// A hook that was made, with its signing secret, which is shown only now.
 #[derive(Clone)]
 pub struct MadeHook {
     /// The hook, as it is kept.
@@ -30,7 +30,7 @@ pub struct MadeHook {
     pub secret: String,
 }
 
-/// What the secret of a hook is called where it is sealed; no secret is called so.
+/// The name under which the secret of a hook is sealed; no other secret can have such a name.
 fn place(id: &str) -> String {
     format!("hook/{id}")
 }
@@ -140,7 +140,7 @@ pub(super) async fn reseal(
 ) -> Result<(usize, Vec<String>), Failure> {
     let (mut count, mut lost) = (0, Vec::new());
     for hook in all(store).await? {
-        // Only this one must not change between the two.
+        // Only this hook must not change between the read and the write.
         let _changing = keys.changing().await;
         let found = store.hook_of(&hook.token).await.ok().flatten();
         if hook.damage.is_none() && found.is_none() {

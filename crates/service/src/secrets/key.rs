@@ -1,5 +1,5 @@
-//! The key that seals secrets: given, or in a file that is made on first use for nobody
-//! else to read.
+//! The key that seals secrets: given, or in a file that is made on first use and that only its
+//! owner can read.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -15,7 +15,7 @@ use crate::failure::{Failure, FailureKind};
 /// A larger file is no key.
 const FILE_BYTES: u64 = 4096;
 
-/// A key. It does not show itself.
+/// A key. Its `Debug` output hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Key(pub(super) [u8; 32]);
 
@@ -109,7 +109,7 @@ impl SecretKeys {
         Self::at(Place::File(path.into()), None)
     }
 
-    /// While this is held, nobody else changes what is sealed.
+    /// While the caller holds this, no other task of the process changes what is sealed.
     pub async fn changing(&self) -> impl Drop + Send + '_ {
         self.changing.lock().await
     }
@@ -147,7 +147,7 @@ impl SecretKeys {
         Ok(Some(self.learn(ring)))
     }
 
-    /// A new key in the file, or the one that somebody else put there meanwhile.
+    /// A new key in the file, or the one that another process put there meanwhile.
     pub(super) fn make(&self) -> Result<Arc<Ring>, Failure> {
         if let Place::File(path) = &self.place {
             let made = Key::fresh().and_then(|first| {
@@ -219,7 +219,7 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Puts keys there, whole or not at all; in place of others only where that is meant.
+/// Writes keys atomically; replaces existing ones only if `replace` says so.
 fn put(path: &Path, ring: &Ring, replace: bool) -> io::Result<()> {
     let mut mark = [0; 8];
     getrandom::fill(&mut mark).map_err(io::Error::other)?;
@@ -240,10 +240,11 @@ fn put(path: &Path, ring: &Ring, replace: bool) -> io::Result<()> {
             true => fs::rename(&unfinished, path),
             false => fs::hard_link(&unfinished, path),
         });
-    // Under its own name it is of no use, whatever happened.
+    // The temporary file is of no use any more, whatever happened.
     let _ = fs::remove_file(&unfinished);
     written?;
-    // What is sealed with it is acknowledged only after its name is safe, too.
+    // The folder is synced as well: a secret sealed with the key is acknowledged only after the
+    // file's name is durable.
     #[cfg(unix)]
     File::open(folder)?.sync_all()?;
     Ok(())

@@ -1,5 +1,5 @@
-//! Secrets that are kept with the runs: sealed here with a key that is kept elsewhere, so
-//! that a store, a backup and whoever reads either sees bytes that say nothing.
+//! Secrets that are kept with the runs: encrypted here with a key that is kept elsewhere, so
+//! that the store, a backup and a reader of either hold only ciphertext.
 
 mod hook;
 mod key;
@@ -31,7 +31,7 @@ pub const VALUE_LIMIT_BYTES: usize = 64 * 1024;
 /// return.
 ///
 /// # Errors
-/// The name or the value is none, or there is no key to seal it with.
+/// The name or the value is invalid, or there is no key to seal it with.
 pub async fn set(
     store: &dyn Backend,
     keys: &SecretKeys,
@@ -52,7 +52,7 @@ pub async fn set(
 async fn keys_to_seal(store: &dyn Backend, keys: &SecretKeys) -> Result<Arc<Ring>, Failure> {
     match keys.existing()? {
         Some(ring) => Ok(ring),
-        // What is stored was sealed with a key that went missing; another one in its place
+        // The stored secrets were sealed with a key that is missing; a new key in its place
         // would make that harder to see.
         None if !store.secrets(&TenantFilter::Any, None, 1).await?.is_empty()
             || hook::any_sealed(store).await? =>
@@ -95,16 +95,16 @@ pub fn item(row: &SecretRow) -> serde_json::Value {
     item
 }
 
-/// Refuses what is no name of a secret.
+/// Refuses an invalid name of a secret.
 ///
 /// # Errors
-/// It is none.
+/// The name is invalid.
 pub fn check_name(name: &str) -> Result<(), Failure> {
     let letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     if (1..=NAME_LIMIT).contains(&name.len()) && name.bytes().all(letter) {
         return Ok(());
     }
-    // It is not repeated: somebody may have given the value in its place.
+    // The message does not repeat the name: the user may have typed the value in its place.
     let message =
         format!("a secret's name is 1 to {NAME_LIMIT} letters, digits, underscores and hyphens");
     Err(Failure::new(FailureKind::SecretInvalid, message))

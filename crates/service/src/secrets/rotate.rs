@@ -15,9 +15,9 @@ const PAGE: usize = 200;
 /// What was sealed anew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rotated {
-    /// So many secrets.
+    /// How many secrets.
     pub secrets: usize,
-    /// The secrets of so many hooks.
+    /// How many secrets of hooks.
     pub hooks: usize,
 }
 
@@ -58,7 +58,7 @@ async fn reseal(
     ring: &Ring,
     row: &SecretRow,
 ) -> Result<Option<bool>, Failure> {
-    // Only this one must not change between the two.
+    // Only this secret must not change between the read and the write.
     let _changing = keys.changing().await;
     let (tenant, name) = (row.tenant.as_deref(), &*row.name);
     let sealed = match store.secret(tenant, name).await {

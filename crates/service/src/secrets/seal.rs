@@ -1,5 +1,5 @@
-//! Sealing: XChaCha20-Poly1305 with a random nonce. Whose the secret is and what it is
-//! called are part of it, so that one cannot be put in another's place.
+//! Sealing: XChaCha20-Poly1305 with a random nonce. The secret's tenant and name are
+//! authenticated with it, so that one sealed value cannot be put in another's place.
 
 use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
@@ -101,7 +101,7 @@ fn open_with(
     String::from_utf8(opened).map_err(|_| Unreadable::Unknown)
 }
 
-/// What a secret is bound to; no two of them are written the same.
+/// What a secret is bound to, in an unambiguous form.
 fn place(tenant: Option<&str>, name: &str) -> Vec<u8> {
     let mut place = b"windlass secret".to_vec();
     place.push(VERSION);

@@ -1,5 +1,5 @@
-//! Where runs take secrets from: what is stored for their tenant, and for runs without a
-//! tenant then from wherever else.
+//! Where runs take secrets from: the secrets stored for their tenant; for runs without a tenant
+//! then another source.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use windlass_store::{Error, Pending, Wait as _};
 use super::key::SecretKeys;
 use super::seal;
 
-/// Stored secrets first. What is not stored comes from somewhere else, e.g. the variables of
-/// the process, but only for runs without a tenant: those variables are the operator's.
+/// Stored secrets first. Others come from a second source, e.g. the variables of the process,
+/// but only for runs without a tenant: those variables are the operator's.
 pub struct StoredSecrets {
     store: Arc<dyn Backend>,
     keys: Arc<SecretKeys>,

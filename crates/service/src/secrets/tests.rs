@@ -303,7 +303,7 @@ fn a_new_key_opens_everything_and_the_old_one_nothing() {
     let key = std::fs::read_to_string(world.folder.path().join("secrets.key")).unwrap();
     assert_ne!(key, old);
     assert_eq!(key.lines().count(), 1);
-    // Whoever had the key in memory, and whoever reads it anew.
+    // A process that has the key in memory, and one that reads it anew.
     for keys in [Arc::clone(&world.keys), Arc::new(world.again())] {
         let store = Arc::clone(&world.store) as Arc<dyn Backend>;
         let source = StoredSecrets::new(store, Arc::clone(&keys), Arc::new(NoSecrets));
@@ -351,7 +351,7 @@ fn a_change_of_keys_that_broke_off_is_ended_by_the_next() {
     let rotated = block_on(rotate(&*world.store, &world.again())).unwrap();
     assert_eq!((rotated.secrets, rotated.hooks), (1, 1));
     opens();
-    // What nobody can open keeps the old key alive.
+    // A value that no key opens keeps the old key alive.
     block_on(
         world
             .store

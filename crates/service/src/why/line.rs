@@ -10,8 +10,8 @@ use crate::look::Look;
 use crate::moment::readable;
 use crate::text::one_line;
 
-/// What a run waits for that somebody else decides: its place in line, its gate, its trial.
-/// Nothing, if it is under way.
+/// What a run waits for outside its own graph: its place in line, its gate, or its trial after
+/// crashes. Nothing, if it goes on.
 ///
 /// # Errors
 /// The store failed.

@@ -1,4 +1,4 @@
-//! In a sentence, what a run or a node waits for, or why it ended so.
+//! What a run or a node waits for, or why it ended, in a sentence.
 
 mod line;
 mod reasons;
@@ -173,7 +173,7 @@ fn interesting(run: &Run) -> Vec<Instance> {
         let failed = run.failed().chain(failed);
         return failed.filter(|&node| !run.is_handled(node)).collect();
     }
-    // What is under way first: the rest waits for it.
+    // Nodes under way come first: the others wait for them.
     let open = |node: &Instance| {
         let status = run.node_status(*node);
         !status.is_final() && status != NodeStatus::Pending

@@ -16,7 +16,7 @@ use crate::moment::{ago, now, readable};
 use crate::standing::{loop_words, open_inside, plural};
 use crate::text::{error_of, names, one_line, summary};
 
-/// Of what is inside a loop, a sentence names this many.
+/// How many instances inside a loop one sentence names.
 const NAMED: usize = 3;
 
 /// The parents whose end an instance waits for.

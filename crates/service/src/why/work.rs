@@ -1,4 +1,4 @@
-//! What a node waits for whose action a worker outside the process does.
+//! What a node waits for if a worker outside the process runs its action.
 
 use serde_json::{Value, json};
 use windlass_core::Millis;

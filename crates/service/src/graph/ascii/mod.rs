@@ -21,10 +21,10 @@ use super::layout::{Layout, Sizes, layout};
 use super::text::{clean, columns, truncate};
 use super::{Format, Graph, GraphNode, RenderOptions, TooLarge, glyph};
 
-/// Past this nobody reads boxes; alike nodes are drawn once.
+/// The most boxes that are drawn; past this, alike nodes are drawn once.
 const MAX_BOXES: usize = 300;
 
-/// Past this nobody reads a list either.
+/// The most nodes that are listed.
 const MAX_LISTED: usize = 5000;
 
 /// How much of names and labels is shown.

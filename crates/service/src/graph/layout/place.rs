@@ -87,7 +87,7 @@ fn straighten(layout: &Layout, rows: &[Row], pulls: &Pulls, places: &mut [f64]) 
     }
 }
 
-/// What draws each slot to others, and how much.
+/// The neighbours that pull each slot, and how strongly.
 struct Pulls {
     above: Vec<Vec<(usize, f64)>>,
     below: Vec<Vec<(usize, f64)>>,
@@ -150,7 +150,8 @@ impl Pulls {
         spines
     }
 
-    /// Where a slot wants to be, and how much; nothing if nobody draws it.
+    /// Where the neighbours of a slot pull it, and how strongly; nothing if it has no
+    /// neighbours on these sides.
     fn wish(&self, slot: usize, sides: (bool, bool), places: &[f64]) -> Option<(f64, f64)> {
         let above = self.above[slot].iter().filter(|_| sides.0);
         let below = self.below[slot].iter().filter(|_| sides.1);
