@@ -218,15 +218,15 @@ impl<T: JsonSchema> Output for EventStream<T> {
     }
 }
 
-/// A file to keep, sent as it is read; what holds it is gone afterwards.
+/// A file to download, sent while it is read; its folder is removed afterwards.
 pub struct Download {
     body: Body,
     length: u64,
 }
 
 impl Download {
-    /// Opens a file in a folder of its own, which is removed when all was sent, or nobody
-    /// listens any more.
+    /// Opens a file in a folder of its own, which is removed when all was sent or the client
+    /// has gone.
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -272,7 +272,7 @@ impl Output for Download {
     }
 }
 
-/// One of two answers, for what a route gives depends on the request.
+/// One of two answers, for routes whose answer depends on the request.
 #[derive(Debug, Clone, Copy)]
 pub enum Either<A, B> {
     /// The first.

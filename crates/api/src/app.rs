@@ -1,4 +1,4 @@
-//! What handlers share: the engine, whose rows may be seen, and who is told of changes.
+//! What handlers share: the engine, the caller's view of the store, and the audit log.
 
 use std::io::Write;
 use std::path::Path;
@@ -28,9 +28,9 @@ use crate::written;
 /// Writes a consistent copy of everything that is stored into a new file.
 pub type Backup = Arc<dyn Fn(&Path) -> Result<(), windlass_store::Error> + Send + Sync>;
 
-/// The process behind the routes, told of runs that go on in it because a request asked. One
-/// that serves carries on every run by itself and needs none; one that ends when its own run
-/// has ended must know what else to wait for.
+/// The process behind the routes, which is told of runs that go on because of a request. A
+/// server carries on every run by itself and needs none; a process that exits when its own run
+/// has ended must know which other runs to wait for.
 pub trait Host: Send + Sync {
     /// A request started this run, or found it started: it goes on here.
     fn started(&self, run: RunId) -> BoxFuture<'_, Result<(), Failure>>;
@@ -168,7 +168,8 @@ impl App {
         written::body(move |out| write(&look, out)).await
     }
 
-    /// The run of a path, if the caller may see it. Whatever else it is, is no run.
+    /// The run that a path names, if the caller may see it; otherwise the run counts as not
+    /// found.
     pub(crate) async fn run(&self, caller: &Caller, id: &str) -> Result<RunRow, ApiError> {
         let run: RunId = id
             .parse()
@@ -176,8 +177,8 @@ impl App {
         self.read(caller, move |look| look.row(run)).await
     }
 
-    /// Keeps who changed what, after it was done for good. The answer says what was done, also
-    /// where the entry cannot be kept: a refusal would make the caller do it twice.
+    /// Writes an audit entry after a change is durable. The response reports the change even if
+    /// the entry cannot be written: a failure would make the caller repeat the change.
     pub(crate) async fn note_done(
         &self,
         caller: &Caller,
@@ -191,7 +192,7 @@ impl App {
         }
     }
 
-    /// Keeps who changed what, from where; durable on return.
+    /// Writes an audit entry: who changed what, from where; durable on return.
     pub(crate) async fn note(
         &self,
         caller: &Caller,

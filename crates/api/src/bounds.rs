@@ -1,5 +1,5 @@
-//! Parts of requests that are bounded by their types: what is past the bounds is refused,
-//! never quietly corrected, and the document says so.
+//! Parts of requests that are bounded by their types: a value past the bounds is refused, never
+//! silently corrected, and the OpenAPI document states the bounds.
 
 use std::borrow::Cow;
 
@@ -46,7 +46,7 @@ impl<const LEAST: u16, const MOST: u16> JsonSchema for Between<LEAST, MOST> {
 #[derive(Clone, Debug)]
 pub(crate) struct Words<const MOST: usize>(String);
 
-/// Why something was done, for whoever asks later.
+/// Why a command was given; the run's history keeps it.
 pub(crate) type Reason = Words<4096>;
 
 /// A node instance, by its path: as many parts as bodies may be nested, and no more than a

@@ -36,7 +36,7 @@ pub const URI_TOO_LONG: Code = Code::new(414, "URI_TOO_LONG", "The URI is too lo
 /// The headers are larger than the limit.
 pub const HEADERS_TOO_LARGE: Code =
     Code::new(431, "HEADERS_TOO_LARGE", "The headers are too large");
-/// There is no token, or it is not good.
+/// There is no token, or it is not valid.
 pub const UNAUTHENTICATED: Code = Code::new(401, "UNAUTHENTICATED", "A valid token is needed");
 /// The token does not carry the scope.
 pub const FORBIDDEN: Code = Code::new(403, "FORBIDDEN", "The token lacks a scope");
@@ -48,7 +48,7 @@ pub const HOST_NOT_ALLOWED: Code = Code::new(
 );
 /// Too many requests.
 pub const RATE_LIMITED: Code = Code::new(429, "RATE_LIMITED", "Too many requests");
-/// Something broke; it is not the client's fault.
+/// The server failed; the request is not the cause.
 pub const INTERNAL: Code = Code::new(500, "INTERNAL", "Something broke");
 /// The bodies in memory, or those on disk, leave no room for this one.
 pub const BODY_MEMORY_EXHAUSTED: Code = Code::new(

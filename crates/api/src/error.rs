@@ -69,7 +69,7 @@ impl Detail {
 #[derive(Debug, Clone)]
 pub struct ApiError(Box<Failure>);
 
-/// Apart, so that results with it stay small.
+/// Boxed, so that results with it stay small.
 #[derive(Debug, Clone)]
 struct Failure {
     status: StatusCode,
@@ -83,7 +83,7 @@ struct Failure {
     cause: Option<Cause>,
 }
 
-/// What a failure does not tell a client over a network.
+/// What a failure does not show to a client over a network.
 #[derive(Debug, Clone)]
 struct Cause {
     code: Option<Cow<'static, str>>,

@@ -54,7 +54,7 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         let query = parts.uri.query().unwrap_or_default();
         let pairs = form_urlencoded::parse(query.as_bytes());
-        // What reads the fields would take it as if it were not there.
+        // The deserializer would treat such a parameter as absent.
         if let Some((name, _)) = pairs.clone().find(|(_, value)| value.is_empty()) {
             let message = "it has no value";
             return Err(code::QUERY_INVALID
@@ -282,7 +282,7 @@ fn media(headers: &HeaderMap) -> Option<&str> {
     Some(value.split(';').next().unwrap_or_default().trim())
 }
 
-/// Bodies are not unpacked: what is small on the way could be of any size.
+/// Compressed bodies are refused: a small one could unpack to any size.
 fn is_plain(headers: &HeaderMap) -> Result<(), ApiError> {
     let codings = headers.get_all(header::CONTENT_ENCODING).iter();
     let packed = codings

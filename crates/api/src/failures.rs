@@ -173,7 +173,7 @@ enum Told {
     Coded(Code),
     /// With a status alone: no route declares the kind's code.
     Plain(StatusCode),
-    /// Not at all: what is wrong here is for the log, and no business of the caller.
+    /// Not at all: the failure is internal, and only the log shows it.
     Broken,
 }
 

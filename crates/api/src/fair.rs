@@ -22,7 +22,7 @@ pub(crate) struct Fair {
     /// The percentage of the total that one client may hold while no other holds any.
     share: u64,
     held: AtomicU64,
-    /// What each client holds; who holds nothing is not here.
+    /// What each client holds; clients that hold nothing are absent.
     clients: Mutex<HashMap<Key, u64>>,
     freed: Notify,
     refused: AtomicU64,
@@ -104,7 +104,8 @@ impl Fair {
             let left = self.total.checked_sub(held)?.checked_sub(amount)? + 1;
             let fair = u128::from(wanted) * u128::from(100 - self.share)
                 <= u128::from(left) * u128::from(self.share);
-            // An amount above the share can be had while nothing is held, or it never could.
+            // An amount above the share is granted while the client holds nothing; otherwise it
+            // could never be granted.
             (held == 0 || fair).then(|| held + amount)
         };
         let granted = self

@@ -1,5 +1,5 @@
-//! What surrounds every request, also those of unknown routes: its correlation id, the
-//! limits of its head, panics, the shape of failures, and headers of safety.
+//! What surrounds every request, also one to an unknown route: its correlation id, the limits
+//! of its head, panics, the shape of failures, and security headers.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -42,11 +42,11 @@ impl Default for HeadLimits {
     }
 }
 
-/// What every request is held against before its route is looked for.
+/// What every request is checked against before routing.
 #[derive(Debug)]
 pub(crate) struct Front {
     pub(crate) limits: HeadLimits,
-    /// The names of the server, where nothing but the name tells its own pages from others.
+    /// The server's host names, where only the name tells its own pages from others.
     pub(crate) hosts: Option<Hosts>,
     /// Whether only the owner of the process can ask.
     pub(crate) owner: bool,
@@ -117,8 +117,8 @@ fn refusal(front: &Front, request: &Request) -> Option<ApiError> {
     None
 }
 
-/// A panic ends the request, not the connection, and says nothing of itself; the process's
-/// panic hook reports it.
+/// A panic ends the request, not the connection, and its message does not reach the client; the
+/// process's panic hook reports it.
 async fn answer(request: Request, next: Next) -> Response {
     AssertUnwindSafe(next.run(request))
         .catch_unwind()

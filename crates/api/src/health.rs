@@ -1,5 +1,5 @@
-//! How the server is: whether it lives, whether it is ready, what it counts, and the limits
-//! it keeps. What is asked is given by whoever puts the server together.
+//! The state of the server: whether it is alive, whether it is ready, its metrics and its
+//! limits. The code that assembles the server supplies what the probes ask.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::serve::{Draining, ServerOptions};
 type Ready = dyn Fn() -> BoxFuture<'static, Result<(), Vec<Detail>>> + Send + Sync;
 type Metrics = dyn Fn() -> BoxFuture<'static, String> + Send + Sync;
 
-/// What is asked for the server's state. Cloning is cheap.
+/// Answers questions about the server's state. Cloning is cheap.
 #[derive(Clone)]
 pub struct Probes {
     ready: Arc<Ready>,
@@ -34,9 +34,9 @@ pub struct Probes {
 }
 
 impl Probes {
-    /// Probes that ask these: `ready` says what is not, by a pointer (`/store`) and a
-    /// message, and with the `code` `STORE_FULL` where there is no space; `metrics` gives the text of Prometheus; `limits` are those of
-    /// `GET /api/v1/limits`.
+    /// Probes that call these: `ready` returns what is not ready, each with a pointer
+    /// (`/store`) and a message, and with the `code` `STORE_FULL` if the disk is full;
+    /// `metrics` returns the Prometheus text; `limits` is the answer of `GET /api/v1/limits`.
     pub fn new(
         ready: impl Fn() -> BoxFuture<'static, Result<(), Vec<Detail>>> + Send + Sync + 'static,
         metrics: impl Fn() -> BoxFuture<'static, String> + Send + Sync + 'static,
@@ -50,14 +50,14 @@ impl Probes {
         }
     }
 
-    /// The same, telling also of the keys of tokens.
+    /// The same, reporting on the keys of tokens as well.
     #[must_use]
     pub fn with_auth(mut self, auth: Auth) -> Self {
         self.auth = Some(auth);
         self
     }
 
-    /// What is wrong with the keys; the reason may name what is not for everybody, and is in
+    /// What is wrong with the keys. The reason may name internal addresses, so it is only in
     /// the log.
     async fn keys(&self) -> Option<(Detail, bool)> {
         let trouble = self.auth.as_ref()?.trouble().await?;
@@ -153,12 +153,12 @@ pub fn http_limits(
     }
 }
 
-/// How the server is.
+/// The server's state.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Health {
     /// `live` or `ready`.
     status: &'static str,
-    /// What goes wrong soon unless something is done.
+    /// Warnings: what will fail soon unless the operator acts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<Detail>,
 }
@@ -191,7 +191,8 @@ async fn ready(draining: Draining, State(probes): State<Probes>) -> Result<Json<
     Err(not_ready(&details).details(details))
 }
 
-/// Lack of space has a code of its own: it is the operator's to end, and ends by itself then.
+/// A full disk has a code of its own: the operator must free space, and the server recovers by
+/// itself then.
 fn not_ready(details: &[Detail]) -> ApiError {
     let is_full = |detail: &Detail| {
         let code = detail.more.get("code").and_then(Value::as_str);

@@ -1,10 +1,10 @@
-//! By which names the server may be asked where there are no tokens.
+//! The host names that requests may use where there are no tokens.
 //!
 //! A page of another origin can let its own name point to this machine (DNS rebinding), and a
 //! browser then takes the server's answers for the page's own. The name stays in `Host`, so
 //! only names that no page can take are answered: loopback names, the address itself, and
-//! those that the operator allows. Nothing is exempt, probes neither: what watches the server
-//! names it by its address.
+//! those that the operator allows. No request is exempt, not even probes: a monitor names the
+//! server by its address.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,6 +1,6 @@
-//! Work that goes on after its answer: acting on many runs, rebuilding. A job can be asked
-//! for how far it is, and outlives the server: it is written down before it is acknowledged,
-//! and after each run, and goes on where it was.
+//! Work that goes on after its response: acting on many runs, rebuilding. Clients can query a
+//! job's progress. A job survives a restart of the server: it is stored before it is
+//! acknowledged and after each run, and continues where it was.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,11 +47,11 @@ pub(crate) struct JobState {
     pub status: String,
     /// How many runs it looked at.
     pub seen: u64,
-    /// With how many it did what was asked.
+    /// For how many runs it succeeded.
     pub done: u64,
-    /// With how many it could not.
+    /// For how many runs it failed.
     pub failed: u64,
-    /// The first of those, each with its reason.
+    /// The first failures, each with its reason.
     pub failures: Vec<JobFailure>,
     /// When it began.
     pub created_at: String,
@@ -81,7 +81,7 @@ struct Note {
     state: JobState,
     /// The last run that it is done with.
     at: Option<RunId>,
-    /// The runs that it acts on next, in their order: once it has, a filter may find them no
+    /// The runs that it acts on next, in their order: afterwards a filter may not find them any
     /// more.
     #[serde(default)]
     hand: Vec<RunId>,
@@ -105,7 +105,8 @@ struct Step {
     failures: Vec<JobFailure>,
 }
 
-/// A job under way. Dropping it leaves it to whoever serves next, unless it was finished.
+/// A job under way. A job that is dropped before it is finished goes on in the next process
+/// that serves.
 pub(crate) struct Job {
     shared: Arc<Shared>,
     store: Arc<dyn Backend>,
@@ -187,8 +188,8 @@ impl Jobs {
         Ok(forgotten.map(|job| lock(&job.note).state.id.clone()))
     }
 
-    /// Learns of the jobs of those who served before; gives those that have not ended, each
-    /// with what it does.
+    /// Loads the jobs of earlier server processes; returns those that have not ended, each with
+    /// what it does.
     pub(crate) async fn restore(
         &self,
         store: &Arc<dyn Backend>,
@@ -201,7 +202,7 @@ impl Jobs {
             after = Some(last.clone());
             for (id, text) in page {
                 let Ok(mut note) = serde_json::from_slice::<Note>(&text) else {
-                    // Of a newer version, perhaps: it is left for that.
+                    // A newer version may have written it: it is left for that version.
                     continue;
                 };
                 let step = store.note_at(STEPS, &id).await.ok().flatten();

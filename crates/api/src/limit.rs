@@ -1,7 +1,7 @@
-//! How often a token may ask, and a workflow be asked for: buckets that fill at a rate.
+//! Rate limits of tokens and workflows: token buckets that fill at a rate.
 //!
-//! Memory is bounded. A bucket that is full again says nothing, so it is dropped first; a
-//! token whose bucket was dropped starts with a full one.
+//! Memory is bounded. A bucket that is full again carries no information, so it is dropped
+//! first; a token whose bucket was dropped starts with a full one.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -50,7 +50,7 @@ impl Budget {
 /// bucket fills by its rate times the nanoseconds passed, without rounding.
 const ONE: u128 = 60_000_000_000;
 
-/// Whose bucket it is; a digest, so that no token stays in memory.
+/// The owner of a bucket; a digest, so that no token stays in memory.
 pub type Key = [u8; 16];
 
 /// The key of something with these parts.
@@ -101,8 +101,8 @@ impl Limiter {
         self.tokens.take(*key, Instant::now())
     }
 
-    /// What a token that has asked for nothing is told; so is whoever is not counted, since
-    /// every answer says what may be asked for.
+    /// The limit of a token that has made no request. Callers that are not counted get it, too,
+    /// since every response carries the limit.
     pub(crate) fn untouched(&self) -> Option<Verdict> {
         let budget = self.tokens.budget;
         (budget.per_minute > 0).then(|| Verdict {

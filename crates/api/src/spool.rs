@@ -1,7 +1,7 @@
 //! Large bodies on disk while they arrive, so that a slow client holds no memory.
 //!
-//! A file has no name from the moment it is open: it is gone when the process is, however
-//! that ended. It must not know what is in the bodies.
+//! A file is unlinked as soon as it is open: it disappears with the process, however that ends.
+//! It must not know what is in the bodies.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -9,8 +9,8 @@ use std::path::Path;
 
 use crate::fair::Share;
 
-/// Makes the folder for this user alone, and removes what a file system without unnamed files
-/// may have kept of a process that was killed.
+/// Makes the folder, for this user alone, and removes files of a killed process that a file
+/// system without unnamed files may have kept.
 ///
 /// # Errors
 ///

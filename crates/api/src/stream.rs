@@ -62,7 +62,7 @@ fn field(text: &mut String, name: &str, value: &str) {
 }
 
 /// The body of a stream, which ends with an event when something else does: of kind `draining`
-/// when the server stops, `expired` when the token is good no longer.
+/// when the server stops, `expired` when the token is no longer valid.
 pub(crate) struct Polite {
     body: Option<Body>,
     ending: BoxFuture<'static, ()>,
@@ -98,7 +98,7 @@ impl http_body::Body for Polite {
         if self.body.is_none() {
             return Poll::Ready(None);
         }
-        // A reader that comes back with `Last-Event-ID` misses nothing; one that is always
+        // A reader that reconnects with `Last-Event-ID` misses nothing; one that is always
         // behind must not hold the server up.
         if self.ending.as_mut().poll(context).is_pending() {
             let body = self.body.as_mut().expect("it was there just now");

@@ -38,7 +38,7 @@ pub(crate) async fn body(
             part: Vec::new(),
         };
         write(&mut out)?;
-        // If the client has gone, there is no one to tell.
+        // If the client has gone, nothing is left to do.
         let _ = out.send();
         Ok(())
     });

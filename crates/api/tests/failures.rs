@@ -94,7 +94,7 @@ async fn problem_details_where_they_are_asked_for() {
             .unwrap()
             .contains("THING_NOT_FOUND")
     );
-    // What succeeds is as ever.
+    // Successful answers are unaffected.
     let answer = server.ask("GET /api/v1/things/a", accept, "").await;
     assert_eq!(answer.header("content-type"), Some("application/json"));
 }
@@ -201,7 +201,8 @@ async fn a_body_without_a_length_is_cut_at_the_limit() {
     assert_eq!(answer.code(), "BODY_TOO_LARGE");
 }
 
-/// The answer arrives although the client is still sending what nobody reads.
+/// The answer arrives although the client is still sending a body that the server does not
+/// read.
 #[tokio::test]
 async fn a_refused_body_does_not_tear_its_answer_away() {
     let server = Setup::default().start().await;
@@ -237,7 +238,7 @@ async fn heads_are_bounded() {
         (answer.status, answer.code().as_str()),
         (431, "HEADERS_TOO_LARGE")
     );
-    // Far past the limits the connection itself refuses, without words.
+    // Far past the limits the connection itself refuses, without a body.
     let huge = format!("X-Huge: {}\r\n", "x".repeat(1024 * 1024));
     let answer = server.ask("GET /api/v1/things", &huge, "").await;
     assert_eq!(answer.status, 431);

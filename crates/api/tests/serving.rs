@@ -54,7 +54,7 @@ async fn half_open_connections_are_closed_and_others_served() {
     assert_eq!(server.stop().await, Drained::Finished);
 }
 
-/// A byte now and then does not buy time.
+/// A client that sends a byte now and then gets no more time.
 #[tokio::test]
 async fn a_head_that_trickles_is_cut_off() {
     let setup = Setup::default().server(|options| options.header_timeout = SHORT);
@@ -202,7 +202,7 @@ async fn five_thousand_half_open_connections_are_closed_and_others_served() {
         half_open.push(stream);
     }
     let during = slowest(&server).await;
-    // Told, and not asserted: it is a matter of the machine.
+    // Printed, not asserted: the figure depends on the machine.
     eprintln!("{many} half-open connections: p99 was {before:?}, and {during:?} beside them");
     let mut ended = 0;
     for stream in &mut half_open {
@@ -254,7 +254,7 @@ async fn a_stream_without_room_is_not_waited_for_without_end() {
         // It answers pings, so only its streams are slow.
         closed(&mut stream).await;
     }
-    // Whoever takes its answers is let be.
+    // A client that takes its answers keeps its connection.
     let mut stream = server.connect().await;
     stream.write_all(&asks_with_window(1 << 20)).await.unwrap();
     let mut byte = [0; 4096];

@@ -455,7 +455,7 @@ async fn keys_that_cannot_be_read_are_told_and_end_after_their_grace() {
             let metrics = auth.metrics();
             assert!(!metrics.contains("failures_total 0"), "{metrics}");
             assert!(metrics.contains("auth_keys_failures_total "), "{metrics}");
-            // All is well again when it is there again.
+            // Readiness recovers once the key file is there again.
             write(&file, &[&pair]);
             assert_eq!(ask(&server, READ, &pair.good()).await.status, 200);
             let ready = server.get("/health/ready").await;

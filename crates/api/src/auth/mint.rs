@@ -13,25 +13,25 @@ use serde_json::{Map, Value, json};
 use super::key::KeySet;
 use crate::route::Scope;
 
-/// What a token shall say.
+/// The claims of a new token.
 #[derive(Debug, Clone)]
 pub struct Minting {
-    /// For whom.
+    /// The subject.
     pub subject: String,
-    /// Whose rows.
+    /// The tenant.
     pub tenant: Option<String>,
-    /// What may be done.
+    /// The scopes.
     pub scopes: Vec<Scope>,
-    /// For how long.
+    /// The lifetime.
     pub lifetime: Duration,
-    /// By whom.
+    /// The issuer.
     pub issuer: Option<String>,
-    /// To whom.
+    /// The audience.
     pub audience: Option<String>,
 }
 
-/// Makes a token, signed with the first secret of the JWKS file. Where there is no file, one
-/// is made with a new secret, for nobody else to read.
+/// Makes a token, signed with the first secret of the JWKS file. Where there is no file, one is
+/// made with a new secret, readable by its owner alone.
 ///
 /// # Errors
 ///

@@ -1,4 +1,5 @@
-//! Who asks: nobody in particular where tokens are off, else whom a signed token names.
+//! The principal of a request: the local user where tokens are off, otherwise the subject that
+//! a signed token names.
 
 mod crypto;
 mod key;
@@ -21,7 +22,7 @@ use crate::code;
 use crate::error::ApiError;
 use verify::Verifier;
 
-/// How requests prove whom they come from. Cloning it is cheap.
+/// How requests are authenticated. Cloning is cheap.
 #[derive(Clone)]
 pub struct Auth {
     verifier: Option<Arc<Verifier>>,
@@ -92,7 +93,7 @@ impl Auth {
         )
     }
 
-    /// Waits until a token that was good is so no longer.
+    /// Waits until a valid token becomes invalid.
     pub(crate) async fn ended(&self, credential: Credential) {
         match &self.verifier {
             Some(verifier) => verifier.ended(credential).await,

@@ -1,4 +1,4 @@
-//! Who asks, what they may do, and whose rows they see.
+//! The caller of a request: what it may do, and which tenant's rows it sees.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::error::ApiError;
 use crate::limit::{self, Key};
 use crate::route::Scope;
 
-/// The one who asks; an extractor.
+/// The caller of a request; an extractor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
     /// The token's subject; `local` where tokens are off.
     pub subject: Box<str>,
-    /// The tenant whose rows are meant.
+    /// The tenant that the caller belongs to.
     pub tenant: Option<Box<str>>,
     /// What may be done.
     pub scopes: Scopes,
@@ -106,8 +106,8 @@ impl Principal {
         self.credential
     }
 
-    /// Whose rows it sees: with a tenant, those; without, all of them for `admin` and where
-    /// tokens are off, and else only those that belong to no tenant.
+    /// Which rows the caller sees: with a tenant, that tenant's; without one, all rows for
+    /// `admin` and where tokens are off, otherwise only rows without a tenant.
     #[must_use]
     pub fn tenants(&self) -> TenantFilter {
         match &self.tenant {
@@ -117,7 +117,8 @@ impl Principal {
         }
     }
 
-    /// Whose share of memory and connections it takes: its tenant's, else its subject's.
+    /// Which client's share of memory and connections the caller uses: its tenant's, otherwise
+    /// its subject's.
     pub(crate) fn client(&self) -> Key {
         match (&self.tenant, &*self.subject) {
             (Some(tenant), _) => limit::key(&[b"tenant", tenant.as_bytes()]),
@@ -143,7 +144,7 @@ impl<S: Sync> FromRequestParts<S> for Principal {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        // The guard puts it there; without a guard nobody may do anything.
+        // The guard puts it there; without a guard the caller may do nothing.
         Ok(parts
             .extensions
             .get::<Self>()

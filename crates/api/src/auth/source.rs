@@ -1,7 +1,7 @@
 //! Where keys come from, and when they are read again: when they are old, and when a token
-//! names one that is not known. A request that finds them old waits for the reading, so a key
-//! that was taken away stops working also after a quiet hour. While reading fails, the old
-//! ones stay for a grace, and that is told.
+//! names one that is not known. A request that finds them old waits until they are read again,
+//! so a revoked key stops working even after a quiet hour. While reading fails, the old keys
+//! stay valid for a grace period, and readiness reports it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -55,13 +55,12 @@ impl fmt::Display for KeySource {
 pub struct Rotation {
     /// At most so often, however many tokens name unknown keys.
     pub min_interval: Duration,
-    /// Older ones are not used while they can be read again, so that a key that was taken away
-    /// stops working.
+    /// Older keys are read again before they are used, so that a revoked key stops working.
     pub max_age: Duration,
 }
 
 impl Rotation {
-    /// Files are cheap to read; addresses belong to others.
+    /// Files are cheap to read; a URL is a request to another server.
     #[must_use]
     pub fn of(source: &KeySource) -> Self {
         let (min_interval, max_age) = match source {
@@ -86,7 +85,7 @@ struct Shared {
     grace: Duration,
     client: Option<reqwest::Client>,
     current: Mutex<Current>,
-    /// Held while reading, so that one does and the others wait for it.
+    /// Held while reading, so that one request reads and the others wait for it.
     reading: tokio::sync::Mutex<()>,
     /// How often reading failed.
     failures: AtomicU64,
@@ -160,7 +159,7 @@ impl Keys {
         (failures, self.current().loaded.elapsed())
     }
 
-    /// How often something that lasts must look whether its key is still there.
+    /// How often a long-lived response must check that its key is still valid.
     pub(super) fn max_age(&self) -> Duration {
         self.0.rotation.max_age
     }
@@ -195,7 +194,7 @@ impl Keys {
         good.then(|| Arc::clone(&current.set))
     }
 
-    /// Reads again what is old, and what soon will be beside the request.
+    /// Reads old keys again before the request goes on, and ageing ones in the background.
     async fn renew(&self) {
         let (age, max_age) = (self.age(), self.0.rotation.max_age);
         if age >= max_age {
@@ -263,7 +262,7 @@ fn client() -> reqwest::Result<reqwest::Client> {
     reqwest::Client::builder()
         .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
         .timeout(FETCH_TIMEOUT)
-        // Whoever answers elsewhere is not who was trusted.
+        // A redirect leads to an address that the operator did not trust.
         .redirect(reqwest::redirect::Policy::none())
         .build()
 }

@@ -1,8 +1,8 @@
-//! Whether a token is good, and whom it speaks for.
+//! Whether a token is valid, and which principal it stands for.
 //!
 //! RFC 7519 with the advice of RFC 8725: the algorithm is the key's, keys come from the
-//! configured document only (`jku`, `x5u`, `jwk` are not looked at), `exp` must be there,
-//! and extensions that must be understood are not.
+//! configured document only (`jku`, `x5u`, `jwk` are not looked at), `exp` is required, and
+//! tokens with critical extensions (`crit`) are refused.
 
 use std::time::{Duration, SystemTime};
 
@@ -21,7 +21,7 @@ use crate::route::Scope;
 /// The longest token, in bytes.
 pub const MAX_TOKEN: usize = 8 * 1024;
 
-/// Clocks that differ by more are wrong.
+/// The largest tolerated difference between clocks.
 const MAX_LEEWAY: u64 = 30;
 
 /// What tokens must say.
@@ -44,7 +44,7 @@ pub struct JwtOptions {
 }
 
 impl JwtOptions {
-    /// Tokens signed with these keys, whoever issued them for whom.
+    /// Accepts tokens signed with these keys, of any issuer and for any audience.
     #[must_use]
     pub fn new(keys: KeySource) -> Self {
         Self {
@@ -88,7 +88,7 @@ struct Claims {
     /// One text, RFC 7519 section 4.1.1; the library would look for ours in a list.
     #[serde(default, rename = "iss")]
     _issuer: Option<String>,
-    /// Moments that are no numbers would not be looked at.
+    /// The library would ignore times that are not numbers.
     exp: f64,
     #[serde(default, deserialize_with = "moment")]
     iat: Option<f64>,
@@ -127,7 +127,7 @@ impl Verifier {
         &self.keys
     }
 
-    /// Waits until a token that was good is so no longer: it has expired, or its key is gone.
+    /// Waits until a valid token becomes invalid: it has expired, or its key is gone.
     pub(super) async fn ended(&self, credential: Credential) {
         let leeway = Duration::from_secs(self.leeway);
         let now = since_epoch();
@@ -148,7 +148,7 @@ impl Verifier {
         }
     }
 
-    /// Whom the token speaks for, or why it is refused.
+    /// The principal of the token, or why it is refused.
     pub(super) async fn verify(&self, token: &str) -> Result<Principal, &'static str> {
         if token.len() > MAX_TOKEN {
             return Err("the token is too large");
@@ -208,7 +208,7 @@ fn header(token: &str) -> Result<Header, &'static str> {
     if members.keys().any(|name| name.eq_ignore_ascii_case("crit")) {
         return Err("the token demands an extension that is not known");
     }
-    // From the text again: a member that comes twice is refused so.
+    // Parsed from the text again, which refuses a repeated member.
     serde_json::from_slice(&head).map_err(|_| STRANGE)
 }
 
@@ -229,7 +229,7 @@ fn algorithm(name: &str) -> Option<Algorithm> {
 
 fn principal(claims: &Claims, token: &str) -> Result<Principal, &'static str> {
     let tenant = claims.tenant_id.as_deref();
-    // A name that cannot be one must not be taken for none.
+    // An invalid tenant name must not count as no tenant.
     if tenant.is_some_and(|tenant| !is_tenant(tenant)) {
         return Err("the token's tenant_id is no name of a tenant");
     }
@@ -251,7 +251,7 @@ fn scopes(claims: &Claims) -> Scopes {
     text.chain(listed).filter_map(Scope::named).collect()
 }
 
-/// In words that help the honest and tell others nothing new.
+/// The message helps a legitimate caller and tells an attacker nothing new.
 fn reason(kind: &jsonwebtoken::errors::ErrorKind) -> &'static str {
     use jsonwebtoken::errors::ErrorKind;
     match kind {

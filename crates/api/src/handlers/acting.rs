@@ -197,9 +197,9 @@ struct NodeBody {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct CompensateBody {
-    /// Nodes that are undone again.
+    /// Nodes whose compensation is retried.
     retry: Vec<NodePath>,
-    /// Nodes that are left as they are.
+    /// Nodes whose compensation is skipped.
     skip: Vec<NodePath>,
     /// Why; it is recorded.
     #[serde(default)]
@@ -459,7 +459,7 @@ async fn import(
     document: Document<Any>,
 ) -> Result<Json<ActedShape>, ApiError> {
     let row = app.run(&target.caller, &target.path.id).await?;
-    // What was edited is not what was signed.
+    // The signature does not cover the edited graph.
     let text =
         frozen::definition_for(&document.bytes, &row.workflow).map_err(command::not_importable)?;
     let preparing = prepared(text.into(), &draining).await;

@@ -83,7 +83,7 @@ pub(super) fn add(routes: &mut Routes<App>) {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct PageQuery {
-    /// What comes after the page before, which has it as `next`.
+    /// The `next` of the previous page: continues after it.
     cursor: Option<String>,
     /// How many at most.
     limit: Option<Between<1, 1000>>,
@@ -127,13 +127,13 @@ async fn dead_letters(
     Ok(RawJson::new(page.to_string()))
 }
 
-/// Which dead letters are meant.
+/// Which dead letters to act on.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Which {
-    /// Those of these runs.
+    /// The letters of these runs.
     execution_id: Vec<Words<128>>,
-    /// All of them.
+    /// All letters.
     all: bool,
 }
 
@@ -178,7 +178,7 @@ async fn told(
     Ok(Json(LettersShape { execution_ids: ids }))
 }
 
-/// The runs whose letters are meant, each of which has one.
+/// The runs whose letters the request names; each must have one.
 async fn chosen(app: &App, caller: &Caller, which: Which) -> Result<Vec<RunId>, ApiError> {
     if which.all != which.execution_id.is_empty() {
         return Err(failures::USAGE.error("name runs by executionId, or say all=true"));

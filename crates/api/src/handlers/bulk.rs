@@ -79,9 +79,9 @@ enum Action {
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct BulkBody {
-    /// What is done.
+    /// The command.
     action: Action,
-    /// With which runs; `prefix`, `cursor`, `before` and `limit` are refused here.
+    /// Which runs to act on; `prefix`, `cursor`, `before` and `limit` are refused here.
     #[serde(deserialize_with = "object")]
     filter: ListQuery,
     /// Why; it is recorded.
@@ -111,7 +111,7 @@ struct BulkBody {
 /// An object: a filter that is an empty list would mean all runs.
 fn object<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ListQuery, D::Error> {
     let mut members = Map::<String, Value>::deserialize(deserializer)?;
-    // In a query one of a list is written as several are; so it may be here.
+    // As in a query, a list of one may be written without brackets.
     for key in ["status", "label"] {
         if let Some(one @ Value::String(_)) = members.get_mut(key) {
             *one = Value::Array(vec![one.take()]);
@@ -212,7 +212,7 @@ async fn begin(
     Json(mut body): Json<BulkBody>,
 ) -> Result<Accepted<JobState>, ApiError> {
     let command = body.command()?;
-    // What is left out of account would mean more runs than were meant.
+    // A condition that is ignored would select more runs than the caller meant.
     if let Some(name) = body.filter.of_a_page() {
         let message = format!("`{name}` does not choose runs here");
         let detail = crate::error::Detail::new(format!("/filter/{name}"), message.as_str());
@@ -245,8 +245,8 @@ async fn begin(
 }
 
 /// Goes from page to page. The runs are those there were when the job began: what begins
-/// meanwhile is newer than the first page. When the engine stops, the rest is left for the
-/// next to serve.
+/// meanwhile is newer than the first page. When the engine stops, the rest is left for the next
+/// server process.
 pub(super) async fn work(app: App, plan: Plan, job: Job) {
     let mut filter = plan.filter(&job);
     let request: CommandRequest = plan.command.by(hand(plan.by, plan.reason));

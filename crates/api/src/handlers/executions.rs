@@ -62,7 +62,7 @@ pub(super) struct RunPath {
     pub(super) id: String,
 }
 
-/// Which runs are meant.
+/// Which runs to select.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ListQuery {
@@ -76,9 +76,9 @@ pub(super) struct ListQuery {
     from: Option<String>,
     /// Started by this run.
     parent: Option<String>,
-    /// Whose id begins so, or so if it is repeated; other conditions are not looked at.
+    /// Runs whose id begins with this prefix; may be repeated. Other conditions are ignored.
     prefix: Vec<String>,
-    /// Older than the page before, which has it as `next`.
+    /// The `next` of the previous page: continues after it.
     cursor: Option<String>,
     /// Older than this run, by its id.
     before: Option<String>,
@@ -219,7 +219,7 @@ fn cursor(text: &str) -> Result<RunId, Failure> {
     Ok(RunId::from_bytes(bytes))
 }
 
-/// A cursor's text. What it says is nobody's business.
+/// A cursor's text, which is opaque to clients.
 pub(super) fn encode(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }

@@ -1,4 +1,4 @@
-//! Runs that signed requests from outside start.
+//! Hooks: runs that signed requests from outside start.
 
 use std::collections::BTreeMap;
 
@@ -85,7 +85,7 @@ pub(super) fn add(routes: &mut Routes<App>) {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct ListQuery {
-    /// What comes after the page before, which has it as `next`.
+    /// The `next` of the previous page: continues after it.
     cursor: Option<String>,
     /// How many at most.
     limit: Option<Between<1, 1000>>,
@@ -264,7 +264,7 @@ async fn has_body(
     app.read(caller, same).await
 }
 
-/// What the run begins with: the headers that are safe to keep, and the body.
+/// The run's trigger: the headers that are safe to keep, and the body.
 fn trigger(headers: &HeaderMap, body: &[u8]) -> Result<String, ApiError> {
     let text = std::str::from_utf8(body).ok();
     let body: Option<&RawValue> = text.and_then(|text| serde_json::from_str(text).ok());
@@ -284,7 +284,7 @@ fn trigger(headers: &HeaderMap, body: &[u8]) -> Result<String, ApiError> {
     Ok(format!("{{\"headers\":{headers},\"body\":{}}}", body.get()))
 }
 
-/// What says something of the event, and nothing of who may do what or the way here.
+/// Headers that describe the event; none with credentials, and none of the network path.
 fn is_safe(name: &str) -> bool {
     const SECRET: [&str; 7] = [
         "auth",

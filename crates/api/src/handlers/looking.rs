@@ -35,7 +35,7 @@ use crate::failures::{self, LOOKING, together};
 use crate::route::{Access, Routes};
 use crate::stream::Event;
 
-/// How often a stream that has nothing to say says so.
+/// How often a quiet stream sends a sign of life.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// How many bytes of a log an answer has, roughly.
@@ -282,7 +282,7 @@ fn picked(text: &[u8], run: RunId, path: &str) -> serde_json::Result<Option<Stri
 struct EventsQuery {
     /// Events after this position.
     after: Option<u64>,
-    /// Events after the page before, which has it as `next`.
+    /// The `next` of the previous page: continues after it.
     cursor: Option<String>,
     /// How many at most.
     limit: Option<Between<1, 10_000>>,
@@ -441,7 +441,8 @@ async fn value(
     let digest: Digest = serde_json::from_value(quoted).map_err(|_| missing())?;
     let bytes = app
         .read(&caller, move |look| {
-            // Values are shared: another run's must not be had by its digest alone.
+            // Values are shared between runs: the digest alone must not give access to another
+            // run's value.
             Ok(match look.store.uses(run, &digest).wait()? {
                 true => look.store.blob(&digest).wait()?,
                 false => None,

@@ -1,4 +1,4 @@
-//! Jobs of those who served before go on.
+//! Continues the jobs of earlier server processes.
 
 use serde::{Deserialize, Serialize};
 use windlass_store::Error;

@@ -1,4 +1,4 @@
-//! Runs that the clock starts.
+//! Schedules: runs that the server starts at given times.
 
 use std::collections::BTreeMap;
 
@@ -92,7 +92,7 @@ pub(super) fn add(routes: &mut Routes<App>) {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct ListQuery {
-    /// What comes after the page before, which has it as `next`.
+    /// The `next` of the previous page: continues after it.
     cursor: Option<String>,
     /// How many at most.
     limit: Option<Between<1, 1000>>,
@@ -125,17 +125,17 @@ struct ScheduleBody {
     /// When: five fields of cron, or six with seconds first.
     #[schemars(length(max = 256))]
     cron: Option<String>,
-    /// Or how far apart, in milliseconds.
+    /// Or the time between runs, in milliseconds.
     #[schemars(range(min = 1000))]
     every_ms: Option<u64>,
-    /// The time zone that `cron` is meant in, by its IANA name; UTC, if it is left out.
+    /// The time zone of `cron`, by its IANA name; UTC, if it is left out.
     #[schemars(length(max = 64))]
     timezone: Option<String>,
-    /// What the runs begin with, up to 256 KiB.
+    /// The runs' trigger, up to 256 KiB.
     #[serde(default, deserialize_with = "windlass_service::start_body::given")]
     #[schemars(with = "Option<Any>")]
     trigger: Option<Box<RawValue>>,
-    /// For people to find the runs by.
+    /// Labels of the runs.
     #[serde(default)]
     #[schemars(with = "BTreeMap<Box<str>, ShortText>", extend("maxProperties" = 64))]
     labels: BTreeMap<Box<str>, Box<str>>,
@@ -144,7 +144,8 @@ struct ScheduleBody {
     priority: Option<u8>,
     /// Whether it starts runs; it does, if this is left out.
     enabled: Option<bool>,
-    /// What becomes of times that nobody was there for: `none`, `one` (the default) or `all`.
+    /// How many runs start for times at which no server ran: `none`, `one` for all of them (the
+    /// default), or `all`.
     #[schemars(length(max = 16))]
     catch_up: Option<String>,
     /// Whether a run starts while the one before has not ended: `allow` (the default), `skip`.
@@ -210,7 +211,7 @@ fn cursor(schedule: &Schedule) -> String {
     encode(format!("{}/{tenant}", schedule.id).as_bytes())
 }
 
-/// What a page comes after: an id, and whose it is.
+/// What a page comes after: an id and its tenant.
 pub(super) fn after(cursor: &str) -> Result<(String, Option<String>), Failure> {
     let text = String::from_utf8(decode(cursor)?).map_err(|_| foreign())?;
     let (id, tenant) = text.split_once('/').ok_or_else(foreign)?;

@@ -1,4 +1,4 @@
-//! Secrets: they go in, and only their names come out.
+//! Secrets: clients can write them, and read only their names.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -84,7 +84,7 @@ pub(super) fn add(routes: &mut Routes<App>) {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct ListQuery {
-    /// What comes after the page before, which has it as `next`.
+    /// The `next` of the previous page: continues after it.
     cursor: Option<String>,
     /// How many at most.
     limit: Option<Between<1, 1000>>,
@@ -132,8 +132,7 @@ async fn rotate(State(app): State<App>, caller: Caller) -> Result<Json<RotatedSh
     Ok(Json(shape))
 }
 
-/// A secret to set. What is wrong with one is told without repeating any of it, and it does
-/// not show itself.
+/// A secret to set. Errors about it repeat none of it, and its `Debug` output hides the value.
 #[derive(Deserialize)]
 #[serde(try_from = "Value")]
 struct NewSecret {
@@ -149,7 +148,7 @@ struct NewSecretShape {
     /// What templates call it: `secrets.NAME`.
     #[schemars(length(min = 1, max = 128), regex(pattern = "^[A-Za-z0-9_-]+$"))]
     name: String,
-    /// What it is; it never comes out again.
+    /// The value; no request returns it.
     #[schemars(length(min = 1))]
     value: String,
 }

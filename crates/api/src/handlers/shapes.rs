@@ -39,7 +39,7 @@ shapes! {
         /// Whether an earlier request with the same id had started it.
         existing: bool,
     }
-    /// What was done to a run, or would be.
+    /// What a command did to a run, or would do.
     ActedShape {
         /// The run's id.
         execution_id: String,
@@ -47,7 +47,7 @@ shapes! {
         workflow_id: String,
         /// How it stands now.
         status: String,
-        /// What would be done, where only that was asked.
+        /// What the command would do; only for a dry run.
         #[serde(skip_serializing_if = "Option::is_none")]
         would: Option<String>,
         /// The nodes that would be open again.
@@ -66,7 +66,7 @@ shapes! {
     TaskShape {
         /// What the worker names it by.
         task_id: String,
-        /// What the worker sends with whatever it says of the task.
+        /// The token that the worker sends with every report about the task.
         lease: String,
         /// The run.
         execution_id: String,
@@ -95,21 +95,21 @@ shapes! {
     }
     /// Whether a worker is asked to end an attempt.
     StopShape {
-        /// Whether it is.
+        /// True if the worker should stop the attempt.
         stop: bool,
     }
     /// The end of an attempt that was recorded.
     RecordedShape {
         /// The task.
         task_id: String,
-        /// That it was.
+        /// Always true.
         recorded: bool,
     }
     /// A worker that polls, or has tasks.
     WorkerShape {
         /// Its name.
         worker: String,
-        /// Whose it is.
+        /// Its tenant.
         tenant_id: Option<String>,
         /// The action types that it polls for.
         actions: Vec<String>,
@@ -137,7 +137,7 @@ shapes! {
     EnabledShape {
         /// The workflow.
         workflow_id: String,
-        /// Whether they are.
+        /// True if new runs are allowed.
         enabled: bool,
     }
     /// A run that a hook started.
@@ -152,7 +152,7 @@ shapes! {
         /// Its id.
         id: String,
     }
-    /// The dead letters that were meant.
+    /// The dead letters that the request changed.
     LettersShape {
         /// Their runs.
         execution_ids: Vec<String>,
@@ -161,14 +161,14 @@ shapes! {
     SetSecretShape {
         /// Its name.
         name: String,
-        /// Whether there was none of that name.
+        /// True if no secret had that name before.
         created: bool,
     }
-    /// What was sealed with a new key.
+    /// What was encrypted with a new key.
     RotatedShape {
-        /// So many secrets.
+        /// How many secrets.
         secrets: usize,
-        /// The secrets of so many hooks.
+        /// How many secrets of hooks.
         hooks: usize,
     }
     /// A secret that was forgotten.
@@ -178,7 +178,7 @@ shapes! {
     }
 }
 
-/// Shapes that are only described: others write them.
+/// Shapes that are only described here: other code writes them.
 macro_rules! described {
     ($($(#[$meta:meta])* $name:ident { $($field:ident: $type:ty),* $(,)? })*) => {
         $(
@@ -202,7 +202,7 @@ described! {
         created_at: String,
         damage: Option<String>,
     }
-    /// A hook that was made, with what is told only now.
+    /// A hook that was made, with its signing secret, which is shown only now.
     HookMadeShape {
         id: String,
         tenant_id: Option<String>,
@@ -386,7 +386,7 @@ described! {
         rest: Vec<Object>,
         compensated: Vec<Object>,
     }
-    /// What nobody could carry on.
+    /// A run that the engine could not carry on.
     LetterShape {
         execution_id: String,
         workflow_id: String,
@@ -397,7 +397,7 @@ described! {
         payload: Any,
         damage: Option<String>,
     }
-    /// That there is a secret.
+    /// The name of a stored secret, without its value.
     SecretShape {
         name: String,
         tenant_id: Option<String>,

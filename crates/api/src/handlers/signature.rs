@@ -1,5 +1,5 @@
-//! What a call of a hook must show before its body is read: a hook that is there, and a
-//! signature of these minutes. Whether the signature is right is known with the body.
+//! What is checked of a call of a hook before its body is read: the hook exists, and the
+//! signature's time is within minutes of now. The signature itself is checked with the body.
 
 use axum::extract::{FromRequestParts, Path};
 use http::request::Parts;
@@ -46,7 +46,7 @@ impl Call {
         }
     }
 
-    /// The digest of what was signed, and not of how the signature is written: that has
+    /// The digest of what was signed, not of the signature's text, which can be written in
     /// several ways.
     pub(super) fn digest(&self, body: &[u8]) -> Digest {
         let mut digest = sha2::Sha256::new();

@@ -116,7 +116,7 @@ fn request(
     })
 }
 
-/// Whose the run is: the token's tenant; whoever sees all may name one.
+/// The run's tenant: the token's; a caller that may see all tenants may name another.
 fn tenant(caller: &Caller, asked: Option<String>) -> Result<Option<Box<str>>, ApiError> {
     let own = caller.principal.tenant.clone();
     let free = caller.principal.tenants() == windlass_store::TenantFilter::Any;
@@ -160,7 +160,7 @@ fn traceparent(headers: &HeaderMap) -> Option<Box<str>> {
     (value.len() <= 128).then(|| value.into())
 }
 
-/// The answer to a start. A run that existed may be anywhere by now.
+/// The answer to a start. A run that existed before may have any status by now.
 async fn accepted(app: &App, started: Started) -> Result<Accepted<StartedShape>, ApiError> {
     let run = started.run;
     app.started(run).await?;

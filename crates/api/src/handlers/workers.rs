@@ -1,6 +1,6 @@
-//! Workers in any language: they ask for work, say that they are there, and report how an
-//! attempt ended. Everything belongs to the token's tenant. These requests are not counted
-//! against a token's rate: how often a worker asks follows from how much there is to do.
+//! Workers in any language: they poll for work, send heartbeats, and report how an attempt
+//! ended. Everything belongs to the token's tenant. These requests are not counted against a
+//! token's rate: how often a worker asks follows from how much there is to do.
 
 use std::time::Duration;
 
@@ -152,7 +152,7 @@ struct PollBody {
     /// What it can do.
     #[schemars(length(min = 1))]
     actions: Vec<ActionBody>,
-    /// What it has, for nodes that require it.
+    /// Its labels, for nodes that require them.
     #[serde(default)]
     #[schemars(length(max = 64))]
     labels: Vec<KeyName>,
@@ -162,7 +162,8 @@ struct PollBody {
     /// How long it waits for the first.
     #[serde(default)]
     wait_ms: Option<Between<0, 30_000>>,
-    /// The tasks that it has: what it was given and does not name comes again.
+    /// The tasks that the worker holds: a task that it was given and does not name is handed
+    /// out again.
     #[serde(default)]
     #[schemars(length(max = 10_000))]
     holding: Option<Vec<Words<128>>>,
@@ -180,7 +181,7 @@ struct TaskPath {
 struct HeartbeatBody {
     /// The lease that the task came with.
     lease: Words<512>,
-    /// What the worker wants to say; it is not kept.
+    /// Anything that the worker reports; it is not stored.
     #[serde(default)]
     #[schemars(with = "Option<Any>")]
     #[expect(dead_code, reason = "it is read so that it is allowed")]
@@ -212,7 +213,7 @@ struct CompleteBody {
     #[serde(default)]
     #[schemars(with = "Option<Any>")]
     output: Option<Box<RawValue>>,
-    /// What is worth knowing about how it ran.
+    /// Metadata about how the attempt ran.
     #[serde(default)]
     #[schemars(with = "Option<Any>")]
     meta: Option<Box<RawValue>>,
@@ -236,7 +237,7 @@ struct FailBody {
     /// The earliest sensible time of another attempt.
     #[serde(default)]
     retry_after_ms: Option<u64>,
-    /// What else is known.
+    /// Further details of the error.
     #[serde(default)]
     #[schemars(with = "Option<Any>")]
     details: Option<Box<RawValue>>,

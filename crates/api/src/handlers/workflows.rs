@@ -124,7 +124,7 @@ pub(super) struct WorkflowPath {
 struct VersionQuery {
     /// The version; the newest, if it is left out.
     version: Option<u32>,
-    /// Whose, for callers without a tenant of their own.
+    /// The tenant, for callers without a tenant of their own.
     #[serde(rename = "tenantId")]
     tenant: Option<String>,
 }
@@ -132,7 +132,7 @@ struct VersionQuery {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct TenantQuery {
-    /// Whose, for callers without a tenant of their own.
+    /// The tenant, for callers without a tenant of their own.
     #[serde(rename = "tenantId")]
     tenant: Option<String>,
 }
@@ -149,7 +149,7 @@ fn of_tenant(look: &Look, tenant: Option<String>) -> Look {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListQuery {
-    /// Workflows after this one, as the page before has it in `next`.
+    /// The `next` of the previous page: continues after it.
     cursor: Option<String>,
     /// How many at most.
     limit: Option<Between<1, 1000>>,

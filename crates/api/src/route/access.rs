@@ -7,7 +7,7 @@ use serde::Serialize;
 /// What a token must allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Scope {
-    /// Nothing; anyone may ask.
+    /// Nothing: every client may ask, without a token.
     Public,
     /// To see workflows and runs.
     Read,
@@ -89,7 +89,7 @@ impl Access {
         }
     }
 
-    /// For anyone, uncounted.
+    /// For every client, not counted against a limit.
     #[must_use]
     pub const fn public() -> Self {
         Self::new(Scope::Public).rate(Rate::Free)

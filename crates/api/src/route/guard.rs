@@ -37,7 +37,7 @@ pub struct Gate {
     watch: Option<Box<Watch>>,
 }
 
-/// A request that was answered, for whoever counts them.
+/// A request that was answered, as [`Gate::watched`] reports it.
 #[derive(Debug, Clone, Copy)]
 pub struct Exchange<'a> {
     /// The route's pattern.
@@ -70,9 +70,9 @@ pub struct GateOptions {
     /// Whether requests are counted where there are no tokens: all of them together, as if
     /// they came with one.
     pub limit_without_auth: bool,
-    /// Where the server listens; without tokens it is asked by that address.
+    /// Where the server listens; without tokens, requests must name that address as their host.
     pub listen: Option<SocketAddr>,
-    /// By which names it may be asked besides: `name`, `name:port` or `*.name`.
+    /// Further host names that requests may use: `name`, `name:port` or `*.name`.
     pub allow_hosts: Vec<String>,
     /// How bodies are held, of all requests together.
     pub bodies: BodyOptions,
@@ -108,7 +108,7 @@ impl Gate {
         }
     }
 
-    /// The same, telling somebody of every request that was answered.
+    /// The same, calling `watch` for every request that was answered.
     #[must_use]
     pub fn watched(mut self, watch: impl Fn(&Exchange<'_>) + Send + Sync + 'static) -> Self {
         self.watch = Some(Box::new(watch));
@@ -125,7 +125,7 @@ impl Gate {
         &self.options.origins
     }
 
-    /// By which names the server may be asked, where that matters.
+    /// The host names that requests may use, where they are checked.
     pub(super) fn hosts(&self) -> Option<Hosts> {
         let options = &self.options;
         (!self.auth.is_on()).then(|| Hosts::new(options.listen, &options.allow_hosts))
@@ -136,7 +136,7 @@ impl Gate {
         self.auth.is_owners()
     }
 
-    /// Whose request it is, and whether it may go on.
+    /// The principal of the request, or the refusal.
     async fn principal(&self, access: Access, headers: &HeaderMap) -> Result<Principal, ApiError> {
         if access.scope() == Scope::Public {
             return Ok(Principal::nobody());
@@ -163,8 +163,8 @@ impl Gate {
         }
     }
 
-    /// Whether a page of another origin sends it, which a browser lets through unless it
-    /// asks first. Without tokens nothing else tells it from what people here do.
+    /// Whether a page of another origin sends the request, which a browser allows without a
+    /// preflight. Without tokens nothing else tells such a request from one of a local user.
     fn is_foreign(&self, request: &Request) -> bool {
         if self.auth.is_on() || request.method().is_safe() {
             return false;
@@ -197,7 +197,7 @@ impl Gate {
         seated.map(|it| it.claim(principal.client())).transpose()
     }
 
-    /// Counts the request; the narrowest of its budgets tells.
+    /// Counts the request; the tightest of its budgets decides.
     async fn count(
         &self,
         access: Access,

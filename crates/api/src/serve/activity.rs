@@ -127,7 +127,7 @@ impl Activity {
         }
     }
 
-    /// Other times hold from here on.
+    /// Uses other timeouts from here on.
     pub(super) fn set_patience(&self, patience: Patience) {
         self.state().patience = patience;
     }
@@ -175,7 +175,7 @@ impl Activity {
         }
     }
 
-    /// Until when all is well, if it ends.
+    /// The deadline of the current phase, if it has one.
     fn deadline(&self) -> Option<Instant> {
         let state = self.state();
         let patience = state.patience;
@@ -190,7 +190,7 @@ impl Activity {
         [phase, stall].into_iter().flatten().min()
     }
 
-    /// Waits until patience is at its end.
+    /// Waits until the deadline has passed.
     pub(super) async fn expired(&self) {
         loop {
             let now = Instant::now();

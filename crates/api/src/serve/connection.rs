@@ -139,7 +139,7 @@ where
     tokio::select! {
         _ = connection.as_mut() => {}
         () = activity.expired() => {
-            // One that rests is told; one that dawdles is not worth a word.
+            // An idle client is told that the connection closes; one that is too slow is not.
             if activity.is_idle() {
                 connection.as_mut().graceful_shutdown();
                 let _ = tokio::time::timeout(CLOSE_TIMEOUT, connection).await;

@@ -1,4 +1,4 @@
-//! How the server listens, and how long it waits for whom.
+//! How the server listens, and its timeouts.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
