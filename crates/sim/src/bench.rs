@@ -1,5 +1,5 @@
-//! A shard on a bench: one run, every append, answer and result by hand. For figures and
-//! for scenarios that a seed found and that should stay readable.
+//! A test harness for one shard and one run: the caller makes every append, answer and result.
+//! For figures, and for scenarios that a seed found and that should stay readable.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The workflows of a world: every version of each, by its number and by the digest of
-//! its text. All of them are drawn before the world begins; when each is published is
-//! the world's business. Most graphs are never asked for, so each is built when it is.
+//! its text. All of them are drawn before the world begins; the world decides when each is
+//! published. Most graphs are never asked for, so each is built when it is.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -55,7 +55,7 @@ impl Draft {
     }
 }
 
-/// A version that somebody may ask for.
+/// A version that a request may name.
 #[derive(Clone, Debug)]
 struct Entry {
     draft: Option<Draft>,
@@ -90,7 +90,7 @@ impl Entry {
 #[derive(Clone, Debug, Default)]
 pub struct Catalogue {
     workflows: BTreeMap<Box<str>, Vec<Entry>>,
-    /// Graphs that are no version, and that somebody may import.
+    /// Graphs that are no version, and that a user may import.
     imports: BTreeMap<Box<str>, Vec<Entry>>,
 }
 
@@ -124,7 +124,7 @@ impl Catalogue {
         imports.push(Entry::drawn(draft));
     }
 
-    /// A graph of a workflow that somebody may import: the number picks it.
+    /// A graph of a workflow that a user may import: the number picks it.
     ///
     /// # Panics
     /// It is not one that the engine runs.

@@ -1,6 +1,6 @@
-//! What runs do to each other, on virtual time. What that is, step by step, is decided by
-//! `ChildJob`, as in the engine; here are the lanes, everything about one child in order, and
-//! how long each step takes. What a process had still to do is gone with it.
+//! What runs do to each other, on virtual time. `ChildJob` decides the steps, as in the engine;
+//! this module has the lanes, which keep everything about one child in order, and the time that
+//! each step takes. The open jobs of a process are lost with it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -217,7 +217,7 @@ impl World {
         }
     }
 
-    /// The process has lost a run: nobody answers what was asked of it.
+    /// The process has lost a run: commands to it get no answer.
     pub(crate) fn lanes_lost(&mut self, id: ProcessId, run: RunId) {
         self.child_answered(id, run, true);
         let is_command = |awaits| matches!(awaits, Awaits::Command(_));

@@ -1,5 +1,5 @@
-//! Whether two states of a run are the same, as far as anybody can see: every public
-//! accessor is asked of both, unless they hold the same anyway.
+//! Whether two states of a run are observably equal: compares every public accessor of both,
+//! unless they share the same data anyway.
 
 use std::borrow::Cow;
 use std::fmt::Debug;

@@ -1,5 +1,5 @@
-//! What a shard wants done, done in a simulated way: workers execute, values load, and
-//! the oracle hears of everything that somebody outside could notice.
+//! Carries out a shard's effects in a simulated way: workers execute, values load, and the
+//! oracle hears of everything that can be observed from outside.
 
 use std::sync::Arc;
 
@@ -132,7 +132,7 @@ impl World {
         self.counts.losses += 1;
         self.oracle.let_go(id, run);
         self.lanes_lost(id, run);
-        // Whoever waits for it may have missed its end.
+        // A run that waits for it may have missed its end.
         if let Some(process) = self.processes.get_mut(&id) {
             process.dormant.clear();
         }

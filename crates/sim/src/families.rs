@@ -11,7 +11,7 @@ use crate::rules::Verdict;
 /// The attempt that has a child: the parent, its node, and the attempt's number.
 type Place = (RunId, Box<str>, u32);
 
-/// Who has which child.
+/// Which attempt has which child.
 #[derive(Debug, Default)]
 pub(crate) struct Families {
     of_child: BTreeMap<RunId, Place>,

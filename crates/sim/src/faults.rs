@@ -1,6 +1,6 @@
 //! What goes wrong in a world: crashes between any two writes, processes that live on
-//! after they lost their runs, slow, failed and unknown appends. Also the seeded defects
-//! by which the oracle is shown to be able to fail.
+//! after they lost their runs, slow, failed and unknown appends. Also the seeded defects, which
+//! show that the oracle can fail.
 
 use crate::random::Random;
 use crate::workload::Kind;
@@ -33,7 +33,7 @@ pub struct Faults {
 pub enum Side {
     /// The write is lost.
     Before,
-    /// The write is durable and nobody is told.
+    /// The write is durable, and the process dies before it learns so.
     After,
 }
 
@@ -108,7 +108,7 @@ impl Faults {
 }
 
 impl Faults {
-    /// Without what may take a process, or a run, away from its owner.
+    /// Without faults that end a process or take a run from its owner.
     pub(crate) fn be_lossless(&mut self) {
         self.crash_times.clear();
         self.crash_writes.clear();
@@ -140,7 +140,7 @@ pub enum Defect {
     NoClaims,
     /// A dispatch is carried out twice.
     DispatchTwice,
-    /// Results are dropped: nobody hears of them.
+    /// Results are dropped: the run never learns of them.
     DropResults,
     /// A child is started although it exists, and the store does not compare heads.
     ChildAgain,

@@ -24,7 +24,7 @@ impl World {
         let Some(state) = history.last() else {
             return;
         };
-        // Iterations that nobody needs are there until the next event, and have no path.
+        // Iterations that are no longer needed stay until the next event, and have no path.
         let stands = |node: &Instance| state.resolve(&state.path(*node)) == Some(*node);
         let nodes: Vec<Instance> = state.instances().filter(stands).collect();
         let chosen = nodes[number as usize % nodes.len()];

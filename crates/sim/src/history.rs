@@ -110,7 +110,7 @@ impl History {
             .drain(..old.min(self.states.len().saturating_sub(1)));
     }
 
-    /// Whether somebody's wish stands in the log.
+    /// Whether a command by this user is in the log.
     pub fn holds_hand(&self, by: &str) -> bool {
         self.hands.contains(by)
     }

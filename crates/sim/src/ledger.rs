@@ -9,11 +9,11 @@ use windlass_core::{Digest, Millis, NodeStatus};
 
 use crate::rules::{self, Verdict};
 
-/// Signals that nobody has taken, by name, in the order they came.
+/// Signals that no node has taken, by name, in the order they came.
 #[derive(Debug, Default)]
 pub(crate) struct Signals {
     kept: BTreeMap<Box<str>, VecDeque<Digest>>,
-    /// A signal is recorded just before the end of who waited for it.
+    /// A signal is recorded just before the end of the node that waited for it.
     in_hand: bool,
 }
 
@@ -50,7 +50,7 @@ impl Signals {
         }
     }
 
-    /// The run keeps what came and nobody took.
+    /// Checks that the run keeps exactly the signals that came and that no node took.
     pub(crate) fn agree(&mut self, run: &Run) -> Verdict {
         if std::mem::take(&mut self.in_hand) {
             return Ok(());
@@ -82,7 +82,7 @@ pub(crate) struct Undoing {
     /// What is undone, in this order, each with whether that is over.
     steps: Vec<(Success, bool)>,
     begun: bool,
-    /// Paths of which somebody wants something undone again.
+    /// Paths of which a user wants something undone again.
     again: BTreeSet<Box<str>>,
 }
 

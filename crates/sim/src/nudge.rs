@@ -1,5 +1,5 @@
-//! When nothing will happen any more by itself, somebody looks at what is left: paused
-//! runs are resumed, signals sent, and in the end runs cancelled.
+//! When nothing more will happen by itself, the world acts as an operator on the runs that are
+//! left: it resumes paused runs, sends signals, and in the end cancels runs.
 
 use windlass_core::command::RunCommand;
 use windlass_core::run::{Input, Run};
@@ -18,7 +18,7 @@ const MOST_NUDGES: u64 = 80;
 impl World {
     /// Helps one run; false if none can be helped.
     pub(crate) fn nudge(&mut self) -> bool {
-        // Where people are simulated as well, nobody else helps.
+        // Where users are simulated as well, only they help.
         if self.exact {
             return false;
         }
@@ -120,7 +120,8 @@ impl World {
         })
     }
 
-    /// A child whose undoing nobody asks for any more, because a process lost it.
+    /// A child whose undoing no process asks for any more, because the one that did lost its
+    /// run.
     fn missed_undoing(&self) -> Option<(ChildPlace, RunId)> {
         if self.counts.losses == 0 {
             return None;
@@ -132,7 +133,7 @@ impl World {
             }
             let mut open = state.open_instances().into_iter();
             let (node, child) = open.find_map(|node| Some((node, state.undone_child(node)?)))?;
-            // One that somebody paused in the middle waits to be resumed.
+            // A child that was paused in the middle waits to be resumed.
             let child_state = self
                 .oracle
                 .history(child)
@@ -157,8 +158,9 @@ impl World {
         })
     }
 
-    /// What a parent says last of all to a child is lost if its process dies just then,
-    /// and somebody must end the child. Where nothing went wrong that is against the rules.
+    /// The last command of a parent to a child is lost if its process dies just then, and an
+    /// operator must end the child. If no process died and no run was lost, that is a
+    /// violation.
     fn end_forgotten(&mut self, child: RunId) -> bool {
         if self.counts.losses == 0 {
             let reason = format!("run {child}: it goes on, but its parent has ended");

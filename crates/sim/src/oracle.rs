@@ -1,6 +1,6 @@
-//! What must hold in every world, whatever goes wrong: the oracle sees each record when
-//! it becomes durable and each effect when a process carries it out, and keeps the
-//! first rule that was broken. It knows the log and the outside, never a shard's inside.
+//! The invariants of every world, whatever goes wrong: the oracle sees each record when it
+//! becomes durable and each effect when a process carries it out, and keeps the first
+//! violation. It knows the log and the outside, never a shard's inside.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -51,10 +51,10 @@ pub struct Oracle {
     catalogue: Arc<Catalogue>,
     strict: bool,
     histories: BTreeMap<RunId, History>,
-    /// Runs that somebody asked for, or that a process tried to start for a parent.
+    /// Runs that a user asked for, or that a process tried to start for a parent.
     asked: BTreeSet<RunId>,
     tenures: BTreeMap<(ProcessId, RunId), Tenure>,
-    /// Who was asked, and what the log must then name.
+    /// The process and run that a command went to, and the user that the log must then name.
     commands: BTreeMap<CommandId, (ProcessId, RunId, String)>,
     families: Families,
     /// Idempotency keys that the outside has seen.
@@ -149,7 +149,7 @@ impl Oracle {
         self.commands.retain(|_, (owner, ..)| *owner != process);
     }
 
-    /// A process has let a run go without an end: nobody may wait for its answers.
+    /// A process has let a run go without an end: no caller waits for its answers any more.
     pub fn let_go(&mut self, process: ProcessId, run: RunId) {
         self.tenures.remove(&(process, run));
         self.commands
@@ -248,7 +248,7 @@ impl Oracle {
         }
     }
 
-    /// What a record says must be what others did.
+    /// A record must agree with what workers and users really did.
     fn agree(&mut self, run: RunId, claimed: Claimed) -> Verdict {
         match claimed {
             Claimed::Outcome {
@@ -492,7 +492,7 @@ impl Oracle {
         self.tenures.remove(&(process, run));
     }
 
-    /// After everything: each run has ended, and nobody waits for an answer.
+    /// Checks after everything that each run has ended and that no command waits for an answer.
     pub fn settled(&mut self) {
         let open = self.histories.iter().find_map(|(&run, history)| {
             let state = history.last()?;

@@ -1,5 +1,6 @@
 //! A process of a world: a shard, and what a driver does around it. It dies, is replaced,
-//! or lives on as a zombie; its appends go to the store, which answers as it likes.
+//! or lives on as a zombie; its appends go to the store, which answers late, with errors or not
+//! at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +25,7 @@ pub(crate) struct Process {
     pub(crate) dormant: BTreeSet<RunId>,
     /// Evaluations that are on their way.
     pub(crate) evaluations: BTreeMap<RunId, Interrupt>,
-    /// Who it is in the records that it writes.
+    /// Its writer id in the records that it writes.
     pub(crate) writer: WriterId,
     /// When it wakes what sleeps.
     pub(crate) waker: Waker,
@@ -83,7 +84,7 @@ impl World {
         }
     }
 
-    /// Whoever asked for a run and got no answer asks again.
+    /// Users that asked for a run and got no answer ask again.
     fn ask_again(&mut self, id: ProcessId) {
         self.ask_again_for(id, None);
     }
@@ -136,8 +137,8 @@ impl World {
         self.pump(id);
     }
 
-    /// Does what the shard wants done. Appends are sometimes left for a moment, so that
-    /// more is decided into one record.
+    /// Carries out the shard's effects. Appends are sometimes left for a moment, so that more
+    /// decisions go into one record.
     pub(crate) fn pump(&mut self, id: ProcessId) {
         let lingers = !self.exact && self.random.chance(15);
         if lingers {
@@ -333,7 +334,7 @@ impl World {
         let Some(process) = self.processes.get_mut(&id) else {
             return;
         };
-        // What it knows of the head may be old by now; what it wrote is not.
+        // What it knows of the head may be outdated by now; its own write is certain.
         let record = self.store.record(run, found.sequence);
         if record.is_some_and(|record| record.writer == process.writer) {
             process.in_flight.remove(&run);

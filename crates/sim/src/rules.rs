@@ -1,4 +1,4 @@
-//! Rules about one run's state, asked anew and apart from the code that decides.
+//! Rules about one run's state, checked independently of the code that decides.
 
 use windlass_core::definition::{ExecutionMode, Join, When};
 use windlass_core::event::{AttemptEnded, AttemptResult, Finished, StopCause};
@@ -109,8 +109,8 @@ fn is_handled(run: &Run, node: Instance, changed: bool) -> bool {
 }
 
 /// The graph was exchanged (semantics §9): what has begun and is in the new one stands as
-/// it did, and what is not there any more is not open. What a join of the new graph has
-/// enough without is let go (semantics §3).
+/// it did, and what is not there any more is not open. Nodes that a join of the new graph does
+/// not need any more are cancelled (semantics §3).
 pub fn kept_what_began(before: &Run, after: &Run) -> Verdict {
     for node in before.top_instances() {
         let path = before.path(node);

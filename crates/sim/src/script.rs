@@ -20,7 +20,7 @@ pub const SIMULATED: &str = "SIMULATED";
 /// How a node behaves.
 #[derive(Clone, Debug, Default)]
 pub struct Behaviour {
-    /// How often it fails, from 0 to 1; for a wait, how often nobody sends its signal.
+    /// How often it fails, from 0 to 1; for a wait, how often its signal is not sent.
     pub fail: f64,
     /// With which error.
     pub code: Option<Box<str>>,
@@ -37,7 +37,7 @@ pub struct Script {
     pub nodes: BTreeMap<String, Behaviour>,
     /// Every other node.
     pub others: Behaviour,
-    /// The signals that are sent when somebody waits for them, and what they carry.
+    /// The signals that are sent when a node waits for them, and their payloads.
     pub signals: BTreeMap<Box<str>, Arc<str>>,
 }
 
@@ -60,7 +60,7 @@ impl Script {
         let rendered = render(dispatch, store);
         let parameters = rendered.as_ref().ok().cloned().flatten();
         let behaviour = self.behaviour(path);
-        // What is undone is undone well.
+        // Compensations always succeed.
         let told = !dispatch.undo;
         let (low, high) = if told { behaviour.delay } else { (0, 0) };
         let takes = random.between(low, high);
@@ -115,7 +115,8 @@ pub fn without_iterations(path: &str) -> String {
     plain
 }
 
-/// The parameters, if the node has any. Nobody knows a secret here: its name stands in.
+/// The parameters, if the node has any. The simulation has no secrets: a secret's name stands
+/// in for its value.
 fn render(dispatch: &Dispatch, store: &SimStore) -> Result<Option<Payload>, Failure> {
     if let Some(reason) = &dispatch.broken {
         return Err(Failure::permanent("PARAMETERS_INVALID", reason.as_str()));

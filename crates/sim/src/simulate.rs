@@ -1,5 +1,5 @@
-//! A user's definition in virtual time: many seeds, each a world with crashes, where
-//! what actions do is told by a script. Counts what can happen; judges nothing.
+//! A user's definition in virtual time: many seeds, each a world with crashes, where a script
+//! says what actions do. Counts what can happen, and checks no rules.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::script::Script;
 use crate::workload::{Request, Workload};
 use crate::world::{EPOCH, Event, Options, Setup, World};
 
-/// A run that has not ended after this long never will, as far as anybody cares.
+/// A run that has not ended after this long counts as one that never ends.
 const YEAR_MS: u64 = 365 * 24 * 3_600_000;
 
 /// What to simulate.
@@ -189,7 +189,7 @@ impl World {
         account
     }
 
-    /// What nobody will bring.
+    /// The names of the signals that runs wait for and that are never sent.
     fn waits_for(&self) -> Vec<Box<str>> {
         let mut names: Vec<Box<str>> = self
             .oracle

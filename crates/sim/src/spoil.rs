@@ -1,4 +1,4 @@
-//! Puts defects into writes, by which the oracle is shown to be able to fail.
+//! Puts defects into writes, to show that the oracle detects them.
 
 use windlass_core::event::{AttemptEnded, AttemptResult, Event, Transition};
 use windlass_orchestrator::codec;

@@ -1,6 +1,6 @@
 //! The simulated store: what is durable is kept by the real store in memory, and this is
-//! where a world reads it back. When something becomes durable is the world's business.
-//! Each record is decoded once, when it becomes durable: what it says does not change.
+//! where a world reads it back. The world decides when something becomes durable. Each record
+//! is decoded once, when it becomes durable: what it says does not change.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
-//! The story of a world, line by line, for whoever repeats a seed. Costs nothing unless
-//! it is asked for.
+//! What happens in a world, line by line, for a developer who repeats a seed. Costs nothing
+//! unless it is asked for.
 
 use windlass_core::Millis;
 
-/// Lines, if somebody wants them.
+/// The lines, kept only if they are wanted.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     wanted: bool,

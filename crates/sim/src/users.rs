@@ -19,7 +19,7 @@ use crate::structured::SIGNALS;
 use crate::workload::{ChildWish, Wish};
 use crate::world::{Event, World};
 
-/// Who asks, by the number of the command.
+/// The user who gives a command, named by the command's number.
 pub(crate) fn hand(number: CommandId) -> Hand {
     Hand {
         by: Some(format!("c{number}").into()),
@@ -28,8 +28,9 @@ pub(crate) fn hand(number: CommandId) -> Hand {
 }
 
 impl World {
-    /// The owner carries on what nobody does, and knows when to wake what sleeps. A
-    /// paused run may stay a row; one that waits for its child hears of that.
+    /// The owner carries on runs that no process carries, and knows when to wake those that
+    /// sleep. A paused run may stay a row; a run that waits for its child is told of the
+    /// child's end.
     pub(crate) fn scan(&mut self) {
         if self.cluster.is_some() {
             return;

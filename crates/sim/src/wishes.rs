@@ -1,4 +1,4 @@
-//! What people want of runs, and when.
+//! What simulated users want of runs, and when.
 
 use crate::random::Random;
 use crate::workload::{ChildWish, MAX_NODES, Wish};
@@ -56,7 +56,8 @@ pub(crate) fn structured(random: &mut Random, from: u64, horizon: u64) -> Vec<(u
             7..=9 => Wish::OfChild(number, of_child(random)),
             _ => Wish::Signal(random.below(7) as u32),
         };
-        // Only a paused run takes another graph, and somebody mostly lets it go on.
+        // Only a paused run takes another graph, so the user mostly pauses it before and
+        // resumes it after.
         if matches!(wish, Wish::Import(_)) {
             if random.chance(80) {
                 wishes.push((at.saturating_sub(random.below(50)), Wish::Pause));

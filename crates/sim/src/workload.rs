@@ -82,7 +82,7 @@ pub struct Fork {
     pub reused: Vec<ReusedNode>,
 }
 
-/// What somebody wants of a run. Numbers pick a node.
+/// What a simulated user wants of a run. Numbers pick a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// End it.
@@ -117,7 +117,7 @@ pub enum Wish {
     ReattemptAll,
 }
 
-/// What somebody wants of a child run.
+/// What a simulated user wants of a child run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChildWish {
     /// End it.

@@ -40,7 +40,7 @@ const REPEATS: u64 = 40;
 pub struct Options {
     /// What kind of definitions it has.
     pub kind: Kind,
-    /// Whether to tell the story.
+    /// Whether to keep a trace.
     pub trace: bool,
     /// A defect to put in.
     pub defect: Option<Defect>,
@@ -55,7 +55,7 @@ pub struct Outcome {
     pub violation: Option<String>,
     /// Every run's records, in order: the bytes that must be the same each time.
     pub logs: Vec<u8>,
-    /// The story, if it was asked for.
+    /// The trace, if it was asked for.
     pub trace: Vec<String>,
     /// What happened, counted.
     pub counts: Counts,
@@ -86,7 +86,7 @@ pub struct Counts {
     pub children: u64,
     /// How often a run was let go to sleep.
     pub sleeps: u64,
-    /// How often somebody had to help a run that waited for a person.
+    /// How often the world had to help a run that waited for a person.
     pub nudges: u64,
     /// Decisions that were evaluated elsewhere.
     pub evaluations: u64,
@@ -96,7 +96,7 @@ pub struct Counts {
     pub imports: u64,
     /// Runs that reuse results of another.
     pub forks: u64,
-    /// How often a hand was laid on an undoing.
+    /// How often a user retried or skipped a compensation.
     pub undo_hands: u64,
     /// Children that went on after their parent had ended, because it could not say so.
     pub forgotten: u64,
@@ -199,7 +199,7 @@ pub(crate) enum Event {
     Wake,
     /// A newer version of a workflow is published.
     Publish(Box<str>),
-    /// Somebody sends a signal.
+    /// A user sends a signal.
     Signal(RunId, Box<str>, Payload),
     /// The clock jumps ahead.
     Jump(u64),
@@ -214,7 +214,7 @@ pub(crate) enum Event {
         lives: u64,
     },
     Die(ProcessId),
-    /// The owner looks for runs that nobody carries on.
+    /// The owner looks for runs that no process carries on.
     Scan,
     /// Nothing goes wrong any more.
     Calm,
@@ -285,7 +285,7 @@ pub(crate) struct World {
     pub(crate) requests: Vec<Request>,
     /// Which request each run id was made for.
     pub(crate) request_of: BTreeMap<RunId, usize>,
-    /// Starts that nobody has answered: run and process.
+    /// Starts without an answer yet: run and process.
     pub(crate) starting: BTreeMap<RunId, ProcessId>,
     pub(crate) store: SimStore,
     pub(crate) processes: BTreeMap<ProcessId, Process>,
@@ -701,7 +701,7 @@ impl World {
             }
         }
         if write.answer_after.is_none() || !self.processes.contains_key(&process) {
-            // Nobody is told of it, so somebody must look.
+            // No process learns of this write, so the owner must look for it.
             self.after(500, Event::Scan);
         }
         if let Some(delay) = write.answer_after {

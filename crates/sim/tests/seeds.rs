@@ -1,5 +1,5 @@
-//! Thousands of worlds, each from a seed. A failing one prints the command that repeats
-//! it with its story.
+//! Thousands of worlds, each from a seed. A failing one prints the command that repeats it with
+//! a trace.
 
 use std::time::{Duration, Instant};
 
@@ -129,7 +129,7 @@ fn every_seed_holds(kind: Kind, usual: u64) {
     println!("{kind:?}: {rate:.0} seeds a second a core");
 }
 
-/// A child was paused in the middle of its undoing, and nobody resumed it.
+/// A child was paused in the middle of its undoing, and no user resumed it.
 #[test]
 fn a_child_that_is_paused_while_it_is_undone_goes_on() {
     let violation = run_seed(35_190, of(Kind::Structured)).violation;
@@ -182,7 +182,7 @@ fn an_answer_to_a_session_that_is_over_counts_for_no_other() {
     assert_eq!(violation, None);
 }
 
-/// Repeats the seed named by `WINDLASS_SEED`, of `WINDLASS_KIND`, and tells its story.
+/// Repeats the seed named by `WINDLASS_SEED`, of `WINDLASS_KIND`, and prints its trace.
 #[test]
 fn one_seed() {
     let Ok(text) = std::env::var("WINDLASS_SEED") else {
@@ -237,7 +237,7 @@ fn worlds_have_faults() {
     assert!(doubts > 100 && reloads > 0, "{doubts}, {reloads}");
 }
 
-/// The structured worlds do have children, sleeping runs, and people who help.
+/// The structured worlds do have children, sleeping runs, and runs that need help.
 #[test]
 fn structured_worlds_have_everything() {
     let (mut children, mut sleeps, mut nudges, mut crashes) = (0, 0, 0, 0);

@@ -1,5 +1,5 @@
-//! A run that waits is taken over. Who carried it before may not know: an attempt that
-//! waits for its time is handed out then, without a record that the store could refuse.
+//! A waiting run is taken over. The process that carried it before may not know: an attempt
+//! that waits for its time is handed out then, without a record that the store could refuse.
 
 use windlass_core::command::RunCommand;
 use windlass_orchestrator::Begin;
@@ -60,7 +60,7 @@ fn whoever_takes_a_waiting_run_over_hands_the_attempt_out_at_its_time() {
     }
 }
 
-/// A timer ends with a record, which the store refuses from whoever is late.
+/// A timer ends with a record, which the store refuses from a process that is late.
 #[test]
 fn a_run_that_waits_for_no_attempt_is_taken_over_without_a_record() {
     let delay = r#"{"id":"w","nodes":[{"id":"a","delay":{"ms":60000}}]}"#;
@@ -73,7 +73,7 @@ fn a_run_that_waits_for_no_attempt_is_taken_over_without_a_record() {
     assert_eq!(bench.replay().1, before);
 }
 
-/// The second attempt had come to something, which could not be stored.
+/// The second attempt had ended, but its result could not be stored.
 #[test]
 fn an_attempt_whose_end_could_not_be_stored_keeps_its_number() {
     let mut bench = waiting();

@@ -1,6 +1,6 @@
 //! What worlds with several processes are asked to do. In half of them what becomes of a run
 //! depends on nothing but its definition and what its actions do: no race is decided by time,
-//! and nobody interferes, so it must end as it would in a world without faults.
+//! and no user interferes, so it must end as it would in a world without faults.
 
 use serde_json::{Value, json};
 
