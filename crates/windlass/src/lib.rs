@@ -135,7 +135,7 @@
 //!
 //! Names that lead nowhere, names that are taken, cycles and expressions that do not
 //! compile are found when a workflow is [built](WorkflowBuilder::build), all at once, with
-//! what is known instead. Actions that nobody registered are found when the engine is
+//! what is known instead. Actions that are not registered are found when the engine is
 //! [opened](EngineBuilder::open).
 //!
 //! ```

@@ -87,14 +87,14 @@ impl EngineBuilder {
         self
     }
 
-    /// What the workers of this process have: a node that `requires` another label waits
-    /// until a process with it carries the run on.
+    /// The labels of this process's workers: a node that `requires` another label waits until a
+    /// process with that label carries the run on.
     pub fn worker_labels<L: Into<Box<str>>>(mut self, labels: impl IntoIterator<Item = L>) -> Self {
         self.options.labels = labels.into_iter().collect();
         self
     }
 
-    /// Workers that have whatever is required: a rehearsal.
+    /// Treats every required label as present, for a rehearsal.
     pub(crate) fn with_every_label(mut self) -> Self {
         self.options.labels = windlass_orchestrator::Labels::All;
         self
@@ -112,7 +112,7 @@ impl EngineBuilder {
         self
     }
 
-    /// Who watches what happens.
+    /// The observer of the engine.
     pub fn observer(mut self, observer: impl Observer) -> Self {
         self.options.observer = Some(Arc::new(observer));
         self
@@ -146,7 +146,7 @@ impl EngineBuilder {
     /// be called inside a tokio runtime.
     ///
     /// # Errors
-    /// The folder cannot be used, or a workflow names an action that nobody registered.
+    /// The folder cannot be used, or a workflow names an action that is not registered.
     pub async fn open(self) -> Result<Engine, OpenError> {
         let store = open_store(&self.store).await?;
         let registry = self.registry();

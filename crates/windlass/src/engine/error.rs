@@ -22,7 +22,7 @@ pub enum OpenError {
     Store(Error),
     /// Two registered workflows have this id.
     WorkflowTwice(Box<str>),
-    /// A workflow calls an action that nobody registered.
+    /// A workflow calls an action that is not registered.
     UnknownAction {
         /// The workflow.
         workflow: Box<str>,
@@ -58,12 +58,12 @@ pub enum StartError {
         /// The workflow's id.
         workflow: Box<str>,
     },
-    /// Somebody disabled the workflow.
+    /// The workflow is disabled: it starts no new runs.
     Disabled {
         /// The workflow's id.
         workflow: Box<str>,
     },
-    /// A graph calls an action that nobody registered.
+    /// A graph calls an action that is not registered.
     UnknownAction {
         /// The node that calls it.
         node: Box<str>,

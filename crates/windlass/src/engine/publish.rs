@@ -12,7 +12,7 @@ use windlass_store::NewDefinition;
 use super::error::PublishError;
 use crate::workflow::Workflow;
 
-/// A workflow that runs can be started of.
+/// A workflow of which runs can be started.
 #[derive(Clone)]
 pub(super) struct Published {
     /// What the builder made.
@@ -92,7 +92,7 @@ pub(super) fn source(workflow: &Workflow) -> Digest {
     Digest::of(workflow.json().as_bytes())
 }
 
-/// Refuses a workflow with an action that nobody registered.
+/// Refuses a workflow with an action that is not registered.
 pub(super) fn check_actions(
     workflow: &Workflow,
     known: &BTreeSet<Box<str>>,

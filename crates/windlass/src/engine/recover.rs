@@ -1,5 +1,5 @@
 //! What an engine does on opening with runs that have not ended: it carries on those whose
-//! actions it knows, and leaves the others to whoever does.
+//! actions it knows, and leaves the others to an engine that knows theirs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,8 +69,8 @@ struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// Why a run would fail here for want of an action. One of a registered workflow goes
-    /// on in any case: its code is here, and an action that it lost is its own affair.
+    /// Why a run would fail here for want of an action. A run of a registered workflow goes on
+    /// in any case: its code is here, and must register the actions that it calls.
     async fn missing(&mut self, row: &RunRow) -> Result<Option<String>, Error> {
         if self.registered.contains_key(&row.workflow) {
             return Ok(None);

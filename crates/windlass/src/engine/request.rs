@@ -57,7 +57,7 @@ impl Startable for str {
 }
 
 impl Startable for FrozenGraph {
-    /// The graph goes into the run, and nowhere else.
+    /// The graph is stored with the run, and is not published.
     async fn prepare(&self, engine: &Engine) -> Result<Prepared, StartError> {
         let workflow = self.as_workflow().map_err(StartError::Graph)?;
         check_actions(&workflow, &engine.inner.actions)?;
@@ -96,14 +96,15 @@ impl<'a, S: Startable + ?Sized> Request<'a, S> {
         }
     }
 
-    /// What the run is about; an empty object if nothing is said.
+    /// The run's trigger; an empty object if it is not set.
     pub fn trigger(mut self, trigger: impl Serialize) -> Self {
         let text = serde_json::to_string(&trigger);
         self.trigger = text.map(Some).map_err(|error| error.to_string());
         self
     }
 
-    /// Makes asking twice harmless: the second request of an id gets the first one's run.
+    /// A request id, which makes a repeated request harmless: the second request with the same
+    /// id gets the first one's run.
     pub fn request_id(mut self, id: impl Into<Box<str>>) -> Self {
         self.request_id = Some(id.into());
         self
@@ -115,13 +116,13 @@ impl<'a, S: Startable + ?Sized> Request<'a, S> {
         self
     }
 
-    /// What ties the run to the outside.
+    /// The correlation id of the run.
     pub fn correlation_id(mut self, id: impl Into<Box<str>>) -> Self {
         self.correlation_id = Some(id.into());
         self
     }
 
-    /// Whose run it is.
+    /// The tenant of the run.
     pub fn tenant(mut self, tenant: impl Into<Box<str>>) -> Self {
         self.tenant = Some(tenant.into());
         self

@@ -46,7 +46,7 @@ use crate::workflow::{BuildError, Problem};
 pub struct Graph {
     ids: Ids,
     nodes: Vec<Placed>,
-    /// What a node that names no dependency comes after.
+    /// The nodes that a node without dependencies comes after.
     previous: Vec<NodeId>,
     problems: Vec<Problem>,
 }

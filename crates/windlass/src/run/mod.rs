@@ -1,5 +1,5 @@
-//! One run, held from outside: how it stands, what came out, what happened, and the
-//! operator's hand. Everything is read from the log; the handle itself knows only an id.
+//! The handle of one run: its status, output, history and commands. Everything is read from the
+//! log; the handle itself knows only an id.
 
 mod error;
 mod view;
@@ -65,8 +65,8 @@ impl RunHandle {
             .ok_or(ReadError::NotFound(self.run))
     }
 
-    /// Waits until the run has ended; a paused one, until it was resumed and has ended. A
-    /// run that this engine does not hold is answered as it stands.
+    /// Waits until the run has ended; a paused one, until it was resumed and has ended. For a
+    /// run that this engine does not hold, returns its present status.
     ///
     /// # Errors
     /// The store failed, or the engine has stopped.
@@ -148,14 +148,14 @@ impl RunHandle {
         Ok(execution.attempts)
     }
 
-    /// Who acts, as the run records it.
+    /// Sets the actor that the run records with commands.
     #[must_use]
     pub fn by(mut self, who: impl Into<Box<str>>) -> Self {
         self.hand.by = Some(who.into());
         self
     }
 
-    /// Why, as the run records it.
+    /// Sets the reason that the run records with commands.
     #[must_use]
     pub fn because(mut self, reason: impl Into<Box<str>>) -> Self {
         self.hand.reason = Some(reason.into());
@@ -171,7 +171,8 @@ impl RunHandle {
         self.command(RunCommand::Cancel { compensate }, "").await
     }
 
-    /// As [`Self::cancel`], and what succeeded is undone, whatever the definition says.
+    /// As [`Self::cancel`], and nodes that succeeded are compensated, whatever the definition
+    /// says.
     ///
     /// # Errors
     /// The run's state does not allow it, or it cannot be read.
@@ -180,7 +181,7 @@ impl RunHandle {
         self.command(RunCommand::Cancel { compensate }, "").await
     }
 
-    /// Gives the run a signal; one that nobody waits for yet is kept.
+    /// Gives the run a signal; the run keeps it until a node waits for it.
     ///
     /// # Errors
     /// No node of the run waits for a signal of this name, or the run cannot be read.
@@ -190,7 +191,7 @@ impl RunHandle {
             .await
     }
 
-    /// Gives a node's result by hand: it has succeeded with this output.
+    /// Sets a node's result by hand: the node has succeeded with this output.
     ///
     /// # Errors
     /// A node that came after has run already, there is no such node, or the run cannot
@@ -201,7 +202,7 @@ impl RunHandle {
             .await
     }
 
-    /// Skips a node by hand: it counts as succeeded, with null.
+    /// Skips a node by hand: it counts as succeeded, with null as its output.
     ///
     /// # Errors
     /// As for [`Self::set_result`].
@@ -210,7 +211,7 @@ impl RunHandle {
         self.command(RunCommand::Skip { node }, "").await
     }
 
-    /// Undoes what succeeded, where the definition leaves that to somebody.
+    /// Compensates the nodes that succeeded, where the definition leaves that to a command.
     ///
     /// # Errors
     /// The run has not ended, nothing can be undone, or it cannot be read.
@@ -218,7 +219,7 @@ impl RunHandle {
         self.command(RunCommand::Compensate, "").await
     }
 
-    /// Starts nothing more until the run is resumed; what runs, ends.
+    /// Pause: starts no new nodes until the run is resumed; running nodes finish.
     ///
     /// # Errors
     /// The run's state does not allow it, or it cannot be read.
@@ -226,7 +227,7 @@ impl RunHandle {
         self.command(RunCommand::Pause, "").await
     }
 
-    /// Goes on.
+    /// Resumes a paused run.
     ///
     /// # Errors
     /// The run's state does not allow it, or it cannot be read.

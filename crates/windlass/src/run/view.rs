@@ -59,7 +59,7 @@ pub struct NodeState {
     /// The failed nodes that block it.
     #[serde(default)]
     pub blocked_by: Option<Vec<String>>,
-    /// What ties it to everything that ran before it.
+    /// The hash that ties it to everything that ran before it.
     pub ancestry_hash: Option<String>,
     /// When it started.
     pub started_at: Option<String>,
@@ -90,9 +90,9 @@ pub struct Attempt {
     pub started_at: Option<String>,
     /// When it ended.
     pub ended_at: Option<String>,
-    /// Who ran it.
+    /// The worker that ran it.
     pub worker: Option<String>,
-    /// What other systems were given to recognise it by.
+    /// The idempotency key that other systems were given.
     pub idempotency_key: Option<String>,
     /// What the action reported about how it ran.
     #[serde(default)]

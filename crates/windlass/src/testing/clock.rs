@@ -43,7 +43,7 @@ impl Clock for VirtualClock {
 }
 
 /// SplitMix64's finaliser (Steele, Lea and Flood, "Fast splittable pseudorandom number
-/// generators", section 4): neighbours become strangers.
+/// generators", section 4): neighbouring inputs give unrelated outputs.
 fn scatter(number: u64) -> u64 {
     let mixed = number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -1,4 +1,4 @@
-//! Functions in the place of actions, and what they were called with.
+//! Mocks of actions, and the calls that they got.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,9 +12,9 @@ pub struct Call {
     pub node: String,
     /// Its attempt.
     pub attempt: u32,
-    /// What it gave.
+    /// The parameters of the call.
     pub parameters: Value,
-    /// What other systems would have recognised it by.
+    /// The idempotency key of the call.
     pub idempotency_key: String,
 }
 

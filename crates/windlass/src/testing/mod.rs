@@ -1,6 +1,6 @@
 //! The test kit: an engine in memory on virtual time. Retries, timeouts and delays of
-//! hours pass at once, actions are mocked by name, and failures are put where they are
-//! wanted. Behind the feature `testing`.
+//! hours pass at once, actions are mocked by name, and failures are injected by node and
+//! attempt. Behind the feature `testing`.
 //!
 //! ```
 //! use serde_json::json;
@@ -99,7 +99,7 @@ impl TestEngine {
     /// Starts a run and waits for its end.
     ///
     /// # Panics
-    /// The run cannot be started, or waits for what time does not bring.
+    /// The run cannot be started, or waits for something other than time.
     #[track_caller]
     pub fn run<S: Startable + ?Sized>(&self, what: &S, trigger: impl Serialize) -> TestRun {
         let run = self.start(what, trigger);

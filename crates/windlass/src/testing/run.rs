@@ -33,7 +33,7 @@ impl TestRun {
     /// Waits for the end; time passes at once.
     ///
     /// # Panics
-    /// The run waits for something that a year does not bring, or cannot be read.
+    /// The run has not ended after a year of virtual time, or cannot be read.
     #[track_caller]
     pub fn wait(&self) -> RunStatus {
         let waiting = async { tokio::time::timeout(PATIENCE, self.handle.wait()).await };
@@ -120,7 +120,7 @@ impl TestRun {
         self.runtime.block_on(self.handle.cancel())
     }
 
-    /// Starts nothing more until the run is resumed.
+    /// Pause: starts no new nodes until the run is resumed.
     ///
     /// # Errors
     /// The run's state does not allow it.
@@ -128,7 +128,7 @@ impl TestRun {
         self.runtime.block_on(self.handle.pause())
     }
 
-    /// Goes on.
+    /// Resumes a paused run.
     ///
     /// # Errors
     /// The run's state does not allow it.
@@ -165,7 +165,7 @@ impl TestRun {
         self.assert_status(RunStatus::Failed)
     }
 
-    /// The run stands so.
+    /// Asserts the status of the run.
     ///
     /// # Panics
     /// It does not; the message shows every node.
@@ -178,7 +178,7 @@ impl TestRun {
         self
     }
 
-    /// The node stands so: `"Succeeded"`, `"Blocked"`, …
+    /// Asserts the status of a node: `"Succeeded"`, `"Blocked"`, …
     ///
     /// # Panics
     /// It does not; the message shows every node.
@@ -191,7 +191,7 @@ impl TestRun {
         self
     }
 
-    /// The node was attempted so often.
+    /// Asserts how many attempts a node had.
     ///
     /// # Panics
     /// It was not; the message shows every node.

@@ -43,7 +43,7 @@ pub struct FromContextAndParameters<P, O, F>(PhantomData<(P, O, F)>);
 /// Tells functions of a context alone.
 pub struct FromContext<O, F>(PhantomData<(O, F)>);
 
-/// Parameters that nobody looks at: any JSON fits.
+/// Parameters that the function does not take: any JSON fits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ignored;
 
@@ -143,8 +143,8 @@ where
     }))
 }
 
-/// A function as an action of this name, to register with an engine. What the closure
-/// captures is the action's own.
+/// A function as an action of this name, to register with an engine. The action owns what the
+/// closure captures.
 ///
 /// ```
 /// use std::sync::Arc;

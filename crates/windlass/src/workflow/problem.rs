@@ -163,11 +163,10 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Names are listed up to this many; nobody reads more.
+/// The most names that one message lists.
 const LISTED: usize = 20;
 
-/// Problems are written up to this many; nobody reads more, and each looks for the nearest
-/// of all names.
+/// The most problems that are written: each one searches all names for the nearest.
 const WRITTEN: usize = 100;
 
 fn list(names: &[Box<str>]) -> String {

@@ -192,7 +192,8 @@ struct Wired {
     compensation: Option<(Work, Option<Json>)>,
 }
 
-/// What a node names stands instead of its place; what it also names, beside it.
+/// Dependencies that the node names replace the previous step; those from `also_depends_on` are
+/// added to it.
 fn wire(declared: Declared, previous: Option<&str>) -> Wired {
     let positional = declared.position.is_some() && declared.arrivals.is_empty();
     let mut names = match declared.depends_on {
