@@ -1,8 +1,8 @@
-//! Sight: JSON logs, OpenTelemetry traces and Prometheus metrics.
+//! Observability: JSON logs, OpenTelemetry traces and Prometheus metrics.
 //!
 //! All of it is fed by an [`Observer`](windlass_engine::Observer) of the engine and a
-//! few calls of the server. It never holds the engine up: what cannot be written or
-//! sent in time is dropped and counted. It knows neither a store nor HTTP routes.
+//! few calls of the server. It never holds the engine up: lines and spans that cannot be
+//! written or sent in time are dropped and counted. It knows neither a store nor HTTP routes.
 
 mod logs;
 mod metrics;

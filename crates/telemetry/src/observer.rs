@@ -1,4 +1,4 @@
-//! What the engine tells becomes lines, spans and counts.
+//! Turns the engine's events into log lines, spans and counts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use crate::logs::say;
 use crate::metrics::{Metrics, Workflow};
 use crate::traces::{Exporter, Subject};
 
-/// Watches an engine.
+/// The observer of an engine.
 pub(crate) struct Watcher {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) exporter: Option<Exporter>,
     pub(crate) name_tenants: bool,
 }
 
-/// What workflows of tenants are counted as, where their names are nobody else's business.
-/// No workflow can be called so.
+/// The label of all workflows of tenants, where the metrics must not name them. No workflow can
+/// be called so.
 const TENANTS: &str = "(tenants)";
 
 impl Observer for Watcher {
@@ -62,7 +62,7 @@ impl Watcher {
     }
 
     fn finished(&self, about: &About, status: RunStatus) {
-        // What was opened again has ended before; only its new part is new.
+        // A run that was opened again has ended before; only the time since then is counted.
         let began = about.reopened_at.or(about.started_at);
         let (began, ended) = (began.unwrap_or(about.created_at), about.ended_at);
         let took = between(began, ended.unwrap_or(began));

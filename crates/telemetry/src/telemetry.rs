@@ -14,14 +14,15 @@ use crate::traces::{Exporter, TraceOptions};
 /// How many values of a label have a series of their own, unless told otherwise.
 const LABEL_LIMIT: usize = 200;
 
-/// What is seen, and where it goes.
+/// What is logged, traced and counted, and where it goes.
 #[derive(Debug)]
 pub struct TelemetryOptions {
     /// Logs; without it nothing is written.
     pub logs: Option<LogOptions>,
     /// Traces; without it no spans are made.
     pub traces: Option<TraceOptions>,
-    /// Whether workflows of tenants are counted by name: only where a tenant cannot read it.
+    /// Whether workflows of tenants are counted by name: only safe where no tenant can read the
+    /// page.
     pub name_tenants: bool,
     /// The actions that are counted by name, all others being `other`; without it, those that
     /// come first.
@@ -58,7 +59,7 @@ struct Inner {
 
 type Read = Box<dyn Fn() -> u64 + Send + Sync>;
 
-/// A number that is asked for when a page is.
+/// A number that is read when the metrics page is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gauge {
     /// Runs that wait to begin.
@@ -90,7 +91,7 @@ impl Telemetry {
         }
     }
 
-    /// Whoever watches an engine for this; set the engine's `traces` to [`Self::traces`].
+    /// The observer to give to an engine; set the engine's `traces` to [`Self::traces`].
     pub fn observer(&self) -> Arc<dyn Observer> {
         Arc::new(Watcher {
             metrics: Arc::clone(&self.inner.metrics),
@@ -104,7 +105,7 @@ impl Telemetry {
         self.inner.exporter.is_some()
     }
 
-    /// Says how to read a number when a page is asked for; it must be quick.
+    /// Sets how to read a number when the metrics page is requested; it must be quick.
     pub fn gauge(&self, gauge: Gauge, read: impl Fn() -> u64 + Send + Sync + 'static) {
         let mut gauges = self
             .inner
@@ -139,13 +140,14 @@ impl Telemetry {
         self.inner.metrics.appends.observe(took);
     }
 
-    /// Whom a store tells how long its commits take.
+    /// The function to which a store reports how long its commits take.
     pub fn commits(&self) -> impl Fn(Duration) + Send + Sync + 'static {
         let metrics = Arc::clone(&self.inner.metrics);
         move |took| metrics.commits.observe(took)
     }
 
-    /// Sends and writes what waits; nothing waits for long for whoever does not answer.
+    /// Sends and writes what is queued; a collector or reader that does not answer is not
+    /// waited for long.
     pub async fn shutdown(&self) {
         if let Some(exporter) = &self.inner.exporter {
             exporter.flush().await;

@@ -93,7 +93,7 @@ async fn runs_and_attempts_are_counted() {
 
 #[tokio::test]
 async fn labels_are_bounded_and_name_no_tenant() {
-    // Whoever may read the page decides whether the workflows of tenants are named on it.
+    // An option decides whether the page names the workflows of tenants.
     for (name_tenants, series, count) in [(true, "other", 3.0), (false, "(tenants)", 5.0)] {
         let page = page_of_tenants(name_tenants).await;
         let series = format!("workflow_started_total{{workflowId=\"{series}\"}}");

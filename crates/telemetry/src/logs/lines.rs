@@ -1,5 +1,5 @@
-//! The thread that writes lines. Whoever logs puts a line into a bounded queue and goes
-//! on; if the queue is full because nobody reads, the line is dropped and counted.
+//! The thread that writes lines. A thread that logs puts its line into a bounded queue and goes
+//! on; if the queue is full because the reader is slow, the line is dropped and counted.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::metrics::Counter;
 /// Lines that wait: some megabytes at most, and seconds of a busy server.
 const QUEUE: usize = 8192;
 
-/// How long an orderly end waits for whoever reads.
+/// How long an orderly shutdown waits for the reader.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 enum Item {
@@ -40,11 +40,11 @@ impl Lines {
         Ok(Self { queue, dropped })
     }
 
-    /// Ends when everything that was put here is written, or nobody reads.
+    /// Returns when every queued line is written, or the reader does not read in time.
     pub(crate) fn flush(&self) {
         let (done, written) = sync_channel(1);
         let mut flush = Item::Flush(done);
-        // The queue may be full for a moment; whoever does not read for longer is left.
+        // The queue may be full for a moment; a reader that stalls longer is not waited for.
         for _ in 0..20 {
             match self.queue.try_send(flush) {
                 Ok(()) => {

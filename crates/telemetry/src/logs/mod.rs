@@ -1,8 +1,8 @@
 //! Logs: one line for each event, JSON for programs and plain text on a terminal.
 //!
-//! Lines are written by a thread of their own, so that nobody waits for whoever reads
-//! them. What other libraries say is let through from warnings up and no further: at
-//! finer levels some of them print what they send, and that may hold secrets.
+//! A thread of its own writes the lines, so that the engine does not wait for a slow reader. Of
+//! other libraries only warnings and errors are logged: at finer levels some of them print what
+//! they send, and that may hold secrets.
 
 mod lines;
 pub mod say;
@@ -121,7 +121,7 @@ pub(crate) fn start(options: LogOptions, dropped: Arc<Counter>) -> io::Result<Li
         json.boxed()
     };
     let subscriber = Registry::default().with(layer.with_filter(filter(options.level)));
-    // Whoever was first keeps its place: a library may be used inside a program that logs.
+    // An earlier subscriber stays: Windlass may be used inside a program that logs.
     let _ = tracing::subscriber::set_global_default(subscriber);
     Ok(lines)
 }

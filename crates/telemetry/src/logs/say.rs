@@ -10,7 +10,7 @@ use windlass_engine::Attempt;
 
 use crate::metrics::HttpExchange;
 
-/// The target of all events of this program, which the level is meant for.
+/// The target of all events of this program, to which the level applies.
 const TARGET: &str = "windlass";
 
 /// A run began, or was taken over from a process that is gone.
@@ -58,7 +58,7 @@ pub(crate) fn finished(about: &About, status: RunStatus, milliseconds: u64) {
     }
 }
 
-/// An attempt ended: a failure is worth a line, anything else only to who looks closely.
+/// An attempt ended: a failure is a warning, anything else is logged at debug level.
 pub(crate) fn attempt(attempt: &Attempt, milliseconds: u64) {
     macro_rules! say {
         ($level:ident, $code:expr, $error:expr, $message:literal) => {
@@ -103,8 +103,8 @@ pub(crate) fn attempt(attempt: &Attempt, milliseconds: u64) {
     }
 }
 
-/// A request was answered: what the server did wrong is an error, what the client did
-/// wrong is worth a line, and the rest only to who looks closely.
+/// A request was answered: a failure of the server is an error, a refused request is logged at
+/// info level, the rest at debug level.
 pub(crate) fn http(exchange: &HttpExchange<'_>) {
     let micros = u64::try_from(exchange.took.as_micros()).unwrap_or(u64::MAX);
     macro_rules! say {
@@ -188,7 +188,7 @@ pub(crate) fn damaged(what: &str, reason: &str) {
     );
 }
 
-/// What was under way when the program last ended goes on.
+/// Runs that were under way when the program last ended go on.
 pub fn recovered(runs: usize, paused: usize, unreadable: usize) {
     info!(target: TARGET, runs, paused, unreadable, "recovery done");
 }
@@ -199,7 +199,7 @@ pub fn server_started(address: SocketAddr) {
     info!(target: TARGET, %address, program = version, "server started");
 }
 
-/// The server takes nothing new and ends what it has.
+/// The server accepts no new requests and finishes those under way.
 pub fn server_draining() {
     info!(target: TARGET, "server draining");
 }
@@ -209,7 +209,7 @@ pub fn server_stopped() {
     info!(target: TARGET, "server stopped");
 }
 
-/// Spans could not be sent: said once, until one can be again.
+/// Spans could not be sent: logged once, until sending succeeds again.
 pub(crate) fn spans_refused(reason: &str, spans: usize) {
     warn!(target: TARGET, error = reason, spans, "spans could not be sent");
 }

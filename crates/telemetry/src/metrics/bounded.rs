@@ -1,13 +1,14 @@
 //! Series by the value of a label, bounded in number and in bytes: clients that name workflows
-//! must not decide how much memory a server takes, nor how long its page is. What has no place
-//! counts as `other`. Names that the program itself knows can be given a place before.
+//! must not decide how much memory a server takes, nor how long its page is. A value without a
+//! series of its own counts as `other`. Names that the program itself knows can be given a
+//! series beforehand.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use windlass_core::name::KEY_BYTES;
 
-/// Where what has no place of its own is counted.
+/// The series of all values without a series of their own.
 pub(crate) const OTHER: &str = "other";
 
 /// How long the names of all series may be on average.
@@ -17,7 +18,7 @@ const MEAN_BYTES: usize = 32;
 pub(crate) struct Bounded<T> {
     series: RwLock<Series<T>>,
     limit: usize,
-    /// The only names that have a place; none means those that come first.
+    /// The only names that have a series; without it, the names that come first.
     reserved: Option<BTreeSet<Box<str>>>,
     make: fn() -> T,
 }

@@ -1,5 +1,5 @@
-//! What is counted of HTTP requests. Routes are those of the program, not what clients
-//! ask for; methods and statuses are few by nature.
+//! Counts of HTTP requests. Labels use the program's route patterns, not the paths that clients
+//! send; methods and statuses are few by nature.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

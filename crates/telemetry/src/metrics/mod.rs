@@ -76,7 +76,7 @@ pub(crate) struct Action {
     retried: Counter,
 }
 
-/// Numbers that are asked for when a page is.
+/// Numbers that are read when the page is requested.
 pub(crate) struct Now {
     pub(crate) queue_depth: u64,
     pub(crate) parallel_actions: u64,
@@ -123,8 +123,8 @@ impl Action {
 }
 
 impl Metrics {
-    /// At most `limit` values of each label have a series of their own; of actions those
-    /// that are named here, where some are.
+    /// At most `limit` values of each label have a series of their own; of actions, those that
+    /// are named here, if any are.
     pub(crate) fn new(limit: usize, actions: Option<BTreeSet<Box<str>>>) -> Self {
         Self {
             workflows: Bounded::new(limit, Workflow::new),

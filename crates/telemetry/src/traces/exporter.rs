@@ -1,5 +1,5 @@
-//! Sends spans to a collector, many at a time. Nobody waits for it: its queue is bounded
-//! and what does not fit, or is refused for good, is dropped and counted.
+//! Sends spans to a collector, in batches. The engine never waits for it: its queue is bounded,
+//! and spans that do not fit, or that the collector refuses for good, are dropped and counted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const TRIES: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
-/// How long an orderly end waits for the collector.
+/// How long an orderly shutdown waits for the collector.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 enum Item {
@@ -65,7 +65,7 @@ impl Exporter {
         }
     }
 
-    /// Ends when everything that was put here is sent or dropped, or it takes too long.
+    /// Returns when every queued span is sent or dropped, or it takes too long.
     pub(crate) async fn flush(&self) {
         let flush = async {
             let (done, sent) = oneshot::channel();
@@ -83,7 +83,7 @@ struct Sender {
     /// Made for the first batch; a program without spans has none.
     client: Option<reqwest::Client>,
     dropped: Arc<Counter>,
-    /// The last batch could not be sent, and that was said.
+    /// The last batch could not be sent, and that was logged.
     failing: bool,
 }
 
@@ -104,7 +104,7 @@ impl Sender {
                 spans.clear();
             }
             if let Some(done) = flushed {
-                // Whoever asked may have gone.
+                // The caller of `flush` may have stopped waiting.
                 let _ = done.send(());
             }
         }

@@ -103,7 +103,8 @@ pub(super) fn export<'a>(service_name: &str, spans: &'a [Span]) -> Export<'a> {
     }
 }
 
-/// The span of what ended; none if whoever asked for the run said that nobody records.
+/// The span of a run or attempt that ended; none if the caller's trace context says that the
+/// trace is not sampled.
 pub(super) fn span(subject: &Subject) -> Option<Span> {
     match subject {
         Subject::Run(about, status) => run_span(about, *status),
@@ -115,7 +116,7 @@ fn run_span(about: &About, status: RunStatus) -> Option<Span> {
     let queued = &about.queued;
     let asked = queued.traceparent.as_deref();
     let place = TraceParent::of_run(about.run, asked);
-    // A run that was opened again has a span already; what it did since hangs below it.
+    // A run that was opened again has a span already; a child span covers the time since.
     let (span, parent, began) = match about.reopened_at {
         None => {
             let parent = asked.and_then(TraceParent::parse);
