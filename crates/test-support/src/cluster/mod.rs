@@ -1,5 +1,5 @@
 //! Several engines over one store of any backend, each on a runtime of its own, so that ending
-//! the runtime is the death of a process: nothing of it is said or written any more.
+//! the runtime acts as the death of a process: it sends and writes nothing more.
 
 mod play;
 mod stage;
@@ -81,7 +81,7 @@ impl World {
         };
         let starting = runtime.spawn(async move {
             let engine = Engine::new(backend, registry, options).await;
-            // Each death counts against all that was in hand: none of it is the cause.
+            // Each death counts against all runs in hand, and none of them is the cause.
             let serving = Serving {
                 max_poison_retries: 1000,
                 poison_delay_ms: 50,
@@ -97,7 +97,7 @@ impl World {
         process
     }
 
-    /// Ends a process without a word.
+    /// Ends a process as a crash would.
     pub fn kill(&self, process: usize) {
         let process = self.processes().remove(&process).expect("it lives");
         process.runtime.shutdown_background();

@@ -59,7 +59,7 @@ fn cases() -> Vec<Played> {
 /// Plays a case on whichever engines there are.
 async fn play(world: &World, played: &Played, turn: usize, at: &watch::Sender<String>) -> RunId {
     let Played { case, workflow, .. } = played;
-    // What is refused is the state machine's to say; what is seen is compared at the end.
+    // Refusals are tested with the state machine; here only the final report is compared.
     let steps = case.steps.iter();
     let steps = steps.filter(|step| !step.is_refused() && step.words().0 != "report");
     let steps: Vec<&Step> = steps.collect();

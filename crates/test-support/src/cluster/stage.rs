@@ -1,5 +1,5 @@
-//! Where attempts of real engines wait for their word: an action that ends as a test says,
-//! in whichever process carries it out.
+//! An action for real engines whose attempts wait until a test says how they end, in whichever
+//! process carries them out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -23,8 +23,8 @@ pub enum Word {
 /// An attempt, as the stage knows it.
 pub type Part = (RunId, String, bool, u32);
 
-/// Where attempts wait for their word. One that was given is given again to whichever process
-/// carries the attempt out next.
+/// Where attempts wait for a test's instruction. An instruction stays valid for the next
+/// process that carries the attempt out.
 #[derive(Default)]
 pub struct Stage {
     state: Mutex<State>,

@@ -1,5 +1,5 @@
-//! Drives the pure state machine as an engine would: decides, applies, follows what
-//! the run itself asks for next, and keeps the log and the values. Knows no fixture.
+//! Drives the pure state machine as an engine would: decides, applies, decides on the inputs
+//! that the run itself asks for next, and keeps the log and the values. Knows no fixture.
 
 pub mod ancestry;
 mod digest;
@@ -56,8 +56,8 @@ pub struct Harness {
     pub reporting: Reporting,
     /// Whether the next record ends with a checkpoint.
     pub takes_checkpoint: bool,
-    /// Where the edges of nodes lead that were asked: the frame may be gone by the time
-    /// somebody tells of it.
+    /// Where the edges of nodes lead that were asked: the frame may be gone by the time a test
+    /// prints it.
     pub asked: BTreeMap<String, Vec<String>>,
     /// Looks at the run after each event.
     pub watch: Option<fn(&Run, &Event)>,
@@ -66,7 +66,7 @@ pub struct Harness {
     /// Iterations that ended, by their paths, each with the run at that moment: the next
     /// event may free them.
     pub buried: Vec<(String, Run)>,
-    /// Paths of instances that may be gone by the time somebody tells of them.
+    /// Paths of instances that may be gone by the time a test prints them.
     paths: BTreeMap<NodeIndex, String>,
 }
 
@@ -220,7 +220,8 @@ impl Harness {
         }
     }
 
-    /// The same log folded by nobody who decided it, each event through its stored form.
+    /// The run as replay gives it: folds the log without deciding anything, each event through
+    /// its stored form.
     pub fn replayed(&self) -> Run {
         let Event::Queued(queued) = &self.log[0].events[0] else {
             panic!("the first event is always Queued");
@@ -268,7 +269,7 @@ impl Harness {
         restored
     }
 
-    /// A graph that somebody brings, and what it is known by.
+    /// Adds a graph that a user imports; returns its digest and its plan.
     pub fn bring(&mut self, definition: &str) -> (Digest, Arc<Plan>) {
         let digest = Digest::of(definition.as_bytes());
         self.definitions.push(definition.to_owned());

@@ -172,7 +172,7 @@ impl Server {
         assert_eq!(code, Some(0), "{}", log());
     }
 
-    /// Kills it as nobody should.
+    /// Kills it with SIGKILL, without a clean stop.
     pub fn kill(mut self) {
         self.child.kill().expect("it lives");
         self.child.wait().expect("it ends");

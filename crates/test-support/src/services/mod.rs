@@ -1,5 +1,5 @@
-//! Servers on loopback that speak the services' wire format, keep what they are told to make,
-//! and fail as a test says.
+//! Servers on loopback that speak the services' wire format, keep the objects that clients
+//! create, and fail as a test says.
 
 pub mod confluence;
 pub mod monday;
@@ -60,7 +60,7 @@ struct State {
     handler: Box<dyn FnMut(&Request) -> Reply + Send>,
     faults: VecDeque<(String, Reply)>,
     seen: Vec<Request>,
-    /// Whether the answers to what makes something are swallowed.
+    /// Whether requests that create something get no answer.
     swallow: Option<Sender<()>>,
 }
 
@@ -98,7 +98,8 @@ impl Server {
         state.faults.push_back((part.to_owned(), reply));
     }
 
-    /// From now on what makes something is done and not answered; says when it was done.
+    /// From now on requests that create something are carried out and get no answer; the
+    /// receiver hears of each.
     pub fn swallow(&self) -> Receiver<()> {
         let (sender, receiver) = channel();
         self.state.lock().expect("the state").swallow = Some(sender);
