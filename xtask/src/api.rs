@@ -1,6 +1,6 @@
-//! `cargo xtask api`: a stranger at the door. Schemathesis reads the OpenAPI document of a
-//! real server and sends what fits it and what does not; the server must answer as its
-//! document says, and never with a 5xx.
+//! `cargo xtask api`: tests the API from outside. Schemathesis reads the OpenAPI document of a
+//! real server and sends requests that fit it and requests that do not; the server must answer
+//! as its document says, and never with a 5xx.
 
 mod server;
 
@@ -26,8 +26,8 @@ const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_co
                       response_schema_conformance,response_headers_conformance,\
                       ignored_auth,unsupported_method,allow_header_conformance";
 
-/// What does not fit the document must be refused, but for the route that exists to say
-/// what does not fit.
+/// Requests that do not fit the document must be refused, except on the route that validates
+/// definitions.
 const REFUSALS: &str = "negative_data_rejection";
 const NOT_REFUSED: &str = "/api/v1/workflows/validate";
 

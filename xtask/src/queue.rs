@@ -156,7 +156,7 @@ impl Server {
         kilobytes.map_or("unknown".to_owned(), |kib| format!("{} MiB", kib / 1024))
     }
 
-    /// As a machine that loses its power.
+    /// Kills the server, as a power loss would.
     fn kill(mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;

@@ -96,7 +96,7 @@ impl Server {
         &self.url
     }
 
-    /// The header of one who may do everything, so that its absence can be told.
+    /// The header of a caller that may do everything, so that the tool can test its absence.
     pub(super) fn authorization(&self) -> String {
         format!("Authorization: Bearer {}", self.token)
     }
@@ -129,7 +129,7 @@ impl Server {
         settings
     }
 
-    /// Asks the server to end, which it must do well.
+    /// Asks the server to stop, which it must do with exit code 0.
     pub(super) fn stop(mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
             let log = self.log.display();

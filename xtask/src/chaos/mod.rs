@@ -1,8 +1,8 @@
 //! `cargo xtask chaos`: the fault tests at their full figures, and `RELIABILITY.md`, which
 //! says what is promised, which test stands behind it, and what was last measured.
 //!
-//! The tests are those of `cargo xtask test`, told to do more; each is bounded in count,
-//! talks to nobody, and prints what repeats a failure.
+//! The tests are those of `cargo xtask test`, with larger figures; each is bounded in count,
+//! uses no outside service, and prints what repeats a failure.
 
 mod page;
 mod promises;

@@ -1,5 +1,5 @@
-//! The rules of the repository that neither the compiler nor clippy knows: a rule
-//! nobody checks decays.
+//! The rules of the repository that neither the compiler nor clippy knows: a rule that no
+//! program checks decays.
 //!
 //! Each check is a function from text to findings, so that it can be tested on
 //! strings; this file only reads what git tracks and prints what was found.

@@ -70,7 +70,7 @@ fn check_whitespace(file: &str, index: usize, line: &str, findings: &mut Vec<Fin
 fn check_machine(file: &str, index: usize, line: &str, findings: &mut Vec<Finding>) {
     for path in MACHINE_PATHS {
         let own = line.match_indices(path).any(|(start, _)| {
-            // A folder in the middle of a longer path is somebody's own.
+            // A folder of that name in the middle of a longer path is no machine path.
             !line[..start].ends_with(|character: char| {
                 character.is_alphanumeric() || "._-})".contains(character)
             })
