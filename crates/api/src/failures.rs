@@ -73,7 +73,7 @@ codes! {
     RUN_ENDED 409 "The run has ended",
     REATTEMPT_REFUSED 409 "The nodes cannot be tried again",
     COMPENSATED 409 "The run was undone",
-    SIGNAL_UNKNOWN 409 "Nobody waits for a signal of that name",
+    SIGNAL_UNKNOWN 409 "No node waits for a signal of that name",
     INCOMPATIBLE 409 "The graph does not fit the run",
     CONFLICT 409 "The run's state does not allow it",
     LEASE_LOST 409 "Another worker has the task",

@@ -120,7 +120,7 @@ pub(crate) async fn show(
 
 /// The failure of a command that would wait for a run that no process carries on.
 pub(crate) fn nobody(run: RunId, status: RunStatus) -> Failure {
-    let message = format!("nobody carries run {run} on; it is {status}");
+    let message = format!("no process carries run {run} on; it is {status}");
     Failure::new(Exit::TimedOut, "RUN_NOT_CARRIED", message)
         .hint(format!("`windlass resume {run}` carries it on"))
 }

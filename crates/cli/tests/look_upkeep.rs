@@ -149,7 +149,7 @@ fn why_answers_in_sentences() {
     let queued = world.queue(TWO, "{}");
     let text = world.windlass(&["why", &queued]).expect(0).stdout;
     assert!(
-        text.contains("nobody carries it on: windlass resume"),
+        text.contains("no process carries it on: windlass resume"),
         "{text}"
     );
     let answer = world.windlass(&["why", &queued, "--json"]).expect(0).json();

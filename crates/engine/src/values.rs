@@ -368,7 +368,7 @@ mod tests {
             let text: Arc<str> = format!("{{\"n\":{number}}}").into();
             values.remember(Digest::of(text.as_bytes()), &text);
         }
-        let cache = values.cache.lock().expect("nobody panicked");
+        let cache = values.cache.lock().expect("no holder panicked");
         assert_eq!(cache.order.len(), cache.texts.len());
         assert!(cache.texts.len() <= limit / CACHE_ENTRY_BYTES);
         assert!(cache.bytes <= limit);

@@ -154,7 +154,7 @@ impl Bench {
         let (run, append_id) = (append.run, append.append_id);
         let head = checksum::next_head(&append);
         let result = self.store.append(append);
-        assert!(result.is_ok(), "nobody else appends here: {result:?}");
+        assert!(result.is_ok(), "nothing else appends here: {result:?}");
         let result = Ok(Appended { head });
         self.handle(Input::Appended {
             run,

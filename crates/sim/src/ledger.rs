@@ -46,7 +46,7 @@ impl Signals {
             Some(_) => Err(format!(
                 "{path} took a signal '{name}' that is not the oldest"
             )),
-            None => Err(format!("{path} took a signal '{name}' that nobody sent")),
+            None => Err(format!("{path} took a signal '{name}' that was never sent")),
         }
     }
 

@@ -207,7 +207,7 @@ impl Oracle {
         shown: Option<&RunRow>,
     ) -> Verdict {
         if !self.asked.contains(&run) {
-            return Err("a record of a run that nobody asked for".to_owned());
+            return Err("a record of a run that was never requested".to_owned());
         }
         let (catalogue, strict) = (&self.catalogue, self.strict);
         let history = self
@@ -428,7 +428,8 @@ impl Oracle {
         let tenure = self.tenures.get(&(process, run));
         let known = tenure.is_some_and(|tenure| tenure.dispatched.contains(&(node, attempt)));
         if !known {
-            let reason = format!("attempt {attempt} of node {node} is stopped, but nobody has it");
+            let reason =
+                format!("attempt {attempt} of node {node} is stopped, but no worker has it");
             self.judge(run, Err(reason));
         }
         if give_up {

@@ -34,7 +34,7 @@ pub(super) fn add(routes: &mut Routes<App>) {
             letters,
             Access::admin(),
             &[failures::CURSOR_INVALID, store],
-            "Lists what nobody could carry on, newest run first",
+            "Lists dead letters, newest run first",
             dead_letters,
         )
         .add(

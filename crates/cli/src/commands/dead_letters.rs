@@ -96,7 +96,7 @@ fn report(settings: &Settings, ids: &[String], requeue: bool) -> Result<Exit, Fa
         return Ok(Exit::Done);
     }
     let what = match requeue {
-        true => "is tried again by whoever next carries runs on",
+        true => "is tried again by the next process that carries runs on",
         false => "is no longer a dead letter: it has ended as Failed (DEAD_LETTERED)",
     };
     for id in ids {

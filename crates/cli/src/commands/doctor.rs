@@ -251,7 +251,7 @@ fn check_unfinished(store: &EmbeddedStore, findings: &mut Findings) {
             ""
         };
         let text = format!(
-            "{more}{} unfinished, and nobody carries them on",
+            "{more}{} unfinished, and no process carries them on",
             rows.len()
         );
         let what = "see `windlass runs --status running`, then `windlass resume RUN`";

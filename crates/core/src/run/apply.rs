@@ -229,7 +229,7 @@ impl Run {
                 self.stopping(key, stopping, &running, changes);
             }
             Event::GraceEnded { .. } if !self.is_stopping() => {
-                return self.corrupt("a grace ended that nobody was given");
+                return self.corrupt("a grace ended, but nothing was told to stop");
             }
             Event::GraceEnded { deadline } => self.give_up(*deadline, changes),
             Event::Paused(_) => self.turn(RunStatus::Running, RunStatus::Paused)?,

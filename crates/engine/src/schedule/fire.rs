@@ -110,7 +110,7 @@ impl Engine {
         let (times, next_at) = due_times(&schedule, &timing, began, now);
         if times.is_empty() {
             let passed = Fired {
-                error: Some("nobody was there at its time".into()),
+                error: Some("no server ran at its time".into()),
                 next_at,
                 ..fired(&schedule, from)
             };

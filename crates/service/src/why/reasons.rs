@@ -51,7 +51,7 @@ impl Reasons<'_> {
                 } else {
                     "is unfinished"
                 };
-                format!("The run {state}, and nobody carries it on: windlass resume {short}")
+                format!("The run {state}, and no process carries it on: windlass resume {short}")
             }
             RunStatus::Pending => "The run is queued and has not started.".to_owned(),
             RunStatus::Running if run.undo().is_some() => {
@@ -228,7 +228,7 @@ impl Reasons<'_> {
         }
         if self.look.holder.as_ref().is_none() {
             return Ok(format!(
-                "{id} was under way when its process ended, and nobody carries this run on: \
+                "{id} was under way when its process ended, and no process carries this run on: \
                  windlass resume {}",
                 self.short
             ));
@@ -321,7 +321,7 @@ impl Reasons<'_> {
         let labels = run.requires(seen.node);
         match self.look.holder.as_ref() {
             None => format!(
-                "{id} is ready, but nobody carries this run on: windlass resume {}",
+                "{id} is ready, but no process carries this run on: windlass resume {}",
                 self.short
             ),
             Some(_) if !labels.is_empty() => format!(

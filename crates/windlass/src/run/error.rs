@@ -173,7 +173,7 @@ impl fmt::Display for RunError {
                 write!(f, "the run {run} is {status}, and is not carried on here")?;
                 match status {
                     RunStatus::Paused => f.write_str("; resume it"),
-                    _ => f.write_str("; whoever holds its store carries it on"),
+                    _ => f.write_str("; the process that holds its store carries it on"),
                 }
             }
             Self::Output(reason) => write!(f, "the run's output does not fit: {reason}"),

@@ -218,7 +218,9 @@ impl Page<'_> {
             RunStatus::Paused => Some(format!("windlass resume {short}")),
             RunStatus::Pending | RunStatus::Running => match &self.session.holder {
                 Some(_) => Some(format!("windlass watch {short}")),
-                None => Some(format!("windlass resume {short}  (nobody carries it on)")),
+                None => Some(format!(
+                    "windlass resume {short}  (no process carries it on)"
+                )),
             },
         }
     }

@@ -234,7 +234,7 @@ fn problem(ended: &Ended) -> Option<String> {
         Ending::Stuck(signals) => {
             let options: Vec<String> = signals.iter().map(|it| format!("--signal {it}")).collect();
             let options = options.join(" ");
-            format!("{runs} {noun} wait for a signal that nobody sends (seed {seed}): {options}")
+            format!("{runs} {noun} wait for a signal that is never sent (seed {seed}): {options}")
         }
         Ending::TooManySteps => {
             format!(
