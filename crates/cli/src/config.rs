@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use windlass_actions::{Addresses, Allowed};
+use windlass_core::defaults::Defaults;
+use windlass_core::plan::DEFAULT_TIMEOUT_MS;
 
 use crate::args::{Format, Global};
 use crate::exit::{Exit, Failure};
@@ -209,6 +211,21 @@ impl Config {
         limits
     }
 
+    /// What definitions that name none get; it was checked when read.
+    pub(crate) fn defaults(&self) -> Defaults {
+        let milliseconds = |key| {
+            let time = self.span(key)?;
+            u64::try_from(time.as_millis()).ok()
+        };
+        let timeout = milliseconds("defaults.action_timeout");
+        Defaults {
+            // What holds without a setting is not written into runs.
+            action_timeout_ms: timeout.filter(|&timeout| timeout != DEFAULT_TIMEOUT_MS),
+            run_timeout_ms: milliseconds("defaults.run_timeout"),
+            retry: self.value("defaults.retry").and_then(keys::retry),
+        }
+    }
+
     /// A setting that is a time; none is `off`.
     pub(crate) fn span(&self, key: &str) -> Option<Duration> {
         keys::span(self.value(key)?)
@@ -309,7 +326,7 @@ fn read(path: &Path) -> Result<Vec<(&'static str, String)>, Failure> {
         .parse()
         .map_err(|error: toml::de::Error| invalid(error.to_string().trim_end().to_owned()))?;
     let mut known = Vec::new();
-    for (key, value) in table {
+    for (key, value) in flat(table) {
         let Some(known_key) = KEYS.iter().find(|known| *known.name == key) else {
             let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
             let hint = nearest(&key, names.iter().copied())
@@ -325,6 +342,9 @@ fn read(path: &Path) -> Result<Vec<(&'static str, String)>, Failure> {
                 let texts: Vec<&str> = list.iter().filter_map(toml::Value::as_str).collect();
                 texts.join(",")
             }
+            toml::Value::Table(table) if known_key.kind == Kind::Retry => {
+                serde_json::to_string(&table).map_err(|error| invalid(error.to_string()))?
+            }
             other => {
                 let kind = other.type_str();
                 return Err(invalid(format!("{name} is a {kind}, not text or a number")));
@@ -339,6 +359,23 @@ fn read(path: &Path) -> Result<Vec<(&'static str, String)>, Failure> {
     }
     Ok(known)
 }
+
+/// The settings of a file, those of a table of settings under its name and theirs.
+fn flat(table: toml::Table) -> Vec<(String, toml::Value)> {
+    let mut settings = Vec::new();
+    for (name, value) in table {
+        let inside = format!("{name}.");
+        match value {
+            toml::Value::Table(table) if KEYS.iter().any(|key| key.name.starts_with(&inside)) => {
+                let table = table.into_iter();
+                settings.extend(table.map(|(key, value)| (format!("{inside}{key}"), value)));
+            }
+            value => settings.push((name, value)),
+        }
+    }
+    settings
+}
+
 /// The parts of a setting that is a list.
 fn items(list: &str) -> impl Iterator<Item = &str> {
     list.split(',')

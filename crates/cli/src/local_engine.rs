@@ -134,6 +134,7 @@ fn options(
         secrets: secrets::source(session, keys),
         observer: Some(Arc::clone(hub) as _),
         labels: settings.worker_labels.clone(),
+        defaults: settings.defaults.clone(),
         ..Options::default()
     };
     if let Some(workers) = settings.workers {

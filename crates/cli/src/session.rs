@@ -20,6 +20,8 @@ pub(crate) struct Settings {
     pub(crate) output: Output,
     /// How many nodes of one run go at once, where its definition does not say.
     pub(crate) max_parallel: Option<u32>,
+    /// Timeouts and a retry for definitions that name none.
+    pub(crate) defaults: windlass_core::defaults::Defaults,
     /// How many actions run at once.
     pub(crate) workers: Option<u32>,
     /// What the workers here have, for nodes that require it.
@@ -43,6 +45,7 @@ impl Settings {
             server: server.transpose()?,
             output: Output::new(config.json()),
             max_parallel: config.number("max_parallel"),
+            defaults: config.defaults(),
             workers: config.number("workers"),
             worker_labels: config.list("worker_labels").into_iter().collect(),
             http_allowed: config.http_allowed(),

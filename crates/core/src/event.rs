@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::defaults::Defaults;
 use crate::id::{Digest, Millis, RunId};
 use crate::status::RunStatus;
 use crate::value::Stored;
@@ -329,6 +330,9 @@ pub struct Queued {
     /// The partition that it is in for good: its parent's, or by its id.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub partition: u32,
+    /// What the configuration gave at the start where the definition says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub defaults: Option<Box<Defaults>>,
 }
 
 /// A concurrency key: only `limit` of the runs that share it go at once.

@@ -45,6 +45,7 @@
 //!     gate: None,
 //!     traceparent: None,
 //!     partition: 0,
+//!     defaults: None,
 //! };
 //! let mut run = Run::new(id, Arc::clone(&plan), queued.clone(), now)?;
 //! let events = vec![Event::Queued(Box::new(queued.clone())), Event::Started {}];
@@ -91,6 +92,7 @@
 
 pub mod command;
 pub mod concurrency;
+pub mod defaults;
 pub mod definition;
 pub mod event;
 pub mod glance;

@@ -373,6 +373,7 @@ impl Engine {
         let mut prepared = new.prepare(run, self.gate_of(run, new).await?)?;
         let partition = self.partition_for(run, new).await?;
         prepared.queued.partition = partition.0;
+        prepared.queued.defaults = self.options().defaults.some();
         if !self.shared().owned.holds(partition) {
             // Its owner begins it.
             return self.file(run, prepared, &new.request.trigger).await;

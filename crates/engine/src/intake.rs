@@ -197,6 +197,7 @@ impl Engine {
         };
         let mut prepared = first.prepare(run)?;
         prepared.queued.partition = self.shared().owned.place(run, None).await.0;
+        prepared.queued.defaults = self.options().defaults.some();
         self.file(run, prepared, &request.trigger).await
     }
 

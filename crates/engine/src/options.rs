@@ -4,6 +4,7 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_core::defaults::Defaults;
 use windlass_orchestrator::Labels;
 use windlass_orchestrator::supervisor::LeaseOptions;
 use windlass_store::Pending;
@@ -20,6 +21,8 @@ pub struct Options {
     pub evaluators: usize,
     /// How many nodes of one run are with workers when its definition does not say.
     pub max_parallel: u32,
+    /// Timeouts and a retry for definitions that name none, written into each run that starts.
+    pub defaults: Defaults,
     /// The labels of this process's workers: a node that requires another label waits.
     pub labels: Labels,
     /// How long a node waits whose action neither this engine has nor any worker has declared,
@@ -58,6 +61,7 @@ impl Default for Options {
             workers: 1024,
             evaluators: default_evaluators(),
             max_parallel: 200,
+            defaults: Defaults::default(),
             labels: Labels::default(),
             unknown_action_wait: Duration::ZERO,
             work_lease_ms: 9_000,

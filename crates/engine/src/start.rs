@@ -218,6 +218,7 @@ impl FirstRecord<'_> {
             traceparent: well_formed(request.traceparent.as_deref()),
             gate: self.gate,
             partition: 0,
+            defaults: None,
         };
         Ok(Prepared {
             queued,

@@ -72,6 +72,7 @@ impl Bench {
             gate: None,
             traceparent: None,
             partition: 0,
+            defaults: None,
         };
         let start = Start {
             run: self.run,

@@ -300,6 +300,7 @@ impl World {
             gate: None,
             traceparent: None,
             partition: 0,
+            defaults: self.defaults.clone(),
         };
         Ok(Some(Start {
             run: child,

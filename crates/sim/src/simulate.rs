@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use windlass_core::defaults::Defaults;
 use windlass_core::event::{Compensation, Transition};
 use windlass_core::plan::{NodeIndex, NodeKind, Plan};
 use windlass_core::value::Payload;
@@ -33,6 +34,8 @@ pub struct Simulation {
     pub trigger: String,
     /// How everything behaves.
     pub script: Arc<Script>,
+    /// What the configuration gives where the definition says nothing.
+    pub defaults: Defaults,
     /// Whether the process dies now and then.
     pub crashes: bool,
     /// A run that takes more steps than this is given up.
@@ -61,6 +64,7 @@ impl Simulation {
             max_steps: self.max_steps,
             until: Some(Millis(EPOCH).plus(YEAR_MS)),
             cluster: None,
+            defaults: self.defaults.some(),
         };
         let mut world = World::with(seed, setup, Options::default());
         world.run();

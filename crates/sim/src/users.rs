@@ -242,6 +242,7 @@ impl World {
             value: run.as_bytes().to_vec(),
         };
         let mut queued = queued(index, &request.workflow, (number, definition), stored);
+        queued.defaults.clone_from(&self.defaults);
         if let Some(fork) = &request.fork {
             queued.origin = Some(fork.origin.clone());
             queued.frozen = fork.frozen;
@@ -480,5 +481,6 @@ fn queued(
         gate: None,
         traceparent: None,
         partition: 0,
+        defaults: None,
     }
 }

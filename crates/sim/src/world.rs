@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use windlass_core::command::Command;
+use windlass_core::defaults::Defaults;
 use windlass_core::event::{After, Event as RunEvent};
 use windlass_core::run::{self, ChildEnd, Instance as NodeIndex, Interrupt, Report};
 use windlass_core::value::Payload;
@@ -263,6 +264,8 @@ pub(crate) struct Setup {
     pub(crate) until: Option<Millis>,
     /// The processes, where several share the store.
     pub(crate) cluster: Option<Box<Cluster>>,
+    /// What the configuration gives to each run.
+    pub(crate) defaults: Option<Box<Defaults>>,
 }
 
 pub(crate) struct World {
@@ -302,6 +305,7 @@ pub(crate) struct World {
     pub(crate) counts: Counts,
     pub(crate) calm: bool,
     pub(crate) cluster: Option<Box<Cluster>>,
+    pub(crate) defaults: Option<Box<Defaults>>,
     writes: u64,
     pub(crate) submitted: u64,
     pub(crate) violation: Option<String>,
@@ -329,6 +333,7 @@ impl World {
             max_steps: MAX_STEPS,
             until: None,
             cluster: None,
+            defaults: None,
         };
         Self::with(seed, setup, options)
     }
@@ -369,6 +374,7 @@ impl World {
             counts: Counts::default(),
             calm: false,
             cluster: setup.cluster,
+            defaults: setup.defaults,
             writes: 0,
             submitted: 0,
             violation: None,

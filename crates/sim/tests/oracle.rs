@@ -44,6 +44,7 @@ impl Held {
             gate: None,
             traceparent: None,
             partition: 0,
+            defaults: None,
         };
         let run = RunId::from_bytes([7; 16]);
         let live = Run::new(run, version.plan, queued.clone(), Millis(1)).expect("known rules");

@@ -186,6 +186,7 @@ pub use graph::{FrozenError, FrozenGraph, Graph, NodeId, NodeSpec};
 pub use retry::Retry;
 pub use run::{ReadError, RunError, RunFailure, RunHandle};
 pub use windlass_actions as actions;
+pub use windlass_core::defaults::Defaults;
 pub use windlass_core::definition;
 pub use windlass_core::definition::{
     CompensationPolicy, ExecutionMode, FailurePolicy, InFlight, Join, OnCompensationError, When,

@@ -62,6 +62,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Simulate) -> Result<Exit, Fai
         script: Arc::new(script::of(arguments, &prepared.definition.plan)?),
         plan: prepared.definition.plan,
         trigger,
+        defaults: settings.defaults.clone(),
         crashes: !arguments.no_crashes,
         max_steps: arguments.max_steps,
     };

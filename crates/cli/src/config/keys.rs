@@ -3,7 +3,8 @@
 
 use std::net::SocketAddr;
 use std::time::Duration;
-use windlass_core::definition::Limits;
+
+use windlass_core::definition::{Limits, Retry};
 use windlass_core::name::is_key_name;
 
 use super::http_allowed;
@@ -46,6 +47,12 @@ pub(crate) enum Kind {
     Span,
     /// A time such as `30s`.
     Time,
+    /// A time such as `30s`, at least a millisecond.
+    Timeout,
+    /// The same, or `off`.
+    RunTimeout,
+    /// A retry, as definitions write it.
+    Retry,
     /// A part of a hundred.
     Percent,
     /// `true` or `false`.
@@ -108,6 +115,19 @@ impl Kind {
             Self::Time => (
                 span(value).is_some(),
                 "a time such as 500ms, 30s, 5m, 2h or 7d",
+            ),
+            Self::Timeout => (
+                span(value).is_some_and(is_timeout),
+                "a time such as 500ms, 30s, 5m, 2h or 7d, from 1ms to 36525d",
+            ),
+            Self::RunTimeout => (
+                value == "off" || span(value).is_some_and(is_timeout),
+                "a time such as 500ms, 30s, 5m, 2h or 7d, from 1ms to 36525d, or off",
+            ),
+            Self::Retry => (
+                retry(value).is_some(),
+                "an object such as {\"maxAttempts\": 3}, with the keys and values that a \
+                 definition's retry may have",
             ),
             Self::Percent => (
                 value
@@ -180,6 +200,24 @@ pub(crate) fn span(text: &str) -> Option<Duration> {
     number.checked_mul(milliseconds).map(Duration::from_millis)
 }
 
+/// The longest time that a definition may say: a hundred years.
+const MOST_MS: u64 = 3_155_760_000_000;
+
+/// Whether a time can be that of an attempt or a run: what a definition may say.
+fn is_timeout(time: Duration) -> bool {
+    (1..=MOST_MS.into()).contains(&time.as_millis())
+}
+
+/// A retry that a definition could have.
+pub(crate) fn retry(text: &str) -> Option<Retry> {
+    let retry: Retry = serde_json::from_str(text).ok()?;
+    let fits = retry.backoff_factor >= 1.0
+        && retry.backoff_factor <= 1_000_000.0
+        && retry.base_delay_ms <= MOST_MS
+        && retry.max_delay_ms <= MOST_MS;
+    fits.then_some(retry)
+}
+
 const fn key(
     name: &'static str,
     variable: &'static str,
@@ -204,6 +242,9 @@ pub(crate) const KEYS: &[Key] = &[
     key("max_parallel", "WINDLASS_MAX_PARALLEL", Some("200"), Kind::Count, "nodes of one run at once"),
     key("workers", "WINDLASS_WORKERS", Some("1024"), Kind::Count, "actions at once"),
     key("worker_labels", "WINDLASS_WORKER_LABELS", None, Kind::Names, "what the workers here have, for nodes that require it"),
+    key("defaults.action_timeout", "WINDLASS_DEFAULTS_ACTION_TIMEOUT", Some("5m"), Kind::Timeout, "the time of an attempt where the definition names none; written into each run that starts"),
+    key("defaults.run_timeout", "WINDLASS_DEFAULTS_RUN_TIMEOUT", Some("off"), Kind::RunTimeout, "the time of a run where the definition names none; written into each run that starts"),
+    key("defaults.retry", "WINDLASS_DEFAULTS_RETRY", None, Kind::Retry, "the retry of actions, subworkflows and compensations that have none; written into each run that starts"),
     key("limit_nodes", "WINDLASS_LIMIT_NODES", Some("100000"), Kind::Count, "nodes of a definition, those of bodies included"),
     key("limit_definition_bytes", "WINDLASS_LIMIT_DEFINITION_BYTES", Some("67108864"), Kind::Bytes, "bytes of a definition"),
     key("limit_nesting", "WINDLASS_LIMIT_NESTING", Some("64"), Kind::Depth, "how deep definitions and values are nested"),
@@ -279,7 +320,7 @@ mod tests {
             if let Some(default) = key.default {
                 assert_eq!(key.kind.check(default), Ok(()), "{}", key.name);
             }
-            let expected = format!("WINDLASS_{}", key.name.to_uppercase());
+            let expected = format!("WINDLASS_{}", key.name.replace('.', "_").to_uppercase());
             assert!(
                 key.variable == expected || key.name == "log_level",
                 "{}",

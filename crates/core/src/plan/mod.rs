@@ -40,7 +40,7 @@ pub type EdgeIndex = u32;
 /// The top level's place among a plan's graphs.
 pub const TOP: GraphIndex = 0;
 
-/// An attempt's time when its node names none.
+/// An attempt's time when neither its node nor the run's defaults name one.
 pub const DEFAULT_TIMEOUT_MS: u64 = 300_000;
 
 /// An executable workflow.
@@ -235,11 +235,9 @@ impl Plan {
         known.map_or_else(|| Arc::from(""), Arc::clone)
     }
 
-    /// The time of one of a node's attempts.
-    pub fn timeout_ms(&self, node: NodeIndex) -> u64 {
-        self.rare(node)
-            .and_then(|rare| rare.timeout_ms)
-            .unwrap_or(DEFAULT_TIMEOUT_MS)
+    /// The time of one of a node's attempts, where the definition says one.
+    pub fn timeout_ms(&self, node: NodeIndex) -> Option<u64> {
+        self.rare(node)?.timeout_ms
     }
 
     /// The labels that a worker must have to be given the node.

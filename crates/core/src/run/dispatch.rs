@@ -126,9 +126,11 @@ impl Run {
             .collect();
         let action = self.called_action(node);
         let timeout_ms = match undo {
-            Some(undo) => undo.timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS),
+            Some(undo) => undo.timeout_ms,
             None => plan.timeout_ms(index),
         };
+        let default = self.defaults().and_then(|it| it.action_timeout_ms);
+        let timeout_ms = timeout_ms.or(default).unwrap_or(DEFAULT_TIMEOUT_MS);
         let path = self.path(node);
         Dispatch {
             run: self.id,

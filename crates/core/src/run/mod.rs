@@ -42,6 +42,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::defaults::Defaults;
 use crate::definition::Join;
 use crate::event::{Finished, Hand, Queued, StopCause};
 use crate::id::{Digest, Millis, RunId};
@@ -411,7 +412,18 @@ impl Run {
         if self.undo.is_some() {
             return None;
         }
-        Some(self.clock_from?.plus(self.plan.run_timeout_ms()?))
+        Some(self.clock_from?.plus(self.run_timeout_ms()?))
+    }
+
+    /// The whole run's time: the definition's, or that of the defaults it started with.
+    pub(crate) fn run_timeout_ms(&self) -> Option<u64> {
+        let default = || self.defaults()?.run_timeout_ms;
+        self.plan.run_timeout_ms().or_else(default)
+    }
+
+    /// What the configuration gave at the start where the definition says nothing.
+    pub(crate) fn defaults(&self) -> Option<&Defaults> {
+        self.queued.defaults.as_deref()
     }
 
     /// Whether the attempt is the node's open one.

@@ -63,6 +63,7 @@ impl World {
             max_steps: MAX_STEPS,
             until: None,
             cluster: Some(Box::new(cluster)),
+            defaults: None,
         };
         Self::with(seed, setup, options)
     }

@@ -105,6 +105,7 @@ impl Harness {
             gate: None,
             traceparent: None,
             partition: 0,
+            defaults: None,
         };
         let queued = with_keys(&queued, keys);
         let id = RunId::from_bytes([7; 16]);

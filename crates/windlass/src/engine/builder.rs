@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use windlass_core::defaults::Defaults;
 use windlass_engine::{Action, Backend, Clock, Observer, Options, Registry, SecretSource};
 use windlass_store::MemoryStore;
 use windlass_store_embedded::{EmbeddedStore, Holder};
@@ -103,6 +104,12 @@ impl EngineBuilder {
     /// How many nodes of one run go at once, where its definition does not say.
     pub fn max_parallel(mut self, nodes: u32) -> Self {
         self.options.max_parallel = nodes;
+        self
+    }
+
+    /// Timeouts and a retry for definitions that name none, written into each run that starts.
+    pub fn defaults(mut self, defaults: Defaults) -> Self {
+        self.options.defaults = defaults;
         self
     }
 

@@ -143,6 +143,7 @@ async fn engine(
         traces: telemetry.traces(),
         labels: session.settings.worker_labels.clone(),
         unknown_action_wait: options.unknown_action_wait,
+        defaults: session.settings.defaults.clone(),
         ..windlass_engine::Options::default()
     };
     if let Some(workers) = session.settings.workers {

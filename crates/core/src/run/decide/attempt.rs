@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{Decision, Facts, Failure, Outcome, Refusal, Report, ValueLimits};
 use crate::event::{AttemptEnded, AttemptResult, AttemptStarted, Event};
 use crate::id::{Digest, Millis};
+use crate::plan::NodeKind;
 use crate::run::environment::Place;
 use crate::run::{Instance, Loaded, Run, retry, var_bytes};
 use crate::status::NodeStatus;
@@ -197,9 +198,14 @@ impl Run {
         facts: &Facts<'_>,
     ) -> Option<Millis> {
         let (plan, index) = self.plan_node(node);
+        let default = self.defaults().and_then(|it| it.retry.as_ref());
         let policy = match self.undone(node) {
-            Some(_) => plan.compensate(index)?.retry.as_ref()?,
-            None => plan.retry(index)?,
+            Some(_) => plan.compensate(index)?.retry.as_ref().or(default)?,
+            None => {
+                let kind = plan.kind(index);
+                let takes = matches!(kind, NodeKind::Action | NodeKind::Subworkflow);
+                plan.retry(index).or(default.filter(|_| takes))?
+            }
         };
         let made = self.attempt(node) - self.state(node).first_attempt + 1;
         if !failure.retriable || !self.may_start(node) || !retry::may_retry(Some(policy), made) {

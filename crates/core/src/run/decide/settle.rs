@@ -107,7 +107,7 @@ impl Run {
     /// The error of a run whose time is over, or that of the run that started it.
     pub(super) fn out_of_time(&self, facts: &Facts<'_>) -> RunFailure {
         let own = self.timeout_at().filter(|&at| at <= facts.now);
-        let message = match own.and(self.plan.run_timeout_ms()) {
+        let message = match own.and(self.run_timeout_ms()) {
             Some(time) => format!("the run did not end within {time} ms"),
             None => "the run that started it did not end in time".to_owned(),
         };
