@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 use tokio::sync::watch;
 use windlass_core::event::ResourceLink;
 use windlass_core::run::{Input as RunInput, Outcome, Report};
+use windlass_expr::check_syntax;
 use windlass_store::{LeaseAnswer, LeaseTerm, WorkKey, crash};
 
 use super::WorkError;
@@ -299,7 +300,11 @@ impl Engine {
 
 async fn called(outcome: TaskOutcome) -> Result<Called, ActionError> {
     match outcome {
-        TaskOutcome::Failed(error) => Err(error),
+        TaskOutcome::Failed(mut error) => {
+            // The failure stands without details that no program could read.
+            error.details.take_if(|it| readable(it.get()).is_err());
+            Err(error)
+        }
         TaskOutcome::Skipped => Ok(Called {
             output: None,
             meta: None,
@@ -310,6 +315,10 @@ async fn called(outcome: TaskOutcome) -> Result<Called, ActionError> {
             meta,
             resources,
         } => {
+            if let Some(Err(problem)) = meta.as_ref().map(|meta| readable(meta.get())) {
+                let message = format!("the meta {problem}");
+                return Err(ActionError::failed("OUTPUT_NOT_JSON", message));
+            }
             let output = match output {
                 Some(output) => one_form(output).await?,
                 None => "null".to_owned(),
@@ -323,6 +332,18 @@ async fn called(outcome: TaskOutcome) -> Result<Called, ActionError> {
     }
 }
 
+/// Whether expressions and other programs can read a value, as a trigger must be.
+fn readable(text: &str) -> Result<(), String> {
+    check_syntax(text).map_err(|error| format!("cannot be read: {error}"))?;
+    let repeated = canonical(text).err();
+    repeated.map_or(Ok(()), |it| {
+        Err(format!(
+            "has the key '{}' twice, at '{}'",
+            it.key, it.pointer
+        ))
+    })
+}
+
 /// Outputs larger than this are not read where other work waits.
 const IN_PASSING_BYTES: usize = 64 * 1024;
 
@@ -334,13 +355,10 @@ async fn one_form(output: Box<RawValue>) -> Result<String, ActionError> {
     {
         return Ok(String::from(Box::<str>::from(output)));
     }
-    let read = move || match canonical(output.get()) {
-        Ok(_) => Ok(String::from(Box::<str>::from(output))),
-        Err(repeated) => {
-            let message = format!(
-                "the output has the key '{}' twice, at '{}'",
-                repeated.key, repeated.pointer
-            );
+    let read = move || match readable(output.get()) {
+        Ok(()) => Ok(String::from(Box::<str>::from(output))),
+        Err(problem) => {
+            let message = format!("the output {problem}");
             Err(ActionError::failed("OUTPUT_NOT_JSON", message))
         }
     };

@@ -38,6 +38,12 @@ use open::OpenAttempts;
 use pollers::Pollers;
 use task_id::LeaseKey;
 
+/// Whether only the server may have an action of this name, also one that it lacks because it
+/// is switched off: a worker with the name would be handed what was meant for the server.
+pub(crate) fn is_reserved(action: &str) -> bool {
+    action.starts_with("core.")
+}
+
 /// How many heartbeats a worker may miss before its task is available again.
 const MISSED_HEARTBEATS: u64 = 3;
 

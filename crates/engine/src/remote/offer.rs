@@ -9,6 +9,7 @@ use windlass_core::run::Dispatch;
 use windlass_orchestrator::Input;
 use windlass_store::{WorkItem, WorkKey, crash};
 
+use super::is_reserved;
 use super::open::{Closed, key_of};
 use crate::driver::Message;
 use crate::shared::Shared;
@@ -28,9 +29,10 @@ pub(crate) async fn offer(
     let declared = &shared.remote.declared;
     let knows = declared.knows(&*workers.store, tenant, action, now).await;
     // What cannot be read now may be declared: its workers decide.
-    if !knows.unwrap_or(true) {
+    if is_reserved(action) || !knows.unwrap_or(true) {
         let wait = workers.options.unknown_action_wait;
-        if wait.is_zero() {
+        // For a name that no worker may declare there is nothing to wait for.
+        if wait.is_zero() || is_reserved(action) {
             shared.remote.open.remove(key);
             let report = Box::new(workers.run(&dispatch, CancellationToken::new()).await);
             let _ = outbox.send(ended(key, report)).await;

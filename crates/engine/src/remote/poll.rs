@@ -15,7 +15,7 @@ use super::offer::ended;
 use super::open::Hand;
 use super::pollers::{Asking, Waiting};
 use super::task_id::{LeaseKey, TaskId};
-use super::{MISSED_HEARTBEATS, Remote, WorkError};
+use super::{MISSED_HEARTBEATS, Remote, WorkError, is_reserved};
 use crate::driver::Message;
 use crate::engine::Engine;
 use crate::payload::{PayloadError, check_payload_aside};
@@ -132,7 +132,8 @@ impl Engine {
     }
 
     async fn declare_work(&self, poll: &Poll) -> Result<(), WorkError> {
-        let own = poll.actions.iter().find(|it| self.calls(&it.action));
+        let is_own = |action: &str| self.calls(action) || is_reserved(action);
+        let own = poll.actions.iter().find(|it| is_own(&it.action));
         if let Some(own) = own {
             return Err(WorkError::Reserved(own.action.clone()));
         }
