@@ -16,8 +16,8 @@ fn started() -> (World, Server, Client) {
 }
 
 #[track_caller]
-fn act(client: &Client, run: &str, deed: &str, body: &Value) -> Value {
-    let path = format!("/api/v1/executions/{run}/{deed}");
+fn act(client: &Client, run: &str, command: &str, body: &Value) -> Value {
+    let path = format!("/api/v1/executions/{run}/{command}");
     client.post(&path, body).expect(200).json()
 }
 
@@ -296,8 +296,8 @@ fn every_change_is_in_the_audit() {
     let client = server.client_with(&admin);
     client.publish(WAIT);
     let run = client.waiting("wait");
-    for deed in ["pause", "resume", "cancel"] {
-        act(&client, &run, deed, &json!({ "reason": "because" }));
+    for command in ["pause", "resume", "cancel"] {
+        act(&client, &run, command, &json!({ "reason": "because" }));
     }
     client.ended(&run);
     let fork = json!({ "from": ["gate"] });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Hand, RequestKey};
+use crate::event::{Actor, RequestKey};
 use crate::id::Digest;
 use crate::plan::Plan;
 use crate::run::Instance;
@@ -73,7 +73,7 @@ pub struct CommandRequest<N = String, B = Arc<str>> {
     /// The value beside it; empty where there is none.
     pub body: B,
     /// Who gives it, why, and under which idempotency key.
-    pub hand: Hand,
+    pub actor: Actor,
 }
 
 /// A command as the run's own rules take it.
@@ -104,11 +104,11 @@ pub struct NewGraph {
 
 impl<N> RunCommand<N> {
     /// The command as this user gives it, with nothing beside it.
-    pub fn by<B: Default>(self, hand: Hand) -> CommandRequest<N, B> {
+    pub fn by<B: Default>(self, actor: Actor) -> CommandRequest<N, B> {
         CommandRequest {
             command: self,
             body: B::default(),
-            hand,
+            actor,
         }
     }
 
@@ -224,7 +224,7 @@ impl CommandRequest {
     /// The same under an idempotency key, which covers the command and its value.
     #[must_use]
     pub fn keyed(mut self, key: Option<impl Into<Box<str>>>) -> Self {
-        self.hand.request = key.map(|key| {
+        self.actor.request = key.map(|key| {
             Box::new(RequestKey {
                 key: key.into(),
                 command: self.digest(),
@@ -282,9 +282,9 @@ mod tests {
     use super::*;
 
     fn key(command: RunCommand, body: &str) -> RequestKey {
-        let request: CommandRequest = command.by(Hand::default());
+        let request: CommandRequest = command.by(Actor::default());
         let request = request.with(body).keyed(Some("k"));
-        *request.hand.request.expect("a key")
+        *request.actor.request.expect("a key")
     }
 
     #[test]

@@ -100,19 +100,19 @@ pub enum Event {
         deadline: Option<Millis>,
     },
     /// Nothing starts until the run is resumed.
-    Paused(Hand),
+    Paused(Actor),
     /// The run goes on.
-    Resumed(Hand),
+    Resumed(Actor),
     /// A request with an idempotency key was accepted, and there was nothing to do: a resume of
     /// a run that is not paused. It is recorded so that the key is known.
-    Accepted(Hand),
+    Accepted(Actor),
     /// Nodes are tried again by hand.
     Reattempted {
         /// Their paths.
         nodes: Vec<Box<str>>,
         /// Who and why.
         #[serde(flatten)]
-        hand: Hand,
+        actor: Actor,
     },
     /// A node's result was given by hand.
     SetByHand(Box<SetByHand>),
@@ -124,7 +124,7 @@ pub enum Event {
         ending: Box<Finished>,
         /// Who asked, and why; empty if no request led to it.
         #[serde(flatten)]
-        hand: Hand,
+        actor: Actor,
     },
     /// An attempt to undo a node ended.
     CompensationEnded(Box<AttemptEnded>),
@@ -134,7 +134,7 @@ pub enum Event {
         nodes: Vec<Box<str>>,
         /// Who and why.
         #[serde(flatten)]
-        hand: Hand,
+        actor: Actor,
     },
     /// Nodes are not undone, by hand.
     CompensationSkipped {
@@ -142,7 +142,7 @@ pub enum Event {
         nodes: Vec<Box<str>>,
         /// Who and why.
         #[serde(flatten)]
-        hand: Hand,
+        actor: Actor,
     },
     /// The run follows a newer version of its workflow.
     Healed {
@@ -157,7 +157,7 @@ pub enum Event {
         definition: Digest,
         /// Who and why.
         #[serde(flatten)]
-        hand: Hand,
+        actor: Actor,
     },
     /// Another process took the run over: every open attempt may be started again.
     Recovered {
@@ -183,17 +183,17 @@ pub enum Event {
 
 impl Event {
     /// Who did it by hand, where it is something that is done by hand.
-    pub fn hand(&self) -> Option<&Hand> {
+    pub fn actor(&self) -> Option<&Actor> {
         Some(match self {
-            Self::Paused(hand) | Self::Resumed(hand) | Self::Accepted(hand) => hand,
-            Self::Reattempted { hand, .. }
-            | Self::Compensating { hand, .. }
-            | Self::CompensationRetried { hand, .. }
-            | Self::CompensationSkipped { hand, .. }
-            | Self::Imported { hand, .. } => hand,
-            Self::SignalReceived(signal) => &signal.hand,
-            Self::SetByHand(set) => &set.hand,
-            Self::Stopping(stopping) => &stopping.hand,
+            Self::Paused(actor) | Self::Resumed(actor) | Self::Accepted(actor) => actor,
+            Self::Reattempted { actor, .. }
+            | Self::Compensating { actor, .. }
+            | Self::CompensationRetried { actor, .. }
+            | Self::CompensationSkipped { actor, .. }
+            | Self::Imported { actor, .. } => actor,
+            Self::SignalReceived(signal) => &signal.actor,
+            Self::SetByHand(set) => &set.actor,
+            Self::Stopping(stopping) => &stopping.actor,
             _ => return None,
         })
     }
@@ -257,7 +257,7 @@ impl After {
 
 /// Who did something by hand, and why.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hand {
+pub struct Actor {
     /// Who.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Box<str>>,
@@ -362,7 +362,7 @@ pub struct Origin {
     pub nodes: Vec<Box<str>>,
     /// Who forked it, and why.
     #[serde(flatten)]
-    pub hand: Hand,
+    pub actor: Actor,
 }
 
 /// How an iteration ended, where that had to be evaluated.
@@ -384,7 +384,7 @@ pub struct SignalReceived {
     pub payload: Stored,
     /// Who sent it, and why.
     #[serde(flatten)]
-    pub hand: Hand,
+    pub actor: Actor,
 }
 
 /// A child run is to be started.
@@ -424,7 +424,7 @@ pub struct SetByHand {
     pub vars: BTreeMap<Box<str>, Stored>,
     /// Who and why.
     #[serde(flatten)]
-    pub hand: Hand,
+    pub actor: Actor,
 }
 
 /// A result of the run that this one was forked from.
@@ -566,7 +566,7 @@ pub struct Stopping {
     pub abandoned: Option<Box<str>>,
     /// Who asked, and why; empty if no request led to it.
     #[serde(flatten)]
-    pub hand: Hand,
+    pub actor: Actor,
 }
 
 /// Why a run stops before everything in it has ended.

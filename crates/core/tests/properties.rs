@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 use windlass_core::command::RunCommand;
-use windlass_core::event::{Event, Hand};
+use windlass_core::event::{Actor, Event};
 use windlass_core::plan::NodeIndex;
 use windlass_core::routing::EdgeState;
 use windlass_core::run::{Change, Input, Outcome, Refusal};
@@ -118,7 +118,7 @@ impl Case {
 
     fn command(&mut self, command: &str) {
         let running = self.running();
-        let nobody = Hand::default;
+        let nobody = Actor::default;
         match command {
             "start" => self.both("start", &Input::Begin, Model::start),
             "cancel" => {
@@ -238,7 +238,7 @@ impl Case {
         let before = digest(&self.harness.run);
         let result = self.harness.give(&Input::command(
             RunCommand::Reattempt { nodes },
-            Hand::default(),
+            Actor::default(),
         ));
         let refused = self.model.reattempt(&names);
         if let Err(Refusal::InTheWay(nodes)) = &result {

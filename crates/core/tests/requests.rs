@@ -3,7 +3,7 @@
 
 use windlass_core::Digest;
 use windlass_core::command::RunCommand;
-use windlass_core::event::{Hand, RequestKey};
+use windlass_core::event::{Actor, RequestKey};
 use windlass_core::run::{Input, KEPT_ANSWERS};
 
 use windlass_test_support::fixture::notation;
@@ -22,13 +22,13 @@ fn request(number: usize) -> RequestKey {
 }
 
 fn input(number: usize) -> Input {
-    let hand = Hand {
+    let actor = Actor {
         request: Some(Box::new(request(number))),
-        ..Hand::default()
+        ..Actor::default()
     };
     match number.is_multiple_of(2) {
-        true => Input::command(RunCommand::Pause, hand),
-        false => Input::command(RunCommand::Resume, hand),
+        true => Input::command(RunCommand::Pause, actor),
+        false => Input::command(RunCommand::Resume, actor),
     }
 }
 

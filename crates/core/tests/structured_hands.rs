@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use windlass_core::command::{NewGraph, RunCommand};
-use windlass_core::event::{Event, Hand};
+use windlass_core::event::{Actor, Event};
 use windlass_core::run::{Input, Instance, Outcome};
 use windlass_core::value::Payload;
 use windlass_core::{NodeStatus, RunStatus};
@@ -88,10 +88,13 @@ impl Case {
             62..64 => self.cancel(),
             64..66 => self.time(),
             66..68 => self.grace(),
-            68..71 => self.give("pause", &Input::command(RunCommand::Pause, Hand::default())),
+            68..71 => self.give(
+                "pause",
+                &Input::command(RunCommand::Pause, Actor::default()),
+            ),
             71..75 => self.give(
                 "resume",
-                &Input::command(RunCommand::Resume, Hand::default()),
+                &Input::command(RunCommand::Resume, Actor::default()),
             ),
             75..77 => self.give("recover", &Input::Recover(Default::default())),
             77..87 => self.reattempt(),
@@ -231,7 +234,7 @@ impl Case {
     fn send(&mut self, name: &str) {
         let input = Input::from(
             RunCommand::Signal { name: name.into() }
-                .by(Hand::default())
+                .by(Actor::default())
                 .with(Payload::new("1")),
         );
         self.give(&format!("signal {name}"), &input);
@@ -239,10 +242,10 @@ impl Case {
 
     fn cancel(&mut self) {
         let compensate = self.dice.chance(50);
-        let hand = Hand::default();
+        let actor = Actor::default();
         self.give(
             "cancel",
-            &Input::command(RunCommand::Cancel { compensate }, hand),
+            &Input::command(RunCommand::Cancel { compensate }, actor),
         );
     }
 
@@ -264,7 +267,7 @@ impl Case {
         let count = self.dice.below(4);
         let nodes: Vec<Instance> = (0..count).filter_map(|_| self.pick(ended_badly)).collect();
         let names: Vec<String> = nodes.iter().map(|&node| self.harness.id(node)).collect();
-        let input = Input::command(RunCommand::Reattempt { nodes }, Hand::default());
+        let input = Input::command(RunCommand::Reattempt { nodes }, Actor::default());
         self.give(&format!("reattempt {names:?}"), &input);
     }
 
@@ -277,14 +280,14 @@ impl Case {
             true => RunCommand::Skip { node },
             false => RunCommand::SetResult { node },
         };
-        let command = command.by(Hand::default());
+        let command = command.by(Actor::default());
         let input = Input::from(command.with(Payload::new("\"by hand\"")));
         let what = format!("set {} by hand", self.harness.id(node));
         self.give(&what, &input);
     }
 
     fn compensation(&mut self) {
-        let hand = Hand::default();
+        let actor = Actor::default();
         let targets = self.harness.run.undo();
         let targets: Vec<Instance> = targets
             .iter()
@@ -292,18 +295,18 @@ impl Case {
             .map(|s| s.0)
             .collect();
         if targets.is_empty() {
-            return self.give("compensate", &Input::command(RunCommand::Compensate, hand));
+            return self.give("compensate", &Input::command(RunCommand::Compensate, actor));
         }
         let node = *self.dice.pick(&targets);
         let (what, input) = if self.dice.chance(50) {
             (
                 "undo again",
-                Input::command(RunCommand::RetryCompensation { nodes: vec![node] }, hand),
+                Input::command(RunCommand::RetryCompensation { nodes: vec![node] }, actor),
             )
         } else {
             (
                 "do not undo",
-                Input::command(RunCommand::SkipCompensation { nodes: vec![node] }, hand),
+                Input::command(RunCommand::SkipCompensation { nodes: vec![node] }, actor),
             )
         };
         self.give(&format!("{what} {}", self.harness.id(node)), &input);
@@ -325,7 +328,7 @@ impl Case {
                 plan,
                 text,
             };
-            Input::from(RunCommand::Import.by(Hand::default()).with(graph))
+            Input::from(RunCommand::Import.by(Actor::default()).with(graph))
         } else {
             Input::Heal {
                 version: self.harness.run.version() + 1,
@@ -342,7 +345,7 @@ impl Case {
     fn stranger(&mut self) {
         let node = self.dice.below(60) as Instance;
         let attempt = self.dice.below(3) as u32;
-        let hand = Hand::default();
+        let actor = Actor::default();
         let run = &self.harness.run;
         let is_known = run.find_status(node).is_some();
         let _ = (run.attempt(node), run.attempts(node), run.value(node));
@@ -358,9 +361,9 @@ impl Case {
         );
         let input = match self.dice.below(6) {
             0 => Input::Due { node, attempt },
-            1 => Input::command(RunCommand::Reattempt { nodes: vec![node] }, hand),
-            2 => Input::command(RunCommand::RetryCompensation { nodes: vec![node] }, hand),
-            3 => Input::command(RunCommand::SkipCompensation { nodes: vec![node] }, hand),
+            1 => Input::command(RunCommand::Reattempt { nodes: vec![node] }, actor),
+            2 => Input::command(RunCommand::RetryCompensation { nodes: vec![node] }, actor),
+            3 => Input::command(RunCommand::SkipCompensation { nodes: vec![node] }, actor),
             4 => Input::StillRunning {
                 node,
                 attempt,
@@ -382,7 +385,7 @@ impl Case {
             if self.harness.run.status() == RunStatus::Paused {
                 self.give(
                     "resume",
-                    &Input::command(RunCommand::Resume, Hand::default()),
+                    &Input::command(RunCommand::Resume, Actor::default()),
                 );
             }
             if let Some(node) = self.pick(Self::is_open_work) {

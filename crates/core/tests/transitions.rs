@@ -2,7 +2,7 @@
 //! its attempt: legal or refused. A refusal changes nothing.
 
 use windlass_core::command::RunCommand;
-use windlass_core::event::{Event, Hand};
+use windlass_core::event::{Actor, Event};
 use windlass_core::run::{Input, Outcome, Refusal, Run, Todo};
 use windlass_core::{NodeStatus, RunStatus};
 
@@ -27,8 +27,8 @@ fn give(harness: &mut Harness, inputs: &[Input]) {
     }
 }
 
-fn nobody() -> Hand {
-    Hand::default()
+fn nobody() -> Actor {
+    Actor::default()
 }
 
 /// A run in this status; `stopping` means that it was told to stop and has not ended.

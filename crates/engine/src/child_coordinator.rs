@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
 use windlass_core::RunId;
-use windlass_core::event::{Hand, Parent};
+use windlass_core::event::{Actor, Parent};
 use windlass_core::run::{ChildEnd, ChildStart, Failure, Held};
 use windlass_core::trace::TraceParent;
 use windlass_core::value::Stored;
@@ -96,7 +96,7 @@ impl ChildCoordinator {
         }
     }
 
-    pub(crate) fn hand(&self, job: Job) {
+    pub(crate) fn submit_job(&self, job: Job) {
         let run = match &job {
             Job::Child(run, _) | Job::Wake(run) | Job::Reload(run) | Job::Quarantine(run, _) => run,
         };
@@ -200,11 +200,11 @@ impl Engine {
 
     async fn tell_child(&self, job: &ChildJob, child: RunId, told: ChildTold) -> ChildAnswer {
         let reason = format!("its parent {} says so", job.parent());
-        let hand = Hand {
+        let actor = Actor {
             reason: Some(reason.into()),
-            ..Hand::default()
+            ..Actor::default()
         };
-        match self.submit(child, told.input(hand)).await {
+        match self.submit(child, told.input(actor)).await {
             Ok(()) => ChildAnswer::Accepted,
             Err(CommandError::Stopped | CommandError::Load(LoadError::Store(_))) => {
                 ChildAnswer::Lost

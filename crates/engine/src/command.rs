@@ -119,7 +119,7 @@ impl Engine {
         run: RunId,
         request: CommandRequest,
     ) -> Result<CommandAnswer, CommandError> {
-        let Some(key) = request.hand.request.as_deref() else {
+        let Some(key) = request.actor.request.as_deref() else {
             let command = self.resolved(run, &request).await?;
             self.submit(run, command.into()).await?;
             return Ok(CommandAnswer::default());
@@ -166,7 +166,7 @@ impl Engine {
         run: RunId,
         request: &CommandRequest,
     ) -> Result<Command, CommandError> {
-        let (command, hand, text) = (&request.command, &request.hand, &request.body);
+        let (command, actor, text) = (&request.command, &request.actor, &request.body);
         if let RunCommand::SetResult { .. } = command {
             check_payload(text, []).map_err(CommandError::ResultInvalid)?;
         }
@@ -195,7 +195,7 @@ impl Engine {
         Ok(Command {
             command: command.try_map(instance)?,
             body,
-            hand: hand.clone(),
+            actor: actor.clone(),
         })
     }
 

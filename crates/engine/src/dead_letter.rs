@@ -3,7 +3,7 @@
 //! them (semantics §12.4), so that the others go on; an operator can requeue or purge them.
 
 use serde_json::{Value, json};
-use windlass_core::event::{After, Hand};
+use windlass_core::event::{Actor, After};
 use windlass_core::run::{DEAD_LETTERED, Input, Refusal, Run};
 use windlass_core::{RunId, RunStatus};
 use windlass_orchestrator::Adoption;
@@ -147,7 +147,7 @@ impl Engine {
     ///
     /// # Errors
     /// The store failed, or another process has the run; the letter stays then.
-    pub async fn purge(&self, run: RunId, hand: Hand) -> Result<bool, CommandError> {
+    pub async fn purge(&self, run: RunId, actor: Actor) -> Result<bool, CommandError> {
         let letter = match self.store().dead_letter(run).await {
             // A damaged letter is still one, and is purged without its reason.
             Err(Error::Damaged(_)) => None,
@@ -163,7 +163,7 @@ impl Engine {
         };
         let ended = match &row {
             Some(row) if row.status.is_final() => true,
-            Some(row) => self.abandon(row, &reason, hand).await?,
+            Some(row) => self.abandon(row, &reason, actor).await?,
             None => false,
         };
         // A run that has ended is no longer dead; one that cannot be read stays dead, and is
@@ -180,10 +180,15 @@ impl Engine {
     }
 
     /// Ends a dead run. `false` if it cannot be read: then its row alone says that it has ended.
-    async fn abandon(&self, row: &RunRow, reason: &str, hand: Hand) -> Result<bool, CommandError> {
+    async fn abandon(
+        &self,
+        row: &RunRow,
+        reason: &str,
+        actor: Actor,
+    ) -> Result<bool, CommandError> {
         let input = Input::Abandon {
             reason: reason.into(),
-            hand,
+            actor,
         };
         match self.submit(row.run, input).await {
             Ok(()) => {

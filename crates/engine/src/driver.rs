@@ -513,7 +513,7 @@ impl Driver {
                 command,
             } => {
                 let place = ChildPlace { run, node, attempt };
-                self.hand(Job::Child(child, ChildWork::Command(place, command)));
+                self.submit_job(Job::Child(child, ChildWork::Command(place, command)));
             }
             Effect::Checkpoint { run, head, bytes } => self.keep_checkpoint(run, head, bytes),
             Effect::Asleep {
@@ -526,7 +526,7 @@ impl Driver {
                 }
                 self.slept(run, wake_at);
             }
-            Effect::Wanted { run } => self.hand(Job::Wake(run)),
+            Effect::Wanted { run } => self.submit_job(Job::Wake(run)),
             Effect::Going {
                 run,
                 tenant,
@@ -571,7 +571,7 @@ impl Driver {
         about: Option<&About>,
     ) {
         if let Some(parent) = parent {
-            self.hand(Job::Child(run, ChildWork::Ended(parent)));
+            self.submit_job(Job::Child(run, ChildWork::Ended(parent)));
         }
         crash::point("at-finish");
         self.forget_remote(run);
@@ -671,13 +671,13 @@ impl Driver {
     /// A child left this process without an end being reported: it may have ended all the same.
     fn hear_of(&self, child: RunId, parent: Option<RunId>) {
         if let Some(parent) = parent {
-            self.hand(Job::Child(child, ChildWork::Ended(parent)));
+            self.submit_job(Job::Child(child, ChildWork::Ended(parent)));
         }
     }
 
-    fn hand(&self, job: Job) {
+    fn submit_job(&self, job: Job) {
         if let Some(coordinator) = &self.coordinator {
-            coordinator.hand(job);
+            coordinator.submit_job(job);
         }
     }
 

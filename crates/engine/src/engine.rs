@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::command::RunCommand;
 use windlass_core::concurrency::Asked;
-use windlass_core::event::{After, Gate, Hand};
+use windlass_core::event::{Actor, After, Gate};
 use windlass_core::run::Input as RunInput;
 use windlass_core::{Millis, RunId, RunStatus};
 use windlass_orchestrator::supervisor::{Acquisition, Found, acquire};
@@ -672,11 +672,11 @@ impl Engine {
         }
         if acquisition.orphaned {
             let reason = Some("its parent has let it go".into());
-            let hand = Hand {
+            let actor = Actor {
                 reason,
-                ..Hand::default()
+                ..Actor::default()
             };
-            let cancel = RunInput::command(RunCommand::Cancel { compensate: false }, hand);
+            let cancel = RunInput::command(RunCommand::Cancel { compensate: false }, actor);
             let _ = self.ask(|reply| Message::Command(run, cancel, reply)).await;
         }
         Ok(())

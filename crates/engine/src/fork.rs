@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use windlass_core::definition::Json;
-use windlass_core::event::{Hand, Origin, ReusedNode};
+use windlass_core::event::{Actor, Origin, ReusedNode};
 use windlass_core::plan::Plan;
 use windlass_core::run::Run;
 use windlass_core::value::Stored;
@@ -44,7 +44,7 @@ pub struct Ask {
     /// Whether results that compensation has undone are reused like others.
     pub reuse_compensated: bool,
     /// Who forks, and why.
-    pub hand: Hand,
+    pub actor: Actor,
 }
 
 /// The graph that a fork walks.
@@ -288,7 +288,7 @@ fn new_run(store: &dyn Backend, run: &Run, ask: &Ask) -> Result<NewRun, ForkErro
     new.origin = Some(Origin {
         execution_id: run.id(),
         nodes: ask.from.iter().map(|node| node.as_str().into()).collect(),
-        hand: ask.hand.clone(),
+        actor: ask.actor.clone(),
     });
     Ok(new)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use windlass_core::command::{CommandRequest, RunCommand};
-use windlass_core::event::Hand;
+use windlass_core::event::Actor;
 use windlass_core::plan::Plan;
 use windlass_core::{Millis, RunId, RunStatus};
 use windlass_engine::fork::{Ask, ForkError, Graph};
@@ -21,7 +21,7 @@ fn ask(origin: RunId, from: &[&str]) -> Ask {
         trigger: None,
         vars: BTreeMap::new(),
         reuse_compensated: false,
-        hand: Default::default(),
+        actor: Default::default(),
     }
 }
 
@@ -143,10 +143,13 @@ async fn what_failed_and_was_tried_again_is_forked_as_it_ended() {
     let origin = world.run_request(&request).await;
     let failed = world.fork(&ask(origin, &["a"])).expect("a fork");
     assert!(failed.reused.is_empty());
-    let hand = Hand::default();
+    let actor = Actor::default();
     world
         .engine
-        .command(origin, RunCommand::Reattempt { nodes: Vec::new() }.by(hand))
+        .command(
+            origin,
+            RunCommand::Reattempt { nodes: Vec::new() }.by(actor),
+        )
         .await
         .expect("again");
     world.engine.wait(origin).await.expect("ended");
@@ -169,7 +172,7 @@ async fn what_succeeded_inside_a_loop_that_failed_is_reused() {
         )
         .await;
     let origin = world.run_request(&request).await;
-    let hand = Hand::default();
+    let actor = Actor::default();
     let node = "each[1]/b";
     world
         .engine
@@ -178,7 +181,7 @@ async fn what_succeeded_inside_a_loop_that_failed_is_reused() {
             RunCommand::SetResult {
                 node: node.to_owned(),
             }
-            .by(hand)
+            .by(actor)
             .with("7"),
         )
         .await
@@ -238,13 +241,13 @@ async fn is_waiting(world: &World, run: RunId) {
 }
 
 async fn signal(world: &World, run: RunId) -> Result<CommandAnswer, CommandError> {
-    let hand = Hand::default();
+    let actor = Actor::default();
     world
         .engine
         .command(
             run,
             RunCommand::Signal { name: "go".into() }
-                .by(hand)
+                .by(actor)
                 .with(r#"{"ok":1}"#),
         )
         .await
@@ -406,13 +409,13 @@ async fn signals_are_checked_and_unknown_ones_refused() {
     let request = world.publish(WAITS).await;
     let run = world.engine.start(&request).await.expect("started").run;
     is_waiting(&world, run).await;
-    let hand = Hand::default;
+    let actor = Actor::default;
     let invalid = world
         .engine
         .command(
             run,
             RunCommand::Signal { name: "go".into() }
-                .by(hand())
+                .by(actor())
                 .with(r#"{"no":1}"#),
         )
         .await;
@@ -424,7 +427,7 @@ async fn signals_are_checked_and_unknown_ones_refused() {
             RunCommand::Signal {
                 name: "stop".into(),
             }
-            .by(hand())
+            .by(actor())
             .with("1"),
         )
         .await;
@@ -435,7 +438,7 @@ async fn signals_are_checked_and_unknown_ones_refused() {
     );
     let pause = world
         .engine
-        .command(run, RunCommand::Pause.by(hand()))
+        .command(run, RunCommand::Pause.by(actor()))
         .await;
     pause.expect("paused");
     signal(&world, run).await.expect("a signal");
@@ -490,15 +493,15 @@ async fn pausing_and_cancelling_reach_the_children() {
             .expect("a run")
             .status
     };
-    let pause = RunCommand::Pause.by(Hand::default());
+    let pause = RunCommand::Pause.by(Actor::default());
     world.engine.command(parent, pause).await.expect("paused");
     world.engine.told().await;
     assert_eq!(status(child), RunStatus::Paused);
-    let resume = RunCommand::Resume.by(Hand::default());
+    let resume = RunCommand::Resume.by(Actor::default());
     world.engine.command(parent, resume).await.expect("resumed");
     world.engine.told().await;
     assert_eq!(status(child), RunStatus::Running);
-    let cancel = RunCommand::Cancel { compensate: false }.by(Hand::default());
+    let cancel = RunCommand::Cancel { compensate: false }.by(Actor::default());
     world
         .engine
         .command(parent, cancel)
@@ -543,7 +546,7 @@ async fn a_repeated_request_leaves_a_run_alone_that_no_process_carries() {
     let run = world.engine.start(&request).await.expect("started").run;
     is_waiting(&world, run).await;
     let pause = |key: &str| {
-        let request: CommandRequest = RunCommand::Pause.by(Hand::default());
+        let request: CommandRequest = RunCommand::Pause.by(Actor::default());
         request.keyed(Some(key))
     };
     let first = world.engine.command(run, pause("k")).await.expect("paused");
@@ -555,7 +558,7 @@ async fn a_repeated_request_leaves_a_run_alone_that_no_process_carries() {
     let again = world.engine.command(run, pause("k")).await.expect("known");
     assert_eq!((again.status, again.repeated), (first.status, true));
     let reused = world.engine.command(run, {
-        let request: CommandRequest = RunCommand::Resume.by(Hand::default());
+        let request: CommandRequest = RunCommand::Resume.by(Actor::default());
         request.keyed(Some("k"))
     });
     let reused = reused.await.expect_err("another command");

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serve_world::{Floor, GATED, PLAIN, World};
 use tokio::runtime::{Builder, Runtime};
-use windlass_core::event::Hand;
+use windlass_core::event::Actor;
 use windlass_core::{Millis, RunId, RunStatus};
 use windlass_engine::{Recovery, Serving};
 use windlass_orchestrator::codec;
@@ -392,7 +392,7 @@ async fn runs_that_cannot_be_read_are_set_aside_and_the_others_go_on() {
     assert_eq!(world.engine.standing().wait().expect("numbers").queued, 0);
     // Purged, their rows say that they have ended, and no process acquires them.
     for run in [running, pending] {
-        let purged = world.engine.purge(run, Hand::default()).await;
+        let purged = world.engine.purge(run, Actor::default()).await;
         assert!(purged.expect("purged"));
         let row = row(&world.store, run);
         assert_eq!((row.status, row.dead), (RunStatus::Failed, true));
@@ -402,7 +402,7 @@ async fn runs_that_cannot_be_read_are_set_aside_and_the_others_go_on() {
         assert!(
             !world
                 .engine
-                .purge(run, Hand::default())
+                .purge(run, Actor::default())
                 .await
                 .expect("none")
         );

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use windlass_core::command::RunCommand;
-use windlass_core::event::Hand;
+use windlass_core::event::Actor;
 use windlass_core::{RunId, RunStatus};
 use windlass_store::{Queries as _, Wait as _};
 use windlass_test_support::in_memory::World;
@@ -18,7 +18,7 @@ const CHAIN: &str = r#"{ "id": "chain", "nodes": [
     { "id": "c", "actionType": "core.echo", "dependsOn": ["b"] } ] }"#;
 
 async fn cancel(world: &World, run: RunId) -> RunStatus {
-    let command = RunCommand::Cancel { compensate: false }.by(Hand::default());
+    let command = RunCommand::Cancel { compensate: false }.by(Actor::default());
     world.command(run, command).await;
     world.engine.wait(run).await.expect("ended")
 }

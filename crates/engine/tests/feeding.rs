@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use serve_world::{PLAIN, World};
 use windlass_core::command::RunCommand;
-use windlass_core::event::Hand;
+use windlass_core::event::Actor;
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::history::for_each_event;
 use windlass_engine::{Fed, Feed, Serving};
@@ -94,7 +94,7 @@ async fn a_sleeping_run_is_heard_when_it_wakes() {
             .command(
                 run,
                 RunCommand::Signal { name: "go".into() }
-                    .by(Hand::default())
+                    .by(Actor::default())
                     .with("1"),
             )
             .await
@@ -140,7 +140,7 @@ async fn lag() -> usize {
     let signal = world.engine.command(
         run,
         RunCommand::Signal { name: "go".into() }
-            .by(Hand::default())
+            .by(Actor::default())
             .with("1"),
     );
     signal.await.expect("taken");

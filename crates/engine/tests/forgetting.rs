@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::command::RunCommand;
-use windlass_core::event::Hand;
+use windlass_core::event::Actor;
 use windlass_core::{Digest, RunId, RunStatus};
 use windlass_engine::fork::{Ask, Graph, fork};
 use windlass_engine::verify::verify;
@@ -61,7 +61,7 @@ async fn a_fork_keeps_what_it_took_from_a_run_that_is_forgotten() {
     request.request.trigger = format!(r#"{{"text":"{}"}}"#, large("t"));
     let origin = world.engine.start(&request).await.expect("started").run;
     let signal = RunCommand::Signal { name: "go".into() }
-        .by(Hand::default())
+        .by(Actor::default())
         .with(format!(r#""{}""#, large("g")).as_str());
     world.engine.command(origin, signal).await.expect("taken");
     assert_eq!(world.end(origin).await, RunStatus::Succeeded);
@@ -77,7 +77,7 @@ async fn a_fork_keeps_what_it_took_from_a_run_that_is_forgotten() {
         trigger: None,
         vars: BTreeMap::new(),
         reuse_compensated: false,
-        hand: Default::default(),
+        actor: Default::default(),
     };
     let engine = &world.engine;
     let forked = fork(&**engine.store(), engine.plans(), engine.values(), &ask).expect("a fork");
@@ -109,7 +109,7 @@ async fn a_graph_that_belongs_to_a_run_alone_goes_with_it() {
     let digest = Digest::of(text.as_bytes());
     assert!(world.store.uses(run, &digest).wait().expect("known"));
     let signal = RunCommand::Signal { name: "go".into() }
-        .by(Hand::default())
+        .by(Actor::default())
         .with("1");
     world.engine.command(run, signal).await.expect("taken");
     assert_eq!(world.end(run).await, RunStatus::Succeeded);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use windlass_core::command::RunCommand;
-use windlass_core::event::Hand;
+use windlass_core::event::Actor;
 use windlass_core::{NodeStatus, RunId, RunStatus};
 use windlass_engine::fork::{Ask, Fork, Graph};
 use windlass_test_support::in_memory::World;
@@ -18,7 +18,7 @@ fn ask(origin: RunId, from: &str) -> Ask {
         trigger: Some(r#"{"n":1}"#.to_owned()),
         vars: BTreeMap::new(),
         reuse_compensated: false,
-        hand: Hand::default(),
+        actor: Actor::default(),
     }
 }
 
@@ -111,8 +111,10 @@ async fn what_the_origin_undoes_after_it_was_forked_runs_again_in_forks_of_the_f
         (vec!["pay"], vec![])
     );
     let run = world.run_request(&forked.new_run).await;
-    let hand = Hand::default();
-    world.command(origin, RunCommand::Compensate.by(hand)).await;
+    let actor = Actor::default();
+    world
+        .command(origin, RunCommand::Compensate.by(actor))
+        .await;
     world.end(origin).await;
     let later = world.fork(&ask(run, "pay")).expect("a fork");
     assert_eq!(words(&later.again), ["pay", "hotel", "note"]);

@@ -5,7 +5,7 @@ mod serve_world;
 
 use serve_world::{Floor, GATED, World};
 use windlass_core::command::RunCommand;
-use windlass_core::event::Hand;
+use windlass_core::event::Actor;
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::Serving;
 use windlass_store::{Admission as _, Partitions, Queries as _, Wait as _};
@@ -59,7 +59,7 @@ async fn paused_runs_with_something_ready_do_not_hold_up_the_others() {
         world.next_begun().await;
     }
     for run in &paused {
-        let pause = RunCommand::Pause.by(Hand::default());
+        let pause = RunCommand::Pause.by(Actor::default());
         world.engine.command(*run, pause).await.expect("paused");
     }
     // Their work ends, and what follows is ready and not handed out.
@@ -69,7 +69,7 @@ async fn paused_runs_with_something_ready_do_not_hold_up_the_others() {
     world.floor.permits.add_permits(1);
     assert_eq!(world.next_ended().await, (other, RunStatus::Succeeded));
     for run in &paused {
-        let resume = RunCommand::Resume.by(Hand::default());
+        let resume = RunCommand::Resume.by(Actor::default());
         world.engine.command(*run, resume).await.expect("resumed");
         assert_eq!(world.next_ended().await, (*run, RunStatus::Succeeded));
     }
@@ -98,7 +98,7 @@ async fn who_was_put_aside_begins_also_after_a_restart() {
     // The active runs end while no engine serves, so none has looked at the gate.
     let between = World::on(world.store.clone(), world.floor.clone());
     for run in going {
-        let cancel = RunCommand::Cancel { compensate: false }.by(Hand::default());
+        let cancel = RunCommand::Cancel { compensate: false }.by(Actor::default());
         between
             .engine
             .command(run, cancel)
@@ -122,7 +122,7 @@ async fn a_run_ends_once_however_often_it_is_cancelled_after_that() {
     world.engine.serve(serving(8)).await.expect("serves");
     let first = world.enqueue(None, r#"{"key":"a"}"#).await;
     assert_eq!(world.next_ended().await.0, first);
-    let cancel = RunCommand::Cancel { compensate: false }.by(Hand::default());
+    let cancel = RunCommand::Cancel { compensate: false }.by(Actor::default());
     let refused = world.engine.command(first, cancel).await;
     assert!(refused.is_err());
     let second = world.enqueue(None, r#"{"key":"a"}"#).await;

@@ -5,7 +5,7 @@ mod forged_log;
 use serde_json::Value;
 use windlass_core::RunStatus;
 use windlass_core::command::RunCommand;
-use windlass_core::event::Hand;
+use windlass_core::event::Actor;
 use windlass_engine::verify::verify;
 use windlass_engine::view;
 
@@ -41,7 +41,7 @@ async fn a_reattempt_goes_on_where_the_failure_was() {
         .engine
         .command(
             run,
-            RunCommand::Reattempt { nodes: Vec::new() }.by(Hand::default()),
+            RunCommand::Reattempt { nodes: Vec::new() }.by(Actor::default()),
         )
         .await
         .expect("reattempted");

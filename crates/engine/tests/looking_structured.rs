@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use windlass_core::command::RunCommand;
-use windlass_core::event::{Hand, Origin, ReusedNode};
+use windlass_core::event::{Actor, Origin, ReusedNode};
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::verify::verify;
@@ -33,8 +33,8 @@ fn all() -> Options {
     }
 }
 
-fn hand(reason: &str) -> Hand {
-    Hand {
+fn actor(reason: &str) -> Actor {
+    Actor {
         by: Some("ada".into()),
         reason: Some(reason.into()),
         request: None,
@@ -171,7 +171,7 @@ async fn a_loop_that_is_tried_again_lists_its_last_round() {
             RunCommand::Reattempt {
                 nodes: vec!["each".to_owned()],
             }
-            .by(Hand::default()),
+            .by(Actor::default()),
         )
         .await
         .expect("reattempted");
@@ -213,7 +213,7 @@ async fn a_loop_that_was_re_opened_shows_its_last_end() {
             RunCommand::Reattempt {
                 nodes: inside.to_vec(),
             }
-            .by(Hand::default()),
+            .by(Actor::default()),
         )
         .await;
     again.expect("reattempted");
@@ -276,7 +276,7 @@ async fn waits_say_what_they_wait_for() {
     let signal = RunCommand::Signal {
         name: "approve".into(),
     }
-    .by(hand("looks good"))
+    .by(actor("looks good"))
     .with("{\"yes\":true}");
     world.command(run, signal).await;
     assert_eq!(
@@ -386,7 +386,7 @@ async fn undoing_is_shown_for_the_run_and_for_each_node() {
             RunCommand::SkipCompensation {
                 nodes: vec!["pay".to_owned()],
             }
-            .by(hand("refunded")),
+            .by(actor("refunded")),
         )
         .await;
     world.engine.wait(run).await.expect("ended");
@@ -408,7 +408,7 @@ async fn results_by_hand_and_reused_ones_are_marked() {
     let set = RunCommand::SetResult {
         node: "b".to_owned(),
     }
-    .by(hand("it was done"))
+    .by(actor("it was done"))
     .with("{\"ok\":1}");
     world.command(run, set).await;
     assert_eq!(
@@ -442,7 +442,7 @@ async fn results_by_hand_and_reused_ones_are_marked() {
     request.origin = Some(Origin {
         execution_id: run,
         nodes: vec!["c".into()],
-        hand: Hand {
+        actor: Actor {
             by: Some("ada".into()),
             reason: Some("c was wrong".into()),
             request: None,
@@ -494,7 +494,7 @@ async fn a_graph_that_changed_is_followed() {
     let healed = world.engine.heal_all(None, "heal").await;
     assert_eq!(healed.expect("the catalogue is read"), 1);
     let signal = RunCommand::Signal { name: "go".into() }
-        .by(Hand::default())
+        .by(Actor::default())
         .with("null");
     world.command(run, signal).await;
     assert_eq!(

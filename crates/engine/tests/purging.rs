@@ -1,7 +1,7 @@
 //! Dead letters that an operator purges: their runs end as Failed (semantics §12.4).
 
 use windlass_core::command::RunCommand;
-use windlass_core::event::Hand;
+use windlass_core::event::Actor;
 use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
 use windlass_engine::Options;
 use windlass_store::{DeadLetter, DeadLetters as _, Queries as _, Wait as _};
@@ -33,8 +33,8 @@ async fn bury(world: &World, run: RunId) {
 }
 
 async fn purge(world: &World, run: RunId) -> bool {
-    let hand = Hand::default();
-    world.engine.purge(run, hand).await.expect("a store")
+    let actor = Actor::default();
+    world.engine.purge(run, actor).await.expect("a store")
 }
 
 /// A run of a parent that waits for its child, which another process had.
@@ -80,7 +80,7 @@ async fn a_purged_run_ends_as_failed_and_is_not_undone_by_itself() {
     let recovery = world.engine.recover_all().await.expect("recovery");
     assert!(recovery.recovered.is_empty(), "{recovery:?}");
     world
-        .command(run, RunCommand::Compensate.by(Hand::default()))
+        .command(run, RunCommand::Compensate.by(Actor::default()))
         .await;
     assert_eq!(world.end(run).await, RunStatus::Failed);
     assert_eq!(world.show(run)["compensation"], "complete");

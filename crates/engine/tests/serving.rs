@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serve_world::{Floor, GATED, PLAIN, World};
 use tokio::runtime::Builder;
 use windlass_core::command::{CommandRequest, RunCommand};
-use windlass_core::event::Hand;
+use windlass_core::event::Actor;
 use windlass_core::plan::Plan;
 use windlass_core::{Digest, RunId, RunStatus};
 use windlass_engine::{Begin, NewRun, Serving, StartError, StartRequest};
@@ -24,7 +24,7 @@ fn serving(max_active_runs: usize) -> Serving {
 }
 
 fn cancel() -> CommandRequest {
-    RunCommand::Cancel { compensate: false }.by(Hand::default())
+    RunCommand::Cancel { compensate: false }.by(Actor::default())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -316,7 +316,7 @@ async fn whoever_goes_counts_and_a_paused_run_keeps_its_place() {
     let second = world.enqueue(None, r#"{"key":"a"}"#).await;
     let other = world.enqueue(None, r#"{"key":"b"}"#).await;
     assert_eq!(world.next_begun().await, other, "the other gate is free");
-    let pause = RunCommand::Pause.by(Hand::default());
+    let pause = RunCommand::Pause.by(Actor::default());
     world.engine.command(first, pause).await.expect("paused");
     let third = world.enqueue(None, r#"{"key":"c"}"#).await;
     assert_eq!(world.next_begun().await, third);
@@ -387,7 +387,7 @@ async fn a_signal_does_not_begin_a_run_before_its_turn() {
         world.engine.command(
             run,
             RunCommand::Signal { name: "go".into() }
-                .by(Hand::default())
+                .by(Actor::default())
                 .with("1"),
         )
     };
@@ -427,7 +427,7 @@ async fn no_more_are_active_than_allowed_and_sleepers_do_not_count() {
         let signal = world.engine.command(
             *run,
             RunCommand::Signal { name: "go".into() }
-                .by(Hand::default())
+                .by(Actor::default())
                 .with("1"),
         );
         signal.await.expect("taken");

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use windlass_core::command::RunCommand;
-use windlass_core::event::{Compensation, Event, Hand};
+use windlass_core::event::{Actor, Compensation, Event};
 use windlass_core::{NodeStatus, RunId, RunStatus};
 use windlass_engine::history::for_each_event;
 use windlass_engine::{Options, load_latest, load_run};
@@ -102,11 +102,11 @@ async fn tried_again_while_it_waits(restarts: bool) -> u32 {
     if restarts {
         world = world.restart(options()).await;
     }
-    let hand = Hand::default();
-    let cancel = RunCommand::Cancel { compensate: false }.by(hand);
+    let actor = Actor::default();
+    let cancel = RunCommand::Cancel { compensate: false }.by(actor);
     world.engine.command(run, cancel).await.expect("taken");
     assert_eq!(world.end(run).await, RunStatus::Cancelled);
-    let again = RunCommand::Reattempt { nodes: Vec::new() }.by(Hand::default());
+    let again = RunCommand::Reattempt { nodes: Vec::new() }.by(Actor::default());
     world.engine.command(run, again).await.expect("taken");
     while world.node(run, "a") != NodeStatus::Waiting {
         tokio::task::yield_now().await;
@@ -271,7 +271,7 @@ async fn cancelling_a_parent_cancels_its_child() {
     world.publish(child).await;
     let run = world.start(&parent("")).await;
     world.until_idle().await;
-    let command = RunCommand::Cancel { compensate: false }.by(Hand::default());
+    let command = RunCommand::Cancel { compensate: false }.by(Actor::default());
     world.engine.command(run, command).await.expect("taken");
     assert_eq!(world.end(run).await, RunStatus::Cancelled);
     assert_eq!(
@@ -385,19 +385,22 @@ async fn a_run_whose_graph_changed_has_a_checkpoint_that_fits() {
     world.publish(&second).await;
     let healed = world.engine.heal_all(None, "round").await;
     assert_eq!(healed.expect("healed"), 1);
-    let hand = Hand::default();
+    let actor = Actor::default();
     let pause = world
         .engine
-        .command(run, RunCommand::Pause.by(hand.clone()))
+        .command(run, RunCommand::Pause.by(actor.clone()))
         .await;
     pause.expect("paused");
     let third = text(
         "other",
         r#", { "id": "newer", "actionType": "core.echo", "dependsOn": ["w"] }"#,
     );
-    let import = RunCommand::Import.by(hand.clone()).with(third);
+    let import = RunCommand::Import.by(actor.clone()).with(third);
     world.engine.command(run, import).await.expect("imported");
-    let resumed = world.engine.command(run, RunCommand::Resume.by(hand)).await;
+    let resumed = world
+        .engine
+        .command(run, RunCommand::Resume.by(actor))
+        .await;
     resumed.expect("resumed");
     world.signal(run, "go", "null").await;
     world.until_idle().await;

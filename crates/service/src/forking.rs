@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass_core::definition::Definition;
-use windlass_core::event::Hand;
+use windlass_core::event::Actor;
 use windlass_core::plan::Plan;
 use windlass_core::{Digest, NodeStatus, RunId};
 use windlass_engine::fork::{Ask, CompensatedNode, Fork, Graph, definition_text, fork};
@@ -44,7 +44,7 @@ pub struct ForkAsked {
     pub request_id: Option<Box<str>>,
     /// Who forks, and why.
     #[serde(flatten)]
-    pub hand: Hand,
+    pub actor: Actor,
 }
 
 /// Makes the request that starts the fork; nothing is written.
@@ -66,7 +66,7 @@ pub fn prepare(
         trigger: None,
         vars: Default::default(),
         reuse_compensated: asked.reuse_compensated,
-        hand: asked.hand.clone(),
+        actor: asked.actor.clone(),
     };
     if overrides.changes_trigger() {
         let trigger = values.resolve(&origin.queued().trigger).wait()?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_core::command::RunCommand;
-use windlass_core::event::{Hand, Queued, RULES};
+use windlass_core::event::{Actor, Queued, RULES};
 use windlass_core::plan::{NodeIndex, Plan};
 use windlass_core::run::{Failure, Input as RunInput, Instance, Outcome, Report, Run};
 use windlass_core::value::Payload;
@@ -224,7 +224,7 @@ impl Bench {
 
     /// Gives the run a command; its number.
     pub fn command(&mut self, command: RunCommand<Instance>) -> u64 {
-        self.ask(RunInput::command(command, Hand::default()))
+        self.ask(RunInput::command(command, Actor::default()))
     }
 
     /// Asks something of the run that is answered; its number.

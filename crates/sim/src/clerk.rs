@@ -17,7 +17,7 @@ use windlass_orchestrator::{Adoption, Begin, CommandId, Input, Start};
 use crate::faults::Defect;
 use crate::oracle::ProcessId;
 use crate::store::SimStore;
-use crate::users::hand;
+use crate::users::actor;
 use crate::world::{Event, World};
 
 /// What a lane waits for before it goes on.
@@ -120,7 +120,7 @@ impl World {
                 ChildStep::Tell(told) => {
                     let number = self.next_command();
                     self.wait_for(id, child, job, Awaits::Command(number));
-                    return self.ask(id, child, number, told.input(hand(number)));
+                    return self.ask(id, child, number, told.input(actor(number)));
                 }
                 ChildStep::Report(place) => {
                     let Some(end) = self.end_to_report(child) else {

@@ -64,7 +64,7 @@ fn run_difference(live: &Run, replayed: &Run) -> Option<String> {
         .or_else(|| same("todo", live.todo(), replayed.todo()))
         .or_else(|| same("stop", live.stop_cause(), replayed.stop_cause()))
         .or_else(|| same("grace", live.grace_deadline(), replayed.grace_deadline()))
-        .or_else(|| same("hand", live.stop_hand(), replayed.stop_hand()))
+        .or_else(|| same("hand", live.stop_actor(), replayed.stop_actor()))
         .or_else(|| same("timeout", live.timeout_at(), replayed.timeout_at()))
         .or_else(|| {
             let is_same = vars(live).eq(vars(replayed));

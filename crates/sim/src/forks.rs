@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use windlass_core::event::{Hand, Origin, ReusedNode};
+use windlass_core::event::{Actor, Origin, ReusedNode};
 use windlass_core::plan::NodeKind;
 use windlass_core::routing::EdgeState;
 use windlass_core::run::{Instance, Run};
@@ -39,7 +39,7 @@ impl World {
             origin: Origin {
                 execution_id: run,
                 nodes: vec![state.path(chosen)],
-                hand: Hand::default(),
+                actor: Actor::default(),
             },
             version: state.version(),
             definition: state.definition(),

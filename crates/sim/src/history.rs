@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use windlass_core::event::{AttemptEnded, ChildStarted, Event, Hand, StopCause, Transition};
+use windlass_core::event::{Actor, AttemptEnded, ChildStarted, Event, StopCause, Transition};
 use windlass_core::plan::NodeKind;
 use windlass_core::run::{Change, Instance, Run};
 use windlass_core::{Digest, Millis, RunId};
@@ -57,7 +57,7 @@ pub struct History {
     signals: Signals,
     undoing: Undoing,
     /// Who did something by hand.
-    hands: BTreeSet<Box<str>>,
+    actors: BTreeSet<Box<str>>,
     last_at: Millis,
     reattempts: u32,
     changed: bool,
@@ -77,7 +77,7 @@ impl History {
             rounds: BTreeSet::new(),
             signals: Signals::default(),
             undoing: Undoing::default(),
-            hands: BTreeSet::new(),
+            actors: BTreeSet::new(),
             last_at: Millis(i64::MIN),
             reattempts: 0,
             changed: false,
@@ -111,8 +111,8 @@ impl History {
     }
 
     /// Whether a command by this user is in the log.
-    pub fn holds_hand(&self, by: &str) -> bool {
-        self.hands.contains(by)
+    pub fn has_actor(&self, by: &str) -> bool {
+        self.actors.contains(by)
     }
 
     /// Whether anything was tried again by hand.
@@ -213,8 +213,8 @@ impl History {
         if run.status().is_final() && !reopens {
             return Err(format!("an ended run goes on by itself: {event:?}"));
         }
-        if let Some(hand) = event.hand() {
-            self.note(hand)?;
+        if let Some(actor) = event.actor() {
+            self.note(actor)?;
         }
         match event {
             Event::AttemptEnded(ended) => return self.attempt_ended(run, ended, submitted),
@@ -226,7 +226,7 @@ impl History {
             Event::GraceEnded { .. } => rules::due(run.grace_deadline(), submitted, "the grace")?,
             Event::Stopping(stopping) => {
                 // A parent whose time has passed ends its children, whatever theirs is.
-                let by_parent = run.queued().parent.is_some() && stopping.hand.by.is_some();
+                let by_parent = run.queued().parent.is_some() && stopping.actor.by.is_some();
                 if stopping.cause == StopCause::Timeout && !by_parent {
                     rules::due(run.timeout_at(), submitted, "the run's time")?;
                 }
@@ -245,7 +245,7 @@ impl History {
                 nodes.iter().for_each(|node| self.reopened(run, node));
             }
             Event::Healed { version, .. } => {
-                self.hands.insert(format!("v{version}").into());
+                self.actors.insert(format!("v{version}").into());
             }
             Event::Reused(nodes) => {
                 let reused = nodes.iter().map(|node| (node.node.clone(), node.attempt));
@@ -280,9 +280,9 @@ impl History {
 
     /// Each command has a number of its own, by which it is carried out at most once, however
     /// often users repeat it.
-    fn note(&mut self, hand: &Hand) -> Verdict {
-        match &hand.by {
-            Some(by) if !self.hands.insert(by.clone()) => {
+    fn note(&mut self, actor: &Actor) -> Verdict {
+        match &actor.by {
+            Some(by) if !self.actors.insert(by.clone()) => {
                 Err(format!("command {by} is carried out twice"))
             }
             _ => Ok(()),

@@ -8,7 +8,7 @@ use windlass_core::{NodeStatus, RunId, RunStatus};
 use windlass_orchestrator::supervisor::{ChildPlace, ChildWork};
 use windlass_orchestrator::{Adoption, ChildCommand};
 
-use crate::users::hand;
+use crate::users::actor;
 use crate::workload::Wish;
 use crate::world::World;
 
@@ -89,7 +89,7 @@ impl World {
             self.unanswered.insert(number, signal);
         }
         let name = name.into();
-        let command = RunCommand::Signal { name }.by(hand(number)).with(payload);
+        let command = RunCommand::Signal { name }.by(actor(number)).with(payload);
         if let Some(owner) = self.steward(run) {
             self.ask(owner, run, number, Input::from(command));
         }

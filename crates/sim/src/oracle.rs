@@ -468,7 +468,7 @@ impl Oracle {
             return;
         }
         let history = self.histories.get(&run);
-        let durable = history.is_some_and(|history| history.holds_hand(&by));
+        let durable = history.is_some_and(|history| history.has_actor(&by));
         if result.is_ok() && !durable {
             self.judge(
                 run,

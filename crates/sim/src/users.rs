@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_core::command::{Body, Command, NewGraph, RunCommand};
-use windlass_core::event::{Hand, Queued, RULES, RequestKey};
+use windlass_core::event::{Actor, Queued, RULES, RequestKey};
 use windlass_core::run::{Input as RunInput, Instance, Run};
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{Digest, Millis, RunId, RunStatus};
@@ -20,10 +20,10 @@ use crate::workload::{ChildWish, Wish};
 use crate::world::{Event, World};
 
 /// The user who gives a command, named by the command's number.
-pub(crate) fn hand(number: CommandId) -> Hand {
-    Hand {
+pub(crate) fn actor(number: CommandId) -> Actor {
+    Actor {
         by: Some(format!("c{number}").into()),
-        ..Hand::default()
+        ..Actor::default()
     }
 }
 
@@ -170,7 +170,7 @@ impl World {
     fn cancel_orphan(&mut self, id: ProcessId, run: RunId) {
         let number = self.next_command();
         let cancel = RunCommand::Cancel { compensate: false };
-        let input = RunInput::command(cancel, hand(number));
+        let input = RunInput::command(cancel, actor(number));
         self.oracle.commanded(id, run, number, format!("c{number}"));
         self.send(id, run, number, input);
     }
@@ -350,9 +350,9 @@ impl World {
             }
             Wish::Fork(_) | Wish::OfChild(..) => return,
         };
-        let mut hand = hand(number);
-        hand.request = self.request_key(number, wish).map(Box::new);
-        let command = command.by(hand).with(body);
+        let mut actor = actor(number);
+        actor.request = self.request_key(number, wish).map(Box::new);
+        let command = command.by(actor).with(body);
         self.trace
             .say(self.now, || format!("command {number} to {run}: {wish:?}"));
         if self.repeats {

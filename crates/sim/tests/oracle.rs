@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::event::{Event, Hand, Queued, RULES, Transition};
+use windlass_core::event::{Actor, Event, Queued, RULES, Transition};
 use windlass_core::run::Run;
 use windlass_core::value::Payload;
 use windlass_core::{Millis, RunId};
@@ -87,7 +87,7 @@ fn a_state_that_is_shown_again_is_good_as_long_as_it_stays() {
     let mut held = Held::new();
     assert_eq!(held.quiet(), None);
     assert_eq!(held.quiet(), None);
-    held.record(Event::Paused(Hand::default()));
+    held.record(Event::Paused(Actor::default()));
     assert_eq!(held.quiet(), None);
 }
 
@@ -95,7 +95,7 @@ fn a_state_that_is_shown_again_is_good_as_long_as_it_stays() {
 fn what_happens_without_a_record_is_noticed_though_the_state_was_seen() {
     let mut held = Held::new();
     assert_eq!(held.quiet(), None);
-    held.fold(&Event::Paused(Hand::default()));
+    held.fold(&Event::Paused(Actor::default()));
     let violation = held.quiet().unwrap_or_default();
     assert!(violation.contains("status: live Paused"), "{violation}");
 }

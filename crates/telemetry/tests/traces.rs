@@ -10,7 +10,7 @@ mod world;
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::command::RunCommand;
-use windlass_core::event::Hand;
+use windlass_core::event::Actor;
 use windlass_core::trace::{SpanId, TraceParent};
 use windlass_core::{RunId, RunStatus};
 use windlass_telemetry::{Telemetry, TelemetryOptions, TraceOptions};
@@ -90,7 +90,7 @@ const WAITS: &str = r#"{ "id": "waits", "nodes": [
 
 async fn signal(world: &World, run: RunId) {
     let command = RunCommand::Signal { name: "go".into() }
-        .by(Hand::default())
+        .by(Actor::default())
         .with("null");
     world.engine.command(run, command).await.expect("taken");
 }
@@ -141,7 +141,7 @@ async fn a_run_that_is_opened_again_gets_a_span_below_its_first() {
         .run(r#"{ "id": "fails", "nodes": [{ "id": "n", "actionType": "core.fail" }] }"#)
         .await;
     assert_eq!(status, RunStatus::Failed);
-    let again = RunCommand::Reattempt { nodes: Vec::new() }.by(Hand::default());
+    let again = RunCommand::Reattempt { nodes: Vec::new() }.by(Actor::default());
     world.engine.command(run, again).await.expect("opened");
     world.engine.wait(run).await.expect("ended again");
     world.telemetry.shutdown().await;

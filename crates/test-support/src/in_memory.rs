@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use windlass_core::command::{CommandRequest, RunCommand};
-use windlass_core::event::{Event, Hand};
+use windlass_core::event::{Actor, Event};
 use windlass_core::run::{Refusal, Run};
 use windlass_core::{NodeStatus, RunId, RunStatus};
 use windlass_engine::fork::{Ask, Fork, ForkError, fork};
@@ -133,7 +133,7 @@ impl World {
     /// Sends a signal, which the run must take.
     pub async fn signal(&self, run: RunId, name: &str, json: &str) {
         let signal = RunCommand::Signal { name: name.into() };
-        let signal = signal.by(Hand::default()).with(json);
+        let signal = signal.by(Actor::default()).with(json);
         self.engine.command(run, signal).await.expect("taken");
     }
 

@@ -191,7 +191,7 @@ pub use windlass_core::definition;
 pub use windlass_core::definition::{
     CompensationPolicy, ExecutionMode, FailurePolicy, InFlight, Join, OnCompensationError, When,
 };
-pub use windlass_core::event::{Cause, Hand, ResourceLink};
+pub use windlass_core::event::{Actor, Cause, ResourceLink};
 pub use windlass_core::{Digest, Millis, NodeStatus, RunId, RunStatus};
 pub use windlass_engine::action::Description;
 pub use windlass_engine::{

@@ -109,14 +109,15 @@ pub(super) fn add(routes: &mut Routes<App>) {
 /// Why, and whether at all.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub(super) struct Hand {
+#[schemars(rename = "Hand")]
+pub(super) struct ActionOptions {
     /// Why; it is recorded.
     pub(super) reason: Option<Reason>,
     /// Whether to say only what would happen.
     pub(super) dry_run: bool,
 }
 
-impl Hand {
+impl ActionOptions {
     fn new(reason: Option<Reason>, dry_run: bool) -> Self {
         Self { reason, dry_run }
     }
@@ -261,15 +262,15 @@ impl Target {
         &self,
         app: &App,
         (command, body): (RunCommand, impl Into<Arc<str>>),
-        hand: Hand,
+        options: ActionOptions,
     ) -> Result<(RunRow, CommandRequest), ApiError> {
         let row = app.run(&self.caller, &self.path.id).await?;
-        let by = windlass_core::event::Hand {
+        let by = windlass_core::event::Actor {
             by: self.caller.by(),
-            reason: hand.reason.map(|reason| String::from(reason).into()),
+            reason: options.reason.map(|reason| String::from(reason).into()),
             request: None,
         };
-        let key = self.key.clone().filter(|_| !hand.dry_run);
+        let key = self.key.clone().filter(|_| !options.dry_run);
         Ok((row, command.by(by).with(body).keyed(key)))
     }
 }
@@ -283,10 +284,10 @@ async fn act_on(
     app: &App,
     target: &Target,
     (command, body): (RunCommand, impl Into<Arc<str>>),
-    hand: Hand,
+    options: ActionOptions,
 ) -> Result<Json<ActedShape>, ApiError> {
-    let (caller, is_dry) = (&target.caller, hand.dry_run);
-    let (row, request) = target.request(app, (command, body), hand).await?;
+    let (caller, is_dry) = (&target.caller, options.dry_run);
+    let (row, request) = target.request(app, (command, body), options).await?;
     let run = row.run;
     let acted = ActedShape {
         execution_id: run.to_string(),
@@ -318,7 +319,7 @@ async fn act_on(
         if request.command.goes_on() {
             app.goes_on(run);
         }
-        let detail = json!({ "deed": request.command, "reason": request.hand.reason });
+        let detail = json!({ "deed": request.command, "reason": request.actor.reason });
         let what = format!("executions.{}", request.command.name());
         app.note(caller, row.tenant, &what, run.to_string(), &detail)
             .await?;
@@ -342,26 +343,26 @@ async fn cancel(
     let command = RunCommand::Cancel {
         compensate: body.compensate,
     };
-    let hand = Hand::new(body.reason, body.dry_run);
-    act_on(&app, &target, (command, ""), hand).await
+    let options = ActionOptions::new(body.reason, body.dry_run);
+    act_on(&app, &target, (command, ""), options).await
 }
 
 async fn pause(
     State(app): State<App>,
     target: Target,
-    body: Option<Json<Hand>>,
+    body: Option<Json<ActionOptions>>,
 ) -> Result<Json<ActedShape>, ApiError> {
-    let hand = body.map(|Json(hand)| hand).unwrap_or_default();
-    act_on(&app, &target, (RunCommand::Pause, ""), hand).await
+    let options = body.map(|Json(options)| options).unwrap_or_default();
+    act_on(&app, &target, (RunCommand::Pause, ""), options).await
 }
 
 async fn resume(
     State(app): State<App>,
     target: Target,
-    body: Option<Json<Hand>>,
+    body: Option<Json<ActionOptions>>,
 ) -> Result<Json<ActedShape>, ApiError> {
-    let hand = body.map(|Json(hand)| hand).unwrap_or_default();
-    act_on(&app, &target, (RunCommand::Resume, ""), hand).await
+    let options = body.map(|Json(options)| options).unwrap_or_default();
+    act_on(&app, &target, (RunCommand::Resume, ""), options).await
 }
 
 async fn reattempt(
@@ -373,8 +374,8 @@ async fn reattempt(
     let command = RunCommand::Reattempt {
         nodes: paths(body.nodes),
     };
-    let hand = Hand::new(body.reason, body.dry_run);
-    act_on(&app, &target, (command, ""), hand).await
+    let options = ActionOptions::new(body.reason, body.dry_run);
+    act_on(&app, &target, (command, ""), options).await
 }
 
 /// Refuses a value past its limit with a status of its own, as triggers are.
@@ -399,8 +400,8 @@ async fn signal(
         .payload
         .map_or_else(|| "null".to_owned(), |it| it.get().to_owned());
     check_size(&payload)?;
-    let hand = Hand::new(body.reason, body.dry_run);
-    act_on(&app, &target, (command, payload), hand).await
+    let options = ActionOptions::new(body.reason, body.dry_run);
+    act_on(&app, &target, (command, payload), options).await
 }
 
 async fn set_result(
@@ -412,8 +413,8 @@ async fn set_result(
     let command = RunCommand::SetResult {
         node: body.node.into(),
     };
-    let hand = Hand::new(body.reason, body.dry_run);
-    act_on(&app, &target, (command, body.output.get()), hand).await
+    let options = ActionOptions::new(body.reason, body.dry_run);
+    act_on(&app, &target, (command, body.output.get()), options).await
 }
 
 async fn skip(
@@ -424,8 +425,8 @@ async fn skip(
     let command = RunCommand::Skip {
         node: body.node.into(),
     };
-    let hand = Hand::new(body.reason, body.dry_run);
-    act_on(&app, &target, (command, ""), hand).await
+    let options = ActionOptions::new(body.reason, body.dry_run);
+    act_on(&app, &target, (command, ""), options).await
 }
 
 async fn compensate(
@@ -447,8 +448,8 @@ async fn compensate(
             return Err(crate::code::BODY_INVALID.error(message));
         }
     };
-    let hand = Hand::new(body.reason, body.dry_run);
-    act_on(&app, &target, (command, ""), hand).await
+    let options = ActionOptions::new(body.reason, body.dry_run);
+    act_on(&app, &target, (command, ""), options).await
 }
 
 async fn import(
@@ -468,6 +469,6 @@ async fn import(
         _ => error,
     })?;
     let text = String::from_utf8_lossy(&definition.text).into_owned();
-    let hand = Hand::new(query.reason, query.dry_run);
-    act_on(&app, &target, (RunCommand::Import, text), hand).await
+    let options = ActionOptions::new(query.reason, query.dry_run);
+    act_on(&app, &target, (RunCommand::Import, text), options).await
 }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::RunId;
-use windlass_core::event::Hand;
+use windlass_core::event::Actor;
 use windlass_service::{Failure, FailureKind, catalogue, listing};
 use windlass_store::Wait as _;
 
@@ -156,11 +156,14 @@ async fn purge(
 ) -> Result<Json<LettersShape>, ApiError> {
     let runs = chosen(&app, &caller, which).await?;
     for &run in &runs {
-        let hand = Hand {
+        let actor = Actor {
             by: caller.by(),
-            ..Hand::default()
+            ..Actor::default()
         };
-        app.engine().purge(run, hand).await.map_err(Failure::from)?;
+        app.engine()
+            .purge(run, actor)
+            .await
+            .map_err(Failure::from)?;
     }
     told(&app, &caller, "dead-letters.purge", &runs).await
 }

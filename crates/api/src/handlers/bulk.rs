@@ -9,7 +9,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use windlass_core::event::Hand;
+use windlass_core::event::Actor;
 use windlass_core::name::ShortText;
 use windlass_core::{Millis, RunId};
 use windlass_engine::load_latest;
@@ -151,8 +151,8 @@ impl BulkBody {
     }
 }
 
-fn hand(by: Option<Box<str>>, reason: Option<String>) -> Hand {
-    Hand {
+fn actor(by: Option<Box<str>>, reason: Option<String>) -> Actor {
+    Actor {
         by,
         reason: reason.map(Into::into),
         request: None,
@@ -180,8 +180,8 @@ impl Plan {
         Self {
             command: request.command.clone(),
             body: request.body.to_string(),
-            by: request.hand.by.clone(),
-            reason: request.hand.reason.as_deref().map(Into::into),
+            by: request.actor.by.clone(),
+            reason: request.actor.reason.as_deref().map(Into::into),
             dry_run,
             workflow: filter.workflow.clone(),
             statuses: filter.statuses.iter().map(ToString::to_string).collect(),
@@ -220,7 +220,7 @@ async fn begin(
     }
     let value = body.value.as_ref().map_or("null", |value| value.get());
     let reason = body.reason.clone().map(String::from);
-    let request = command.by(hand(caller.by(), reason)).with(value);
+    let request = command.by(actor(caller.by(), reason)).with(value);
     let query = body.filter.clone();
     let mut filter = app.read(&caller, move |look| filter(look, &query)).await?;
     if filter.statuses.is_empty() {
@@ -232,7 +232,7 @@ async fn begin(
     let written = Written::Bulk(&plan);
     let job = app.jobs().begin(store, tenants, what, &written).await?;
     let state = job.state();
-    let reason = &request.hand.reason;
+    let reason = &request.actor.reason;
     let detail = json!({ "deed": request.command, "reason": reason, "dryRun": body.dry_run });
     let tenant = caller.principal.tenant.clone();
     app.note(&caller, tenant, "bulk", state.id.as_str(), &detail)
@@ -249,7 +249,7 @@ async fn begin(
 /// server process.
 pub(super) async fn work(app: App, plan: Plan, job: Job) {
     let mut filter = plan.filter(&job);
-    let request: CommandRequest = plan.command.by(hand(plan.by, plan.reason));
+    let request: CommandRequest = plan.command.by(actor(plan.by, plan.reason));
     let request = request.with(plan.body);
     // Those that were in hand when a server ended come first.
     let mut runs = job.rest();

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use windlass_core::RunId;
-use windlass_core::event::Hand;
+use windlass_core::event::Actor;
 use windlass_core::name::cut;
 use windlass_engine::names::TENANT_BYTES;
 use windlass_engine::{Clock as _, StartError, StartRequest, Started, SystemClock};
@@ -294,13 +294,13 @@ async fn fork(
         version: body.version,
         reuse_compensated: body.reuse_compensated,
         request_id,
-        hand: Hand {
+        actor: Actor {
             by: caller.by(),
             reason: body.reason.map(|words| String::from(words).into()),
             request: None,
         },
     };
-    let reason = asked.hand.reason.clone();
+    let reason = asked.actor.reason.clone();
     let origin: RunId = row.run;
     let forked = app
         .read(&caller, move |look| {

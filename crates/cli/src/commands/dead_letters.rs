@@ -78,7 +78,7 @@ fn change(settings: &Settings, which: &Letters, requeue: bool) -> Result<Exit, F
     } else if !letters.is_empty() {
         with_engine(&session, None, async |host| {
             for letter in &letters {
-                host.engine.purge(letter.run, command::hand(None)).await?;
+                host.engine.purge(letter.run, command::actor(None)).await?;
             }
             Ok(Exit::Done)
         })?;

@@ -157,7 +157,7 @@ fn structural(event: &PublicEvent) -> String {
     let data = &event.data;
     let text = |key: &str| data.get(key).and_then(Value::as_str).unwrap_or_default();
     let number = |key: &str| data.get(key).and_then(Value::as_u64).unwrap_or(0);
-    let hand = || by(text("by"), text("reason"));
+    let actor = || by(text("by"), text("reason"));
     match event.kind {
         "LoopExpanded" => format!("{} items", number("count")),
         "IterationStarted" => format!("[{}]", number("iteration")),
@@ -172,16 +172,16 @@ fn structural(event: &PublicEvent) -> String {
                 Some(Value::Bool(true)) => ", kept for later",
                 _ => "",
             };
-            format!("'{}'{kept}  {}", text("name"), hand())
+            format!("'{}'{kept}  {}", text("name"), actor())
         }
         "ChildStarted" => format!("{} {}", text("workflowId"), text("executionId")),
         "ChildFinished" => format!("{} {}", text("executionId"), text("status")),
-        "NodeSetByHand" if text("kind") == "skip" => format!("skipped  {}", hand()),
+        "NodeSetByHand" if text("kind") == "skip" => format!("skipped  {}", actor()),
         "CompensationStarted" if event.node.is_none() => {
-            format!("{} steps  {}", number("steps"), hand())
+            format!("{} steps  {}", number("steps"), actor())
         }
         "GraphHealed" => format!("v{}", number("version")),
-        _ => hand(),
+        _ => actor(),
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Fork) -> Result<Exit, Failure
             version: arguments.version,
             reuse_compensated: arguments.reuse_compensated,
             request_id: request_id.clone(),
-            hand: command::hand(arguments.reason.as_deref()),
+            actor: command::actor(arguments.reason.as_deref()),
         };
         if arguments.dry_run {
             return dry_run(session, &asked).map(Done::Exit);

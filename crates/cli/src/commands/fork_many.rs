@@ -93,7 +93,7 @@ fn ask(arguments: &Fork, origin: RunId) -> ForkAsked {
         version: arguments.version,
         reuse_compensated: arguments.reuse_compensated,
         request_id: Some(run.to_string().into()),
-        hand: command::hand(arguments.reason.as_deref()),
+        actor: command::actor(arguments.reason.as_deref()),
     }
 }
 

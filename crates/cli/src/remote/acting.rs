@@ -61,14 +61,14 @@ pub(crate) fn act(
     let url = |what: &str| server.url(&["executions", &run, what]);
     let question = match route(request)? {
         Some((what, mut body)) => {
-            if let Some(reason) = &request.hand.reason {
+            if let Some(reason) = &request.actor.reason {
                 body.insert("reason", to_raw(reason)?);
             }
             Question::post(url(what), written(&body)?)
         }
         None => {
             let mut url = url("import");
-            if let Some(reason) = &request.hand.reason {
+            if let Some(reason) = &request.actor.reason {
                 url.query_pairs_mut().append_pair("reason", reason);
             }
             Question::post(url, request.body.as_bytes().to_vec())
@@ -214,7 +214,7 @@ pub(crate) fn fork(server: &Server, asked: &ForkAsked) -> Result<Started, Failur
     }
     let mut body = json!({
         "from": asked.from, "set": set, "newest": asked.newest, "version": asked.version,
-        "requestId": asked.request_id, "reason": asked.hand.reason,
+        "requestId": asked.request_id, "reason": asked.actor.reason,
     });
     if asked.reuse_compensated {
         body["reuseCompensated"] = true.into();

@@ -88,7 +88,7 @@ fn bind_private(path: &Path) -> io::Result<UnixListener> {
 
 /// The API for the owner of the socket, who needs no token and is not counted.
 fn api(app: App) -> Router {
-    let user = command::hand(None).by.unwrap_or_else(|| "local".into());
+    let user = command::actor(None).by.unwrap_or_else(|| "local".into());
     let options = GateOptions {
         request_timeout: ANSWER_TIME,
         ..GateOptions::default()

@@ -62,7 +62,7 @@ impl Run {
     /// record, so it follows the events after it.
     pub(super) fn note_request(&mut self, event: &Event) {
         let record = self.records() + 1;
-        if let Some(request) = event.hand().and_then(|hand| hand.request.as_deref()) {
+        if let Some(request) = event.actor().and_then(|actor| actor.request.as_deref()) {
             if self.answered.len() == KEPT_ANSWERS {
                 self.answered.pop_front();
             }

@@ -519,7 +519,7 @@ impl Stop {
         Self {
             cause: StopCause::Cancel,
             deadline: crate::id::Millis(0),
-            hand: crate::event::Hand::default(),
+            actor: crate::event::Actor::default(),
             compensate: false,
             abandoned: None,
         }

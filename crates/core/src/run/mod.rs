@@ -17,7 +17,6 @@ mod dispatch;
 mod environment;
 mod frame;
 mod frames;
-mod hand;
 mod heal;
 mod join;
 mod kept;
@@ -30,6 +29,7 @@ mod record_count;
 mod retry;
 mod reuse;
 mod same;
+mod set_result;
 mod signal;
 mod snapshot;
 mod stop;
@@ -44,7 +44,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::defaults::Defaults;
 use crate::definition::Join;
-use crate::event::{Finished, Hand, Queued, StopCause};
+use crate::event::{Actor, Finished, Queued, StopCause};
 use crate::id::{Digest, Millis, RunId};
 use crate::plan::{NodeIndex, Plan};
 use crate::routing::{EdgeState, NodeSet};
@@ -193,7 +193,8 @@ pub struct Run {
 pub(crate) struct Stop {
     pub(crate) cause: StopCause,
     pub(crate) deadline: Millis,
-    pub(crate) hand: Hand,
+    #[serde(rename = "hand")]
+    pub(crate) actor: Actor,
     /// Whether what succeeded is undone, whatever the definition says.
     pub(crate) compensate: bool,
     /// Why the run became a dead letter, if it stops because an operator purged the dead
@@ -396,8 +397,8 @@ impl Run {
     }
 
     /// Who asked for the stop, and why.
-    pub fn stop_hand(&self) -> Option<&Hand> {
-        self.top.stop.as_ref().map(|stop| &stop.hand)
+    pub fn stop_actor(&self) -> Option<&Actor> {
+        self.top.stop.as_ref().map(|stop| &stop.actor)
     }
 
     /// Why the run became a dead letter, if an operator purged the dead letter and the run

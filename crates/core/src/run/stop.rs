@@ -43,7 +43,7 @@ impl Run {
         let stop = Stop {
             cause: stopping.cause,
             deadline: stopping.deadline,
-            hand: stopping.hand.clone(),
+            actor: stopping.actor.clone(),
             compensate: stopping.compensate,
             abandoned: stopping.abandoned.clone(),
         };

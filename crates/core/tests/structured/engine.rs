@@ -5,7 +5,7 @@
 
 use windlass_core::command::RunCommand;
 use windlass_core::definition::Definition;
-use windlass_core::event::Hand;
+use windlass_core::event::Actor;
 use windlass_core::plan::Plan;
 use windlass_core::run::{Input, Outcome};
 use windlass_core::value::Payload;
@@ -45,7 +45,7 @@ impl Engine {
             Move::Start => Some(Input::Begin),
             Move::Cancel => Some(Input::command(
                 RunCommand::Cancel { compensate: false },
-                Hand::default(),
+                Actor::default(),
             )),
             Move::TimeOut => {
                 self.harness.now = self.harness.now.plus(100_000);
@@ -65,7 +65,7 @@ impl Engine {
                 RunCommand::Signal {
                     name: (&**name).into(),
                 }
-                .by(Hand::default())
+                .by(Actor::default())
                 .with(Payload::new(value.to_string())),
             )),
             Move::Undone(word) => self.undone(word),

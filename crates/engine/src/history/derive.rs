@@ -252,9 +252,9 @@ impl<'a, F: FnMut(PublicEvent) -> ControlFlow<()>> Derive<'a, F> {
             Event::AttemptEnded(ended) => self.attempt_ended(run, ended),
             Event::CompensationEnded(ended) => self.undo_ended(ended),
             Event::Stopping(stopping) => self.emit(stop_asked(stopping, at)),
-            Event::Paused(by) => self.emit(Draft::new("RunPaused", at).hand(by)),
-            Event::Resumed(by) => self.emit(Draft::new("RunResumed", at).hand(by)),
-            Event::Reattempted { nodes, hand } => {
+            Event::Paused(by) => self.emit(Draft::new("RunPaused", at).actor(by)),
+            Event::Resumed(by) => self.emit(Draft::new("RunResumed", at).actor(by)),
+            Event::Reattempted { nodes, actor } => {
                 let drafts = nodes.iter().map(|node| {
                     // One that waits for another node's reattempt has no number yet.
                     let attempt = run
@@ -262,7 +262,7 @@ impl<'a, F: FnMut(PublicEvent) -> ControlFlow<()>> Derive<'a, F> {
                         .filter(|&index| run.node_status(index) == NodeStatus::Queued)
                         .map(|index| run.attempt(index));
                     let draft = Draft::new("NodeReattempted", at).node(node);
-                    draft.attempt(attempt).hand(hand)
+                    draft.attempt(attempt).actor(actor)
                 });
                 self.emit_all(drafts)
             }
@@ -361,7 +361,7 @@ fn stop_asked(stopping: &Stopping, at: Millis) -> Draft {
     draft
         .with("toldToStop", json!(stopping.running))
         .maybe("iteration", stopping.scope.as_deref())
-        .hand(&stopping.hand)
+        .actor(&stopping.actor)
 }
 
 fn run_finished(finished: &Finished, at: Millis) -> Draft {

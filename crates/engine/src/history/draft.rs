@@ -1,7 +1,7 @@
 //! An event before it has its position, and the parts that many kinds share.
 
 use serde_json::{Map, Value};
-use windlass_core::event::{Hand, StopCause};
+use windlass_core::event::{Actor, StopCause};
 use windlass_core::run::{Instance, Run};
 use windlass_core::{Millis, RunId};
 
@@ -76,9 +76,9 @@ impl Draft {
     }
 
     /// Who did it, and why.
-    pub(super) fn hand(self, hand: &Hand) -> Self {
-        self.maybe("by", hand.by.as_deref())
-            .maybe("reason", hand.reason.as_deref())
+    pub(super) fn actor(self, actor: &Actor) -> Self {
+        self.maybe("by", actor.by.as_deref())
+            .maybe("reason", actor.reason.as_deref())
     }
 
     /// Why a node was cancelled.

@@ -155,7 +155,7 @@ pub(super) fn drafts(run: &Run, event: &Event, at: Millis) -> Vec<Draft> {
                 .with("bytes", signal.payload.size())
                 .with("kept", waiter.is_none());
             draft.node = waiter.map(|waiter| run.path(waiter));
-            vec![draft.hand(&signal.hand)]
+            vec![draft.actor(&signal.actor)]
         }
         Event::ChildStarted(started) => {
             let draft = Draft::new("ChildStarted", at).node(&started.node);
@@ -175,16 +175,16 @@ pub(super) fn drafts(run: &Run, event: &Event, at: Millis) -> Vec<Draft> {
                     .attempt(Some(set.attempt))
                     .with("kind", kind)
                     .with("outputBytes", set.output.size())
-                    .hand(&set.hand),
+                    .actor(&set.actor),
             ]
         }
         Event::Healed { version, .. } => {
             vec![Draft::new("GraphHealed", at).with("version", *version)]
         }
-        Event::Imported { definition, hand } => vec![
+        Event::Imported { definition, actor } => vec![
             Draft::new("GraphImported", at)
                 .with("definition", definition.to_string())
-                .hand(hand),
+                .actor(actor),
         ],
         other => undoing(run, other, at),
     }
@@ -192,7 +192,7 @@ pub(super) fn drafts(run: &Run, event: &Event, at: Millis) -> Vec<Draft> {
 
 /// What is said of undoing as a whole, and by hand.
 fn undoing(run: &Run, event: &Event, at: Millis) -> Vec<Draft> {
-    let by_hand = |kind: &'static str, nodes: &[Box<str>], hand| {
+    let by_hand = |kind: &'static str, nodes: &[Box<str>], actor| {
         let drafts = nodes.iter().map(|node| {
             let target = run.resolve_undone(node);
             let undoing = target.and_then(|target| run.undoing_of(target));
@@ -200,28 +200,28 @@ fn undoing(run: &Run, event: &Event, at: Millis) -> Vec<Draft> {
             let draft = Draft::new(kind, at).node(node);
             draft
                 .attempt(attempt.filter(|&attempt| attempt > 0))
-                .hand(hand)
+                .actor(actor)
         });
         drafts.collect()
     };
     match event {
-        Event::Compensating { ending, hand } => {
+        Event::Compensating { ending, actor } => {
             let steps = run.undo().map_or(0, |undo| undo.steps().count());
             vec![
                 Draft::new("CompensationStarted", at)
                     .with("steps", steps)
                     .with("status", ending.status.as_str())
-                    .hand(hand),
+                    .actor(actor),
             ]
         }
-        Event::CompensationRetried { nodes, hand } => {
-            let drafts: Vec<Draft> = by_hand("NodeReattempted", nodes, hand);
+        Event::CompensationRetried { nodes, actor } => {
+            let drafts: Vec<Draft> = by_hand("NodeReattempted", nodes, actor);
             let drafts = drafts.into_iter();
             drafts
                 .map(|draft| draft.with("compensation", true))
                 .collect()
         }
-        Event::CompensationSkipped { nodes, hand } => by_hand("CompensationSkipped", nodes, hand),
+        Event::CompensationSkipped { nodes, actor } => by_hand("CompensationSkipped", nodes, actor),
         _ => Vec::new(),
     }
 }

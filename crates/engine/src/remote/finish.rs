@@ -10,7 +10,7 @@ use windlass_store::{LeaseAnswer, LeaseTerm, WorkKey, crash};
 
 use super::WorkError;
 use super::lookup::Found;
-use super::open::{Answer, Hand, RecordedReport, Take, Taken};
+use super::open::{Answer, AssignedWorker, RecordedReport, Take, Taken};
 use super::task_id::TaskId;
 use crate::action::{ActionError, Called};
 use crate::canonical::canonical;
@@ -57,16 +57,18 @@ impl Engine {
         let open = &self.shared().remote.open;
         let found = open.with(task.0, |open| {
             let own = open.dispatch.tenant.as_deref() == tenant;
-            (own, open.hand.clone(), open.stop)
+            (own, open.assigned.clone(), open.stop)
         });
-        let Some((own, hand, stop)) = found else {
+        let Some((own, assigned, stop)) = found else {
             return self.keep_absent(tenant, task, lease, given).await;
         };
         if !own {
             return Err(WorkError::TaskNotFound);
         }
-        match hand {
-            Some(hand) if *hand.lease == *lease => self.renew(tenant, task.0, hand, stop).await,
+        match assigned {
+            Some(assigned) if *assigned.lease == *lease => {
+                self.renew(tenant, task.0, assigned, stop).await
+            }
             None if given => self.resume(tenant, task.0, (lease, UNNAMED)).await,
             _ => Err(WorkError::LeaseLost),
         }
@@ -76,10 +78,13 @@ impl Engine {
         &self,
         tenant: Option<&str>,
         key: WorkKey,
-        hand: Hand,
+        assigned: AssignedWorker,
         stop: bool,
     ) -> Result<bool, WorkError> {
-        let renewed = self.store().renew_item(tenant, key, hand.number).await?;
+        let renewed = self
+            .store()
+            .renew_item(tenant, key, assigned.number)
+            .await?;
         let open = &self.shared().remote.open;
         match renewed {
             LeaseAnswer::Held { stop: asked } => {
@@ -87,7 +92,10 @@ impl Engine {
                 Ok(stop || asked)
             }
             // It ran out, and no other worker has come yet.
-            LeaseAnswer::Lost => self.resume(tenant, key, (&hand.lease, &hand.worker)).await,
+            LeaseAnswer::Lost => {
+                self.resume(tenant, key, (&assigned.lease, &assigned.worker))
+                    .await
+            }
             LeaseAnswer::Unknown => Ok(stop),
         }
     }
@@ -104,20 +112,20 @@ impl Engine {
         let number = self.store().resume_item(tenant, key, worker, term).await?;
         let number = number.ok_or(WorkError::LeaseLost)?;
         let open = &self.shared().remote.open;
-        let before = open.with(key, |open| (open.hand.clone(), open.stop));
+        let before = open.with(key, |open| (open.assigned.clone(), open.stop));
         let (before, stop) = before.ok_or(WorkError::TaskEnded)?;
-        let before = before.filter(|hand| *hand.lease == *lease);
+        let before = before.filter(|assigned| *assigned.lease == *lease);
         let (recorded, secrets) = before
-            .map(|hand| (hand.recorded, hand.secrets))
+            .map(|assigned| (assigned.recorded, assigned.secrets))
             .unwrap_or_default();
-        let hand = Hand {
+        let assigned = AssignedWorker {
             lease: lease.into(),
             number,
             worker: worker.into(),
             recorded,
             secrets,
         };
-        open.hand(key, hand, self.now(), self.work_lease());
+        open.assign(key, assigned, self.now(), self.work_lease());
         let question = |reply| Message::HandOut {
             worker: worker.into(),
             resumes: true,
@@ -259,15 +267,17 @@ impl Engine {
         let workers = self.workers();
         let Taken {
             dispatch,
-            hand,
+            assigned,
             begun,
             stop,
         } = taken;
-        let (worker, recorded, secrets) = match hand {
-            Some(hand) if hand.recorded.is_some() => (hand.worker, hand.recorded, hand.secrets),
-            hand => {
+        let (worker, recorded, secrets) = match assigned {
+            Some(assigned) if assigned.recorded.is_some() => {
+                (assigned.worker, assigned.recorded, assigned.secrets)
+            }
+            assigned => {
                 // The rendered parameters are not in memory any more: they are rendered again.
-                let worker = hand.map_or_else(|| UNNAMED.into(), |hand| hand.worker);
+                let worker = assigned.map_or_else(|| UNNAMED.into(), |assigned| assigned.worker);
                 match workers.render(&dispatch).await {
                     Ok(rendered) => (worker, rendered.recorded, rendered.secrets),
                     Err(_) => (worker, None, Vec::new()),

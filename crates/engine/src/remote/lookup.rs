@@ -90,7 +90,7 @@ impl Engine {
             let dispatch = Arc::new(state.dispatch(instance, self.now()));
             return Ok(Found::Open(Box::new(Taken {
                 dispatch,
-                hand: None,
+                assigned: None,
                 begun: None,
                 stop: false,
             })));

@@ -50,7 +50,7 @@ const DEADLINES: usize = 3;
 
 /// A worker that has an attempt, and what was rendered for it.
 #[derive(Clone)]
-pub(super) struct Hand {
+pub(super) struct AssignedWorker {
     pub(super) lease: Box<str>,
     pub(super) number: WorkLease,
     pub(super) worker: Box<str>,
@@ -71,7 +71,7 @@ pub(super) struct Open {
     /// The worker is asked to end the attempt.
     pub(super) stop: bool,
     pub(super) begun: Option<Begun>,
-    pub(super) hand: Option<Hand>,
+    pub(super) assigned: Option<AssignedWorker>,
     /// Until when the worker's lease is good, as far as is known here.
     leased_until: Option<Instant>,
     /// A report that is being recorded, and where its answer will be.
@@ -135,7 +135,7 @@ pub(super) enum Take {
 /// What is known of an attempt whose end is reported.
 pub(super) struct Taken {
     pub(super) dispatch: Arc<Dispatch>,
-    pub(super) hand: Option<Hand>,
+    pub(super) assigned: Option<AssignedWorker>,
     pub(super) begun: Option<Begun>,
     pub(super) stop: bool,
 }
@@ -176,7 +176,7 @@ impl OpenAttempts {
             dispatch,
             stop: false,
             begun: None,
-            hand: None,
+            assigned: None,
             leased_until: None,
             recording: None,
             recorded: None,
@@ -184,7 +184,7 @@ impl OpenAttempts {
         };
         let before = table.open.insert(place, open);
         table.forget_timers(before.as_ref());
-        if before.is_none_or(|before| before.hand.is_some()) {
+        if before.is_none_or(|before| before.assigned.is_some()) {
             *table.waiting.entry(place.0).or_default() += 1;
         }
         self.counted(&table);
@@ -233,7 +233,7 @@ impl OpenAttempts {
         let mut table = self.table();
         let open = table.at(key)?;
         open.stop = true;
-        let handed = open.hand.is_some();
+        let handed = open.assigned.is_some();
         if !handed {
             let closed = table.close((key.run, key.instance), true);
             self.counted(&table);
@@ -244,10 +244,10 @@ impl OpenAttempts {
 
     /// Gives an attempt to a worker; what remains of its time, or nothing if it is not to be
     /// given out any more.
-    pub(super) fn hand(
+    pub(super) fn assign(
         &self,
         key: WorkKey,
-        hand: Hand,
+        assigned: AssignedWorker,
         now: Millis,
         lease: Duration,
     ) -> Option<(Begun, Duration)> {
@@ -266,7 +266,7 @@ impl OpenAttempts {
         if remains.is_zero() {
             return None;
         }
-        let waited = open.hand.replace(hand).is_none();
+        let waited = open.assigned.replace(assigned).is_none();
         open.begun = Some(begun);
         open.leased_until = Some(at + lease);
         table.set(key, Deadline::Unknown, None);
@@ -305,7 +305,7 @@ impl OpenAttempts {
             return Take::Refused(WorkError::TaskNotFound);
         }
         let (lease, given) = lease;
-        let current = open.hand.as_ref().map(|hand| &*hand.lease);
+        let current = open.assigned.as_ref().map(|assigned| &*assigned.lease);
         if !given || current.is_some_and(|current| current != lease) {
             return Take::Refused(WorkError::LeaseLost);
         }
@@ -319,7 +319,7 @@ impl OpenAttempts {
         open.recording = Some((lease.into(), answer));
         let taken = Taken {
             dispatch: Arc::clone(&open.dispatch),
-            hand: open.hand.clone(),
+            assigned: open.assigned.clone(),
             begun: open.begun,
             stop: open.stop,
         };
@@ -376,20 +376,20 @@ impl OpenAttempts {
     pub(super) fn hand_at(&self, run: RunId, node: Instance) -> Option<(Box<str>, Option<Millis>)> {
         let table = self.table();
         let open = table.open.get(&(run, node))?;
-        let hand = open.hand.as_ref()?;
-        Some((hand.worker.clone(), open.begun.map(|begun| begun.at)))
+        let assigned = open.assigned.as_ref()?;
+        Some((assigned.worker.clone(), open.begun.map(|begun| begun.at)))
     }
 
     /// How many tasks each worker has, by tenant and name.
-    pub(super) fn hands(&self) -> BTreeMap<(Option<Box<str>>, Box<str>), usize> {
-        let mut hands = BTreeMap::new();
+    pub(super) fn tasks_by_worker(&self) -> BTreeMap<(Option<Box<str>>, Box<str>), usize> {
+        let mut tasks_by_worker = BTreeMap::new();
         for open in self.table().open.values() {
-            if let Some(hand) = &open.hand {
-                let worker = (open.dispatch.tenant.clone(), hand.worker.clone());
-                *hands.entry(worker).or_default() += 1;
+            if let Some(assigned) = &open.assigned {
+                let worker = (open.dispatch.tenant.clone(), assigned.worker.clone());
+                *tasks_by_worker.entry(worker).or_default() += 1;
             }
         }
-        hands
+        tasks_by_worker
     }
 }
 
@@ -404,13 +404,13 @@ impl Table {
         let open = self.open.remove(&place)?;
         self.forget_timers(Some(&open));
         let key = open.key();
-        let handed = open.hand.is_some();
+        let handed = open.assigned.is_some();
         if !handed {
             self.waits_no_more(key.run);
         }
         let ended = EndedBy {
             recorded: open.recorded,
-            last: open.hand.map(|hand| hand.lease),
+            last: open.assigned.map(|assigned| assigned.lease),
         };
         if has_ended && (ended.last.is_some() || ended.recorded.is_some()) {
             if self.ended.insert(key, ended).is_none() {

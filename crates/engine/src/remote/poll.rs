@@ -12,7 +12,7 @@ use windlass_store::{LeaseTerm, LeasedItem, Pull, WorkKey, crash};
 
 use super::declared::Declaration;
 use super::offer::ended;
-use super::open::Hand;
+use super::open::AssignedWorker;
 use super::pollers::{Asking, Waiting};
 use super::task_id::{LeaseKey, TaskId};
 use super::{MISSED_HEARTBEATS, Remote, WorkError, is_reserved};
@@ -281,7 +281,7 @@ impl Engine {
     ) -> Option<Task> {
         let task = TaskId(leased.item.key);
         let lease = lease_key.lease(task, leased.lease.0);
-        let hand = Hand {
+        let assigned = AssignedWorker {
             lease: lease.clone(),
             number: leased.lease,
             worker: asking.worker.clone(),
@@ -290,7 +290,7 @@ impl Engine {
         };
         let (term, now) = (self.work_lease(), self.now());
         let open = &self.shared().remote.open;
-        let (begun, timeout) = open.hand(task.0, hand, now, term)?;
+        let (begun, timeout) = open.assign(task.0, assigned, now, term)?;
         let run = TraceParent::of_run(dispatch.run, dispatch.traceparent.as_deref());
         let traceparent = match self.workers().span(&dispatch) {
             Some(span) => Some(run.at(span).to_string()),

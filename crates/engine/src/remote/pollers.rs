@@ -122,7 +122,7 @@ impl Pollers {
     pub(super) fn list(
         &self,
         tenant: Option<&str>,
-        hands: &BTreeMap<(Tenant, Box<str>), usize>,
+        tasks_by_worker: &BTreeMap<(Tenant, Box<str>), usize>,
         now: Millis,
     ) -> Vec<WorkerStanding> {
         let table = self.table();
@@ -137,7 +137,7 @@ impl Pollers {
             since: known.since,
             last_poll: known.last_poll,
             waiting: known.waiting > 0,
-            tasks: hands
+            tasks: tasks_by_worker
                 .get(&(tenant.clone(), worker.clone()))
                 .copied()
                 .unwrap_or(0),
@@ -314,7 +314,8 @@ mod tests {
             .wait(asking("w", &["a"], &[]), Millis(0))
             .expect("room");
         let none = BTreeMap::new();
-        let list = |hands: &_, now| pollers.list(None, hands, Millis(now)).len();
+        let list =
+            |tasks_by_worker: &_, now| pollers.list(None, tasks_by_worker, Millis(now)).len();
         assert_eq!(list(&none, 1_000_000), 1);
         drop(waiting);
         assert_eq!((list(&none, LISTED_MS - 1), list(&none, LISTED_MS)), (1, 0));

@@ -61,7 +61,7 @@ impl Engine {
         let remote = &self.shared().remote;
         remote
             .pollers
-            .list(tenant, &remote.open.hands(), self.now())
+            .list(tenant, &remote.open.tasks_by_worker(), self.now())
     }
 
     /// What an attempt waits for that a worker outside this process does.

@@ -48,10 +48,10 @@ impl Engine {
     async fn deadline_passed(&self, key: WorkKey, deadline: Deadline) {
         let remote = &self.shared().remote;
         let found = remote.open.with(key, |open| {
-            let hand = open.hand.clone();
-            (Arc::clone(&open.dispatch), hand, open.begun)
+            let assigned = open.assigned.clone();
+            (Arc::clone(&open.dispatch), assigned, open.begun)
         });
-        let Some((dispatch, hand, begun)) = found else {
+        let Some((dispatch, assigned, begun)) = found else {
             return;
         };
         let workers = self.workers();
@@ -77,8 +77,10 @@ impl Engine {
         let report = workers.report(Outcome::Failed(failure));
         let report = Report {
             started: begun.map_or(report.started, |begun| begun.at),
-            parameters: hand.as_ref().and_then(|hand| hand.recorded.clone()),
-            worker: hand.map_or(report.worker, |hand| hand.worker),
+            parameters: assigned
+                .as_ref()
+                .and_then(|assigned| assigned.recorded.clone()),
+            worker: assigned.map_or(report.worker, |assigned| assigned.worker),
             ..report
         };
         self.tell(ended(key, Box::new(report))).await;

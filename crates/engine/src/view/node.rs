@@ -102,7 +102,7 @@ fn write_structure(seen: &Seen<'_>, out: &mut dyn Write) -> Result<(), Error> {
 /// Where a result comes from, if not from the node itself.
 fn write_hands(seen: &Seen<'_>, out: &mut dyn Write) -> Result<(), Error> {
     #[derive(Serialize)]
-    struct Hand<'a> {
+    struct ByHandView<'a> {
         kind: &'static str,
         by: Option<&'a str>,
         reason: Option<&'a str>,
@@ -112,12 +112,12 @@ fn write_hands(seen: &Seen<'_>, out: &mut dyn Write) -> Result<(), Error> {
     }
     let by_hand = seen.notes.by_hand(seen.node);
     if let Some(by_hand) = by_hand.filter(|_| seen.run.is_by_hand(seen.node)) {
-        let hand = Hand {
+        let actor = ByHandView {
             kind: if by_hand.skipped { "skip" } else { "result" },
-            by: by_hand.hand.by.as_deref(),
-            reason: by_hand.hand.reason.as_deref(),
+            by: by_hand.actor.by.as_deref(),
+            reason: by_hand.actor.reason.as_deref(),
         };
-        field(out, "byHand", &hand)?;
+        field(out, "byHand", &actor)?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::RunId;
-use windlass_core::event::{AttemptResult, Event, Hand};
+use windlass_core::event::{Actor, AttemptResult, Event};
 use windlass_core::run::{Change, Instance, Run};
 use windlass_core::value::Stored;
 
@@ -18,7 +18,7 @@ pub struct ByHand {
     /// Whether the node is shown as skipped.
     pub skipped: bool,
     /// Who and why.
-    pub hand: Hand,
+    pub actor: Actor,
 }
 
 /// What is known of instances besides their state, for as long as the run knows them.
@@ -111,8 +111,8 @@ impl Visitor for Notes {
             Event::SetByHand(set) => {
                 self.forget_rounds(run);
                 if let Some(node) = self.own.take() {
-                    let (skipped, hand) = (set.skipped, set.hand.clone());
-                    self.by_hand.insert(node, ByHand { skipped, hand });
+                    let (skipped, actor) = (set.skipped, set.actor.clone());
+                    self.by_hand.insert(node, ByHand { skipped, actor });
                 }
             }
             Event::CompensationEnded(ended) => {

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_core::command::RunCommand;
-use windlass_core::event::Hand;
+use windlass_core::event::Actor;
 use windlass_core::run::{ChildEnd, ChildStart, Failure, Held, Input, Instance, Run};
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{RunId, RunStatus};
@@ -67,15 +67,15 @@ pub enum ChildTold {
 
 impl ChildTold {
     /// The input that the child gets.
-    pub fn input(self, hand: Hand) -> Input {
+    pub fn input(self, actor: Actor) -> Input {
         let command = match self {
             Self::Cancel => RunCommand::Cancel { compensate: false },
-            Self::TimeOut => return Input::TimedOutAbove(hand),
+            Self::TimeOut => return Input::TimedOutAbove(actor),
             Self::Pause => RunCommand::Pause,
             Self::Resume => RunCommand::Resume,
             Self::Compensate => RunCommand::Compensate,
         };
-        Input::command(command, hand)
+        Input::command(command, actor)
     }
 }
 

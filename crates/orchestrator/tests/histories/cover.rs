@@ -187,7 +187,7 @@ impl Found {
     }
 
     fn event(&mut self, event: &Event) {
-        let keyed = event.hand().is_some_and(|hand| hand.request.is_some());
+        let keyed = event.actor().is_some_and(|actor| actor.request.is_some());
         self.when(keyed, "a command with an idempotency key");
         match event {
             Event::Queued(queued) => {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::event::Hand;
+use windlass_core::event::Actor;
 use windlass_core::run::{Refusal, Run};
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::{CommandAnswer, CommandError, Engine, LoadedRun};
@@ -14,9 +14,9 @@ use crate::overrides::nearest;
 use crate::source::prepare_text;
 
 /// The user of this process, and the reason.
-pub fn hand(reason: Option<&str>) -> Hand {
+pub fn actor(reason: Option<&str>) -> Actor {
     let user = std::env::var("USER").ok().filter(|user| !user.is_empty());
-    Hand {
+    Actor {
         by: user.map(Into::into),
         reason: reason.map(Into::into),
         request: None,
@@ -34,13 +34,13 @@ pub async fn execute(
     request: &CommandRequest,
 ) -> Result<CommandAnswer, Failure> {
     let mut request = request.clone();
-    if request.hand.by.is_none() {
-        request.hand.by = hand(None).by;
+    if request.actor.by.is_none() {
+        request.actor.by = actor(None).by;
     }
     let command = request.command.clone();
     match &command {
         // A resume carries an unfinished run on, paused or not. With a key that is recorded.
-        RunCommand::Resume if request.hand.request.is_none() => {
+        RunCommand::Resume if request.actor.request.is_none() => {
             let status = status(engine, run).await?;
             if status.is_final() {
                 return Err(ended(run, status));

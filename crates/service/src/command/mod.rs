@@ -9,7 +9,7 @@ use windlass_core::run::{Input, Run};
 use windlass_core::value::Payload;
 use windlass_engine::{CommandError, check_payload, check_signal, check_signal_name};
 
-pub use execute::{ended, execute, hand, load, not_importable, status, unknown_node};
+pub use execute::{actor, ended, execute, load, not_importable, status, unknown_node};
 pub use windlass_core::command::{CommandRequest, RunCommand};
 
 use crate::failure::Failure;
@@ -17,7 +17,7 @@ use crate::source::prepare_text;
 
 /// A command of the user of this process.
 pub fn request(command: RunCommand, reason: Option<&String>) -> CommandRequest {
-    command.by(hand(reason.map(String::as_str)))
+    command.by(actor(reason.map(String::as_str)))
 }
 
 /// The input that the run's own rules decide on; none means that they always allow it.
@@ -52,7 +52,7 @@ pub fn input(request: &CommandRequest, run: &Run) -> Result<Option<Input>, Failu
     };
     let instance = |node: &String| run.find(node).ok_or_else(|| unknown_node(run, node));
     let command = request.command.try_map(instance)?;
-    Ok(Some(command.by(request.hand.clone()).with(body).into()))
+    Ok(Some(command.by(request.actor.clone()).with(body).into()))
 }
 
 /// What a command does, as a verb.

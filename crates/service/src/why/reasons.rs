@@ -79,21 +79,21 @@ impl Reasons<'_> {
                     error.map(|error| one_line(&format!("{}: {}", error.code, error.message)));
                 format!("The run failed: {}.", error.unwrap_or_default())
             }
-            RunStatus::Cancelled => format!("The run was cancelled{}.", self.hand()),
+            RunStatus::Cancelled => format!("The run was cancelled{}.", self.actor()),
         }
     }
 
     /// Who asked for the stop, and why.
-    fn hand(&self) -> String {
-        let Some(hand) = self.overview.run.stop_hand() else {
+    fn actor(&self) -> String {
+        let Some(actor) = self.overview.run.stop_actor() else {
             return String::new();
         };
-        let by = hand
+        let by = actor
             .by
             .as_ref()
             .map(|by| format!(" by {by}"))
             .unwrap_or_default();
-        let why = hand
+        let why = actor
             .reason
             .as_ref()
             .map(|why| format!(", because: {why}"))
@@ -182,9 +182,9 @@ impl Reasons<'_> {
             NodeStatus::Cancelled => {
                 let why = match run.stop_cause() {
                     Some(_) if run.abandoned().is_some() => {
-                        format!("the run's dead letter was purged{}", self.hand())
+                        format!("the run's dead letter was purged{}", self.actor())
                     }
-                    Some(StopCause::Cancel) => format!("the run was cancelled{}", self.hand()),
+                    Some(StopCause::Cancel) => format!("the run was cancelled{}", self.actor()),
                     Some(StopCause::FailFast) => {
                         "another node failed, and the workflow fails fast".to_owned()
                     }
@@ -352,9 +352,9 @@ fn succeeded(seen: &Seen<'_>, ended: &str) -> String {
             } else {
                 "was given its result by hand"
             };
-            let who = by_hand.hand.by.as_ref();
+            let who = by_hand.actor.by.as_ref();
             let who = who.map(|by| format!(" by {by}")).unwrap_or_default();
-            let why = by_hand.hand.reason.as_ref();
+            let why = by_hand.actor.reason.as_ref();
             let why = why.map(|why| format!(", because: {}", one_line(why)));
             format!("{id} {what} {ended}{who}{}.", why.unwrap_or_default())
         }

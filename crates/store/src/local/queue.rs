@@ -15,7 +15,7 @@ use crate::{
 type Channel = (Option<Box<str>>, Box<str>);
 
 /// Tenant and worker.
-type Hand = (Option<Box<str>>, Box<str>);
+type WorkerKey = (Option<Box<str>>, Box<str>);
 
 /// By priority, then age.
 type Order = (Reverse<u8>, u64);
@@ -25,7 +25,7 @@ pub(super) struct WorkTable {
     items: BTreeMap<WorkKey, Queued>,
     waiting: BTreeMap<Channel, BTreeMap<Order, WorkKey>>,
     /// The items that each worker has.
-    hands: BTreeMap<Hand, BTreeSet<WorkKey>>,
+    by_worker: BTreeMap<WorkerKey, BTreeSet<WorkKey>>,
     /// Leases by the moment at which they run out.
     ends: BTreeSet<(u64, WorkKey)>,
     by_session: BTreeMap<SessionId, BTreeSet<WorkKey>>,
@@ -103,8 +103,8 @@ impl WorkTable {
         let Some(lease) = queued.lease.take() else {
             return;
         };
-        let hand = (queued.item.tenant.clone(), lease.worker);
-        remove_from(&mut self.hands, &hand, &key);
+        let worker_key = (queued.item.tenant.clone(), lease.worker);
+        remove_from(&mut self.by_worker, &worker_key, &key);
         match lease.term {
             LeaseTerm::Millis(_) => drop(self.ends.remove(&(lease.until, key))),
             LeaseTerm::Session(session) => remove_from(&mut self.by_session, &session, &key),
@@ -144,8 +144,8 @@ impl WorkTable {
 
     fn pull(&mut self, pull: &Pull, now: u64) -> Vec<LeasedItem> {
         if let Some(holding) = &pull.holding {
-            let hand = (pull.tenant.clone(), pull.worker.clone());
-            let has = self.hands.get(&hand).cloned().unwrap_or_default();
+            let worker_key = (pull.tenant.clone(), pull.worker.clone());
+            let has = self.by_worker.get(&worker_key).cloned().unwrap_or_default();
             let holding: BTreeSet<&WorkKey> = holding.iter().collect();
             for key in has.into_iter().filter(|key| !holding.contains(key)) {
                 self.take_back(key);
@@ -204,8 +204,8 @@ impl WorkTable {
             term,
             until,
         });
-        let hand = (queued.item.tenant.clone(), worker.into());
-        self.hands.entry(hand).or_default().insert(key);
+        let worker_key = (queued.item.tenant.clone(), worker.into());
+        self.by_worker.entry(worker_key).or_default().insert(key);
         match term {
             LeaseTerm::Millis(_) => drop(self.ends.insert((until, key))),
             LeaseTerm::Session(session) => {

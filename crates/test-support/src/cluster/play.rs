@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use windlass_core::RunId;
 use windlass_core::command::RunCommand;
-use windlass_core::event::Hand;
+use windlass_core::event::Actor;
 use windlass_engine::{CommandError, LoadError, Plans, StartRequest, Unavailable, verify};
 
 use super::{Word, World};
@@ -139,7 +139,7 @@ async fn signal(world: &World, run: RunId, (name, payload): (&str, &str), number
         let signal = RunCommand::Signal { name: name.into() };
         let key = format!("move {number}");
         let payload = if payload.is_empty() { "null" } else { payload };
-        let request = signal.by(Hand::default()).with(payload).keyed(Some(key));
+        let request = signal.by(Actor::default()).with(payload).keyed(Some(key));
         let sent = engine.command(run, request).await;
         match sent {
             Ok(_) => return,

@@ -128,9 +128,9 @@ fn stop(run: &Run) -> String {
         Some(StopCause::Cancel) => "cancel",
         None => "",
     };
-    let hand = run.stop_hand();
-    let by = hand.and_then(|hand| hand.by.as_deref());
-    let reason = hand.and_then(|hand| hand.reason.as_deref());
+    let actor = run.stop_actor();
+    let by = actor.and_then(|actor| actor.by.as_deref());
+    let reason = actor.and_then(|actor| actor.reason.as_deref());
     let mut text = cause.to_owned();
     for (word, said) in [(" by ", by), (" because ", reason)] {
         text.extend(said.map(|said| format!("{word}{said}")));

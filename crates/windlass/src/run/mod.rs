@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use windlass_core::command::RunCommand;
-use windlass_core::event::Hand;
+use windlass_core::event::Actor;
 use windlass_core::{RunId, RunStatus};
 
 pub use error::{ReadError, RunError, RunFailure};
@@ -26,7 +26,7 @@ pub struct RunHandle {
     engine: Engine,
     run: RunId,
     existing: bool,
-    hand: Hand,
+    actor: Actor,
 }
 
 impl RunHandle {
@@ -35,7 +35,7 @@ impl RunHandle {
             engine,
             run,
             existing: false,
-            hand: Hand::default(),
+            actor: Actor::default(),
         }
     }
 
@@ -151,14 +151,14 @@ impl RunHandle {
     /// Sets the actor that the run records with commands.
     #[must_use]
     pub fn by(mut self, who: impl Into<Box<str>>) -> Self {
-        self.hand.by = Some(who.into());
+        self.actor.by = Some(who.into());
         self
     }
 
     /// Sets the reason that the run records with commands.
     #[must_use]
     pub fn because(mut self, reason: impl Into<Box<str>>) -> Self {
-        self.hand.reason = Some(reason.into());
+        self.actor.reason = Some(reason.into());
         self
     }
 
@@ -253,7 +253,7 @@ impl RunHandle {
         command: RunCommand,
         body: impl Into<Arc<str>>,
     ) -> Result<(), CommandError> {
-        let request = command.by(self.hand.clone()).with(body);
+        let request = command.by(self.actor.clone()).with(body);
         self.engine.inner().command(self.run, request).await?;
         Ok(())
     }

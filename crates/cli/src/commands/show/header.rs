@@ -70,10 +70,10 @@ impl Page<'_> {
         if let Some(origin) = &queued.origin {
             let nodes = origin.nodes.join(", ");
             let mut value = format!("forked from {} at {nodes}", origin.execution_id);
-            if let Some(by) = &origin.hand.by {
+            if let Some(by) = &origin.actor.by {
                 value.push_str(&format!(" by {by}"));
             }
-            if let Some(reason) = &origin.hand.reason {
+            if let Some(reason) = &origin.actor.reason {
                 value.push_str(&format!(": {reason}"));
             }
             lines.push(("origin", value));

@@ -231,7 +231,7 @@ fn marked(seen: &Seen<'_>) -> Option<String> {
     } else {
         "set by hand"
     });
-    if let Some(reason) = &by_hand.hand.reason {
+    if let Some(reason) = &by_hand.actor.reason {
         words.push_str(&format!(": {}", one_line(reason)));
     }
     Some(words)

@@ -1,7 +1,7 @@
 //! What users and timers ask of a run: begin, cancel, time out, pause, resume, reattempt.
 
 use super::{Decision, Facts, GRACE_MS, Refusal};
-use crate::event::{Event, Finished, Hand, StopCause, Stopping};
+use crate::event::{Actor, Event, Finished, StopCause, Stopping};
 use crate::run::frame::{FrameKey, TOP};
 use crate::run::{Instance, Run};
 use crate::status::{NodeStatus, RunStatus};
@@ -16,7 +16,7 @@ impl Run {
 
     pub(super) fn decide_cancel(
         &self,
-        hand: &Hand,
+        actor: &Actor,
         compensate: bool,
         facts: &Facts<'_>,
     ) -> Result<Decision, Refusal> {
@@ -26,7 +26,7 @@ impl Run {
         if self.stop_cause() == Some(StopCause::Cancel) {
             return Err(Refusal::NotNow("the run is being cancelled"));
         }
-        let mut decision = self.stop_for(StopCause::Cancel, TOP, hand, facts);
+        let mut decision = self.stop_for(StopCause::Cancel, TOP, actor, facts);
         if let Some(Event::Stopping(stopping)) = decision.events.first_mut() {
             stopping.compensate = compensate;
         }
@@ -45,7 +45,7 @@ impl Run {
     pub(super) fn decide_timed_out(&self, facts: &Facts<'_>) -> Result<Decision, Refusal> {
         match (self.timeout_at(), self.stop_cause()) {
             (Some(at), None | Some(StopCause::FailFast)) if at <= facts.now => {
-                Ok(self.stop_for(StopCause::Timeout, TOP, &Hand::default(), facts))
+                Ok(self.stop_for(StopCause::Timeout, TOP, &Actor::default(), facts))
             }
             _ => Err(Refusal::NotNow("the run's time is not over")),
         }
@@ -54,7 +54,7 @@ impl Run {
     /// A child whose parent timed out does so, too (semantics §8).
     pub(super) fn decide_timed_out_above(
         &self,
-        hand: &Hand,
+        actor: &Actor,
         facts: &Facts<'_>,
     ) -> Result<Decision, Refusal> {
         let stopping = matches!(
@@ -64,7 +64,7 @@ impl Run {
         if stopping || self.undo.is_some() {
             return Err(Refusal::NotNow("the run is being stopped"));
         }
-        let mut decision = self.stop_for(StopCause::Timeout, TOP, hand, facts);
+        let mut decision = self.stop_for(StopCause::Timeout, TOP, actor, facts);
         if self.status() == RunStatus::Pending {
             let finished = Finished {
                 status: RunStatus::Failed,
@@ -79,7 +79,12 @@ impl Run {
 
     /// The run's dead letter was purged (semantics §12.4): nothing of it starts or is waited for,
     /// and it ends as Failed.
-    pub(super) fn decide_abandon(&self, reason: &str, hand: &Hand, facts: &Facts<'_>) -> Decision {
+    pub(super) fn decide_abandon(
+        &self,
+        reason: &str,
+        actor: &Actor,
+        facts: &Facts<'_>,
+    ) -> Decision {
         let finished = |compensation| {
             Event::Finished(Box::new(Finished {
                 status: RunStatus::Failed,
@@ -91,7 +96,7 @@ impl Run {
         if let Some(undo) = &self.undo {
             return Decision::of(finished(Some(undo.outcome())));
         }
-        let mut decision = self.stop_for(StopCause::Cancel, TOP, hand, facts);
+        let mut decision = self.stop_for(StopCause::Cancel, TOP, actor, facts);
         if let Some(Event::Stopping(stopping)) = decision.events.first_mut() {
             stopping.running.clear();
             stopping.deadline = facts.now;
@@ -106,14 +111,14 @@ impl Run {
     }
 
     pub(super) fn decide_stop(&self, key: FrameKey, facts: &Facts<'_>) -> Decision {
-        self.stop_for(StopCause::FailFast, key, &Hand::default(), facts)
+        self.stop_for(StopCause::FailFast, key, &Actor::default(), facts)
     }
 
     fn stop_for(
         &self,
         cause: StopCause,
         key: FrameKey,
-        hand: &Hand,
+        actor: &Actor,
         facts: &Facts<'_>,
     ) -> Decision {
         let running = facts
@@ -130,7 +135,7 @@ impl Run {
             scope: (key != TOP).then(|| self.scope_path(key)),
             compensate: false,
             abandoned: None,
-            hand: hand.clone(),
+            actor: actor.clone(),
         };
         Decision::of(Event::Stopping(Box::new(stopping)))
     }
@@ -145,21 +150,21 @@ impl Run {
         }
     }
 
-    pub(super) fn decide_pause(&self, hand: &Hand) -> Result<Decision, Refusal> {
+    pub(super) fn decide_pause(&self, actor: &Actor) -> Result<Decision, Refusal> {
         match (self.status(), self.stop_cause()) {
-            (RunStatus::Running, None) => Ok(Decision::of(Event::Paused(hand.clone()))),
+            (RunStatus::Running, None) => Ok(Decision::of(Event::Paused(actor.clone()))),
             (RunStatus::Running, Some(_)) => Err(Refusal::NotNow("the run is being stopped")),
             (RunStatus::Paused, _) => Err(Refusal::NotNow("the run is paused already")),
             _ => Err(Refusal::NotNow("the run has not begun")),
         }
     }
 
-    pub(super) fn decide_resume(&self, hand: &Hand) -> Result<Decision, Refusal> {
+    pub(super) fn decide_resume(&self, actor: &Actor) -> Result<Decision, Refusal> {
         match self.status() {
-            RunStatus::Paused => Ok(Decision::of(Event::Resumed(hand.clone()))),
+            RunStatus::Paused => Ok(Decision::of(Event::Resumed(actor.clone()))),
             // Without a record the key would not be known, and the same request would resume
             // a run that is paused later.
-            _ if hand.request.is_some() => Ok(Decision::of(Event::Accepted(hand.clone()))),
+            _ if actor.request.is_some() => Ok(Decision::of(Event::Accepted(actor.clone()))),
             _ => Err(Refusal::NotNow("the run is not paused")),
         }
     }
@@ -167,7 +172,7 @@ impl Run {
     pub(super) fn decide_reattempt(
         &self,
         nodes: &[Instance],
-        hand: &Hand,
+        actor: &Actor,
     ) -> Result<Decision, Refusal> {
         let nodes = if nodes.is_empty() {
             self.retriable_nodes()
@@ -202,7 +207,7 @@ impl Run {
         let nodes = nodes.iter().map(|&node| self.path(node)).collect();
         Ok(Decision::of(Event::Reattempted {
             nodes,
-            hand: hand.clone(),
+            actor: actor.clone(),
         }))
     }
 

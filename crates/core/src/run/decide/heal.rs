@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Decision, Refusal};
 use crate::definition::InFlight;
-use crate::event::{Event, Hand};
+use crate::event::{Actor, Event};
 use crate::id::Digest;
 use crate::plan::Plan;
 use crate::run::Run;
@@ -54,7 +54,7 @@ impl Run {
         &self,
         definition: Digest,
         plan: &Arc<Plan>,
-        hand: &Hand,
+        actor: &Actor,
     ) -> Result<Decision, Refusal> {
         if self.status != RunStatus::Paused {
             return Err(Refusal::NotNow("the run is not paused; pause it first"));
@@ -75,7 +75,7 @@ impl Run {
         }
         let event = Event::Imported {
             definition,
-            hand: hand.clone(),
+            actor: actor.clone(),
         };
         let decision = self.exchange(event, definition, plan);
         let stuck = decision.events.iter().any(
@@ -105,11 +105,11 @@ impl Run {
             decision.warn(None, "DAG_INCOMPATIBLE", message);
             if self.status == RunStatus::Running && self.stop_cause().is_none() {
                 let reason = Some("DAG_INCOMPATIBLE".into());
-                let hand = Hand {
+                let actor = Actor {
                     reason,
-                    ..Hand::default()
+                    ..Actor::default()
                 };
-                decision.events.push(Event::Paused(hand));
+                decision.events.push(Event::Paused(actor));
             }
         }
         decision

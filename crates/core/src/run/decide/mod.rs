@@ -8,10 +8,10 @@ mod attempt;
 mod child;
 mod control;
 mod evaluations;
-mod hand;
 mod heal;
 mod open;
 mod route;
+mod set_result;
 mod settle;
 mod signal;
 mod undo;
@@ -29,7 +29,7 @@ use std::sync::Arc;
 use super::environment::Values;
 use super::{ChildEnd, FrameKey, Instance, Run};
 use crate::command::{Command, RunCommand};
-use crate::event::{After, Event, Hand, RequestKey, ResourceLink};
+use crate::event::{Actor, After, Event, RequestKey, ResourceLink};
 use crate::id::{Digest, Millis};
 use crate::plan::Plan;
 use crate::value::{MAX_NESTING, Payload, ValueRef};
@@ -108,13 +108,13 @@ pub enum Input {
     /// The run's own time is over.
     TimedOut,
     /// The time of the run that started it is over, and with it that of this one.
-    TimedOutAbove(Hand),
+    TimedOutAbove(Actor),
     /// An operator has purged the run's dead letter.
     Abandon {
         /// Why it was a dead letter.
         reason: Box<str>,
         /// Who purged it, and why.
-        hand: Hand,
+        actor: Actor,
     },
     /// A delay, a wait or a backoff of this attempt is over.
     Due {
@@ -158,14 +158,14 @@ pub enum Input {
 
 impl Input {
     /// A command with nothing beside it.
-    pub fn command(command: RunCommand<Instance>, hand: Hand) -> Self {
-        Self::Command(Box::new(command.by(hand)))
+    pub fn command(command: RunCommand<Instance>, actor: Actor) -> Self {
+        Self::Command(Box::new(command.by(actor)))
     }
 
     /// The idempotency key that it comes with.
     pub fn request(&self) -> Option<&RequestKey> {
         match self {
-            Self::Command(command) => command.hand.request.as_deref(),
+            Self::Command(command) => command.actor.request.as_deref(),
             _ => None,
         }
     }
@@ -454,8 +454,8 @@ pub fn decide(run: &Run, input: &Input, facts: &Facts<'_>) -> Result<Decision, R
         Input::Todo(todo) => Ok(decide_todo(run, *todo, facts)),
         Input::GraceEnded => run.decide_grace_ended(facts),
         Input::TimedOut => run.decide_timed_out(facts),
-        Input::TimedOutAbove(hand) => run.decide_timed_out_above(hand, facts),
-        Input::Abandon { reason, hand } => Ok(run.decide_abandon(reason, hand, facts)),
+        Input::TimedOutAbove(actor) => run.decide_timed_out_above(actor, facts),
+        Input::Abandon { reason, actor } => Ok(run.decide_abandon(reason, actor, facts)),
         Input::Due { node, attempt } => run.decide_due(*node, *attempt, facts),
         Input::Command(command) => decide_command(run, command, facts),
         Input::ChildEnded { node, attempt, end } => {
@@ -476,22 +476,22 @@ pub fn decide(run: &Run, input: &Input, facts: &Facts<'_>) -> Result<Decision, R
 }
 
 fn decide_command(run: &Run, command: &Command, facts: &Facts<'_>) -> Result<Decision, Refusal> {
-    let hand = &command.hand;
+    let actor = &command.actor;
     match &command.command {
-        RunCommand::Cancel { compensate } => run.decide_cancel(hand, *compensate, facts),
-        RunCommand::Pause => run.decide_pause(hand),
-        RunCommand::Resume => run.decide_resume(hand),
-        RunCommand::Reattempt { nodes } => run.decide_reattempt(nodes, hand),
-        RunCommand::Signal { name } => run.decide_signal(name, &command.value(), hand, facts),
+        RunCommand::Cancel { compensate } => run.decide_cancel(actor, *compensate, facts),
+        RunCommand::Pause => run.decide_pause(actor),
+        RunCommand::Resume => run.decide_resume(actor),
+        RunCommand::Reattempt { nodes } => run.decide_reattempt(nodes, actor),
+        RunCommand::Signal { name } => run.decide_signal(name, &command.value(), actor, facts),
         RunCommand::SetResult { node } => {
-            run.decide_set_result(*node, Some(&command.value()), hand, facts)
+            run.decide_set_result(*node, Some(&command.value()), actor, facts)
         }
-        RunCommand::Skip { node } => run.decide_set_result(*node, None, hand, facts),
-        RunCommand::Compensate => run.decide_compensate(hand),
-        RunCommand::RetryCompensation { nodes } => run.decide_retry_undo(nodes, hand),
-        RunCommand::SkipCompensation { nodes } => run.decide_skip_undo(nodes, hand),
+        RunCommand::Skip { node } => run.decide_set_result(*node, None, actor, facts),
+        RunCommand::Compensate => run.decide_compensate(actor),
+        RunCommand::RetryCompensation { nodes } => run.decide_retry_undo(nodes, actor),
+        RunCommand::SkipCompensation { nodes } => run.decide_skip_undo(nodes, actor),
         RunCommand::Import => match command.graph() {
-            Some(graph) => run.decide_import(graph.definition, &graph.plan, hand),
+            Some(graph) => run.decide_import(graph.definition, &graph.plan, actor),
             None => Err(Refusal::Incompatible("there is no graph to import".into())),
         },
     }

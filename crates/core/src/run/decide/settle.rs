@@ -1,7 +1,7 @@
 //! The end of a run (semantics §4): its status, its error, its output.
 
 use super::{Decision, Facts, Failure};
-use crate::event::{Cause, Event, Finished, Hand, IterationResult, RunFailure, StopCause};
+use crate::event::{Actor, Cause, Event, Finished, IterationResult, RunFailure, StopCause};
 use crate::run::causes::NODE_FAILED;
 use crate::run::environment::Place;
 use crate::run::frame::{FrameKey, TOP};
@@ -75,8 +75,8 @@ impl Run {
         decision
             .events
             .push(if self.is_undone_after(ending.status) {
-                let hand = Hand::default();
-                Event::Compensating { ending, hand }
+                let actor = Actor::default();
+                Event::Compensating { ending, actor }
             } else {
                 Event::Finished(ending)
             });

@@ -1,7 +1,7 @@
 //! A signal came: the node that has waited longest takes it; otherwise it is kept.
 
 use super::{Decision, Facts, Refusal};
-use crate::event::{Event, Hand, SignalReceived};
+use crate::event::{Actor, Event, SignalReceived};
 use crate::run::Run;
 use crate::value::{Payload, ValueRef};
 
@@ -16,7 +16,7 @@ impl Run {
         &self,
         name: &str,
         payload: &Payload,
-        hand: &Hand,
+        actor: &Actor,
         facts: &Facts<'_>,
     ) -> Result<Decision, Refusal> {
         if !self.is_ever_awaited(name) {
@@ -26,7 +26,7 @@ impl Run {
         let received = SignalReceived {
             name: name.into(),
             payload: decision.store(payload),
-            hand: hand.clone(),
+            actor: actor.clone(),
         };
         let event = Event::SignalReceived(Box::new(received));
         decision.events.push(event);

@@ -1,13 +1,13 @@
 //! The operator's commands on a compensation: start it, retry it, leave a node as it is.
 
 use super::{Decision, Refusal};
-use crate::event::{Event, Hand};
+use crate::event::{Actor, Event};
 use crate::run::undo::{can_be_retried, can_be_skipped};
 use crate::run::{Instance, Run};
 use crate::status::NodeStatus;
 
 impl Run {
-    pub(super) fn decide_compensate(&self, hand: &Hand) -> Result<Decision, Refusal> {
+    pub(super) fn decide_compensate(&self, actor: &Actor) -> Result<Decision, Refusal> {
         if self.undo.is_some() {
             return Err(Refusal::NotNow("compensation has begun already"));
         }
@@ -21,29 +21,29 @@ impl Run {
         }
         Ok(Decision::of(Event::Compensating {
             ending: Box::new(finished.clone()),
-            hand: hand.clone(),
+            actor: actor.clone(),
         }))
     }
 
     pub(super) fn decide_retry_undo(
         &self,
         nodes: &[Instance],
-        hand: &Hand,
+        actor: &Actor,
     ) -> Result<Decision, Refusal> {
         let otherwise = "its compensation has not failed";
         let nodes = self.undo_paths(nodes, can_be_retried, otherwise)?;
-        let hand = hand.clone();
-        Ok(Decision::of(Event::CompensationRetried { nodes, hand }))
+        let actor = actor.clone();
+        Ok(Decision::of(Event::CompensationRetried { nodes, actor }))
     }
 
     pub(super) fn decide_skip_undo(
         &self,
         nodes: &[Instance],
-        hand: &Hand,
+        actor: &Actor,
     ) -> Result<Decision, Refusal> {
         let nodes = self.undo_paths(nodes, can_be_skipped, "its compensation has ended")?;
-        let hand = hand.clone();
-        Ok(Decision::of(Event::CompensationSkipped { nodes, hand }))
+        let actor = actor.clone();
+        Ok(Decision::of(Event::CompensationSkipped { nodes, actor }))
     }
 
     /// The paths of nodes that are being undone and in the right state.

@@ -1,7 +1,7 @@
 //! A node's result given by hand: the reattempt rule holds.
 
 use super::{Decision, Facts, Refusal};
-use crate::event::{Event, Hand, SetByHand, StopCause};
+use crate::event::{Actor, Event, SetByHand, StopCause};
 use crate::run::{Instance, Run};
 use crate::status::{NodeStatus, RunStatus};
 use crate::value::Payload;
@@ -11,7 +11,7 @@ impl Run {
         &self,
         node: Instance,
         output: Option<&Payload>,
-        hand: &Hand,
+        actor: &Actor,
         facts: &Facts<'_>,
     ) -> Result<Decision, Refusal> {
         if self.undo.is_some() {
@@ -55,7 +55,7 @@ impl Run {
                 .iter()
                 .map(|(name, value)| (name.clone(), decision.store(value)))
                 .collect(),
-            hand: hand.clone(),
+            actor: actor.clone(),
         };
         decision.events.push(Event::SetByHand(Box::new(set)));
         Ok(decision)
