@@ -19,7 +19,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
-use windlass_core::run::{About, Input as RunInput, Instance, Interrupt, Refusal, Report};
+use windlass_core::run::{Input as RunInput, Instance, Interrupt, Refusal, Report, RunSummary};
 use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
 use windlass_orchestrator::supervisor::{ChildPlace, ChildWork};
 use windlass_orchestrator::{Adoption, CommandId, Effect, FailedAttempt, Input, Shard};
@@ -568,7 +568,7 @@ impl Driver {
         run: RunId,
         status: RunStatus,
         parent: Option<RunId>,
-        about: Option<&About>,
+        about: Option<&RunSummary>,
     ) {
         if let Some(parent) = parent {
             self.submit_job(Job::Child(run, ChildWork::Ended(parent)));

@@ -212,7 +212,7 @@ async fn first_healing(
 ) -> Result<Option<u32>, Error> {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Glance {
+    struct HealingHeader {
         #[serde(default)]
         in_flight: InFlight,
     }
@@ -220,9 +220,9 @@ async fn first_healing(
         let row = store
             .definition(tenant, workflow, Some(listed.version))
             .await?;
-        let glance = row.map(|row| serde_json::from_slice::<Glance>(&row.text));
-        if let Some(Ok(glance)) = glance
-            && glance.in_flight == InFlight::Healing
+        let header = row.map(|row| serde_json::from_slice::<HealingHeader>(&row.text));
+        if let Some(Ok(header)) = header
+            && header.in_flight == InFlight::Healing
         {
             return Ok(Some(listed.version));
         }

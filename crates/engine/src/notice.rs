@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_core::run::{About, Dispatch, Input, Instance, Standing};
+use windlass_core::run::{Dispatch, Input, Instance, RunSummary, Standing};
 use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
 use windlass_orchestrator::FailedAttempt;
 
@@ -94,12 +94,12 @@ pub enum Notice<'a> {
         /// How.
         status: RunStatus,
         /// What it is.
-        about: &'a About,
+        about: &'a RunSummary,
     },
     /// A run began, or was taken over from a process that is gone.
     Began {
         /// What it is.
-        about: &'a About,
+        about: &'a RunSummary,
         /// Whether it was taken over.
         recovered: bool,
     },

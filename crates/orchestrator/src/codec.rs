@@ -46,7 +46,7 @@ pub fn decode(bytes: &[u8]) -> Result<Transition, DecodeError> {
 /// `None` if partial decoding is not enough, and the record must be read in full.
 pub fn results(bytes: &[u8]) -> Option<Vec<(Digest, &str)>> {
     let (_, body) = Envelope::expect(Kind::Record, RECORD_VERSION, bytes).ok()?;
-    windlass_core::glance::results(body)
+    windlass_core::partial_decode::results(body)
 }
 
 /// A state in its envelope.

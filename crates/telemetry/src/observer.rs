@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::run::About;
+use windlass_core::run::RunSummary;
 use windlass_core::{Millis, NodeStatus, RunStatus};
 use windlass_engine::{Attempt, Notice, Observer};
 
@@ -43,7 +43,7 @@ impl Observer for Watcher {
 
 impl Watcher {
     /// The series that a run is counted in.
-    fn workflow(&self, about: &About) -> Arc<Workflow> {
+    fn workflow(&self, about: &RunSummary) -> Arc<Workflow> {
         match about.queued.tenant {
             Some(_) if !self.name_tenants => self.metrics.workflow(TENANTS),
             _ => self.metrics.workflow(&about.queued.workflow),
@@ -61,7 +61,7 @@ impl Watcher {
         }
     }
 
-    fn finished(&self, about: &About, status: RunStatus) {
+    fn finished(&self, about: &RunSummary, status: RunStatus) {
         // A run that was opened again has ended before; only the time since then is counted.
         let began = about.reopened_at.or(about.started_at);
         let (began, ended) = (began.unwrap_or(about.created_at), about.ended_at);

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use windlass_core::RunStatus;
-use windlass_core::run::About;
+use windlass_core::run::RunSummary;
 use windlass_engine::{Attempt, Notice, Observer};
 use windlass_telemetry::{Gauge, HttpExchange, Telemetry, TelemetryOptions};
 use world::{World, sample};
@@ -127,7 +127,7 @@ async fn page_of_tenants(name_tenants: bool) -> String {
 #[derive(Default)]
 struct Told {
     attempt: Mutex<Option<Attempt>>,
-    about: Mutex<Option<About>>,
+    about: Mutex<Option<RunSummary>>,
 }
 
 impl Observer for Told {
@@ -143,7 +143,7 @@ impl Observer for Told {
 }
 
 /// An attempt and a run as an engine tells of them.
-async fn told() -> (Attempt, About) {
+async fn told() -> (Attempt, RunSummary) {
     let told = Arc::new(Told::default());
     let world = World::watched(Telemetry::start(TelemetryOptions::default()), told.clone());
     world.run(BUSY).await;

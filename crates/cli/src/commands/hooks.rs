@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use windlass_service::listing::tell_damage;
-use windlass_service::secrets as kept;
+use windlass_service::secrets as secret_store;
 use windlass_store::{Hook, Wait as _, block_on};
 
 use crate::access::{self, Access};
@@ -82,7 +82,13 @@ fn set(settings: &Settings, asked: &HookSet) -> Result<Exit, Failure> {
     let made = match access::open_alone(settings, false)? {
         Access::Held(session) => {
             let keys = keys(settings)?;
-            let made = block_on(kept::make_hook(&*session.store, &keys, None, what, now()))?;
+            let made = block_on(secret_store::make_hook(
+                &*session.store,
+                &keys,
+                None,
+                what,
+                now(),
+            ))?;
             let mut item = item(&made.hook);
             item["path"] = json!(format!("/hooks/{}", made.token));
             item["token"] = json!(made.token);
@@ -110,7 +116,7 @@ fn remove(settings: &Settings, id: &str) -> Result<Exit, Failure> {
     match access::open_alone(settings, false)? {
         Access::Held(session) => {
             let keys = keys(settings)?;
-            block_on(kept::remove_hook(&*session.store, &keys, None, id))?;
+            block_on(secret_store::remove_hook(&*session.store, &keys, None, id))?;
         }
         Access::Server(_, server) => remote::remove_hook(&server, id)?,
     }

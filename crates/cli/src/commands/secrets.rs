@@ -4,7 +4,7 @@ use std::io::{self, BufRead as _, IsTerminal as _};
 use std::path::Path;
 
 use serde_json::{Value, json};
-use windlass_service::secrets::{self as kept, VALUE_LIMIT_BYTES};
+use windlass_service::secrets::{self as secret_store, VALUE_LIMIT_BYTES};
 use windlass_store::{SecretRow, Wait as _, block_on};
 
 use crate::access::{self, Access};
@@ -47,7 +47,7 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
     }
     let output = settings.output;
     if output.json {
-        let items: Vec<Value> = rows.iter().map(kept::item).collect();
+        let items: Vec<Value> = rows.iter().map(secret_store::item).collect();
         output.json(&json!({ "items": items, "next": null }))?;
         return Ok(Exit::Done);
     }
@@ -74,13 +74,13 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
 fn set(settings: &Settings, arguments: &SetSecret) -> Result<Exit, Failure> {
     let name = &*arguments.name.name;
     // An invalid name is refused before the user types the value.
-    kept::check_name(name)?;
+    secret_store::check_name(name)?;
     let value = value(arguments)?;
     let created = match access::open_alone(settings, true)? {
         Access::Held(session) => {
             let keys = keys(settings)?;
             let store = &*session.store;
-            block_on(kept::set(store, &keys, None, name, &value, now()))?
+            block_on(secret_store::set(store, &keys, None, name, &value, now()))?
         }
         Access::Server(_, server) => remote::set_secret(&server, name, &value)?,
     };
@@ -95,11 +95,12 @@ fn set(settings: &Settings, arguments: &SetSecret) -> Result<Exit, Failure> {
 }
 
 fn remove(settings: &Settings, name: &str) -> Result<Exit, Failure> {
-    kept::check_name(name)?;
+    secret_store::check_name(name)?;
     let removed = match access::open_alone(settings, false)? {
         Access::Held(session) => {
             let keys = keys(settings)?;
-            block_on(kept::remove(&*session.store, &keys, None, name)).map_err(Failure::from)
+            block_on(secret_store::remove(&*session.store, &keys, None, name))
+                .map_err(Failure::from)
         }
         Access::Server(_, server) => remote::remove_secret(&server, name),
     };
@@ -119,7 +120,9 @@ fn remove(settings: &Settings, name: &str) -> Result<Exit, Failure> {
 /// A new key. Wherever that breaks off, everything can be opened, and it can be done again.
 fn rotate(settings: &Settings) -> Result<Exit, Failure> {
     let rotated = match access::open_alone(settings, false)? {
-        Access::Held(session) => block_on(kept::rotate(&*session.store, &*keys(settings)?))?,
+        Access::Held(session) => {
+            block_on(secret_store::rotate(&*session.store, &*keys(settings)?))?
+        }
         Access::Server(_, server) => remote::rotate_key(&server)?,
     };
     let (secrets, hooks) = (rotated.secrets, rotated.hooks);
@@ -145,7 +148,9 @@ fn value(arguments: &SetSecret) -> Result<String, Failure> {
     let bytes = match file == stdin && io::stdin().is_terminal() {
         true => typed(&arguments.name.name)?,
         // Room for the newline, which does not count.
-        false => read_limited(file, VALUE_LIMIT_BYTES + 2, |_| kept::too_large().into())?,
+        false => read_limited(file, VALUE_LIMIT_BYTES + 2, |_| {
+            secret_store::too_large().into()
+        })?,
     };
     let mut text = String::from_utf8(bytes).map_err(|_| {
         let message = "the secret's value is not text in UTF-8";

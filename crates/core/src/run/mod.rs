@@ -4,7 +4,6 @@
 //! values, only references to them; variables and the trigger are the exception as
 //! far as they are small enough to stand in the log.
 
-mod about;
 mod ancestry;
 mod answered;
 mod apply;
@@ -18,22 +17,22 @@ mod environment;
 mod frame;
 mod frames;
 mod heal;
+mod inspect;
 mod join;
-mod kept;
-mod let_go;
 mod levels;
-mod look;
-mod looking;
+mod partial_join;
 mod reattempt;
 mod record_count;
 mod retry;
 mod reuse;
-mod same;
 mod set_result;
 mod signal;
 mod snapshot;
+mod state_eq;
 mod stop;
 mod structure;
+mod summary;
+mod superseded;
 mod undo;
 mod variables;
 
@@ -51,7 +50,6 @@ use crate::routing::{EdgeState, NodeSet};
 use crate::status::{NodeStatus, RunStatus};
 use crate::value::ValueRef;
 
-pub use about::About;
 pub use answered::{Answered, KEPT_ANSWERS};
 pub use apply::{Change, Corrupt};
 use child::Child;
@@ -65,9 +63,10 @@ pub use dispatch::{Dispatch, Source};
 pub(crate) use environment::read_object;
 pub use environment::{Held, Loaded, Values};
 pub use frame::{FrameKey, Instance};
-pub use looking::{Standing, What};
+pub use inspect::{Standing, What};
 use record_count::RecordCount;
 pub use snapshot::{GraphName, SNAPSHOT_VERSION, Snapshot};
+pub use summary::RunSummary;
 pub use undo::{Undo, Undone};
 pub use variables::var_bytes;
 pub use windlass_expr::Interrupt;
@@ -77,9 +76,9 @@ pub const INLINE_STEPS: u64 = windlass_expr::Limits::INLINE_STEPS;
 
 use frame::{Frame, TOP};
 use frames::Frames;
-use kept::Kept;
 use reuse::Reuse;
 use snapshot::Graph;
+use superseded::Superseded;
 
 /// Outputs of up to this many items are worth keeping at hand until their loop ends.
 const FEW_ITEMS: u32 = 1000;
@@ -127,7 +126,7 @@ pub struct Run {
     /// highest inside them: they may come back.
     past: BTreeMap<Box<str>, (u32, u32)>,
     /// Nodes that succeeded, were taken back, and are still to be undone.
-    kept: BTreeMap<Instance, Kept>,
+    kept: BTreeMap<Instance, Superseded>,
     /// Iterations that were taken back and hold something that is still to be undone.
     kept_frames: BTreeMap<FrameKey, Frame>,
     /// The graphs that parts of the state belong to, the present one last.

@@ -15,10 +15,10 @@ use super::child::Child;
 use super::deaths::Deaths;
 use super::environment::Held;
 use super::frame::{Frame, FrameKey, Ids, Instance, NodeState, Owner};
-use super::kept::Kept;
 use super::levels::Levels;
 use super::record_count::RecordCount;
 use super::reuse::Reuse;
+use super::superseded::Superseded;
 use super::{Loop, Run, Stop, Undo, Undone};
 use crate::event::{Finished, Queued};
 use crate::id::{Digest, Millis, RunId};
@@ -73,7 +73,7 @@ pub struct Snapshot {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     past: BTreeMap<Box<str>, (u32, u32)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    kept: Vec<KeptState>,
+    kept: Vec<SupersededState>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     kept_frames: Vec<FrameState>,
     next_instance: Instance,
@@ -134,7 +134,7 @@ struct FrameState {
 }
 
 #[derive(Serialize, Deserialize)]
-struct KeptState {
+struct SupersededState {
     number: Instance,
     frame: FrameKey,
     path: Box<str>,
@@ -204,7 +204,7 @@ impl Run {
         let shapes =
             shapes.map(|(&node, (plan, index))| Some((node, self.graph_number(plan)?, *index)));
         let kept = self.kept.iter();
-        let kept = kept.map(|(&number, kept)| self.kept_state(number, kept));
+        let kept = kept.map(|(&number, kept)| self.superseded_state(number, kept));
         let snapshot = Snapshot {
             graphs: self.graphs.iter().rev().map(|graph| graph.name).collect(),
             frozen: self.frozen,
@@ -289,7 +289,7 @@ impl Run {
         }
         for state in snapshot.kept {
             let plan = plans.get(state.plan as usize)?;
-            run.kept.insert(state.number, kept_from(state, plan));
+            run.kept.insert(state.number, superseded_from(state, plan));
         }
         if top.nodes.len() != run.plan.len() || !Arc::ptr_eq(&top.plan, &run.plan) {
             return None;
@@ -389,8 +389,8 @@ impl Run {
         Some(number as u32)
     }
 
-    fn kept_state(&self, number: Instance, kept: &Kept) -> Option<KeptState> {
-        Some(KeptState {
+    fn superseded_state(&self, number: Instance, kept: &Superseded) -> Option<SupersededState> {
+        Some(SupersededState {
             number,
             frame: kept.frame,
             path: kept.path.clone(),
@@ -451,8 +451,8 @@ fn frame_from(state: FrameState, plans: &[Arc<Plan>]) -> Option<Frame> {
     })
 }
 
-fn kept_from(state: KeptState, plan: &Arc<Plan>) -> Kept {
-    Kept {
+fn superseded_from(state: SupersededState, plan: &Arc<Plan>) -> Superseded {
+    Superseded {
         frame: state.frame,
         path: state.path,
         plan: Arc::clone(plan),

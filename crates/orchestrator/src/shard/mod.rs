@@ -13,8 +13,8 @@ use windlass_core::event::ReusedNode;
 use windlass_core::event::{After, Queued};
 use windlass_core::plan::Plan;
 use windlass_core::run::{
-    About, ChildEnd, ChildStart, Dispatch, Failure, INLINE_STEPS, Input as RunInput, Instance,
-    Refusal, Report, Run, Standing, ValueLimits,
+    ChildEnd, ChildStart, Dispatch, Failure, INLINE_STEPS, Input as RunInput, Instance, Refusal,
+    Report, Run, RunSummary, Standing, ValueLimits,
 };
 use windlass_core::value::{Payload, ValueRef};
 use windlass_core::{Digest, Millis, RunId, RunStatus};
@@ -401,7 +401,7 @@ pub enum Effect {
     /// The run began, or was taken over from a process that is gone.
     Began {
         /// A summary of it.
-        about: Box<About>,
+        about: Box<RunSummary>,
         /// Whether it was taken over from a process that is gone.
         recovered: bool,
     },
@@ -447,7 +447,7 @@ pub enum Effect {
         /// The run that started it, if it is a child.
         parent: Option<RunId>,
         /// A summary of it.
-        about: Box<About>,
+        about: Box<RunSummary>,
         /// Whether it ended here; otherwise it had ended before a command or its parent asked
         /// for it.
         here: bool,

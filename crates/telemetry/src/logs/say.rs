@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use tracing::{debug, error, info, warn};
-use windlass_core::run::About;
+use windlass_core::run::RunSummary;
 use windlass_core::{NodeStatus, RunId, RunStatus};
 use windlass_engine::Attempt;
 
@@ -14,7 +14,7 @@ use crate::metrics::HttpExchange;
 const TARGET: &str = "windlass";
 
 /// A run began, or was taken over from a process that is gone.
-pub(crate) fn began(about: &About, recovered: bool) {
+pub(crate) fn began(about: &RunSummary, recovered: bool) {
     let queued = &about.queued;
     info!(
         target: TARGET,
@@ -28,7 +28,7 @@ pub(crate) fn began(about: &About, recovered: bool) {
 }
 
 /// A run ended.
-pub(crate) fn finished(about: &About, status: RunStatus, milliseconds: u64) {
+pub(crate) fn finished(about: &RunSummary, status: RunStatus, milliseconds: u64) {
     let queued = &about.queued;
     let error = about.finished.as_ref().and_then(|end| end.error.as_ref());
     let (code, error) = (

@@ -13,7 +13,7 @@ mod otlp;
 pub use endpoint::{Endpoint, EndpointError};
 pub(crate) use exporter::Exporter;
 use windlass_core::RunStatus;
-use windlass_core::run::About;
+use windlass_core::run::RunSummary;
 use windlass_engine::Attempt;
 
 /// Where spans go.
@@ -43,6 +43,6 @@ impl TraceOptions {
 
 /// What a span is about. It becomes a span on the exporter's task.
 pub(crate) enum Subject {
-    Run(Box<About>, RunStatus),
+    Run(Box<RunSummary>, RunStatus),
     Attempt(Box<Attempt>),
 }

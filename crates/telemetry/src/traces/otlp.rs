@@ -2,7 +2,7 @@
 //! hexadecimal, 64-bit numbers as text.
 
 use serde::{Serialize, Serializer};
-use windlass_core::run::About;
+use windlass_core::run::RunSummary;
 use windlass_core::trace::{SpanId, TraceId, TraceParent};
 use windlass_core::{Millis, NodeStatus, RunStatus};
 use windlass_engine::Attempt;
@@ -112,7 +112,7 @@ pub(super) fn span(subject: &Subject) -> Option<Span> {
     }
 }
 
-fn run_span(about: &About, status: RunStatus) -> Option<Span> {
+fn run_span(about: &RunSummary, status: RunStatus) -> Option<Span> {
     let queued = &about.queued;
     let asked = queued.traceparent.as_deref();
     let place = TraceParent::of_run(about.run, asked);

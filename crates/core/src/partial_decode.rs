@@ -10,48 +10,47 @@ use crate::id::Digest;
 /// The results of a transition's attempts whose values stand in its text: digest and JSON text
 /// of each. `None` if the text cannot be decoded.
 pub fn results(transition: &[u8]) -> Option<Vec<(Digest, &str)>> {
-    let Seen { events } = serde_json::from_slice(transition).ok()?;
+    let PartialRecord { events } = serde_json::from_slice(transition).ok()?;
     let ended = events.into_iter().filter_map(|event| event.attempt_ended);
-    let results =
-        ended.filter_map(
-            |Ended { digest, result }| match result.succeeded.or(result.failed)? {
-                Stored::Inline(raw) => Some((digest, raw.get())),
-                Stored::Blob(IgnoredAny) => None,
-            },
-        );
+    let results = ended.filter_map(|PartialAttemptEnded { digest, result }| {
+        match result.succeeded.or(result.failed)? {
+            PartialStored::Inline(raw) => Some((digest, raw.get())),
+            PartialStored::Blob(IgnoredAny) => None,
+        }
+    });
     Some(results.collect())
 }
 
 #[derive(Deserialize)]
-struct Seen<'a> {
+struct PartialRecord<'a> {
     #[serde(borrow)]
-    events: Vec<Event<'a>>,
+    events: Vec<PartialEvent<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Event<'a> {
+struct PartialEvent<'a> {
     #[serde(borrow, default, rename = "AttemptEnded")]
-    attempt_ended: Option<Ended<'a>>,
+    attempt_ended: Option<PartialAttemptEnded<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Ended<'a> {
+struct PartialAttemptEnded<'a> {
     digest: Digest,
     #[serde(borrow)]
-    result: Outcome<'a>,
+    result: PartialOutcome<'a>,
 }
 
 #[derive(Deserialize)]
-struct Outcome<'a> {
+struct PartialOutcome<'a> {
     #[serde(borrow, default)]
-    succeeded: Option<Stored<'a>>,
+    succeeded: Option<PartialStored<'a>>,
     #[serde(borrow, default)]
-    failed: Option<Stored<'a>>,
+    failed: Option<PartialStored<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-enum Stored<'a> {
+enum PartialStored<'a> {
     #[serde(borrow)]
     Inline(&'a RawValue),
     Blob(IgnoredAny),
@@ -83,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_glance_sees_what_attempts_came_to() {
+    fn a_partial_decode_sees_what_attempts_came_to() {
         let [first, error] = ["{\"n\": [1, \"ü\"]}", "{\"code\":\"X\"}"].map(Payload::new);
         let null = Payload::null();
         let large = Payload::new(format!("\"{}\"", "x".repeat(10_000)));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::environment::Held;
 use super::frame::{Frame, Instance};
-use super::kept::Kept;
+use super::superseded::Superseded;
 use super::{Run, Undo};
 use crate::plan::Plan;
 
@@ -73,9 +73,9 @@ fn same_frame(one: &Frame, other: &Frame) -> bool {
         )
 }
 
-fn same_kept(one: &Kept, other: &Kept) -> bool {
+fn same_kept(one: &Superseded, other: &Superseded) -> bool {
     Arc::ptr_eq(&one.plan, &other.plan)
-        && same_fields!(Kept, one, other, [frame, path, node, value], [plan])
+        && same_fields!(Superseded, one, other, [frame, path, node, value], [plan])
 }
 
 fn same_held(one: &Held, other: &Held) -> bool {

@@ -16,7 +16,7 @@ const KEEPING_RULES: u32 = 2;
 
 /// A node as it was when it was taken back, under a number of its own.
 #[derive(Clone, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct Superseded {
     /// The scope it stood in.
     pub(crate) frame: FrameKey,
     pub(crate) path: Box<str>,
@@ -126,7 +126,7 @@ impl Run {
 
     fn keep_place(&mut self, node: Instance, value: Option<ValueRef>) -> Instance {
         let (plan, index) = self.plan_node(node);
-        let kept = Kept {
+        let kept = Superseded {
             frame: self.key_of(node),
             path: self.path(node),
             plan: Arc::clone(plan),

@@ -10,7 +10,7 @@ use crate::status::NodeStatus;
 
 /// A summary of a run for observers.
 #[derive(Clone)]
-pub struct About {
+pub struct RunSummary {
     /// The run.
     pub run: RunId,
     /// The request for it.
@@ -31,7 +31,7 @@ pub struct About {
     pub levels: u32,
 }
 
-impl fmt::Debug for About {
+impl fmt::Debug for RunSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "About({} of {})", self.run, self.queued.workflow)
     }
@@ -39,8 +39,8 @@ impl fmt::Debug for About {
 
 impl Run {
     /// The summary of the run as it is now.
-    pub fn about(&self) -> About {
-        About {
+    pub fn about(&self) -> RunSummary {
+        RunSummary {
             run: self.id,
             queued: Arc::clone(&self.queued),
             version: self.version,
