@@ -93,10 +93,10 @@ impl Observer for Hub {
             Notice::Progress {
                 run,
                 nodes,
-                standings,
+                waiting_nodes,
             } => {
                 if let Some(progress) = state.follows(*run) {
-                    progress.changed(nodes, standings);
+                    progress.changed(nodes, waiting_nodes);
                 }
             }
             Notice::Failed { run, failed } => {

@@ -31,7 +31,9 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
 use windlass_core::printable::one_line;
-use windlass_service::{catalogue, command, filter, forking, launch, moment, overrides, standing};
+use windlass_service::{
+    catalogue, command, filter, forking, launch, moment, overrides, wait_state,
+};
 
 use args::Arguments;
 use config::Config;

@@ -3,7 +3,7 @@
 
 use windlass_core::command::RunCommand;
 use windlass_core::event::{Actor, Event};
-use windlass_core::run::{Input, Outcome, Refusal, Run, Todo};
+use windlass_core::run::{Input, Outcome, PendingDecision, Refusal, Run};
 use windlass_core::{NodeStatus, RunStatus};
 
 use windlass_test_support::fixture::notation;
@@ -290,7 +290,11 @@ fn logs_with_impossible_events_are_corrupt() {
 fn nothing_is_left_to_do_between_inputs() {
     for status in RunStatus::ALL {
         let harness = run_that_is(status, false);
-        assert_eq!(harness.run.todo(), None::<Todo>, "{status}");
+        assert_eq!(
+            harness.run.pending_decision(),
+            None::<PendingDecision>,
+            "{status}"
+        );
     }
 }
 

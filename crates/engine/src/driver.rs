@@ -494,13 +494,13 @@ impl Driver {
             Effect::Progress {
                 run,
                 nodes,
-                standings,
+                waiting_nodes,
                 failures,
             } => {
                 self.notice(&Notice::Progress {
                     run,
                     nodes: &nodes,
-                    standings: &standings,
+                    waiting_nodes: &waiting_nodes,
                 });
                 self.tell_ends(run, &nodes, &failures);
                 self.close_remote(run, &nodes);

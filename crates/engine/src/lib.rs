@@ -46,8 +46,8 @@ mod scrub;
 mod secrecy;
 mod serve;
 mod shared;
-mod standing;
 mod start;
+mod stats;
 mod turns;
 mod values;
 pub mod verify;
@@ -74,8 +74,8 @@ pub use payload::{PayloadError, check_payload, check_payload_aside, check_schema
 pub use plans::Plans;
 pub use remote::{
     ACTION_LIMIT, DECLARED_SCHEMA_BYTES, Declaration, DeclaredAction, POLL_WAIT_LIMIT_MS,
-    POLLER_LIMIT, Poll, SLOT_LIMIT, Task, TaskId, TaskOutcome, WorkError, WorkStanding,
-    WorkerStanding, declared_actions,
+    POLLER_LIMIT, Poll, SLOT_LIMIT, Task, TaskId, TaskOutcome, WorkError, WorkState, WorkerInfo,
+    declared_actions,
 };
 pub use retention::Retain;
 pub use schedule::{
@@ -83,8 +83,8 @@ pub use schedule::{
     ScheduleProblem, Timing, check_schedule, next_times,
 };
 pub use serve::Serving;
-pub use standing::EngineStanding;
 pub use start::{Begin, FROZEN_AT, NewRun, StartError, StartRequest, Started, check_trigger};
+pub use stats::EngineStats;
 pub use values::ValueReader;
 pub use watched::Attempt;
 pub use windlass_store::Backend;

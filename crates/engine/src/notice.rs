@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_core::run::{Dispatch, Input, Instance, RunSummary, Standing};
+use windlass_core::run::{Dispatch, Input, Instance, RunSummary, WaitingNode};
 use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
 use windlass_orchestrator::FailedAttempt;
 
@@ -24,7 +24,7 @@ pub enum Notice<'a> {
         nodes: &'a [(Instance, NodeStatus)],
         /// How loops of the top level and waits stand, where that changed: for people to
         /// look at, and perhaps ahead of what is durable.
-        standings: &'a [Standing],
+        waiting_nodes: &'a [WaitingNode],
     },
     /// An attempt failed, of an action, a loop, a wait or a child run: the node has failed,
     /// or waits for its next attempt.

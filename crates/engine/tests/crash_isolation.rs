@@ -389,7 +389,7 @@ async fn runs_that_cannot_be_read_are_set_aside_and_the_others_go_on() {
     // Trying it again does not help, and does no harm.
     assert!(world.engine.requeue(running).await.expect("a store"));
     assert!(row(&world.store, running).dead);
-    assert_eq!(world.engine.standing().wait().expect("numbers").queued, 0);
+    assert_eq!(world.engine.stats().wait().expect("numbers").queued, 0);
     // Purged, their rows say that they have ended, and no process acquires them.
     for run in [running, pending] {
         let purged = world.engine.purge(run, Actor::default()).await;

@@ -196,7 +196,7 @@ async fn whoever_comes_back_soon_goes_on_where_it_was() {
     let mut world = World::new(0);
     world.publish(None, PLAIN).await;
     let run = world.enqueue(None, "{}").await;
-    let followed = |world: &World| world.engine.standing().wait().expect("numbers").followed;
+    let followed = |world: &World| world.engine.stats().wait().expect("numbers").followed;
     let mut feed = world.engine.feed(run, 0);
     assert!(matches!(feed.next().await, Fed::Event(_)));
     // The feed waits for the second event, which starts a follower of the run.

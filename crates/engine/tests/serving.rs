@@ -40,14 +40,14 @@ async fn a_queued_run_is_a_row_until_somebody_serves() {
         .expect("a row");
     assert_eq!(row.status, RunStatus::Pending);
     assert_eq!(world.engine.held().await, 0);
-    assert_eq!(world.engine.standing().wait().expect("numbers").queued, 1);
+    assert_eq!(world.engine.stats().wait().expect("numbers").queued, 1);
     world.engine.serve(serving(8)).await.expect("serves");
     assert_eq!(world.next_ended().await, (run, RunStatus::Succeeded));
     let again = world.engine.serve(serving(8)).await;
     assert!(again.is_err(), "it serves already");
     let later = world.enqueue(None, "{}").await;
     assert_eq!(world.next_ended().await, (later, RunStatus::Succeeded));
-    assert_eq!(world.engine.standing().wait().expect("numbers").begun, 2);
+    assert_eq!(world.engine.stats().wait().expect("numbers").begun, 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -359,10 +359,10 @@ async fn ten_thousand_at_one_gate_cost_no_more_for_each_end() {
     world.next_begun().await;
     let mut ends = BTreeMap::new();
     for round in 0..12_u64 {
-        let looks = world.engine.standing().wait().expect("numbers").looks;
+        let looks = world.engine.stats().wait().expect("numbers").looks;
         world.floor.permits.add_permits(1);
         world.next_begun().await;
-        let now = world.engine.standing().wait().expect("numbers").looks;
+        let now = world.engine.stats().wait().expect("numbers").looks;
         ends.insert(round, now - looks);
     }
     // The first may still have seen runs being put aside.

@@ -29,10 +29,10 @@ pub mod run_item;
 pub mod schedules;
 pub mod secrets;
 pub mod source;
-pub mod standing;
 pub mod start_body;
 pub mod text;
 pub mod verifying;
+pub mod wait_state;
 pub mod why;
 
 pub use failure::{Failure, FailureKind};

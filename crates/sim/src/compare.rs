@@ -61,7 +61,7 @@ fn run_difference(live: &Run, replayed: &Run) -> Option<String> {
         .or_else(|| same("finished", live.finished(), replayed.finished()))
         .or_else(|| same("counts", counts(live), counts(replayed)))
         .or_else(|| same("open", live.open(), replayed.open()))
-        .or_else(|| same("todo", live.todo(), replayed.todo()))
+        .or_else(|| same("todo", live.pending_decision(), replayed.pending_decision()))
         .or_else(|| same("stop", live.stop_cause(), replayed.stop_cause()))
         .or_else(|| same("grace", live.grace_deadline(), replayed.grace_deadline()))
         .or_else(|| same("hand", live.stop_actor(), replayed.stop_actor()))

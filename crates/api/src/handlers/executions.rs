@@ -13,7 +13,7 @@ use windlass_core::{RunId, RunStatus};
 use windlass_engine::view::{self, Actions, Nodes};
 use windlass_service::moment::{now, since};
 use windlass_service::run_item::RunDetails;
-use windlass_service::standing::has_instance;
+use windlass_service::wait_state::has_instance;
 use windlass_service::why::no_such_node;
 use windlass_service::{Failure, FailureKind, Look};
 use windlass_store::{RunFilter, RunRow, Wait as _};

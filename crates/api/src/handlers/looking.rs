@@ -241,7 +241,7 @@ async fn node(
 /// One node of the execution's own JSON, with its attempts.
 fn one(look: &Look, run: RunId, path: &str) -> Result<String, Failure> {
     let loaded = windlass_engine::load_latest(&*look.store, &look.plans, run)?;
-    if !windlass_service::standing::has_instance(&loaded.run, path) {
+    if !windlass_service::wait_state::has_instance(&loaded.run, path) {
         return Err(why::no_such_node(path));
     }
     let options = view::Options {

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use windlass_core::event::ResourceLink;
 use windlass_core::name::{KeyName, ShortText};
 use windlass_engine::{
-    ActionError, Declaration, Poll, Task, TaskId, TaskOutcome, WorkError, WorkerStanding, limits,
+    ActionError, Declaration, Poll, Task, TaskId, TaskOutcome, WorkError, WorkerInfo, limits,
 };
 use windlass_service::Failure;
 
@@ -441,7 +441,7 @@ async fn list(
     Ok(RawJson::new(page.to_string()))
 }
 
-fn worker_json(worker: &WorkerStanding) -> serde_json::Value {
+fn worker_json(worker: &WorkerInfo) -> serde_json::Value {
     json!({
         "worker": worker.worker,
         "tenantId": worker.tenant,

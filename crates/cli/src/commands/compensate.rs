@@ -47,7 +47,7 @@ fn preview(settings: &Settings, reference: &str) -> Result<Exit, Failure> {
             .map(|(node, status)| json!({ "node": node, "status": status.as_str() }))
             .collect();
         output.json(&json!({
-            "executionId": id, "status": run.status(), "compensation": standing(&run),
+            "executionId": id, "status": run.status(), "compensation": compensation_state(&run),
             "nodes": nodes,
         }))?;
     } else if steps.is_empty() {
@@ -81,7 +81,7 @@ fn steps(run: &Run) -> Vec<(Box<str>, NodeStatus)> {
     }
 }
 
-fn standing(run: &Run) -> Option<&'static str> {
+fn compensation_state(run: &Run) -> Option<&'static str> {
     run.undo()?;
     let outcome = run.finished().and_then(|finished| finished.compensation);
     Some(match outcome {

@@ -4,12 +4,12 @@
 use std::time::Instant;
 
 use windlass_core::NodeStatus;
-use windlass_core::run::Standing;
+use windlass_core::run::WaitingNode;
 
 use super::Phase;
 use super::line::{Line, Paint, width_of};
 use super::model::{Model, Running, Said};
-use crate::standing::standing_words;
+use crate::wait_state::format_wait_state;
 
 /// The widest column of node ids.
 const NODE_COLUMN: usize = 32;
@@ -106,13 +106,13 @@ fn counts(model: &Model) -> Line {
 /// The loops that go round.
 fn loops(model: &Model, room: usize) -> Vec<Line> {
     let shown = model.loops.values().take(room.div_ceil(2));
-    let line = |standing: &Standing| {
+    let line = |waiting_node: &WaitingNode| {
         Line::new()
             .add(Paint::Blue, "  ↻ ")
-            .add(Paint::Plain, shorten(&standing.path, NODE_COLUMN))
+            .add(Paint::Plain, shorten(&waiting_node.path, NODE_COLUMN))
             .add(
                 Paint::Plain,
-                format!("  {}", standing_words(&standing.what)),
+                format!("  {}", format_wait_state(&waiting_node.what)),
             )
     };
     shown.map(line).collect()
@@ -154,11 +154,14 @@ fn waits(model: &Model, room: usize) -> Vec<Line> {
         .waits
         .values()
         .take(room)
-        .map(|standing| {
+        .map(|waiting_node| {
             Line::new()
                 .add(Paint::Yellow, "  ◷ ")
-                .add(Paint::Plain, shorten(&standing.path, NODE_COLUMN))
-                .add(Paint::Dim, format!("  {}", standing_words(&standing.what)))
+                .add(Paint::Plain, shorten(&waiting_node.path, NODE_COLUMN))
+                .add(
+                    Paint::Dim,
+                    format!("  {}", format_wait_state(&waiting_node.what)),
+                )
         })
         .collect();
     let more = model.waits.len().saturating_sub(room);
@@ -218,7 +221,7 @@ mod tests {
     use std::time::Duration;
 
     use windlass_core::plan::Plan;
-    use windlass_core::run::What;
+    use windlass_core::run::WaitState;
     use windlass_core::{Millis, RunId};
 
     use super::*;
@@ -246,11 +249,11 @@ mod tests {
     }
 
     /// A loop over this many items.
-    fn looping(done: u32, total: u32) -> Standing {
-        Standing {
+    fn looping(done: u32, total: u32) -> WaitingNode {
+        WaitingNode {
             node: 0,
             path: "node-00000".into(),
-            what: What::Loop {
+            what: WaitState::Loop {
                 done,
                 total: Some(total),
                 running: 50,
@@ -294,18 +297,18 @@ mod tests {
     #[test]
     fn what_waits_says_for_what() {
         let mut model = model(3);
-        let signal = Standing {
+        let signal = WaitingNode {
             node: 1,
             path: "node-00001".into(),
-            what: What::Signal {
+            what: WaitState::Signal {
                 name: "approve".into(),
                 until: None,
             },
         };
-        let timer = Standing {
+        let timer = WaitingNode {
             node: 2,
             path: "node-00002".into(),
-            what: What::Until(Millis(1_700_000_000_000)),
+            what: WaitState::Until(Millis(1_700_000_000_000)),
         };
         let waiting = [(1, NodeStatus::Waiting), (2, NodeStatus::Waiting)];
         model.change(&waiting, &[signal, timer]);

@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use windlass_core::plan::Plan;
-use windlass_core::run::{Instance, Run, Standing};
+use windlass_core::run::{Instance, Run, WaitingNode};
 use windlass_core::{NodeStatus, RunId, RunStatus};
 
 use crate::output::Output;
@@ -149,8 +149,8 @@ impl Progress {
     }
 
     /// Nodes changed, and some of them have more to tell.
-    pub(crate) fn changed(&self, nodes: &[(Instance, NodeStatus)], standings: &[Standing]) {
-        self.update(|model| model.change(nodes, standings));
+    pub(crate) fn changed(&self, nodes: &[(Instance, NodeStatus)], waiting_nodes: &[WaitingNode]) {
+        self.update(|model| model.change(nodes, waiting_nodes));
     }
 
     /// An attempt failed.

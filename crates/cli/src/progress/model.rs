@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windlass_core::plan::{NodeIndex, Plan};
-use windlass_core::run::{Instance, Run, Standing, What};
+use windlass_core::run::{Instance, Run, WaitState, WaitingNode};
 use windlass_core::{NodeStatus, RunId, RunStatus};
 
 use super::Phase;
@@ -33,7 +33,7 @@ pub(super) enum Said {
         again: bool,
     },
     /// A node began to wait.
-    Waits(Box<str>, What),
+    Waits(Box<str>, WaitState),
     /// Further failures are only counted.
     TooMany,
     /// The run was paused, resumed or is being cancelled.
@@ -62,9 +62,9 @@ pub(super) struct Model {
     /// What workers have.
     pub(super) running: BTreeMap<Instance, Running>,
     /// Open loops of the top level.
-    pub(super) loops: BTreeMap<Instance, Standing>,
+    pub(super) loops: BTreeMap<Instance, WaitingNode>,
     /// What waits for a time, a signal or a child.
-    pub(super) waits: BTreeMap<Instance, Standing>,
+    pub(super) waits: BTreeMap<Instance, WaitingNode>,
     /// Loops that have ended: how many iterations each had.
     ended_loops: BTreeMap<Instance, u64>,
     pub(super) began: Instant,
@@ -128,9 +128,9 @@ impl Model {
         let open: BTreeSet<Instance> = run.open_instances().into_iter().collect();
         self.running.retain(|node, _| open.contains(node));
         for node in open {
-            if let Some(standing) = run.standing(node) {
+            if let Some(waiting_node) = run.waiting_node(node) {
                 let is_top = run.undone(node).is_none() && run.owner(node).is_none();
-                self.stand(standing, is_top);
+                self.update_wait(waiting_node, is_top);
             } else if run.node_status(node) == NodeStatus::Running {
                 let action = run.action_of(node).unwrap_or_default();
                 self.runs(node, &run.path(node), action, true);
@@ -174,31 +174,35 @@ impl Model {
     }
 
     /// Nodes changed, and some of them have more to tell.
-    pub(super) fn change(&mut self, nodes: &[(Instance, NodeStatus)], standings: &[Standing]) {
+    pub(super) fn change(
+        &mut self,
+        nodes: &[(Instance, NodeStatus)],
+        waiting_nodes: &[WaitingNode],
+    ) {
         for &(node, status) in nodes {
             self.set(node, status);
         }
-        for standing in standings {
-            let is_top = self.place(standing.node).is_some();
-            let is_new = !self.waits.contains_key(&standing.node);
-            let waits = !matches!(standing.what, What::Loop { .. });
+        for waiting_node in waiting_nodes {
+            let is_top = self.place(waiting_node.node).is_some();
+            let is_new = !self.waits.contains_key(&waiting_node.node);
+            let waits = !matches!(waiting_node.what, WaitState::Loop { .. });
             if is_top && is_new && waits && self.plan.len() <= SMALL {
-                let (path, what) = (standing.path.clone(), standing.what.clone());
+                let (path, what) = (waiting_node.path.clone(), waiting_node.what.clone());
                 self.said.push_back(Said::Waits(path, what));
             }
-            self.stand(standing.clone(), is_top);
+            self.update_wait(waiting_node.clone(), is_top);
         }
     }
 
-    fn stand(&mut self, standing: Standing, is_top: bool) {
-        match standing.what {
-            What::Loop { .. } if is_top => {
-                self.waits.remove(&standing.node);
-                self.loops.insert(standing.node, standing);
+    fn update_wait(&mut self, waiting_node: WaitingNode, is_top: bool) {
+        match waiting_node.what {
+            WaitState::Loop { .. } if is_top => {
+                self.waits.remove(&waiting_node.node);
+                self.loops.insert(waiting_node.node, waiting_node);
             }
-            What::Loop { .. } => {}
-            _ if self.waits.len() < MAX_WAITS || self.waits.contains_key(&standing.node) => {
-                self.waits.insert(standing.node, standing);
+            WaitState::Loop { .. } => {}
+            _ if self.waits.len() < MAX_WAITS || self.waits.contains_key(&waiting_node.node) => {
+                self.waits.insert(waiting_node.node, waiting_node);
             }
             _ => {}
         }
@@ -238,8 +242,8 @@ impl Model {
             self.waits.remove(&node);
         }
         if status.is_final()
-            && let Some(Standing { what, .. }) = self.loops.remove(&node)
-            && let What::Loop { done, total, .. } = what
+            && let Some(WaitingNode { what, .. }) = self.loops.remove(&node)
+            && let WaitState::Loop { done, total, .. } = what
         {
             let iterations = u64::from(total.unwrap_or(done));
             self.ended_loops.insert(node, iterations);
@@ -295,8 +299,8 @@ impl Model {
             done += iterations;
             total += iterations;
         }
-        for Standing { what, .. } in self.loops.values() {
-            if let What::Loop {
+        for WaitingNode { what, .. } in self.loops.values() {
+            if let WaitState::Loop {
                 done: ended,
                 total: all,
                 running,

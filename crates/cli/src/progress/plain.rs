@@ -6,7 +6,7 @@ use windlass_core::NodeStatus;
 use super::Phase;
 use super::model::{Model, SMALL, Said};
 use super::screen::write;
-use crate::standing::standing_words;
+use crate::wait_state::format_wait_state;
 
 /// Of loops that go round at the same time, this many are told.
 const LOOPS: usize = 10;
@@ -38,7 +38,7 @@ pub(super) fn line(said: &Said) -> Option<String> {
             let then = if *again { " (to be tried again)" } else { "" };
             format!("  {node}: Failed: {what}{then}")
         }
-        Said::Waits(node, what) => format!("  {node}: {}", standing_words(what)),
+        Said::Waits(node, what) => format!("  {node}: {}", format_wait_state(what)),
         Said::TooMany => "  … further failures are only counted".to_owned(),
         Said::Phase(Phase::Running) => "  resumed".to_owned(),
         Said::Phase(Phase::Paused) => "  paused".to_owned(),
@@ -58,9 +58,12 @@ pub(super) fn summary(model: &Model) -> Vec<String> {
             "  {done}/{total} done, {failed} failed, {running} running after {elapsed} s"
         ));
     }
-    for standing in model.loops.values().take(LOOPS) {
-        let words = standing_words(&standing.what);
-        lines.push(format!("  {}: {words} after {elapsed} s", standing.path));
+    for waiting_node in model.loops.values().take(LOOPS) {
+        let words = format_wait_state(&waiting_node.what);
+        lines.push(format!(
+            "  {}: {words} after {elapsed} s",
+            waiting_node.path
+        ));
     }
     lines
 }

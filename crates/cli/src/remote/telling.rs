@@ -70,9 +70,9 @@ fn show_status(progress: &Progress, run: &Run, node: Instance, event: &PublicEve
     if let Some(took) = event.data.get("durationMs").and_then(Value::as_u64) {
         progress.runs_for(node, path, action, Duration::from_millis(took));
     }
-    let standing = match status {
-        NodeStatus::Waiting => run.standing(node),
+    let waiting_node = match status {
+        NodeStatus::Waiting => run.waiting_node(node),
         _ => None,
     };
-    progress.changed(&[(node, status)], standing.as_slice());
+    progress.changed(&[(node, status)], waiting_node.as_slice());
 }

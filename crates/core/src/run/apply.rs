@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::Run;
 use super::environment::Held;
 use super::frame::{Frame, FrameKey, Instance, TOP};
-use super::join::Wave;
+use super::join::RoutingQueue;
 use super::record_count::RecordCount;
 use crate::event::{
     After, AttemptEnded, AttemptResult, Event, Queued, RULES, Stopping, Transition,
@@ -283,12 +283,12 @@ impl Run {
         self.started_at = Some(at);
         self.clock_from = Some(at);
         let plan = self.plan.clone();
-        let mut wave = Wave::default();
+        let mut queue = RoutingQueue::default();
         for &node in plan.entries() {
             let node = self.top.instance(node);
-            self.make_ready_in(node, &mut wave, changes);
+            self.make_ready_in(node, &mut queue, changes);
         }
-        self.cascade(wave, changes);
+        self.cascade(queue, changes);
         Ok(())
     }
 
@@ -318,15 +318,15 @@ impl Run {
         let state = self.state_mut(node);
         state.value = value.map(|value| ValueRef::new(value, event.digest, record));
         state.ancestry = event.ancestry;
-        let mut wave = Wave::default();
-        self.mark_ended(node, status, &mut wave, changes);
+        let mut queue = RoutingQueue::default();
+        self.mark_ended(node, status, &mut queue, changes);
         if let Some(parameters) = &event.parameters
             && self.completed.last().is_some_and(|last| last.node == node)
         {
             let parameters = ValueRef::new(parameters, parameters.digest(), record);
             self.note_parameters(node, parameters);
         }
-        self.cascade(wave, changes);
+        self.cascade(queue, changes);
         Ok(())
     }
 

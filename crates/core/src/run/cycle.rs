@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::apply::Change;
 use super::frame::{Frame, FrameKey, Instance, NodeState, Owner};
-use super::join::Wave;
+use super::join::RoutingQueue;
 use super::{Run, Stop};
 use crate::definition::OnItemFailure;
 use crate::event::StopCause;
@@ -167,7 +167,7 @@ impl Run {
     pub(crate) fn open_iteration(
         &mut self,
         node: Instance,
-        wave: &mut Wave,
+        queue: &mut RoutingQueue,
         changes: &mut Vec<Change>,
     ) {
         let (plan, index) = self.plan_node(node);
@@ -197,7 +197,7 @@ impl Run {
         self.count_inside(node, size);
         changes.push(Change::IterationStarted(node, iteration));
         for entry in entries {
-            self.make_ready_in(entry, wave, changes);
+            self.make_ready_in(entry, queue, changes);
         }
     }
 
@@ -240,7 +240,7 @@ impl Run {
     pub(crate) fn open_items(
         &mut self,
         node: Instance,
-        wave: &mut Wave,
+        queue: &mut RoutingQueue,
         changes: &mut Vec<Change>,
     ) {
         let Some(Structure::ForEach(each)) = self.structure(node) else {
@@ -258,7 +258,7 @@ impl Run {
             if !self.wants_item(node, cycle) || cycle.running >= limit {
                 break;
             }
-            self.open_iteration(node, wave, changes);
+            self.open_iteration(node, queue, changes);
         }
         let cycle = self.loops.get(&node).expect("a loop has begun");
         if cycle.running == 0 {
@@ -280,7 +280,7 @@ impl Run {
     pub(crate) fn iteration_quiet(
         &mut self,
         key: FrameKey,
-        wave: &mut Wave,
+        queue: &mut RoutingQueue,
         changes: &mut Vec<Change>,
     ) {
         let Some(frame) = self.frames.get(key) else {
@@ -304,7 +304,7 @@ impl Run {
                 return;
             }
         };
-        self.iteration_ended(key, result, wave, changes);
+        self.iteration_ended(key, result, queue, changes);
     }
 
     /// Whether an iteration was stopped from outside before everything in it was done.
@@ -321,7 +321,7 @@ impl Run {
         &mut self,
         key: FrameKey,
         result: Iteration,
-        wave: &mut Wave,
+        queue: &mut RoutingQueue,
         changes: &mut Vec<Change>,
     ) {
         self.to_stop.remove(&key);
@@ -362,10 +362,10 @@ impl Run {
         }
         if state.stopping {
             if is_over {
-                self.stopped_loop_over(node, wave, changes);
+                self.stopped_loop_over(node, queue, changes);
             }
         } else if each {
-            self.open_items(node, wave, changes);
+            self.open_items(node, queue, changes);
         } else {
             self.to_advance.insert(node);
         }
@@ -373,7 +373,12 @@ impl Run {
 
     /// A loop that was told to stop has no open iteration left. If none was cut short, it ends
     /// by its own rule, unless that rule is to go round again.
-    fn stopped_loop_over(&mut self, node: Instance, wave: &mut Wave, changes: &mut Vec<Change>) {
+    fn stopped_loop_over(
+        &mut self,
+        node: Instance,
+        queue: &mut RoutingQueue,
+        changes: &mut Vec<Change>,
+    ) {
         let Some(cycle) = self.loops.get(&node) else {
             return;
         };
@@ -382,7 +387,7 @@ impl Run {
             .chain(&cycle.last)
             .any(|result| *result == Iteration::Open);
         if is_cut || self.wants_item(node, cycle) {
-            self.mark_ended(node, NodeStatus::Cancelled, wave, changes);
+            self.mark_ended(node, NodeStatus::Cancelled, queue, changes);
         } else {
             self.to_advance.insert(node);
         }
@@ -393,7 +398,7 @@ impl Run {
         &mut self,
         node: Instance,
         status: NodeStatus,
-        wave: &mut Wave,
+        queue: &mut RoutingQueue,
         changes: &mut Vec<Change>,
     ) {
         if self.structure(node).is_none() {
@@ -409,7 +414,7 @@ impl Run {
         };
         let frames: Vec<_> = cycle.frames.iter().map(|(&at, &key)| (at, key)).collect();
         for &(_, key) in &frames {
-            self.cancel_frame(key, wave, changes);
+            self.cancel_frame(key, queue, changes);
         }
         if status != NodeStatus::Succeeded {
             return;
@@ -427,7 +432,7 @@ impl Run {
     }
 
     /// Cancels everything in a frame at once, without a grace.
-    fn cancel_frame(&mut self, key: FrameKey, wave: &mut Wave, changes: &mut Vec<Change>) {
+    fn cancel_frame(&mut self, key: FrameKey, queue: &mut RoutingQueue, changes: &mut Vec<Change>) {
         if self.frame(key).done {
             return;
         }
@@ -453,7 +458,7 @@ impl Run {
             if !self.node_status(node).is_final() {
                 // A worker may have it, so the number of its attempt stays used.
                 self.state_mut(node).let_go = true;
-                self.mark_ended(node, NodeStatus::Cancelled, wave, changes);
+                self.mark_ended(node, NodeStatus::Cancelled, queue, changes);
             }
         }
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::Run;
 use super::apply::{Change, Corrupt};
 use super::frame::{Frame, Ids, Instance, NodeState, TOP};
-use super::join::Wave;
+use super::join::RoutingQueue;
 use crate::definition::When;
 use crate::id::Digest;
 use crate::plan::{self, EdgeKind, Plan};
@@ -92,7 +92,7 @@ impl Run {
             // The new graph decides again what waits for its level.
             self.top.levels = None;
         }
-        let mut wave = Wave::default();
+        let mut queue = RoutingQueue::default();
         for node in removed {
             let first = changes.len();
             if self.to_route.contains(&node) {
@@ -101,7 +101,7 @@ impl Run {
             if self.state(node).is_open() {
                 // A worker may have it, so the number of its attempt stays used.
                 self.state_mut(node).let_go = true;
-                self.mark_ended(node, NodeStatus::Cancelled, &mut wave, changes);
+                self.mark_ended(node, NodeStatus::Cancelled, &mut queue, changes);
             }
             // The readers of the changes ask for paths after the nodes are gone.
             for change in &changes[first..] {
@@ -252,13 +252,13 @@ impl Run {
             .iter()
             .copied()
             .filter(|node| self.node_status(*node).is_final() && !self.to_route.contains(node));
-        let wave = Wave {
+        let queue = RoutingQueue {
             ended: ended.collect(),
         };
-        self.cascade(wave, changes);
-        let mut wave = Wave::default();
-        self.ask_again(TOP, &nodes, &mut wave, changes);
-        self.cascade(wave, changes);
+        self.cascade(queue, changes);
+        let mut queue = RoutingQueue::default();
+        self.ask_again(TOP, &nodes, &mut queue, changes);
+        self.cascade(queue, changes);
     }
 }
 

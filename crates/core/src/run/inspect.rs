@@ -15,19 +15,19 @@ use crate::status::NodeStatus;
 
 /// What users see of an open instance that no worker has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct WaitingNode {
     /// The instance.
     pub node: Instance,
     /// Its path.
     pub path: Box<str>,
     /// How it stands.
-    pub what: What,
+    pub what: WaitState,
 }
 
 /// How an open instance stands that no worker has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum What {
+pub enum WaitState {
     /// A loop goes round.
     Loop {
         /// Iterations that have ended.
@@ -54,22 +54,22 @@ pub enum What {
 
 impl Run {
     /// How an open instance stands, where no worker has it.
-    pub fn standing(&self, node: Instance) -> Option<Standing> {
+    pub fn waiting_node(&self, node: Instance) -> Option<WaitingNode> {
         let state = self.find_state(node).filter(|state| state.is_open())?;
         let what = if state.status == NodeStatus::Waiting {
             match (self.signal_of(node), self.due(node)) {
-                (Some(name), until) => What::Signal {
+                (Some(name), until) => WaitState::Signal {
                     name: name.into(),
                     until,
                 },
-                (None, due) => What::Until(due?),
+                (None, due) => WaitState::Until(due?),
             }
         } else if let Some(child) = self.child(node) {
-            What::Child(child)
+            WaitState::Child(child)
         } else {
             let cycle = self.loops.get(&node)?;
             let is_list = self.kind_of(node) == NodeKind::ForEach;
-            What::Loop {
+            WaitState::Loop {
                 done: cycle.opened() - cycle.running(),
                 total: is_list.then(|| cycle.items()),
                 running: cycle.running(),
@@ -77,7 +77,7 @@ impl Run {
             }
         };
         let path = self.path(node);
-        Some(Standing { node, path, what })
+        Some(WaitingNode { node, path, what })
     }
 
     /// The loop and the iteration that an instance is in; none at the top level.

@@ -13,7 +13,7 @@ use crate::status::NodeStatus;
 
 /// The consequences of one event that are still to be worked through.
 #[derive(Default)]
-pub(crate) struct Wave {
+pub(crate) struct RoutingQueue {
     /// Instances that have ended and whose edges have not been looked at.
     pub(crate) ended: Vec<Instance>,
 }
@@ -21,29 +21,29 @@ pub(crate) struct Wave {
 impl Run {
     /// Ends a node and follows what comes of it.
     pub(crate) fn end(&mut self, node: Instance, status: NodeStatus, changes: &mut Vec<Change>) {
-        let mut wave = Wave::default();
-        self.mark_ended(node, status, &mut wave, changes);
-        self.cascade(wave, changes);
+        let mut queue = RoutingQueue::default();
+        self.mark_ended(node, status, &mut queue, changes);
+        self.cascade(queue, changes);
     }
 
     /// Routes every node that ended, and every node that ends because of it; iterations
     /// in which nothing is left end too.
-    pub(crate) fn cascade(&mut self, mut wave: Wave, changes: &mut Vec<Change>) {
+    pub(crate) fn cascade(&mut self, mut queue: RoutingQueue, changes: &mut Vec<Change>) {
         loop {
-            while let Some(node) = wave.ended.pop() {
-                self.route(node, &mut wave, changes);
+            while let Some(node) = queue.ended.pop() {
+                self.route(node, &mut queue, changes);
             }
             // Joins that do not wait for all edges decide after all edges that can resolve.
             let is_decided = |node: &&Instance| self.frame_of(**node).routing == 0;
             if let Some(&node) = self.to_join.iter().find(is_decided) {
                 self.to_join.remove(&node);
-                self.join_some(node, &mut wave, changes);
+                self.join_some(node, &mut queue, changes);
                 continue;
             }
             let Some(frame) = self.quiet.pop_first() else {
                 break;
             };
-            self.iteration_quiet(frame, &mut wave, changes);
+            self.iteration_quiet(frame, &mut queue, changes);
         }
     }
 
@@ -52,7 +52,7 @@ impl Run {
         &mut self,
         node: Instance,
         status: NodeStatus,
-        wave: &mut Wave,
+        queue: &mut RoutingQueue,
         changes: &mut Vec<Change>,
     ) {
         let waited = match self.node_status(node) {
@@ -60,7 +60,7 @@ impl Run {
             NodeStatus::Waiting => self.is_between_attempts(node),
             _ => false,
         };
-        self.close_structure(node, status, wave, changes);
+        self.close_structure(node, status, queue, changes);
         let state = self.state_mut(node);
         let attempt = state.attempt;
         // A worker may have begun a node that a join let go.
@@ -79,7 +79,7 @@ impl Run {
             self.frame_mut(key).failed.insert(node, number);
         }
         self.note_completed(node, status);
-        wave.ended.push(node);
+        queue.ended.push(node);
         changes.push(Change::Ended(node, attempt, status));
         self.level_ended(node, changes);
     }
@@ -100,7 +100,7 @@ impl Run {
     }
 
     /// Resolves a node's outgoing edges as far as nothing must be evaluated.
-    fn route(&mut self, node: Instance, wave: &mut Wave, changes: &mut Vec<Change>) {
+    fn route(&mut self, node: Instance, queue: &mut RoutingQueue, changes: &mut Vec<Change>) {
         let frame = self.frame_of(node);
         let (key, plan) = (frame.base, frame.plan.clone());
         let outgoing = plan.outgoing(frame.node(node));
@@ -116,38 +116,38 @@ impl Run {
             }
             match self.verdict(node, index) {
                 Verdict::NotTaken => {
-                    self.resolve_edge(key, index, EdgeState::NotTaken, wave, changes);
+                    self.resolve_edge(key, index, EdgeState::NotTaken, queue, changes);
                 }
-                Verdict::Lost => self.resolve_edge(key, index, EdgeState::Lost, wave, changes),
+                Verdict::Lost => self.resolve_edge(key, index, EdgeState::Lost, queue, changes),
                 Verdict::IfConditionHolds if edge.needs_evaluation() => must_ask = true,
                 Verdict::IfConditionHolds => {
-                    self.resolve_edge(key, index, EdgeState::Taken, wave, changes);
+                    self.resolve_edge(key, index, EdgeState::Taken, queue, changes);
                 }
             }
         }
         if !must_ask {
-            self.finish_routing(node, wave, changes);
+            self.finish_routing(node, queue, changes);
             return;
         }
         self.to_route.push_back(node);
         self.frame_mut(key).routing += 1;
         if let Some(taken) = self.reuse.routes(&self.path_if_reusing(node)) {
             self.ask_no_more(node);
-            self.routed_in(node, &taken, wave, changes);
+            self.routed_in(node, &taken, queue, changes);
         }
     }
 
     /// Resolves the edges that were evaluated, and what hangs on them.
     pub(crate) fn routed(&mut self, node: Instance, taken: &[u32], changes: &mut Vec<Change>) {
-        let mut wave = Wave::default();
+        let mut queue = RoutingQueue::default();
         self.ask_no_more(node);
-        self.routed_in(node, taken, &mut wave, changes);
+        self.routed_in(node, taken, &mut queue, changes);
         // The node's own frame may have waited for nothing but this.
         let key = self.key_of(node);
         if self.frame(key).owner.is_some() && self.frame(key).open() == 0 {
             self.quiet.insert(key);
         }
-        self.cascade(wave, changes);
+        self.cascade(queue, changes);
     }
 
     /// The node's conditional edges need not be evaluated any more.
@@ -167,7 +167,7 @@ impl Run {
         &mut self,
         node: Instance,
         taken: &[u32],
-        wave: &mut Wave,
+        queue: &mut RoutingQueue,
         changes: &mut Vec<Change>,
     ) {
         let frame = self.frame_of(node);
@@ -182,15 +182,20 @@ impl Run {
                 } else {
                     EdgeState::NotTaken
                 };
-                self.resolve_edge(key, index, state, wave, changes);
+                self.resolve_edge(key, index, state, queue, changes);
             }
         }
-        self.finish_routing(node, wave, changes);
+        self.finish_routing(node, queue, changes);
     }
 
     /// The implicit failure edge, and whether a failure calls for the fail-fast stop:
     /// both are known only when the explicit edges have resolved.
-    fn finish_routing(&mut self, node: Instance, wave: &mut Wave, changes: &mut Vec<Change>) {
+    fn finish_routing(
+        &mut self,
+        node: Instance,
+        queue: &mut RoutingQueue,
+        changes: &mut Vec<Change>,
+    ) {
         let frame = self.frame_of(node);
         let (key, plan) = (frame.base, frame.plan.clone());
         let outgoing = plan.outgoing(frame.node(node));
@@ -210,7 +215,7 @@ impl Run {
                 Verdict::Lost => EdgeState::Lost,
             };
             failure_taken |= state == EdgeState::Taken;
-            self.resolve_edge(key, index, state, wave, changes);
+            self.resolve_edge(key, index, state, queue, changes);
         }
         if self.node_status(node) == NodeStatus::Failed
             && plan.failure_policy() == FailurePolicy::FailFast
@@ -247,7 +252,7 @@ impl Run {
         key: FrameKey,
         index: EdgeIndex,
         state: EdgeState,
-        wave: &mut Wave,
+        queue: &mut RoutingQueue,
         changes: &mut Vec<Change>,
     ) {
         let frame = self.frame_mut(key);
@@ -262,7 +267,7 @@ impl Run {
         }
         if join == Join::All {
             if target_state.unresolved == 0 {
-                self.join(target, wave, changes);
+                self.join(target, queue, changes);
             }
             return;
         }
@@ -276,19 +281,24 @@ impl Run {
     }
 
     /// All incoming edges have resolved: skipped, blocked or ready (semantics §3).
-    pub(crate) fn join(&mut self, node: Instance, wave: &mut Wave, changes: &mut Vec<Change>) {
+    pub(crate) fn join(
+        &mut self,
+        node: Instance,
+        queue: &mut RoutingQueue,
+        changes: &mut Vec<Change>,
+    ) {
         let (any_taken, lost, recovered) = self.gather_all(node);
         match routing::join(any_taken, lost, recovered) {
-            Joined::Skipped => self.mark_ended(node, NodeStatus::Skipped, wave, changes),
+            Joined::Skipped => self.mark_ended(node, NodeStatus::Skipped, queue, changes),
             Joined::Blocked(by) => {
                 self.blocked_by.insert(node, by);
-                self.mark_ended(node, NodeStatus::Blocked, wave, changes);
+                self.mark_ended(node, NodeStatus::Blocked, queue, changes);
             }
             Joined::Ready(set) => {
                 if let Some(set) = set {
                     self.recovered.insert(node, set);
                 }
-                self.make_ready_in(node, wave, changes);
+                self.make_ready_in(node, queue, changes);
             }
         }
     }
@@ -333,17 +343,17 @@ impl Run {
 
     /// Opens a node's next attempt, or holds it until its level begins.
     pub(crate) fn make_ready(&mut self, node: Instance, changes: &mut Vec<Change>) {
-        let mut wave = Wave::default();
-        self.make_ready_in(node, &mut wave, changes);
-        if !wave.ended.is_empty() {
-            self.cascade(wave, changes);
+        let mut queue = RoutingQueue::default();
+        self.make_ready_in(node, &mut queue, changes);
+        if !queue.ended.is_empty() {
+            self.cascade(queue, changes);
         }
     }
 
     pub(crate) fn make_ready_in(
         &mut self,
         node: Instance,
-        wave: &mut Wave,
+        queue: &mut RoutingQueue,
         changes: &mut Vec<Change>,
     ) {
         let frame = self.frame_of(node);
@@ -352,7 +362,7 @@ impl Run {
         if levels.is_some_and(|levels| !levels.admit(node, level)) {
             return;
         }
-        if self.take_reused(node, wave, changes) {
+        if self.take_reused(node, queue, changes) {
             return;
         }
         let base = self.attempt_base(key);

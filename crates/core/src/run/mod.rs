@@ -56,14 +56,14 @@ use child::Child;
 pub use child::{ChildEnd, ChildStart};
 pub use cycle::{Iteration, Loop};
 pub use decide::{
-    DEAD_LETTERED, Decision, Evaluations, Facts, Failure, Input, Outcome, Refusal, Report, Todo,
-    ValueLimits, decide, wants,
+    DEAD_LETTERED, Decision, Evaluations, Facts, Failure, Input, Outcome, PendingDecision, Refusal,
+    Report, ValueLimits, decide, wants,
 };
 pub use dispatch::{Dispatch, Source};
 pub(crate) use environment::read_object;
 pub use environment::{Held, Loaded, Values};
 pub use frame::{FrameKey, Instance};
-pub use inspect::{Standing, What};
+pub use inspect::{WaitState, WaitingNode};
 use record_count::RecordCount;
 pub use snapshot::{GraphName, SNAPSHOT_VERSION, Snapshot};
 pub use summary::RunSummary;
@@ -440,7 +440,7 @@ impl Run {
     /// Whether nothing is with a worker or ready for one: the run waits for a time, a
     /// signal or a child, and may be put to sleep.
     pub fn is_asleep(&self) -> bool {
-        self.active == 0 && !self.status.is_final() && self.todo().is_none()
+        self.active == 0 && !self.status.is_final() && self.pending_decision().is_none()
     }
 
     /// When a sleeping run wants to be woken.
@@ -467,36 +467,38 @@ impl Run {
     }
 
     /// What the run must decide before it takes another input.
-    pub fn todo(&self) -> Option<Todo> {
+    pub fn pending_decision(&self) -> Option<PendingDecision> {
         let begun = matches!(self.status, RunStatus::Running | RunStatus::Paused);
         if let Some(&node) = self.to_route.front() {
-            return Some(Todo::Route(node));
+            return Some(PendingDecision::Route(node));
         }
         if let Some(&frame) = self.to_stop.first() {
-            return Some(Todo::Stop(frame));
+            return Some(PendingDecision::Stop(frame));
         }
         if let Some(&frame) = self.to_settle.first() {
-            return Some(Todo::SettleBody(frame));
+            return Some(PendingDecision::SettleBody(frame));
         }
         if let Some(&node) = self.to_advance.first() {
-            return Some(Todo::Advance(node));
+            return Some(PendingDecision::Advance(node));
         }
         // Pausing lets nothing begin; a wait that has begun goes on.
         if let Some(&node) = self.to_open.first()
             && self.status == RunStatus::Running
         {
-            return Some(Todo::Open(node));
+            return Some(PendingDecision::Open(node));
         }
         let undoing = self.undo.as_ref().is_some_and(Undo::is_open);
-        (begun && self.open() == 0 && !undoing).then_some(Todo::Settle)
+        (begun && self.open() == 0 && !undoing).then_some(PendingDecision::Settle)
     }
 
     /// Whether the run wants this decided now. What is ready to be opened may be opened in
     /// any order: where only one node may go at a time, the caller says whose turn it is.
-    pub fn asks_for(&self, todo: Todo) -> bool {
-        match (self.todo(), todo) {
-            (Some(Todo::Open(_)), Todo::Open(node)) => self.to_open.contains(&node),
-            (asked, todo) => asked == Some(todo),
+    pub fn asks_for(&self, pending_decision: PendingDecision) -> bool {
+        match (self.pending_decision(), pending_decision) {
+            (Some(PendingDecision::Open(_)), PendingDecision::Open(node)) => {
+                self.to_open.contains(&node)
+            }
+            (asked, pending_decision) => asked == Some(pending_decision),
         }
     }
 

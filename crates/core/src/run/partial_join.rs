@@ -6,13 +6,18 @@ use std::collections::BTreeSet;
 use super::Run;
 use super::apply::Change;
 use super::frame::Instance;
-use super::join::Wave;
+use super::join::RoutingQueue;
 use crate::definition::Join;
 use crate::status::NodeStatus;
 
 impl Run {
     /// Decides a join that waits for some edges only, once one of them has resolved.
-    pub(crate) fn join_some(&mut self, node: Instance, wave: &mut Wave, changes: &mut Vec<Change>) {
+    pub(crate) fn join_some(
+        &mut self,
+        node: Instance,
+        queue: &mut RoutingQueue,
+        changes: &mut Vec<Change>,
+    ) {
         if self.find_status(node) != Some(NodeStatus::Pending) {
             return;
         }
@@ -28,8 +33,8 @@ impl Run {
             if let Some(set) = recovered {
                 self.recovered.insert(node, set);
             }
-            self.make_ready_in(node, wave, changes);
-            self.let_go_before(node, wave, changes);
+            self.make_ready_in(node, queue, changes);
+            self.let_go_before(node, queue, changes);
         } else if taken + unresolved < needed {
             let (_, lost, _) = self.gather_all(node);
             let status = match lost {
@@ -39,12 +44,17 @@ impl Run {
                 }
                 None => NodeStatus::Skipped,
             };
-            self.mark_ended(node, status, wave, changes);
+            self.mark_ended(node, status, queue, changes);
         }
     }
 
     /// Cancels upstream work that feeds only a satisfied join.
-    fn let_go_before(&mut self, join: Instance, wave: &mut Wave, changes: &mut Vec<Change>) {
+    fn let_go_before(
+        &mut self,
+        join: Instance,
+        queue: &mut RoutingQueue,
+        changes: &mut Vec<Change>,
+    ) {
         let before = self.unended_before(join);
         let serving = self.serving_elsewhere(&before);
         let needless: BTreeSet<Instance> = before.difference(&serving).copied().collect();
@@ -56,7 +66,7 @@ impl Run {
         for node in needless {
             if !self.node_status(node).is_final() {
                 self.state_mut(node).let_go = true;
-                self.mark_ended(node, NodeStatus::Cancelled, wave, changes);
+                self.mark_ended(node, NodeStatus::Cancelled, queue, changes);
             }
         }
     }

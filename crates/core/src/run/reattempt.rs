@@ -7,7 +7,7 @@ use super::Run;
 use super::apply::Change;
 use super::cycle::Iteration;
 use super::frame::{FrameKey, Instance};
-use super::join::Wave;
+use super::join::RoutingQueue;
 use crate::definition::{Join, When};
 use crate::event::StopCause;
 use crate::id::Millis;
@@ -184,11 +184,11 @@ impl Run {
         });
         // Joins decide again before any frame is taken to have ended.
         self.quiet.clear();
-        let mut wave = Wave::default();
+        let mut queue = RoutingQueue::default();
         for (key, nodes) in again.into_iter().rev() {
-            self.ask_again(key, &nodes, &mut wave, changes);
+            self.ask_again(key, &nodes, &mut queue, changes);
         }
-        self.cascade(wave, changes);
+        self.cascade(queue, changes);
     }
 
     /// These nodes, and what was cut in iterations of the loops around them: a loop that
@@ -293,8 +293,8 @@ impl Run {
     fn forget_end(&mut self, node: Instance, goes_on: bool, changes: &mut Vec<Change>) {
         let attempt = self.attempt(node);
         if self.is_open(node, attempt) {
-            let mut wave = Wave::default();
-            self.close_structure(node, NodeStatus::Cancelled, &mut wave, changes);
+            let mut queue = RoutingQueue::default();
+            self.close_structure(node, NodeStatus::Cancelled, &mut queue, changes);
             changes.push(Change::Ended(node, attempt, NodeStatus::Cancelled));
         }
         let frame = self.frame_of(node);
@@ -344,7 +344,7 @@ impl Run {
         &mut self,
         key: FrameKey,
         again: &BTreeSet<Instance>,
-        wave: &mut Wave,
+        queue: &mut RoutingQueue,
         changes: &mut Vec<Change>,
     ) {
         if let Some(levels) = &mut self.frame_mut(key).levels {
@@ -358,14 +358,14 @@ impl Run {
             let (edges, join) = (plan.incoming(index).to_vec(), plan.join(index));
             let is_resolved = self.state(node).unresolved == 0;
             if edges.is_empty() {
-                self.make_ready_in(node, wave, changes);
+                self.make_ready_in(node, queue, changes);
             } else if join != Join::All {
                 let is_taken = |edge: &&EdgeIndex| self.frame(key).edge(**edge) == EdgeState::Taken;
                 let taken = edges.iter().filter(is_taken).count() as u32;
                 self.taken.insert(node, taken);
                 self.to_join.insert(node);
             } else if is_resolved {
-                self.join(node, wave, changes);
+                self.join(node, queue, changes);
             }
         }
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Run;
 use super::apply::Change;
 use super::frame::Instance;
-use super::join::Wave;
+use super::join::RoutingQueue;
 use crate::event::ReusedNode;
 use crate::id::Digest;
 use crate::status::NodeStatus;
@@ -69,7 +69,7 @@ impl Run {
     pub(crate) fn take_reused(
         &mut self,
         node: Instance,
-        wave: &mut Wave,
+        queue: &mut RoutingQueue,
         changes: &mut Vec<Change>,
     ) -> bool {
         if self.reuse.is_empty() {
@@ -91,7 +91,7 @@ impl Run {
         } else {
             NodeStatus::Skipped
         };
-        self.mark_ended(node, status, wave, changes);
+        self.mark_ended(node, status, queue, changes);
         true
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::apply::Change;
 use super::frame::{FrameKey, Instance, TOP};
-use super::join::Wave;
+use super::join::RoutingQueue;
 use super::{Run, Stop};
 use crate::definition::When;
 use crate::event::{StopCause, Stopping};
@@ -47,14 +47,14 @@ impl Run {
             compensate: stopping.compensate,
             abandoned: stopping.abandoned.clone(),
         };
-        let mut wave = Wave::default();
+        let mut queue = RoutingQueue::default();
         if stopping.cause == StopCause::FailFast {
             self.mark_exempt(key);
         } else {
             self.forget_exempt(key);
         }
-        self.stop_frame(key, &stop, running, &mut wave, changes);
-        self.cascade(wave, changes);
+        self.stop_frame(key, &stop, running, &mut queue, changes);
+        self.cascade(queue, changes);
     }
 
     /// Stops everything in a frame and in the loops inside it; says whether something is
@@ -64,7 +64,7 @@ impl Run {
         key: FrameKey,
         stop: &Stop,
         running: &BTreeSet<Instance>,
-        wave: &mut Wave,
+        queue: &mut RoutingQueue,
         changes: &mut Vec<Change>,
     ) -> bool {
         self.to_stop.remove(&key);
@@ -87,10 +87,10 @@ impl Run {
                 state.stopping = true;
                 changes.push(Change::StopAsked(node, state.attempt));
             }
-            if has_worker || self.stop_loop(node, stop, running, wave, changes) {
+            if has_worker || self.stop_loop(node, stop, running, queue, changes) {
                 is_busy = true;
             } else {
-                self.mark_ended(node, NodeStatus::Cancelled, wave, changes);
+                self.mark_ended(node, NodeStatus::Cancelled, queue, changes);
             }
         }
         is_busy
@@ -102,7 +102,7 @@ impl Run {
         node: Instance,
         stop: &Stop,
         running: &BTreeSet<Instance>,
-        wave: &mut Wave,
+        queue: &mut RoutingQueue,
         changes: &mut Vec<Change>,
     ) -> bool {
         let Some(cycle) = self.loops.get(&node) else {
@@ -113,7 +113,7 @@ impl Run {
         for key in frames {
             if !self.frame(key).done {
                 self.forget_exempt(key);
-                is_busy |= self.stop_frame(key, stop, running, wave, changes);
+                is_busy |= self.stop_frame(key, stop, running, queue, changes);
             }
         }
         if is_busy {
@@ -152,7 +152,7 @@ impl Run {
     /// Gives up what was told to stop and has not ended, where the grace ended by this
     /// time; without one, everywhere.
     pub(crate) fn give_up(&mut self, deadline: Option<Millis>, changes: &mut Vec<Change>) {
-        let mut wave = Wave::default();
+        let mut queue = RoutingQueue::default();
         for key in self.all_frames() {
             let frame = self.frame(key);
             let Some(stop) = &frame.stop else { continue };
@@ -162,11 +162,11 @@ impl Run {
             for node in self.frame(key).instances() {
                 // A loop ends when what is inside it has.
                 if self.state(node).stopping && !self.has_open_iterations(node) {
-                    self.mark_ended(node, NodeStatus::Cancelled, &mut wave, changes);
+                    self.mark_ended(node, NodeStatus::Cancelled, &mut queue, changes);
                 }
             }
         }
-        self.cascade(wave, changes);
+        self.cascade(queue, changes);
     }
 
     /// Whether some scope stops.

@@ -5,7 +5,7 @@ use super::apply::{Change, Corrupt};
 use super::child::Child;
 use super::cycle::Iteration;
 use super::frame::Instance;
-use super::join::Wave;
+use super::join::RoutingQueue;
 use crate::event::{ChildStarted, Event, IterationResult, SignalReceived};
 use crate::id::Millis;
 use crate::status::NodeStatus;
@@ -74,9 +74,9 @@ impl Run {
         let items = ValueRef::new(items, items.digest(), self.records() + 1);
         self.began(node, at);
         self.begin_loop(node, Some(items), count);
-        let mut wave = Wave::default();
-        self.open_items(node, &mut wave, changes);
-        self.cascade(wave, changes);
+        let mut queue = RoutingQueue::default();
+        self.open_items(node, &mut queue, changes);
+        self.cascade(queue, changes);
         Ok(())
     }
 
@@ -113,9 +113,9 @@ impl Run {
             changes.push(Change::Waiting(node, attempt, Some(due)));
             return Ok(());
         }
-        let mut wave = Wave::default();
-        self.open_iteration(node, &mut wave, changes);
-        self.cascade(wave, changes);
+        let mut queue = RoutingQueue::default();
+        self.open_iteration(node, &mut queue, changes);
+        self.cascade(queue, changes);
         Ok(())
     }
 
@@ -139,9 +139,9 @@ impl Run {
             }
             IterationResult::Failed(error) => Iteration::Failed(stored(error)),
         };
-        let mut wave = Wave::default();
-        self.iteration_ended(key, result, &mut wave, changes);
-        self.cascade(wave, changes);
+        let mut queue = RoutingQueue::default();
+        self.iteration_ended(key, result, &mut queue, changes);
+        self.cascade(queue, changes);
         Ok(())
     }
 

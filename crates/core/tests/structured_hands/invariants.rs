@@ -8,7 +8,7 @@ use windlass_core::routing::EdgeState;
 use windlass_core::run::{Instance, Run};
 
 pub(crate) fn check(run: &Run, definition: &str) {
-    assert_eq!(run.todo(), None, "something is left to decide");
+    assert_eq!(run.pending_decision(), None, "something is left to decide");
     let early = early_joins(definition);
     let mut active = 0;
     for node in run.instances() {

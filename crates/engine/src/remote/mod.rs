@@ -13,9 +13,9 @@ mod offer;
 mod open;
 mod poll;
 mod pollers;
-mod standing;
 mod task_id;
 mod timers;
+mod worker_info;
 
 use std::fmt;
 
@@ -25,9 +25,9 @@ use windlass_store::Error;
 pub use declared::{ACTION_LIMIT, DECLARED_SCHEMA_BYTES, Declaration, DeclaredAction};
 pub use finish::TaskOutcome;
 pub use poll::{POLL_WAIT_LIMIT_MS, Poll, SLOT_LIMIT, Task};
-pub use pollers::{POLLER_LIMIT, WorkerStanding};
-pub use standing::{WorkStanding, declared_actions};
+pub use pollers::{POLLER_LIMIT, WorkerInfo};
 pub use task_id::TaskId;
+pub use worker_info::{WorkState, declared_actions};
 
 pub(crate) use offer::{offer, withdraw};
 pub(crate) use open::{Closed, RecordedReport};

@@ -21,7 +21,7 @@ const REMEMBERED: usize = 20_000;
 
 /// A worker, as the list shows it.
 #[derive(Clone, Debug)]
-pub struct WorkerStanding {
+pub struct WorkerInfo {
     /// Whose it is.
     pub tenant: Option<Box<str>>,
     /// Its name, unique per process.
@@ -124,12 +124,12 @@ impl Pollers {
         tenant: Option<&str>,
         tasks_by_worker: &BTreeMap<(Tenant, Box<str>), usize>,
         now: Millis,
-    ) -> Vec<WorkerStanding> {
+    ) -> Vec<WorkerInfo> {
         let table = self.table();
         let first = (tenant.map(Into::into), Box::from(""));
         let own = table.workers.range(first.clone()..);
         let own = own.take_while(|((of, _), _)| *of == first.0);
-        let standing = own.map(|((tenant, worker), known)| WorkerStanding {
+        let workers = own.map(|((tenant, worker), known)| WorkerInfo {
             tenant: tenant.clone(),
             worker: worker.clone(),
             actions: Arc::clone(&known.actions),
@@ -143,8 +143,8 @@ impl Pollers {
                 .unwrap_or(0),
         });
         let is_there =
-            |it: &WorkerStanding| it.waiting || it.tasks > 0 || now.0 - it.last_poll.0 < LISTED_MS;
-        standing.filter(is_there).collect()
+            |it: &WorkerInfo| it.waiting || it.tasks > 0 || now.0 - it.last_poll.0 < LISTED_MS;
+        workers.filter(is_there).collect()
     }
 }
 

@@ -189,7 +189,7 @@ enum Part<'v> {
     Name(&'v str),
 }
 
-type Standing = BTreeMap<(usize, Purpose), Reached>;
+type Reachable = BTreeMap<(usize, Purpose), Reached>;
 
 struct Counter<'s> {
     schema: &'s Ordered,
@@ -199,16 +199,16 @@ struct Counter<'s> {
 
 impl<'s> Counter<'s> {
     /// Counts what stands at a part of the value, and all below it.
-    fn visit(&mut self, part: Part<'_>, mut standing: Standing) -> Option<()> {
+    fn visit(&mut self, part: Part<'_>, mut reachable: Reachable) -> Option<()> {
         let schema: &'s Ordered = self.schema;
         let mut handing_down = Vec::new();
-        while let Some(((rank, purpose), reached)) = standing.pop_first() {
+        while let Some(((rank, purpose), reached)) = reachable.pop_first() {
             let place = schema.at[rank];
             let subschema = &schema.graph.subschemas[place];
             self.charge(self.cost(subschema, part), reached)?;
             let mut reach = |place: Place, purpose, factor| {
                 let key = (schema.rank[place], purpose);
-                standing.entry(key).or_default().add(reached.below(factor));
+                reachable.entry(key).or_default().add(reached.below(factor));
             };
             for target in subschema.same_value() {
                 reach(target, Purpose::Check, 1);
@@ -297,8 +297,8 @@ impl<'s> Counter<'s> {
     }
 
     /// What stands at a member's name, and what at its value.
-    fn member(&self, name: &str, above: &[(&Subschema, Reached)]) -> (Standing, Standing) {
-        let (mut of_name, mut of_value) = (Standing::new(), Standing::new());
+    fn member(&self, name: &str, above: &[(&Subschema, Reached)]) -> (Reachable, Reachable) {
+        let (mut of_name, mut of_value) = (Reachable::new(), Reachable::new());
         for (subschema, reached) in above {
             let known = subschema.properties.get(name);
             let additional = subschema.additional.iter().filter(|_| known.is_none());
@@ -315,21 +315,21 @@ impl<'s> Counter<'s> {
     }
 
     /// What stands at an item.
-    fn item(&self, at: usize, above: &[(&Subschema, Reached)]) -> Standing {
-        let mut standing = Standing::new();
+    fn item(&self, at: usize, above: &[(&Subschema, Reached)]) -> Reachable {
+        let mut reachable = Reachable::new();
         for (subschema, reached) in above {
             let own = subschema.prefix.get(at);
             let rest = subschema.rest.iter().filter(|_| own.is_none());
             for place in own.into_iter().chain(rest).chain(&subschema.items) {
-                self.reach(&mut standing, *place, *reached);
+                self.reach(&mut reachable, *place, *reached);
             }
         }
-        standing
+        reachable
     }
 
-    fn reach(&self, standing: &mut Standing, place: Place, reached: Reached) {
+    fn reach(&self, reachable: &mut Reachable, place: Place, reached: Reached) {
         let key = (self.schema.rank[place], Purpose::Check);
-        standing.entry(key).or_default().add(reached.below(1));
+        reachable.entry(key).or_default().add(reached.below(1));
     }
 }
 

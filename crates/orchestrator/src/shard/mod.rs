@@ -14,7 +14,7 @@ use windlass_core::event::{After, Queued};
 use windlass_core::plan::Plan;
 use windlass_core::run::{
     ChildEnd, ChildStart, Dispatch, Failure, INLINE_STEPS, Input as RunInput, Instance, Refusal,
-    Report, Run, RunSummary, Standing, ValueLimits,
+    Report, Run, RunSummary, ValueLimits, WaitingNode,
 };
 use windlass_core::value::{Payload, ValueRef};
 use windlass_core::{Digest, Millis, RunId, RunStatus};
@@ -420,7 +420,7 @@ pub enum Effect {
         nodes: Vec<(Instance, windlass_core::NodeStatus)>,
         /// How loops of the top level and waits stand, where that changed. These may be ahead
         /// of what is durable: they are for display only.
-        standings: Vec<Standing>,
+        waiting_nodes: Vec<WaitingNode>,
         /// The attempts that failed.
         failures: Vec<FailedAttempt>,
     },

@@ -11,7 +11,7 @@ use windlass_engine::view::{self, Nodes, Overview, Seen};
 
 use crate::failure::{Failure, FailureKind};
 use crate::look::Look;
-use crate::standing::has_instance;
+use crate::wait_state::has_instance;
 use reasons::{Reasons, waits_for};
 use work::{Work, work};
 

@@ -13,8 +13,8 @@ use super::Answer;
 use crate::failure::Failure;
 use crate::look::Look;
 use crate::moment::{ago, now, readable};
-use crate::standing::{loop_words, open_inside, plural};
 use crate::text::{error_of, names, one_line, summary};
+use crate::wait_state::{format_loop, open_inside, plural};
 
 /// How many instances inside a loop one sentence names.
 const NAMED: usize = 3;
@@ -211,7 +211,7 @@ impl Reasons<'_> {
         }
         let kind = run.kind_of(node);
         if let Some(cycle) = run.cycle(node).filter(|_| kind.is_loop()) {
-            let words = loop_words(kind, cycle);
+            let words = format_loop(kind, cycle);
             let (inside, count) = open_inside(run, node, NAMED);
             let mut named: Vec<String> = inside
                 .iter()

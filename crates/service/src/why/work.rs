@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use windlass_core::Millis;
 use windlass_core::run::{Instance, Run};
-use windlass_engine::{Engine, WorkStanding};
+use windlass_engine::{Engine, WorkState};
 use windlass_store::Wait as _;
 
 use crate::failure::Failure;
@@ -30,18 +30,18 @@ pub(super) fn work(
     };
     let tenant = run.queued().tenant.as_deref();
     let requires = run.requires(node);
-    let standing = engine
-        .work_standing(tenant, (run.id(), node), action, requires)
+    let state = engine
+        .work_state(tenant, (run.id(), node), action, requires)
         .wait()?;
     let attempt = run.attempt(node);
     let mut json = json!({ "actionType": action, "workers": 0 });
-    let reason = match standing {
-        WorkStanding::With(worker, since) => {
+    let reason = match state {
+        WorkState::With(worker, since) => {
             json["worker"] = json!(worker);
             let since = since.map(readable).unwrap_or_default();
             format!("{path} has been running on {worker} since {since} (attempt {attempt}).")
         }
-        WorkStanding::Polled(workers) => {
+        WorkState::Polled(workers) => {
             json["workers"] = json!(workers);
             let polls = match workers {
                 1 => "1 worker polls".to_owned(),
@@ -49,7 +49,7 @@ pub(super) fn work(
             };
             format!("{path} is ready for a worker: {polls} for {action}.")
         }
-        WorkStanding::Lacking => {
+        WorkState::Lacking => {
             json["requires"] = json!(requires);
             format!(
                 "{path} waits for a worker: no worker with the label{} {} polls for {action}.",
@@ -57,12 +57,12 @@ pub(super) fn work(
                 requires.join(", ")
             )
         }
-        WorkStanding::NotPolled(last) => {
+        WorkState::NotPolled(last) => {
             json["lastSeenAt"] = json!(last.to_string());
             let last = spelled(last, now());
             format!("{path} waits for a worker: no worker polls for {action}; last seen {last}.")
         }
-        WorkStanding::Undeclared => format!(
+        WorkState::Undeclared => format!(
             "{path} waits for a worker: no worker has declared {action}; the node fails with \
              UNKNOWN_ACTION unless one does (unknown_action_wait)."
         ),

@@ -16,7 +16,7 @@ pub fn digest(run: &Run) -> String {
         run.stop_cause(),
         run.grace_deadline(),
         run.timeout_at(),
-        run.todo(),
+        run.pending_decision(),
     );
     let finished = run.finished().map(serde_json::to_string);
     let _ = writeln!(text, "{} {finished:?}", run.records());

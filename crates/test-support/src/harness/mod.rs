@@ -156,10 +156,13 @@ impl Harness {
             return Ok(steps);
         }
         let mut asked = 0;
-        while let Some(todo) = self.run.todo() {
+        while let Some(pending_decision) = self.run.pending_decision() {
             asked += 1;
-            assert!(asked < 20_000, "the run asks for ever: {todo:?}");
-            steps.extend(self.step(&Input::Todo(todo))?);
+            assert!(
+                asked < 20_000,
+                "the run asks for ever: {pending_decision:?}"
+            );
+            steps.extend(self.step(&Input::Pending(pending_decision))?);
         }
         if std::mem::take(&mut self.takes_checkpoint) {
             let event = Event::Checkpointed {};

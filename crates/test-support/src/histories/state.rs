@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use windlass_core::definition::When;
 use windlass_core::event::StopCause;
 use windlass_core::routing::EdgeState;
-use windlass_core::run::{Instance, Run, Todo};
+use windlass_core::run::{Instance, PendingDecision, Run};
 use windlass_core::value::ValueRef;
 use windlass_core::{Digest, Millis, NodeStatus};
 
@@ -85,7 +85,8 @@ fn head(run: &Run) -> State {
         ("wakes", moment(run, run.wake_at())),
         (
             "next",
-            run.todo().map_or_else(String::new, |todo| next(run, todo)),
+            run.pending_decision()
+                .map_or_else(String::new, |pending_decision| next(run, pending_decision)),
         ),
         ("deaths", number(run.deaths())),
         ("failed", names(run, run.failed())),
@@ -138,14 +139,14 @@ fn stop(run: &Run) -> String {
     text + &grace.unwrap_or_default()
 }
 
-fn next(run: &Run, todo: Todo) -> String {
-    match todo {
-        Todo::Route(node) => format!("route {}", name(run, node)),
-        Todo::Stop(frame) => format!("stop {frame}"),
-        Todo::SettleBody(frame) => format!("settle iteration {frame}"),
-        Todo::Advance(node) => format!("advance {}", name(run, node)),
-        Todo::Open(node) => format!("open {}", name(run, node)),
-        Todo::Settle => "settle".to_owned(),
+fn next(run: &Run, pending_decision: PendingDecision) -> String {
+    match pending_decision {
+        PendingDecision::Route(node) => format!("route {}", name(run, node)),
+        PendingDecision::Stop(frame) => format!("stop {frame}"),
+        PendingDecision::SettleBody(frame) => format!("settle iteration {frame}"),
+        PendingDecision::Advance(node) => format!("advance {}", name(run, node)),
+        PendingDecision::Open(node) => format!("open {}", name(run, node)),
+        PendingDecision::Settle => "settle".to_owned(),
     }
 }
 

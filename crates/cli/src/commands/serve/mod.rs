@@ -158,10 +158,7 @@ async fn engine(
     session.directory()?.on_commit(telemetry.commits());
     let counted = engine.clone();
     telemetry.gauge(Gauge::QueueDepth, move || {
-        counted
-            .standing()
-            .wait()
-            .map_or(0, |standing| standing.queued)
+        counted.stats().wait().map_or(0, |stats| stats.queued)
     });
     let counted = engine.clone();
     telemetry.gauge(Gauge::ParallelActions, move || {
@@ -241,8 +238,8 @@ fn prepare(options: &Options) -> Result<(), Failure> {
 async fn ready(engine: Engine) -> Result<(), Vec<windlass_api::Detail>> {
     let store = engine.store().health().await;
     let place = |place: &str, what: String| vec![windlass_api::Detail::new(place, what)];
-    match (store, engine.standing().await) {
-        (Ok(_), Ok(standing)) if standing.serving => Ok(()),
+    match (store, engine.stats().await) {
+        (Ok(_), Ok(stats)) if stats.serving => Ok(()),
         (Ok(_), Ok(_)) => Err(place("/queue", "pending runs are not begun yet".to_owned())),
         (Err(error @ windlass_store::Error::Full(_)), _) => {
             let mut detail = windlass_api::Detail::new("/store", error.to_string());

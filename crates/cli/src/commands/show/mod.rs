@@ -25,8 +25,8 @@ use crate::exit::{Exit, Failure};
 use crate::moment::{duration, readable};
 use crate::output::closed_pipe;
 use crate::session::{Session, Settings};
-use crate::standing::has_instance;
 use crate::table::Table;
+use crate::wait_state::has_instance;
 
 /// Shows a run.
 pub(crate) fn run(settings: &Settings, arguments: &Show) -> Result<Exit, Failure> {

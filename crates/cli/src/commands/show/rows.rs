@@ -10,8 +10,8 @@ use crate::ending::one_line;
 use crate::exit::Failure;
 use crate::moment::{duration, now};
 use crate::paint::{DIM, node_glyph, node_style};
-use crate::standing::{loop_words, plural, wait_words};
 use crate::table::{Cell, Table};
+use crate::wait_state::{format_loop, format_wait, plural};
 use windlass_service::text::{error_of, error_text, names};
 use windlass_store::Wait as _;
 
@@ -160,12 +160,12 @@ impl Page<'_> {
                 parts.push(format!("{handled}{error}"));
             }
             NodeStatus::Blocked => parts.push(format!("by {}", names(run, run.blocked_by(node)))),
-            NodeStatus::Waiting => parts.push(wait_words(run, node)),
+            NodeStatus::Waiting => parts.push(format_wait(run, node)),
             _ => {}
         }
         let kind = run.kind_of(node);
         if let Some(cycle) = run.cycle(node).filter(|cycle| cycle.opened() > 0) {
-            parts.push(loop_words(kind, cycle));
+            parts.push(format_loop(kind, cycle));
         }
         if let Some(child) = seen.notes.child(node) {
             parts.push(format!("child {child}"));

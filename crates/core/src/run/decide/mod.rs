@@ -102,7 +102,7 @@ pub enum Input {
         worker: Box<str>,
     },
     /// Something that the run itself must decide next.
-    Todo(Todo),
+    Pending(PendingDecision),
     /// The grace of a stop is over.
     GraceEnded,
     /// The run's own time is over.
@@ -190,7 +190,7 @@ impl From<Command> for Input {
 
 /// What a run must decide before it takes another input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Todo {
+pub enum PendingDecision {
     /// Ask the conditions of an ended node's edges.
     Route(Instance),
     /// Stop a scope, because a failure in it under the fail-fast policy was not routed.
@@ -393,7 +393,7 @@ impl fmt::Display for Refusal {
 pub fn wants(run: &Run, input: &Input) -> Vec<ValueRef> {
     let mut wants = Vec::new();
     match input {
-        Input::Todo(todo) if !run.asks_for(*todo) => {}
+        Input::Pending(pending_decision) if !run.asks_for(*pending_decision) => {}
         Input::Ended { node, .. } => run.want_for_attempt(*node, &mut wants),
         Input::Command(command) => match &command.command {
             RunCommand::SetResult { node } | RunCommand::Skip { node } => {
@@ -402,14 +402,16 @@ pub fn wants(run: &Run, input: &Input) -> Vec<ValueRef> {
             RunCommand::Signal { name } => run.want_for_signal(name, &mut wants),
             _ => {}
         },
-        Input::Due { node, .. } | Input::Todo(Todo::Open(node)) => {
+        Input::Due { node, .. } | Input::Pending(PendingDecision::Open(node)) => {
             run.want_for_opening(*node, &mut wants);
         }
         Input::ChildEnded { node, .. } => run.want_for_child(*node, &mut wants),
-        Input::Todo(Todo::Route(node)) => run.want_for_routing(*node, &mut wants),
-        Input::Todo(Todo::Advance(node)) => run.want_for_advance(*node, &mut wants),
-        Input::Todo(Todo::SettleBody(frame)) => run.want_for_output(*frame, &mut wants),
-        Input::Todo(Todo::Settle) => run.want_for_end(&mut wants),
+        Input::Pending(PendingDecision::Route(node)) => run.want_for_routing(*node, &mut wants),
+        Input::Pending(PendingDecision::Advance(node)) => run.want_for_advance(*node, &mut wants),
+        Input::Pending(PendingDecision::SettleBody(frame)) => {
+            run.want_for_output(*frame, &mut wants)
+        }
+        Input::Pending(PendingDecision::Settle) => run.want_for_end(&mut wants),
         _ => {}
     }
     wants
@@ -448,10 +450,10 @@ pub fn decide(run: &Run, input: &Input, facts: &Facts<'_>) -> Result<Decision, R
             started,
             worker,
         } => run.decide_still_running(*node, *attempt, *started, worker),
-        Input::Todo(todo) if !run.asks_for(*todo) => {
+        Input::Pending(pending_decision) if !run.asks_for(*pending_decision) => {
             Err(Refusal::NotNow("the run does not ask for it"))
         }
-        Input::Todo(todo) => Ok(decide_todo(run, *todo, facts)),
+        Input::Pending(pending_decision) => Ok(decide_pending(run, *pending_decision, facts)),
         Input::GraceEnded => run.decide_grace_ended(facts),
         Input::TimedOut => run.decide_timed_out(facts),
         Input::TimedOutAbove(actor) => run.decide_timed_out_above(actor, facts),
@@ -497,13 +499,13 @@ fn decide_command(run: &Run, command: &Command, facts: &Facts<'_>) -> Result<Dec
     }
 }
 
-fn decide_todo(run: &Run, todo: Todo, facts: &Facts<'_>) -> Decision {
-    match todo {
-        Todo::Route(node) => run.decide_route(node, facts),
-        Todo::Stop(frame) => run.decide_stop(frame, facts),
-        Todo::SettleBody(frame) => run.decide_settle_body(frame, facts),
-        Todo::Advance(node) => run.decide_advance(node, facts),
-        Todo::Open(node) => run.decide_open(node, facts),
-        Todo::Settle => run.decide_settle(facts),
+fn decide_pending(run: &Run, pending_decision: PendingDecision, facts: &Facts<'_>) -> Decision {
+    match pending_decision {
+        PendingDecision::Route(node) => run.decide_route(node, facts),
+        PendingDecision::Stop(frame) => run.decide_stop(frame, facts),
+        PendingDecision::SettleBody(frame) => run.decide_settle_body(frame, facts),
+        PendingDecision::Advance(node) => run.decide_advance(node, facts),
+        PendingDecision::Open(node) => run.decide_open(node, facts),
+        PendingDecision::Settle => run.decide_settle(facts),
     }
 }

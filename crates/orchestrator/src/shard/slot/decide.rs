@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use windlass_core::event::{Event, StopCause};
 use windlass_core::run::{
-    self, Change, Decision, Evaluations, Facts, Input as RunInput, Instance, Refusal, Todo,
+    self, Change, Decision, Evaluations, Facts, Input as RunInput, Instance, PendingDecision,
+    Refusal,
 };
 use windlass_core::{NodeStatus, RunStatus};
 
@@ -29,12 +30,17 @@ impl Slot {
                 break;
             }
             decisions += 1;
-            let todo = self.run.todo().filter(|_| !self.is_urgent_next());
+            let pending_decision = self
+                .run
+                .pending_decision()
+                .filter(|_| !self.is_urgent_next());
             // With one node at a time, a structure begins only at its turn among all that is
             // ready.
-            let todo = todo.filter(|todo| !matches!(todo, Todo::Open(_)) || !self.is_sequential());
-            let next = match todo {
-                Some(todo) => (RunInput::Todo(todo), None),
+            let pending_decision = pending_decision.filter(|pending_decision| {
+                !matches!(pending_decision, PendingDecision::Open(_)) || !self.is_sequential()
+            });
+            let next = match pending_decision {
+                Some(pending_decision) => (RunInput::Pending(pending_decision), None),
                 None => match self.inbox.pop_front() {
                     Some(next) => next,
                     None => break,
@@ -68,7 +74,7 @@ impl Slot {
                 values: wants,
             });
             // The run asks for its own decisions again.
-            return if matches!(input, RunInput::Todo(_)) {
+            return if matches!(input, RunInput::Pending(_)) {
                 None
             } else {
                 Some((input, command))

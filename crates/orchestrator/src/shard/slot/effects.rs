@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use windlass_core::definition::ExecutionMode;
-use windlass_core::run::{Change, Dispatch, Input as RunInput, Instance, Source, Standing, Todo};
+use windlass_core::run::{
+    Change, Dispatch, Input as RunInput, Instance, PendingDecision, Source, WaitingNode,
+};
 use windlass_core::value::ValueRef;
 use windlass_core::{NodeStatus, RunStatus};
 
@@ -86,26 +88,26 @@ impl Slot {
                 Consequence::VarsSet => self.setting_vars -= 1,
             }
         }
-        let standings = self.standings(&touched);
-        if !progress.is_empty() || !standings.is_empty() || !failures.is_empty() {
+        let waiting_nodes = self.waiting_nodes(&touched);
+        if !progress.is_empty() || !waiting_nodes.is_empty() || !failures.is_empty() {
             context.effects.push_back(Effect::Progress {
                 run,
                 nodes: progress,
-                standings,
+                waiting_nodes,
                 failures,
             });
         }
     }
 
     /// How these stand now; of nested loops only the outermost is reported.
-    pub(super) fn standings(&self, touched: &BTreeSet<Instance>) -> Vec<Standing> {
+    pub(super) fn waiting_nodes(&self, touched: &BTreeSet<Instance>) -> Vec<WaitingNode> {
         let run = &self.run;
         let is_told = |&&node: &&Instance| match run.find_status(node) {
             Some(NodeStatus::Running) => !run.kind_of(node).is_loop() || run.owner(node).is_none(),
             status => status == Some(NodeStatus::Waiting),
         };
         let told = touched.iter().filter(is_told).take(MAX_STANDINGS);
-        told.filter_map(|&node| run.standing(node)).collect()
+        told.filter_map(|&node| run.waiting_node(node)).collect()
     }
 
     pub(super) fn make_ready(&mut self, node: Instance, attempt: u32) {
@@ -260,7 +262,7 @@ impl Slot {
             return false;
         }
         let input = if self.run.is_unopened(node) {
-            RunInput::Todo(Todo::Open(node))
+            RunInput::Pending(PendingDecision::Open(node))
         } else {
             RunInput::Due { node, attempt }
         };

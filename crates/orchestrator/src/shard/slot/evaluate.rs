@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use windlass_core::command::RunCommand;
-use windlass_core::run::{self, Evaluations, Input as RunInput, Outcome, Run, Todo};
+use windlass_core::run::{self, Evaluations, Input as RunInput, Outcome, PendingDecision, Run};
 use windlass_core::value::ValueRef;
 
 use super::Slot;
@@ -43,7 +43,7 @@ impl Slot {
                 }
             }
             RunInput::Command(command) if command.command.sets_result() => vars,
-            RunInput::Todo(_) | RunInput::Due { .. } | RunInput::ChildEnded { .. } => vars,
+            RunInput::Pending(_) | RunInput::Due { .. } | RunInput::ChildEnded { .. } => vars,
             _ => 0,
         };
         wanted + own
@@ -127,11 +127,11 @@ impl Slot {
         };
         match (evaluated.decided, evaluated.input) {
             (Some(decided), input) => self.conclude((input, command), decided, context),
-            (None, RunInput::Todo(Todo::Open(node))) if self.is_sequential() => {
+            (None, RunInput::Pending(PendingDecision::Open(node))) if self.is_sequential() => {
                 self.make_ready(node, self.run.attempt(node));
             }
             // The run asks for it again, after the urgent input.
-            (None, RunInput::Todo(_)) => {}
+            (None, RunInput::Pending(_)) => {}
             (None, input) => {
                 let place = self.first_to_overtake();
                 self.inbox.insert(place, (input, command));

@@ -7,13 +7,13 @@ use windlass_core::run::Instance;
 use windlass_store::Error;
 
 use super::declared::{Declarations, DeclaredAction};
-use super::pollers::WorkerStanding;
+use super::pollers::WorkerInfo;
 use crate::Backend;
 use crate::engine::Engine;
 
 /// What an attempt of an action that this process lacks waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WorkStanding {
+pub enum WorkState {
     /// A worker has it, since then.
     With(Box<str>, Option<Millis>),
     /// So many workers poll for the action and have what the node requires.
@@ -57,7 +57,7 @@ impl Engine {
     }
 
     /// The workers of a tenant: those that poll, and those that have tasks.
-    pub fn work_pollers(&self, tenant: Option<&str>) -> Vec<WorkerStanding> {
+    pub fn work_pollers(&self, tenant: Option<&str>) -> Vec<WorkerInfo> {
         let remote = &self.shared().remote;
         remote
             .pollers
@@ -68,36 +68,36 @@ impl Engine {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn work_standing(
+    pub async fn work_state(
         &self,
         tenant: Option<&str>,
         (run, node): (RunId, Instance),
         action: &str,
         requires: &[Box<str>],
-    ) -> Result<WorkStanding, Error> {
+    ) -> Result<WorkState, Error> {
         let remote = &self.shared().remote;
         if let Some((worker, since)) = remote.open.hand_at(run, node) {
-            return Ok(WorkStanding::With(worker, since));
+            return Ok(WorkState::With(worker, since));
         }
         let pollers = self.work_pollers(tenant);
-        let polls = |it: &&WorkerStanding| it.actions.iter().any(|own| **own == *action);
-        let can = |it: &&WorkerStanding| requires.iter().all(|label| it.labels.contains(label));
+        let polls = |it: &&WorkerInfo| it.actions.iter().any(|own| **own == *action);
+        let can = |it: &&WorkerInfo| requires.iter().all(|label| it.labels.contains(label));
         let (all, able) = (
             pollers.iter().filter(polls).count(),
             pollers.iter().filter(polls).filter(can).count(),
         );
         if able > 0 {
-            return Ok(WorkStanding::Polled(able));
+            return Ok(WorkState::Polled(able));
         }
         if all > 0 {
-            return Ok(WorkStanding::Lacking);
+            return Ok(WorkState::Lacking);
         }
         let declared = &remote.declared;
         let now = self.now();
         declared.knows(&**self.store(), tenant, action, now).await?;
         Ok(match declared.find(tenant, action, now) {
-            Some(declared) => WorkStanding::NotPolled(declared.last_seen),
-            None => WorkStanding::Undeclared,
+            Some(declared) => WorkState::NotPolled(declared.last_seen),
+            None => WorkState::Undeclared,
         })
     }
 }

@@ -12,7 +12,7 @@ const MOST_COUNTED: u64 = 1_000_000;
 
 /// How an engine stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EngineStanding {
+pub struct EngineStats {
     /// Runs in memory.
     pub held: usize,
     /// Actions that run.
@@ -38,9 +38,9 @@ impl Engine {
     ///
     /// # Errors
     /// The queue cannot be counted.
-    pub async fn standing(&self) -> Result<EngineStanding, Error> {
+    pub async fn stats(&self) -> Result<EngineStats, Error> {
         let shared = self.shared();
-        Ok(EngineStanding {
+        Ok(EngineStats {
             held: shared.held.load(Ordering::Acquire),
             actions: shared.actions.load(Ordering::Acquire),
             beginning: shared.gates.beginning(),

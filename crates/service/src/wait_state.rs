@@ -3,12 +3,12 @@
 
 use windlass_core::NodeStatus;
 use windlass_core::plan::NodeKind;
-use windlass_core::run::{Instance, Loop, Run, What};
+use windlass_core::run::{Instance, Loop, Run, WaitState};
 
 use crate::moment::readable;
 
 /// `3 of 200 done, 2 running, 1 failed`.
-pub fn loop_words(kind: NodeKind, cycle: &Loop) -> String {
+pub fn format_loop(kind: NodeKind, cycle: &Loop) -> String {
     let done = cycle.opened() - cycle.running();
     let mut words = match kind {
         NodeKind::ForEach => format!("{done} of {} done", cycle.items()),
@@ -25,9 +25,9 @@ pub fn loop_words(kind: NodeKind, cycle: &Loop) -> String {
 }
 
 /// How something stands that no worker has: `waiting for signal 'approve' until …`.
-pub fn standing_words(what: &What) -> String {
+pub fn format_wait_state(what: &WaitState) -> String {
     match what {
-        What::Loop {
+        WaitState::Loop {
             done,
             total,
             running,
@@ -44,12 +44,12 @@ pub fn standing_words(what: &What) -> String {
             }
             words
         }
-        What::Until(due) => format!("waiting until {}", readable(*due)),
-        What::Signal { name, until } => {
+        WaitState::Until(due) => format!("waiting until {}", readable(*due)),
+        WaitState::Signal { name, until } => {
             let until = until.map(|until| format!(" until {}", readable(until)));
             format!("waiting for signal '{name}'{}", until.unwrap_or_default())
         }
-        What::Child(child) => format!("waiting for child run {child}"),
+        WaitState::Child(child) => format!("waiting for child run {child}"),
     }
 }
 
@@ -60,7 +60,7 @@ pub fn plural(count: impl Into<u64>, word: &str) -> String {
 }
 
 /// What a waiting instance waits for: `until …`, `for signal 'approve' until …`.
-pub fn wait_words(run: &Run, node: Instance) -> String {
+pub fn format_wait(run: &Run, node: Instance) -> String {
     let due = run.due(node).map(readable);
     if run.is_between_attempts(node) {
         return format!("next attempt at {}", due.unwrap_or_default());
