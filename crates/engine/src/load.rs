@@ -25,7 +25,7 @@ pub struct LoadedRun {
     pub head: Head,
     /// How many records were folded to get there: all of them, or those after the
     /// checkpoint that the state was restored from.
-    pub folded: u64,
+    pub event_count: u64,
 }
 
 /// Why a run cannot be read back.
@@ -153,7 +153,7 @@ fn from_checkpoint(
         .map(|run| LoadedRun {
             run,
             head,
-            folded: 0,
+            event_count: 0,
         }))
 }
 
@@ -165,7 +165,7 @@ fn fold(
     from: Option<LoadedRun>,
     mut visit: impl FnMut(Option<&Run>, &Transition),
 ) -> Result<LoadedRun, LoadError> {
-    let mut folded = 0;
+    let mut event_count = 0;
     let (mut run, mut head) = match from {
         Some(loaded) => (Some(loaded.run), loaded.head),
         None => (None, Head::NONE),
@@ -190,13 +190,17 @@ fn fold(
                     .apply(event, transition.at, &mut Vec::new())
                     .map_err(|corrupt| fault(corrupt.reason))?;
             }
-            state.seal();
-            folded += 1;
+            state.finish_record();
+            event_count += 1;
             head = record.head();
         }
     }
     let run = run.ok_or(LoadError::NotFound(id))?;
-    Ok(LoadedRun { run, head, folded })
+    Ok(LoadedRun {
+        run,
+        head,
+        event_count,
+    })
 }
 
 pub(crate) fn begin(

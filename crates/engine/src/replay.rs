@@ -42,7 +42,7 @@ pub(crate) trait Visitor {
 
     /// An instance is about to be forgotten, because its iteration has ended and nothing refers
     /// to it any more. A visitor can drop what it keeps of it, too.
-    fn leaving(&mut self, _run: &Run, _node: Instance) -> Result<(), Self::Error> {
+    fn freeing(&mut self, _run: &Run, _node: Instance) -> Result<(), Self::Error> {
         Ok(())
     }
 }
@@ -81,7 +81,7 @@ pub(crate) fn replay_through<V: Visitor>(
     Ok(LoadedRun {
         run,
         head: walk.head,
-        folded: walk.head.sequence,
+        event_count: walk.head.sequence,
     })
 }
 
@@ -175,11 +175,11 @@ impl Walk {
                     .apply(event, transition.at, &mut changes)
                     .map_err(|corrupt| fault(corrupt.reason))?;
                 visitor.after(state, event, place, &changes)?;
-                for node in state.leaving() {
-                    visitor.leaving(state, node)?;
+                for node in state.instances_to_free() {
+                    visitor.freeing(state, node)?;
                 }
             }
-            state.seal();
+            state.finish_record();
             self.head = record.head();
         }
         Ok(any)

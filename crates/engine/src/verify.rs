@@ -399,7 +399,7 @@ impl Visitor for Check<'_> {
         Ok(())
     }
 
-    fn leaving(&mut self, _run: &Run, node: Instance) -> Result<(), Stop> {
+    fn freeing(&mut self, _run: &Run, node: Instance) -> Result<(), Stop> {
         self.ancestry.remove(&node);
         Ok(())
     }

@@ -436,7 +436,11 @@ async fn what_is_read_to_carry_a_loop_on_does_not_grow_with_its_rounds() {
         world.until_idle().await;
         let loaded = world.engine.load(run).expect("readable");
         assert!(loaded.head.sequence > rounds, "{:?}", loaded.head);
-        assert!(loaded.folded <= BOUND, "{rounds}: {}", loaded.folded);
+        assert!(
+            loaded.event_count <= BOUND,
+            "{rounds}: {}",
+            loaded.event_count
+        );
     }
 }
 

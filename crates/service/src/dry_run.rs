@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use windlass_core::run::{Evaluations, Facts, Input, Loaded, Run, Values, decide, wants};
+use windlass_core::run::{Evaluations, Facts, Input, Loaded, Run, Values, decide, required_values};
 use windlass_engine::CommandError;
 use windlass_store::Wait as _;
 
@@ -71,7 +71,7 @@ pub fn effect(look: &Look, state: &Run, request: &CommandRequest) -> Result<Effe
 fn values(look: &Look, state: &Run, input: &Input) -> Result<Values, Failure> {
     let reader = look.values();
     let mut values = Values::default();
-    for wanted in wants(state, input) {
+    for wanted in required_values(state, input) {
         let text = reader.read(state.id(), &wanted).wait()?;
         values.insert(wanted.digest, Loaded::new(text));
     }

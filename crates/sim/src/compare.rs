@@ -29,7 +29,7 @@ pub fn difference(live: &Run, replayed: &Run) -> Option<String> {
 /// A state without what the next event makes it forget: one that comes from a checkpoint
 /// has forgotten it already.
 fn settled(run: &Run) -> Cow<'_, Run> {
-    if run.leaving().is_empty() {
+    if run.instances_to_free().is_empty() {
         return Cow::Borrowed(run);
     }
     let mut run = run.clone();

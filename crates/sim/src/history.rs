@@ -165,7 +165,7 @@ impl History {
                 rules::kept_what_began(&before, &run)?;
             }
         }
-        run.seal();
+        run.finish_record();
         self.records += 1;
         self.states.push_back(run);
         Ok(claimed)

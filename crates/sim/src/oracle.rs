@@ -308,7 +308,7 @@ impl Oracle {
     pub fn quiet(&mut self, process: ProcessId, live: &Run) {
         let run = live.id();
         if let Some(tenure) = self.tenures.get_mut(&(process, run)) {
-            let seen = (live.folded(), live.records(), tenure.answered);
+            let seen = (live.event_count(), live.records(), tenure.answered);
             if tenure.compared.replace(seen) == Some(seen) {
                 return;
             }

@@ -151,7 +151,7 @@ impl SimStore {
                 run.apply(event, transition.at, &mut changes)
                     .map_err(|corrupt| corrupt.to_string())?;
             }
-            run.seal();
+            run.finish_record();
             if run.records() == checkpoint {
                 *run = through_checkpoint(run, &graph)?;
             }

@@ -59,7 +59,7 @@ impl Held {
     /// Something happens and is recorded.
     fn record(&mut self, event: Event) {
         self.fold(&event);
-        self.live.seal();
+        self.live.finish_record();
         let (run, at, records) = (self.live.id(), Millis(1), self.live.records());
         let transition = Transition {
             at,
@@ -118,12 +118,12 @@ fn a_state_that_is_exchanged_is_looked_at_anew() {
             message: "w".into(),
         });
         other.fold(&Event::Started {});
-        other.live.seal();
-        other.live.seal();
+        other.live.finish_record();
+        other.live.finish_record();
         other.live
     };
     assert_eq!(held.quiet(), None);
-    assert_eq!(wrong.folded(), held.live.folded());
+    assert_eq!(wrong.event_count(), held.live.event_count());
     held.live = wrong;
     held.oracle.adopted(PROCESS, held.live.id());
     let violation = held.quiet().unwrap_or_default();

@@ -163,7 +163,7 @@ impl Matcher<'_> {
     }
 
     /// Whether an item is wanted.
-    pub(super) fn wants(&self, item: &Item) -> bool {
+    pub(super) fn accepts(&self, item: &Item) -> bool {
         self.rules.iter().all(|(field, rule)| {
             let text = match field {
                 Field::Id => Some(item.id.as_str()),

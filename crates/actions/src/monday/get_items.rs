@@ -89,7 +89,9 @@ impl Action for GetItems {
         }
         let columns = read.columns.clone();
         let matcher = filter.matcher(&columns)?;
-        let items = read.items(&api, |item| matcher.wants(item), enough).await?;
+        let items = read
+            .items(&api, |item| matcher.accepts(item), enough)
+            .await?;
         let items = items.iter().map(|item| item.output(&columns)).collect();
         Ok(Reply::new(Output { items }))
     }

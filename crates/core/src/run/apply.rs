@@ -103,7 +103,7 @@ impl Run {
             reopened_at: None,
             clock_from: None,
             records: RecordCount::default(),
-            folded: 0,
+            event_count: 0,
             next_instance: top.nodes.len() as Instance,
             top,
             frames: Default::default(),
@@ -166,12 +166,12 @@ impl Run {
         for event in &transition.events {
             self.apply(event, transition.at, changes)?;
         }
-        self.seal();
+        self.finish_record();
         Ok(())
     }
 
     /// Ends a record: the next event belongs to the next one.
-    pub fn seal(&self) {
+    pub fn finish_record(&self) {
         self.records.increment();
     }
 
@@ -197,7 +197,7 @@ impl Run {
         if self.status.is_final() && !reopens {
             return self.corrupt("something happened after the run had ended");
         }
-        self.folded += 1;
+        self.event_count += 1;
         self.collect_garbage();
         let had_ended = self.status.is_final();
         match event {

@@ -58,9 +58,9 @@ struct Root {
 
 impl Run {
     /// The errors that the causes are read from.
-    pub(crate) fn want_for_causes(&self, wants: &mut Vec<ValueRef>) {
+    pub(crate) fn require_for_causes(&self, required: &mut Vec<ValueRef>) {
         let (roots, _) = self.roots();
-        wants.extend(roots.iter().filter_map(|root| root.error));
+        required.extend(roots.iter().filter_map(|root| root.error));
     }
 
     /// The root causes, first failed first, and how many more there are.

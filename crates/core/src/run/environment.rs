@@ -248,29 +248,29 @@ impl Run {
     }
 
     /// Adds the stored values that these references need at a place.
-    pub(crate) fn want<'a>(
+    pub(crate) fn require<'a>(
         &self,
         key: FrameKey,
         cycle: Option<Instance>,
         references: impl IntoIterator<Item = &'a Reference>,
-        wants: &mut Vec<ValueRef>,
+        required: &mut Vec<ValueRef>,
     ) {
         for reference in references {
             match reference {
                 Reference::Entry { table, key: id } if &**table == "context.data" => {
-                    wants.extend(self.named(key, id).and_then(|node| self.value(node)));
+                    required.extend(self.named(key, id).and_then(|node| self.value(node)));
                 }
                 Reference::Value(name) if matches!(&**name, "trigger" | "$") => {
-                    wants.extend(self.trigger.blob());
+                    required.extend(self.trigger.blob());
                 }
                 Reference::Value(name) if &**name == "vars" => {
-                    wants.extend(self.vars.values().filter_map(Held::blob));
+                    required.extend(self.vars.values().filter_map(Held::blob));
                 }
                 Reference::Value(name) => {
                     if let Some(BodyValue::Item(value, _) | BodyValue::Stored(value)) =
                         self.body_value(key, cycle, name)
                     {
-                        wants.push(value);
+                        required.push(value);
                     }
                 }
                 Reference::Entry { .. } => {}

@@ -170,7 +170,7 @@ impl Run {
 
     /// Every instance that the next event makes the run forget, because the iteration it is in
     /// has ended and nothing needs it any more.
-    pub fn leaving(&self) -> Vec<Instance> {
+    pub fn instances_to_free(&self) -> Vec<Instance> {
         let mut found = Vec::new();
         for &key in &self.garbage {
             self.leaving_with(key, &mut found);

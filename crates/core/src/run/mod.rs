@@ -57,7 +57,7 @@ pub use child::{ChildEnd, ChildStart};
 pub use cycle::{Iteration, Loop};
 pub use decide::{
     DEAD_LETTERED, Decision, Evaluations, Facts, Failure, Input, Outcome, PendingDecision, Refusal,
-    Report, ValueLimits, decide, wants,
+    Report, ValueLimits, decide, required_values,
 };
 pub use dispatch::{Dispatch, Source};
 pub(crate) use environment::read_object;
@@ -113,7 +113,7 @@ pub struct Run {
     /// How many records have been folded in.
     records: RecordCount,
     /// How many events were folded into this very state.
-    folded: u64,
+    event_count: u64,
     top: Frame,
     /// The iterations that are open, or kept for what may still be asked of them.
     frames: Frames,
@@ -246,8 +246,8 @@ impl Run {
     /// How many events were folded into this very state, and not into one that it was restored
     /// from. Nothing else changes the state, so a caller that has seen it need not look again
     /// while the number is the same.
-    pub fn folded(&self) -> u64 {
-        self.folded
+    pub fn event_count(&self) -> u64 {
+        self.event_count
     }
 
     /// How it ended.

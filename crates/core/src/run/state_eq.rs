@@ -53,7 +53,7 @@ impl Run {
             ],
             // Which graphs are in use is found out when a snapshot is taken.
             [
-                plan, staged, folded, top, frames, shapes, kept, kept_frames, graphs, trigger,
+                plan, staged, event_count, top, frames, shapes, kept, kept_frames, graphs, trigger,
                 vars, undo
             ]
         )

@@ -141,7 +141,7 @@ impl Visitor for Notes {
         Ok(())
     }
 
-    fn leaving(&mut self, _run: &Run, node: Instance) -> Result<(), LoadError> {
+    fn freeing(&mut self, _run: &Run, node: Instance) -> Result<(), LoadError> {
         self.children.remove(&node);
         self.by_hand.remove(&node);
         if !self.restarted.contains(&node) {
@@ -177,8 +177,8 @@ impl Visitor for Gathered {
         self.notes.after(run, event, place, changes)
     }
 
-    fn leaving(&mut self, run: &Run, node: Instance) -> Result<(), LoadError> {
-        self.times.leaving(run, node)?;
-        self.notes.leaving(run, node)
+    fn freeing(&mut self, run: &Run, node: Instance) -> Result<(), LoadError> {
+        self.times.freeing(run, node)?;
+        self.notes.freeing(run, node)
     }
 }

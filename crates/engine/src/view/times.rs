@@ -174,7 +174,7 @@ impl Visitor for Times {
         Ok(())
     }
 
-    fn leaving(&mut self, _run: &Run, node: Instance) -> Result<(), LoadError> {
+    fn freeing(&mut self, _run: &Run, node: Instance) -> Result<(), LoadError> {
         self.others.remove(&node);
         Ok(())
     }

@@ -202,7 +202,7 @@ struct Walk<'a, F> {
 }
 
 impl<E: From<LoadError>, F: FnMut(&Seen<'_>) -> Result<(), E>> Walk<'_, F> {
-    fn wants(&self, path: &str) -> bool {
+    fn includes(&self, path: &str) -> bool {
         self.chosen.includes(path)
     }
 
@@ -256,7 +256,7 @@ impl<E: From<LoadError>, F: FnMut(&Seen<'_>) -> Result<(), E>> Walk<'_, F> {
     fn show_present(&mut self, node: Instance, end: End<'_>) -> Result<(), E> {
         let overview = self.overview;
         let path = overview.run.path(node);
-        if !self.wants(&path) {
+        if !self.includes(&path) {
             return Ok(());
         }
         (self.visit)(&Seen {
@@ -276,7 +276,7 @@ impl<E: From<LoadError>, F: FnMut(&Seen<'_>) -> Result<(), E>> Walk<'_, F> {
             return Ok(());
         }
         let path = run.path(node);
-        if !self.overview.notes.is_present(run, node) || !self.wants(&path) {
+        if !self.overview.notes.is_present(run, node) || !self.includes(&path) {
             return Ok(());
         }
         let end = match &held {
@@ -354,9 +354,9 @@ impl<E: From<LoadError>, F: FnMut(&Seen<'_>) -> Result<(), E>> Visitor for Walk<
         self.take_reused(run, changes)
     }
 
-    fn leaving(&mut self, run: &Run, node: Instance) -> Result<(), E> {
+    fn freeing(&mut self, run: &Run, node: Instance) -> Result<(), E> {
         self.show_leaving(run, node)?;
-        Ok(self.gathered.leaving(run, node)?)
+        Ok(self.gathered.freeing(run, node)?)
     }
 }
 

@@ -15,7 +15,7 @@ use windlass_core::event::{Compensation, Event, Queued, RULES, ResourceLink, Tra
 use windlass_core::plan::{NodeIndex, Plan};
 use windlass_core::run::{
     Change, Decision, Evaluations, Facts, Failure, Input, Interrupt, Loaded, Outcome, Refusal,
-    Report, Run, Snapshot, ValueLimits, Values, decide, wants,
+    Report, Run, Snapshot, ValueLimits, Values, decide, required_values,
 };
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{Digest, Millis, NodeStatus, RunId};
@@ -170,7 +170,7 @@ impl Harness {
             applied.expect("a checkpoint changes nothing");
             steps.push((event, Vec::new()));
         }
-        self.run.seal();
+        self.run.finish_record();
         let events = steps.iter().map(|(event, _)| event.clone()).collect();
         self.log.push(Transition {
             at: self.now,
@@ -243,7 +243,7 @@ impl Harness {
                 run.apply(event, read.at, &mut Vec::new())
                     .expect("what was decided can be applied");
             }
-            run.seal();
+            run.finish_record();
             // Half-way, a checkpoint stands for what came before it.
             if run.records() == self.log.len() as u64 / 2 {
                 run = self.through_checkpoint(run, queued);
@@ -291,7 +291,7 @@ impl Harness {
 
     fn step(&mut self, input: &Input) -> Result<Steps, Refusal> {
         let mut values = Values::default();
-        for wanted in wants(&self.run, input) {
+        for wanted in required_values(&self.run, input) {
             let value = self.values.get(&wanted.digest).expect("a stored value");
             values.insert(wanted.digest, value.clone());
         }

@@ -47,7 +47,7 @@ impl Graphs {
                 panic!("{}, record {}: {corrupt}", history.name, corrupt.record);
             }
         }
-        run.seal();
+        run.finish_record();
         run
     }
 

@@ -32,8 +32,8 @@ const STATUSES: [NodeStatus; 9] = [
 pub fn state(run: &Run) -> State {
     let mut state = head(run);
     // The next event frees these; a checkpoint does not hold them.
-    let leaving = run.leaving();
-    for node in run.instances().filter(|node| !leaving.contains(node)) {
+    let to_free = run.instances_to_free();
+    for node in run.instances().filter(|node| !to_free.contains(node)) {
         state.push((format!("node {}", name(run, node)), instance(run, node)));
     }
     for (target, status) in run.undo().into_iter().flat_map(|undo| undo.steps()) {

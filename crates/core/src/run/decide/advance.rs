@@ -16,23 +16,28 @@ use crate::run::{Instance, Loop, Run, retry};
 use crate::value::{Payload, ValueRef};
 
 impl Run {
-    pub(super) fn want_for_advance(&self, node: Instance, wants: &mut Vec<ValueRef>) {
+    pub(super) fn require_for_advance(&self, node: Instance, required: &mut Vec<ValueRef>) {
         let Some(cycle) = self.loops.get(&node) else {
             return;
         };
-        self.want_for_attempt(node, wants);
+        self.require_for_attempt(node, required);
         let value = |result: &Iteration| match result {
             Iteration::Succeeded(value) | Iteration::Failed(value) => *value,
             Iteration::Open => None,
         };
         match self.structure(node) {
             Some(Structure::ForEach(each)) => match lowest_failure(each, cycle) {
-                Some(index) => wants.extend(value(&cycle.results[index as usize])),
-                None => wants.extend(cycle.results.iter().filter_map(value)),
+                Some(index) => required.extend(value(&cycle.results[index as usize])),
+                None => required.extend(cycle.results.iter().filter_map(value)),
             },
             Some(structure) => {
-                wants.extend(cycle.last.as_ref().and_then(value));
-                self.want(self.key_of(node), Some(node), structure.references(), wants);
+                required.extend(cycle.last.as_ref().and_then(value));
+                self.require(
+                    self.key_of(node),
+                    Some(node),
+                    structure.references(),
+                    required,
+                );
             }
             None => {}
         }

@@ -17,7 +17,7 @@ const ENGINE: &str = "engine";
 
 impl Run {
     /// What `setVars` of a node needs.
-    pub(super) fn want_for_attempt(&self, node: Instance, wants: &mut Vec<ValueRef>) {
+    pub(super) fn require_for_attempt(&self, node: Instance, required: &mut Vec<ValueRef>) {
         if self.find_state(node).is_none() || self.undone(node).is_some() {
             return;
         }
@@ -25,13 +25,13 @@ impl Run {
         let Some(rare) = plan.rare(index) else {
             return;
         };
-        self.want(
+        self.require(
             self.key_of(node),
             None,
             rare.set_vars
                 .iter()
                 .flat_map(|(_, template)| template.references()),
-            wants,
+            required,
         );
     }
 

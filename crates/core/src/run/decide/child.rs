@@ -16,15 +16,15 @@ use crate::status::RunStatus;
 use crate::value::{Payload, ValueRef};
 
 impl Run {
-    pub(super) fn want_for_child(&self, node: Instance, wants: &mut Vec<ValueRef>) {
+    pub(super) fn require_for_child(&self, node: Instance, required: &mut Vec<ValueRef>) {
         if self.find_state(node).is_none() || self.undone(node).is_some() {
             return;
         }
-        self.want_for_attempt(node, wants);
+        self.require_for_attempt(node, required);
         if let Some(Structure::Subworkflow(child)) = self.structure(node)
             && let Some(output) = &child.output
         {
-            self.want(self.key_of(node), None, output.references(), wants);
+            self.require(self.key_of(node), None, output.references(), required);
         }
     }
 

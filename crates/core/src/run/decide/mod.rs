@@ -390,31 +390,35 @@ impl fmt::Display for Refusal {
 }
 
 /// The stored values that deciding on this input needs.
-pub fn wants(run: &Run, input: &Input) -> Vec<ValueRef> {
-    let mut wants = Vec::new();
+pub fn required_values(run: &Run, input: &Input) -> Vec<ValueRef> {
+    let mut required = Vec::new();
     match input {
         Input::Pending(pending_decision) if !run.asks_for(*pending_decision) => {}
-        Input::Ended { node, .. } => run.want_for_attempt(*node, &mut wants),
+        Input::Ended { node, .. } => run.require_for_attempt(*node, &mut required),
         Input::Command(command) => match &command.command {
             RunCommand::SetResult { node } | RunCommand::Skip { node } => {
-                run.want_for_attempt(*node, &mut wants);
+                run.require_for_attempt(*node, &mut required);
             }
-            RunCommand::Signal { name } => run.want_for_signal(name, &mut wants),
+            RunCommand::Signal { name } => run.require_for_signal(name, &mut required),
             _ => {}
         },
         Input::Due { node, .. } | Input::Pending(PendingDecision::Open(node)) => {
-            run.want_for_opening(*node, &mut wants);
+            run.require_for_opening(*node, &mut required);
         }
-        Input::ChildEnded { node, .. } => run.want_for_child(*node, &mut wants),
-        Input::Pending(PendingDecision::Route(node)) => run.want_for_routing(*node, &mut wants),
-        Input::Pending(PendingDecision::Advance(node)) => run.want_for_advance(*node, &mut wants),
+        Input::ChildEnded { node, .. } => run.require_for_child(*node, &mut required),
+        Input::Pending(PendingDecision::Route(node)) => {
+            run.require_for_routing(*node, &mut required)
+        }
+        Input::Pending(PendingDecision::Advance(node)) => {
+            run.require_for_advance(*node, &mut required)
+        }
         Input::Pending(PendingDecision::SettleBody(frame)) => {
-            run.want_for_output(*frame, &mut wants)
+            run.require_for_output(*frame, &mut required)
         }
-        Input::Pending(PendingDecision::Settle) => run.want_for_end(&mut wants),
+        Input::Pending(PendingDecision::Settle) => run.require_for_end(&mut required),
         _ => {}
     }
-    wants
+    required
 }
 
 /// Decides on an input. A request whose key is known is answered already: no event follows.

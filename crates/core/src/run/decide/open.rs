@@ -19,17 +19,22 @@ use crate::status::{NodeStatus, RunStatus};
 use crate::value::{Payload, ValueRef, scalar};
 
 impl Run {
-    pub(super) fn want_for_opening(&self, node: Instance, wants: &mut Vec<ValueRef>) {
+    pub(super) fn require_for_opening(&self, node: Instance, required: &mut Vec<ValueRef>) {
         if self.find_state(node).is_none() || self.undone(node).is_some() {
             return;
         }
         let Some(structure) = self.structure(node) else {
             return;
         };
-        self.want(self.key_of(node), Some(node), structure.references(), wants);
-        self.want_for_attempt(node, wants);
+        self.require(
+            self.key_of(node),
+            Some(node),
+            structure.references(),
+            required,
+        );
+        self.require_for_attempt(node, required);
         if let Structure::Signal(signal) = structure {
-            wants.extend(self.kept_signal(&signal.name));
+            required.extend(self.kept_signal(&signal.name));
         }
     }
 

@@ -14,11 +14,11 @@ use crate::status::NodeStatus;
 use crate::value::ValueRef;
 
 impl Run {
-    pub(super) fn want_for_routing(&self, node: Instance, wants: &mut Vec<ValueRef>) {
+    pub(super) fn require_for_routing(&self, node: Instance, required: &mut Vec<ValueRef>) {
         let frame = self.frame_of(node);
         let references = frame.plan.routing_references(frame.node(node));
-        self.want(frame.base, None, references, wants);
-        wants.extend(self.value(node));
+        self.require(frame.base, None, references, required);
+        required.extend(self.value(node));
     }
 
     pub(super) fn decide_route(&self, node: Instance, facts: &Facts<'_>) -> Decision {

@@ -13,25 +13,25 @@ use crate::value::{Payload, ValueRef};
 pub const DEAD_LETTERED: &str = "DEAD_LETTERED";
 
 impl Run {
-    pub(super) fn want_for_end(&self, wants: &mut Vec<ValueRef>) {
+    pub(super) fn require_for_end(&self, required: &mut Vec<ValueRef>) {
         if self.undo.is_some() {
             return;
         }
         match self.settled_as() {
-            RunStatus::Succeeded => self.want_for_output(TOP, wants),
-            RunStatus::Failed if self.abandoned().is_none() => self.want_for_causes(wants),
+            RunStatus::Succeeded => self.require_for_output(TOP, required),
+            RunStatus::Failed if self.abandoned().is_none() => self.require_for_causes(required),
             _ => {}
         }
     }
 
     /// What the output of a scope needs.
-    pub(super) fn want_for_output(&self, key: FrameKey, wants: &mut Vec<ValueRef>) {
+    pub(super) fn require_for_output(&self, key: FrameKey, required: &mut Vec<ValueRef>) {
         let frame = self.frame(key);
         match &frame.shape().output {
-            Some(template) => self.want(key, None, template.references(), wants),
+            Some(template) => self.require(key, None, template.references(), required),
             None => {
                 let sinks = self.sinks(key).filter(|&node| self.succeeded(node));
-                wants.extend(sinks.filter_map(|node| self.value(node)));
+                required.extend(sinks.filter_map(|node| self.value(node)));
             }
         }
     }

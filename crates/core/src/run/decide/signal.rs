@@ -6,9 +6,9 @@ use crate::run::Run;
 use crate::value::{Payload, ValueRef};
 
 impl Run {
-    pub(super) fn want_for_signal(&self, name: &str, wants: &mut Vec<ValueRef>) {
+    pub(super) fn require_for_signal(&self, name: &str, required: &mut Vec<ValueRef>) {
         if let Some(node) = self.first_waiter(name) {
-            self.want_for_attempt(node, wants);
+            self.require_for_attempt(node, required);
         }
     }
 

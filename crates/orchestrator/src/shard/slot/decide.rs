@@ -63,15 +63,15 @@ impl Slot {
         (input, command): (RunInput, Option<CommandId>),
         context: &mut Context<'_>,
     ) -> Option<(RunInput, Option<CommandId>)> {
-        let mut wants = run::wants(&self.run, &input);
-        let weight = self.weight(&input, &wants);
-        self.drop_loaded(&wants);
-        wants.retain(|want| !self.values.contains_key(&want.digest));
-        if !wants.is_empty() {
+        let mut required = run::required_values(&self.run, &input);
+        let weight = self.weight(&input, &required);
+        self.drop_loaded(&required);
+        required.retain(|want| !self.values.contains_key(&want.digest));
+        if !required.is_empty() {
             self.loading = true;
             context.effects.push_back(Effect::Load {
                 run: self.run.id(),
-                values: wants,
+                values: required,
             });
             // The run asks for its own decisions again.
             return if matches!(input, RunInput::Pending(_)) {

@@ -32,8 +32,8 @@ impl Slot {
     }
 
     /// The bytes of values that a decision may read.
-    pub(super) fn weight(&self, input: &RunInput, wants: &[ValueRef]) -> usize {
-        let wanted: usize = wants.iter().map(|value| value.size as usize).sum();
+    pub(super) fn weight(&self, input: &RunInput, required: &[ValueRef]) -> usize {
+        let wanted: usize = required.iter().map(|value| value.size as usize).sum();
         let vars = usize::try_from(self.run.vars_bytes()).unwrap_or(usize::MAX);
         let own = match input {
             RunInput::Ended { node, report, .. } if self.run.sets_vars(*node) => {
@@ -60,7 +60,7 @@ impl Slot {
         *context.next_evaluation += 1;
         let ticket = *context.next_evaluation;
         self.evaluating = Some(Evaluating { ticket, command });
-        let wanted = run::wants(&self.run, &input).into_iter();
+        let wanted = run::required_values(&self.run, &input).into_iter();
         let values = wanted.filter_map(|want| {
             let value = self.values.get(&want.digest)?;
             Some((want.digest, value.clone()))

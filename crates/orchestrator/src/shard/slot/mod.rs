@@ -469,7 +469,7 @@ impl Slot {
         if self.record.is_empty() || self.closed {
             return None;
         }
-        self.run.seal();
+        self.run.finish_record();
         self.since_checkpoint += self.record.len();
         if self.evaluating.is_none() {
             self.take_checkpoint(options);

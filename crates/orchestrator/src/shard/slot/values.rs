@@ -85,11 +85,11 @@ impl Slot {
     /// Keeps values that were loaded for a decision if the decisions that follow at once want
     /// them too. The rest is kept as far as there is room; more than that would only drive out
     /// other values.
-    pub(super) fn drop_loaded(&mut self, wants: &[ValueRef]) {
+    pub(super) fn drop_loaded(&mut self, required: &[ValueRef]) {
         if self.loaded.is_empty() {
             return;
         }
-        let is_wanted = |digest: &Digest| wants.iter().any(|want| want.digest == *digest);
+        let is_wanted = |digest: &Digest| required.iter().any(|want| want.digest == *digest);
         let loaded = std::mem::take(&mut self.loaded);
         let (stays, goes): (Vec<_>, Vec<_>) = loaded.into_iter().partition(is_wanted);
         self.loaded = stays;
