@@ -26,7 +26,7 @@ fn definition(id: &str, mark: &str) -> String {
     json!({ "id": id, "displayName": format!("{mark} display"), "nodes": nodes }).to_string()
 }
 
-struct Met {
+struct Tenants {
     world: World,
     server: Server,
     first: Client,
@@ -40,7 +40,7 @@ struct Met {
 }
 
 /// Two tenants on one server; the first has a bit of everything.
-fn met() -> Met {
+fn tenants() -> Tenants {
     let world = World::new();
     let tokens = [
         world.token("mango-user", Some("mango-tenant"), ALL_SCOPES),
@@ -72,7 +72,7 @@ fn met() -> Met {
     let poll = json!({ "protocol": 1, "worker": "mango-worker", "waitMs": 30_000,
                        "actions": [{ "actionType": "mango.act", "description": "mango" }] });
     let polled = first.post("/api/v1/workers/poll", &poll).expect(200).json();
-    Met {
+    Tenants {
         world,
         server,
         first,
@@ -157,20 +157,20 @@ fn operations(client: &Client) -> Vec<Operation> {
 
 impl Operation {
     /// The path with another tenant's ids in it.
-    fn filled(&self, met: &Met) -> String {
+    fn filled(&self, tenants: &Tenants) -> String {
         let id = match self.path.split('/').nth(3) {
-            Some("executions") => met.run.as_str(),
+            Some("executions") => tenants.run.as_str(),
             Some("workflows" | "schedules" | "hooks") => "only-first",
-            Some("bulk") => met.job.as_str(),
+            Some("bulk") => tenants.job.as_str(),
             _ => "none",
         };
         let path = self
             .path
             .replace("{id}", id)
-            .replace("{digest}", &met.digest)
+            .replace("{digest}", &tenants.digest)
             .replace("{name}", "mango-secret")
             .replace("{token}", "none")
-            .replace("{taskId}", met.task["taskId"].as_str().expect("a task"));
+            .replace("{taskId}", tenants.task["taskId"].as_str().expect("a task"));
         let path = path
             .replace("{path}", "mango-say")
             .replace("{*path}", "mango-say");
@@ -181,14 +181,14 @@ impl Operation {
         match (self.method.as_str(), self.path.as_str()) {
             ("GET", "/api/v1/workflows/{id}/diff") => format!("{path}?from=1&to=1"),
             ("DELETE", "/api/v1/secrets") => format!("{path}?name=mango-secret"),
-            ("DELETE", "/api/v1/dead-letters") => format!("{path}?executionId={}", met.run),
+            ("DELETE", "/api/v1/dead-letters") => format!("{path}?executionId={}", tenants.run),
             _ => path,
         }
     }
 
     /// A body that fits.
-    fn body(&self, met: &Met) -> Value {
-        let lease = &met.task["lease"];
+    fn body(&self, tenants: &Tenants) -> Value {
+        let lease = &tenants.task["lease"];
         match self.path.rsplit('/').next().unwrap_or_default() {
             "execute" => json!({ "requestId": "same" }),
             "signal" => json!({ "name": "go" }),
@@ -202,7 +202,7 @@ impl Operation {
             "fork" => json!({ "from": ["mango-gate"] }),
             "bulk" => json!({ "action": "cancel", "filter": {} }),
             "secrets" => json!({ "name": "plum", "value": "plum" }),
-            "dead-letters" => json!({ "executionId": [met.run] }),
+            "dead-letters" => json!({ "executionId": [tenants.run] }),
             "hooks" => json!({ "id": "plums", "workflowId": "shared" }),
             "schedules" => json!({ "id": "plums", "workflowId": "shared", "cron": "0 0 1 1 *" }),
             "plan" => serde_json::from_str(&definition("only-first", "plum")).expect("JSON"),
@@ -213,13 +213,13 @@ impl Operation {
         }
     }
 
-    fn ask(&self, client: &Client, met: &Met) -> Answer {
-        let body = self.has_body.then(|| self.body(met).to_string());
+    fn ask(&self, client: &Client, tenants: &Tenants) -> Answer {
+        let body = self.has_body.then(|| self.body(tenants).to_string());
         let headers = [("Content-Type", "application/json")];
         let headers = if self.has_body { &headers[..] } else { &[] };
         client.send(
             &self.method,
-            &self.filled(met),
+            &self.filled(tenants),
             headers,
             body.as_ref().map(String::as_bytes),
         )
@@ -237,15 +237,15 @@ fn is_clean(what: &str, answer: &Answer) {
 
 #[test]
 fn another_tenants_ids_are_unknown_on_every_route() {
-    let met = met();
-    let before = met
+    let tenants = tenants();
+    let before = tenants
         .first
-        .get(&format!("/api/v1/executions/{}", met.run))
+        .get(&format!("/api/v1/executions/{}", tenants.run))
         .expect(200)
         .json();
-    for operation in operations(&met.first) {
+    for operation in operations(&tenants.first) {
         let what = format!("{} {}", operation.method, operation.path);
-        let answer = operation.ask(&met.second, &met);
+        let answer = operation.ask(&tenants.second, &tenants);
         is_clean(&what, &answer);
         let expected: &[u16] = match operation.path.as_str() {
             // These routes copy or repair the rows of all tenants, and need an admin of all
@@ -268,45 +268,49 @@ fn another_tenants_ids_are_unknown_on_every_route() {
             assert_eq!(answer.json()["runs"], json!([]), "{what}");
         }
     }
-    let stream = met.second.send(
+    let stream = tenants.second.send(
         "GET",
-        &format!("/api/v1/executions/{}/events", met.run),
+        &format!("/api/v1/executions/{}/events", tenants.run),
         &[("Accept", "text/event-stream")],
         None,
     );
     is_clean("events", &stream);
     stream.refused(404, "RUN_NOT_FOUND");
     // And nothing of it was done.
-    let after = met
+    let after = tenants
         .first
-        .get(&format!("/api/v1/executions/{}", met.run))
+        .get(&format!("/api/v1/executions/{}", tenants.run))
         .expect(200)
         .json();
     assert_eq!(after, before);
-    met.first.get("/api/v1/workflows/only-first").expect(200);
-    let schedule = met.first.get("/api/v1/schedules/only-first");
+    tenants
+        .first
+        .get("/api/v1/workflows/only-first")
+        .expect(200);
+    let schedule = tenants.first.get("/api/v1/schedules/only-first");
     assert_eq!(schedule.expect(200).json()["enabled"], true);
-    met.server.stop();
+    tenants.server.stop();
 }
 
 #[test]
 fn lists_cursors_filters_and_ids_of_one_tenant_give_another_nothing() {
-    let met = met();
+    let tenants = tenants();
     for _ in 0..4 {
-        met.first
+        tenants
+            .first
             .execute("shared", &json!({ "labels": { "fruit": "mango" } }));
     }
-    let own = met
+    let own = tenants
         .second
         .execute("shared", &json!({ "requestId": "same" }));
-    assert_ne!(own, met.run);
+    assert_ne!(own, tenants.run);
     for path in ["executions", "workflows", "audit"] {
-        let page = met
+        let page = tenants
             .first
             .get(&format!("/api/v1/{path}?limit=1"))
             .expect(200);
         let cursor = page.text("next");
-        let page = met
+        let page = tenants
             .second
             .get(&format!("/api/v1/{path}?limit=100&cursor={cursor}"));
         is_clean(path, &page);
@@ -314,10 +318,10 @@ fn lists_cursors_filters_and_ids_of_one_tenant_give_another_nothing() {
     for query in [
         "workflow=only-first".to_owned(),
         "label=fruit%3Dmango".to_owned(),
-        format!("prefix={}", &met.run[..8]),
-        format!("prefix={}", met.run),
+        format!("prefix={}", &tenants.run[..8]),
+        format!("prefix={}", tenants.run),
     ] {
-        let page = met.second.get(&format!("/api/v1/executions?{query}"));
+        let page = tenants.second.get(&format!("/api/v1/executions?{query}"));
         is_clean(&query, &page);
         let items = page.expect(200).json()["items"].clone();
         let ids: Vec<&Value> = items.as_array().expect("items").iter().collect();
@@ -326,51 +330,57 @@ fn lists_cursors_filters_and_ids_of_one_tenant_give_another_nothing() {
             "{query}: {ids:?}"
         );
     }
-    let parent = met
+    let parent = tenants
         .second
-        .get(&format!("/api/v1/executions?parent={}", met.run));
+        .get(&format!("/api/v1/executions?parent={}", tenants.run));
     parent.refused(404, "RUN_NOT_FOUND");
     // The same id is two workflows.
-    let shown = met.second.get("/api/v1/workflows/shared").expect(200);
+    let shown = tenants.second.get("/api/v1/workflows/shared").expect(200);
     is_clean("shared", &shown);
     assert!(String::from_utf8_lossy(&shown.body).contains("plum display"));
     // A tenant cannot read another tenant's value by its digest, even under a run of its own.
-    let value = met
-        .second
-        .get(&format!("/api/v1/executions/{own}/values/{}", met.digest));
+    let value = tenants.second.get(&format!(
+        "/api/v1/executions/{own}/values/{}",
+        tenants.digest
+    ));
     value.refused(404, "VALUE_NOT_FOUND");
-    met.second.delete("/api/v1/workflows/shared").expect(200);
-    met.first.execute("shared", &json!({}));
+    tenants
+        .second
+        .delete("/api/v1/workflows/shared")
+        .expect(200);
+    tenants.first.execute("shared", &json!({}));
     let body = json!({ "tenantId": "mango-tenant" });
-    let other = met
+    let other = tenants
         .second
         .post("/api/v1/workflows/only-first/execute", &body);
     other.refused(403, "TENANT_MISMATCH");
-    let nobody = met
+    let nobody = tenants
         .world
         .token("nobody", None, "workflows:read,workflows:execute");
-    let nobody = met.server.client_with(&nobody);
+    let nobody = tenants.server.client_with(&nobody);
     assert_eq!(
         nobody.get("/api/v1/executions").expect(200).json()["items"],
         json!([])
     );
     nobody
-        .get(&format!("/api/v1/executions/{}", met.run))
+        .get(&format!("/api/v1/executions/{}", tenants.run))
         .refused(404, "RUN_NOT_FOUND");
-    met.server.stop();
+    tenants.server.stop();
 }
 
 #[test]
 fn a_prefix_is_that_of_ones_own_runs_however_many_others_have() {
-    let met = met();
+    let tenants = tenants();
     let keys: Vec<String> = (0..120).map(|number| format!("r{number}")).collect();
     for key in &keys {
-        met.first.execute("shared", &json!({ "requestId": key }));
+        tenants
+            .first
+            .execute("shared", &json!({ "requestId": key }));
     }
-    let own = met.second.execute("shared", &json!({}));
+    let own = tenants.second.execute("shared", &json!({}));
     // The first digits are those of the time, which all of them share.
     for prefix in [&own[..2], &own[..4], &own[..24], &own] {
-        let page = met
+        let page = tenants
             .second
             .get(&format!("/api/v1/executions?prefix={prefix}"));
         let items = page.expect(200).json()["items"].clone();
@@ -379,23 +389,24 @@ fn a_prefix_is_that_of_ones_own_runs_however_many_others_have() {
         assert!(found.contains(&&json!(own)), "{prefix}: {found:?}");
     }
     for prefix in ["zz", "0123456789abcdef0123456789abcdef0"] {
-        let page = met
+        let page = tenants
             .second
             .get(&format!("/api/v1/executions?prefix={prefix}"));
         assert_eq!(page.expect(200).json()["items"], json!([]));
     }
-    met.server.stop();
+    tenants.server.stop();
 }
 
 #[test]
 fn logs_and_metrics_have_no_values_of_anybody() {
-    let met = met();
-    let path = format!("/api/v1/executions/{}/signal", met.run);
-    met.first
+    let tenants = tenants();
+    let path = format!("/api/v1/executions/{}/signal", tenants.run);
+    tenants
+        .first
         .post(&path, &json!({ "name": "go", "payload": "mango-payload" }))
         .expect(200);
-    met.first.ended(&met.run);
-    let metrics = met.server.client().get("/metrics").expect(200);
+    tenants.first.ended(&tenants.run);
+    let metrics = tenants.server.client().get("/metrics").expect(200);
     is_clean("metrics", &metrics);
     let text = String::from_utf8_lossy(&metrics.body);
     assert!(text.contains("workflowId=\"(tenants)\""), "{text}");
@@ -403,8 +414,8 @@ fn logs_and_metrics_have_no_values_of_anybody() {
         !text.contains("shared") && !text.contains("only-first"),
         "{text}"
     );
-    let log = met.server.log();
-    assert!(log.contains(&met.run), "the log is about the run");
+    let log = tenants.server.log();
+    assert!(log.contains(&tenants.run), "the log is about the run");
     for line in log.lines() {
         for value in [
             "mango-trigger",
@@ -415,28 +426,29 @@ fn logs_and_metrics_have_no_values_of_anybody() {
             assert!(!line.contains(value), "{line}");
         }
     }
-    met.server.stop();
+    tenants.server.stop();
 }
 
 #[test]
 fn every_route_needs_the_scope_that_it_names() {
-    let met = met();
+    let tenants = tenants();
     let tokens: Vec<(&str, Client)> = ALL_SCOPES
         .split(',')
         .map(|scope| {
             (
                 scope,
-                met.world.token("limited", Some("mango-tenant"), scope),
+                tenants.world.token("limited", Some("mango-tenant"), scope),
             )
         })
-        .map(|(scope, token)| (scope, met.server.client_with(&token)))
+        .map(|(scope, token)| (scope, tenants.server.client_with(&token)))
         .collect();
-    let stranger = met.server.client();
+    let stranger = tenants.server.client();
     let mut public = BTreeSet::new();
     for operation in operations(&stranger) {
         let what = format!("{} {}", operation.method, operation.path);
-        let ask =
-            |client: &Client| client.send(&operation.method, &operation.filled(&met), &[], None);
+        let ask = |client: &Client| {
+            client.send(&operation.method, &operation.filled(&tenants), &[], None)
+        };
         let answer = ask(&stranger);
         if operation.scope == "public" {
             // A hook that is not known is refused before its body is looked at.
@@ -456,7 +468,7 @@ fn every_route_needs_the_scope_that_it_names() {
             }
             ask(client).refused(403, "FORBIDDEN");
         }
-        ask(&met.server.client_with("not.a.token")).refused(401, "UNAUTHENTICATED");
+        ask(&tenants.server.client_with("not.a.token")).refused(401, "UNAUTHENTICATED");
     }
     let expected = [
         "/api/docs",
@@ -467,7 +479,7 @@ fn every_route_needs_the_scope_that_it_names() {
         "/hooks/{token}",
     ];
     assert_eq!(public, expected.map(str::to_owned).into());
-    met.server.stop();
+    tenants.server.stop();
 }
 
 #[test]

@@ -87,12 +87,12 @@ impl Line {
         self.stale |= last.is_some_and(|((Reverse(lowest), _), _)| priority > *lowest);
     }
 
-    fn add(&mut self, row: RunRow, aside: bool) {
+    fn add(&mut self, row: RunRow, parked: bool) {
         let place = (Reverse(row.priority), row.run);
-        let before = self.first.insert(place, (row, aside));
-        let waited = |was_aside: bool| usize::from(!was_aside);
-        self.waiting += waited(aside);
-        self.waiting -= before.map_or(0, |(_, aside)| waited(aside));
+        let before = self.first.insert(place, (row, parked));
+        let waited = |was_parked: bool| usize::from(!was_parked);
+        self.waiting += waited(parked);
+        self.waiting -= before.map_or(0, |(_, parked)| waited(parked));
     }
 
     /// One that was aside has passed its gate: where there is room for another, it is
@@ -104,9 +104,9 @@ impl Line {
     }
 
     fn pop(&mut self) -> Option<(RunRow, bool)> {
-        let (_, (row, aside)) = self.first.pop_first()?;
-        self.waiting -= usize::from(!aside);
-        Some((row, aside))
+        let (_, (row, parked)) = self.first.pop_first()?;
+        self.waiting -= usize::from(!parked);
+        Some((row, parked))
     }
 }
 
@@ -146,7 +146,7 @@ impl Queue {
             self.line(tenant).stale = true;
         }
         // The process before may not have looked at places that came free.
-        for (tenant, gate) in engine.store().aside_gates(&partitions).await? {
+        for (tenant, gate) in engine.store().parked_gates(&partitions).await? {
             self.line(tenant).freed.insert(gate, 1);
         }
         Ok(())
@@ -192,7 +192,7 @@ impl Queue {
                 engine.begin_beside(*row);
             }
         }
-        self.put_aside(engine).await
+        self.park(engine).await
     }
 
     fn has_room(&self, engine: &Engine) -> bool {
@@ -219,15 +219,15 @@ impl Queue {
         if line.first.is_empty() {
             return Ok(Turn::Nothing);
         }
-        while let Some((row, aside)) = line.pop() {
+        while let Some((row, parked)) = line.pop() {
             match engine.shared().gates.pass(&row) {
                 Passage::Free => {
-                    if aside {
+                    if parked {
                         line.look_on(&row, &engine.shared().gates);
                     }
                     return Ok(Turn::Begin(Box::new(row)));
                 }
-                Passage::Full if !aside => self.full.push(row.run),
+                Passage::Full if !parked => self.full.push(row.run),
                 // One that is aside is looked at again when its gate has room.
                 Passage::Full | Passage::Beginning => {}
             }
@@ -241,7 +241,7 @@ impl Queue {
             return Ok(());
         }
         // Runs that are about to be put aside must be stored as such before the store is asked.
-        self.put_aside(engine).await?;
+        self.park(engine).await?;
         let gates = &engine.shared().gates;
         while let Some((gate, places)) = line.freed.first_key_value() {
             // Asked before the store is: one that has begun meanwhile still stands there.
@@ -251,7 +251,7 @@ impl Queue {
             engine.looked();
             for row in engine
                 .store()
-                .aside(&engine.shared().owned.partitions(), gate, limit)
+                .parked(&engine.shared().owned.partitions(), gate, limit)
                 .await?
             {
                 // A suspect is acquired alone, and not from here.
@@ -261,7 +261,7 @@ impl Queue {
             }
             line.freed.pop_first();
         }
-        engine.mend_beside();
+        engine.repair_beside();
         Ok(())
     }
 
@@ -271,7 +271,7 @@ impl Queue {
         line: &mut Line,
         engine: &Engine,
     ) -> Result<(), Error> {
-        self.put_aside(engine).await?;
+        self.park(engine).await?;
         // Those that are about to begin stand first, and are not meant. Asked before the
         // store is: one that has begun meanwhile may still stand there, and would take
         // another place.
@@ -293,16 +293,16 @@ impl Queue {
             }
         }
         line.stale = false;
-        engine.mend_beside();
+        engine.repair_beside();
         Ok(())
     }
 
-    async fn put_aside(&mut self, engine: &Engine) -> Result<(), Error> {
+    async fn park(&mut self, engine: &Engine) -> Result<(), Error> {
         if self.full.is_empty() {
             return Ok(());
         }
         engine.looked();
-        engine.store().put_aside(self.full.clone()).await?;
+        engine.store().park(self.full.clone()).await?;
         self.full.clear();
         Ok(())
     }
@@ -349,8 +349,8 @@ impl Engine {
             Ok(()) => true,
             Err(error) if self.is_unreadable(&error) => {
                 // What the store cannot take now stays in line.
-                let buried = self.dead_letter_unreadable(row, &error).await;
-                if buried.is_err() {
+                let dead_lettered = self.dead_letter_unreadable(row, &error).await;
+                if dead_lettered.is_err() {
                     self.look_again(row);
                 }
                 false

@@ -15,7 +15,7 @@ use windlass_core::{Digest, RunId, RunStatus};
 use crate::engine::Engine;
 use crate::load::{LoadError, LoadedRun};
 use crate::names::is_request_id;
-use crate::payload::{PayloadError, check_payload, check_payload_aside};
+use crate::payload::{PayloadError, check_payload, check_payload_off_thread};
 
 /// Why a command was not carried out.
 #[derive(Debug)]
@@ -214,7 +214,7 @@ impl Engine {
         let schemas = plan.signal_schemas(name).into_iter().flatten();
         let schemas = schemas.map(str::to_owned).collect();
         let tenant = state.queued().tenant.as_deref();
-        let checked = check_payload_aside(tenant, Arc::clone(payload), schemas).await;
+        let checked = check_payload_off_thread(tenant, Arc::clone(payload), schemas).await;
         checked.map_err(CommandError::SignalInvalid)
     }
 

@@ -79,11 +79,11 @@ impl Engine {
             at: self.now(),
             damage: None,
         };
-        self.store().bury(letter).await?;
+        self.store().add_dead_letter(letter).await?;
         self.shared().gates.dead_letter(row);
         self.shared().gates.give_up(row.run);
         self.shared().bell.notify_one();
-        self.shared().notice(&crate::notice::Notice::Buried {
+        self.shared().notice(&crate::notice::Notice::DeadLettered {
             run: row.run,
             reason: &reason,
         });

@@ -30,7 +30,7 @@ use crate::load::{LoadError, LoadedRun, Unavailable, load_latest};
 use crate::notice::Notice;
 use crate::options::Options;
 use crate::ownership::Owned;
-use crate::payload::check_payload_aside;
+use crate::payload::check_payload_off_thread;
 use crate::plans::Plans;
 use crate::remote::watch_deadlines;
 use crate::shared::Shared;
@@ -136,7 +136,7 @@ pub struct Recovery {
     /// Runs that cannot be read, each with its reason; the others are not held up.
     pub quarantined: Vec<(RunId, String)>,
     /// Runs that went to the dead letters, each with its reason.
-    pub buried: Vec<(RunId, String)>,
+    pub dead_lettered: Vec<(RunId, String)>,
     /// Runs that may have crashed their process, and wait before they are tried again.
     pub waiting: Vec<RunId>,
 }
@@ -361,7 +361,7 @@ impl Engine {
     pub async fn start(&self, new: &NewRun) -> Result<Started, StartError> {
         new.check_names()?;
         let schemas = new.plan.trigger_schema().map(str::to_owned);
-        check_payload_aside(
+        check_payload_off_thread(
             new.request.tenant.as_deref(),
             new.request.trigger.as_str().into(),
             schemas.into_iter().collect(),

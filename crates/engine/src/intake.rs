@@ -22,7 +22,7 @@ use crate::known::{Cache, Known};
 use crate::names::check_names;
 use crate::notice::Notice;
 use crate::ownership::ring;
-use crate::payload::{aside, check_in_passing, check_one};
+use crate::payload::{check_in_passing, check_one, off_thread};
 use crate::start::{FirstRecord, Prepared, StartError, StartRequest, Started, existing};
 use crate::watched::AppendWatch;
 
@@ -287,5 +287,5 @@ async fn check(request: StartRequest, known: Arc<Known>) -> Result<StartRequest,
     }
     let tenant = request.tenant.clone();
     let check = schema.map(|schema| move |value: &Value| check_one(&schema, value));
-    Ok(aside(tenant, request, |request| &request.trigger, check).await?)
+    Ok(off_thread(tenant, request, |request| &request.trigger, check).await?)
 }

@@ -28,7 +28,6 @@ mod known;
 mod limits;
 mod line;
 mod load;
-mod mend;
 pub mod names;
 mod notice;
 mod options;
@@ -40,6 +39,7 @@ mod remote;
 mod render;
 mod replay;
 mod retention;
+mod row_repair;
 mod schedule;
 mod schema;
 mod scrub;
@@ -67,10 +67,9 @@ pub use heal::{Healing, HealingWarning, would_heal};
 pub use limits::{Limits, limits, set_limits};
 pub use line::{InLine, held_gate};
 pub use load::{LoadError, LoadedRun, Unavailable, load_latest, load_run};
-pub use mend::{Derived, derive};
 pub use notice::Notice;
 pub use options::{NoSecrets, Observer, Observers, Options, SecretError, SecretSource};
-pub use payload::{PayloadError, check_payload, check_payload_aside, check_schema};
+pub use payload::{PayloadError, check_payload, check_payload_off_thread, check_schema};
 pub use plans::Plans;
 pub use remote::{
     ACTION_LIMIT, DECLARED_SCHEMA_BYTES, Declaration, DeclaredAction, POLL_WAIT_LIMIT_MS,
@@ -78,6 +77,7 @@ pub use remote::{
     declared_actions,
 };
 pub use retention::Retain;
+pub use row_repair::{Derived, derive};
 pub use schedule::{
     CRON_LIMIT_BYTES, EVERY_LIMIT_MS, SCHEDULE_LIMIT, SCHEDULE_TRIGGER_LIMIT_BYTES, ScheduleError,
     ScheduleProblem, Timing, check_schedule, next_times,

@@ -74,7 +74,7 @@ pub enum Notice<'a> {
         sequence: u64,
     },
     /// A run went to the dead letters.
-    Buried {
+    DeadLettered {
         /// The run.
         run: RunId,
         /// Why.

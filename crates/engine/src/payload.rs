@@ -92,7 +92,7 @@ impl fmt::Display for PayloadError {
 impl std::error::Error for PayloadError {}
 
 /// Checks a value against the limits, and against every one of the schemas. What that takes is
-/// bounded; where no thread may be held up by it, [`check_payload_aside`] does the same.
+/// bounded; where no thread may be held up by it, [`check_payload_off_thread`] does the same.
 ///
 /// # Errors
 /// What does not fit, all of it.
@@ -114,7 +114,7 @@ pub fn check_payload<'a>(
 ///
 /// # Errors
 /// What does not fit, or the check did not end in its time.
-pub async fn check_payload_aside(
+pub async fn check_payload_off_thread(
     tenant: Option<&str>,
     text: Arc<str>,
     schemas: Vec<String>,
@@ -124,13 +124,13 @@ pub async fn check_payload_aside(
     }
     let has_schema = !schemas.is_empty();
     let check = has_schema.then_some(move |value: &Value| check_all(&schemas, value));
-    let checked = aside(tenant.map(Into::into), text, |text| text, check).await;
+    let checked = off_thread(tenant.map(Into::into), text, |text| text, check).await;
     checked.map(drop)
 }
 
 /// Checks a text on a thread for such work, and gives its owner back. Waits no longer than a
 /// check may take.
-pub(crate) async fn aside<T: Send + 'static>(
+pub(crate) async fn off_thread<T: Send + 'static>(
     tenant: Tenant,
     subject: T,
     text: fn(&T) -> &str,
@@ -348,20 +348,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn values_are_checked_aside_as_they_are_at_once() {
+    async fn values_are_checked_off_thread_as_they_are_at_once() {
         let schema = || vec![r#"{"type":"array"}"#.to_owned()];
         let text: Arc<str> = hostile(200_000).into();
-        let checked = check_payload_aside(Some("a"), Arc::clone(&text), schema()).await;
+        let checked = check_payload_off_thread(Some("a"), Arc::clone(&text), schema()).await;
         assert_eq!(checked, Ok(()));
-        assert_eq!(check_payload_aside(None, text, Vec::new()).await, Ok(()));
+        assert_eq!(
+            check_payload_off_thread(None, text, Vec::new()).await,
+            Ok(())
+        );
         let wrong = format!("{{\"a\":\"{}\"}}", "x".repeat(PASSING_BYTES));
-        let error = check_payload_aside(None, wrong.as_str().into(), schema()).await;
+        let error = check_payload_off_thread(None, wrong.as_str().into(), schema()).await;
         assert_eq!(error, check_payload(&wrong, [r#"{"type":"array"}"#]));
         assert!(matches!(error, Err(PayloadError::Invalid(_))));
         let cut = wrong[..wrong.len() - 1].into();
-        let error = check_payload_aside(None, cut, Vec::new()).await;
+        let error = check_payload_off_thread(None, cut, Vec::new()).await;
         assert!(matches!(error, Err(PayloadError::NotJson(_))));
-        let large = check_payload_aside(None, hostile(10 * 1024 * 1024).into(), schema()).await;
+        let large =
+            check_payload_off_thread(None, hostile(10 * 1024 * 1024).into(), schema()).await;
         assert!(matches!(large, Err(PayloadError::SchemaLimit(_))));
     }
 }

@@ -84,11 +84,11 @@ impl Engine {
                     break;
                 }
                 forgotten += now;
-                self.store().give_back().await?;
+                self.store().vacuum().await?;
             }
         }
         if forgotten > 0 {
-            self.store().give_back().await?;
+            self.store().vacuum().await?;
         }
         Ok(forgotten)
     }

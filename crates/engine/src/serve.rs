@@ -57,7 +57,7 @@ impl Default for Serving {
 /// What became of a run that recovery looked at.
 enum Found {
     Recovered(RunRow),
-    Buried(RunRow, String),
+    DeadLettered(RunRow, String),
     Waits(Suspect),
     Unread(RunRow, String),
 }
@@ -69,7 +69,7 @@ impl Recovery {
                 self.paused.push(row.run);
             }
             Found::Recovered(row) => self.recovered.push(row.run),
-            Found::Buried(row, reason) => self.buried.push((row.run, reason)),
+            Found::DeadLettered(row, reason) => self.dead_lettered.push((row.run, reason)),
             Found::Unread(row, reason) => self.quarantined.push((row.run, reason)),
             Found::Waits(suspect) => {
                 self.waiting.push(suspect.row.run);
@@ -144,7 +144,7 @@ impl Engine {
             }
         }
         // Those that the list left out.
-        for row in self.mend_left_out().await {
+        for row in self.repair_damaged_rows().await {
             if row.status != RunStatus::Pending {
                 let row = self.recover_one(row).await?;
                 recovery.note(row, later);
@@ -177,7 +177,7 @@ impl Engine {
                 let loaded = self.load_beside(row.run).await.ok();
                 let run = loaded.as_ref().map(|loaded| &loaded.run);
                 self.dead_letter_crasher(&row, deaths, run).await?;
-                Ok(Found::Buried(row, reason))
+                Ok(Found::DeadLettered(row, reason))
             }
             LoadError::Unavailable(Unavailable::Later { deaths }) => Ok(Found::Waits(Suspect {
                 row,
@@ -185,7 +185,7 @@ impl Engine {
             })),
             error if self.is_unreadable(&error) => {
                 self.dead_letter_unreadable(&row, &error).await?;
-                Ok(Found::Buried(row, reason))
+                Ok(Found::DeadLettered(row, reason))
             }
             _ => Ok(Found::Unread(row, reason)),
         }

@@ -12,11 +12,11 @@ use crate::crash_isolation::CrashIsolation;
 use crate::feed::Feeds;
 use crate::gates::Gates;
 use crate::interrupted::Interrupted;
-use crate::mend::Told;
 use crate::notice::Notice;
 use crate::options::Observer;
 use crate::ownership::Owned;
 use crate::remote::Remote;
+use crate::row_repair::Told;
 
 /// A tenant, by its name, if it has one.
 pub(crate) type Tenant = Option<Box<str>>;

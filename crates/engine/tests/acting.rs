@@ -286,7 +286,7 @@ async fn a_dead_run_still_fits_its_log() {
         at: Millis(0),
         damage: None,
     };
-    world.store.bury(letter).await.expect("buried");
+    world.store.add_dead_letter(letter).await.expect("buried");
     assert!(
         world
             .store

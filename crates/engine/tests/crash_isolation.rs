@@ -11,7 +11,7 @@ use windlass_core::{Millis, RunId, RunStatus};
 use windlass_engine::{Recovery, Serving};
 use windlass_orchestrator::codec;
 use windlass_store::{
-    Admission as _, Append, DeadLetters as _, Head, Log as _, MemoryStore, Notes as _,
+    Admission as _, Append, DeadLetters as _, Head, KeyValue as _, Log as _, MemoryStore,
     Queries as _, RunRow, TenantFilter, Wait as _, WriterId,
 };
 
@@ -85,7 +85,7 @@ fn a_run_that_crashes_its_process_three_times_is_set_aside() {
     let third = process(&store, run, false);
     assert_eq!((third.recovered, third.waiting), (vec![], vec![run]));
     let fourth = process(&store, run, false);
-    assert_eq!(fourth.buried.len(), 1, "{fourth:?}");
+    assert_eq!(fourth.dead_lettered.len(), 1, "{fourth:?}");
     assert!(row(&store, run).dead);
     let letter = store
         .dead_letter(run)
@@ -140,7 +140,7 @@ fn a_clean_stop_is_no_crash() {
     assert_eq!(process(&store, run, false).recovered, [run]);
     assert_eq!(process(&store, run, false).waiting, [run]);
     let last = process(&store, run, false);
-    assert_eq!(last.buried.len(), 1, "{last:?}");
+    assert_eq!(last.dead_lettered.len(), 1, "{last:?}");
 }
 
 #[test]
@@ -374,8 +374,8 @@ async fn runs_that_cannot_be_read_are_set_aside_and_the_others_go_on() {
     missing[digest] = if missing[digest] == b'0' { b'1' } else { b'0' };
     let running = damaged(&world.store, good, RunStatus::Running, missing).await;
     let recovery = world.engine.serve(serving()).await.expect("serves");
-    assert_eq!(recovery.buried.len(), 1, "{recovery:?}");
-    assert_eq!(recovery.buried[0].0, running);
+    assert_eq!(recovery.dead_lettered.len(), 1, "{recovery:?}");
+    assert_eq!(recovery.dead_lettered[0].0, running);
     assert_eq!(world.next_ended().await, (good, RunStatus::Succeeded));
     while !row(&world.store, pending).dead {
         tokio::task::yield_now().await;

@@ -76,7 +76,7 @@ async fn paused_runs_with_something_ready_do_not_hold_up_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_was_put_aside_begins_also_after_a_restart() {
+async fn parked_runs_are_admitted_after_a_restart() {
     let text = GATED.replace(r#""limit":1"#, r#""limit":2"#);
     let mut world = World::new(0);
     world.publish(None, &text).await;
@@ -87,7 +87,7 @@ async fn who_was_put_aside_begins_also_after_a_restart() {
     let going = [world.next_begun().await, world.next_begun().await];
     while world
         .store
-        .aside_gates(&Partitions::All)
+        .parked_gates(&Partitions::All)
         .wait()
         .expect("a store")
         .is_empty()
@@ -130,7 +130,7 @@ async fn a_run_ends_once_however_often_it_is_cancelled_after_that() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wider_gate_lets_those_through_that_were_put_aside_at_the_old_one() {
+async fn a_wider_gate_admits_the_runs_parked_at_the_old_one() {
     let mut world = World::new(0);
     world.publish(None, GATED).await;
     world.engine.serve(serving(64)).await.expect("serves");

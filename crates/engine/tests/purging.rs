@@ -18,7 +18,7 @@ const PARENT: &str = r#"{"id":"parent","nodes":[
   {"id":"help","actionType":"core.echo"},
   {"id":"end","actionType":"core.echo","dependsOn":["sub"]}]}"#;
 
-async fn bury(world: &World, run: RunId) {
+async fn add_dead_letter(world: &World, run: RunId) {
     let letter = DeadLetter {
         run,
         tenant: None,
@@ -29,7 +29,7 @@ async fn bury(world: &World, run: RunId) {
         at: Millis(0),
         damage: None,
     };
-    world.store.bury(letter).await.expect("buried");
+    world.store.add_dead_letter(letter).await.expect("buried");
 }
 
 async fn purge(world: &World, run: RunId) -> bool {
@@ -56,7 +56,7 @@ async fn a_purged_run_ends_as_failed_and_is_not_undone_by_itself() {
     let run = world.start(WAITS).await;
     world.until(run, "NodeWaiting", "wait").await;
     let world = world.restart(Options::default()).await;
-    bury(&world, run).await;
+    add_dead_letter(&world, run).await;
     assert!(purge(&world, run).await);
     let shown = world.show(run);
     assert_eq!(shown["status"], "Failed", "{shown}");
@@ -90,7 +90,7 @@ async fn a_purged_run_ends_as_failed_and_is_not_undone_by_itself() {
 #[tokio::test]
 async fn the_parent_of_a_purged_run_fails_with_its_code() {
     let (world, parent, child) = parent_and_child().await;
-    bury(&world, child).await;
+    add_dead_letter(&world, child).await;
     world.engine.recover(parent).await.expect("recovered");
     assert!(purge(&world, child).await);
     assert_eq!(world.end(parent).await, RunStatus::Failed);
@@ -100,7 +100,7 @@ async fn the_parent_of_a_purged_run_fails_with_its_code() {
 #[tokio::test]
 async fn the_children_of_a_purged_run_are_cancelled() {
     let (world, parent, child) = parent_and_child().await;
-    bury(&world, parent).await;
+    add_dead_letter(&world, parent).await;
     assert!(purge(&world, parent).await);
     assert_eq!(world.show(parent)["error"]["code"], "DEAD_LETTERED");
     assert_eq!(world.node(parent, "sub"), NodeStatus::Cancelled);
@@ -113,7 +113,7 @@ async fn a_letter_of_a_run_that_has_ended_leaves_the_run_alone() {
     let (run, _) = world
         .run(r#"{"id":"e","nodes":[{"id":"a","actionType":"core.echo"}]}"#)
         .await;
-    bury(&world, run).await;
+    add_dead_letter(&world, run).await;
     assert!(purge(&world, run).await);
     assert_eq!(world.show(run)["status"], "Succeeded");
     let row = world

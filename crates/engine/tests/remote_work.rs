@@ -14,7 +14,7 @@ use windlass_engine::{
     Backend, Clock, Declaration, Engine, Options, Poll, Serving, StartRequest, SystemClock, Task,
     TaskOutcome, WorkError,
 };
-use windlass_store::{Catalogue as _, MemoryStore, NewDefinition, Notes as _};
+use windlass_store::{Catalogue as _, KeyValue as _, MemoryStore, NewDefinition};
 
 const DAY: i64 = 24 * 3_600_000;
 

@@ -36,13 +36,13 @@ impl Admission for EmbeddedStore {
             return nothing();
         }
         let tenant = tenant.map(str::to_owned);
-        self.list(move |connection, met| {
+        self.list(move |connection, damaged_rows| {
             let mut statement = connection.prepare_cached(&waiting_sql())?;
-            met.sound(statement.query([&tenant])?, limit)
+            damaged_rows.sound(statement.query([&tenant])?, limit)
         })
     }
 
-    fn put_aside(&self, runs: Vec<RunId>) -> Pending<'_, Result<(), Error>> {
+    fn park(&self, runs: Vec<RunId>) -> Pending<'_, Result<(), Error>> {
         self.task(None, move |session| {
             let mut statement = session.connection.prepare_cached(PUT_ASIDE)?;
             for run in &runs {
@@ -52,7 +52,7 @@ impl Admission for EmbeddedStore {
         })
     }
 
-    fn aside(
+    fn parked(
         &self,
         partitions: &Partitions,
         gate: &str,
@@ -62,17 +62,17 @@ impl Admission for EmbeddedStore {
             return nothing();
         }
         let gate = gate.to_owned();
-        self.list(move |connection, met| {
-            let mut statement = connection.prepare_cached(&aside_sql())?;
-            met.sound(statement.query([&gate])?, limit)
+        self.list(move |connection, damaged_rows| {
+            let mut statement = connection.prepare_cached(&parked_sql())?;
+            damaged_rows.sound(statement.query([&gate])?, limit)
         })
     }
 
-    fn aside_gates(&self, partitions: &Partitions) -> Pending<'_, Result<Vec<Gate>, Error>> {
+    fn parked_gates(&self, partitions: &Partitions) -> Pending<'_, Result<Vec<Gate>, Error>> {
         if !partitions.contains(PARTITION) {
             return nothing();
         }
-        self.list(|connection, _| aside_gates(connection))
+        self.list(|connection, _| parked_gates(connection))
     }
 
     fn begun(
@@ -84,7 +84,9 @@ impl Admission for EmbeddedStore {
         if !partitions.contains(PARTITION) {
             return nothing();
         }
-        self.list(move |connection, met| query::begun(connection, met, after, limit))
+        self.list(move |connection, damaged_rows| {
+            query::begun(connection, damaged_rows, after, limit)
+        })
     }
 
     fn gates(&self) -> Pending<'_, Result<Vec<GateCount>, Error>> {
@@ -104,9 +106,9 @@ impl Admission for EmbeddedStore {
 
     fn at_gate(&self, gate: &str, limit: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
         let gate = gate.to_owned();
-        self.list(move |connection, met| {
+        self.list(move |connection, damaged_rows| {
             let mut statement = connection.prepare_cached(&at_gate_sql())?;
-            met.sound(statement.query([&gate])?, limit)
+            damaged_rows.sound(statement.query([&gate])?, limit)
         })
     }
 
@@ -119,8 +121,8 @@ impl Admission for EmbeddedStore {
                 statement.query_row([most], |row| row.get::<_, i64>(0))
             };
             let waiting = count(&count_waiting_sql(), most)?;
-            let aside = count(COUNT_ASIDE, most - waiting)?;
-            Ok(u64::try_from(waiting + aside).unwrap_or_default())
+            let parked = count(COUNT_PARKED, most - waiting)?;
+            Ok(u64::try_from(waiting + parked).unwrap_or_default())
         })
     }
 }
@@ -144,7 +146,7 @@ fn at_gate_sql() -> String {
     )
 }
 
-const COUNT_ASIDE: &str = "SELECT count(*) FROM \
+const COUNT_PARKED: &str = "SELECT count(*) FROM \
      (SELECT 1 FROM run INDEXED BY run_aside WHERE aside = 1 LIMIT ?)";
 
 fn count_waiting_sql() -> String {
@@ -161,7 +163,7 @@ fn waiting_sql() -> String {
     )
 }
 
-fn aside_sql() -> String {
+fn parked_sql() -> String {
     format!(
         "SELECT {RUN_COLUMNS} FROM run INDEXED BY run_aside \
          WHERE aside = 1 AND gate = ? ORDER BY priority DESC, run.run"
@@ -204,9 +206,9 @@ fn readable<T>(name: rusqlite::Result<T>) -> Result<Option<T>, Fault> {
     }
 }
 
-/// See `Admission::aside_gates`: goes from gate to gate through the index. A gate's name is
+/// See `Admission::parked_gates`: goes from gate to gate through the index. A gate's name is
 /// never empty.
-fn aside_gates(connection: &Connection) -> Result<Vec<Gate>, Fault> {
+fn parked_gates(connection: &Connection) -> Result<Vec<Gate>, Fault> {
     let transaction = connection.unchecked_transaction()?;
     let mut statement = transaction.prepare_cached(ASIDE_GATE)?;
     let mut gates: Vec<Gate> = Vec::new();
@@ -231,7 +233,7 @@ mod tests {
     #[test]
     fn every_question_walks_an_index() {
         assert_searches(&waiting_sql(), "run_waiting");
-        assert_searches(&aside_sql(), "run_aside");
+        assert_searches(&parked_sql(), "run_aside");
         assert_searches(&at_gate_sql(), "run_at_gate");
         assert_searches(ASIDE_GATE, "run_aside");
         for condition in ["IS NULL", ">= ''", "> ?"] {
@@ -247,7 +249,7 @@ mod tests {
         assert_eq!(plan(GATES), [gates]);
         for (sql, index) in [
             (&*count_waiting_sql(), "run_waiting"),
-            (COUNT_ASIDE, "run_aside"),
+            (COUNT_PARKED, "run_aside"),
         ] {
             let plan = plan(sql);
             let ends = |step: &String| step.ends_with(&format!("INDEX {index}"));
@@ -279,9 +281,9 @@ mod tests {
             let first = cost_of(&connection, &waiting_sql(), &[&"b"], 5);
             let nobody = cost_of(&connection, &waiting_sql(), &[&Null], 5);
             connection.execute("UPDATE run SET aside = 1", []).unwrap();
-            let aside = cost_of(&connection, &aside_sql(), &[&"g"], 5);
+            let parked = cost_of(&connection, &parked_sql(), &[&"g"], 5);
             let back = cost(&connection, ASIDE_GATE, &[&"a"]);
-            [next, none, first, nobody, aside, back]
+            [next, none, first, nobody, parked, back]
         };
         assert_eq!(costs(10), costs(2000));
     }

@@ -9,8 +9,8 @@ use windlass_store::{Damage, Error};
 
 use crate::error::Fault;
 use crate::{
-    EmbeddedStore, audit, blob, catalogue, checkpoint, claim, codec, dead, error, hook, inbox, log,
-    notes, query, read, schedule, secrets, segment,
+    EmbeddedStore, audit, blob, catalogue, checkpoint, claim, codec, dead, error, hook, inbox,
+    key_value, log, query, read, schedule, secrets, segment,
 };
 
 /// Records read at once while a chain is walked.
@@ -70,7 +70,7 @@ impl Check<'_> {
         self.note(schedules)?;
         let hooks = hook::check(self.connection);
         self.note(hooks)?;
-        let notes = notes::check(self.connection);
+        let notes = key_value::check(self.connection);
         self.note(notes)
     }
 

@@ -44,13 +44,13 @@ pub(crate) fn given<T>(
 
 /// Runs whose damaged rows lists have found.
 #[derive(Default)]
-pub(crate) struct Met(Mutex<BTreeMap<RunId, Damage>>);
+pub(crate) struct DamagedRows(Mutex<BTreeMap<RunId, Damage>>);
 
-impl Met {
+impl DamagedRows {
     /// See `Queries::left_out`.
     pub(crate) fn take(&self) -> Vec<Damage> {
-        let mut met = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *met).into_values().collect()
+        let mut damaged_rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *damaged_rows).into_values().collect()
     }
 
     /// Remembers that a run's row is damaged; any other error is returned as it is.
@@ -62,9 +62,9 @@ impl Met {
             offset: None,
             reason: reason(error)?.into(),
         };
-        let mut met = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if met.len() < MOST {
-            met.insert(run, damage);
+        let mut damaged_rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if damaged_rows.len() < MOST {
+            damaged_rows.insert(run, damage);
         }
         Ok(())
     }

@@ -15,8 +15,8 @@ use crate::store::answer;
 use crate::writer::Session;
 
 impl DeadLetters for EmbeddedStore {
-    fn bury(&self, letter: DeadLetter) -> Pending<'_, Result<(), Error>> {
-        self.task(None, move |session| bury(session, &letter))
+    fn add_dead_letter(&self, letter: DeadLetter) -> Pending<'_, Result<(), Error>> {
+        self.task(None, move |session| add_dead_letter(session, &letter))
     }
 
     fn dead_letters(
@@ -84,7 +84,7 @@ fn letters_sql(tenant: &TenantFilter) -> String {
     )
 }
 
-fn bury(session: &mut Session<'_>, letter: &DeadLetter) -> Result<(), Fault> {
+fn add_dead_letter(session: &mut Session<'_>, letter: &DeadLetter) -> Result<(), Fault> {
     const SQL: &str = "INSERT OR REPLACE INTO dead_letter \
          (run, tenant, workflow, reason, payload, deliveries, at, sum) \
          VALUES (?, ?, ?, ?, ?, ?, ?, ?)";

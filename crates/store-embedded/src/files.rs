@@ -21,11 +21,11 @@ use crate::writer::{Job, Outcome, Session};
 const UNFINISHED: &str = "blobs/new";
 
 /// Work on files: given the data directory, and whether to sync.
-pub(crate) type Errand = Box<dyn FnOnce(&Path, bool) -> Result<(), Error> + Send>;
+pub(crate) type FileWork = Box<dyn FnOnce(&Path, bool) -> Result<(), Error> + Send>;
 
 /// Work on files, and the job that follows it.
-pub(crate) struct Parcel {
-    errand: Errand,
+pub(crate) struct FileJob {
+    work: FileWork,
     then: Option<Onward>,
 }
 
@@ -37,7 +37,7 @@ struct Onward {
 
 /// The thread as the store sees it.
 pub(crate) struct Files {
-    queue: Arc<Queue<Parcel>>,
+    queue: Arc<Queue<FileJob>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -45,15 +45,15 @@ impl Files {
     /// Starts the thread. If it cannot be started, its queue is closed, which every caller
     /// notices.
     pub(crate) fn start(directory: &Path, durable: bool, space: Option<Arc<Space>>) -> Self {
-        let queue: Arc<Queue<Parcel>> = Arc::new(Queue::new());
-        let parcels = Arc::clone(&queue);
+        let queue: Arc<Queue<FileJob>> = Arc::new(Queue::new());
+        let file_jobs = Arc::clone(&queue);
         let directory = directory.to_owned();
         let thread = thread::Builder::new()
             .name("windlass-files".into())
             .spawn(move || {
-                while let Some(waiting) = parcels.take() {
-                    for parcel in waiting {
-                        carry(&directory, durable, parcel, space.as_deref());
+                while let Some(waiting) = file_jobs.take() {
+                    for file_job in waiting {
+                        execute(&directory, durable, file_job, space.as_deref());
                     }
                 }
             });
@@ -69,24 +69,24 @@ impl Files {
     /// Runs the errand, then hands the job to the writer.
     pub(crate) fn submit<T>(
         &self,
-        errand: Errand,
+        work: FileWork,
         next: Arc<Queue<Box<dyn Job>>>,
         job: impl FnOnce(Reply<T>) -> Box<dyn Job>,
-    ) -> Submitted<Parcel, T> {
-        let parcel = |reply| Parcel {
-            errand,
+    ) -> Submitted<FileJob, T> {
+        let file_job = |reply| FileJob {
+            work,
             then: Some(Onward {
                 job: job(reply),
                 next,
             }),
         };
-        queue::submit(&self.queue, parcel, Some)
+        queue::submit(&self.queue, file_job, Some)
     }
 
     /// Runs an errand for which no caller waits; if the queue is full, the errand is dropped.
-    pub(crate) fn later(&self, errand: Errand) {
-        let parcel = |_: Reply<()>| Parcel { errand, then: None };
-        drop(queue::submit(&self.queue, parcel, Some));
+    pub(crate) fn later(&self, work: FileWork) {
+        let file_job = |_: Reply<()>| FileJob { work, then: None };
+        drop(queue::submit(&self.queue, file_job, Some));
     }
 }
 
@@ -101,12 +101,12 @@ impl Drop for Files {
     }
 }
 
-fn carry(directory: &Path, durable: bool, parcel: Parcel, space: Option<&Space>) {
-    let done = (parcel.errand)(directory, durable);
+fn execute(directory: &Path, durable: bool, file_job: FileJob, space: Option<&Space>) {
+    let done = (file_job.work)(directory, durable);
     if let (Some(space), Err(Error::Full(_))) = (space, &done) {
         space.refused_file();
     }
-    let Some(Onward { job, next }) = parcel.then else {
+    let Some(Onward { job, next }) = file_job.then else {
         return;
     };
     match done {
@@ -183,10 +183,10 @@ fn unfinished(directory: &Path) -> Result<PathBuf, Error> {
 
 /// Takes a file away from its name at once, to be removed later with
 /// [`remove_unfinished`]; a file that is not there is no error.
-pub(crate) fn put_aside(directory: &Path, path: &Path) -> Result<Option<PathBuf>, Error> {
-    let aside = unfinished(directory)?;
-    match fs::rename(path, &aside) {
-        Ok(()) => Ok(Some(aside)),
+pub(crate) fn move_away(directory: &Path, path: &Path) -> Result<Option<PathBuf>, Error> {
+    let moved = unfinished(directory)?;
+    match fs::rename(path, &moved) {
+        Ok(()) => Ok(Some(moved)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(from_io(path, &error)),
     }

@@ -131,7 +131,7 @@ fn fuzz_marks_and_logs_are_read_or_refused() {
     let store = crate::EmbeddedStore::open(root.path(), crate::Options::default());
     let store = store.expect("a store").store;
     for n in 0..4u64 {
-        let kept = windlass_store::Notes::keep_note(&store, "fuzz", &n.to_string(), vec![1]);
+        let kept = windlass_store::KeyValue::keep_note(&store, "fuzz", &n.to_string(), vec![1]);
         windlass_store::block_on(kept).expect("noted");
     }
     drop(store);

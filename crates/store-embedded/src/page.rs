@@ -15,7 +15,7 @@ use windlass_core::{RunId, RunStatus};
 use windlass_store::{RunFilter, RunPage, RunRow, TenantFilter};
 
 use crate::codec::status_code;
-use crate::damaged::{self, Met};
+use crate::damaged::{self, DamagedRows};
 use crate::error::Fault;
 use crate::{clock, log};
 
@@ -25,12 +25,12 @@ const CHUNK: usize = 64;
 /// See `Queries::runs`.
 pub(crate) fn runs(
     connection: &Connection,
-    met: &Met,
+    damaged_rows: &DamagedRows,
     filter: &RunFilter,
 ) -> Result<RunPage, Fault> {
     let transaction = connection.unchecked_transaction()?;
     let wanted = filter.page().saturating_add(1);
-    let mut rows = first(&transaction, met, filter, wanted)?;
+    let mut rows = first(&transaction, damaged_rows, filter, wanted)?;
     let more = rows.len() >= wanted;
     rows.truncate(filter.page());
     let next = rows.last().filter(|_| more).map(|row| row.run);
@@ -40,7 +40,7 @@ pub(crate) fn runs(
 /// The first rows that match, newest first.
 fn first(
     connection: &Connection,
-    met: &Met,
+    damaged_rows: &DamagedRows,
     filter: &RunFilter,
     wanted: usize,
 ) -> Result<Vec<RunRow>, Fault> {
@@ -62,7 +62,7 @@ fn first(
                 let mut dead = connection.prepare_cached(DEAD)?;
                 match dead.exists([run.as_bytes()])? {
                     true => drop(damaged::reason(error)?),
-                    false => met.note(run, error)?,
+                    false => damaged_rows.note(run, error)?,
                 }
             }
             Err(other) => return Err(other),
@@ -473,7 +473,7 @@ mod tests {
         connection.progress_handler(10, Some(counting)).unwrap();
         for filter in filters() {
             let before = steps.load(Ordering::Relaxed);
-            let page = runs(&connection, &Met::default(), &filter).unwrap();
+            let page = runs(&connection, &DamagedRows::default(), &filter).unwrap();
             let cost = 10 * (steps.load(Ordering::Relaxed) - before);
             let matching = rows.iter().rev().filter(|row| filter.matches(row));
             let expected: Vec<RunId> = matching.map(|row| row.run).take(51).collect();

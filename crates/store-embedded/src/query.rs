@@ -5,7 +5,7 @@ use windlass_core::{Millis, RunId, RunStatus};
 use windlass_store::{Head, ResourceRow, RunRow};
 
 use crate::codec::{self, Indexed, RUN_COLUMNS, Sum, status_code};
-use crate::damaged::{self, Met};
+use crate::damaged::{self, DamagedRows};
 use crate::error::{self, Fault};
 use crate::log;
 use crate::writer::Session;
@@ -96,7 +96,7 @@ fn range(prefix: &str) -> Option<([u8; 16], [u8; 16])> {
 /// those that do.
 pub(crate) fn unfinished(
     connection: &Connection,
-    met: &Met,
+    damaged_rows: &DamagedRows,
     after: Option<RunId>,
     limit: usize,
     sleeping: &[bool],
@@ -104,7 +104,7 @@ pub(crate) fn unfinished(
     let open = RunStatus::ALL.into_iter().filter(|s| !s.is_final());
     in_statuses(
         connection,
-        met,
+        damaged_rows,
         &open.collect::<Vec<_>>(),
         after,
         limit,
@@ -115,17 +115,17 @@ pub(crate) fn unfinished(
 /// See `Admission::begun`.
 pub(crate) fn begun(
     connection: &Connection,
-    met: &Met,
+    damaged_rows: &DamagedRows,
     after: Option<RunId>,
     limit: usize,
 ) -> Result<Vec<RunRow>, Fault> {
     let statuses = [RunStatus::Running, RunStatus::Paused];
-    in_statuses(connection, met, &statuses, after, limit, &[false])
+    in_statuses(connection, damaged_rows, &statuses, after, limit, &[false])
 }
 
 fn in_statuses(
     connection: &Connection,
-    met: &Met,
+    damaged_rows: &DamagedRows,
     statuses: &[RunStatus],
     after: Option<RunId>,
     limit: usize,
@@ -142,7 +142,7 @@ fn in_statuses(
     for status in statuses {
         for asleep in sleeping {
             let range = params![status_code(*status), asleep, after];
-            found.extend(met.sound(statement.query(range)?, limit)?);
+            found.extend(damaged_rows.sound(statement.query(range)?, limit)?);
         }
     }
     found.sort_by_key(|row| row.run);
@@ -182,7 +182,7 @@ pub(crate) fn due(
 /// See `Queries::children`.
 pub(crate) fn children(
     connection: &Connection,
-    met: &Met,
+    damaged_rows: &DamagedRows,
     parent: RunId,
 ) -> Result<Vec<RunRow>, Fault> {
     let sql = format!(
@@ -190,7 +190,7 @@ pub(crate) fn children(
          WHERE parent = ? AND status IS NOT NULL ORDER BY run.run"
     );
     let mut statement = connection.prepare_cached(&sql)?;
-    met.sound(statement.query([parent.as_bytes()])?, usize::MAX)
+    damaged_rows.sound(statement.query([parent.as_bytes()])?, usize::MAX)
 }
 
 /// See `Queries::logged_runs`.

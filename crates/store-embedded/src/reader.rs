@@ -59,7 +59,7 @@ impl Readers {
     ) -> Result<T, Fault> {
         let connection = self.take()?;
         let result = work(&connection);
-        self.give_back(connection);
+        self.return_connection(connection);
         result
     }
 
@@ -98,7 +98,7 @@ impl Readers {
             .map_err(Fault::from)
             .and_then(|()| work(&connection));
         if connection.progress_handler(0, None::<fn() -> bool>).is_ok() {
-            self.give_back(connection);
+            self.return_connection(connection);
         }
         result
     }
@@ -111,7 +111,7 @@ impl Readers {
         }
     }
 
-    fn give_back(&self, connection: Connection) {
+    fn return_connection(&self, connection: Connection) {
         let mut idle = self.idle();
         if idle.len() < KEPT {
             idle.push(connection);

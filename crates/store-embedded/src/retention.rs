@@ -8,7 +8,7 @@ use windlass_store::{Error, Pending, Retention, RunRow};
 
 use crate::codec::{self, RUN_COLUMNS};
 use crate::error::Fault;
-use crate::files::Errand;
+use crate::files::FileWork;
 use crate::gate::Wish;
 use crate::store::{answer, blocking};
 use crate::writer::Session;
@@ -31,9 +31,9 @@ impl Retention for EmbeddedStore {
              WHERE parent.run = run.parent AND parent.status < 3 AND parent.dead = 0) \
              ORDER BY ended_at, run.run"
         );
-        self.list(move |connection, met| {
+        self.list(move |connection, damaged_rows| {
             let mut statement = connection.prepare_cached(&sql)?;
-            met.sound(statement.query([before.0])?, limit)
+            damaged_rows.sound(statement.query([before.0])?, limit)
         })
     }
 
@@ -70,7 +70,7 @@ impl Retention for EmbeddedStore {
         blocking(move || Ok(sweep::bytes(&directory)))
     }
 
-    fn give_back(&self) -> Pending<'_, Result<(), Error>> {
+    fn vacuum(&self) -> Pending<'_, Result<(), Error>> {
         Box::pin(async move {
             self.clear_unused().await?;
             self.clear_strays().await?;
@@ -111,10 +111,10 @@ impl EmbeddedStore {
             return Ok(());
         }
         windlass_store::crash::point("before-clearing");
-        let work = move |session: &mut Session<'_>| sweep::put_aside(session, &digests);
-        let aside = self.task(None, work).await?;
+        let work = move |session: &mut Session<'_>| sweep::move_away(session, &digests);
+        let moved = self.task(None, work).await?;
         self.files().later(Box::new(move |_, _| {
-            for path in aside {
+            for path in moved {
                 // The rest is removed when the store is opened again.
                 let _ = std::fs::remove_file(path);
             }
@@ -148,7 +148,7 @@ impl EmbeddedStore {
         let found = Arc::new(Mutex::new(Vec::new()));
         let strays = Arc::clone(&found);
         let readers = self.shared_readers();
-        let look: Errand = Box::new(move |directory, _| {
+        let look: FileWork = Box::new(move |directory, _| {
             let digests = sweep::strays(directory, &readers)?;
             *strays.lock().unwrap_or_else(PoisonError::into_inner) = digests;
             Ok(())

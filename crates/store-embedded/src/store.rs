@@ -16,9 +16,9 @@ use windlass_store::{
 };
 
 use crate::connect::{self, Layout};
-use crate::damaged::Met;
+use crate::damaged::DamagedRows;
 use crate::error::Fault;
-use crate::files::{Errand, Files};
+use crate::files::{FileWork, Files};
 use crate::lock::{Holder, Lock, Taken};
 use crate::log::AppendJob;
 use crate::pack::Packer;
@@ -84,7 +84,7 @@ struct Shared {
     writer: Option<Handle>,
     readers: Arc<Readers>,
     leftovers: Leftovers,
-    met: Arc<Met>,
+    damaged_rows: Arc<DamagedRows>,
     coordinator: windlass_store::LocalCoordinator,
     /// How many backups need the files of values to stay.
     backups: AtomicUsize,
@@ -104,7 +104,7 @@ impl Shared {
             writer: None,
             readers: Arc::new(readers),
             leftovers: Leftovers::default(),
-            met: Arc::default(),
+            damaged_rows: Arc::default(),
             coordinator: windlass_store::LocalCoordinator::under_lock(),
             backups: AtomicUsize::new(0),
             holder: None,
@@ -263,8 +263,8 @@ impl EmbeddedStore {
         &self.shared.leftovers
     }
 
-    pub(crate) fn met(&self) -> &Met {
-        &self.shared.met
+    pub(crate) fn damage_log(&self) -> &DamagedRows {
+        &self.shared.damaged_rows
     }
 
     pub(crate) fn coordinator(&self) -> &windlass_store::LocalCoordinator {
@@ -299,12 +299,12 @@ impl EmbeddedStore {
     /// Queues work for the writer, after the files that it refers to.
     fn submit<T: Send + 'static>(
         &self,
-        first: Option<Errand>,
+        first: Option<FileWork>,
         small: bool,
         job: impl FnOnce(queue::Reply<T>) -> Box<dyn Job>,
     ) -> Result<impl Future<Output = Option<T>> + Send + 'static, Error> {
         let writer = self.writer()?;
-        let Some(errand) = first else {
+        let Some(work) = first else {
             let shortcut = |job| {
                 if small {
                     writer.try_here(job)
@@ -315,7 +315,7 @@ impl EmbeddedStore {
             return Ok(Either::Left(queue::submit(&writer.queue, job, shortcut)));
         };
         let next = Arc::clone(&writer.queue);
-        Ok(Either::Right(self.files().submit(errand, next, job)))
+        Ok(Either::Right(self.files().submit(work, next, job)))
     }
 
     /// The answer of [`Queries::health`]; if the disk was full, it tries to write again.
@@ -350,19 +350,19 @@ impl EmbeddedStore {
     /// A list or a search.
     pub(crate) fn list<T: Send + 'static>(
         &self,
-        work: impl Fn(&Connection, &Met) -> Result<T, Fault> + Send + 'static,
+        work: impl Fn(&Connection, &DamagedRows) -> Result<T, Fault> + Send + 'static,
     ) -> Pending<'static, Result<T, Error>> {
-        let (readers, met) = (
+        let (readers, damaged_rows) = (
             Arc::clone(&self.shared.readers),
-            Arc::clone(&self.shared.met),
+            Arc::clone(&self.shared.damaged_rows),
         );
-        blocking(move || readers.query(|connection| work(connection, &met)))
+        blocking(move || readers.query(|connection| work(connection, &damaged_rows)))
     }
 
     /// A job for the writer, after the files that it refers to.
     pub(crate) fn task<T: Send + 'static>(
         &self,
-        first: Option<Errand>,
+        first: Option<FileWork>,
         work: impl FnMut(&mut Session<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Pending<'static, Result<T, Error>> {
         let submitted = self.submit(first, false, |reply| {
@@ -439,7 +439,7 @@ fn modernise(layout: &Layout, readers: &Readers) -> Result<(), Error> {
 }
 
 /// Writes large values, if there are any.
-pub(crate) fn write_large(large: Vec<Blob>) -> Option<Errand> {
+pub(crate) fn write_large(large: Vec<Blob>) -> Option<FileWork> {
     if large.is_empty() {
         return None;
     }
@@ -519,7 +519,7 @@ impl Log for EmbeddedStore {
     fn put_checkpoint(&self, run: RunId, checkpoint: Checkpoint) -> Pending<'_, Result<(), Error>> {
         let head = checkpoint.head;
         let large = checkpoint::is_large(&checkpoint);
-        let (errand, small): (Option<Errand>, _) = if large {
+        let (work, small): (Option<FileWork>, _) = if large {
             let write = move |directory: &Path, durable| {
                 checkpoint::write_file(directory, run, &checkpoint, durable)
             };
@@ -527,7 +527,7 @@ impl Log for EmbeddedStore {
         } else {
             (None, Some(checkpoint.bytes))
         };
-        let stored = self.task(errand, move |session| {
+        let stored = self.task(work, move |session| {
             checkpoint::put(session.connection, run, &head, small.as_deref())
         });
         Box::pin(async move {
@@ -612,8 +612,8 @@ impl Blobs for EmbeddedStore {
 }
 
 impl Queries for EmbeddedStore {
-    fn left_out(&self) -> Vec<Damage> {
-        self.met().take()
+    fn damaged_rows(&self) -> Vec<Damage> {
+        self.damage_log().take()
     }
 
     fn run(&self, run: RunId) -> Pending<'_, Result<Option<RunRow>, Error>> {
@@ -626,7 +626,7 @@ impl Queries for EmbeddedStore {
 
     fn runs(&self, filter: &RunFilter) -> Pending<'_, Result<RunPage, Error>> {
         let filter = filter.clone();
-        self.list(move |connection, met| page::runs(connection, met, &filter))
+        self.list(move |connection, damaged_rows| page::runs(connection, damaged_rows, &filter))
     }
 
     fn runs_with_prefix(
@@ -643,14 +643,16 @@ impl Queries for EmbeddedStore {
         after: Option<RunId>,
         limit: usize,
     ) -> Pending<'_, Result<Vec<RunRow>, Error>> {
-        self.list(move |connection, met| {
+        self.list(move |connection, damaged_rows| {
             let sleeping = [false, true];
-            query::unfinished(connection, met, after, limit, &sleeping)
+            query::unfinished(connection, damaged_rows, after, limit, &sleeping)
         })
     }
 
     fn awake(&self, after: Option<RunId>, limit: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
-        self.list(move |connection, met| query::unfinished(connection, met, after, limit, &[false]))
+        self.list(move |connection, damaged_rows| {
+            query::unfinished(connection, damaged_rows, after, limit, &[false])
+        })
     }
 
     fn due(
@@ -667,7 +669,7 @@ impl Queries for EmbeddedStore {
     }
 
     fn children(&self, parent: RunId) -> Pending<'_, Result<Vec<RunRow>, Error>> {
-        self.list(move |connection, met| query::children(connection, met, parent))
+        self.list(move |connection, damaged_rows| query::children(connection, damaged_rows, parent))
     }
 
     fn resources(&self, run: RunId) -> Pending<'_, Result<Vec<ResourceRow>, Error>> {

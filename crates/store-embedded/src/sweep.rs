@@ -57,15 +57,15 @@ pub(crate) fn remove(connection: &Connection, digests: &[Digest]) -> Result<Vec<
 }
 
 /// Takes the files of values that have no row from their names.
-pub(crate) fn put_aside(session: &Session<'_>, digests: &[Digest]) -> Result<Vec<PathBuf>, Fault> {
-    let mut aside = Vec::new();
+pub(crate) fn move_away(session: &Session<'_>, digests: &[Digest]) -> Result<Vec<PathBuf>, Fault> {
+    let mut moved = Vec::new();
     for digest in digests {
         if !blob::is_stored(session.connection, digest)? {
             let path = blob::file(session.directory, digest);
-            aside.extend(files::put_aside(session.directory, &path)?);
+            moved.extend(files::move_away(session.directory, &path)?);
         }
     }
-    Ok(aside)
+    Ok(moved)
 }
 
 /// The files of values that have no row, and those of checkpoints of runs that are gone;

@@ -109,5 +109,5 @@ fn hook() {
 
 #[test]
 fn notes() {
-    check(|open| conformance::notes::all(open));
+    check(|open| conformance::key_value::all(open));
 }

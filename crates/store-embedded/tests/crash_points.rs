@@ -171,7 +171,7 @@ fn forgetting_is_whole_or_not() {
     if let Some(directory) = child() {
         let store = open(&directory);
         block_on(store.forget(vec![run_id(1), run_id(2)], false)).unwrap();
-        block_on(store.give_back()).unwrap();
+        block_on(store.vacuum()).unwrap();
         return;
     }
     let mut places = vec!["before-clearing:1".to_owned()];
@@ -205,7 +205,7 @@ fn forgetting_is_whole_or_not() {
         );
         // What is left of it is done, and the files of what is gone are gone.
         block_on(store.forget(vec![run_id(1), run_id(2)], false)).unwrap();
-        block_on(store.give_back()).unwrap();
+        block_on(store.vacuum()).unwrap();
         drop(store);
         assert_eq!(files_in(&root.path().join("blobs")), 2, "{place}");
         assert_eq!(files_in(&root.path().join("checkpoints")), 1, "{place}");

@@ -260,12 +260,12 @@ fn a_flipped_bit_in_the_database_is_found_or_changes_nothing() {
 }
 
 /// A dead run, a letter, an audit entry and a secret, in the database file.
-fn buried(directory: &Path) -> EmbeddedStore {
+fn with_dead_letter(directory: &Path) -> EmbeddedStore {
     extend(&open_fast(directory), run_id(1), 1);
-    bury(directory)
+    add_dead_letter(directory)
 }
 
-fn bury(directory: &Path) -> EmbeddedStore {
+fn add_dead_letter(directory: &Path) -> EmbeddedStore {
     let store = open_fast(directory);
     let letter = DeadLetter {
         run: run_id(1),
@@ -277,7 +277,7 @@ fn bury(directory: &Path) -> EmbeddedStore {
         at: Millis(1),
         damage: None,
     };
-    block_on(store.bury(letter)).unwrap();
+    block_on(store.add_dead_letter(letter)).unwrap();
     let entry = AuditEntry {
         at: Millis(1),
         tenant: None,
@@ -351,7 +351,7 @@ fn changed_columns_of_the_newer_tables_are_found() {
     ];
     for change in changes {
         let root = tempfile::tempdir().unwrap();
-        let store = buried(root.path());
+        let store = with_dead_letter(root.path());
         assert_eq!(store.check(None).unwrap(), []);
         drop(store);
         let database = rusqlite::Connection::open(root.path().join("windlass.db")).unwrap();
@@ -369,7 +369,7 @@ fn a_run_whose_row_is_damaged_can_be_buried() {
     let change = "UPDATE run SET priority = 9";
     assert_eq!(database.execute(change, []).unwrap(), 1);
     drop(database);
-    let store = bury(root.path());
+    let store = add_dead_letter(root.path());
     assert!(store.dead_letter(run_id(1)).wait().unwrap().is_some());
     assert!(
         store.run(run_id(1)).wait().is_err(),

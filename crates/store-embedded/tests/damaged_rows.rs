@@ -110,7 +110,7 @@ fn fill(store: &EmbeddedStore) {
             at: Millis(1),
             damage: None,
         };
-        block_on(store.bury(letter)).unwrap();
+        block_on(store.add_dead_letter(letter)).unwrap();
         let entry = AuditEntry {
             at: Millis(1),
             tenant: None,
@@ -281,9 +281,9 @@ fn a_damaged_row_of_a_run_is_left_out_once_named_and_can_be_made_anew() {
             runs(root.path(), &with, sql);
             let store = open_fast(root.path());
             assert_eq!(ids(list(&store)), [run_id(1), run_id(3)], "{status} {sql}");
-            let named: Vec<_> = store.left_out().into_iter().map(|it| it.run).collect();
+            let named: Vec<_> = store.damaged_rows().into_iter().map(|it| it.run).collect();
             assert_eq!(named, [Some(run_id(2))], "{status} {sql}");
-            assert!(store.left_out().is_empty());
+            assert!(store.damaged_rows().is_empty());
             let anew = (with(row(run_id(2))), Vec::new());
             block_on(store.replace_rows(vec![anew])).unwrap();
             assert!(ids(list(&store)).contains(&run_id(2)) || list(&store).len() == 2);

@@ -49,7 +49,7 @@ fn states(root: &Path) -> Vec<State> {
             acknowledged,
         });
     };
-    let copy = |store: &EmbeddedStore| block_on(store.give_back()).unwrap();
+    let copy = |store: &EmbeddedStore| block_on(store.vacuum()).unwrap();
     let mut store = open_fast(&live);
     let mut there = 0;
     for round in 0..3 {

@@ -285,7 +285,7 @@ fn newest_things_work(store: &EmbeddedStore) {
         at: Millis(1),
         damage: None,
     };
-    block_on(store.bury(letter)).unwrap();
+    block_on(store.add_dead_letter(letter)).unwrap();
     assert!(store.run(run_id(5)).wait().unwrap().unwrap().dead);
     let entry = AuditEntry {
         at: Millis(1),

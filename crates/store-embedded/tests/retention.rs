@@ -66,7 +66,7 @@ fn half_of_the_runs_go_and_the_other_half_keeps_everything() {
     let root = tempfile::tempdir().unwrap();
     let store = open_fast(root.path());
     (0..RUNS).for_each(|n| start(&store, n));
-    block_on(store.give_back()).unwrap();
+    block_on(store.vacuum()).unwrap();
     let database = root.path().join("windlass.db");
     let full = (
         database.metadata().unwrap().len(),
@@ -77,7 +77,7 @@ fn half_of_the_runs_go_and_the_other_half_keeps_everything() {
     let gone = (0..RUNS).filter(|n| goes(*n)).count() as u64;
     assert_eq!(forget(&store, (0..RUNS).filter(|n| goes(*n))), gone);
     assert_eq!(store.check(None).unwrap(), []);
-    block_on(store.give_back()).unwrap();
+    block_on(store.vacuum()).unwrap();
     let left = (
         database.metadata().unwrap().len(),
         store.bytes().wait().unwrap(),
@@ -132,7 +132,7 @@ fn a_large_definition_is_no_run_s_to_take_away() {
     };
     block_on(store.publish(definition)).unwrap();
     assert_eq!(forget(&store, [1].into_iter()), 1);
-    block_on(store.give_back()).unwrap();
+    block_on(store.vacuum()).unwrap();
     let found = store
         .definition(None, "large", None)
         .wait()
@@ -147,7 +147,7 @@ fn a_value_that_nobody_came_to_use_is_cleared_and_can_come_back() {
     let store = open_fast(root.path());
     for blob in [value(1, 5_000), value(2, 400_000)] {
         block_on(store.put_blob(blob.clone())).unwrap();
-        block_on(store.give_back()).unwrap();
+        block_on(store.vacuum()).unwrap();
         assert_eq!(store.blob(&blob.digest).wait().unwrap(), None);
         let n = blob.bytes.len() as u64;
         let append = Append {
@@ -205,14 +205,14 @@ fn values_from_before_uses_were_noted_stay_until_the_last_run_from_then_goes() {
     must_append(&store, append);
     for n in [1, 3] {
         assert_eq!(forget(&store, [n].into_iter()), 1);
-        block_on(store.give_back()).unwrap();
+        block_on(store.vacuum()).unwrap();
         assert!(
             store.blob(&shared.digest).wait().unwrap().is_some(),
             "after {n}"
         );
     }
     assert_eq!(forget(&store, [2].into_iter()), 1);
-    block_on(store.give_back()).unwrap();
+    block_on(store.vacuum()).unwrap();
     assert_eq!(store.blob(&shared.digest).wait().unwrap(), None);
 }
 
@@ -229,13 +229,13 @@ fn an_old_file_whose_pages_cannot_be_moved_is_written_anew_once() {
     drop(connection);
     let store = open_fast(root.path());
     (0..50).for_each(|n| start(&store, n));
-    block_on(store.give_back()).unwrap();
+    block_on(store.vacuum()).unwrap();
     let full = database.metadata().unwrap().len();
     assert_eq!(forget(&store, 0..40), 40);
-    block_on(store.give_back()).unwrap();
+    block_on(store.vacuum()).unwrap();
     assert!(database.metadata().unwrap().len() < full / 2);
     assert_eq!(forget(&store, 40..45), 5);
-    block_on(store.give_back()).unwrap();
+    block_on(store.vacuum()).unwrap();
     assert!(database.metadata().unwrap().len() < full / 5);
     assert_eq!(store.check(None).unwrap(), []);
 }
@@ -262,14 +262,14 @@ fn a_large_value_that_comes_and_goes_at_the_same_time_is_never_half_there() {
                     assert!(found.is_some(), "its run is not forgotten yet");
                     assert_eq!(block_on(store.forget(vec![run], false)).unwrap(), 1);
                     if round % 16 == writer {
-                        block_on(store.give_back()).unwrap();
+                        block_on(store.vacuum()).unwrap();
                     }
                 }
             });
         }
     });
     assert_eq!(store.check(None).unwrap(), []);
-    block_on(store.give_back()).unwrap();
+    block_on(store.vacuum()).unwrap();
     assert_eq!(store.blob(&shared.digest).wait().unwrap(), None);
     drop(store);
     let folder = format!("blobs/{}", &shared.digest.to_string()[..2]);
@@ -287,7 +287,7 @@ fn a_backup_holds_what_is_forgotten_while_it_is_made() {
     let mut progress = |_: u64, _: u64| {
         if !std::mem::replace(&mut forgotten, true) {
             assert_eq!(forget(&store, 0..20), 20);
-            block_on(store.give_back()).unwrap();
+            block_on(store.vacuum()).unwrap();
         }
     };
     store.backup(&file, &mut progress).unwrap();
@@ -300,7 +300,7 @@ fn a_backup_holds_what_is_forgotten_while_it_is_made() {
         assert!(copy.blob(&blob.digest).wait().unwrap().is_some());
     }
     assert!(store.run(run_id(10)).wait().unwrap().is_none());
-    block_on(store.give_back()).unwrap();
+    block_on(store.vacuum()).unwrap();
     assert_eq!(store.check(None).unwrap(), []);
 }
 

@@ -35,10 +35,10 @@ pub trait Admission: Send + Sync + 'static {
     /// Puts runs aside because their gate is full. If this is lost, the runs are only looked
     /// at once more, so it need not be durable on return. Runs that do not wait to begin, or
     /// have no gate, stay as they are.
-    fn put_aside(&self, runs: Vec<RunId>) -> Pending<'_, Result<(), Error>>;
+    fn park(&self, runs: Vec<RunId>) -> Pending<'_, Result<(), Error>>;
 
     /// Runs that were put aside at a gate: highest priority first, then oldest.
-    fn aside(
+    fn parked(
         &self,
         partitions: &Partitions,
         gate: &str,
@@ -47,7 +47,7 @@ pub trait Admission: Send + Sync + 'static {
 
     /// The gates where runs are aside, each once, with its tenant: what a process reads when
     /// it starts. A gate with many such runs costs no more than one with one.
-    fn aside_gates(&self, partitions: &Partitions) -> Pending<'_, Result<Vec<Gate>, Error>>;
+    fn parked_gates(&self, partitions: &Partitions) -> Pending<'_, Result<Vec<Gate>, Error>>;
 
     /// Runs that have begun, have not ended and do not sleep, oldest first, after the given
     /// one: the runs that a serving process carries on. Runs that wait to begin add no cost.

@@ -31,7 +31,7 @@ pub struct DeadLetter {
 pub trait DeadLetters: Send + Sync + 'static {
     /// Keeps a letter, in place of the run's earlier one, and marks the run dead. A run
     /// without a log may have a letter too, but is not marked dead. Durable on return.
-    fn bury(&self, letter: DeadLetter) -> Pending<'_, Result<(), Error>>;
+    fn add_dead_letter(&self, letter: DeadLetter) -> Pending<'_, Result<(), Error>>;
 
     /// Letters, newest run first, those older than `before`.
     fn dead_letters(

@@ -6,7 +6,7 @@
 //! ([`Queries`]), the queue of pending runs ([`Admission`]), runs that were set aside
 //! ([`DeadLetters`]), who changed what ([`Audit`]), timed starts ([`Schedules`]), starts by
 //! signed requests ([`Hooks`]), sealed secrets ([`Secrets`]), expiry ([`Retention`]) and small
-//! records of processes ([`Notes`]). Records and values are opaque bytes here: what they mean
+//! records of processes ([`KeyValue`]). Records and values are opaque bytes here: what they mean
 //! is the core's business, how they are kept is the backend's.
 //!
 //! Every method is asynchronous. A backend answers a small read before it returns; callers
@@ -27,11 +27,11 @@ mod dead;
 mod envelope;
 mod hook;
 mod inbox;
+mod key_value;
 mod leases;
 mod local;
 mod log;
 mod memory;
-mod notes;
 mod queries;
 mod retention;
 mod schedule;
@@ -53,13 +53,13 @@ pub use dead::{DeadLetter, DeadLetters};
 pub use envelope::{Envelope, EnvelopeError, Kind};
 pub use hook::{Hook, Hooks};
 pub use inbox::Inbox;
+pub use key_value::{KeyValue, Note};
 pub use leases::{
     ExpiredSession, Joined, Leases, LiveSession, Partition, Partitions, SessionId, TakenPartition,
 };
 pub use local::LocalCoordinator;
 pub use log::Log;
 pub use memory::{AppendFault, MemoryStore};
-pub use notes::{Note, Notes};
 pub use queries::Queries;
 pub use retention::{REQUEST_CLAIM, Retention, request_key};
 pub use schedule::{CatchUp, Fired, Overlap, Schedule, Schedules};
@@ -91,7 +91,7 @@ pub trait Backend:
     + Retention
     + Schedules
     + Hooks
-    + Notes
+    + KeyValue
     + Secrets
     + Leases
     + Wakes
@@ -111,7 +111,7 @@ impl<S> Backend for S where
         + Retention
         + Schedules
         + Hooks
-        + Notes
+        + KeyValue
         + Secrets
         + Leases
         + Wakes

@@ -9,7 +9,7 @@ use crate::{Damage, Error, Health, Partitions, Pending, ResourceRow, RunFilter, 
 pub trait Queries: Send + Sync + 'static {
     /// Runs that lists left out since the last call, because their rows are damaged; dead runs
     /// are not named.
-    fn left_out(&self) -> Vec<Damage> {
+    fn damaged_rows(&self) -> Vec<Damage> {
         Vec::new()
     }
 

@@ -37,7 +37,7 @@ pub trait Retention: Send + Sync + 'static {
 
     /// Gives the space of forgotten runs, and of what a crash left behind, back to the system,
     /// in steps that do not hold up other callers for long.
-    fn give_back(&self) -> Pending<'_, Result<(), Error>>;
+    fn vacuum(&self) -> Pending<'_, Result<(), Error>>;
 
     /// Whether a run's log refers to a value that is stored under its digest.
     fn uses(&self, run: RunId, digest: &Digest) -> Pending<'_, Result<bool, Error>>;

@@ -34,7 +34,7 @@ impl Observer for Watcher {
             Notice::Ended { attempt } => self.attempt_ended(attempt),
             Notice::Finished { status, about, .. } => self.finished(about, *status),
             Notice::Damaged { what, reason } => say::damaged(what, reason),
-            Notice::Buried { run, reason } => say::buried(*run, reason),
+            Notice::DeadLettered { run, reason } => say::dead_lettered(*run, reason),
             Notice::Appended { took, .. } => self.metrics.appends.observe(*took),
             _ => {}
         }

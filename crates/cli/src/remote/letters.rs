@@ -76,7 +76,7 @@ impl RemoteStore {
 }
 
 impl DeadLetters for RemoteStore {
-    fn bury(&self, _: DeadLetter) -> Pending<'_, Result<(), Error>> {
+    fn add_dead_letter(&self, _: DeadLetter) -> Pending<'_, Result<(), Error>> {
         refused()
     }
 

@@ -2,7 +2,7 @@
 
 use windlass_core::{Digest, Millis, RunId};
 use windlass_store::{
-    Admission, Audit, AuditEntry, Error, GateCount, Note, Notes, Partitions, Pending, Retention,
+    Admission, Audit, AuditEntry, Error, GateCount, KeyValue, Note, Partitions, Pending, Retention,
     RunRow, TenantFilter,
 };
 
@@ -32,15 +32,15 @@ impl Admission for RemoteStore {
         refused()
     }
 
-    fn put_aside(&self, _: Vec<RunId>) -> Pending<'_, Result<(), Error>> {
+    fn park(&self, _: Vec<RunId>) -> Pending<'_, Result<(), Error>> {
         refused()
     }
 
-    fn aside(&self, _: &Partitions, _: &str, _: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
+    fn parked(&self, _: &Partitions, _: &str, _: usize) -> Pending<'_, Result<Vec<RunRow>, Error>> {
         refused()
     }
 
-    fn aside_gates(
+    fn parked_gates(
         &self,
         _: &Partitions,
     ) -> Pending<'_, Result<Vec<(Option<Box<str>>, Box<str>)>, Error>> {
@@ -84,7 +84,7 @@ impl Audit for RemoteStore {
     }
 }
 
-impl Notes for RemoteStore {
+impl KeyValue for RemoteStore {
     fn keep_note(&self, _: &str, _: &str, _: Vec<u8>) -> Pending<'_, Result<(), Error>> {
         refused()
     }
@@ -119,7 +119,7 @@ impl Retention for RemoteStore {
         refused()
     }
 
-    fn give_back(&self) -> Pending<'_, Result<(), Error>> {
+    fn vacuum(&self) -> Pending<'_, Result<(), Error>> {
         refused()
     }
 

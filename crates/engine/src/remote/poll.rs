@@ -18,7 +18,7 @@ use super::task_id::{LeaseKey, TaskId};
 use super::{MISSED_HEARTBEATS, Remote, WorkError, is_reserved};
 use crate::driver::Message;
 use crate::engine::Engine;
-use crate::payload::{PayloadError, check_payload_aside};
+use crate::payload::{PayloadError, check_payload_off_thread};
 use crate::render::Rendered;
 
 /// The longest that a worker may wait for work.
@@ -258,7 +258,7 @@ impl Engine {
             return Ok(());
         };
         let text = Arc::clone(&rendered.text);
-        let checked = check_payload_aside(tenant, text, vec![schema.to_string()]).await;
+        let checked = check_payload_off_thread(tenant, text, vec![schema.to_string()]).await;
         let Err(error) = checked else {
             return Ok(());
         };

@@ -6,11 +6,11 @@
 //! ended, then those that have no end of their own in the log. Instances inside loops
 //! are named by their paths and listed where there are few, or on request.
 
+mod annotations;
 mod attempts;
 mod counts;
 mod json;
 mod node;
-mod notes;
 mod pretty;
 mod times;
 mod walk;
@@ -23,14 +23,14 @@ use crate::load::LoadError;
 use crate::plans::Plans;
 use crate::replay::replay;
 
+pub use annotations::{Annotations, ByHand};
 pub use counts::Counts;
 pub use json::{Actions, Error, Options, write};
-pub use notes::{ByHand, Notes};
 pub use pretty::{PRETTY_NODES, Pretty};
 pub use times::Times;
 pub use walk::{FEW_INSTANCES, Nodes, Seen, for_each_instance, inside};
 
-use notes::Gathered;
+use annotations::Gathered;
 
 /// A run read back, with the times of its nodes.
 pub struct Overview {
@@ -39,7 +39,7 @@ pub struct Overview {
     /// When its nodes started and ended.
     pub times: Times,
     /// What else the log says about its nodes.
-    pub notes: Notes,
+    pub notes: Annotations,
 }
 
 /// Reads a run for looking at it.

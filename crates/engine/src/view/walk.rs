@@ -11,8 +11,8 @@ use windlass_core::event::{AttemptEnded, AttemptResult, Event};
 use windlass_core::run::{Change, Instance, Run};
 use windlass_core::value::{Stored, ValueRef};
 
-use super::notes::Gathered;
-use super::{Counts, Notes, Overview, Times};
+use super::annotations::Gathered;
+use super::{Annotations, Counts, Overview, Times};
 use crate::Backend;
 use crate::load::LoadError;
 use crate::plans::Plans;
@@ -58,7 +58,7 @@ pub struct Seen<'a> {
     /// When it started and ended.
     pub times: &'a Times,
     /// What else is known of it.
-    pub notes: &'a Notes,
+    pub notes: &'a Annotations,
     /// Its output, if it succeeded.
     pub output: Option<&'a Stored>,
     /// Its error, if it failed.

@@ -11,9 +11,9 @@ pub fn all<S: Backend>(open: &dyn Fn() -> S) {
     tenants_that_wait_are_named_once(&open());
     waiting_runs_come_by_priority_then_age(&open());
     who_has_begun_does_not_wait(&open());
-    what_is_put_aside_waits_at_its_gate(&open());
-    only_who_waits_at_a_gate_is_put_aside(&open());
-    who_begins_is_no_longer_aside(&open());
+    a_parked_run_waits_at_its_gate(&open());
+    only_runs_that_wait_at_a_gate_are_parked(&open());
+    a_run_that_begins_is_no_longer_parked(&open());
     gates_are_named_once(&open());
     what_has_begun_is_found_without_what_waits(&open());
     gates_count_who_goes(&open());
@@ -62,16 +62,16 @@ fn waiting<S: Backend>(store: &S, tenant: Option<&str>) -> Vec<RunId> {
     ids(&store.waiting(&Partitions::All, tenant, 100).wait().unwrap())
 }
 
-fn aside<S: Backend>(store: &S, gate: &str) -> Vec<RunId> {
-    ids(&store.aside(&Partitions::All, gate, 100).wait().unwrap())
+fn parked<S: Backend>(store: &S, gate: &str) -> Vec<RunId> {
+    ids(&store.parked(&Partitions::All, gate, 100).wait().unwrap())
 }
 
-fn put_aside<S: Backend>(store: &S, numbers: &[u64]) {
+fn park<S: Backend>(store: &S, numbers: &[u64]) {
     let runs = numbers.iter().map(|n| run_id(*n)).collect();
-    block_on(store.put_aside(runs)).unwrap();
+    block_on(store.park(runs)).unwrap();
 }
 
-fn bury<S: Backend>(store: &S, run: RunId) {
+fn add_dead_letter<S: Backend>(store: &S, run: RunId) {
     let letter = DeadLetter {
         run,
         tenant: None,
@@ -82,7 +82,7 @@ fn bury<S: Backend>(store: &S, run: RunId) {
         at: Millis(1),
         damage: None,
     };
-    block_on(store.bury(letter)).unwrap();
+    block_on(store.add_dead_letter(letter)).unwrap();
 }
 
 fn tenants_that_wait_are_named_once<S: Backend>(store: &S) {
@@ -105,8 +105,8 @@ fn tenants_that_wait_are_named_once<S: Backend>(store: &S) {
     for row in rows {
         must_start(store, row);
     }
-    put_aside(store, &[5, 6]);
-    bury(store, run_id(7));
+    park(store, &[5, 6]);
+    add_dead_letter(store, run_id(7));
     let names = |names: &[&str]| -> Vec<Option<Box<str>>> {
         names.iter().map(|name| Some((*name).into())).collect()
     };
@@ -178,7 +178,7 @@ fn who_has_begun_does_not_wait<S: Backend>(store: &S) {
     assert_eq!(waiting(store, None), [run_id(0)]);
 }
 
-fn what_is_put_aside_waits_at_its_gate<S: Backend>(store: &S) {
+fn a_parked_run_waits_at_its_gate<S: Backend>(store: &S) {
     for (n, priority) in [(1, 5), (2, 5), (3, 9), (4, 5)] {
         let row = RunRow {
             priority,
@@ -187,16 +187,16 @@ fn what_is_put_aside_waits_at_its_gate<S: Backend>(store: &S) {
         must_start(store, row);
     }
     must_start(store, gated(5, "other"));
-    put_aside(store, &[1, 2, 3, 5]);
+    park(store, &[1, 2, 3, 5]);
     assert_eq!(waiting(store, None), [run_id(4)]);
-    assert_eq!(aside(store, "narrow"), [3, 1, 2].map(run_id));
+    assert_eq!(parked(store, "narrow"), [3, 1, 2].map(run_id));
     assert_eq!(
-        ids(&store.aside(&Partitions::All, "narrow", 2).wait().unwrap()),
+        ids(&store.parked(&Partitions::All, "narrow", 2).wait().unwrap()),
         [3, 1].map(run_id),
         "no more than asked for"
     );
-    assert_eq!(aside(store, "other"), [run_id(5)]);
-    assert!(aside(store, "none").is_empty());
+    assert_eq!(parked(store, "other"), [run_id(5)]);
+    assert!(parked(store, "none").is_empty());
     // A row that says the same again does not bring it back.
     let head = store.head(run_id(1)).wait().unwrap();
     let woken = RunRow {
@@ -204,16 +204,16 @@ fn what_is_put_aside_waits_at_its_gate<S: Backend>(store: &S) {
         ..gated(1, "narrow")
     };
     change(store, head, woken.clone());
-    assert_eq!(aside(store, "narrow"), [3, 1, 2].map(run_id));
+    assert_eq!(parked(store, "narrow"), [3, 1, 2].map(run_id));
     let row = RunRow {
         priority: 8,
         ..woken
     };
     block_on(store.replace_rows(vec![(row, Vec::new())])).unwrap();
-    assert_eq!(aside(store, "narrow"), [3, 1, 2].map(run_id));
+    assert_eq!(parked(store, "narrow"), [3, 1, 2].map(run_id));
 }
 
-fn only_who_waits_at_a_gate_is_put_aside<S: Backend>(store: &S) {
+fn only_runs_that_wait_at_a_gate_are_parked<S: Backend>(store: &S) {
     must_start(store, pending(1));
     let running = RunRow {
         status: RunStatus::Running,
@@ -221,31 +221,31 @@ fn only_who_waits_at_a_gate_is_put_aside<S: Backend>(store: &S) {
     };
     let head = must_start(store, running);
     must_start(store, gated(3, "g"));
-    bury(store, run_id(3));
-    put_aside(store, &[1, 2, 3, 4]);
+    add_dead_letter(store, run_id(3));
+    park(store, &[1, 2, 3, 4]);
     assert_eq!(waiting(store, None), [run_id(1)], "it has no gate");
     change(store, head, gated(2, "g"));
     block_on(store.requeue(run_id(3))).unwrap();
-    assert!(aside(store, "g").is_empty());
+    assert!(parked(store, "g").is_empty());
     assert_eq!(waiting(store, None), [1, 2, 3].map(run_id));
     assert_eq!(store.head(run_id(4)).wait().unwrap(), Head::NONE);
 }
 
-fn who_begins_is_no_longer_aside<S: Backend>(store: &S) {
+fn a_run_that_begins_is_no_longer_parked<S: Backend>(store: &S) {
     let head = must_start(store, gated(1, "g"));
-    put_aside(store, &[1]);
+    park(store, &[1]);
     let running = RunRow {
         status: RunStatus::Running,
         ..gated(1, "g")
     };
     let head = change(store, head, running);
-    assert!(aside(store, "g").is_empty());
+    assert!(parked(store, "g").is_empty());
     change(store, head, gated(1, "g"));
-    assert!(aside(store, "g").is_empty());
+    assert!(parked(store, "g").is_empty());
     assert_eq!(waiting(store, None), [run_id(1)]);
-    put_aside(store, &[1]);
-    bury(store, run_id(1));
-    assert!(aside(store, "g").is_empty());
+    park(store, &[1]);
+    add_dead_letter(store, run_id(1));
+    assert!(parked(store, "g").is_empty());
     block_on(store.requeue(run_id(1))).unwrap();
     assert_eq!(waiting(store, None), [run_id(1)]);
 }
@@ -256,7 +256,7 @@ fn gates_are_named_once<S: Backend>(store: &S) {
     for n in &numbers {
         must_start(store, gated(*n, if n % 2 == 0 { "even" } else { "odd" }));
     }
-    put_aside(store, &numbers);
+    park(store, &numbers);
     assert!(
         store
             .waiting_tenants(&Partitions::All)
@@ -265,14 +265,14 @@ fn gates_are_named_once<S: Backend>(store: &S) {
             .is_empty()
     );
     assert_eq!(
-        store.aside_gates(&Partitions::All).wait().unwrap(),
+        store.parked_gates(&Partitions::All).wait().unwrap(),
         ["even", "odd"].map(of_nobody)
     );
     for n in (1..count).step_by(2) {
-        bury(store, run_id(n));
+        add_dead_letter(store, run_id(n));
     }
     assert_eq!(
-        store.aside_gates(&Partitions::All).wait().unwrap(),
+        store.parked_gates(&Partitions::All).wait().unwrap(),
         ["even"].map(of_nobody)
     );
 }
@@ -328,7 +328,7 @@ fn gates_count_who_goes<S: Backend>(store: &S) {
     assert_eq!(there, [run_id(1), run_id(2)]);
     assert_eq!(store.at_gate("b", 1).wait().unwrap().len(), 1);
     assert!(store.at_gate("c", 9).wait().unwrap().is_empty());
-    bury(store, run_id(1));
+    add_dead_letter(store, run_id(1));
     assert_eq!(
         store.gates().wait().unwrap(),
         counts(1, 2),
@@ -353,8 +353,8 @@ fn the_depth_is_counted_up_to_a_bound<S: Backend>(store: &S) {
     must_start(store, of("acme", pending(4)));
     must_start(store, row(run_id(5)));
     must_start(store, pending(6));
-    put_aside(store, &[0, 1, 2]);
-    bury(store, run_id(6));
+    park(store, &[0, 1, 2]);
+    add_dead_letter(store, run_id(6));
     for (most, expected) in [(0, 0), (1, 1), (3, 3), (5, 5), (6, 5), (u64::MAX, 5)] {
         assert_eq!(store.depth(most).wait().unwrap(), expected, "up to {most}");
     }

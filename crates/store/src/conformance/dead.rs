@@ -32,8 +32,8 @@ fn letter(n: u64, tenant: Option<&str>) -> DeadLetter {
     }
 }
 
-fn bury<S: Backend>(store: &S, letter: DeadLetter) {
-    block_on(store.bury(letter)).unwrap();
+fn add_dead_letter<S: Backend>(store: &S, letter: DeadLetter) {
+    block_on(store.add_dead_letter(letter)).unwrap();
 }
 
 fn is_dead<S: Backend>(store: &S, n: u64) -> bool {
@@ -57,13 +57,13 @@ fn a_letter_keeps_every_field<S: Backend>(store: &S) {
         ..letter(2, None)
     };
     for letter in [&full, &empty] {
-        bury(store, letter.clone());
+        add_dead_letter(store, letter.clone());
         assert_eq!(
             store.dead_letter(letter.run).wait().unwrap().as_ref(),
             Some(letter)
         );
     }
-    bury(store, letter(1, Some("beta")));
+    add_dead_letter(store, letter(1, Some("beta")));
     assert_eq!(
         store.dead_letter(run_id(1)).wait().unwrap(),
         Some(letter(1, Some("beta"))),
@@ -83,7 +83,7 @@ fn the_run_of_a_letter_is_dead<S: Backend>(store: &S) {
     };
     must_start(store, pending.clone());
     must_start(store, row(run_id(2)));
-    bury(store, letter(1, None));
+    add_dead_letter(store, letter(1, None));
     let dead = RunRow {
         dead: true,
         ..pending
@@ -112,7 +112,7 @@ fn the_run_of_a_letter_is_dead<S: Backend>(store: &S) {
 fn appends_do_not_change_who_is_dead<S: Backend>(store: &S) {
     let run = run_id(1);
     let head = must_append(store, record(run, crate::Head::NONE, 1, b"no row yet"));
-    bury(store, letter(1, None));
+    add_dead_letter(store, letter(1, None));
     let changes = [
         row(run),
         RunRow {
@@ -156,7 +156,7 @@ fn the_dead_are_not_woken<S: Backend>(store: &S) {
         };
         must_start(store, sleeping);
     }
-    bury(store, letter(1, None));
+    add_dead_letter(store, letter(1, None));
     assert_eq!(earliest(store), Some(Millis(2)));
     let due = store
         .due(&Partitions::All, None, Millis(9), 10)
@@ -179,7 +179,7 @@ fn letters_are_listed_newest_run_first<S: Backend>(store: &S) {
     for n in 0..9u64 {
         let tenant = [None, Some("acme"), Some("beta")][n as usize % 3];
         // Not in the order of their runs.
-        bury(store, letter((n * 4) % 9, tenant));
+        add_dead_letter(store, letter((n * 4) % 9, tenant));
     }
     let list = |tenant: &TenantFilter, before: Option<u64>, limit| -> Vec<RunId> {
         let before = before.map(run_id);
@@ -219,7 +219,7 @@ fn a_requeued_run_lives_again<S: Backend>(store: &S) {
     };
     must_start(store, pending.clone());
     assert!(!block_on(store.requeue(run_id(1))).unwrap());
-    bury(store, letter(1, None));
+    add_dead_letter(store, letter(1, None));
     assert!(block_on(store.requeue(run_id(1))).unwrap());
     assert_eq!(store.dead_letter(run_id(1)).wait().unwrap(), None);
     assert_eq!(
@@ -232,7 +232,7 @@ fn a_requeued_run_lives_again<S: Backend>(store: &S) {
 fn a_purged_run_stays_dead<S: Backend>(store: &S) {
     must_start(store, row(run_id(1)));
     assert!(!block_on(store.purge(run_id(1))).unwrap());
-    bury(store, letter(1, None));
+    add_dead_letter(store, letter(1, None));
     assert!(block_on(store.purge(run_id(1))).unwrap());
     assert_eq!(store.dead_letter(run_id(1)).wait().unwrap(), None);
     assert!(is_dead(store, 1));
@@ -242,7 +242,7 @@ fn a_purged_run_stays_dead<S: Backend>(store: &S) {
 }
 
 fn what_has_no_log_may_have_a_letter<S: Backend>(store: &S) {
-    bury(store, letter(1, None));
+    add_dead_letter(store, letter(1, None));
     assert_eq!(
         store.dead_letter(run_id(1)).wait().unwrap(),
         Some(letter(1, None))

@@ -18,8 +18,8 @@ pub mod compact;
 pub mod dead;
 pub mod hook;
 pub mod inbox;
+pub mod key_value;
 pub mod leases;
-pub mod notes;
 pub mod query;
 pub mod retention;
 pub mod schedule;
@@ -54,7 +54,7 @@ pub fn all<S: Backend>(open: &dyn Fn() -> S) {
     retention::all(open);
     schedule::all(open);
     hook::all(open);
-    notes::all(open);
+    key_value::all(open);
 }
 
 /// The `n`-th run of a test; runs sort by their number.

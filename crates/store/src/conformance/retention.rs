@@ -102,7 +102,7 @@ fn full<S: Backend>(store: &S, run: RunId) {
         at: Millis(1),
         damage: None,
     };
-    block_on(store.bury(letter)).unwrap();
+    block_on(store.add_dead_letter(letter)).unwrap();
 }
 
 fn request_claim(row: &RunRow) -> Claim {
@@ -164,7 +164,7 @@ fn everything_of_a_run_is_forgotten<S: Backend>(store: &S) {
     assert_eq!(parts(store, run_id(2)), [true; 9]);
     assert_eq!(store.logged_runs(None, 10).wait().unwrap(), [run_id(2)]);
     assert_eq!(forget(store, &[1]), 0);
-    block_on(store.give_back()).unwrap();
+    block_on(store.vacuum()).unwrap();
     assert_eq!(parts(store, run_id(2)), [true; 9]);
     assert!(store.bytes().wait().unwrap() > 0);
 }
@@ -224,7 +224,7 @@ fn values_stay_while_somebody_uses_them<S: Backend>(store: &S) {
         assert!(!uses(n, &shared));
         assert_eq!(forget(store, &[n + 1]), 1);
         assert!(there(&shared));
-        block_on(store.give_back()).unwrap();
+        block_on(store.vacuum()).unwrap();
         assert!(there(&shared));
         assert_eq!(forget(store, &[n + 2]), 1);
         assert!(!there(&shared));

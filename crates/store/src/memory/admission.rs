@@ -25,7 +25,7 @@ impl State {
         self.rows()
             .filter(|row| row.status == RunStatus::Pending && !row.dead)
             .filter(|row| partitions.contains(row.partition))
-            .map(|row| (row, self.aside.contains(&row.run)))
+            .map(|row| (row, self.parked.contains(&row.run)))
     }
 }
 
@@ -44,7 +44,7 @@ impl Admission for MemoryStore {
     ) -> Pending<'_, Result<Vec<Option<Box<str>>>, Error>> {
         answer(|| {
             let state = self.state();
-            let waiting = state.pending(partitions).filter(|(_, aside)| !aside);
+            let waiting = state.pending(partitions).filter(|(_, parked)| !parked);
             let tenants: BTreeSet<_> = waiting.map(|(row, _)| row.tenant.clone()).collect();
             Ok(tenants.into_iter().collect())
         })
@@ -58,7 +58,7 @@ impl Admission for MemoryStore {
     ) -> Pending<'_, Result<Vec<RunRow>, Error>> {
         answer(|| {
             let state = self.state();
-            let waiting = state.pending(partitions).filter(|(_, aside)| !aside);
+            let waiting = state.pending(partitions).filter(|(_, parked)| !parked);
             let rows = waiting.map(|(row, _)| row);
             Ok(first(
                 rows.filter(|row| row.tenant.as_deref() == tenant),
@@ -67,16 +67,16 @@ impl Admission for MemoryStore {
         })
     }
 
-    fn put_aside(&self, runs: Vec<RunId>) -> Pending<'_, Result<(), Error>> {
+    fn park(&self, runs: Vec<RunId>) -> Pending<'_, Result<(), Error>> {
         let mut state = self.state();
         let pending = state.pending(&Partitions::All);
         let can = pending.filter(|(row, _)| row.gate.is_some() && runs.contains(&row.run));
-        let aside: Vec<RunId> = can.map(|(row, _)| row.run).collect();
-        state.aside.extend(aside);
+        let parked: Vec<RunId> = can.map(|(row, _)| row.run).collect();
+        state.parked.extend(parked);
         Box::pin(ready(Ok(())))
     }
 
-    fn aside(
+    fn parked(
         &self,
         partitions: &Partitions,
         gate: &str,
@@ -84,8 +84,8 @@ impl Admission for MemoryStore {
     ) -> Pending<'_, Result<Vec<RunRow>, Error>> {
         answer(|| {
             let state = self.state();
-            let aside = state.pending(partitions).filter(|(_, aside)| *aside);
-            let rows = aside.map(|(row, _)| row);
+            let parked = state.pending(partitions).filter(|(_, parked)| *parked);
+            let rows = parked.map(|(row, _)| row);
             Ok(first(
                 rows.filter(|row| row.gate.as_deref() == Some(gate)),
                 limit,
@@ -93,12 +93,12 @@ impl Admission for MemoryStore {
         })
     }
 
-    fn aside_gates(&self, partitions: &Partitions) -> Pending<'_, Result<Vec<Gate>, Error>> {
+    fn parked_gates(&self, partitions: &Partitions) -> Pending<'_, Result<Vec<Gate>, Error>> {
         answer(|| {
             let state = self.state();
-            let aside = state.pending(partitions).filter(|(_, aside)| *aside);
+            let parked = state.pending(partitions).filter(|(_, parked)| *parked);
             let gate = |row: &RunRow| Some((row.tenant.clone(), row.gate.clone()?));
-            let gates: BTreeSet<_> = aside.filter_map(|(row, _)| gate(row)).collect();
+            let gates: BTreeSet<_> = parked.filter_map(|(row, _)| gate(row)).collect();
             Ok(gates.into_iter().collect())
         })
     }

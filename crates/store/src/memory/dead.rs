@@ -18,13 +18,13 @@ impl State {
             row.dead = dead;
         }
         if dead {
-            self.aside.remove(&run);
+            self.parked.remove(&run);
         }
     }
 }
 
 impl DeadLetters for MemoryStore {
-    fn bury(&self, letter: DeadLetter) -> Pending<'_, Result<(), Error>> {
+    fn add_dead_letter(&self, letter: DeadLetter) -> Pending<'_, Result<(), Error>> {
         let mut state = self.state();
         state.set_dead(letter.run, true);
         state.letters.insert(letter.run, letter);

@@ -10,7 +10,7 @@ mod coordination;
 mod dead;
 mod faults;
 mod hook;
-mod notes;
+mod key_value;
 mod query;
 mod retention;
 mod schedule;
@@ -64,13 +64,13 @@ struct State {
     workflows: BTreeMap<catalogue::Key, catalogue::Workflow>,
     letters: BTreeMap<RunId, DeadLetter>,
     /// Runs that were put aside.
-    aside: BTreeSet<RunId>,
+    parked: BTreeSet<RunId>,
     /// Entry n stands at n - 1.
     audit: Vec<AuditEntry>,
     secrets: BTreeMap<secrets::Key, secrets::Sealed>,
     schedules: BTreeMap<schedule::Key, Schedule>,
     hooks: BTreeMap<schedule::Key, Hook>,
-    notes: BTreeMap<notes::Key, Vec<u8>>,
+    notes: BTreeMap<key_value::Key, Vec<u8>>,
     /// The faults of the next appends, and appends that are written late.
     faults: VecDeque<AppendFault>,
     late: Vec<Append>,
@@ -187,7 +187,7 @@ impl State {
     /// aside.
     fn set_row(&mut self, mut row: RunRow) {
         if row.status != RunStatus::Pending {
-            self.aside.remove(&row.run);
+            self.parked.remove(&row.run);
         }
         let run = self.runs.entry(row.run).or_default();
         row.dead = run.dead;

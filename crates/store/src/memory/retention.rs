@@ -37,7 +37,7 @@ impl State {
         self.inbox.remove(&run);
         self.checkpoints.remove(&run);
         self.letters.remove(&run);
-        self.aside.remove(&run);
+        self.parked.remove(&run);
         for resource in self.resources.remove(&run).unwrap_or_default() {
             self.resource_keys.remove(&resource_key(&resource));
         }
@@ -93,7 +93,7 @@ impl Retention for MemoryStore {
         })
     }
 
-    fn give_back(&self) -> Pending<'_, Result<(), Error>> {
+    fn vacuum(&self) -> Pending<'_, Result<(), Error>> {
         Box::pin(ready(Ok(())))
     }
 

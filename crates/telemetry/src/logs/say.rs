@@ -169,7 +169,7 @@ pub fn quarantined(run: RunId, reason: &str) {
 }
 
 /// A run went to the dead letters.
-pub(crate) fn buried(run: RunId, reason: &str) {
+pub(crate) fn dead_lettered(run: RunId, reason: &str) {
     error!(
         target: TARGET,
         executionId = %run,

@@ -65,7 +65,7 @@ pub struct Harness {
     pub buries: bool,
     /// Iterations that ended, by their paths, each with the run at that moment: the next
     /// event may free them.
-    pub buried: Vec<(String, Run)>,
+    pub freed: Vec<(String, Run)>,
     /// Paths of instances that may be gone by the time a test prints them.
     paths: BTreeMap<NodeIndex, String>,
 }
@@ -125,7 +125,7 @@ impl Harness {
             asked: BTreeMap::new(),
             watch: None,
             buries: false,
-            buried: Vec::new(),
+            freed: Vec::new(),
             paths: BTreeMap::new(),
         };
         harness.record(vec![Event::Queued(Box::new(queued))]);
@@ -336,7 +336,7 @@ impl Harness {
                 self.paths.insert(node, self.run.path(node).into_string());
                 if let (true, Change::IterationEnded(_, iteration, _)) = (self.buries, change) {
                     let scope = format!("{}[{iteration}]", self.run.path(node));
-                    self.buried.push((scope, self.run.clone()));
+                    self.freed.push((scope, self.run.clone()));
                 }
             }
             steps.push((event, changes));

@@ -22,7 +22,7 @@ pub struct Seen {
 impl Seen {
     /// Takes over what the harness kept of iterations that have ended.
     pub fn update(&mut self, harness: &mut Harness) {
-        for (scope, run) in std::mem::take(&mut harness.buried) {
+        for (scope, run) in std::mem::take(&mut harness.freed) {
             let prefix = format!("{scope}/");
             for node in run.instances() {
                 let path = run.path(node).into_string();

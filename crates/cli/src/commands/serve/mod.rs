@@ -253,7 +253,7 @@ async fn ready(engine: Engine) -> Result<(), Vec<windlass_api::Detail>> {
 }
 
 fn tell_recovery(recovery: &Recovery) {
-    let lost = recovery.quarantined.len() + recovery.buried.len();
+    let lost = recovery.quarantined.len() + recovery.dead_lettered.len();
     say::recovered(recovery.recovered.len(), recovery.paused.len(), lost);
     // Runs that became dead letters were logged at that time.
     for (run, reason) in &recovery.quarantined {

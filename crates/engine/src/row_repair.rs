@@ -67,24 +67,24 @@ impl Engine {
     }
 
     /// Makes rows anew that lists left out, and gives those of runs that have not ended.
-    pub(crate) async fn mend_left_out(&self) -> Vec<RunRow> {
-        self.mend_all(self.store().left_out()).await
+    pub(crate) async fn repair_damaged_rows(&self) -> Vec<RunRow> {
+        self.repair_all(self.store().damaged_rows()).await
     }
 
-    async fn mend_all(&self, left_out: Vec<Damage>) -> Vec<RunRow> {
-        let mut mended = Vec::new();
-        for damage in left_out {
+    async fn repair_all(&self, damaged_rows: Vec<Damage>) -> Vec<RunRow> {
+        let mut repaired = Vec::new();
+        for damage in damaged_rows {
             let Some(run) = damage.run else { continue };
-            match self.mend(run).await {
+            match self.repair(run).await {
                 Ok(row) => {
                     let reason = format!("{}; it was made anew from the log", damage.reason);
                     self.tell_damage(&format!("the row of the run {run}"), &reason);
-                    mended.extend(Some(row).filter(|row| !row.status.is_final() && !row.dead));
+                    repaired.extend(Some(row).filter(|row| !row.status.is_final() && !row.dead));
                 }
                 Err(error) => self.leave_damaged(run, &damage, &error),
             }
         }
-        mended
+        repaired
     }
 
     fn leave_damaged(&self, run: RunId, damage: &Damage, error: &LoadError) {
@@ -94,7 +94,7 @@ impl Engine {
 
     /// Makes a run's row anew. If the log has grown meanwhile, the row may be older than the
     /// one of that append, and is made once more.
-    async fn mend(&self, run: RunId) -> Result<RunRow, LoadError> {
+    async fn repair(&self, run: RunId) -> Result<RunRow, LoadError> {
         let mut looks = 0;
         loop {
             let engine = self.clone();
@@ -112,14 +112,14 @@ impl Engine {
     }
 
     /// Repairs the rows that admission came upon, in the background, and lets their runs go on.
-    pub(crate) fn mend_beside(&self) {
-        let left_out = self.store().left_out();
-        if left_out.is_empty() {
+    pub(crate) fn repair_beside(&self) {
+        let damaged_rows = self.store().damaged_rows();
+        if damaged_rows.is_empty() {
             return;
         }
         let engine = self.clone();
         tokio::spawn(async move {
-            for row in engine.mend_all(left_out).await {
+            for row in engine.repair_all(damaged_rows).await {
                 match row.status {
                     RunStatus::Pending => engine.shared().arrived(row.tenant, row.priority),
                     // What cannot be carried on now is found at the next start.

@@ -23,7 +23,7 @@ pub struct ByHand {
 
 /// What is known of instances besides their state, for as long as the run knows them.
 #[derive(Clone, Debug, Default)]
-pub struct Notes {
+pub struct Annotations {
     children: BTreeMap<Instance, RunId>,
     by_hand: BTreeMap<Instance, ByHand>,
     /// Why undoing failed, by the instance that undoes.
@@ -38,7 +38,7 @@ pub struct Notes {
     next: Instance,
 }
 
-impl Notes {
+impl Annotations {
     /// The last child run of a node.
     pub fn child(&self, node: Instance) -> Option<RunId> {
         self.children.get(&node).copied()
@@ -87,7 +87,7 @@ impl Notes {
     }
 }
 
-impl Visitor for Notes {
+impl Visitor for Annotations {
     type Error = LoadError;
 
     fn before(&mut self, run: &Run, event: &Event, _place: Place) -> Result<(), LoadError> {
@@ -155,7 +155,7 @@ impl Visitor for Notes {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gathered {
     pub(super) times: Times,
-    pub(super) notes: Notes,
+    pub(super) notes: Annotations,
 }
 
 impl Visitor for Gathered {

@@ -3,12 +3,12 @@
 use std::future::ready;
 
 use super::answer;
-use crate::{Error, MemoryStore, Note, Notes, Pending};
+use crate::{Error, KeyValue, MemoryStore, Note, Pending};
 
 /// Kind and key.
 pub(super) type Key = (Box<str>, Box<str>);
 
-impl Notes for MemoryStore {
+impl KeyValue for MemoryStore {
     fn keep_note(&self, kind: &str, key: &str, bytes: Vec<u8>) -> Pending<'_, Result<(), Error>> {
         self.state().notes.insert((kind.into(), key.into()), bytes);
         Box::pin(ready(Ok(())))

@@ -7,7 +7,7 @@ pub type Note = (Box<str>, Vec<u8>);
 
 /// Small records by kind and key; only their writer knows their meaning: which process serves,
 /// which runs are being tried, which jobs are under way.
-pub trait Notes: Send + Sync + 'static {
+pub trait KeyValue: Send + Sync + 'static {
     /// Keeps a note in place of the one of that kind and key. Durable on return.
     fn keep_note(&self, kind: &str, key: &str, bytes: Vec<u8>) -> Pending<'_, Result<(), Error>>;
 

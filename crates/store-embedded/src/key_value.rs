@@ -1,7 +1,7 @@
 //! Notes: a small table by kind and key.
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
-use windlass_store::{Error, Note, Notes, Pending};
+use windlass_store::{Error, KeyValue, Note, Pending};
 
 use crate::EmbeddedStore;
 use crate::codec::Sum;
@@ -9,7 +9,7 @@ use crate::damaged;
 use crate::error::Fault;
 use crate::store::answer;
 
-impl Notes for EmbeddedStore {
+impl KeyValue for EmbeddedStore {
     fn keep_note(&self, kind: &str, key: &str, bytes: Vec<u8>) -> Pending<'_, Result<(), Error>> {
         const SQL: &str = "INSERT OR REPLACE INTO note (kind, key, bytes, sum) VALUES (?, ?, ?, ?)";
         let (kind, key) = (kind.to_owned(), key.to_owned());
