@@ -36,7 +36,7 @@ pub trait Host: Send + Sync {
     fn started(&self, run: RunId) -> BoxFuture<'_, Result<(), Failure>>;
 
     /// A request acted on this run so that it goes on.
-    fn goes_on(&self, run: RunId);
+    fn run_continues(&self, run: RunId);
 }
 
 /// What the handlers act on. Cloning it is cheap.
@@ -114,9 +114,9 @@ impl App {
     }
 
     /// A request acted on a run so that it goes on.
-    pub(crate) fn goes_on(&self, run: RunId) {
+    pub(crate) fn run_continues(&self, run: RunId) {
         if let Some(host) = &self.inner.host {
-            host.goes_on(run);
+            host.run_continues(run);
         }
     }
 

@@ -23,7 +23,7 @@ pub(crate) struct WaitOptions {
     /// Wait no longer than until then.
     pub(crate) until: Option<Instant>,
     /// Carry the run on here if no other process does.
-    pub(crate) take_over: bool,
+    pub(crate) recover: bool,
     /// In the answer to a request: whether an earlier one had started the run.
     pub(crate) existing: Option<bool>,
 }
@@ -46,7 +46,7 @@ impl WaitOptions {
         Ok(Self {
             quiet,
             until,
-            take_over: true,
+            recover: true,
             existing: None,
         })
     }

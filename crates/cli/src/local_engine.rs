@@ -156,7 +156,7 @@ impl Host for LocalEngine {
         })
     }
 
-    fn goes_on(&self, run: RunId) {
+    fn run_continues(&self, run: RunId) {
         self.watch_over(run);
     }
 }
@@ -299,7 +299,11 @@ impl LocalEngine {
     }
 
     /// Carries on the runs that wait for the end of this one, beside it.
-    pub(crate) async fn carry_parents(&self, session: &Session, run: RunId) -> Result<(), Failure> {
+    pub(crate) async fn recover_parents(
+        &self,
+        session: &Session,
+        run: RunId,
+    ) -> Result<(), Failure> {
         let mut row = session.store.run(run).await?;
         while let Some(parent) = row.and_then(|row| row.parent) {
             row = session.store.run(parent).await?;
@@ -347,7 +351,8 @@ impl LocalEngine {
                         // The engine wakes it when its time has come.
                         _ if row.asleep && row.status == RunStatus::Running => {}
                         // Its parent starts it, or it goes on here already.
-                        _ if row.parent.is_some() || host.engine.has(row.run).await => {}
+                        _ if row.parent.is_some()
+                            || host.engine.is_acquired_or_asleep(row.run).await => {}
                         _ => waiting += 1,
                     }
                 }

@@ -187,7 +187,7 @@ impl<N> RunCommand<N> {
     }
 
     /// Whether it makes the run continue, so that the caller may wait in the foreground.
-    pub fn goes_on(&self) -> bool {
+    pub fn continues_run(&self) -> bool {
         !matches!(self, Self::Cancel { .. } | Self::Pause | Self::Import)
     }
 

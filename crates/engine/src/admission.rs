@@ -337,7 +337,7 @@ impl Engine {
     /// Begins a run that has its place, and waits until the driver has it.
     pub(crate) async fn begin_admitted(&self, row: &RunRow) -> bool {
         // Known to the driver by then: it counts as held.
-        let acquired = self.begin_or_dead_letter(row).await && self.carries(row.run).await;
+        let acquired = self.begin_or_dead_letter(row).await && self.is_acquired(row.run).await;
         if !acquired {
             self.shared().gates.give_up(row.run);
         }

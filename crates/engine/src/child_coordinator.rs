@@ -173,7 +173,7 @@ impl Engine {
                     return;
                 }
                 ChildStep::AcquireParent(parent) => {
-                    let _ = self.take_up(parent).await;
+                    let _ = self.recover_or_wake(parent).await;
                     return;
                 }
                 ChildStep::Report(place) => return self.report_child(place, child).await,
@@ -295,8 +295,8 @@ impl Engine {
 
     /// Takes a run up that has a child: one that sleeps is woken, one that no process carries
     /// is recovered, one that has ended is left alone.
-    async fn take_up(&self, run: RunId) -> Result<(), LoadError> {
-        if self.has(run).await {
+    async fn recover_or_wake(&self, run: RunId) -> Result<(), LoadError> {
+        if self.is_acquired_or_asleep(run).await {
             self.wake(run).await
         } else {
             self.recover(run).await

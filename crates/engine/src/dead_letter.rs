@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use windlass_core::event::{Actor, After};
 use windlass_core::run::{DEAD_LETTERED, Input, Refusal, Run};
 use windlass_core::{RunId, RunStatus};
-use windlass_orchestrator::Adoption;
+use windlass_orchestrator::AcquireMode;
 use windlass_store::{DeadLetter, Error, RunRow, WriterId};
 
 use crate::command::CommandError;
-use crate::engine::{Engine, Taking};
+use crate::engine::{AcquireOptions, Engine};
 use crate::load::LoadError;
 
 /// The largest trigger that stands in a letter.
@@ -130,8 +130,8 @@ impl Engine {
         match row.status {
             RunStatus::Pending => self.shared().arrived(row.tenant, row.priority),
             RunStatus::Running | RunStatus::Paused => {
-                let taking = Taking::recover(Adoption::Recover(After::Requeue));
-                if let Err(error) = self.hold(run, taking).await
+                let acquire_options = AcquireOptions::recover(AcquireMode::Recover(After::Requeue));
+                if let Err(error) = self.acquire(run, acquire_options).await
                     && self.is_unreadable(&error)
                 {
                     self.dead_letter_unreadable(&row, &error).await?;

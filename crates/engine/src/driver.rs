@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::run::{Input as RunInput, Instance, Interrupt, Refusal, Report, RunSummary};
 use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
 use windlass_orchestrator::supervisor::{ChildPlace, ChildWork};
-use windlass_orchestrator::{Adoption, CommandId, Effect, FailedAttempt, Input, Shard};
+use windlass_orchestrator::{AcquireMode, CommandId, Effect, FailedAttempt, Input, Shard};
 use windlass_store::{
     AppendError, Appended, Bell, Checkpoint, Damage, Error, Head, Partition, WorkKey, crash,
 };
@@ -67,7 +67,7 @@ pub(crate) enum Message {
     /// Whether the shard holds a run or, with `carried`, carries it on.
     Holds {
         run: RunId,
-        carried: bool,
+        acquired: bool,
         reply: oneshot::Sender<bool>,
     },
     Wait(RunId, oneshot::Sender<WaitAnswer>),
@@ -319,7 +319,7 @@ impl Driver {
             Message::Report(report, input, reply) => self.handle_report(report, input, reply, now),
             Message::Holds {
                 run,
-                carried: false,
+                acquired: false,
                 reply,
             } => {
                 let _ = reply.send(self.shard.holds(run));
@@ -327,11 +327,11 @@ impl Driver {
             Message::Holds { run, reply, .. } => {
                 // A caller that learns that a run has come may rely on the count.
                 self.shared.held.store(self.shard.len(), Ordering::Release);
-                let _ = reply.send(self.shard.carries(run));
+                let _ = reply.send(self.shard.is_acquired(run));
             }
             Message::Has(run, reply) => {
                 self.answer_all();
-                let _ = reply.send(self.shard.carries(run) || self.comes_back(run));
+                let _ = reply.send(self.shard.is_acquired(run) || self.comes_back(run));
             }
             Message::Awake(run) => {
                 if !self.shard.holds(run) && !self.comes_back(run) {
@@ -381,15 +381,15 @@ impl Driver {
         }
         let recovers = matches!(
             input,
-            Input::Adopt {
-                adoption: Adoption::Recover(_),
+            Input::Acquire {
+                mode: AcquireMode::Recover(_),
                 ..
             }
         );
         if recovers {
             crash::point("before-recovery");
         }
-        if let Input::Adopt { run, .. } = &input {
+        if let Input::Acquire { run, .. } = &input {
             self.dormant.remove(&run.id());
         }
         if let Input::Evaluated(evaluated) = &input {
@@ -526,8 +526,8 @@ impl Driver {
                 }
                 self.slept(run, wake_at);
             }
-            Effect::Wanted { run } => self.submit_job(Job::Wake(run)),
-            Effect::Going {
+            Effect::WakeParent { run } => self.submit_job(Job::Wake(run)),
+            Effect::ActiveChanged {
                 run,
                 tenant,
                 workflow,

@@ -12,7 +12,7 @@ use windlass_core::event::{Actor, After, Gate};
 use windlass_core::run::Input as RunInput;
 use windlass_core::{Millis, RunId, RunStatus};
 use windlass_orchestrator::supervisor::{Acquisition, Found, acquire};
-use windlass_orchestrator::{Adoption, Input, Shard};
+use windlass_orchestrator::{AcquireMode, Input, Shard};
 use windlass_store::{Error, Partition, RunRow, Wait as _, WriterId, crash};
 
 use crate::Backend;
@@ -75,7 +75,7 @@ pub(crate) struct Inner {
     /// What runs have to tell each other.
     busy: Arc<PendingJobs>,
     /// Taking a run up, from reading it to handing it to the driver; runs share lanes.
-    taking: Vec<tokio::sync::Mutex<()>>,
+    acquire_options: Vec<tokio::sync::Mutex<()>>,
     shared: Arc<Shared>,
     intake: Intake,
     /// Who writes the records of runs.
@@ -90,8 +90,8 @@ pub(crate) struct Inner {
 
 /// How a run is taken up.
 #[derive(Clone, Copy)]
-pub(crate) struct Taking {
-    adoption: Adoption,
+pub(crate) struct AcquireOptions {
+    mode: AcquireMode,
     /// Whether one that has ended is taken up, too: a command may open it again, anything
     /// else would hold it for nothing.
     ended: bool,
@@ -99,11 +99,11 @@ pub(crate) struct Taking {
     alone: bool,
 }
 
-impl Taking {
+impl AcquireOptions {
     /// To carry it on.
-    pub(crate) fn recover(adoption: Adoption) -> Self {
+    pub(crate) fn recover(mode: AcquireMode) -> Self {
         Self {
-            adoption,
+            mode,
             ended: false,
             alone: false,
         }
@@ -117,9 +117,9 @@ impl Taking {
     }
 
     /// Acquires the run for a command from a caller.
-    fn for_command(adoption: Adoption) -> Self {
+    fn for_command(mode: AcquireMode) -> Self {
         Self {
-            adoption,
+            mode,
             ended: true,
             alone: true,
         }
@@ -222,7 +222,7 @@ impl Engine {
                 shutdown,
                 driver: tokio::sync::Mutex::new(Some(driver)),
                 busy,
-                taking: (0..HOLD_LANES).map(|_| Default::default()).collect(),
+                acquire_options: (0..HOLD_LANES).map(|_| Default::default()).collect(),
                 shared,
                 intake: Intake::start(engine, intake_writer),
                 writer,
@@ -460,7 +460,8 @@ impl Engine {
                 return Ok(row.status);
             }
             let waiting = async {
-                if self.shared().owned.holds(row.partition) && self.has(run).await {
+                if self.shared().owned.holds(row.partition) && self.is_acquired_or_asleep(run).await
+                {
                     drop(self.wait_here(run).await);
                 } else if let Some(changed) = changed {
                     changed.await;
@@ -497,19 +498,19 @@ impl Engine {
     /// The run cannot be read, or its state does not allow it.
     pub(crate) async fn submit(&self, run: RunId, input: RunInput) -> Result<(), CommandError> {
         // An input that makes a run go on also acquires it, with everything that was open.
-        let (adoption, reopens) = match &input {
-            RunInput::Command(asked) if asked.command.goes_on() => {
-                (Adoption::RECOVER, asked.command.reopens())
+        let (mode, reopens) = match &input {
+            RunInput::Command(asked) if asked.command.continues_run() => {
+                (AcquireMode::RECOVER, asked.command.reopens())
             }
-            _ => (Adoption::Hold, false),
+            _ => (AcquireMode::ForCommand, false),
         };
         let newest = match reopens && self.has_ended(run).await {
             true => self.newest_once_open(run).await,
             false => None,
         };
         loop {
-            let holding = self.hold(run, Taking::for_command(adoption));
-            holding.await.map_err(CommandError::Load)?;
+            let acquiring = self.acquire(run, AcquireOptions::for_command(mode));
+            acquiring.await.map_err(CommandError::Load)?;
             let question = |reply| Message::Command(run, input.clone(), reply);
             let asked = self.ask(question);
             let answer = match newest.clone() {
@@ -536,17 +537,17 @@ impl Engine {
     }
 
     /// Whether this engine carries a run on.
-    pub async fn carries(&self, run: RunId) -> bool {
+    pub async fn is_acquired(&self, run: RunId) -> bool {
         let question = |reply| Message::Holds {
             run,
-            carried: true,
+            acquired: true,
             reply,
         };
         self.ask(question).await == Some(true)
     }
 
     /// Whether this engine carries a run on, or wakes it when its time has come.
-    pub async fn has(&self, run: RunId) -> bool {
+    pub async fn is_acquired_or_asleep(&self, run: RunId) -> bool {
         let here = async || self.ask(|reply| Message::Has(run, reply)).await == Some(true);
         let sleeps = async || {
             let row = self.store().run(run).await.ok().flatten();
@@ -574,12 +575,14 @@ impl Engine {
 
     /// Carries a run on, or begins it: its turn has come.
     pub(crate) async fn begin(&self, run: RunId) -> Result<(), LoadError> {
-        self.hold(run, Taking::recover(Adoption::RECOVER)).await
+        self.acquire(run, AcquireOptions::recover(AcquireMode::RECOVER))
+            .await
     }
 
     /// Takes up a run that slept.
     pub(crate) async fn wake(&self, run: RunId) -> Result<(), LoadError> {
-        self.hold(run, Taking::recover(Adoption::Wake)).await
+        self.acquire(run, AcquireOptions::recover(AcquireMode::Wake))
+            .await
     }
 
     /// Carries on everything that has not ended; what sleeps is woken at its time.
@@ -626,22 +629,26 @@ impl Engine {
     }
 
     /// Makes sure that the shard holds a run and, if asked, carries it on.
-    pub(crate) async fn hold(&self, run: RunId, taking: Taking) -> Result<(), LoadError> {
+    pub(crate) async fn acquire(
+        &self,
+        run: RunId,
+        acquire_options: AcquireOptions,
+    ) -> Result<(), LoadError> {
         let question = |reply| Message::Holds {
             run,
-            carried: taking.adoption != Adoption::Hold,
+            acquired: acquire_options.mode != AcquireMode::ForCommand,
             reply,
         };
         // What was read must not become stale: a run that goes to sleep meanwhile would be
         // acquired in an older state.
         let lane = usize::from(run.as_bytes()[15]) % HOLD_LANES;
-        let _taking = self.inner.taking[lane].lock().await;
+        let _taking = self.inner.acquire_options[lane].lock().await;
         if self.ask(question).await == Some(true) {
             return Ok(());
         }
         let named = self.name_acquired(run).await;
         let engine = self.clone();
-        let reading = tokio::task::spawn_blocking(move || engine.read(run, taking).wait());
+        let reading = tokio::task::spawn_blocking(move || engine.read(run, acquire_options).wait());
         let Read {
             loaded,
             newest,
@@ -651,18 +658,18 @@ impl Engine {
             false => LoadError::Store(Error::Unavailable(error.to_string())),
         })??;
         let status = loaded.run.status();
-        if status.is_final() && !taking.ended {
+        if status.is_final() && !acquire_options.ended {
             return Ok(());
         }
-        let adoption = acquisition.adoption;
-        self.send(Input::Adopt {
+        let mode = acquisition.mode;
+        self.send(Input::Acquire {
             run: Box::new(loaded.run),
             head: loaded.head,
-            adoption,
+            mode,
         })
         .await;
         // A run that has ended writes nothing by itself, nor does one that only wakes.
-        let writes = !status.is_final() && matches!(adoption, Adoption::Recover(_));
+        let writes = !status.is_final() && matches!(mode, AcquireMode::Recover(_));
         if named.is_some() && writes {
             self.has_survived(run).await;
         }
@@ -683,7 +690,7 @@ impl Engine {
     }
 
     /// Reads a run back, and all that decides how it is taken up.
-    async fn read(&self, run: RunId, taking: Taking) -> Result<Read, LoadError> {
+    async fn read(&self, run: RunId, acquire_options: AcquireOptions) -> Result<Read, LoadError> {
         let row = self.store().run(run).await?;
         let elsewhere = |row: &RunRow| !self.shared().owned.holds(row.partition);
         if row.as_ref().is_some_and(elsewhere) {
@@ -693,29 +700,29 @@ impl Engine {
             self.shared().gates.dead_letter(row);
         }
         let loaded = self.load(run)?;
-        let carried = taking.adoption != Adoption::Hold;
-        let adoption = match taking.adoption {
-            Adoption::Recover(After::Death) | Adoption::Wake => {
+        let acquired = acquire_options.mode != AcquireMode::ForCommand;
+        let mode = match acquire_options.mode {
+            AcquireMode::Recover(After::Death) | AcquireMode::Wake => {
                 let after = self
-                    .crash_policy(row.as_ref(), &loaded, taking.alone)
+                    .crash_policy(row.as_ref(), &loaded, acquire_options.alone)
                     .await?;
-                match taking.adoption {
-                    Adoption::Wake => Adoption::Wake,
-                    _ => Adoption::Recover(after),
+                match acquire_options.mode {
+                    AcquireMode::Wake => AcquireMode::Wake,
+                    _ => AcquireMode::Recover(after),
                 }
             }
             other => other,
         };
-        let newest = match carried {
+        let newest = match acquired {
             true => self.newest_for(&loaded.run).await?,
             false => None,
         };
-        let parent = match (carried, &loaded.run.queued().parent) {
+        let parent = match (acquired, &loaded.run.queued().parent) {
             (true, Some(parent)) => self.load_beside(parent.execution_id).await.ok(),
             _ => None,
         };
         let mut acquisition = acquire(Found {
-            wanted: adoption,
+            wanted: mode,
             run: &loaded.run,
             asleep: row.is_some_and(|row| row.asleep),
             wrote_last: self.wrote_last(&loaded).await?,
@@ -723,8 +730,11 @@ impl Engine {
             parent: parent.as_ref().map(|parent| &parent.run),
         });
         // A command to one that waits to begin does not begin it before its turn.
-        if loaded.run.status() == RunStatus::Pending && taking.ended && self.shared().is_serving() {
-            acquisition.adoption = Adoption::Hold;
+        if loaded.run.status() == RunStatus::Pending
+            && acquire_options.ended
+            && self.shared().is_serving()
+        {
+            acquisition.mode = AcquireMode::ForCommand;
         }
         Ok(Read {
             loaded,

@@ -140,7 +140,7 @@ impl Engine {
             let may_follow = |row: &&RunRow| row.version != version && row.version >= first;
             for row in page.rows.iter().filter(may_follow) {
                 let run = row.run;
-                if self.carries(run).await {
+                if self.is_acquired(run).await {
                     let command = command.clone();
                     let answer = self.ask(|reply| Message::Command(run, command, reply));
                     healed += usize::from(matches!(answer.await, Some(Some(Ok(())))));

@@ -12,11 +12,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use windlass_core::event::After;
 use windlass_core::{RunId, RunStatus};
-use windlass_orchestrator::Adoption;
+use windlass_orchestrator::AcquireMode;
 use windlass_store::Error;
 
 use crate::driver::Message;
-use crate::engine::{Engine, Inner, Taking};
+use crate::engine::{AcquireOptions, Engine, Inner};
 use crate::load::LoadError;
 use crate::shared::Shared;
 
@@ -63,7 +63,7 @@ fn may_pass(error: &Error) -> bool {
 }
 
 /// Carries on what was let go, until the engine is gone.
-pub(crate) async fn carry_on_always(engine: Weak<Inner>) {
+pub(crate) async fn recover_interrupted_runs(engine: Weak<Inner>) {
     loop {
         let Some(waiting) = engine.upgrade().map(Engine::of) else {
             return;
@@ -83,7 +83,7 @@ pub(crate) async fn carry_on_always(engine: Weak<Inner>) {
             return;
         };
         for run in engine.shared().interrupted.take() {
-            engine.carry_on(run).await;
+            engine.recover_interrupted(run).await;
         }
     }
 }
@@ -91,11 +91,14 @@ pub(crate) async fn carry_on_always(engine: Weak<Inner>) {
 impl Engine {
     /// Reads a run again that another process wrote to, and goes on from there.
     pub(crate) async fn reload(&self, run: RunId) {
-        let taking = Taking::recover(Adoption::Recover(After::Stop));
-        let reloaded = self.hold(run, taking).await.map_err(|error| match error {
-            LoadError::Store(error) => error,
-            other => Error::Unavailable(other.to_string()),
-        });
+        let acquire_options = AcquireOptions::recover(AcquireMode::Recover(After::Stop));
+        let reloaded = self
+            .acquire(run, acquire_options)
+            .await
+            .map_err(|error| match error {
+                LoadError::Store(error) => error,
+                other => Error::Unavailable(other.to_string()),
+            });
         if let Err(error) = &reloaded {
             self.shared().interrupt(run, error);
         }
@@ -112,7 +115,7 @@ impl Engine {
         }
     }
 
-    async fn carry_on(&self, run: RunId) {
+    async fn recover_interrupted(&self, run: RunId) {
         let row = match self.store().run(run).await {
             Ok(Some(row)) => row,
             // Its first record could not be stored, and its caller was told.

@@ -13,7 +13,7 @@ use crate::admission::admit;
 use crate::crash_isolation::{Closed, Limits, Suspect};
 use crate::driver::Message;
 use crate::engine::{Engine, Recovery};
-use crate::interrupted::carry_on_always;
+use crate::interrupted::recover_interrupted_runs;
 use crate::load::{LoadError, Unavailable};
 use crate::ownership::own_always;
 use crate::retention::{Retain, retain_always};
@@ -113,7 +113,7 @@ impl Engine {
         let engine = Arc::downgrade(self.inner());
         tokio::spawn(retain_always(engine.clone(), options.retention));
         tokio::spawn(fire_always(engine.clone(), self.now()));
-        tokio::spawn(carry_on_always(engine.clone()));
+        tokio::spawn(recover_interrupted_runs(engine.clone()));
         tokio::spawn(own_always(engine.clone()));
         tokio::spawn(admit(engine, options.max_active_runs));
         Ok(recovery)

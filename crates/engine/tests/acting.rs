@@ -564,7 +564,7 @@ async fn a_repeated_request_leaves_a_run_alone_that_no_process_carries() {
     let reused = reused.await.expect_err("another command");
     assert!(reused.to_string().contains("idempotency key 'k'"));
     assert_eq!(world.log(run).len(), events);
-    assert!(!world.engine.carries(run).await);
+    assert!(!world.engine.is_acquired(run).await);
     let invalid = world.engine.command(run, pause("")).await;
     assert!(matches!(invalid, Err(CommandError::KeyInvalid)));
 }

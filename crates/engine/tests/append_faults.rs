@@ -44,7 +44,7 @@ fn events(store: &MemoryStore, run: RunId) -> Vec<Event> {
 }
 
 /// The run ends well, as if nothing had happened.
-async fn goes_on(faults: &[AppendFault]) {
+async fn continues_despite(faults: &[AppendFault]) {
     let (mut world, run) = begun(faults).await;
     assert_eq!(world.next_ended().await, (run, RunStatus::Succeeded));
     assert_eq!(world.store.faults_left(), 0, "all of them were met");
@@ -57,18 +57,18 @@ async fn goes_on(faults: &[AppendFault]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_record_that_was_written_without_an_answer_counts() {
-    goes_on(&[AppendFault::AnswerLost; 3]).await;
+    continues_despite(&[AppendFault::AnswerLost; 3]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_record_that_was_lost_with_its_answer_is_appended_again() {
-    goes_on(&[AppendFault::NotWritten; 5]).await;
+    continues_despite(&[AppendFault::NotWritten; 5]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_record_that_becomes_durable_after_the_question_is_recognized() {
     use AppendFault::{AnswerLost, NotWritten, Nothing, WrittenLate};
-    goes_on(&[WrittenLate, Nothing, WrittenLate, NotWritten, AnswerLost]).await;
+    continues_despite(&[WrittenLate, Nothing, WrittenLate, NotWritten, AnswerLost]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -115,7 +115,10 @@ async fn a_run_whose_acknowledged_records_are_gone_is_set_aside_and_not_read_aga
     let reason = letter.expect("a letter").reason;
     assert!(reason.contains("acknowledged"), "{reason}");
     assert!(world.engine.requeue(run).await.expect("a store"));
-    assert!(!world.engine.carries(run).await, "its log is not the truth");
+    assert!(
+        !world.engine.is_acquired(run).await,
+        "its log is not the truth"
+    );
     assert_eq!(world.store.head(run).wait().expect("a store"), before);
     assert_eq!(world.store.faults_left(), 0);
 }

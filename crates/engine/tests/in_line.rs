@@ -36,7 +36,7 @@ async fn carrying_on_a_run_that_waits_does_not_begin_it_before_its_turn() {
     assert_eq!(world.next_begun().await, first);
     let second = world.enqueue(None, r#"{"key":"a"}"#).await;
     world.engine.recover(second).await.expect("nothing to do");
-    assert!(!world.engine.carries(second).await);
+    assert!(!world.engine.is_acquired(second).await);
     assert_eq!(status(&world, second), RunStatus::Pending);
     world.floor.permits.add_permits(2);
     assert_eq!(world.next_begun().await, second);

@@ -10,7 +10,7 @@ use windlass_core::plan::{NodeIndex, Plan};
 use windlass_core::run::{Failure, Input as RunInput, Instance, Outcome, Report, Run};
 use windlass_core::value::Payload;
 use windlass_core::{Digest, Millis, RunId};
-use windlass_orchestrator::{Adoption, Begin, Effect, Input, Options, Shard, Start};
+use windlass_orchestrator::{AcquireMode, Begin, Effect, Input, Options, Shard, Start};
 use windlass_store::{Append, AppendError, Appended, Head, checksum};
 
 use crate::store::SimStore;
@@ -90,42 +90,34 @@ impl Bench {
     pub fn restart(&mut self, recover: bool) {
         self.shard = Shard::new(Options::default());
         self.in_flight.clear();
-        self.adopt(recover);
+        self.acquire(recover);
     }
 
     /// Adopts the run from its log.
-    pub fn adopt(&mut self, recover: bool) {
+    pub fn acquire(&mut self, recover: bool) {
         let (run, head) = self.replay();
         let run = Box::new(run);
-        let adoption = if recover {
-            Adoption::RECOVER
+        let mode = if recover {
+            AcquireMode::RECOVER
         } else {
-            Adoption::Hold
+            AcquireMode::ForCommand
         };
-        self.handle(Input::Adopt {
-            run,
-            head,
-            adoption,
-        });
+        self.handle(Input::Acquire { run, head, mode });
     }
 
     /// Another shard, or one that forgot the run in good order, takes it up from its log,
     /// which says that it only waits.
     pub fn wake(&mut self, wrote_last: bool) {
         self.shard = Shard::new(Options::default());
-        self.take_up(wrote_last);
+        self.acquire_sleeper(wrote_last);
     }
 
     /// The shard takes the run up from its log, which says that it only waits.
-    pub fn take_up(&mut self, wrote_last: bool) {
+    pub fn acquire_sleeper(&mut self, wrote_last: bool) {
         let (run, head) = self.replay();
-        let adoption = Adoption::of_sleeper(&run, wrote_last);
+        let mode = AcquireMode::of_sleeper(&run, wrote_last);
         let run = Box::new(run);
-        self.handle(Input::Adopt {
-            run,
-            head,
-            adoption,
-        });
+        self.handle(Input::Acquire { run, head, mode });
     }
 
     /// The state that the durable log folds to.
@@ -275,7 +267,9 @@ impl Bench {
             Effect::Finished { status, .. } => format!("finished {status}"),
             Effect::Answer { id, result: Ok(()) } => format!("answer {id} ok"),
             Effect::Answer { id, result } => format!("answer {id} {result:?}"),
-            Effect::Progress { .. } | Effect::Began { .. } | Effect::Going { .. } => return None,
+            Effect::Progress { .. } | Effect::Began { .. } | Effect::ActiveChanged { .. } => {
+                return None;
+            }
             other => format!("{other:?}"),
         })
     }

@@ -12,7 +12,7 @@ use windlass_core::value::{Payload, Stored};
 use windlass_orchestrator::supervisor::{
     ChildAnswer, ChildJob, ChildPlace, ChildStep, ChildTold, ChildValues, ChildWork, child_end,
 };
-use windlass_orchestrator::{Adoption, Begin, CommandId, Input, Start};
+use windlass_orchestrator::{AcquireMode, Begin, CommandId, Input, Start};
 
 use crate::faults::Defect;
 use crate::oracle::ProcessId;
@@ -135,7 +135,7 @@ impl World {
                     break;
                 }
                 ChildStep::Recover => {
-                    self.hold(id, child, Adoption::RECOVER);
+                    self.acquire(id, child, AcquireMode::RECOVER);
                     break;
                 }
                 ChildStep::AcquireParent(parent) => {
@@ -337,7 +337,7 @@ impl World {
     pub(crate) fn wake(&mut self, id: ProcessId, run: RunId) {
         let row = self.store.row(run);
         if row.is_some_and(|row| !row.status.is_final()) {
-            self.hold(id, run, Adoption::Wake);
+            self.acquire(id, run, AcquireMode::Wake);
         }
     }
 

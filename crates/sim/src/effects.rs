@@ -57,14 +57,14 @@ impl World {
                 self.starting.remove(&run);
                 let holder = <[u8; 16]>::try_from(value).ok().map(RunId::from_bytes);
                 self.oracle.refused_start(run, holder);
-                self.oracle.let_go(id, run);
+                self.oracle.released(id, run);
             }
             Effect::Answer { id: number, result } => {
                 self.oracle.command_answered(number, &result);
                 self.unanswered.remove(&number);
                 self.child_told(id, number, result.is_err());
             }
-            Effect::Progress { .. } | Effect::Began { .. } | Effect::Going { .. } => {}
+            Effect::Progress { .. } | Effect::Began { .. } | Effect::ActiveChanged { .. } => {}
             Effect::Finished {
                 run,
                 status,
@@ -91,9 +91,9 @@ impl World {
                 let place = ChildPlace { run, node, attempt };
                 self.hand_job(id, child, ChildWork::Command(place, command));
             }
-            Effect::Wanted { run } => {
+            Effect::WakeParent { run } => {
                 let delay = self.moment(5);
-                self.after(delay, Event::Wanted(id, run));
+                self.after(delay, Event::WakeParent(id, run));
             }
             Effect::Checkpoint { .. } => {}
             Effect::ReadHead { run } => self.read_head(id, run),
@@ -130,7 +130,7 @@ impl World {
     /// The process does not hold the run any more and cannot say what is durable.
     fn lost(&mut self, id: ProcessId, run: RunId) {
         self.counts.losses += 1;
-        self.oracle.let_go(id, run);
+        self.oracle.released(id, run);
         self.lanes_lost(id, run);
         // A run that waits for it may have missed its end.
         if let Some(process) = self.processes.get_mut(&id) {

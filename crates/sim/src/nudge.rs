@@ -6,7 +6,7 @@ use windlass_core::run::{Input, Run};
 use windlass_core::value::Payload;
 use windlass_core::{NodeStatus, RunId, RunStatus};
 use windlass_orchestrator::supervisor::{ChildPlace, ChildWork};
-use windlass_orchestrator::{Adoption, ChildCommand};
+use windlass_orchestrator::{AcquireMode, ChildCommand};
 
 use crate::users::actor;
 use crate::workload::Wish;
@@ -57,7 +57,7 @@ impl World {
                 // Owners look for what was started.
                 return false;
             }
-            self.hold(self.current, run, Adoption::RECOVER);
+            self.acquire(self.current, run, AcquireMode::RECOVER);
             return self.counts.nudges < 4 * MOST_NUDGES;
         }
         let paused = unfinished.iter().find(|it| it.1 == RunStatus::Paused);

@@ -150,7 +150,7 @@ impl Oracle {
     }
 
     /// A process has let a run go without an end: no caller waits for its answers any more.
-    pub fn let_go(&mut self, process: ProcessId, run: RunId) {
+    pub fn released(&mut self, process: ProcessId, run: RunId) {
         self.tenures.remove(&(process, run));
         self.commands
             .retain(|_, (owner, of, _)| (*owner, *of) != (process, run));
@@ -184,7 +184,7 @@ impl Oracle {
         {
             self.judge(run, Err("it sleeps before it has answered".to_owned()));
         }
-        self.let_go(process, run);
+        self.released(process, run);
     }
 
     /// A record is durable, with the row that the store shows for its run.
@@ -297,7 +297,7 @@ impl Oracle {
     }
 
     /// A process exchanges the state of a run that it holds for one from the log.
-    pub fn adopted(&mut self, process: ProcessId, run: RunId) {
+    pub fn acquired(&mut self, process: ProcessId, run: RunId) {
         if let Some(tenure) = self.tenures.get_mut(&(process, run)) {
             tenure.compared = None;
         }

@@ -105,7 +105,7 @@ impl World {
     }
 
     /// A new process owns the runs; the old one does not know for a while.
-    pub(crate) fn take_over(&mut self, lives: u64) {
+    pub(crate) fn start_successor(&mut self, lives: u64) {
         self.after(lives, Event::Die(self.current));
         self.new_process();
         let delay = self.moment(50);

@@ -10,7 +10,7 @@ use windlass_core::run::{Input as RunInput, Instance, Run};
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{Digest, Millis, RunId, RunStatus};
 use windlass_orchestrator::supervisor::{Found, WakeStep, acquire};
-use windlass_orchestrator::{Adoption, CommandId, Input, Start};
+use windlass_orchestrator::{AcquireMode, CommandId, Input, Start};
 use windlass_store::{Bell, Claim};
 
 use crate::faults::Defect;
@@ -37,13 +37,13 @@ impl World {
         }
         for run in self.store.awake() {
             let process = &self.processes[&self.current];
-            if process.shard.carries(run) || process.dormant.contains(&run) {
+            if process.shard.is_acquired(run) || process.dormant.contains(&run) {
                 continue;
             }
             let state = self.oracle.history(run).and_then(|history| history.last());
             let paused = state.is_some_and(|state| state.status() == RunStatus::Paused);
             if !(paused && self.random.chance(50)) {
-                self.hold(self.current, run, Adoption::RECOVER);
+                self.acquire(self.current, run, AcquireMode::RECOVER);
             }
         }
         self.wake_at(self.current, self.now);
@@ -102,12 +102,12 @@ impl World {
     }
 
     /// Makes sure that a process holds a run and, if asked, carries it on.
-    pub(crate) fn hold(&mut self, id: ProcessId, run: RunId, adoption: Adoption) {
+    pub(crate) fn acquire(&mut self, id: ProcessId, run: RunId, mode: AcquireMode) {
         let Some(process) = self.processes.get(&id) else {
             return;
         };
         let holds = process.shard.holds(run);
-        if process.shard.carries(run) || (adoption == Adoption::Hold && holds) {
+        if process.shard.is_acquired(run) || (mode == AcquireMode::ForCommand && holds) {
             return;
         }
         if !self.may_work(id, run) {
@@ -134,29 +134,29 @@ impl World {
         let parent = state.queued().parent.as_ref();
         let parent = parent.and_then(|parent| self.load_run(parent.execution_id));
         let acquisition = acquire(Found {
-            wanted: adoption,
+            wanted: mode,
             run: &state,
             asleep: row.asleep,
             wrote_last,
             outdated: differs,
             parent: parent.as_ref(),
         });
-        let adoption = acquisition.adoption;
+        let mode = acquisition.mode;
         self.busy();
         self.trace
-            .say(self.now, || format!("p{id} adopts {run}: {adoption:?}"));
+            .say(self.now, || format!("p{id} adopts {run}: {mode:?}"));
         if holds {
-            self.oracle.adopted(id, run);
+            self.oracle.acquired(id, run);
         } else {
             self.oracle.held(id, run, head.sequence);
         }
         if let Some(process) = self.processes.get_mut(&id) {
             process.dormant.remove(&run);
         }
-        let input = Input::Adopt {
+        let input = Input::Acquire {
             run: Box::new(state),
             head,
-            adoption,
+            mode,
         };
         self.handle(id, input);
         if acquisition.heals {
@@ -193,7 +193,7 @@ impl World {
                     && state.version() < newest
             });
             if follows {
-                self.hold(self.current, run, Adoption::Hold);
+                self.acquire(self.current, run, AcquireMode::ForCommand);
                 self.heal(self.current, run, workflow, newest);
             }
         }
@@ -412,18 +412,18 @@ impl World {
         input: RunInput,
     ) {
         // What is opened again goes on here, and with it everything that was open.
-        let goes_on = match &input {
+        let continues = match &input {
             RunInput::Command(asked) => {
                 asked.command == RunCommand::Resume || asked.command.reopens()
             }
             _ => false,
         };
-        let adoption = if goes_on || self.random.chance(30) {
-            Adoption::RECOVER
+        let mode = if continues || self.random.chance(30) {
+            AcquireMode::RECOVER
         } else {
-            Adoption::Hold
+            AcquireMode::ForCommand
         };
-        self.hold(id, run, adoption);
+        self.acquire(id, run, mode);
         self.oracle.commanded(id, run, number, format!("c{first}"));
         self.send(id, run, number, input);
     }

@@ -12,7 +12,7 @@ use windlass_core::run::{self, ChildEnd, Instance as NodeIndex, Interrupt, Repor
 use windlass_core::value::Payload;
 use windlass_core::{Digest, Millis, RunId};
 use windlass_orchestrator::supervisor::ChildPlace;
-use windlass_orchestrator::{Adoption, CommandId, Evaluation};
+use windlass_orchestrator::{AcquireMode, CommandId, Evaluation};
 use windlass_store::{Append, AppendError, Appended, Error, Head};
 
 use crate::catalogue::Catalogue;
@@ -195,7 +195,7 @@ pub(crate) enum Event {
     /// A parent hears that its child could not be started.
     ChildFailed(ProcessId, ChildPlace, Box<run::Failure>),
     /// A child's end came for a run that sleeps.
-    Wanted(ProcessId, RunId),
+    WakeParent(ProcessId, RunId),
     /// Sleeping runs may be due.
     Wake,
     /// A newer version of a workflow is published.
@@ -576,14 +576,14 @@ impl World {
             }
             Event::HeadRead(process, run, result) => self.head_read(process, run, result),
             Event::Reload(process, run) => {
-                self.hold(process, run, Adoption::Recover(After::Stop));
+                self.acquire(process, run, AcquireMode::Recover(After::Stop));
             }
             Event::Job(process, child) => self.next_job(process, child),
             Event::ChildEnd(process, place, end) => self.child_ended(process, place, end),
             Event::ChildFailed(process, place, failure) => {
                 self.child_failed(process, place, *failure);
             }
-            Event::Wanted(process, run) => self.wake(process, run),
+            Event::WakeParent(process, run) => self.wake(process, run),
             Event::Wake if self.defect == Some(Defect::LoseWake) => {}
             Event::Wake => self.wake_due(self.current),
             Event::Publish(workflow) => self.publish(&workflow),
@@ -594,7 +594,7 @@ impl World {
             Event::Wish(request, wish) => self.wish(request, wish),
             Event::Repeat(run, again) => self.repeat(run, again.0, again.1),
             Event::Crash if !self.calm => self.crash(),
-            Event::Takeover { lives } if !self.calm => self.take_over(lives),
+            Event::Takeover { lives } if !self.calm => self.start_successor(lives),
             Event::Crash | Event::Takeover { .. } => {}
             Event::Die(process) => self.die(process),
             Event::Scan => self.scan(),

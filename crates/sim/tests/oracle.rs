@@ -125,7 +125,7 @@ fn a_state_that_is_exchanged_is_looked_at_anew() {
     assert_eq!(held.quiet(), None);
     assert_eq!(wrong.event_count(), held.live.event_count());
     held.live = wrong;
-    held.oracle.adopted(PROCESS, held.live.id());
+    held.oracle.acquired(PROCESS, held.live.id());
     let violation = held.quiet().unwrap_or_default();
     assert!(violation.contains("created: live"), "{violation}");
 }

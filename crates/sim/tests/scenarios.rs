@@ -42,7 +42,7 @@ fn a_run_that_begins_later_is_let_go_and_begins_when_adopted() {
     bench.settle();
     assert_eq!(bench.effects(), ["accepted"]);
     assert!(!bench.shard.holds(bench.run));
-    bench.adopt(true);
+    bench.acquire(true);
     bench.settle();
     assert_eq!(bench.effects(), ["dispatch a#1"]);
 }
@@ -339,7 +339,7 @@ fn a_run_that_sleeps_for_its_child_is_looked_at_after_a_restart() {
            {"id":"c","subworkflow":{"workflowId":"other","input":{}},"dependsOn":["s"]}"#,
     );
     assert!(bench.store.row(bench.run).is_some_and(|row| row.asleep));
-    bench.adopt(false);
+    bench.acquire(false);
     bench.command(RunCommand::Signal { name: "go".into() });
     bench.settle();
     assert!(bench.store.row(bench.run).is_some_and(|row| !row.asleep));

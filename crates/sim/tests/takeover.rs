@@ -84,6 +84,6 @@ fn an_attempt_whose_end_could_not_be_stored_keeps_its_number() {
     let effects = bench.effects();
     assert!(effects[0].starts_with("Broken"), "{effects:?}");
     // The last record is this process's own, and says that the run only waits.
-    bench.take_up(true);
+    bench.acquire_sleeper(true);
     assert_eq!(tried_again(&mut bench), ["dispatch a#3"]);
 }

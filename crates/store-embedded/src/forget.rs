@@ -59,7 +59,7 @@ fn forget_row(
     let Some(row) = &entry.indexed else {
         return Ok(None);
     };
-    if !(codec::is_final(row.status) || entry.dead) || goes_on(connection, row.parent)? {
+    if !(codec::is_final(row.status) || entry.dead) || is_unfinished(connection, row.parent)? {
         return Ok(None);
     }
     if !keep_request_id {
@@ -77,7 +77,7 @@ fn forget_row(
 }
 
 /// Whether a run is there and neither ended nor dead.
-fn goes_on(connection: &Connection, run: Option<RunId>) -> Result<bool, Fault> {
+fn is_unfinished(connection: &Connection, run: Option<RunId>) -> Result<bool, Fault> {
     let Some(run) = run else { return Ok(false) };
     let sql = "SELECT status < 3 AND dead = 0 FROM run WHERE run = ? AND status IS NOT NULL";
     let found = connection

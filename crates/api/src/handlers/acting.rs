@@ -316,8 +316,8 @@ async fn act_on(
     }
     let answer = command::execute(app.engine(), run, &request).await?;
     if !answer.repeated {
-        if request.command.goes_on() {
-            app.goes_on(run);
+        if request.command.continues_run() {
+            app.run_continues(run);
         }
         let detail = json!({ "deed": request.command, "reason": request.actor.reason });
         let what = format!("executions.{}", request.command.name());

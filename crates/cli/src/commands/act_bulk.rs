@@ -180,7 +180,7 @@ async fn one(
     command::execute(&host.engine, run, request).await?;
     let status = command::status(&host.engine, run).await?;
     let is_waited_for =
-        request.command.goes_on() || matches!(request.command, RunCommand::Cancel { .. });
+        request.command.continues_run() || matches!(request.command, RunCommand::Cancel { .. });
     if !is_waited_for || status == RunStatus::Paused {
         return Ok(status);
     }
@@ -218,7 +218,7 @@ fn report(
         let (run, workflow) = (row.run, &row.workflow);
         match &done.result {
             Ok(status) => {
-                if command.goes_on() && status.is_final() {
+                if command.continues_run() && status.is_final() {
                     exit = exit.worse((*status).into());
                 }
                 if output.json {

@@ -131,7 +131,7 @@ async fn local(
         Some(progress) => progress,
         None => foreground::show(host, session, run, options.quiet).await?,
     };
-    host.carry_parents(session, run).await?;
+    host.recover_parents(session, run).await?;
     host.look_around(session, Some(run));
     host.to_the_end(session, run, &progress, options).await
 }

@@ -208,7 +208,7 @@ fn say_existing(session: &Session, run: RunId) {
     ));
 }
 
-fn print_queued(session: &Session, started: Started, carried: bool) -> Result<Exit, Failure> {
+fn print_queued(session: &Session, started: Started, acquired: bool) -> Result<Exit, Failure> {
     let Started { run, existing } = started;
     let output = session.settings.output;
     let status = session.status(run)?;
@@ -220,7 +220,7 @@ fn print_queued(session: &Session, started: Started, carried: bool) -> Result<Ex
         output.json(&answer)?;
     } else {
         output.data(&run.to_string())?;
-        if status == RunStatus::Pending && !carried {
+        if status == RunStatus::Pending && !acquired {
             output.say(&format!(
                 "queued; the next `windlass run` or `windlass resume` here carries it on, \
                  or now: windlass resume {run}"

@@ -11,7 +11,7 @@ use crate::socket;
 /// Watches a run until it ends.
 pub(crate) fn run(settings: &Settings, arguments: &Watch) -> Result<Exit, Failure> {
     let options = WaitOptions {
-        take_over: false,
+        recover: false,
         ..WaitOptions::new(false, arguments.wait)?
     };
     let session = Session::look(settings.clone())?;

@@ -87,7 +87,7 @@ impl Progress {
     /// Progress of a run that goes on from where it stands.
     pub(crate) fn of_run(run: &Run, style: Style) -> Arc<Self> {
         let mut model = Model::new(run.id(), Arc::clone(run.plan()));
-        model.take_over(run);
+        model.load(run);
         Self::with(model, style)
     }
 
@@ -134,8 +134,8 @@ impl Progress {
     }
 
     /// Takes the run's state as it was read back just now, after a watcher has missed events.
-    pub(crate) fn take_over(&self, run: &Run) {
-        self.update(|model| model.take_over(run));
+    pub(crate) fn load(&self, run: &Run) {
+        self.update(|model| model.load(run));
     }
 
     /// An attempt is with a worker.

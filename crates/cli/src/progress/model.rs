@@ -102,7 +102,7 @@ impl Model {
     }
 
     /// Takes every status from the run's state. Nothing is said about it: it is not new.
-    pub(super) fn take_over(&mut self, run: &Run) {
+    pub(super) fn load(&mut self, run: &Run) {
         if !Arc::ptr_eq(&self.plan, run.plan()) {
             let fresh = Self::new(self.run, Arc::clone(run.plan()));
             self.statuses = fresh.statuses;

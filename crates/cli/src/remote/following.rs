@@ -13,7 +13,7 @@ use windlass_engine::history::Follow;
 use windlass_engine::{Backend, Plans};
 use windlass_store::Wait as _;
 
-use super::carried::{self, Carried};
+use super::holder_run::{self, HolderRun};
 use super::question::Question;
 use super::server::Server;
 use super::stream::{Reader, Told};
@@ -82,7 +82,7 @@ pub(crate) fn follow(
             let row = session.store.run(run).wait()?;
             let status = row.map_or(RunStatus::Pending, |row| row.status);
             if !status.is_final() {
-                if options.take_over {
+                if options.recover {
                     output.say(&format!("{} has ended; taking over", server.address()));
                 }
                 return Ok(Followed::Gone(status));
@@ -103,10 +103,10 @@ async fn watch(
 ) -> Result<Ended, Failure> {
     let interrupt = Interrupt::listen()?;
     if server.holder().is_some() {
-        match carried::carried(server, run).await {
-            Ok(Carried { status, .. }) if status.is_final() => return Ok(Ended::Run(status)),
-            Ok(Carried { carried: true, .. }) => {}
-            Ok(Carried { status, .. }) => return Ok(Ended::NotCarried(status)),
+        match holder_run::status(server, run).await {
+            Ok(HolderRun { status, .. }) if status.is_final() => return Ok(Ended::Run(status)),
+            Ok(HolderRun { carried: true, .. }) => {}
+            Ok(HolderRun { status, .. }) => return Ok(Ended::NotCarried(status)),
             Err(failure) if server.is_gone(&failure) => return Ok(Ended::Gone),
             Err(failure) => return Err(failure),
         }
@@ -150,7 +150,7 @@ async fn end(server: &Server, run: RunId) -> Result<Ended, Failure> {
     if server.holder().is_none() {
         return std::future::pending().await;
     }
-    match carried::ended(server, run).await {
+    match holder_run::ended(server, run).await {
         Ok(status) => Ok(Ended::Run(status)),
         Err(failure) if server.is_gone(&failure) => Ok(Ended::Gone),
         Err(failure) => Err(failure),

@@ -3,11 +3,11 @@
 //! data directory is asked at its socket, and commands look at the directory.
 
 mod acting;
-mod carried;
 mod catalogue;
 mod coordination;
 mod failures;
 mod following;
+mod holder_run;
 mod hooks;
 mod letters;
 mod line;

@@ -20,7 +20,7 @@ pub(super) fn show(progress: &Progress, run: &Run, events: &[Arc<PublicEvent>]) 
             _ => show_node(progress, run, event),
         }
     }
-    progress.take_over(run);
+    progress.load(run);
 }
 
 fn show_node(progress: &Progress, run: &Run, event: &PublicEvent) {

@@ -61,7 +61,7 @@ async fn hello() -> Response {
 
 /// How a run stands, and whether this process carries it on, or wakes it at its time.
 async fn carried(State(engine): State<Engine>, Path(run): Path<RunId>) -> Response {
-    let carried = engine.has(run).await;
+    let carried = engine.is_acquired_or_asleep(run).await;
     match engine.store().run(run).await {
         Ok(row) => {
             let status = row.map_or(RunStatus::Pending, |row| row.status);

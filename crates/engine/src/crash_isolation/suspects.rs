@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use windlass_core::{RunId, RunStatus};
-use windlass_orchestrator::Adoption;
+use windlass_orchestrator::AcquireMode;
 use windlass_store::{Error, RunRow};
 
 use super::{Limits, Suspect, Suspended, lock};
-use crate::engine::{Engine, Taking};
+use crate::engine::{AcquireOptions, Engine};
 use crate::gates::Passage;
 
 /// How many runs are acquired one at a time after those that had begun: what crashed the
@@ -50,7 +50,9 @@ impl Engine {
     /// Waits for the first record of a run that was acquired; its crashes before are forgiven.
     pub(crate) async fn has_survived(&self, run: RunId) {
         let written = async {
-            while self.last_writer(run).await != Some(self.writer().0) && self.carries(run).await {
+            while self.last_writer(run).await != Some(self.writer().0)
+                && self.is_acquired(run).await
+            {
                 tokio::time::sleep(AGAIN).await;
             }
         };
@@ -131,9 +133,9 @@ impl Engine {
     /// Whether a suspect is here now; none if its gate is full.
     async fn acquire_suspect(&self, row: &RunRow) -> Option<bool> {
         if row.status != RunStatus::Pending {
-            let taking = Taking::recover(Adoption::RECOVER).alone();
+            let acquire_options = AcquireOptions::recover(AcquireMode::RECOVER).alone();
             // What cannot be read now is found at the next start.
-            return Some(self.hold(row.run, taking).await.is_ok());
+            return Some(self.acquire(row.run, acquire_options).await.is_ok());
         }
         match self.shared().gates.pass(row) {
             Passage::Free => Some(self.begin_admitted(row).await),

@@ -36,7 +36,7 @@ impl Driver {
         }
         let (run, queued) = match input {
             Input::Start(start) => (start.run, &start.queued),
-            Input::Adopt { run, .. } => (run.id(), run.queued()),
+            Input::Acquire { run, .. } => (run.id(), run.queued()),
             _ => return true,
         };
         let partition = Partition(queued.partition);

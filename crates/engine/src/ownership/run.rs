@@ -151,7 +151,7 @@ impl Owner {
                     store.renew(session).await
                 });
             }
-            OwnershipEffect::Look(session) => self.call(
+            OwnershipEffect::ListSessions(session) => self.call(
                 move |listed| OwnershipInput::Listed(session, listed),
                 async move { Leases::sessions(&*store).await },
             ),

@@ -129,13 +129,13 @@ pub enum Input {
     /// A new run.
     Start(Box<Start>),
     /// A run whose state was folded from its log.
-    Adopt {
+    Acquire {
         /// The state.
         run: Box<Run>,
         /// Where its log ends.
         head: Head,
         /// Whether to carry the run on, or only to hold it for a command.
-        adoption: Adoption,
+        mode: AcquireMode,
     },
     /// A worker reports the end of an attempt.
     Ended {
@@ -235,17 +235,17 @@ pub struct Start {
 
 /// Why a shard takes on a run that it did not start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Adoption {
+pub enum AcquireMode {
     /// The process that carried it before is gone, in this way.
     Recover(After),
     /// It slept: no process has an attempt of it, nor will have one; see
-    /// [`Adoption::of_sleeper`].
+    /// [`AcquireMode::of_sleeper`].
     Wake,
-    /// A command needs it; it is not carried on.
-    Hold,
+    /// A command needs it; the shard does not execute it.
+    ForCommand,
 }
 
-impl Adoption {
+impl AcquireMode {
     /// The process that carried it before died, as far as is known.
     pub const RECOVER: Self = Self::Recover(After::Death);
 
@@ -357,7 +357,7 @@ pub enum Effect {
         for_child: bool,
     },
     /// A child's end came for a run that is not here: it must be woken, and asks for it again.
-    Wanted {
+    WakeParent {
         /// The run.
         run: RunId,
     },
@@ -426,7 +426,7 @@ pub enum Effect {
     },
     /// The run became active or stopped being so: it began, was opened again, or ended,
     /// durably.
-    Going {
+    ActiveChanged {
         /// The run.
         run: RunId,
         /// Its tenant.
@@ -552,8 +552,8 @@ impl Shard {
     }
 
     /// Whether the shard carries this run on, and does not only hold it for a command.
-    pub fn carries(&self, run: RunId) -> bool {
-        self.slots.get(&run).is_some_and(Slot::is_carried)
+    pub fn is_acquired(&self, run: RunId) -> bool {
+        self.slots.get(&run).is_some_and(Slot::is_acquired)
     }
 
     /// The runs that the shard holds.
@@ -586,7 +586,7 @@ impl Shard {
     pub fn handle(&mut self, input: Input, now: Millis) {
         let run = match &input {
             Input::Start(start) => start.run,
-            Input::Adopt { run, .. } => run.id(),
+            Input::Acquire { run, .. } => run.id(),
             Input::Ended { run, .. }
             | Input::ChildEnded { run, .. }
             | Input::ChildFailed { run, .. }
@@ -618,10 +618,10 @@ impl Shard {
                     return;
                 }
             },
-            Input::Adopt {
+            Input::Acquire {
                 run: state,
                 head,
-                adoption,
+                mode,
             } => {
                 if let Some(&acknowledged) = self.quarantined.get(&run)
                     && head.sequence < acknowledged.sequence
@@ -635,19 +635,19 @@ impl Shard {
                     });
                     return;
                 }
-                let was_broken = adoption != Adoption::Hold && self.broken.remove(&run);
-                let adoption = match adoption {
-                    Adoption::Wake if was_broken => Adoption::Recover(After::Stop),
-                    adoption => adoption,
+                let was_broken = mode != AcquireMode::ForCommand && self.broken.remove(&run);
+                let mode = match mode {
+                    AcquireMode::Wake if was_broken => AcquireMode::Recover(After::Stop),
+                    mode => mode,
                 };
                 match self.slots.get_mut(&run) {
                     // The state in the slot may be ahead of the one that was read.
-                    Some(slot) if adoption != Adoption::Hold => {
-                        slot.carry_on(adoption, &mut context);
+                    Some(slot) if mode != AcquireMode::ForCommand => {
+                        slot.execute_as(mode, &mut context);
                     }
                     Some(_) => {}
                     None => {
-                        let slot = Slot::adopt(*state, head, adoption, &mut context);
+                        let slot = Slot::acquire(*state, head, mode, &mut context);
                         self.slots.insert(run, slot);
                     }
                 }
@@ -759,7 +759,7 @@ fn refuse(input: Input, context: &mut Context<'_>) {
             result: Err(Refusal::RunEnded),
         }),
         Input::ChildEnded { run, .. } | Input::ChildFailed { run, .. } => {
-            context.effects.push_back(Effect::Wanted { run });
+            context.effects.push_back(Effect::WakeParent { run });
         }
         _ => {}
     }

@@ -44,14 +44,14 @@ impl Effect {
             Self::Child { run, .. }
             | Self::Checkpoint { run, .. }
             | Self::Asleep { run, .. }
-            | Self::Wanted { run }
+            | Self::WakeParent { run }
             | Self::Stop { run, .. }
             | Self::Load { run, .. }
             | Self::Interrupt { run }
             | Self::Accepted { run }
             | Self::Held { run, .. }
             | Self::Progress { run, .. }
-            | Self::Going { run, .. }
+            | Self::ActiveChanged { run, .. }
             | Self::Finished { run, .. }
             | Self::ReadHead { run }
             | Self::Quarantined { run, .. }

@@ -5,13 +5,13 @@ use windlass_core::RunStatus;
 use windlass_core::event::After;
 use windlass_core::run::Run;
 
-use crate::shard::Adoption;
+use crate::shard::AcquireMode;
 
 /// What was read of a run that a process acquires.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'a> {
     /// Why it is wanted.
-    pub wanted: Adoption,
+    pub wanted: AcquireMode,
     /// Its state.
     pub run: &'a Run,
     /// What its row says.
@@ -28,7 +28,7 @@ pub struct Found<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acquisition {
     /// How it is given to the shard.
-    pub adoption: Adoption,
+    pub mode: AcquireMode,
     /// Whether it is told to follow the newest version.
     pub heals: bool,
     /// Whether it is cancelled, because its parent let it go and died before it could tell it.
@@ -37,27 +37,27 @@ pub struct Acquisition {
 
 /// Decides how a run is acquired.
 pub fn acquire(found: Found<'_>) -> Acquisition {
-    let carried = found.wanted != Adoption::Hold;
-    let heals = carried && found.outdated && found.run.can_heal();
+    let acquired = found.wanted != AcquireMode::ForCommand;
+    let heals = acquired && found.outdated && found.run.can_heal();
     Acquisition {
-        adoption: adoption(found, heals),
+        mode: mode(found, heals),
         heals,
-        orphaned: carried && is_orphaned(found.run, found.parent),
+        orphaned: acquired && is_orphaned(found.run, found.parent),
     }
 }
 
-fn adoption(found: Found<'_>, heals: bool) -> Adoption {
+fn mode(found: Found<'_>, heals: bool) -> AcquireMode {
     let Found { run, wanted, .. } = found;
     let begun = run.status() != RunStatus::Pending;
     if heals && begun && !found.asleep {
         // The command to heal recovers it, before anything of the old graph is handed out.
-        return Adoption::Hold;
+        return AcquireMode::ForCommand;
     }
     match wanted {
-        Adoption::Recover(After::Requeue) => wanted,
-        _ if found.asleep => Adoption::of_sleeper(run, found.wrote_last),
-        Adoption::Wake if run.is_asleep() => Adoption::of_sleeper(run, found.wrote_last),
-        Adoption::Wake => Adoption::RECOVER,
+        AcquireMode::Recover(After::Requeue) => wanted,
+        _ if found.asleep => AcquireMode::of_sleeper(run, found.wrote_last),
+        AcquireMode::Wake if run.is_asleep() => AcquireMode::of_sleeper(run, found.wrote_last),
+        AcquireMode::Wake => AcquireMode::RECOVER,
         wanted => wanted,
     }
 }

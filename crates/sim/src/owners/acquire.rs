@@ -4,7 +4,7 @@
 
 use windlass_core::event::After;
 use windlass_core::{Millis, RunId};
-use windlass_orchestrator::Adoption;
+use windlass_orchestrator::AcquireMode;
 use windlass_orchestrator::supervisor::{PartitionRecovery, RECOVERY_PAGE, RecoveryStep};
 use windlass_store::Partition;
 
@@ -46,9 +46,9 @@ impl World {
             }
             RecoveryStep::Acquire(run, after) => {
                 let process = &self.processes[&id];
-                let has = process.shard.carries(run) || process.dormant.contains(&run);
+                let has = process.shard.is_acquired(run) || process.dormant.contains(&run);
                 if !has {
-                    self.hold(id, run, Adoption::Recover(after));
+                    self.acquire(id, run, AcquireMode::Recover(after));
                 }
             }
             // Nothing is offered here: who asks something of a run asks its owner.
@@ -110,7 +110,7 @@ impl World {
             let cluster = self.cluster.as_mut();
             let owner = cluster.and_then(|cluster| cluster.owners.get_mut(&id));
             if owner.is_some_and(|owner| owner.healed.insert((run, newest))) {
-                self.hold(id, run, Adoption::Hold);
+                self.acquire(id, run, AcquireMode::ForCommand);
                 self.heal(id, run, &workflow, newest);
             }
         }

@@ -112,7 +112,9 @@ impl World {
             (Some(answer), _) if !fails => answer,
             (_, OwnershipEffect::Join { .. }) => OwnershipInput::Joined(Err(error())),
             (_, OwnershipEffect::Renew(_)) => OwnershipInput::Renewed(Err(error())),
-            (_, OwnershipEffect::Look(session)) => OwnershipInput::Listed(*session, Err(error())),
+            (_, OwnershipEffect::ListSessions(session)) => {
+                OwnershipInput::Listed(*session, Err(error()))
+            }
             (_, OwnershipEffect::Take(session, _)) => OwnershipInput::Taken(*session, Err(error())),
             (_, OwnershipEffect::Give(session, _)) => OwnershipInput::Given(*session, Err(error())),
             (_, OwnershipEffect::Leave(_)) => OwnershipInput::Left(Err(error())),
@@ -136,7 +138,7 @@ impl World {
             OwnershipEffect::Renew(session) => {
                 OwnershipInput::Renewed(block_on(leases.renew(*session)))
             }
-            OwnershipEffect::Look(session) => {
+            OwnershipEffect::ListSessions(session) => {
                 OwnershipInput::Listed(*session, block_on(leases.sessions()))
             }
             OwnershipEffect::Take(session, partitions) => {

@@ -122,7 +122,7 @@ impl World {
             | Event::Job(process, _)
             | Event::ChildEnd(process, ..)
             | Event::ChildFailed(process, ..)
-            | Event::Wanted(process, _)
+            | Event::WakeParent(process, _)
             | Event::Poll(process)
             | Event::Owners(
                 OwnersEvent::Tick(process)

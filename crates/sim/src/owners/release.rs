@@ -129,7 +129,7 @@ impl World {
             process.drop_run(run);
         }
         self.counts.losses += 1;
-        self.oracle.let_go(id, run);
+        self.oracle.released(id, run);
         if let Some(owner) = self
             .cluster
             .as_mut()

@@ -170,7 +170,7 @@ impl Slot {
             .apply(event, at, &mut changes)
             .expect("an event that was just decided fits the state that decided it");
         if is_going(&self.run) != went {
-            self.consequences.push(Consequence::Going(!went));
+            self.consequences.push(Consequence::ActiveChanged(!went));
         }
         if event.sets_vars() {
             self.setting_vars += 1;

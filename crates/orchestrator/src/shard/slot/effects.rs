@@ -75,13 +75,15 @@ impl Slot {
                     head: self.head,
                     bytes,
                 }),
-                Consequence::Going(going) => context.effects.push_back(Effect::Going {
-                    run,
-                    tenant: self.run.queued().tenant.clone(),
-                    workflow: self.run.queued().workflow.clone(),
-                    gate: gate_name(self.run.queued()),
-                    going,
-                }),
+                Consequence::ActiveChanged(going) => {
+                    context.effects.push_back(Effect::ActiveChanged {
+                        run,
+                        tenant: self.run.queued().tenant.clone(),
+                        workflow: self.run.queued().workflow.clone(),
+                        gate: gate_name(self.run.queued()),
+                        going,
+                    })
+                }
                 Consequence::ArmTimeout(at) => context.deadlines.set(at, run, Deadline::Timeout),
                 Consequence::ArmGrace(at) => context.deadlines.set(at, run, Deadline::Grace),
                 Consequence::Stored(digest, wanted) => self.stored(digest, wanted),

@@ -23,7 +23,8 @@ use windlass_store::{Append, Blob, Claim, Error, Head, ResourceRow};
 use super::ready::Ready;
 use super::running::Running;
 use super::{
-    Adoption, Begin, ChildCommand, CommandId, Context, Effect, FailedAttempt, Input, Options, Start,
+    AcquireMode, Begin, ChildCommand, CommandId, Context, Effect, FailedAttempt, Input, Options,
+    Start,
 };
 use crate::codec::{self, RecordBuilder};
 use crate::deadline::Deadline;
@@ -78,7 +79,7 @@ enum Consequence {
     /// A state that replaces the replay of the log up to the record.
     Checkpoint(Vec<u8>),
     /// The run became active, or stopped being so.
-    Going(bool),
+    ActiveChanged(bool),
     ArmTimeout(Millis),
     ArmGrace(Millis),
     /// The store has a value now; later decisions may still need it here.
@@ -161,7 +162,7 @@ pub(in crate::shard) struct Slot {
     /// What its row says about that; unknown after another process wrote the row.
     shown: Option<(bool, Option<Millis>)>,
     /// Whether this shard carries the run on; a run adopted for a command only waits for it.
-    carried: bool,
+    acquired: bool,
     /// Where the log ended, if the run had ended when it was taken up.
     found_ended: Option<Head>,
     /// It is let go because something could not be stored or read.
@@ -195,28 +196,28 @@ impl Slot {
         Ok(slot)
     }
 
-    pub(in crate::shard) fn adopt(
+    pub(in crate::shard) fn acquire(
         run: Run,
         head: Head,
-        adoption: Adoption,
+        mode: AcquireMode,
         context: &mut Context<'_>,
     ) -> Self {
         let mut slot = Self::new(run, head);
         // An ended run has nothing to recover; a command that reopens it continues it at once.
-        slot.carried = slot.run.status().is_final();
-        slot.found_ended = slot.carried.then_some(head);
-        slot.carry_on(adoption, context);
+        slot.acquired = slot.run.status().is_final();
+        slot.found_ended = slot.acquired.then_some(head);
+        slot.execute_as(mode, context);
         slot
     }
 
     /// Carries an adopted run on, once.
-    pub(in crate::shard) fn carry_on(&mut self, adoption: Adoption, context: &mut Context<'_>) {
-        if adoption == Adoption::Hold || std::mem::replace(&mut self.carried, true) {
+    pub(in crate::shard) fn execute_as(&mut self, mode: AcquireMode, context: &mut Context<'_>) {
+        if mode == AcquireMode::ForCommand || std::mem::replace(&mut self.acquired, true) {
             return;
         }
-        match (self.run.status(), adoption) {
+        match (self.run.status(), mode) {
             (RunStatus::Pending, _) => self.inbox.push_back((RunInput::Begin, None)),
-            (RunStatus::Running | RunStatus::Paused, Adoption::Recover(after)) => {
+            (RunStatus::Running | RunStatus::Paused, AcquireMode::Recover(after)) => {
                 self.inbox.push_back((RunInput::Recover(after), None));
             }
             (RunStatus::Running | RunStatus::Paused, _) => self.wake(context),
@@ -257,7 +258,7 @@ impl Slot {
             checkpoint_size: 0,
             slept: (false, None),
             shown: None,
-            carried: true,
+            acquired: true,
             found_ended: None,
             broken: false,
             closed: false,
@@ -270,11 +271,11 @@ impl Slot {
 
     /// A command makes this shard carry on a run that it only holds; a run that has not begun
     /// stays queued.
-    fn take_over(&mut self) {
-        if self.carried || self.run.status() == RunStatus::Pending {
+    fn recover_for_command(&mut self) {
+        if self.acquired || self.run.status() == RunStatus::Pending {
             return;
         }
-        self.carried = true;
+        self.acquired = true;
         if !self.run.status().is_final() {
             // The caller of the command has seen the run, so this takeover counts no death.
             self.inbox.push_back((RunInput::Recover(After::Stop), None));
@@ -291,7 +292,7 @@ impl Slot {
         // A run that is given up must not be handed out once more: it may have crashed
         // processes.
         if !matches!(input, RunInput::Abandon { .. }) {
-            self.take_over();
+            self.recover_for_command();
         }
         if let RunInput::Command(command) = &input
             && let Some(graph) = command.graph()
@@ -324,8 +325,8 @@ impl Slot {
         self.broken
     }
 
-    pub(in crate::shard) fn is_carried(&self) -> bool {
-        self.carried
+    pub(in crate::shard) fn is_acquired(&self) -> bool {
+        self.acquired
     }
 
     pub(in crate::shard) fn is_running(&self, node: Instance, attempt: u32) -> bool {
@@ -399,10 +400,10 @@ impl Slot {
                 self.closed = true;
             }
             Input::Evaluated(evaluated) => self.evaluated(*evaluated, context),
-            Input::Start(_) | Input::Adopt { .. } => {}
+            Input::Start(_) | Input::Acquire { .. } => {}
         }
         self.advance(context);
-        self.let_go_at_the_end(context);
+        self.release_at_the_end(context);
         !self.closed
     }
 
@@ -433,7 +434,7 @@ impl Slot {
             }
         }
         self.advance(context);
-        self.let_go_at_the_end(context);
+        self.release_at_the_end(context);
     }
 
     fn due(&mut self, node: Instance, attempt: u32) {

@@ -23,7 +23,7 @@ impl Slot {
 
     /// Lets go of a run that has ended, has not begun or sleeps, once everything of it is
     /// durable and nothing waits.
-    pub(super) fn let_go_at_the_end(&mut self, context: &mut Context<'_>) {
+    pub(super) fn release_at_the_end(&mut self, context: &mut Context<'_>) {
         let quiet = self.record.is_empty() && self.in_flight.is_none() && self.inbox.is_empty();
         if !quiet || self.closed || self.is_waiting() {
             return;
@@ -48,7 +48,7 @@ impl Slot {
         let ready = !self.ready.is_empty() && status != RunStatus::Paused;
         let nobody = self.running.len() == 0 && !ready && self.resuming == 0;
         let far = context.now.plus(context.options.keep_asleep_ms);
-        if self.carried && nobody && self.slept.0 && self.slept.1.is_none_or(|at| at > far) {
+        if self.acquired && nobody && self.slept.0 && self.slept.1.is_none_or(|at| at > far) {
             let wake_at = self.slept.1;
             let for_child = self.run.open_children().next().is_some();
             // Children often end soon, and reading a run back for each would cost more.

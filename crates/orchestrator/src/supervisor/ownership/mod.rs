@@ -67,7 +67,7 @@ pub enum OwnershipInput {
     Joined(Result<Joined, Error>),
     /// The answer to [`OwnershipEffect::Renew`].
     Renewed(Result<bool, Error>),
-    /// The answer to [`OwnershipEffect::Look`], with the session that it was asked for. An
+    /// The answer to [`OwnershipEffect::ListSessions`], with the session that it was asked for. An
     /// answer may come when that session is over and the next has begun.
     Listed(SessionId, Result<Vec<LiveSession>, Error>),
     /// The answer to [`OwnershipEffect::Take`], likewise.
@@ -91,7 +91,7 @@ pub enum OwnershipEffect {
     /// Renew the session.
     Renew(SessionId),
     /// List the live sessions, on behalf of this one.
-    Look(SessionId),
+    ListSessions(SessionId),
     /// Take these partitions.
     Take(SessionId, Vec<Partition>),
     /// Give these partitions.
@@ -292,7 +292,8 @@ impl Ownership {
             return;
         }
         self.looking = true;
-        self.effects.push_back(OwnershipEffect::Look(session.id));
+        self.effects
+            .push_back(OwnershipEffect::ListSessions(session.id));
     }
 
     /// Lists again if something changed during the calls that have ended.

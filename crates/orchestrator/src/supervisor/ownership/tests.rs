@@ -51,7 +51,9 @@ impl Owner {
                     OwnershipInput::Joined(block_on(store.join("p", duration_ms)))
                 }
                 OwnershipEffect::Renew(id) => OwnershipInput::Renewed(block_on(store.renew(id))),
-                OwnershipEffect::Look(id) => OwnershipInput::Listed(id, block_on(store.sessions())),
+                OwnershipEffect::ListSessions(id) => {
+                    OwnershipInput::Listed(id, block_on(store.sessions()))
+                }
                 OwnershipEffect::Take(id, partitions) => {
                     OwnershipInput::Taken(id, block_on(store.take(id, &partitions)))
                 }
@@ -230,7 +232,7 @@ fn lost_answers_to_taking_and_giving_are_made_good_by_the_list() {
                 let joined = block_on(store.join("p", duration_ms));
                 owner.machine.handle(OwnershipInput::Joined(joined), 0);
             }
-            Some(OwnershipEffect::Look(id)) => {
+            Some(OwnershipEffect::ListSessions(id)) => {
                 let listed = block_on(store.sessions());
                 owner.machine.handle(OwnershipInput::Listed(id, listed), 0);
             }
@@ -265,7 +267,7 @@ fn a_list_from_before_a_partition_was_given_is_read_again() {
     owner.handle(OwnershipInput::Rung, 10);
     owner.machine.handle(OwnershipInput::Rung, 20);
     let session = block_on(store.sessions()).unwrap()[0].session;
-    let look = Some(OwnershipEffect::Look(session));
+    let look = Some(OwnershipEffect::ListSessions(session));
     assert_eq!(owner.machine.poll_effect(), look);
     let old = block_on(store.sessions());
     owner.handle(OwnershipInput::Released(Partition(3)), 30);

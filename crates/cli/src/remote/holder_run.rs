@@ -11,14 +11,14 @@ use crate::exit::Failure;
 
 /// How a run stands with the process.
 #[derive(Deserialize)]
-pub(super) struct Carried {
+pub(super) struct HolderRun {
     pub(super) status: RunStatus,
     /// Whether it is carried on there, or woken at its time.
     pub(super) carried: bool,
 }
 
 /// Whether the process carries a run on.
-pub(super) async fn carried(server: &Server, run: RunId) -> Result<Carried, Failure> {
+pub(super) async fn status(server: &Server, run: RunId) -> Result<HolderRun, Failure> {
     let url = server.place(&["holder", "runs", &run.to_string()]);
     let answer = server.send(Question::get(url)).await?;
     read(server, &server.whole(answer).await?)
