@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use windlass_core::RunId;
 use windlass_core::command::RunCommand;
 use windlass_core::run::Input;
-use windlass_engine::{Notice, Observer};
+use windlass_engine::{EngineEvent, Observer};
 
 use crate::progress::{Phase, Progress};
 
@@ -82,15 +82,15 @@ impl State {
 }
 
 impl Observer for Hub {
-    fn notice(&self, notice: &Notice<'_>) {
+    fn observe(&self, event: &EngineEvent<'_>) {
         let mut state = self.lock();
-        match notice {
-            Notice::Dispatched { dispatch } => {
+        match event {
+            EngineEvent::Dispatched { dispatch } => {
                 if let Some(progress) = state.follows(dispatch.run) {
                     progress.dispatched(dispatch.node, &dispatch.path, &dispatch.action);
                 }
             }
-            Notice::Progress {
+            EngineEvent::Progress {
                 run,
                 nodes,
                 waiting_nodes,
@@ -99,7 +99,7 @@ impl Observer for Hub {
                     progress.changed(nodes, waiting_nodes);
                 }
             }
-            Notice::Failed { run, failed } => {
+            EngineEvent::Failed { run, failed } => {
                 let node = match failed.undo {
                     true => format!("compensation of {}", failed.path),
                     false => failed.path.to_string(),
@@ -109,7 +109,7 @@ impl Observer for Hub {
                     progress.failed(&node, &failure.code, &failure.message, failed.again);
                 }
             }
-            Notice::Commanded { run, input } => {
+            EngineEvent::Commanded { run, input } => {
                 let phase = match input {
                     Input::TimedOutAbove(_) | Input::Abandon { .. } => Phase::Stopping,
                     Input::Command(asked) => match &asked.command {

@@ -236,7 +236,7 @@ impl LocalEngine {
     /// after this process exits no other would carry them to their end.
     async fn children_stop(&self, run: RunId) {
         let stopping = async {
-            self.engine.told().await;
+            self.engine.child_jobs_idle().await;
             let mut parents = vec![run];
             while let Some(parent) = parents.pop() {
                 while let Some(child) = self.open_child(parent).await {

@@ -16,7 +16,7 @@ use windlass_core::RunId;
 use windlass_store::{Error, RunRow};
 
 use crate::engine::{Engine, Inner};
-use crate::gates::{Gates, Passage};
+use crate::gates::{AcquireResult, Gates};
 use crate::load::{LoadError, Unavailable};
 use crate::shared::Tenant;
 
@@ -220,16 +220,16 @@ impl Queue {
             return Ok(Turn::Nothing);
         }
         while let Some((row, parked)) = line.pop() {
-            match engine.shared().gates.pass(&row) {
-                Passage::Free => {
+            match engine.shared().gates.acquire(&row) {
+                AcquireResult::Free => {
                     if parked {
                         line.look_on(&row, &engine.shared().gates);
                     }
                     return Ok(Turn::Begin(Box::new(row)));
                 }
-                Passage::Full if !parked => self.full.push(row.run),
+                AcquireResult::Full if !parked => self.full.push(row.run),
                 // One that is aside is looked at again when its gate has room.
-                Passage::Full | Passage::Beginning => {}
+                AcquireResult::Full | AcquireResult::Beginning => {}
             }
         }
         Ok(Turn::Later)

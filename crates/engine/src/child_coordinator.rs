@@ -131,7 +131,7 @@ async fn work(engine: Weak<Inner>, mut jobs: mpsc::UnboundedReceiver<Job>, busy:
 impl Engine {
     /// Returns when the commands between runs are delivered: a parent that was paused or
     /// cancelled has told its children, and they theirs. Children that begin or end count.
-    pub async fn told(&self) {
+    pub async fn child_jobs_idle(&self) {
         loop {
             // What the driver has done is handed over when it answers.
             let (before, _) = (self.busy().jobs.load(Ordering::Acquire), self.held().await);

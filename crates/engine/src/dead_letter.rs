@@ -83,10 +83,11 @@ impl Engine {
         self.shared().gates.dead_letter(row);
         self.shared().gates.give_up(row.run);
         self.shared().bell.notify_one();
-        self.shared().notice(&crate::notice::Notice::DeadLettered {
-            run: row.run,
-            reason: &reason,
-        });
+        self.shared()
+            .observe(&crate::engine_event::EngineEvent::DeadLettered {
+                run: row.run,
+                reason: &reason,
+            });
         Ok(())
     }
 
@@ -194,7 +195,7 @@ impl Engine {
             Ok(()) => {
                 self.wait(row.run).await.map_err(LoadError::from)?;
                 // Its parent and its children hear of it, also if this process ends now.
-                self.told().await;
+                self.child_jobs_idle().await;
                 Ok(true)
             }
             Err(CommandError::Refused {

@@ -27,13 +27,13 @@ use windlass_store::{
     AppendError, Appended, Bell, Checkpoint, Damage, Error, Head, Partition, WorkKey, crash,
 };
 
-use crate::alarm::Alarm;
+use crate::attempt_tracker::{AppendWatch, AttemptTracker};
 use crate::child_coordinator::{ChildCoordinator, Job};
-use crate::notice::Notice;
+use crate::engine_event::EngineEvent;
 use crate::ownership::ring;
 use crate::remote::RecordedReport;
 use crate::shared::Shared;
-use crate::watched::{AppendWatch, Watched};
+use crate::timer::Timer;
 use crate::worker::Workers;
 use release::Leased;
 
@@ -85,7 +85,7 @@ pub(crate) enum Message {
     /// A run that another process wrote to was read again, or could not be.
     Reloaded(RunId, Result<(), Error>),
     /// What may be appended has changed.
-    Look,
+    Poke,
     /// Sleeping runs may be due that this process was not told of.
     LookAtSleepers,
     /// A partition is handed over: its runs are dropped once nothing of them is in flight.
@@ -124,7 +124,7 @@ pub(crate) struct Driver {
     starts: HashMap<RunId, oneshot::Sender<StartAnswer>>,
     commands: HashMap<CommandId, Asked>,
     /// Attempts under way, until their end is durable and the observer is told.
-    watched: Watched,
+    attempts: AttemptTracker,
     waits: HashMap<RunId, Vec<oneshot::Sender<WaitAnswer>>>,
     tasks: HashMap<(RunId, Instance), Task>,
     /// Decisions that evaluators compute.
@@ -188,7 +188,7 @@ impl Driver {
             appends: FuturesUnordered::new(),
             starts: HashMap::new(),
             commands: HashMap::new(),
-            watched: Watched::default(),
+            attempts: AttemptTracker::default(),
             waits: HashMap::new(),
             tasks: HashMap::new(),
             evaluations: HashMap::new(),
@@ -219,10 +219,10 @@ impl Driver {
     /// Returns the number of unfinished runs that it leaves behind.
     pub(crate) async fn run(mut self, shutdown: CancellationToken) -> usize {
         let mut messages = Vec::with_capacity(INPUTS_AT_ONCE);
-        let mut alarm = pin!(Alarm::default());
+        let mut timer = pin!(Timer::default());
         loop {
             if let Some(wait) = self.next_deadline() {
-                alarm.as_mut().ring_within(wait);
+                timer.as_mut().ring_within(wait);
             }
             tokio::select! {
                 biased;
@@ -233,7 +233,7 @@ impl Driver {
                         break;
                     }
                 }
-                () = alarm.as_mut().rung() => {}
+                () = timer.as_mut().rung() => {}
                 () = std::future::ready(()), if self.has_more => {}
             }
             while let Some(Some(answer)) = self.appends.next().now_or_never() {
@@ -347,7 +347,7 @@ impl Driver {
                 let _ = reply.send(run.and_then(|run| run.node_of_child(child)));
             }
             Message::Reloaded(run, result) => self.reloaded(run, result),
-            Message::Look => {}
+            Message::Poke => {}
             Message::LookAtSleepers => {
                 if let Some(sleepers) = &self.sleepers {
                     let _ = sleepers.send(now);
@@ -410,7 +410,7 @@ impl Driver {
         {
             task.remove();
         }
-        self.watched.report(key, attempt, report);
+        self.attempts.report(key, attempt, report);
     }
 
     fn handle_appended(&mut self, (keys, results): AppendAnswer) {
@@ -467,13 +467,13 @@ impl Driver {
         self.let_through();
         while let Some(effect) = self.shard.poll_effect() {
             if let Some(effect) = self.withhold(effect) {
-                self.answer(effect);
+                self.execute_effect(effect);
             }
         }
         self.release_landed();
     }
 
-    fn answer(&mut self, effect: Effect) {
+    fn execute_effect(&mut self, effect: Effect) {
         match effect {
             Effect::Dispatch(dispatch) => self.dispatch(dispatch),
             Effect::Stop {
@@ -497,7 +497,7 @@ impl Driver {
                 waiting_nodes,
                 failures,
             } => {
-                self.notice(&Notice::Progress {
+                self.observe(&EngineEvent::Progress {
                     run,
                     nodes: &nodes,
                     waiting_nodes: &waiting_nodes,
@@ -541,7 +541,7 @@ impl Driver {
                 about,
                 here,
             } => self.finished(run, status, parent, here.then_some(&*about)),
-            Effect::Began { about, recovered } => self.notice(&Notice::Began {
+            Effect::Began { about, recovered } => self.observe(&EngineEvent::Began {
                 about: &about,
                 recovered,
             }),
@@ -576,9 +576,9 @@ impl Driver {
         crash::point("at-finish");
         self.forget_remote(run);
         self.shared.gates.give_up(run);
-        self.watched.forget(run);
+        self.attempts.forget(run);
         if let Some(about) = about {
-            self.notice(&Notice::Finished { run, status, about });
+            self.observe(&EngineEvent::Finished { run, status, about });
         }
         if self.shared.owned.is_shared() {
             ring(Arc::clone(&self.workers.store), Bell::Run(run));
@@ -592,7 +592,7 @@ impl Driver {
         };
         match &asked.request {
             _ if result.is_err() => {}
-            Request::Command(input) => self.notice(&Notice::Commanded {
+            Request::Command(input) => self.observe(&EngineEvent::Commanded {
                 run: asked.run,
                 input,
             }),
@@ -607,7 +607,7 @@ impl Driver {
             // The waker is gone only when the engine is.
             let _ = sleepers.send(at);
         }
-        self.notice(&Notice::Asleep { run, wake_at });
+        self.observe(&EngineEvent::Asleep { run, wake_at });
     }
 
     /// A run does not go on here, and has not ended.
@@ -615,7 +615,7 @@ impl Driver {
         if let Some(interrupt) = self.evaluations.remove(&run) {
             interrupt.interrupt();
         }
-        self.watched.forget(run);
+        self.attempts.forget(run);
         self.forget_remote(run);
         self.shared.gates.give_up(run);
         self.hear_of(run, parent);
@@ -639,7 +639,7 @@ impl Driver {
         count.fetch_add(1, Ordering::Relaxed);
         if going {
             let tenant = tenant.as_deref();
-            self.notice(&Notice::Started {
+            self.observe(&EngineEvent::Started {
                 run,
                 tenant,
                 workflow,
@@ -718,17 +718,17 @@ impl Driver {
         failures: &[FailedAttempt],
     ) {
         for failed in failures {
-            self.notice(&Notice::Failed { run, failed });
+            self.observe(&EngineEvent::Failed { run, failed });
         }
         let clock = &self.workers.options.clock;
-        for attempt in self.watched.ended(run, nodes, || clock.now()) {
-            self.notice(&Notice::Ended { attempt: &attempt });
+        for attempt in self.attempts.ended(run, nodes, || clock.now()) {
+            self.observe(&EngineEvent::Ended { attempt: &attempt });
         }
     }
 
-    fn notice(&self, notice: &Notice<'_>) {
+    fn observe(&self, event: &EngineEvent<'_>) {
         if let Some(observer) = &self.workers.options.observer {
-            observer.notice(notice);
+            observer.observe(event);
         }
     }
 }

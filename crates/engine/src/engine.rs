@@ -22,12 +22,12 @@ use crate::clock::Clock;
 use crate::command::CommandError;
 use crate::crash_isolation::Limits;
 use crate::driver::{Driver, Message, StartAnswer};
+use crate::engine_event::EngineEvent;
+use crate::enqueue::Enqueuer;
 use crate::evaluators::Evaluators;
 use crate::gates::Gates;
-use crate::intake::Intake;
 use crate::limits::limits;
 use crate::load::{LoadError, LoadedRun, Unavailable, load_latest};
-use crate::notice::Notice;
 use crate::options::Options;
 use crate::ownership::Owned;
 use crate::payload::check_payload_off_thread;
@@ -77,7 +77,7 @@ pub(crate) struct Inner {
     /// Taking a run up, from reading it to handing it to the driver; runs share lanes.
     acquire_options: Vec<tokio::sync::Mutex<()>>,
     shared: Arc<Shared>,
-    intake: Intake,
+    enqueuer: Enqueuer,
     /// Who writes the records of runs.
     writer: WriterId,
     /// Ends what waits for deadlines of workers outside the process.
@@ -155,7 +155,7 @@ impl Engine {
         let values = ValueReader::new(Arc::clone(&store), options.value_cache_bytes);
         let defaults = windlass_orchestrator::Options::default();
         let writer = WriterId(options.clock.random_u64());
-        let intake_writer = WriterId(options.clock.random_u64());
+        let enqueue_writer = WriterId(options.clock.random_u64());
         let shard = Shard::new(windlass_orchestrator::Options {
             writer,
             max_parallel: options.max_parallel,
@@ -224,7 +224,7 @@ impl Engine {
                 busy,
                 acquire_options: (0..HOLD_LANES).map(|_| Default::default()).collect(),
                 shared,
-                intake: Intake::start(engine, intake_writer),
+                enqueuer: Enqueuer::start(engine, enqueue_writer),
                 writer,
                 crash_limits: OnceLock::new(),
                 _gone: gone.drop_guard(),
@@ -247,8 +247,8 @@ impl Engine {
         &self.inner.shared
     }
 
-    pub(crate) fn intake(&self) -> &Intake {
-        &self.inner.intake
+    pub(crate) fn enqueuer(&self) -> &Enqueuer {
+        &self.inner.enqueuer
     }
 
     pub(crate) fn workers(&self) -> &Arc<Workers> {
@@ -398,7 +398,7 @@ impl Engine {
         match answer.ok_or(StartError::Stopped)? {
             StartAnswer::Accepted => {
                 if new.begin == Begin::Later {
-                    self.wait_in_line(run, new);
+                    self.wait_in_queue(run, new);
                 }
                 Ok(Started {
                     run,
@@ -434,8 +434,8 @@ impl Engine {
     }
 
     /// Announces a run that was only queued: it waits for the process that serves.
-    fn wait_in_line(&self, run: RunId, new: &NewRun) {
-        self.shared().notice(&Notice::Queued {
+    fn wait_in_queue(&self, run: RunId, new: &NewRun) {
+        self.shared().observe(&EngineEvent::Queued {
             run,
             tenant: new.request.tenant.as_deref(),
             workflow: new.plan.workflow(),
@@ -565,9 +565,9 @@ impl Engine {
     pub async fn recover(&self, run: RunId) -> Result<(), LoadError> {
         let serving = self.shared().is_serving();
         // A child begins with its parent, which waits for it.
-        let in_line = |row: &RunRow| row.status == RunStatus::Pending && row.parent.is_none();
+        let is_queued = |row: &RunRow| row.status == RunStatus::Pending && row.parent.is_none();
         let row = self.inner.store.run(run).await?;
-        if row.is_some_and(|row| row.status.is_final() || (serving && in_line(&row))) {
+        if row.is_some_and(|row| row.status.is_final() || (serving && is_queued(&row))) {
             return Ok(());
         }
         self.begin(run).await

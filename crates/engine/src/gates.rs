@@ -59,7 +59,7 @@ impl Count {
 
 /// Whether a run may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Passage {
+pub(crate) enum AcquireResult {
     /// It has a place now.
     Free,
     /// All places are taken.
@@ -92,10 +92,10 @@ impl Gates {
     }
 
     /// Takes a place for a run, if there is one.
-    pub(crate) fn pass(&self, row: &RunRow) -> Passage {
+    pub(crate) fn acquire(&self, row: &RunRow) -> AcquireResult {
         let mut state = self.state();
         if state.beginning.contains_key(&row.run) {
-            return Passage::Beginning;
+            return AcquireResult::Beginning;
         }
         let gate = row.gate.clone().map(|gate| (row.tenant.clone(), gate));
         if let Some((tenant, gate)) = &gate {
@@ -108,11 +108,11 @@ impl Gates {
                 state.freed.push((tenant.clone(), gate.clone()));
             }
             if !free {
-                return Passage::Full;
+                return AcquireResult::Full;
             }
         }
         state.beginning.insert(row.run, gate);
-        Passage::Free
+        AcquireResult::Free
     }
 
     /// Whether another could pass the gate of a run that has passed.

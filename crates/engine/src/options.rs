@@ -10,7 +10,7 @@ use windlass_orchestrator::supervisor::LeaseOptions;
 use windlass_store::Pending;
 
 use crate::clock::{Clock, SystemClock};
-use crate::notice::Notice;
+use crate::engine_event::EngineEvent;
 
 /// How an engine behaves.
 #[derive(Clone)]
@@ -127,7 +127,7 @@ impl SecretSource for NoSecrets {
 /// Watches an engine. Called on the engine's own task: it must be quick.
 pub trait Observer: Send + Sync + 'static {
     /// Something happened.
-    fn notice(&self, notice: &Notice<'_>);
+    fn observe(&self, event: &EngineEvent<'_>);
 }
 
 /// Several observers, each told in turn.
@@ -135,9 +135,9 @@ pub trait Observer: Send + Sync + 'static {
 pub struct Observers(pub Vec<Arc<dyn Observer>>);
 
 impl Observer for Observers {
-    fn notice(&self, notice: &Notice<'_>) {
+    fn observe(&self, event: &EngineEvent<'_>) {
         for observer in &self.0 {
-            observer.notice(notice);
+            observer.observe(event);
         }
     }
 }

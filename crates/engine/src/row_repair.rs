@@ -12,8 +12,8 @@ use windlass_store::{Damage, Error, ResourceRow, RunRow, TenantFilter};
 
 use crate::Backend;
 use crate::engine::Engine;
+use crate::engine_event::EngineEvent;
 use crate::load::{LoadError, load_run};
-use crate::notice::Notice;
 use crate::plans::Plans;
 
 /// How often a run that goes on meanwhile is looked at again.
@@ -48,21 +48,22 @@ pub fn derive(store: &dyn Backend, plans: &Plans, run: RunId) -> Result<(u64, De
 
 /// What was told to be damaged, by what it is called.
 #[derive(Default)]
-pub(crate) struct Told(Mutex<HashSet<String>>);
+pub(crate) struct ReportedDamage(Mutex<HashSet<String>>);
 
-impl Told {
+impl ReportedDamage {
     /// Whether it is told for the first time.
     fn is_new(&self, what: &str) -> bool {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        told.len() < MOST_TOLD && told.insert(what.to_owned())
+        let mut reported_damage = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        reported_damage.len() < MOST_TOLD && reported_damage.insert(what.to_owned())
     }
 }
 
 impl Engine {
     /// Tells the observer that something stored is damaged, unless it was told before.
     pub(crate) fn tell_damage(&self, what: &str, reason: &str) {
-        if self.shared().told.is_new(what) {
-            self.shared().notice(&Notice::Damaged { what, reason });
+        if self.shared().reported_damage.is_new(what) {
+            self.shared()
+                .observe(&EngineEvent::Damaged { what, reason });
         }
     }
 

@@ -9,14 +9,14 @@ use tokio::sync::{Notify, watch};
 use windlass_core::RunId;
 
 use crate::crash_isolation::CrashIsolation;
-use crate::feed::Feeds;
+use crate::engine_event::EngineEvent;
+use crate::event_stream::RunEventStreams;
 use crate::gates::Gates;
 use crate::interrupted::Interrupted;
-use crate::notice::Notice;
 use crate::options::Observer;
 use crate::ownership::Owned;
 use crate::remote::Remote;
-use crate::row_repair::Told;
+use crate::row_repair::ReportedDamage;
 
 /// A tenant, by its name, if it has one.
 pub(crate) type Tenant = Option<Box<str>>;
@@ -29,7 +29,7 @@ pub(crate) struct Shared {
     pub(crate) gates: Gates,
     /// What this engine works on.
     pub(crate) owned: Owned,
-    pub(crate) feeds: Feeds,
+    pub(crate) event_streams: RunEventStreams,
     /// Work for workers outside this process.
     pub(crate) remote: Remote,
     /// Which runs may crash the process.
@@ -37,7 +37,7 @@ pub(crate) struct Shared {
     /// Runs that the store could not write for.
     pub(crate) interrupted: Interrupted,
     /// What was told to be damaged.
-    pub(crate) told: Told,
+    pub(crate) reported_damage: ReportedDamage,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     /// Runs in memory.
     pub(crate) held: AtomicUsize,
@@ -72,11 +72,11 @@ impl Shared {
             gates,
             owned,
             look_at_all: AtomicBool::new(false),
-            feeds: Feeds::default(),
+            event_streams: RunEventStreams::default(),
             remote: Remote::default(),
             isolation: CrashIsolation::default(),
             interrupted: Interrupted::default(),
-            told: Told::default(),
+            reported_damage: ReportedDamage::default(),
             observer,
             held: AtomicUsize::new(0),
             actions: AtomicUsize::new(0),
@@ -151,8 +151,8 @@ impl Shared {
         if self.changes.receiver_count() > 0 {
             self.changes.send_modify(|count| *count += 1);
         }
-        self.feeds.recorded(run);
-        self.notice(&Notice::Recorded { run, sequence });
+        self.event_streams.recorded(run);
+        self.observe(&EngineEvent::Recorded { run, sequence });
     }
 
     /// Changes whenever a record has become durable.
@@ -160,9 +160,9 @@ impl Shared {
         self.changes.subscribe()
     }
 
-    pub(crate) fn notice(&self, notice: &Notice<'_>) {
+    pub(crate) fn observe(&self, event: &EngineEvent<'_>) {
         if let Some(observer) = &self.observer {
-            observer.notice(notice);
+            observer.observe(event);
         }
     }
 }

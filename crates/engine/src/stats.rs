@@ -48,7 +48,7 @@ impl Engine {
             begun: shared.begun.load(Ordering::Relaxed),
             ended: shared.ended.load(Ordering::Relaxed),
             looks: shared.looks.load(Ordering::Relaxed),
-            followed: shared.feeds.count(),
+            followed: shared.event_streams.count(),
             serving: shared.is_serving(),
         })
     }

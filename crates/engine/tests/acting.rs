@@ -495,11 +495,11 @@ async fn pausing_and_cancelling_reach_the_children() {
     };
     let pause = RunCommand::Pause.by(Actor::default());
     world.engine.command(parent, pause).await.expect("paused");
-    world.engine.told().await;
+    world.engine.child_jobs_idle().await;
     assert_eq!(status(child), RunStatus::Paused);
     let resume = RunCommand::Resume.by(Actor::default());
     world.engine.command(parent, resume).await.expect("resumed");
-    world.engine.told().await;
+    world.engine.child_jobs_idle().await;
     assert_eq!(status(child), RunStatus::Running);
     let cancel = RunCommand::Cancel { compensate: false }.by(Actor::default());
     world
@@ -508,7 +508,7 @@ async fn pausing_and_cancelling_reach_the_children() {
         .await
         .expect("cancelled");
     world.engine.wait(parent).await.expect("ended");
-    world.engine.told().await;
+    world.engine.child_jobs_idle().await;
     assert_eq!(status(child), RunStatus::Cancelled);
 }
 

@@ -9,7 +9,7 @@ use windlass_core::command::RunCommand;
 use windlass_core::event::Actor;
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::history::for_each_event;
-use windlass_engine::{Fed, Feed, Serving};
+use windlass_engine::{RunEventStream, Serving, StreamItem};
 use windlass_store::Wait as _;
 
 /// What a reader that asks the log itself sees.
@@ -24,12 +24,12 @@ fn all(world: &World, run: RunId) -> Vec<String> {
     events
 }
 
-async fn rest(feed: &mut Feed) -> Vec<String> {
+async fn rest(event_stream: &mut RunEventStream) -> Vec<String> {
     let mut events = Vec::new();
     loop {
-        match feed.next().await {
-            Fed::Event(event) => events.push(format!("{} {}", event.position, event.kind)),
-            Fed::Ended => return events,
+        match event_stream.next().await {
+            StreamItem::Event(event) => events.push(format!("{} {}", event.position, event.kind)),
+            StreamItem::Ended => return events,
             other => panic!("{other:?}"),
         }
     }
@@ -41,12 +41,12 @@ async fn readers_see_the_same_events_wherever_they_begin() {
     world.publish(None, PLAIN).await;
     let run = world.enqueue(None, "{}").await;
     // It is not in memory, and nothing has begun.
-    let mut early = world.engine.feed(run, 0);
-    let Fed::Event(first) = early.next().await else {
+    let mut early = world.engine.event_stream(run, 0);
+    let StreamItem::Event(first) = early.next().await else {
         panic!("no event");
     };
     assert_eq!((first.position, first.kind), (1, "RunQueued"));
-    let mut second = world.engine.feed(run, 1);
+    let mut second = world.engine.event_stream(run, 1);
     let reading = tokio::spawn(async move { rest(&mut second).await });
     let serving = Serving::default();
     world.engine.serve(serving).await.expect("serves");
@@ -55,14 +55,14 @@ async fn readers_see_the_same_events_wherever_they_begin() {
     let expected = all(&world, run);
     assert_eq!(rest(&mut early).await, expected[1..]);
     assert_eq!(reading.await.expect("read"), expected[1..]);
-    let mut late = world.engine.feed(run, 2);
+    let mut late = world.engine.event_stream(run, 2);
     assert_eq!(rest(&mut late).await, expected[2..]);
     // Asking again changes nothing.
-    assert!(matches!(late.next().await, Fed::Ended));
+    assert!(matches!(late.next().await, StreamItem::Ended));
     let nobody = RunId::from_bytes([1; 16]);
     assert!(matches!(
-        world.engine.feed(nobody, 0).next().await,
-        Fed::Failed(_)
+        world.engine.event_stream(nobody, 0).next().await,
+        StreamItem::Failed(_)
     ));
 }
 
@@ -78,10 +78,10 @@ async fn a_sleeping_run_is_heard_when_it_wakes() {
         .expect("serves");
     let run = world.enqueue(None, "{}").await;
     world.next_begun().await;
-    let mut feed = world.engine.feed(run, 0);
+    let mut event_stream = world.engine.event_stream(run, 0);
     let mut seen = Vec::new();
     while seen.last() != Some(&"SignalWaiting") && seen.len() < 3 {
-        if let Fed::Event(event) = feed.next().await {
+        if let StreamItem::Event(event) = event_stream.next().await {
             seen.push(event.kind);
         }
     }
@@ -99,7 +99,7 @@ async fn a_sleeping_run_is_heard_when_it_wakes() {
             )
             .await
     });
-    let after = rest(&mut feed).await;
+    let after = rest(&mut event_stream).await;
     signal.await.expect("sent").expect("taken");
     let expected = all(&world, run);
     assert_eq!(seen.len() + after.len(), expected.len());
@@ -107,12 +107,13 @@ async fn a_sleeping_run_is_heard_when_it_wakes() {
 }
 
 /// Reads the events there are, and waits a while, which makes the reader join the follower.
-async fn settle(feed: &mut Feed) -> u64 {
+async fn settle(event_stream: &mut RunEventStream) -> u64 {
     let mut position = 0;
     loop {
-        let waiting = tokio::time::timeout(std::time::Duration::from_millis(100), feed.next());
+        let waiting =
+            tokio::time::timeout(std::time::Duration::from_millis(100), event_stream.next());
         match waiting.await {
-            Ok(Fed::Event(event)) => position = event.position,
+            Ok(StreamItem::Event(event)) => position = event.position,
             Ok(other) => panic!("{other:?}"),
             Err(_) => return position,
         }
@@ -132,7 +133,10 @@ async fn lag() -> usize {
     let items = format!("[{}0]", "0,".repeat(999));
     let run = world.enqueue(None, &items).await;
     world.next_begun().await;
-    let (mut slow, mut fast) = (world.engine.feed(run, 0), world.engine.feed(run, 0));
+    let (mut slow, mut fast) = (
+        world.engine.event_stream(run, 0),
+        world.engine.event_stream(run, 0),
+    );
     let mut position = settle(&mut slow).await;
     let seen = settle(&mut fast).await;
     assert_eq!(seen, position);
@@ -151,13 +155,13 @@ async fn lag() -> usize {
     let mut lagged = 0;
     loop {
         match slow.next().await {
-            Fed::Event(event) => {
+            StreamItem::Event(event) => {
                 assert_eq!(event.position, position + 1);
                 position = event.position;
             }
-            Fed::Lagged => lagged += 1,
-            Fed::Ended => break,
-            Fed::Failed(reason) => panic!("{reason}"),
+            StreamItem::Lagged => lagged += 1,
+            StreamItem::Ended => break,
+            StreamItem::Failed(reason) => panic!("{reason}"),
         }
     }
     assert_eq!(position, expected.len() as u64);
@@ -197,22 +201,24 @@ async fn whoever_comes_back_soon_goes_on_where_it_was() {
     world.publish(None, PLAIN).await;
     let run = world.enqueue(None, "{}").await;
     let followed = |world: &World| world.engine.stats().wait().expect("numbers").followed;
-    let mut feed = world.engine.feed(run, 0);
-    assert!(matches!(feed.next().await, Fed::Event(_)));
+    let mut event_stream = world.engine.event_stream(run, 0);
+    assert!(matches!(event_stream.next().await, StreamItem::Event(_)));
     // The feed waits for the second event, which starts a follower of the run.
-    let waiting = tokio::time::timeout(std::time::Duration::from_millis(50), feed.next()).await;
+    let waiting =
+        tokio::time::timeout(std::time::Duration::from_millis(50), event_stream.next()).await;
     assert!(waiting.is_err());
     assert_eq!(followed(&world), 1);
     for _ in 0..3 {
-        drop(feed);
+        drop(event_stream);
         tokio::task::yield_now().await;
         assert_eq!(followed(&world), 1, "it is kept for who comes back");
-        feed = world.engine.feed(run, 1);
-        let waiting = tokio::time::timeout(std::time::Duration::from_millis(20), feed.next());
+        event_stream = world.engine.event_stream(run, 1);
+        let waiting =
+            tokio::time::timeout(std::time::Duration::from_millis(20), event_stream.next());
         assert!(waiting.await.is_err());
         assert_eq!(followed(&world), 1, "and nobody reads the log again");
     }
-    drop(feed);
+    drop(event_stream);
     world
         .engine
         .serve(Serving::default())
@@ -221,12 +227,12 @@ async fn whoever_comes_back_soon_goes_on_where_it_was() {
     world.floor.permits.add_permits(1);
     assert_eq!(world.next_ended().await, (run, RunStatus::Succeeded));
     let expected = all(&world, run);
-    let mut again = world.engine.feed(run, 1);
+    let mut again = world.engine.event_stream(run, 1);
     assert_eq!(rest(&mut again).await, expected[1..]);
     // What has ended has no more to tell, until it is opened again.
     let last = expected.len() as u64;
     assert!(matches!(
-        world.engine.feed(run, last).next().await,
-        Fed::Ended
+        world.engine.event_stream(run, last).next().await,
+        StreamItem::Ended
     ));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use windlass_core::run::RunSummary;
 use windlass_core::{Millis, NodeStatus, RunStatus};
-use windlass_engine::{Attempt, Notice, Observer};
+use windlass_engine::{EngineEvent, FinishedAttempt, Observer};
 
 use crate::logs::say;
 use crate::metrics::{Metrics, Workflow};
@@ -23,19 +23,19 @@ pub(crate) struct Watcher {
 const TENANTS: &str = "(tenants)";
 
 impl Observer for Watcher {
-    fn notice(&self, notice: &Notice<'_>) {
-        match notice {
-            Notice::Began { about, recovered } => {
+    fn observe(&self, event: &EngineEvent<'_>) {
+        match event {
+            EngineEvent::Began { about, recovered } => {
                 if !recovered {
                     self.workflow(about).started.add(1);
                 }
                 say::began(about, *recovered);
             }
-            Notice::Ended { attempt } => self.attempt_ended(attempt),
-            Notice::Finished { status, about, .. } => self.finished(about, *status),
-            Notice::Damaged { what, reason } => say::damaged(what, reason),
-            Notice::DeadLettered { run, reason } => say::dead_lettered(*run, reason),
-            Notice::Appended { took, .. } => self.metrics.appends.observe(*took),
+            EngineEvent::Ended { attempt } => self.attempt_ended(attempt),
+            EngineEvent::Finished { status, about, .. } => self.finished(about, *status),
+            EngineEvent::Damaged { what, reason } => say::damaged(what, reason),
+            EngineEvent::DeadLettered { run, reason } => say::dead_lettered(*run, reason),
+            EngineEvent::Appended { took, .. } => self.metrics.appends.observe(*took),
             _ => {}
         }
     }
@@ -50,7 +50,7 @@ impl Watcher {
         }
     }
 
-    fn attempt_ended(&self, attempt: &Attempt) {
+    fn attempt_ended(&self, attempt: &FinishedAttempt) {
         let took = between(attempt.started, attempt.ended);
         let failed = matches!(attempt.status, NodeStatus::Failed | NodeStatus::Waiting);
         let action = self.metrics.action(&attempt.action);

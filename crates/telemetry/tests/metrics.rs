@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde_json::Value;
 use windlass_core::RunStatus;
 use windlass_core::run::RunSummary;
-use windlass_engine::{Attempt, Notice, Observer};
+use windlass_engine::{EngineEvent, FinishedAttempt, Observer};
 use windlass_telemetry::{Gauge, HttpExchange, Telemetry, TelemetryOptions};
 use world::{World, sample};
 
@@ -125,26 +125,28 @@ async fn page_of_tenants(name_tenants: bool) -> String {
 
 /// Keeps the last attempt and run that an engine tells of.
 #[derive(Default)]
-struct Told {
-    attempt: Mutex<Option<Attempt>>,
+struct RecordingObserver {
+    attempt: Mutex<Option<FinishedAttempt>>,
     about: Mutex<Option<RunSummary>>,
 }
 
-impl Observer for Told {
-    fn notice(&self, notice: &Notice<'_>) {
-        match notice {
-            Notice::Ended { attempt } => {
+impl Observer for RecordingObserver {
+    fn observe(&self, event: &EngineEvent<'_>) {
+        match event {
+            EngineEvent::Ended { attempt } => {
                 *self.attempt.lock().unwrap() = Some((*attempt).clone());
             }
-            Notice::Finished { about, .. } => *self.about.lock().unwrap() = Some((*about).clone()),
+            EngineEvent::Finished { about, .. } => {
+                *self.about.lock().unwrap() = Some((*about).clone())
+            }
             _ => {}
         }
     }
 }
 
 /// An attempt and a run as an engine tells of them.
-async fn told() -> (Attempt, RunSummary) {
-    let told = Arc::new(Told::default());
+async fn told() -> (FinishedAttempt, RunSummary) {
+    let told = Arc::new(RecordingObserver::default());
     let world = World::watched(Telemetry::start(TelemetryOptions::default()), told.clone());
     world.run(BUSY).await;
     let attempt = told.attempt.lock().unwrap().clone().expect("an attempt");
@@ -170,14 +172,14 @@ async fn a_hundred_thousand_names_make_a_page_of_bounded_size() {
         let name = long_name(number);
         let mut attempt = attempt.clone();
         attempt.action = name.as_str().into();
-        observer.notice(&Notice::Ended { attempt: &attempt });
+        observer.observe(&EngineEvent::Ended { attempt: &attempt });
         let mut about = about.clone();
         let mut queued = (*about.queued).clone();
         queued.workflow = name.as_str().into();
         queued.tenant = Some(name.as_str().into());
         about.queued = queued.into();
         let recovered = false;
-        observer.notice(&Notice::Began {
+        observer.observe(&EngineEvent::Began {
             about: &about,
             recovered,
         });
@@ -187,7 +189,7 @@ async fn a_hundred_thousand_names_make_a_page_of_bounded_size() {
             RunStatus::Cancelled,
         ] {
             let (run, about) = (about.run, &about);
-            observer.notice(&Notice::Finished { run, status, about });
+            observer.observe(&EngineEvent::Finished { run, status, about });
         }
         telemetry.http(&HttpExchange {
             route: &name,
@@ -199,7 +201,7 @@ async fn a_hundred_thousand_names_make_a_page_of_bounded_size() {
     }
     let mut attempt = attempt;
     attempt.action = "core.echo".into();
-    observer.notice(&Notice::Ended { attempt: &attempt });
+    observer.observe(&EngineEvent::Ended { attempt: &attempt });
     let page = telemetry.render();
     assert!(page.len() < 2 * 1024 * 1024, "{} bytes", page.len());
     let series = "action_executed_total{actionType=\"core.echo\"}";

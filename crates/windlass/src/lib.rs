@@ -195,8 +195,8 @@ pub use windlass_core::event::{Actor, Cause, ResourceLink};
 pub use windlass_core::{Digest, Millis, NodeStatus, RunId, RunStatus};
 pub use windlass_engine::action::Description;
 pub use windlass_engine::{
-    Action, ActionError, Clock, CommandError, Context, Limits, Notice, Observer, Registry, Reply,
-    SecretSource, set_limits,
+    Action, ActionError, Clock, CommandError, Context, EngineEvent, Limits, Observer, Registry,
+    Reply, SecretSource, set_limits,
 };
 pub use windlass_macros::action;
 pub use work::function;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use windlass_core::{Digest, RunId};
 use windlass_engine::history::for_each_event;
 use windlass_engine::view::{self, Actions, Nodes};
-use windlass_engine::{Fed, Feed};
+use windlass_engine::{RunEventStream, StreamItem};
 use windlass_service::graph::{Format, RenderOptions, render};
 use windlass_service::members::Members;
 use windlass_service::{Failure, FailureKind, Look, drawing, export, verifying, why};
@@ -308,8 +308,8 @@ async fn events(
                 .map_err(|_| crate::code::HEADER_INVALID.error(message))
         });
         let after = last.transpose()?.unwrap_or(after);
-        let feed = app.engine().feed(run, after);
-        return Ok(Either::Right(EventStream::new(follow(feed))));
+        let event_stream = app.engine().event_stream(run, after);
+        return Ok(Either::Right(EventStream::new(follow(event_stream))));
     }
     let limit = query.limit.map_or(1000, Between::get);
     let page = app
@@ -341,23 +341,23 @@ fn position(cursor: &str) -> Result<u64, Failure> {
 }
 
 /// The events of a feed, with signs of life between them; it ends with the run.
-fn follow(feed: Feed) -> impl Stream<Item = Event> + Send + 'static {
-    stream::unfold(Some(feed), |feed| async move {
-        let mut feed = feed?;
-        let fed = match tokio::time::timeout(HEARTBEAT, feed.next()).await {
-            Err(_) => return Some((Event::heartbeat(), Some(feed))),
-            Ok(fed) => fed,
+fn follow(event_stream: RunEventStream) -> impl Stream<Item = Event> + Send + 'static {
+    stream::unfold(Some(event_stream), |event_stream| async move {
+        let mut event_stream = event_stream?;
+        let item = match tokio::time::timeout(HEARTBEAT, event_stream.next()).await {
+            Err(_) => return Some((Event::heartbeat(), Some(event_stream))),
+            Ok(item) => item,
         };
-        match fed {
-            Fed::Event(event) => {
+        match item {
+            StreamItem::Event(event) => {
                 let id = event.position.to_string();
                 let event = Event::json(event.kind, Some(&id), &*event);
-                Some((event, Some(feed)))
+                Some((event, Some(event_stream)))
             }
             // What was left out can be read again with `Last-Event-ID`.
-            Fed::Lagged => Some((Event::written("lagged", None, "{}"), None)),
-            Fed::Ended => Some((Event::written("end", None, "{}"), None)),
-            Fed::Failed(error) => {
+            StreamItem::Lagged => Some((Event::written("lagged", None, "{}"), None)),
+            StreamItem::Ended => Some((Event::written("end", None, "{}"), None)),
+            StreamItem::Failed(error) => {
                 let failure = json!({ "code": "EVENTS_BROKEN", "message": error.to_string() });
                 Some((Event::json("error", None, &failure), None))
             }

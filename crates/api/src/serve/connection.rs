@@ -22,7 +22,7 @@ use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
 use super::activity::{Activity, Patience, UnderWay};
-use super::io::Watched;
+use super::io::MonitoredIo;
 use super::listener::Accepted;
 use super::options::ServerOptions;
 use super::seats::{Claimed, Place, Refused, Seated, is_probe};
@@ -133,7 +133,7 @@ where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let activity = connected.activity.clone();
-    let io = TokioIo::new(Watched::new(stream, activity.clone()));
+    let io = TokioIo::new(MonitoredIo::new(stream, activity.clone()));
     let service = service_fn(move |request| answer(shared, &connected, request));
     let mut connection = pin!(shared.builder.serve_connection(io, service));
     tokio::select! {

@@ -17,7 +17,7 @@ use super::activity::Activity;
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 16 * 1024 * 1024;
 
-pub(super) struct Watched<I> {
+pub(super) struct MonitoredIo<I> {
     inner: I,
     activity: Activity,
     ended: bool,
@@ -26,7 +26,7 @@ pub(super) struct Watched<I> {
     lingered: usize,
 }
 
-impl<I> Watched<I> {
+impl<I> MonitoredIo<I> {
     pub(super) fn new(inner: I, activity: Activity) -> Self {
         Self {
             inner,
@@ -44,7 +44,7 @@ impl<I> Watched<I> {
     }
 }
 
-impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {
+impl<I: AsyncRead + Unpin> AsyncRead for MonitoredIo<I> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -61,7 +61,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {
     }
 }
 
-impl<I: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<I> {
+impl<I: AsyncRead + AsyncWrite + Unpin> AsyncWrite for MonitoredIo<I> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -97,7 +97,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<I> {
     }
 }
 
-impl<I: AsyncRead + Unpin> Watched<I> {
+impl<I: AsyncRead + Unpin> MonitoredIo<I> {
     /// Reads and forgets until the client closes, or it has been long enough.
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut scratch = [0; 16 * 1024];

@@ -133,10 +133,10 @@ impl Server {
         let serving = Serving::new(router, self.options, shutdown);
         // What probes a server from inside a machine has no certificate to check.
         let probing = self.probes.map(|probes| {
-            let intake = serving.intake(probes.seats, None, true);
-            intake.run(Listener::Tcp(probes.listener))
+            let accept_loop = serving.accept_loop(probes.seats, None, true);
+            accept_loop.run(Listener::Tcp(probes.listener))
         });
-        let main = serving.intake(self.main.seats, self.tls, false);
+        let main = serving.accept_loop(self.main.seats, self.tls, false);
         let main = main.run(Listener::Tcp(self.main.listener));
         match probing {
             Some(probing) => drop(tokio::join!(main, probing)),
@@ -166,8 +166,8 @@ impl SocketServer {
     pub async fn run(self, router: Router, shutdown: CancellationToken) -> Drained {
         let seats = Seats::new(&self.options);
         let serving = Serving::new(router, self.options, shutdown);
-        let intake = serving.intake(seats, None, false);
-        intake.run(Listener::Socket(self.listener)).await;
+        let accept_loop = serving.accept_loop(seats, None, false);
+        accept_loop.run(Listener::Socket(self.listener)).await;
         serving.drain().await
     }
 }
@@ -194,7 +194,12 @@ impl Serving {
         }
     }
 
-    fn intake(&self, seats: Arc<Seats>, tls: Option<TlsAcceptor>, probes_only: bool) -> Intake {
+    fn accept_loop(
+        &self,
+        seats: Arc<Seats>,
+        tls: Option<TlsAcceptor>,
+        probes_only: bool,
+    ) -> AcceptLoop {
         let shared = Arc::new(Shared {
             router: self.router.clone(),
             builder: connection::builder(&self.options),
@@ -203,7 +208,7 @@ impl Serving {
             stop: self.stop.clone(),
             probes_only,
         });
-        Intake {
+        AcceptLoop {
             seats,
             tasks: self.tasks.clone(),
             shared,
@@ -265,13 +270,13 @@ impl Input for Draining {
     fn describe(_: &mut Operation<'_>) {}
 }
 
-struct Intake {
+struct AcceptLoop {
     seats: Arc<Seats>,
     tasks: TaskTracker,
     shared: Arc<Shared>,
 }
 
-impl Intake {
+impl AcceptLoop {
     /// Accepts all the time: a connection that finds no seat must not keep those behind it
     /// waiting that would find one.
     async fn run(self, listener: Listener) {

@@ -10,7 +10,7 @@ use windlass_store::{Error, RunRow};
 
 use super::{Limits, Suspect, Suspended, lock};
 use crate::engine::{AcquireOptions, Engine};
-use crate::gates::Passage;
+use crate::gates::AcquireResult;
 
 /// How many runs are acquired one at a time after those that had begun: what crashed the
 /// process at its start is again among the first in line.
@@ -137,9 +137,9 @@ impl Engine {
             // What cannot be read now is found at the next start.
             return Some(self.acquire(row.run, acquire_options).await.is_ok());
         }
-        match self.shared().gates.pass(row) {
-            Passage::Free => Some(self.begin_admitted(row).await),
-            Passage::Full | Passage::Beginning => None,
+        match self.shared().gates.acquire(row) {
+            AcquireResult::Free => Some(self.begin_admitted(row).await),
+            AcquireResult::Full | AcquireResult::Beginning => None,
         }
     }
 }

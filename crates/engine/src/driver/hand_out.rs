@@ -13,18 +13,18 @@ use windlass_orchestrator::{Evaluation, Input, Pass};
 use windlass_store::{Error, Wait as _, crash};
 
 use super::{Driver, Message, Task};
+use crate::engine_event::EngineEvent;
 use crate::evaluators::{self, Next, Turn};
-use crate::notice::Notice;
 
 impl Driver {
     pub(super) fn dispatch(&mut self, dispatch: Arc<Dispatch>) {
         crash::point("before-dispatch");
-        self.notice(&Notice::Dispatched {
+        self.observe(&EngineEvent::Dispatched {
             dispatch: &dispatch,
         });
         if self.workers.options.observer.is_some() {
             let now = self.workers.options.clock.now();
-            self.watched.dispatch(&dispatch, now);
+            self.attempts.dispatch(&dispatch, now);
         }
         if !self.workers.registry.contains(&dispatch.action) {
             self.offer(dispatch);

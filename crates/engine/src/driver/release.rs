@@ -108,7 +108,7 @@ impl Driver {
     pub(super) fn let_through(&mut self) {
         for effect in std::mem::take(&mut self.leased.withheld) {
             if let Some(effect) = self.withhold(effect) {
-                self.answer(effect);
+                self.execute_effect(effect);
             }
         }
     }
@@ -168,7 +168,7 @@ impl Driver {
         self.leased.of_run.remove(&run);
         self.dormant.remove(&run);
         self.reloading.remove(&run);
-        self.watched.forget(run);
+        self.attempts.forget(run);
         self.forget_remote(run);
         self.shared.gates.give_up(run);
         self.drop_commands(run);

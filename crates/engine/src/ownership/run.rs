@@ -118,7 +118,7 @@ impl Owner {
     /// Tells the driver that what it may append has changed.
     async fn look(&self) {
         if let Some(inner) = self.engine.upgrade() {
-            Engine::of(inner).tell(Message::Look).await;
+            Engine::of(inner).tell(Message::Poke).await;
         }
     }
 

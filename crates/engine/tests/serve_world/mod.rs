@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc};
 use windlass_core::{RunId, RunStatus};
 use windlass_engine::{
-    Action, ActionError, Backend, Context, Engine, Notice, Observer, Options, Registry, Reply,
+    Action, ActionError, Backend, Context, Engine, EngineEvent, Observer, Options, Registry, Reply,
     StartRequest,
 };
 use windlass_store::{MemoryStore, Wait as _};
@@ -101,16 +101,16 @@ impl Action for Work {
 }
 
 /// Tells which runs began and ended.
-pub(crate) struct Told {
+pub(crate) struct RecordingObserver {
     began: mpsc::UnboundedSender<RunId>,
     ended: mpsc::UnboundedSender<(RunId, RunStatus)>,
 }
 
-impl Observer for Told {
-    fn notice(&self, notice: &Notice<'_>) {
-        match notice {
-            Notice::Started { run, .. } => drop(self.began.send(*run)),
-            Notice::Finished { run, status, .. } => drop(self.ended.send((*run, *status))),
+impl Observer for RecordingObserver {
+    fn observe(&self, event: &EngineEvent<'_>) {
+        match event {
+            EngineEvent::Started { run, .. } => drop(self.began.send(*run)),
+            EngineEvent::Finished { run, status, .. } => drop(self.ended.send((*run, *status))),
             _ => {}
         }
     }
@@ -137,7 +137,7 @@ impl World {
         let backend: Arc<dyn Backend> = Arc::new(store.clone());
         let options = Options {
             keep_asleep_ms: 0,
-            observer: Some(Arc::new(Told {
+            observer: Some(Arc::new(RecordingObserver {
                 began: began_told,
                 ended: ended_told,
             })),

@@ -56,7 +56,7 @@ pub async fn execute(
     let done = engine.command(run, request).await;
     if done.is_ok() && matches!(command, RunCommand::Pause | RunCommand::Cancel { .. }) {
         // Its children hear of it, also if this process ends now.
-        engine.told().await;
+        engine.child_jobs_idle().await;
     }
     match done {
         Err(CommandError::UnknownNode(node)) => {

@@ -1,6 +1,6 @@
 //! What a run or a node waits for, or why it ended, in a sentence.
 
-mod line;
+mod queue_reason;
 mod reasons;
 mod work;
 
@@ -92,7 +92,7 @@ pub fn why(look: &Look, id: RunId, node: Option<&str>) -> Result<Why, Failure> {
     Ok(Why {
         run: id,
         status: run.status(),
-        reason: match line::sentence(look, run)? {
+        reason: match queue_reason::sentence(look, run)? {
             Some(sentence) if look.holder.is_some() => sentence,
             _ => reasons.run(),
         },

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use tracing::{debug, error, info, warn};
 use windlass_core::run::RunSummary;
 use windlass_core::{NodeStatus, RunId, RunStatus};
-use windlass_engine::Attempt;
+use windlass_engine::FinishedAttempt;
 
 use crate::metrics::HttpExchange;
 
@@ -59,7 +59,7 @@ pub(crate) fn finished(about: &RunSummary, status: RunStatus, milliseconds: u64)
 }
 
 /// An attempt ended: a failure is a warning, anything else is logged at debug level.
-pub(crate) fn attempt(attempt: &Attempt, milliseconds: u64) {
+pub(crate) fn attempt(attempt: &FinishedAttempt, milliseconds: u64) {
     macro_rules! say {
         ($level:ident, $code:expr, $error:expr, $message:literal) => {
             $level!(

@@ -14,7 +14,7 @@ pub use endpoint::{Endpoint, EndpointError};
 pub(crate) use exporter::Exporter;
 use windlass_core::RunStatus;
 use windlass_core::run::RunSummary;
-use windlass_engine::Attempt;
+use windlass_engine::FinishedAttempt;
 
 /// Where spans go.
 #[derive(Clone, Debug)]
@@ -44,5 +44,5 @@ impl TraceOptions {
 /// What a span is about. It becomes a span on the exporter's task.
 pub(crate) enum Subject {
     Run(Box<RunSummary>, RunStatus),
-    Attempt(Box<Attempt>),
+    Attempt(Box<FinishedAttempt>),
 }

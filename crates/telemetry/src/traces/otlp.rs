@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 use windlass_core::run::RunSummary;
 use windlass_core::trace::{SpanId, TraceId, TraceParent};
 use windlass_core::{Millis, NodeStatus, RunStatus};
-use windlass_engine::Attempt;
+use windlass_engine::FinishedAttempt;
 
 use super::Subject;
 
@@ -148,7 +148,7 @@ fn run_span(about: &RunSummary, status: RunStatus) -> Option<Span> {
     })
 }
 
-fn attempt_span(attempt: &Attempt) -> Option<Span> {
+fn attempt_span(attempt: &FinishedAttempt) -> Option<Span> {
     let place = TraceParent::of_run(attempt.run, attempt.traceparent.as_deref());
     let failed = matches!(attempt.status, NodeStatus::Failed | NodeStatus::Waiting);
     let status = if failed {

@@ -8,12 +8,12 @@ use tokio::time::{Instant, Sleep};
 /// A timer that is set again only to ring earlier. Setting tokio's timer wakes another
 /// thread, which at every turn of the loop would cost more than the turn.
 #[derive(Default)]
-pub(crate) struct Alarm {
+pub(crate) struct Timer {
     at: Option<Instant>,
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
-impl Alarm {
+impl Timer {
     pub(crate) fn ring_within(mut self: Pin<&mut Self>, wait: Duration) {
         let at = Instant::now() + wait;
         if self.at.is_some_and(|set| set <= at) {

@@ -6,11 +6,11 @@ use windlass_core::run::{Dispatch, Input, Instance, RunSummary, WaitingNode};
 use windlass_core::{Millis, NodeStatus, RunId, RunStatus};
 use windlass_orchestrator::FailedAttempt;
 
-use crate::watched::Attempt;
+use crate::attempt_tracker::FinishedAttempt;
 
 /// Something an observer may want to know. All of it rests on durable records.
 #[derive(Debug)]
-pub enum Notice<'a> {
+pub enum EngineEvent<'a> {
     /// An attempt was handed to a worker.
     Dispatched {
         /// The attempt.
@@ -106,7 +106,7 @@ pub enum Notice<'a> {
     /// An attempt ended.
     Ended {
         /// The attempt, and how it ended.
-        attempt: &'a Attempt,
+        attempt: &'a FinishedAttempt,
     },
     /// The store answered an append of these many records.
     Appended {

@@ -2,7 +2,7 @@
 
 use windlass_core::RunStatus;
 use windlass_core::run::Run;
-use windlass_engine::{InLine, Suspended, held_gate};
+use windlass_engine::{QueueReason, Suspended, held_gate};
 use windlass_store::{RunRow, Wait as _};
 
 use crate::failure::Failure;
@@ -46,8 +46,8 @@ fn waits(look: &Look, run: &Run, row: &RunRow) -> Result<Option<String>, Failure
         let suspended = engine.suspended(row.run);
         return Ok(suspended.map(tried));
     }
-    let in_line = engine.in_line(row).wait()?;
-    Ok(Some(words(look, run, in_line)?))
+    let queue_reason = engine.queue_reason(row).wait()?;
+    Ok(Some(words(look, run, queue_reason)?))
 }
 
 fn tried(suspended: Suspended) -> String {
@@ -59,20 +59,20 @@ fn tried(suspended: Suspended) -> String {
     )
 }
 
-fn words(look: &Look, run: &Run, in_line: InLine) -> Result<String, Failure> {
-    Ok(match in_line {
-        InLine::Stopping => {
+fn words(look: &Look, run: &Run, queue_reason: QueueReason) -> Result<String, Failure> {
+    Ok(match queue_reason {
+        QueueReason::Stopping => {
             "The run is queued: this server is stopping and begins nothing more.".to_owned()
         }
-        InLine::NotServing => {
+        QueueReason::NotServing => {
             "The run is queued: this server has not begun to start runs.".to_owned()
         }
-        InLine::Suspended(suspended) => tried(suspended),
-        InLine::Trial => {
+        QueueReason::Suspended(suspended) => tried(suspended),
+        QueueReason::Isolation => {
             "The run is queued: another one is tried alone, and nothing begins meanwhile."
                 .to_owned()
         }
-        InLine::Gate { limit, holders } => {
+        QueueReason::Gate { limit, holders } => {
             let mut names = Vec::new();
             for run in &holders {
                 names.push(look.short_id(*run)?);
@@ -90,11 +90,11 @@ fn words(look: &Look, run: &Run, in_line: InLine) -> Result<String, Failure> {
                 if limit == 1 { "is" } else { "are" },
             )
         }
-        InLine::Full { most } => {
+        QueueReason::Full { most } => {
             format!("The run is queued: this server carries {most} runs already (max_active_runs).")
         }
-        InLine::Ahead { runs: 0 } => "The run is queued, and begins next.".to_owned(),
-        InLine::Ahead { runs } => {
+        QueueReason::Ahead { runs: 0 } => "The run is queued, and begins next.".to_owned(),
+        QueueReason::Ahead { runs } => {
             let runs = count(runs, "run begins", "runs begin");
             format!("The run is queued: {runs} before it.")
         }

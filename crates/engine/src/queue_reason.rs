@@ -16,7 +16,7 @@ const MOST_NAMED: usize = 3;
 
 /// What a run waits for before it begins, or is carried on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum InLine {
+pub enum QueueReason {
     /// The engine stops.
     Stopping,
     /// The engine has not begun to serve, or never does.
@@ -24,7 +24,7 @@ pub enum InLine {
     /// Processes died with it in hand: it waits for its trial.
     Suspended(Suspended),
     /// Another run is tried, and nothing begins meanwhile.
-    Trial,
+    Isolation,
     /// All places at its gate are taken.
     Gate {
         /// How many runs may be active there at once.
@@ -49,16 +49,16 @@ impl Engine {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn in_line(&self, row: &RunRow) -> Result<InLine, Error> {
+    pub async fn queue_reason(&self, row: &RunRow) -> Result<QueueReason, Error> {
         let shared = self.shared();
         if self.stop_token().is_cancelled() {
-            return Ok(InLine::Stopping);
+            return Ok(QueueReason::Stopping);
         }
         if !shared.is_serving() {
-            return Ok(InLine::NotServing);
+            return Ok(QueueReason::NotServing);
         }
         if let Some(suspended) = self.suspended(row.run) {
-            return Ok(InLine::Suspended(suspended));
+            return Ok(QueueReason::Suspended(suspended));
         }
         if let Some(gate) = row.gate.as_deref()
             && let Some(held) = held_gate(&**self.store(), gate, row.limit).await?
@@ -66,12 +66,12 @@ impl Engine {
             return Ok(held);
         }
         if shared.isolation.is_closed() {
-            return Ok(InLine::Trial);
+            return Ok(QueueReason::Isolation);
         }
         let most = shared.max_active.load(Ordering::Acquire);
         let loading = shared.loading.load(Ordering::Acquire);
         if shared.active() + loading >= most {
-            return Ok(InLine::Full { most });
+            return Ok(QueueReason::Full { most });
         }
         let waiting = self
             .store()
@@ -82,7 +82,7 @@ impl Engine {
             )
             .await?;
         let place = waiting.iter().position(|other| other.run == row.run);
-        Ok(InLine::Ahead {
+        Ok(QueueReason::Ahead {
             runs: place.unwrap_or(waiting.len()),
         })
     }
@@ -96,12 +96,12 @@ pub async fn held_gate(
     store: &dyn crate::Backend,
     gate: &str,
     limit: u32,
-) -> Result<Option<InLine>, Error> {
+) -> Result<Option<QueueReason>, Error> {
     let most = usize::try_from(limit).unwrap_or(usize::MAX);
     let going = store.at_gate(gate, most).await?;
     if limit == 0 || going.len() < most {
         return Ok(None);
     }
     let holders = going.iter().take(MOST_NAMED).map(|row| row.run).collect();
-    Ok(Some(InLine::Gate { limit, holders }))
+    Ok(Some(QueueReason::Gate { limit, holders }))
 }

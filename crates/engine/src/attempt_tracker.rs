@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use windlass_core::run::{Dispatch, Failure, Instance, Outcome, Report};
 use windlass_core::{Millis, NodeStatus, RunId};
 
-use crate::notice::Notice;
+use crate::engine_event::EngineEvent;
 use crate::options::Observer;
 
 /// An attempt that has ended, durably.
 #[derive(Clone, Debug)]
-pub struct Attempt {
+pub struct FinishedAttempt {
     /// The run.
     pub run: RunId,
     /// The run's workflow.
@@ -44,7 +44,7 @@ pub struct Attempt {
     failure: Option<Failure>,
 }
 
-impl Attempt {
+impl FinishedAttempt {
     /// Why it failed, if it did: cleaned of secrets, as it is recorded.
     pub fn failure(&self) -> Option<&Failure> {
         let failed = matches!(self.status, NodeStatus::Failed | NodeStatus::Waiting);
@@ -59,20 +59,20 @@ impl Attempt {
 
 /// Attempts under way.
 #[derive(Default)]
-pub(crate) struct Watched {
-    attempts: BTreeMap<(RunId, Instance), Open>,
+pub(crate) struct AttemptTracker {
+    attempts: BTreeMap<(RunId, Instance), OpenAttempt>,
 }
 
-struct Open {
-    attempt: Attempt,
+struct OpenAttempt {
+    attempt: FinishedAttempt,
     /// A worker has said how it ended.
     reported: bool,
 }
 
-impl Watched {
+impl AttemptTracker {
     /// An attempt is handed out.
     pub(crate) fn dispatch(&mut self, dispatch: &Dispatch, now: Millis) {
-        let attempt = Attempt {
+        let attempt = FinishedAttempt {
             run: dispatch.run,
             workflow: Arc::clone(&dispatch.workflow),
             version: dispatch.version,
@@ -88,7 +88,7 @@ impl Watched {
             status: NodeStatus::Running,
             failure: None,
         };
-        let open = Open {
+        let open = OpenAttempt {
             attempt,
             reported: false,
         };
@@ -117,7 +117,7 @@ impl Watched {
         run: RunId,
         nodes: &[(Instance, NodeStatus)],
         now: impl Fn() -> Millis,
-    ) -> Vec<Attempt> {
+    ) -> Vec<FinishedAttempt> {
         let mut ended = Vec::new();
         if self.attempts.is_empty() {
             return ended;
@@ -126,7 +126,7 @@ impl Watched {
             if status != NodeStatus::Waiting && !status.is_final() {
                 continue;
             }
-            let Some(Open {
+            let Some(OpenAttempt {
                 mut attempt,
                 reported,
             }) = self.attempts.remove(&(run, node))
@@ -164,7 +164,7 @@ impl AppendWatch {
     pub(crate) fn tell(self, records: usize) {
         if let Some((observer, begun)) = self.0 {
             let took: Duration = begun.elapsed();
-            observer.notice(&Notice::Appended { records, took });
+            observer.observe(&EngineEvent::Appended { records, took });
         }
     }
 }

@@ -17,14 +17,14 @@ use windlass_orchestrator::codec::RecordBuilder;
 use windlass_orchestrator::queued_row;
 use windlass_store::{Append, AppendError, Appended, Bell, Blob, Error, Head, Partition, WriterId};
 
+use crate::attempt_tracker::AppendWatch;
 use crate::engine::{Engine, Inner};
-use crate::known::{Cache, Known};
+use crate::engine_event::EngineEvent;
 use crate::names::check_names;
-use crate::notice::Notice;
 use crate::ownership::ring;
 use crate::payload::{check_in_passing, check_one, off_thread};
 use crate::start::{FirstRecord, Prepared, StartError, StartRequest, Started, existing};
-use crate::watched::AppendWatch;
+use crate::start_metadata_cache::{StartMetadata, StartMetadataCache};
 
 /// How many requests are appended together.
 const BATCH: usize = 256;
@@ -39,20 +39,20 @@ struct Filed {
 }
 
 /// Where requests come in.
-pub(crate) struct Intake {
-    known: Cache,
+pub(crate) struct Enqueuer {
+    known: StartMetadataCache,
     filed: mpsc::Sender<Filed>,
     writer: WriterId,
     next: AtomicU64,
 }
 
-impl Intake {
+impl Enqueuer {
     /// Starts the task that appends; it ends with the engine.
     pub(crate) fn start(engine: &Weak<Inner>, writer: WriterId) -> Self {
         let (filed, requests) = mpsc::channel(WAITING);
         tokio::spawn(append_all(engine.clone(), requests));
         Self {
-            known: Cache::default(),
+            known: StartMetadataCache::default(),
             filed,
             writer,
             next: AtomicU64::new(1),
@@ -96,12 +96,12 @@ async fn append_all(engine: Weak<Inner>, mut requests: mpsc::Receiver<Filed>) {
             .drain(..)
             .map(|filed| (filed.append, filed.reply))
             .unzip();
-        let told: Vec<_> = batch.iter().map(told).collect();
+        let announcement: Vec<_> = batch.iter().map(announcement).collect();
         let watch = AppendWatch::new(engine.options().observer.as_ref());
         let answers = engine.store().append(batch).await;
         watch.tell(answers.len());
-        for ((answer, reply), told) in answers.into_iter().zip(replies).zip(told) {
-            let (run, partition, tenant, priority) = told;
+        for ((answer, reply), announcement) in answers.into_iter().zip(replies).zip(announcement) {
+            let (run, partition, tenant, priority) = announcement;
             if let Ok(appended) = &answer {
                 engine.shared().recorded(run, appended.head.sequence);
                 match engine.shared().owned.holds(partition) {
@@ -114,7 +114,7 @@ async fn append_all(engine: Weak<Inner>, mut requests: mpsc::Receiver<Filed>) {
     }
 }
 
-fn told(append: &Append) -> (RunId, Partition, Option<Box<str>>, u8) {
+fn announcement(append: &Append) -> (RunId, Partition, Option<Box<str>>, u8) {
     let row = append.row.as_ref();
     let tenant = row.and_then(|row| row.tenant.clone());
     let partition = row.map_or(Partition(0), |row| row.partition);
@@ -213,14 +213,14 @@ impl Engine {
             prepared.queued.tenant.clone(),
             prepared.queued.workflow.clone(),
         );
-        let append = self.intake().append(run, prepared, self.now());
+        let append = self.enqueuer().append(run, prepared, self.now());
         let (reply, answer) = oneshot::channel();
         let filed = Filed { append, reply };
-        let sent = self.intake().filed.send(filed).await;
+        let sent = self.enqueuer().filed.send(filed).await;
         sent.map_err(|_| StartError::Stopped)?;
         match answer.await.map_err(|_| StartError::Stopped)? {
             Ok(_) => {
-                self.shared().notice(&Notice::Queued {
+                self.shared().observe(&EngineEvent::Queued {
                     run,
                     tenant: tenant.as_deref(),
                     workflow: &workflow,
@@ -244,12 +244,12 @@ impl Engine {
     /// To be called after a workflow was published, enabled or disabled: what
     /// [`Self::enqueue`] knows of it is read again.
     pub fn catalogue_changed(&self, tenant: Option<&str>, workflow: &str) {
-        self.intake().known.forget(tenant, workflow);
+        self.enqueuer().known.forget(tenant, workflow);
     }
 
     /// Another process changed the catalogue: what is known of any workflow is read again.
     pub(crate) fn forget_catalogue(&self) {
-        self.intake().known.forget_all();
+        self.enqueuer().known.forget_all();
     }
 
     async fn known(
@@ -257,8 +257,8 @@ impl Engine {
         tenant: Option<&str>,
         workflow: &str,
         version: Option<u32>,
-    ) -> Result<Arc<Known>, StartError> {
-        let known = &self.intake().known;
+    ) -> Result<Arc<StartMetadata>, StartError> {
+        let known = &self.enqueuer().known;
         let epoch = match known.get(tenant, workflow, version) {
             Ok(known) => return Ok(known),
             Err(epoch) => epoch,
@@ -266,7 +266,7 @@ impl Engine {
         let (engine, workflow) = (self.clone(), Box::<str>::from(workflow));
         let tenant = tenant.map(Box::<str>::from);
         let reading = tokio::task::spawn_blocking(move || {
-            let (known, store) = (&engine.intake().known, &**engine.store());
+            let (known, store) = (&engine.enqueuer().known, &**engine.store());
             known.read(store, tenant.as_deref(), &workflow, version, epoch)
         });
         reading.await.map_err(|_| StartError::Stopped)?
@@ -275,7 +275,10 @@ impl Engine {
 
 /// Checks a request's trigger, and gives the request back. A check that is not quick runs on a
 /// thread for such work.
-async fn check(request: StartRequest, known: Arc<Known>) -> Result<StartRequest, StartError> {
+async fn check(
+    request: StartRequest,
+    known: Arc<StartMetadata>,
+) -> Result<StartRequest, StartError> {
     let schema = match &known.schema {
         Some(Err(problem)) => return Err(problem.clone().into()),
         Some(Ok(schema)) => Some(Arc::clone(schema)),

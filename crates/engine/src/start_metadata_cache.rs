@@ -21,10 +21,10 @@ const MOST: usize = 1024;
 const MOST_BYTES: usize = 64 * 1024 * 1024;
 
 /// Whose workflow, which, and which version; none is the newest.
-type Key = (Option<Box<str>>, Box<str>, Option<u32>);
+type CacheKey = (Option<Box<str>>, Box<str>, Option<u32>);
 
 /// What starting a run of a workflow needs.
-pub(crate) struct Known {
+pub(crate) struct StartMetadata {
     pub(crate) version: u32,
     pub(crate) definition: Digest,
     pub(crate) labels: BTreeMap<Box<str>, Box<str>>,
@@ -40,7 +40,7 @@ pub(crate) struct Known {
 /// The parts of a definition that matter here; the nodes are passed over.
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Glance {
+struct DefinitionHeader {
     #[serde(default)]
     labels: BTreeMap<Box<str>, Box<str>>,
     #[serde(default)]
@@ -51,21 +51,21 @@ struct Glance {
 
 /// A bounded cache of them.
 #[derive(Default)]
-pub(crate) struct Cache {
+pub(crate) struct StartMetadataCache {
     inner: Mutex<Inner>,
 }
 
 #[derive(Default)]
 struct Inner {
-    known: HashMap<Key, Arc<Known>>,
+    known: HashMap<CacheKey, Arc<StartMetadata>>,
     /// Oldest first.
-    order: VecDeque<Key>,
+    order: VecDeque<CacheKey>,
     bytes: usize,
     /// Counts invalidations, so that nothing is cached that was read before one.
     epoch: u64,
 }
 
-impl Cache {
+impl StartMetadataCache {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner
             .lock()
@@ -78,7 +78,7 @@ impl Cache {
         tenant: Option<&str>,
         workflow: &str,
         version: Option<u32>,
-    ) -> Result<Arc<Known>, u64> {
+    ) -> Result<Arc<StartMetadata>, u64> {
         let inner = self.inner();
         let key = (tenant.map(Into::into), workflow.into(), version);
         inner.known.get(&key).cloned().ok_or(inner.epoch)
@@ -95,7 +95,7 @@ impl Cache {
         workflow: &str,
         version: Option<u32>,
         epoch: u64,
-    ) -> Result<Arc<Known>, StartError> {
+    ) -> Result<Arc<StartMetadata>, StartError> {
         let unknown = || StartError::UnknownWorkflow {
             workflow: workflow.into(),
             version,
@@ -104,7 +104,7 @@ impl Cache {
         let row = row.map_err(StartError::Store)?.ok_or_else(unknown)?;
         let found = store.definition(tenant, workflow, version).wait();
         let found = found.map_err(StartError::Store)?.ok_or_else(unknown)?;
-        let known = Arc::new(Known::of(&found, row.enabled)?);
+        let known = Arc::new(StartMetadata::of(&found, row.enabled)?);
         let mut inner = self.inner();
         if inner.epoch == epoch {
             let key = (tenant.map(Into::into), workflow.into(), version);
@@ -126,7 +126,7 @@ impl Cache {
     pub(crate) fn forget(&self, tenant: Option<&str>, workflow: &str) {
         let mut inner = self.inner();
         inner.epoch += 1;
-        let is_other = |key: &Key| key.0.as_deref() != tenant || &*key.1 != workflow;
+        let is_other = |key: &CacheKey| key.0.as_deref() != tenant || &*key.1 != workflow;
         inner.known.retain(|key, _| is_other(key));
         inner.order.retain(is_other);
         inner.bytes = inner.known.values().map(|known| known.bytes).sum();
@@ -134,7 +134,7 @@ impl Cache {
 }
 
 impl Inner {
-    fn keep(&mut self, key: Key, known: Arc<Known>) {
+    fn keep(&mut self, key: CacheKey, known: Arc<StartMetadata>) {
         self.bytes += known.bytes;
         match self.known.insert(key.clone(), known) {
             Some(before) => self.bytes -= before.bytes,
@@ -150,13 +150,13 @@ impl Inner {
     }
 }
 
-impl Known {
+impl StartMetadata {
     fn of(row: &DefinitionRow, enabled: bool) -> Result<Self, StartError> {
-        let glance: Glance = serde_json::from_slice(&row.text)
+        let header: DefinitionHeader = serde_json::from_slice(&row.text)
             .map_err(|error| StartError::Definition(error.to_string()))?;
-        let concurrency = glance.concurrency.as_ref().map(Concurrency::compile);
-        let schema = glance.trigger_schema.as_ref();
-        let vars = glance.vars.iter();
+        let concurrency = header.concurrency.as_ref().map(Concurrency::compile);
+        let schema = header.trigger_schema.as_ref();
+        let vars = header.vars.iter();
         let bytes = vars.map(|(name, value)| name.len() + value.get().len());
         let schema = schema.map(|schema| compiled(schema.get()));
         let compiled_bytes = schema.iter().flatten().map(|schema| schema.bytes());
@@ -164,8 +164,8 @@ impl Known {
         Ok(Self {
             version: row.version,
             definition: row.digest,
-            labels: glance.labels,
-            vars: glance.vars,
+            labels: header.labels,
+            vars: header.vars,
             concurrency: concurrency.transpose().map_err(StartError::Definition)?,
             schema,
             bytes,

@@ -40,7 +40,7 @@ const PAGE_BYTES: usize = 64 * 1024;
 
 /// What a feed gives.
 #[derive(Clone, Debug)]
-pub enum Fed {
+pub enum StreamItem {
     /// The next event.
     Event(Arc<PublicEvent>),
     /// The reader was so slow that events were dropped which waited for it. A reader that asks
@@ -54,7 +54,7 @@ pub enum Fed {
 
 /// The followers of an engine, by their runs.
 #[derive(Default)]
-pub(crate) struct Feeds {
+pub(crate) struct RunEventStreams {
     followers: Mutex<HashMap<RunId, Arc<Follower>>>,
     /// How many followers there are: at zero, an append need not take the lock.
     count: AtomicUsize,
@@ -71,7 +71,7 @@ struct End {
     records: u64,
 }
 
-impl Feeds {
+impl RunEventStreams {
     /// A record of a run is durable.
     pub(crate) fn recorded(&self, run: RunId) {
         if self.count.load(Ordering::Acquire) == 0 {
@@ -103,9 +103,9 @@ impl Feeds {
 /// Follows a run for all its readers.
 struct Follower {
     recorded: Notify,
-    kept: Mutex<Kept>,
+    kept: Mutex<RecentEvents>,
     /// Changes when there are new events, or when none will come any more.
-    told: watch::Sender<u64>,
+    updates: watch::Sender<u64>,
     /// Rings when the fastest reader has gone on.
     taken: Notify,
     /// Rings when a reader has come.
@@ -113,16 +113,16 @@ struct Follower {
 }
 
 /// The last events of a run.
-struct Kept {
+struct RecentEvents {
     events: VecDeque<Arc<PublicEvent>>,
     /// The last event that was read.
     position: u64,
     /// The last event that a reader has taken.
     taken: u64,
-    end: Option<Fed>,
+    end: Option<StreamItem>,
 }
 
-impl Kept {
+impl RecentEvents {
     /// What comes after a position; none if some of it is kept no more.
     fn after(&self, position: u64) -> Option<Vec<Arc<PublicEvent>>> {
         let missing = self.position.saturating_sub(position);
@@ -139,7 +139,7 @@ impl Kept {
     }
 }
 
-impl Kept {
+impl RecentEvents {
     fn untaken(&self) -> usize {
         let untaken = self.position.saturating_sub(self.taken);
         usize::try_from(untaken).unwrap_or(usize::MAX)
@@ -175,26 +175,26 @@ impl Follower {
     fn new(position: u64) -> Self {
         Self {
             recorded: Notify::new(),
-            kept: Mutex::new(Kept {
+            kept: Mutex::new(RecentEvents {
                 events: VecDeque::new(),
                 position,
                 taken: position,
                 end: None,
             }),
-            told: watch::Sender::new(position),
+            updates: watch::Sender::new(position),
             taken: Notify::new(),
             joined: Notify::new(),
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, RecentEvents> {
         self.kept
             .lock()
             .expect("nothing panics while it holds the events")
     }
 
     /// Keeps new events; how the run ended, if it did.
-    fn keep(&self, events: Vec<Arc<PublicEvent>>, end: Option<Fed>) {
+    fn keep(&self, events: Vec<Arc<PublicEvent>>, end: Option<StreamItem>) {
         if events.is_empty() && end.is_none() {
             return;
         }
@@ -204,12 +204,12 @@ impl Follower {
         kept.drop_spare();
         kept.end = end;
         drop(kept);
-        self.told.send_modify(|count| *count += 1);
+        self.updates.send_modify(|count| *count += 1);
     }
 }
 
 /// How far a follower has come with what there is.
-enum Step {
+enum FollowStep {
     /// There may be more.
     More,
     /// It is at the end of the log.
@@ -232,35 +232,35 @@ async fn follow(engine: Weak<Inner>, run: RunId, follower: Arc<Follower>, mut fo
             (follow, step, engine_now)
         });
         let Ok((followed, step, engine_now)) = reading.await else {
-            follower.keep(Vec::new(), Some(Fed::Ended));
+            follower.keep(Vec::new(), Some(StreamItem::Ended));
             return;
         };
         follow = followed;
-        if let Step::Over = step {
-            engine_now.shared().feeds.leave(run, &follower);
+        if let FollowStep::Over = step {
+            engine_now.shared().event_streams.leave(run, &follower);
             return;
         }
         drop(engine_now);
         let wake = async {
             match step {
                 // The follower goes as fast as the fastest reader.
-                Step::More => follower.has_room().await,
+                FollowStep::More => follower.has_room().await,
                 _ => follower.recorded.notified().await,
             }
         };
         tokio::select! {
             () = wake => {}
-            () = follower.told.closed() => {
+            () = follower.updates.closed() => {
                 let weight = follow.run().map_or(0, |run| run.plan().total());
                 if !linger(&engine, &follower, weight).await {
                     let Some(inner) = engine.upgrade() else { return };
-                    if Engine::of(inner).shared().feeds.leave_if_alone(run, &follower) {
+                    if Engine::of(inner).shared().event_streams.leave_if_alone(run, &follower) {
                         return;
                     }
                 }
             }
             () = stop.cancelled() => {
-                follower.keep(Vec::new(), Some(Fed::Ended));
+                follower.keep(Vec::new(), Some(StreamItem::Ended));
                 return;
             }
         }
@@ -275,37 +275,37 @@ async fn linger(engine: &Weak<Inner>, follower: &Follower, weight: usize) -> boo
     let engine = Engine::of(inner);
     let (shared, stop) = (Arc::clone(engine.shared()), engine.stop_token());
     drop(engine);
-    let feeds = &shared.feeds;
-    let before = feeds.lingering.fetch_add(weight, Ordering::AcqRel);
+    let event_streams = &shared.event_streams;
+    let before = event_streams.lingering.fetch_add(weight, Ordering::AcqRel);
     let came = before.saturating_add(weight) <= MOST_LINGERING
         && tokio::select! {
             () = follower.joined.notified() => true,
             () = tokio::time::sleep(LINGER) => false,
             () = stop.cancelled() => false,
         };
-    feeds.lingering.fetch_sub(weight, Ordering::AcqRel);
+    event_streams.lingering.fetch_sub(weight, Ordering::AcqRel);
     came
 }
 
-fn read_page(engine: &Engine, follow: &mut Follow, follower: &Follower) -> Step {
+fn read_page(engine: &Engine, follow: &mut Follow, follower: &Follower) -> FollowStep {
     match follow.step(&**engine.store(), engine.plans(), PAGE_BYTES) {
         Ok((events, true)) => {
             follower.keep(events, None);
-            Step::More
+            FollowStep::More
         }
         Ok((_, false)) if follow.has_ended() => {
-            follower.keep(Vec::new(), Some(Fed::Ended));
-            Step::Over
+            follower.keep(Vec::new(), Some(StreamItem::Ended));
+            FollowStep::Over
         }
-        Ok((_, false)) => Step::AtEnd,
+        Ok((_, false)) => FollowStep::AtEnd,
         Err(error) => {
-            follower.keep(Vec::new(), Some(Fed::Failed(error.to_string())));
-            Step::Over
+            follower.keep(Vec::new(), Some(StreamItem::Failed(error.to_string())));
+            FollowStep::Over
         }
     }
 }
 
-impl Feeds {
+impl RunEventStreams {
     /// Removes a follower, so that no reader joins it any more.
     fn leave(&self, run: RunId, follower: &Arc<Follower>) {
         let mut followers = self.followers();
@@ -321,7 +321,7 @@ impl Feeds {
     /// The same, unless a reader has joined meanwhile.
     fn leave_if_alone(&self, run: RunId, follower: &Arc<Follower>) -> bool {
         let mut followers = self.followers();
-        if follower.told.receiver_count() > 0 {
+        if follower.updates.receiver_count() > 0 {
             return false;
         }
         followers.remove(&run);
@@ -364,14 +364,14 @@ impl Feeds {
 /// A reader that has joined a follower.
 struct Watching {
     follower: Arc<Follower>,
-    told: watch::Receiver<u64>,
+    updates: watch::Receiver<u64>,
 }
 
 impl Watching {
     fn new(follower: Arc<Follower>) -> Self {
-        let told = follower.told.subscribe();
+        let updates = follower.updates.subscribe();
         follower.joined.notify_one();
-        Self { follower, told }
+        Self { follower, updates }
     }
 }
 
@@ -386,11 +386,11 @@ enum Reader {
     /// A page is being read.
     Reading(JoinHandle<(Box<Follow>, Page)>),
     Watching(Watching),
-    Done(Fed),
+    Done(StreamItem),
 }
 
-/// The events of one run for one reader. Dropping a call of [`Feed::next`] loses nothing.
-pub struct Feed {
+/// The events of one run for one reader. Dropping a call of [`RunEventStream::next`] loses nothing.
+pub struct RunEventStream {
     engine: Engine,
     run: RunId,
     /// The last event that was given.
@@ -403,8 +403,8 @@ impl Engine {
     /// Public events of a run after a position (0 is the beginning), as they become
     /// durable: those there are, then those that come, whether or not the run is in
     /// memory, until it has ended.
-    pub fn feed(&self, run: RunId, after: u64) -> Feed {
-        Feed {
+    pub fn event_stream(&self, run: RunId, after: u64) -> RunEventStream {
+        RunEventStream {
             engine: self.clone(),
             run,
             position: after,
@@ -416,32 +416,32 @@ impl Engine {
 
 /// What a reader does next.
 enum Next {
-    Give(Fed),
+    Give(StreamItem),
     Again,
 }
 
-impl Feed {
+impl RunEventStream {
     /// The run.
     pub fn run(&self) -> RunId {
         self.run
     }
 
     /// The next event, once there is one.
-    pub async fn next(&mut self) -> Fed {
+    pub async fn next(&mut self) -> StreamItem {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 self.position = event.position;
-                return Fed::Event(event);
+                return StreamItem::Event(event);
             }
-            if let Next::Give(fed) = self.go_on().await {
-                return fed;
+            if let Next::Give(item) = self.go_on().await {
+                return item;
             }
         }
     }
 
     async fn go_on(&mut self) -> Next {
         match &mut self.reader {
-            Reader::Done(fed) => return Next::Give(fed.clone()),
+            Reader::Done(item) => return Next::Give(item.clone()),
             Reader::Watching(_) => return self.watch().await,
             Reader::Reading(reading) => {
                 // Kept until it is read, so that dropping this call loses nothing.
@@ -454,13 +454,18 @@ impl Feed {
         let reader = std::mem::replace(&mut self.reader, Reader::New);
         let mut follow = match reader {
             Reader::Own(follow) => follow,
-            _ => match self.engine.shared().feeds.join(self.run, self.position) {
+            _ => match self
+                .engine
+                .shared()
+                .event_streams
+                .join(self.run, self.position)
+            {
                 Some(watching) => {
                     self.reader = Reader::Watching(watching);
                     return Next::Again;
                 }
                 None if self.has_all().await => {
-                    self.reader = Reader::Done(Fed::Ended);
+                    self.reader = Reader::Done(StreamItem::Ended);
                     return Next::Again;
                 }
                 None => Box::new(Follow::new(self.run)),
@@ -476,7 +481,7 @@ impl Feed {
 
     /// Remembers where the events of a run end that has ended.
     fn remember_end(&self, follow: &Follow) {
-        let mut ends = self.engine.shared().feeds.ends();
+        let mut ends = self.engine.shared().event_streams.ends();
         if ends.len() >= ENDS {
             ends.clear();
         }
@@ -489,7 +494,13 @@ impl Feed {
 
     /// Whether the run has ended, was not opened again, and this reader has everything.
     async fn has_all(&self) -> bool {
-        let end = self.engine.shared().feeds.ends().get(&self.run).copied();
+        let end = self
+            .engine
+            .shared()
+            .event_streams
+            .ends()
+            .get(&self.run)
+            .copied();
         let Some(end) = end.filter(|end| self.position >= end.position) else {
             return false;
         };
@@ -500,13 +511,13 @@ impl Feed {
     /// Takes in a page that was read.
     fn read(&mut self, read: Option<(Box<Follow>, Page)>) {
         let Some((follow, page)) = read else {
-            self.reader = Reader::Done(Fed::Ended);
+            self.reader = Reader::Done(StreamItem::Ended);
             return;
         };
         let (events, more) = match page {
             Ok(page) => page,
             Err(error) => {
-                self.reader = Reader::Done(Fed::Failed(error.to_string()));
+                self.reader = Reader::Done(StreamItem::Failed(error.to_string()));
                 return;
             }
         };
@@ -517,13 +528,13 @@ impl Feed {
             Reader::Own(follow)
         } else if follow.has_ended() {
             self.remember_end(&follow);
-            Reader::Done(Fed::Ended)
+            Reader::Done(StreamItem::Ended)
         } else if follow.position() == 0 {
             let error = LoadError::NotFound(self.run);
-            Reader::Done(Fed::Failed(error.to_string()))
+            Reader::Done(StreamItem::Failed(error.to_string()))
         } else {
-            let feeds = &self.engine.shared().feeds;
-            match feeds.join_with(&self.engine, self.run, follow) {
+            let event_streams = &self.engine.shared().event_streams;
+            match event_streams.join_with(&self.engine, self.run, follow) {
                 Ok(watching) => Reader::Watching(watching),
                 Err(follow) => Reader::Own(follow),
             }
@@ -535,7 +546,7 @@ impl Feed {
             return Next::Again;
         };
         // Seen before the look, so that what comes after it is not missed.
-        watching.told.borrow_and_update();
+        watching.updates.borrow_and_update();
         let (events, end) = {
             let kept = watching.follower.kept();
             (kept.after(self.position), kept.end.clone())
@@ -543,14 +554,14 @@ impl Feed {
         match (events, end) {
             (None, _) => {
                 self.reader = Reader::New;
-                Next::Give(Fed::Lagged)
+                Next::Give(StreamItem::Lagged)
             }
             (Some(events), end) if events.is_empty() => {
                 if let Some(end) = end {
                     self.reader = Reader::Done(end);
                 } else {
                     // The sender lives in the follower, which is held here.
-                    let _ = watching.told.changed().await;
+                    let _ = watching.updates.changed().await;
                 }
                 Next::Again
             }
