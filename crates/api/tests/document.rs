@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 use common::Setup;
 use serde_json::Value;
 use windlass_api::auth::Auth;
-use windlass_api::route::{Gate, GateOptions};
+use windlass_api::route::{GateOptions, RequestGate};
 
 fn document() -> Value {
-    common::routes(Gate::new(Auth::off(), GateOptions::default())).document()
+    common::routes(RequestGate::new(Auth::off(), GateOptions::default())).document()
 }
 
 /// What is missing in an operation.

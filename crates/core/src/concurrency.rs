@@ -11,7 +11,7 @@ use windlass_expr::{
 };
 
 use crate::definition::{self, Json, scope};
-use crate::event::Gate;
+use crate::event::ConcurrencyKey;
 use crate::id::RunId;
 use crate::run::read_object;
 use crate::value::scalar;
@@ -100,12 +100,12 @@ impl Concurrency {
         asked: &Asked<'_>,
         limits: &Limits,
         meter: &mut Meter,
-    ) -> Result<Gate, KeyError> {
+    ) -> Result<ConcurrencyKey, KeyError> {
         let key = match &self.key {
             Some(template) => key(template, asked, limits, meter)?,
             None => Box::default(),
         };
-        Ok(Gate {
+        Ok(ConcurrencyKey {
             key,
             limit: self.limit,
         })
@@ -184,7 +184,7 @@ fn input(
 mod tests {
     use super::*;
 
-    fn gate(concurrency: &str, trigger: &str) -> Result<Gate, KeyError> {
+    fn gate(concurrency: &str, trigger: &str) -> Result<ConcurrencyKey, KeyError> {
         let written: definition::Concurrency =
             serde_json::from_str(concurrency).expect("a concurrency");
         let region: Json = serde_json::from_str("\"eu\"").expect("a value");

@@ -326,7 +326,7 @@ pub struct Queued {
     pub traceparent: Option<Box<str>>,
     /// The limit on how many such runs go at once, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gate: Option<Gate>,
+    pub gate: Option<ConcurrencyKey>,
     /// The partition that it is in for good: its parent's, or by its id.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub partition: u32,
@@ -337,7 +337,7 @@ pub struct Queued {
 
 /// A concurrency key: only `limit` of the runs that share it go at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gate {
+pub struct ConcurrencyKey {
     /// The key; empty where all runs of the workflow share it.
     pub key: Box<str>,
     /// How many may go at once.

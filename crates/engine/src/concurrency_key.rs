@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use windlass_core::concurrency::{Asked, Concurrency, KeyError};
 use windlass_core::definition::Json;
-use windlass_core::event::Gate;
+use windlass_core::event::ConcurrencyKey;
 use windlass_expr::Meter;
 
 use crate::engine::Engine;
@@ -26,7 +26,7 @@ impl Engine {
         concurrency: Option<&Concurrency>,
         tenant: Option<&str>,
         asked: &Asked<'_>,
-    ) -> Result<Option<Gate>, StartError> {
+    ) -> Result<Option<ConcurrencyKey>, StartError> {
         let Some(concurrency) = concurrency else {
             return Ok(None);
         };

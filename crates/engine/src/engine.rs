@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::command::RunCommand;
 use windlass_core::concurrency::Asked;
-use windlass_core::event::{Actor, After, Gate};
+use windlass_core::event::{Actor, After, ConcurrencyKey};
 use windlass_core::run::Input as RunInput;
 use windlass_core::{Millis, RunId, RunStatus};
 use windlass_orchestrator::supervisor::{Acquisition, Found, acquire};
@@ -336,7 +336,11 @@ impl Engine {
         &self.inner.values
     }
 
-    async fn gate_of(&self, run: RunId, new: &NewRun) -> Result<Option<Gate>, StartError> {
+    async fn gate_of(
+        &self,
+        run: RunId,
+        new: &NewRun,
+    ) -> Result<Option<ConcurrencyKey>, StartError> {
         let asked = Asked {
             run,
             workflow: new.plan.workflow(),

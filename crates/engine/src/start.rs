@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use windlass_core::concurrency::KeyError;
 use windlass_core::definition::Json;
-use windlass_core::event::{Gate, Origin, Parent, Queued, RULES, ReusedNode};
+use windlass_core::event::{ConcurrencyKey, Origin, Parent, Queued, RULES, ReusedNode};
 use windlass_core::plan::Plan;
 use windlass_core::run::var_bytes;
 use windlass_core::trace::TraceParent;
@@ -120,7 +120,11 @@ impl NewRun {
     ///
     /// # Errors
     /// The variables are too large.
-    pub(crate) fn prepare(&self, run: RunId, gate: Option<Gate>) -> Result<Prepared, StartError> {
+    pub(crate) fn prepare(
+        &self,
+        run: RunId,
+        gate: Option<ConcurrencyKey>,
+    ) -> Result<Prepared, StartError> {
         let mut labels = self.plan.labels().clone();
         labels.extend(self.request.labels.clone());
         let first = FirstRecord {
@@ -169,7 +173,7 @@ pub(crate) struct FirstRecord<'a> {
     pub(crate) labels: BTreeMap<Box<str>, Box<str>>,
     /// The definition's and the request's.
     pub(crate) vars: BTreeMap<Box<str>, &'a Json>,
-    pub(crate) gate: Option<Gate>,
+    pub(crate) gate: Option<ConcurrencyKey>,
 }
 
 impl FirstRecord<'_> {

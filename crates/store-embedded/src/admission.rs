@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _};
 use windlass_core::RunId;
-use windlass_store::{Admission, Error, Gate, GateCount, Partitions, Pending, RunRow};
+use windlass_store::{Admission, Error, GateCount, Partitions, Pending, RunRow, TenantGate};
 
 use crate::EmbeddedStore;
 use crate::codec::RUN_COLUMNS;
@@ -68,7 +68,7 @@ impl Admission for EmbeddedStore {
         })
     }
 
-    fn parked_gates(&self, partitions: &Partitions) -> Pending<'_, Result<Vec<Gate>, Error>> {
+    fn parked_gates(&self, partitions: &Partitions) -> Pending<'_, Result<Vec<TenantGate>, Error>> {
         if !partitions.contains(PARTITION) {
             return nothing();
         }
@@ -208,10 +208,10 @@ fn readable<T>(name: rusqlite::Result<T>) -> Result<Option<T>, Fault> {
 
 /// See `Admission::parked_gates`: goes from gate to gate through the index. A gate's name is
 /// never empty.
-fn parked_gates(connection: &Connection) -> Result<Vec<Gate>, Fault> {
+fn parked_gates(connection: &Connection) -> Result<Vec<TenantGate>, Fault> {
     let transaction = connection.unchecked_transaction()?;
     let mut statement = transaction.prepare_cached(ASIDE_GATE)?;
-    let mut gates: Vec<Gate> = Vec::new();
+    let mut gates: Vec<TenantGate> = Vec::new();
     loop {
         let last = gates.last().map_or("", |(_, gate)| gate);
         let next = statement.query_row([last], |row| Ok((row.get(0)?, row.get(1)?)));

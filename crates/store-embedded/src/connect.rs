@@ -13,11 +13,11 @@ use windlass_store::{Error, crash};
 use crate::acknowledged::{self, Verdict};
 use crate::error::{Fault, damaged_file, from_io, from_sqlite};
 use crate::files::{sync_directory, sync_failed};
-use crate::gate::Gate;
 use crate::journal::Journal;
 use crate::mark::{self, Mark};
 use crate::migrate;
 use crate::private;
+use crate::reader_gate::ReaderGate;
 use crate::wal::{self, PAGE, Scan};
 use crate::writer::Handle;
 
@@ -207,7 +207,7 @@ fn verdict(layout: &Layout, scan: &Scan) -> Result<Verdict, Error> {
 pub(crate) fn start_writer(
     layout: &Layout,
     scan: Scan,
-    gate: Arc<Gate>,
+    gate: Arc<ReaderGate>,
     durable: bool,
 ) -> Result<Handle, Error> {
     let opened = open_writer(layout, scan, gate, durable);
@@ -229,7 +229,7 @@ pub(crate) fn migrate_only(layout: &Layout) -> Result<(), Error> {
 fn open_writer(
     layout: &Layout,
     scan: Scan,
-    gate: Arc<Gate>,
+    gate: Arc<ReaderGate>,
     durable: bool,
 ) -> Result<(Connection, Journal), Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -17,8 +17,8 @@ use windlass_store::{Error, crash};
 
 use crate::error::{Fault, from_io, is_full};
 use crate::files::sync_failed;
-use crate::gate::{Gate, Wish};
 use crate::mark::{Mark, MarkFile, PAGES, PageSum};
+use crate::reader_gate::{ReaderGate, WriterRequest};
 use crate::wal::{self, FRAME, Scan};
 
 /// When the log is copied into the database. Large enough that pages written often are
@@ -68,7 +68,7 @@ pub(crate) struct Journal {
     checkpoint_at: u64,
     /// What the log held when it was last looked at.
     seen: u64,
-    gate: Arc<Gate>,
+    gate: Arc<ReaderGate>,
     durable: bool,
 }
 
@@ -86,7 +86,7 @@ impl Journal {
         connection: &mut Connection,
         path: &Path,
         scan: &Scan,
-        gate: Arc<Gate>,
+        gate: Arc<ReaderGate>,
         durable: bool,
     ) -> rusqlite::Result<Self> {
         let reported = Arc::new(Reported::default());
@@ -227,8 +227,8 @@ impl Journal {
         self.commits += 1;
         let used = self.look();
         self.length = self.length.max(used);
-        if let Some(wish) = self.gate.take_wish() {
-            return self.shrink(connection, wish);
+        if let Some(writer_request) = self.gate.take_wish() {
+            return self.shrink(connection, writer_request);
         }
         if used >= self.checkpoint_at {
             // A reader, or a full disk, may keep the copy from being complete, or SQLite from
@@ -242,8 +242,12 @@ impl Journal {
     }
 
     /// Shortens the database to what it holds; copying the log cuts the file.
-    fn shrink(&mut self, connection: &Connection, wish: Wish) -> Result<(), Error> {
-        if wish == Wish::Rewrite {
+    fn shrink(
+        &mut self,
+        connection: &Connection,
+        writer_request: WriterRequest,
+    ) -> Result<(), Error> {
+        if writer_request == WriterRequest::Rewrite {
             let sql = "PRAGMA auto_vacuum = INCREMENTAL; VACUUM;";
             connection
                 .execute_batch(sql)

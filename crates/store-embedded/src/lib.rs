@@ -40,7 +40,6 @@ mod files;
 mod forget;
 #[cfg(test)]
 mod fuzz;
-mod gate;
 mod hook;
 mod inbox;
 mod journal;
@@ -56,6 +55,7 @@ mod query;
 mod queue;
 mod read;
 mod reader;
+mod reader_gate;
 mod retention;
 mod schedule;
 mod secrets;

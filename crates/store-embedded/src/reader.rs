@@ -10,7 +10,7 @@ use windlass_store::Error;
 
 use crate::connect;
 use crate::error::Fault;
-use crate::gate::Gate;
+use crate::reader_gate::ReaderGate;
 
 /// Connections kept for the next reader; more are opened under load and closed after.
 const KEPT: usize = 4;
@@ -24,7 +24,7 @@ pub(crate) struct Readers {
     /// A list or a search that takes longer is given up.
     timeout: Duration,
     idle: Mutex<Vec<Connection>>,
-    gate: Arc<Gate>,
+    gate: Arc<ReaderGate>,
 }
 
 impl Readers {
@@ -38,7 +38,7 @@ impl Readers {
     }
 
     /// Where the writer can ask readers to leave.
-    pub(crate) fn gate(&self) -> Arc<Gate> {
+    pub(crate) fn gate(&self) -> Arc<ReaderGate> {
         Arc::clone(&self.gate)
     }
 

@@ -9,7 +9,7 @@ use windlass_store::{Error, Pending, Retention, RunRow};
 use crate::codec::{self, RUN_COLUMNS};
 use crate::error::Fault;
 use crate::files::FileWork;
-use crate::gate::Wish;
+use crate::reader_gate::WriterRequest;
 use crate::store::{answer, blocking};
 use crate::writer::Session;
 use crate::{EmbeddedStore, checkpoint, forget, read, sweep};
@@ -162,18 +162,18 @@ impl EmbeddedStore {
     /// Moves the last pages of the database to where pages are free, and cuts it.
     async fn shorten(&self) -> Result<(), Error> {
         let space = self.readers().read(Space::of).map_err(Fault::into_error)?;
-        let wish = if space.can_move {
+        let writer_request = if space.can_move {
             while self
                 .task(None, |session| move_pages(session.connection))
                 .await?
             {}
-            Wish::Copy
+            WriterRequest::Copy
         } else if space.free > space.pages / WORTH_REWRITING {
-            Wish::Rewrite
+            WriterRequest::Rewrite
         } else {
-            Wish::Copy
+            WriterRequest::Copy
         };
-        self.readers().gate().wish(wish);
+        self.readers().gate().writer_request(writer_request);
         // The writer looks at wishes after a transaction, so the second transaction follows
         // its work.
         for _ in 0..2 {

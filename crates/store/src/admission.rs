@@ -5,7 +5,7 @@ use windlass_core::RunId;
 use crate::{Error, Partitions, Pending, RunRow};
 
 /// A gate's tenant and its name.
-pub type Gate = (Option<Box<str>>, Box<str>);
+pub type TenantGate = (Option<Box<str>>, Box<str>);
 
 /// A gate's name, and how many active runs it has.
 pub type GateCount = (Box<str>, u32);
@@ -47,7 +47,7 @@ pub trait Admission: Send + Sync + 'static {
 
     /// The gates where runs are aside, each once, with its tenant: what a process reads when
     /// it starts. A gate with many such runs costs no more than one with one.
-    fn parked_gates(&self, partitions: &Partitions) -> Pending<'_, Result<Vec<Gate>, Error>>;
+    fn parked_gates(&self, partitions: &Partitions) -> Pending<'_, Result<Vec<TenantGate>, Error>>;
 
     /// Runs that have begun, have not ended and do not sleep, oldest first, after the given
     /// one: the runs that a serving process carries on. Runs that wait to begin add no cost.

@@ -44,7 +44,7 @@ mod work;
 use std::future::Future;
 use std::pin::Pin;
 
-pub use admission::{Admission, Gate, GateCount};
+pub use admission::{Admission, GateCount, TenantGate};
 pub use audit::{Audit, AuditEntry};
 pub use blobs::Blobs;
 pub use block_on::{Wait, block_on, may_block};

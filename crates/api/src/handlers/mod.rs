@@ -23,7 +23,7 @@ pub(crate) use resuming::resume;
 
 use crate::app::App;
 use crate::health;
-use crate::route::{Access, Gate, Routes};
+use crate::route::{Access, RequestGate, Routes};
 
 /// The largest body with a value in it: a payload and the words around it.
 fn value_bytes() -> u64 {
@@ -48,7 +48,7 @@ pub fn largest_body(limits: &windlass_engine::Limits) -> u64 {
 }
 
 /// All routes; `probing` is what health and metrics need.
-pub fn routes(gate: Gate, probing: Access) -> Routes<App> {
+pub fn routes(gate: RequestGate, probing: Access) -> Routes<App> {
     let mut routes = Routes::new(gate);
     workflows::add(&mut routes);
     starting::add(&mut routes);

@@ -29,7 +29,7 @@ use crate::serve::{Claimed, Seated};
 use crate::stream::Polite;
 
 /// What guards all routes.
-pub struct Gate {
+pub struct RequestGate {
     options: GateOptions,
     auth: Auth,
     limiter: Limiter,
@@ -37,7 +37,7 @@ pub struct Gate {
     watch: Option<Box<Watch>>,
 }
 
-/// A request that was answered, as [`Gate::watched`] reports it.
+/// A request that was answered, as [`RequestGate::watched`] reports it.
 #[derive(Debug, Clone, Copy)]
 pub struct Exchange<'a> {
     /// The route's pattern.
@@ -94,7 +94,7 @@ impl Default for GateOptions {
     }
 }
 
-impl Gate {
+impl RequestGate {
     /// A gate that lets through what `auth` and the options allow.
     #[must_use]
     pub fn new(auth: Auth, options: GateOptions) -> Self {
@@ -237,7 +237,7 @@ impl Gate {
     }
 }
 
-impl std::fmt::Debug for Gate {
+impl std::fmt::Debug for RequestGate {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("Gate")
@@ -248,7 +248,7 @@ impl std::fmt::Debug for Gate {
 
 /// The gate, as one route needs it.
 pub(super) struct Guard {
-    gate: Arc<Gate>,
+    gate: Arc<RequestGate>,
     access: Access,
     route: &'static str,
 }
@@ -256,7 +256,7 @@ pub(super) struct Guard {
 type Check = fn(State<Arc<Guard>>, Request, Next) -> BoxFuture<'static, Response>;
 
 impl Guard {
-    pub(super) fn new(gate: Arc<Gate>, access: Access, route: &'static str) -> Self {
+    pub(super) fn new(gate: Arc<RequestGate>, access: Access, route: &'static str) -> Self {
         Self {
             gate,
             access,

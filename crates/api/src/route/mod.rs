@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 pub use access::{Access, Rate, Scope};
 pub use document::Operation;
 pub use endpoint::{Endpoint, Input, Output};
-pub use guard::{Exchange, Gate, GateOptions};
+pub use guard::{Exchange, GateOptions, RequestGate};
 
 use crate::code;
 use crate::cors;
@@ -28,7 +28,7 @@ use crate::front::{self, Front, HeadLimits};
 /// The routes of a server, as they are declared.
 pub struct Routes<S> {
     router: Router<S>,
-    gate: Arc<Gate>,
+    gate: Arc<RequestGate>,
     generator: SchemaGenerator,
     paths: Map<String, Value>,
 }
@@ -36,7 +36,7 @@ pub struct Routes<S> {
 impl<S: Clone + Send + Sync + 'static> Routes<S> {
     /// No routes yet; those that are added are guarded by the gate.
     #[must_use]
-    pub fn new(gate: Gate) -> Self {
+    pub fn new(gate: RequestGate) -> Self {
         let settings = SchemaSettings::draft2020_12().with(|settings| {
             settings.definitions_path = "/components/schemas".into();
             settings.meta_schema = None;

@@ -22,7 +22,7 @@ use windlass_api::answer::{Accepted, EventStream, NoContent, Page};
 use windlass_api::auth::{Auth, Principal};
 use windlass_api::extract::{Document, Json, Path, Query};
 use windlass_api::health::{self, Probes, http_limits};
-use windlass_api::route::{Access, Gate, GateOptions, Rate, Routes};
+use windlass_api::route::{Access, GateOptions, Rate, RequestGate, Routes};
 use windlass_api::serve::{Drained, Server, ServerOptions};
 use windlass_api::{ApiError, Code, Detail, Event, HeadLimits};
 
@@ -149,7 +149,7 @@ async fn remove_all() -> Result<NoContent, ApiError> {
     Ok(NoContent)
 }
 
-pub(crate) fn routes(gate: Gate) -> Routes<Sample> {
+pub(crate) fn routes(gate: RequestGate) -> Routes<Sample> {
     let mut routes = Routes::new(gate);
     health::add(&mut routes, Access::public());
     let thing = "/api/v1/things/{id}";
@@ -254,7 +254,7 @@ impl Setup {
             change(&mut options);
         }
         let auth = self.auth.unwrap_or_else(Auth::off);
-        let gate = Gate::new(auth.clone(), self.gate);
+        let gate = RequestGate::new(auth.clone(), self.gate);
         let bodies = Box::new(gate.metrics());
         let release = CancellationToken::new();
         let unready = Arc::new(AtomicBool::new(false));

@@ -11,7 +11,7 @@ use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_api::auth::Auth;
-use windlass_api::route::{Access, Gate, GateOptions};
+use windlass_api::route::{Access, GateOptions, RequestGate};
 use windlass_api::serve::{Drained, ServerOptions, SocketServer};
 use windlass_api::{App, AppOptions, HeadLimits, Host, engine_limits, health};
 use windlass_engine::{Engine, Registry};
@@ -93,7 +93,7 @@ fn api(app: App) -> Router {
         request_timeout: ANSWER_TIME,
         ..GateOptions::default()
     };
-    let gate = Gate::new(Auth::owner(user), options);
+    let gate = RequestGate::new(Auth::owner(user), options);
     windlass_api::routes(gate, Access::public()).build(app, HeadLimits::default())
 }
 

@@ -4,7 +4,7 @@ use crate::block_on::Wait;
 use windlass_core::{Millis, RunId, RunStatus};
 
 use super::{Backend, must_append, must_start, record, row, run_id};
-use crate::{Append, DeadLetter, Gate, Head, Partitions, RunRow, block_on};
+use crate::{Append, DeadLetter, Head, Partitions, RunRow, TenantGate, block_on};
 
 /// Runs every check of this file.
 pub fn all<S: Backend>(open: &dyn Fn() -> S) {
@@ -277,7 +277,7 @@ fn gates_are_named_once<S: Backend>(store: &S) {
     );
 }
 
-fn of_nobody(gate: &str) -> Gate {
+fn of_nobody(gate: &str) -> TenantGate {
     (None, gate.into())
 }
 

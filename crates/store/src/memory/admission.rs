@@ -8,8 +8,8 @@ use windlass_core::{RunId, RunStatus};
 
 use super::{State, answer};
 use crate::{
-    Admission, Error, Gate, GateCount, MemoryStore, Partitions, Pending, Queries as _, RunRow,
-    Wait as _,
+    Admission, Error, GateCount, MemoryStore, Partitions, Pending, Queries as _, RunRow,
+    TenantGate, Wait as _,
 };
 
 impl State {
@@ -93,7 +93,7 @@ impl Admission for MemoryStore {
         })
     }
 
-    fn parked_gates(&self, partitions: &Partitions) -> Pending<'_, Result<Vec<Gate>, Error>> {
+    fn parked_gates(&self, partitions: &Partitions) -> Pending<'_, Result<Vec<TenantGate>, Error>> {
         answer(|| {
             let state = self.state();
             let parked = state.pending(partitions).filter(|(_, parked)| *parked);

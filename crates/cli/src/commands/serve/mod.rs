@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use windlass_api::auth::Auth;
-use windlass_api::route::Gate;
+use windlass_api::route::RequestGate;
 use windlass_api::serve::{Drained, Server};
 use windlass_api::{App, AppOptions, HeadLimits, engine_limits, health, routes};
 use windlass_engine::{Backend, Engine, Observers, Recovery};
@@ -168,9 +168,9 @@ async fn engine(
 }
 
 /// What guards the routes, and counts what is asked of them.
-fn gate(options: &Options, telemetry: &Telemetry, auth: Auth) -> Gate {
+fn gate(options: &Options, telemetry: &Telemetry, auth: Auth) -> RequestGate {
     let counted = telemetry.clone();
-    Gate::new(auth, options.gate.clone()).watched(move |exchange| {
+    RequestGate::new(auth, options.gate.clone()).watched(move |exchange| {
         counted.http(&HttpExchange {
             route: exchange.route,
             method: exchange.method,

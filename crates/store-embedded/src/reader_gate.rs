@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Gate {
+pub(crate) struct ReaderGate {
     state: Mutex<State>,
     changed: Condvar,
     /// How often the readers inside were asked to leave.
@@ -19,19 +19,19 @@ pub(crate) struct Gate {
 struct State {
     inside: usize,
     closed: bool,
-    wish: Option<Wish>,
+    writer_request: Option<WriterRequest>,
 }
 
 /// What the writer is asked to do between two transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Wish {
+pub(crate) enum WriterRequest {
     /// Copy the log, and cut the database after its last page.
     Copy,
     /// Rewrite the whole database before that: it is from before pages could be moved.
     Rewrite,
 }
 
-impl Gate {
+impl ReaderGate {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -52,14 +52,14 @@ impl Gate {
     }
 
     /// Asks the writer for something.
-    pub(crate) fn wish(&self, wish: Wish) {
+    pub(crate) fn writer_request(&self, writer_request: WriterRequest) {
         let mut state = self.lock();
-        state.wish = state.wish.max(Some(wish));
+        state.writer_request = state.writer_request.max(Some(writer_request));
     }
 
     /// What the writer was asked for since the last time.
-    pub(crate) fn take_wish(&self) -> Option<Wish> {
-        self.lock().wish.take()
+    pub(crate) fn take_wish(&self) -> Option<WriterRequest> {
+        self.lock().writer_request.take()
     }
 
     /// Whether a reader that entered in a round has been asked to leave.
@@ -88,7 +88,7 @@ impl Gate {
 
 /// A reader that is inside.
 pub(crate) struct Inside<'a> {
-    gate: &'a Gate,
+    gate: &'a ReaderGate,
     /// When it entered.
     pub(crate) round: u64,
 }
@@ -106,10 +106,10 @@ impl Drop for Inside<'_> {
 }
 
 /// The gate is closed, and opened again however the work ends.
-struct Close<'a>(&'a Gate);
+struct Close<'a>(&'a ReaderGate);
 
 impl<'a> Close<'a> {
-    fn new(gate: &'a Gate) -> Self {
+    fn new(gate: &'a ReaderGate) -> Self {
         gate.lock().closed = true;
         gate.rounds.fetch_add(1, Ordering::AcqRel);
         Self(gate)
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn those_inside_leave_before_the_work_and_nobody_enters_during_it() {
-        let gate = Arc::new(Gate::default());
+        let gate = Arc::new(ReaderGate::default());
         let (entered, enters) = std::sync::mpsc::channel();
         let reader = {
             let gate = Arc::clone(&gate);
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn who_does_not_leave_is_not_waited_for_for_ever() {
-        let gate = Gate::default();
+        let gate = ReaderGate::default();
         let inside = gate.enter();
         let done = gate.alone(Duration::from_millis(1), || true);
         assert!(done && gate.is_asked(inside.round));
