@@ -12,7 +12,7 @@ use windlass_core::RunId;
 use windlass_engine::Engine;
 use windlass_service::moment::now;
 use windlass_service::secrets::SecretKeys;
-use windlass_service::{Failure, Look};
+use windlass_service::{Failure, RunQueries};
 use windlass_store::{AuditEntry, RunRow, TenantFilter};
 
 use crate::auth::Principal;
@@ -121,18 +121,18 @@ impl App {
     }
 
     /// Looks at what the caller may see.
-    pub(crate) fn look(&self, caller: &Caller) -> Look {
-        self.look_as(caller.principal.tenants())
+    pub(crate) fn queries(&self, caller: &Caller) -> RunQueries {
+        self.queries_as(caller.principal.tenants())
     }
 
     /// Looks at what these tenants have.
-    pub(crate) fn look_as(&self, tenants: TenantFilter) -> Look {
-        Look {
+    pub(crate) fn queries_as(&self, tenants: TenantFilter) -> RunQueries {
+        RunQueries {
             plans: self.inner.engine.plans().clone(),
             tenants,
             holder: Some("this server".to_owned()),
             engine: Some(self.inner.engine.clone()),
-            ..Look::new(Arc::clone(self.inner.engine.store()))
+            ..RunQueries::new(Arc::clone(self.inner.engine.store()))
         }
     }
 
@@ -149,10 +149,10 @@ impl App {
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         caller: &Caller,
-        question: impl FnOnce(&Look) -> Result<T, Failure> + Send + 'static,
+        question: impl FnOnce(&RunQueries) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, ApiError> {
-        let look = self.look(caller);
-        match tokio::task::spawn_blocking(move || question(&look)).await {
+        let queries = self.queries(caller);
+        match tokio::task::spawn_blocking(move || question(&queries)).await {
             Ok(answer) => Ok(answer?),
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
@@ -162,10 +162,10 @@ impl App {
     pub(crate) async fn write(
         &self,
         caller: &Caller,
-        write: impl FnOnce(&Look, &mut dyn Write) -> Result<(), Failure> + Send + 'static,
+        write: impl FnOnce(&RunQueries, &mut dyn Write) -> Result<(), Failure> + Send + 'static,
     ) -> Result<Body, ApiError> {
-        let look = self.look(caller);
-        written::body(move |out| write(&look, out)).await
+        let queries = self.queries(caller);
+        written::body(move |out| write(&queries, out)).await
     }
 
     /// The run that a path names, if the caller may see it; otherwise the run counts as not
@@ -174,7 +174,7 @@ impl App {
         let run: RunId = id
             .parse()
             .map_err(|_| failures::RUN_NOT_FOUND.error(format!("there is no run '{id}'")))?;
-        self.read(caller, move |look| look.row(run)).await
+        self.read(caller, move |queries| queries.row(run)).await
     }
 
     /// Writes an audit entry after a change is durable. The response reports the change even if

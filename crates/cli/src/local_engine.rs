@@ -49,7 +49,7 @@ pub(crate) struct LocalEngine {
     pub(crate) interrupt: Interrupt,
     /// Whether the runs that no process carries have been looked at.
     looked: watch::Receiver<bool>,
-    look: Arc<watch::Sender<bool>>,
+    queries: Arc<watch::Sender<bool>>,
 }
 
 /// How carrying a run ended.
@@ -164,13 +164,13 @@ impl Host for LocalEngine {
 impl LocalEngine {
     /// Wraps an engine that the caller made.
     pub(crate) fn of(engine: Engine, interrupt: Interrupt, hub: Arc<Hub>) -> Self {
-        let (look, looked) = watch::channel(true);
+        let (queries, looked) = watch::channel(true);
         Self {
             engine,
             hub,
             interrupt,
             looked,
-            look: Arc::new(look),
+            queries: Arc::new(queries),
         }
     }
 
@@ -334,7 +334,7 @@ impl LocalEngine {
     pub(crate) fn look_around(&self, session: &Session, own: Option<RunId>) {
         let (host, store) = (self.clone(), session.store.clone());
         let output = session.settings.output;
-        self.look.send_replace(false);
+        self.queries.send_replace(false);
         tokio::spawn(async move {
             let slots = Arc::new(Semaphore::new(QUEUED_AT_ONCE));
             let (mut after, mut waiting) = (None, 0);
@@ -360,7 +360,7 @@ impl LocalEngine {
                     break;
                 }
             }
-            host.look.send_replace(true);
+            host.queries.send_replace(true);
             if waiting > 0 {
                 let (runs, verb) = if waiting == 1 {
                     ("run", "is")

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_service::Look;
+use windlass_service::RunQueries;
 use windlass_store_embedded::{EmbeddedStore, Options};
 
 use crate::config::Config;
@@ -82,7 +82,7 @@ fn unsupported(what: &str, server: &Server) -> Failure {
 pub(crate) struct Session {
     pub(crate) settings: Settings,
     place: Place,
-    look: Look,
+    queries: RunQueries,
 }
 
 /// Where runs are kept.
@@ -94,7 +94,7 @@ enum Place {
 impl Session {
     /// Opens the data directory for reading; it must exist. The lock stays free for a process
     /// that writes meanwhile.
-    pub(crate) fn look(settings: Settings) -> Result<Self, Failure> {
+    pub(crate) fn queries(settings: Settings) -> Result<Self, Failure> {
         if let Some(server) = settings.server.clone() {
             return Ok(Self::at(settings, server));
         }
@@ -135,14 +135,14 @@ impl Session {
     fn open(settings: Settings, options: Options) -> Result<Self, Failure> {
         let opened = EmbeddedStore::open(&settings.data_dir, options)?;
         let directory = opened.store;
-        let look = Look {
+        let queries = RunQueries {
             holder: directory.holder().map(|holder| holder.to_string()),
-            ..Look::new(Arc::new(directory.clone()))
+            ..RunQueries::new(Arc::new(directory.clone()))
         };
         Ok(Self {
             settings,
             place: Place::Directory(directory),
-            look,
+            queries,
         })
     }
 
@@ -159,14 +159,14 @@ impl Session {
 
     /// Looks at what a server has. It is not asked before something is wanted.
     pub(crate) fn at(settings: Settings, server: Server) -> Self {
-        let look = Look {
+        let queries = RunQueries {
             holder: Some(format!("the server at {}", server.address())),
-            ..Look::new(Arc::new(RemoteStore::new(server.clone())))
+            ..RunQueries::new(Arc::new(RemoteStore::new(server.clone())))
         };
         Self {
             settings,
             place: Place::Server(server),
-            look,
+            queries,
         }
     }
 
@@ -191,9 +191,9 @@ impl Session {
 }
 
 impl std::ops::Deref for Session {
-    type Target = Look;
+    type Target = RunQueries;
 
-    fn deref(&self) -> &Look {
-        &self.look
+    fn deref(&self) -> &RunQueries {
+        &self.queries
     }
 }

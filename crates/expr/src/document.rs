@@ -113,7 +113,7 @@ impl Document {
                 DocumentError::Syntax(reason.unwrap_or_else(|| "it is not JSON".to_owned()))
             }
         };
-        let size = measure::measure(&text, Look::new(interrupt)).map_err(refused)?;
+        let size = measure::measure(&text, InterruptCheck::new(interrupt)).map_err(refused)?;
         let bytes = size.bytes();
         if bytes > most {
             return Err(DocumentError::TooLarge { bytes, most });
@@ -124,7 +124,7 @@ impl Document {
                 most: TEXT_BYTES,
             });
         }
-        let builder = Builder::new(&text, size, Look::new(interrupt));
+        let builder = Builder::new(&text, size, InterruptCheck::new(interrupt));
         let (words, decoded, spans) = builder.document().map_err(refused)?;
         let tables = Arc::new(Tables {
             text,
@@ -380,12 +380,12 @@ enum Stopped {
 const BYTES_PER_LOOK: usize = 32 * 1024;
 
 /// Looks at an interrupt now and then.
-struct Look<'i> {
+struct InterruptCheck<'i> {
     interrupt: Option<&'i Interrupt>,
     next: usize,
 }
 
-impl<'i> Look<'i> {
+impl<'i> InterruptCheck<'i> {
     fn new(interrupt: Option<&'i Interrupt>) -> Self {
         let next = if interrupt.is_some() { 0 } else { usize::MAX };
         Self { interrupt, next }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use windlass_core::definition::{Definition, When, graph::Graph, graph::Origin};
 
 use crate::failure::{Failure, FailureKind};
-use crate::look::Look;
+use crate::run_queries::RunQueries;
 
 /// Keys of a node that are edges, and compared as such.
 const EDGE_KEYS: [&str; 4] = ["edges", "dependsOn", "onFailure", "switch"];
@@ -15,9 +15,9 @@ const EDGE_KEYS: [&str; 4] = ["edges", "dependsOn", "onFailure", "switch"];
 ///
 /// # Errors
 /// There is no such workflow or version, or it cannot be read.
-pub fn diff(look: &Look, id: &str, from: u32, to: u32) -> Result<Changes, Failure> {
-    let from = Side::load(look, id, from)?;
-    let to = Side::load(look, id, to)?;
+pub fn diff(queries: &RunQueries, id: &str, from: u32, to: u32) -> Result<Changes, Failure> {
+    let from = Side::load(queries, id, from)?;
+    let to = Side::load(queries, id, to)?;
     Ok(Changes::between(id, &from, &to))
 }
 
@@ -31,8 +31,8 @@ struct Side {
 }
 
 impl Side {
-    fn load(look: &Look, id: &str, version: u32) -> Result<Self, Failure> {
-        let row = look.definition(id, Some(version))?;
+    fn load(queries: &RunQueries, id: &str, version: u32) -> Result<Self, Failure> {
+        let row = queries.definition(id, Some(version))?;
         let unreadable =
             |error: serde_json::Error| Failure::new(FailureKind::DefinitionUnreadable, error);
         let typed: Definition = serde_json::from_slice(&row.text).map_err(unreadable)?;

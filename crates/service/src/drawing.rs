@@ -15,16 +15,16 @@ use windlass_store::Wait as _;
 use crate::failure::{Failure, FailureKind};
 use crate::glyph::node_glyph;
 use crate::graph::{Graph, GraphNode, urgency};
-use crate::look::Look;
+use crate::run_queries::RunQueries;
 
 /// The graph of a run.
 ///
 /// # Errors
 /// There is no such run, or it cannot be read.
-pub fn of_run(look: &Look, id: RunId, expand: bool) -> Result<Graph, Failure> {
-    let overview = view::overview(&*look.store, &look.plans, id)?;
+pub fn of_run(queries: &RunQueries, id: RunId, expand: bool) -> Result<Graph, Failure> {
+    let overview = view::overview(&*queries.store, &queries.plans, id)?;
     let run = &overview.run;
-    let definition: Definition = serde_json::from_slice(&text_of(look, run)?)
+    let definition: Definition = serde_json::from_slice(&text_of(queries, run)?)
         .map_err(|error| Failure::new(FailureKind::DefinitionUnreadable, error))?;
     let mut graph = Graph::from_definition(&definition, expand);
     for node in &mut graph.nodes {
@@ -48,7 +48,7 @@ pub fn of_run(look: &Look, id: RunId, expand: bool) -> Result<Graph, Failure> {
         }
     }
     if expand {
-        let tallies = tallies(look, &overview)?;
+        let tallies = tallies(queries, &overview)?;
         for node in &mut graph.nodes {
             tell_inside(node, &node.id.clone(), &tallies);
         }
@@ -75,17 +75,17 @@ fn short_tally(kind: NodeKind, cycle: &Loop) -> String {
 }
 
 /// The definition whose graph a run has now: a version, or a value of its own.
-fn text_of(look: &Look, run: &Run) -> Result<Vec<u8>, Failure> {
+fn text_of(queries: &RunQueries, run: &Run) -> Result<Vec<u8>, Failure> {
     if !run.is_frozen() {
         let queued = run.queued();
-        let row = look.definition_of(
+        let row = queries.definition_of(
             queued.tenant.as_deref(),
             &queued.workflow,
             Some(run.version()),
         )?;
         return Ok(row.text.to_vec());
     }
-    let text = look.store.blob(&run.definition()).wait()?;
+    let text = queries.store.blob(&run.definition()).wait()?;
     text.ok_or_else(|| {
         let message = "the graph that belongs to the run alone is missing";
         Failure::new(FailureKind::DefinitionUnreadable, message)
@@ -96,9 +96,9 @@ fn text_of(look: &Look, run: &Run) -> Result<Vec<u8>, Failure> {
 type Tally = BTreeMap<NodeStatus, u32>;
 
 /// The tallies of everything inside loops, by the path without its iterations.
-fn tallies(look: &Look, overview: &Overview) -> Result<BTreeMap<String, Tally>, Failure> {
+fn tallies(queries: &RunQueries, overview: &Overview) -> Result<BTreeMap<String, Tally>, Failure> {
     let mut tallies: BTreeMap<String, Tally> = BTreeMap::new();
-    let (store, plans) = (&*look.store, &look.plans);
+    let (store, plans) = (&*queries.store, &queries.plans);
     view::for_each_instance::<Failure>(store, plans, overview, &Nodes::All, |seen| {
         if seen.path.contains('/') {
             let parts = seen.path.split('/');

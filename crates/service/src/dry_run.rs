@@ -9,12 +9,12 @@ use windlass_store::Wait as _;
 
 use crate::command::{self, CommandRequest, RunCommand};
 use crate::failure::{Failure, FailureKind};
-use crate::look::Look;
 use crate::moment::now;
+use crate::run_queries::RunQueries;
 
 /// What a command would do to a run.
 #[derive(Debug, Default)]
-pub struct Effect {
+pub struct CommandPreview {
     /// Nodes that had ended and would be open, or decided, again.
     pub again: Vec<Box<str>>,
     /// Nodes that would be undone, in this order.
@@ -25,11 +25,15 @@ pub struct Effect {
 ///
 /// # Errors
 /// The refusal, or a value that cannot be read.
-pub fn effect(look: &Look, state: &Run, request: &CommandRequest) -> Result<Effect, Failure> {
+pub fn effect(
+    queries: &RunQueries,
+    state: &Run,
+    request: &CommandRequest,
+) -> Result<CommandPreview, Failure> {
     let Some(input) = command::input(request, state)? else {
-        return Ok(Effect::default());
+        return Ok(CommandPreview::default());
     };
-    let values = values(look, state, &input)?;
+    let values = values(queries, state, &input)?;
     let facts = Facts {
         now: now(),
         seed: 0,
@@ -64,12 +68,12 @@ pub fn effect(look: &Look, state: &Run, request: &CommandRequest) -> Result<Effe
         .filter(|&node| is_over(state, node) && !is_over(&after, node))
         .map(|node| after.path(node))
         .collect();
-    Ok(Effect { again, undone })
+    Ok(CommandPreview { again, undone })
 }
 
 /// The stored values that the decision rests on.
-fn values(look: &Look, state: &Run, input: &Input) -> Result<Values, Failure> {
-    let reader = look.values();
+fn values(queries: &RunQueries, state: &Run, input: &Input) -> Result<Values, Failure> {
+    let reader = queries.values();
     let mut values = Values::default();
     for wanted in required_values(state, input) {
         let text = reader.read(state.id(), &wanted).wait()?;

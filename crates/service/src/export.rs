@@ -12,9 +12,9 @@ use windlass_engine::{FROZEN_AT, load_run};
 
 use crate::failure::{Failure, FailureKind};
 use crate::frozen::VERSION;
-use crate::look::Look;
 use crate::members::Members;
 use crate::moment::now;
+use crate::run_queries::RunQueries;
 
 /// A run's graph, ready to be written.
 pub struct Exported {
@@ -26,9 +26,9 @@ pub struct Exported {
 ///
 /// # Errors
 /// There is no such run, or it cannot be read.
-pub fn export(look: &Look, id: RunId) -> Result<Exported, Failure> {
-    let run = load_run(&*look.store, &look.plans, id, |_, _| {})?.run;
-    let text = definition_text(&*look.store, &run)?;
+pub fn export(queries: &RunQueries, id: RunId) -> Result<Exported, Failure> {
+    let run = load_run(&*queries.store, &queries.plans, id, |_, _| {})?.run;
+    let text = definition_text(&*queries.store, &run)?;
     let definition: Definition = serde_json::from_str(&text)
         .map_err(|error| Failure::new(FailureKind::DefinitionUnreadable, error))?;
     let frozen_at = match run.is_frozen() {

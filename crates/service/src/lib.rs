@@ -1,6 +1,6 @@
 //! What can be asked of Windlass, and what it answers: for a terminal and for HTTP alike.
 //!
-//! A question about a run goes through [`Look`], a command through [`command`], a start through
+//! A question about a run goes through [`RunQueries`], a command through [`command`], a start through
 //! [`launch`]. All of it knows the engine and the storage contract, and neither a backend, nor
 //! HTTP, nor the exit codes of commands: a [`Failure`] says why, and its [`FailureKind`] is mapped
 //! where it is told. [`glyph`] and [`graph`] know what a terminal can show.
@@ -20,12 +20,12 @@ pub mod glyph;
 pub mod graph;
 pub mod launch;
 pub mod listing;
-mod look;
 pub mod members;
 pub mod moment;
 pub mod overrides;
 pub mod publishing;
 pub mod run_item;
+mod run_queries;
 pub mod schedules;
 pub mod secrets;
 pub mod source;
@@ -36,4 +36,4 @@ pub mod wait_state;
 pub mod why;
 
 pub use failure::{Failure, FailureKind};
-pub use look::Look;
+pub use run_queries::RunQueries;

@@ -10,12 +10,12 @@ use windlass_engine::{Healing, load_run, would_heal};
 use windlass_store::{RunFilter, RunRow, Wait as _};
 
 use crate::failure::Failure;
-use crate::look::Look;
 use crate::moment::now;
+use crate::run_queries::RunQueries;
 use crate::source::Prepared;
 
 /// What a new version would do to a run.
-pub enum Effect {
+pub enum PublishImpact {
     /// It goes on as it is; the words say why.
     Unaffected(&'static str),
     /// It follows.
@@ -28,7 +28,7 @@ pub enum Effect {
     Unreadable(String),
 }
 
-impl Effect {
+impl PublishImpact {
     /// Its name, for programs.
     pub fn name(&self) -> &'static str {
         match self {
@@ -110,7 +110,7 @@ pub struct Publishing {
     /// Whether that version would be new.
     pub created: bool,
     /// Its live runs, each with what would become of it.
-    pub runs: Vec<(RunRow, Effect)>,
+    pub runs: Vec<(RunRow, PublishImpact)>,
 }
 
 impl Publishing {
@@ -128,18 +128,18 @@ impl Publishing {
 ///
 /// # Errors
 /// The store failed.
-pub fn would_publish(look: &Look, definition: &Prepared) -> Result<Publishing, Failure> {
+pub fn would_publish(queries: &RunQueries, definition: &Prepared) -> Result<Publishing, Failure> {
     let workflow = definition.plan.workflow();
-    let newest = look
+    let newest = queries
         .store
-        .definition(look.tenant(), workflow, None)
+        .definition(queries.tenant(), workflow, None)
         .wait()?;
     let created = newest
         .as_ref()
         .is_none_or(|row| row.digest != definition.digest);
     let version = newest.map_or(0, |row| row.version) + u32::from(created);
-    let effects = live(look, workflow)?.into_iter().map(|row| {
-        let effect = effect(look, row.run, version, definition);
+    let effects = live(queries, workflow)?.into_iter().map(|row| {
+        let effect = effect(queries, row.run, version, definition);
         (row, effect)
     });
     Ok(Publishing {
@@ -150,20 +150,20 @@ pub fn would_publish(look: &Look, definition: &Prepared) -> Result<Publishing, F
     })
 }
 
-fn effect(look: &Look, run: RunId, version: u32, definition: &Prepared) -> Effect {
-    let loaded = match load_run(&*look.store, &look.plans, run, |_, _| {}) {
+fn effect(queries: &RunQueries, run: RunId, version: u32, definition: &Prepared) -> PublishImpact {
+    let loaded = match load_run(&*queries.store, &queries.plans, run, |_, _| {}) {
         Ok(loaded) => loaded.run,
-        Err(error) => return Effect::Unreadable(error.to_string()),
+        Err(error) => return PublishImpact::Unreadable(error.to_string()),
     };
     if let Some(why) = stays(&loaded, definition) {
-        return Effect::Unaffected(why);
+        return PublishImpact::Unaffected(why);
     }
     let plan = Arc::clone(&definition.plan);
     match would_heal(&loaded, version, definition.digest, &plan, now()) {
-        Err(_) => Effect::Unaffected("it does not follow newer versions now"),
-        Ok(healing) if healing.is_stuck => Effect::Incompatible(healing),
-        Ok(healing) if !healing.warnings.is_empty() => Effect::Decision(healing),
-        Ok(healing) => Effect::Adopts(healing),
+        Err(_) => PublishImpact::Unaffected("it does not follow newer versions now"),
+        Ok(healing) if healing.is_stuck => PublishImpact::Incompatible(healing),
+        Ok(healing) if !healing.warnings.is_empty() => PublishImpact::Decision(healing),
+        Ok(healing) => PublishImpact::Adopts(healing),
     }
 }
 
@@ -180,9 +180,9 @@ fn stays(run: &Run, definition: &Prepared) -> Option<&'static str> {
     }
 }
 
-fn live(look: &Look, workflow: &str) -> Result<Vec<RunRow>, Failure> {
+fn live(queries: &RunQueries, workflow: &str) -> Result<Vec<RunRow>, Failure> {
     let mut filter = RunFilter {
-        tenant: look.tenants.clone(),
+        tenant: queries.tenants.clone(),
         workflow: Some(workflow.into()),
         statuses: vec![RunStatus::Pending, RunStatus::Running, RunStatus::Paused],
         limit: 500,
@@ -190,7 +190,7 @@ fn live(look: &Look, workflow: &str) -> Result<Vec<RunRow>, Failure> {
     };
     let mut rows = Vec::new();
     loop {
-        let page = look.store.runs(&filter).wait()?;
+        let page = queries.store.runs(&filter).wait()?;
         rows.extend(page.rows);
         match page.next {
             Some(next) => filter.before = Some(next),

@@ -7,7 +7,7 @@ use windlass_engine::view::Counts;
 use windlass_store::Wait as _;
 
 use crate::failure::Failure;
-use crate::look::Look;
+use crate::run_queries::RunQueries;
 
 /// The text on one line, without control characters.
 pub fn one_line(text: &str) -> String {
@@ -27,11 +27,15 @@ pub fn summary(counts: &Counts) -> String {
 ///
 /// # Errors
 /// Its value cannot be read.
-pub fn error_of(look: &Look, run: &Run, node: Instance) -> Result<Option<String>, Failure> {
+pub fn error_of(
+    queries: &RunQueries,
+    run: &Run,
+    node: Instance,
+) -> Result<Option<String>, Failure> {
     let Some(value) = run.value(node) else {
         return Ok(None);
     };
-    let text = look.values().read(run.id(), &value).wait()?;
+    let text = queries.values().read(run.id(), &value).wait()?;
     let error: Value = serde_json::from_str(&text).unwrap_or_default();
     Ok(Some(one_line(&error_text(&error))))
 }

@@ -7,7 +7,7 @@ use windlass_engine::verify::{Verified, verify};
 use windlass_store::{Damage, Error};
 
 use crate::failure::Failure;
-use crate::look::Look;
+use crate::run_queries::RunQueries;
 
 /// What a check found.
 pub enum Checked {
@@ -21,8 +21,8 @@ pub enum Checked {
 ///
 /// # Errors
 /// There is no such run, or the store failed.
-pub fn check(look: &Look, id: RunId) -> Result<Checked, Failure> {
-    match verify(&*look.store, &look.plans, id) {
+pub fn check(queries: &RunQueries, id: RunId) -> Result<Checked, Failure> {
+    match verify(&*queries.store, &queries.plans, id) {
         Ok(verified) => Ok(Checked::Read(verified)),
         Err(LoadError::Store(Error::Damaged(damage))) => Ok(Checked::Damaged(damage)),
         Err(error) => Err(error.into()),

@@ -299,9 +299,9 @@ async fn act_on(
     };
     if is_dry {
         let (effect, status, verb) = app
-            .read(caller, move |look| {
-                let loaded = load_latest(&*look.store, &look.plans, run)?;
-                let effect = dry_run::effect(look, &loaded.run, &request)?;
+            .read(caller, move |queries| {
+                let loaded = load_latest(&*queries.store, &queries.plans, run)?;
+                let effect = dry_run::effect(queries, &loaded.run, &request)?;
                 Ok((effect, loaded.run.status(), command::verb(&request.command)))
             })
             .await?;
@@ -326,7 +326,7 @@ async fn act_on(
     }
     let status = match answer.status {
         Some(status) => status,
-        None => app.read(caller, move |look| look.status(run)).await?,
+        None => app.read(caller, move |queries| queries.status(run)).await?,
     };
     Ok(Json(ActedShape {
         status: status.as_str().to_owned(),

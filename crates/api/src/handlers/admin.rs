@@ -109,12 +109,12 @@ async fn dead_letters(
     Query(query): Query<PageQuery>,
 ) -> Result<RawJson<Page<LetterShape>>, ApiError> {
     let page = app
-        .read(&caller, move |look| {
+        .read(&caller, move |queries| {
             let before = query.after::<16>()?.map(RunId::from_bytes);
             let limit = query.limit();
-            let mut letters = look
+            let mut letters = queries
                 .store
-                .dead_letters(&look.tenants, before, limit + 1)
+                .dead_letters(&queries.tenants, before, limit + 1)
                 .wait()?;
             let more = letters.len() > limit;
             letters.truncate(limit);
@@ -188,7 +188,7 @@ async fn chosen(app: &App, caller: &Caller, which: Which) -> Result<Vec<RunId>, 
     }
     let all = which.all;
     let ids: Vec<String> = which.execution_id.into_iter().map(Into::into).collect();
-    app.read(caller, move |look| {
+    app.read(caller, move |queries| {
         let missing = |id: &str| {
             let message = format!("the run '{id}' is not among the dead letters");
             Failure::new(FailureKind::LetterNotFound, message)
@@ -196,8 +196,8 @@ async fn chosen(app: &App, caller: &Caller, which: Which) -> Result<Vec<RunId>, 
         let mut runs = Vec::new();
         for id in &ids {
             let run: RunId = id.parse().map_err(|_| missing(id))?;
-            let letter = look.store.dead_letter(run).wait()?;
-            let letter = letter.filter(|it| look.tenants.matches(it.tenant.as_deref()));
+            let letter = queries.store.dead_letter(run).wait()?;
+            let letter = letter.filter(|it| queries.tenants.matches(it.tenant.as_deref()));
             runs.push(letter.ok_or_else(|| missing(id))?.run);
         }
         let mut before = None;
@@ -205,9 +205,9 @@ async fn chosen(app: &App, caller: &Caller, which: Which) -> Result<Vec<RunId>, 
             return Ok(runs);
         }
         loop {
-            let page = look
+            let page = queries
                 .store
-                .dead_letters(&look.tenants, before, 1000)
+                .dead_letters(&queries.tenants, before, 1000)
                 .wait()?;
             let Some(last) = page.last() else {
                 return Ok(runs);
@@ -225,10 +225,13 @@ async fn audit(
     Query(query): Query<PageQuery>,
 ) -> Result<RawJson<Page<AuditShape>>, ApiError> {
     let page = app
-        .read(&caller, move |look| {
+        .read(&caller, move |queries| {
             let before = query.after::<8>()?.map(u64::from_be_bytes);
             let limit = query.limit();
-            let mut entries = look.store.audit(&look.tenants, before, limit + 1).wait()?;
+            let mut entries = queries
+                .store
+                .audit(&queries.tenants, before, limit + 1)
+                .wait()?;
             let more = entries.len() > limit;
             entries.truncate(limit);
             let next = entries.last().filter(|_| more);

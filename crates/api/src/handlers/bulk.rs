@@ -222,7 +222,9 @@ async fn begin(
     let reason = body.reason.clone().map(String::from);
     let request = command.by(actor(caller.by(), reason)).with(value);
     let query = body.filter.clone();
-    let mut filter = app.read(&caller, move |look| filter(look, &query)).await?;
+    let mut filter = app
+        .read(&caller, move |queries| filter(queries, &query))
+        .await?;
     if filter.statuses.is_empty() {
         filter.statuses = request.command.statuses();
     }
@@ -304,10 +306,10 @@ async fn one(
             .await
             .map(|_| ());
     }
-    let look = app.look_as(job.tenants());
+    let queries = app.queries_as(job.tenants());
     let looking = tokio::task::spawn_blocking(move || {
-        let loaded = load_latest(&*look.store, &look.plans, run)?;
-        dry_run::effect(&look, &loaded.run, &request).map(|_| ())
+        let loaded = load_latest(&*queries.store, &queries.plans, run)?;
+        dry_run::effect(&queries, &loaded.run, &request).map(|_| ())
     });
     match looking.await {
         Ok(answer) => answer,

@@ -15,7 +15,7 @@ use windlass_service::moment::{now, since};
 use windlass_service::run_item::RunDetails;
 use windlass_service::wait_state::has_instance;
 use windlass_service::why::no_such_node;
-use windlass_service::{Failure, FailureKind, Look};
+use windlass_service::{Failure, FailureKind, RunQueries};
 use windlass_store::{RunFilter, RunRow, Wait as _};
 
 use super::shapes::ExecutionShape;
@@ -107,10 +107,10 @@ async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<Json<Page<RunDetails>>, ApiError> {
     let page = app
-        .read(&caller, move |look| match query.prefix.as_slice() {
-            prefixes @ [_, ..] => with_prefixes(look, prefixes),
+        .read(&caller, move |queries| match query.prefix.as_slice() {
+            prefixes @ [_, ..] => with_prefixes(queries, prefixes),
             [] => {
-                let page = look.store.runs(&filter(look, &query)?).wait()?;
+                let page = queries.store.runs(&filter(queries, &query)?).wait()?;
                 let items = page.rows.iter().map(RunDetails::from).collect();
                 let next = page.next.map(|next| encode(next.as_bytes()));
                 Ok(Page { items, next })
@@ -126,7 +126,7 @@ const SAME_PREFIX: usize = 100;
 /// How many prefixes can be asked for together.
 const PREFIXES: usize = 100;
 
-fn with_prefixes(look: &Look, prefixes: &[String]) -> Result<Page<RunDetails>, Failure> {
+fn with_prefixes(queries: &RunQueries, prefixes: &[String]) -> Result<Page<RunDetails>, Failure> {
     let mut runs = BTreeMap::new();
     for prefix in prefixes.iter().take(PREFIXES) {
         let digits = prefix.replace('-', "").to_ascii_lowercase();
@@ -135,15 +135,17 @@ fn with_prefixes(look: &Look, prefixes: &[String]) -> Result<Page<RunDetails>, F
         };
         // Asked as a list of the caller's own runs: those of others take no places in it.
         let filter = RunFilter {
-            tenant: look.tenants.clone(),
+            tenant: queries.tenants.clone(),
             before: Some(last),
             limit: SAME_PREFIX,
             ..RunFilter::default()
         };
-        let own = look.store.run(last).wait()?;
-        let own = own.filter(|row| look.tenants.matches(row.tenant.as_deref()));
+        let own = queries.store.run(last).wait()?;
+        let own = own.filter(|row| queries.tenants.matches(row.tenant.as_deref()));
         let fits = |row: &RunRow| row.run.to_string().replace('-', "").starts_with(&digits);
-        let rows = own.into_iter().chain(look.store.runs(&filter).wait()?.rows);
+        let rows = own
+            .into_iter()
+            .chain(queries.store.runs(&filter).wait()?.rows);
         runs.extend(rows.take_while(fits).map(|row| (row.run, row)));
     }
     let items = runs.values().map(RunDetails::from).collect();
@@ -158,7 +160,7 @@ fn last_with_prefix(digits: &str) -> Option<RunId> {
 }
 
 /// The filter that a query means.
-pub(super) fn filter(look: &Look, query: &ListQuery) -> Result<RunFilter, Failure> {
+pub(super) fn filter(queries: &RunQueries, query: &ListQuery) -> Result<RunFilter, Failure> {
     let statuses = query.status.iter().flat_map(|text| text.split(','));
     let statuses = statuses
         .map(|text| {
@@ -179,7 +181,7 @@ pub(super) fn filter(look: &Look, query: &ListQuery) -> Result<RunFilter, Failur
                     format!("there is no run '{text}'"),
                 )
             })?;
-            Some(look.row(run)?.run)
+            Some(queries.row(run)?.run)
         }
         None => None,
     };
@@ -190,7 +192,7 @@ pub(super) fn filter(look: &Look, query: &ListQuery) -> Result<RunFilter, Failur
         (None, None) => None,
     };
     Ok(RunFilter {
-        tenant: look.tenants.clone(),
+        tenant: queries.tenants.clone(),
         workflow: query.workflow.as_deref().map(Into::into),
         statuses,
         labels: labels(&query.label)?,
@@ -252,12 +254,19 @@ async fn show(
 ) -> Result<RawJson<ExecutionShape>, ApiError> {
     let run = app.run(&caller, &path.id).await?.run;
     let body = app
-        .write(&caller, move |look, out| whole(look, run, &query, out))
+        .write(&caller, move |queries, out| {
+            whole(queries, run, &query, out)
+        })
         .await?;
     Ok(RawJson::new(body))
 }
 
-fn whole(look: &Look, run: RunId, query: &ShowQuery, out: &mut dyn Write) -> Result<(), Failure> {
+fn whole(
+    queries: &RunQueries,
+    run: RunId,
+    query: &ShowQuery,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
     let include = query.include.as_deref().unwrap_or_default();
     let mut options = view::Options::default();
     for part in include.split(',').filter(|part| !part.is_empty()) {
@@ -271,12 +280,12 @@ fn whole(look: &Look, run: RunId, query: &ShowQuery, out: &mut dyn Write) -> Res
             }
         }
     }
-    options.nodes = nodes(look, run, &query.nodes)?;
-    view::write(&*look.store, &look.plans, run, &options, out)?;
+    options.nodes = nodes(queries, run, &query.nodes)?;
+    view::write(&*queries.store, &queries.plans, run, &options, out)?;
     Ok(())
 }
 
-fn nodes(look: &Look, run: RunId, names: &[String]) -> Result<Nodes, Failure> {
+fn nodes(queries: &RunQueries, run: RunId, names: &[String]) -> Result<Nodes, Failure> {
     let names = || {
         names
             .iter()
@@ -289,7 +298,7 @@ fn nodes(look: &Look, run: RunId, names: &[String]) -> Result<Nodes, Failure> {
     if names().any(|name| name == "all") {
         return Ok(Nodes::All);
     }
-    let loaded = windlass_engine::load_latest(&*look.store, &look.plans, run)?;
+    let loaded = windlass_engine::load_latest(&*queries.store, &queries.plans, run)?;
     let found = names().map(|name| match has_instance(&loaded.run, name) {
         true => Ok(name.into()),
         false => Err(no_such_node(name)),

@@ -127,7 +127,7 @@ async fn list_hooks(
     Query(query): Query<ListQuery>,
 ) -> Result<RawJson<Page<HookShape>>, ApiError> {
     let page = app
-        .read(&caller, move |look| {
+        .read(&caller, move |queries| {
             let text = query.cursor.as_deref().map(decode).transpose()?;
             let text = text.map(String::from_utf8).transpose();
             let text = text.map_err(|_| foreign())?;
@@ -139,7 +139,10 @@ async fn list_hooks(
                 }
             };
             let limit = query.limit.map_or(100, Between::get);
-            let mut rows = look.store.hooks(&look.tenants, after, limit + 1).wait()?;
+            let mut rows = queries
+                .store
+                .hooks(&queries.tenants, after, limit + 1)
+                .wait()?;
             let more = rows.len() > limit;
             rows.truncate(limit);
             let next = rows.last().filter(|_| more).map(|last| {
@@ -256,9 +259,12 @@ async fn has_body(
         let parts: BTreeMap<String, &RawValue> = serde_json::from_str(trigger).ok()?;
         canonical(parts.get("body")?.get()).ok()
     };
-    let same = move |look: &windlass_service::Look| {
-        let loaded = load_latest(&*look.store, &look.plans, run)?;
-        let first = look.values().resolve(&loaded.run.queued().trigger).wait()?;
+    let same = move |queries: &windlass_service::RunQueries| {
+        let loaded = load_latest(&*queries.store, &queries.plans, run)?;
+        let first = queries
+            .values()
+            .resolve(&loaded.run.queued().trigger)
+            .wait()?;
         Ok(body(&trigger).is_some() && body(&trigger) == body(&first))
     };
     app.read(caller, same).await

@@ -6,7 +6,7 @@ mod admin;
 mod bulk;
 mod executions;
 mod hooks;
-mod looking;
+mod inspect;
 mod resuming;
 mod schedules;
 mod secrets;
@@ -53,7 +53,7 @@ pub fn routes(gate: RequestGate, probing: Access) -> Routes<App> {
     workflows::add(&mut routes);
     starting::add(&mut routes);
     executions::add(&mut routes);
-    looking::add(&mut routes);
+    inspect::add(&mut routes);
     acting::add(&mut routes);
     bulk::add(&mut routes);
     schedules::add(&mut routes);

@@ -184,15 +184,15 @@ async fn list_schedules(
     Query(query): Query<ListQuery>,
 ) -> Result<RawJson<Page<ScheduleShape>>, ApiError> {
     let page = app
-        .read(&caller, move |look| {
+        .read(&caller, move |queries| {
             let after = query.cursor.as_deref().map(after).transpose()?;
             let after = after
                 .as_ref()
                 .map(|(id, tenant)| (&**id, tenant.as_deref()));
             let limit = query.limit.map_or(100, Between::get);
-            let mut rows = look
+            let mut rows = queries
                 .store
-                .schedules(&look.tenants, after, limit + 1)
+                .schedules(&queries.tenants, after, limit + 1)
                 .wait()?;
             let more = rows.len() > limit;
             rows.truncate(limit);
@@ -221,8 +221,8 @@ pub(super) fn after(cursor: &str) -> Result<(String, Option<String>), Failure> {
 
 async fn found(app: &App, caller: &Caller, id: String) -> Result<Schedule, ApiError> {
     let tenant = caller.principal.tenant.clone();
-    app.read(caller, move |look| {
-        let found = look.store.schedule(tenant.as_deref(), &id).wait()?;
+    app.read(caller, move |queries| {
+        let found = queries.store.schedule(tenant.as_deref(), &id).wait()?;
         found.ok_or_else(|| schedules::unknown(&id))
     })
     .await

@@ -96,13 +96,16 @@ async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<RawJson<Page<SecretShape>>, ApiError> {
     let page = app
-        .read(&caller, move |look| {
+        .read(&caller, move |queries| {
             let after = query.cursor.as_deref().map(after).transpose()?;
             let after = after
                 .as_ref()
                 .map(|(name, tenant)| (&**name, tenant.as_deref()));
             let limit = query.limit.map_or(100, Between::get);
-            let mut rows = look.store.secrets(&look.tenants, after, limit + 1).wait()?;
+            let mut rows = queries
+                .store
+                .secrets(&queries.tenants, after, limit + 1)
+                .wait()?;
             let more = rows.len() > limit;
             rows.truncate(limit);
             let next = rows.last().filter(|_| more).map(|last| {

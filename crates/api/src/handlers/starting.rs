@@ -303,8 +303,8 @@ async fn fork(
     let reason = asked.actor.reason.clone();
     let origin: RunId = row.run;
     let forked = app
-        .read(&caller, move |look| {
-            forking::prepare(&*look.store, &look.plans, &look.values(), &asked)
+        .read(&caller, move |queries| {
+            forking::prepare(&*queries.store, &queries.plans, &queries.values(), &asked)
         })
         .await?;
     if body.dry_run {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use windlass_core::definition::{Definition, Severity};
 use windlass_service::definition::{check, to_json};
 use windlass_service::source::{Prepared, prepare_text};
-use windlass_service::{Failure, Look, catalogue, diff, launch, listing, publishing};
+use windlass_service::{Failure, RunQueries, catalogue, diff, launch, listing, publishing};
 use windlass_store::{TenantFilter, Wait as _};
 
 use super::shapes::{
@@ -138,12 +138,12 @@ struct TenantQuery {
 }
 
 /// Looks at the definitions of the tenant that is named, if the caller may.
-fn of_tenant(look: &Look, tenant: Option<String>) -> Look {
-    let mut look = look.clone();
-    if let (Some(tenant), TenantFilter::Any) = (tenant, &look.tenants) {
-        look.tenants = TenantFilter::Only(Some(tenant.into()));
+fn of_tenant(queries: &RunQueries, tenant: Option<String>) -> RunQueries {
+    let mut queries = queries.clone();
+    if let (Some(tenant), TenantFilter::Any) = (tenant, &queries.tenants) {
+        queries.tenants = TenantFilter::Only(Some(tenant.into()));
     }
-    look
+    queries
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -171,8 +171,8 @@ async fn list(
 ) -> Result<RawJson<Page<WorkflowShape>>, ApiError> {
     let limit = query.limit.map_or(100, Between::get);
     let items = app
-        .read(&caller, move |look| {
-            let rows = look.store.workflows(&look.tenants).wait()?;
+        .read(&caller, move |queries| {
+            let rows = queries.store.workflows(&queries.tenants).wait()?;
             let key = |row: &windlass_store::WorkflowRow| {
                 format!(
                     "{}\n{}",
@@ -206,8 +206,8 @@ async fn show(
     Query(query): Query<VersionQuery>,
 ) -> Result<RawJson<DefinitionShape>, ApiError> {
     let row = app
-        .read(&caller, move |look| {
-            of_tenant(look, query.tenant).definition(&path.id, query.version)
+        .read(&caller, move |queries| {
+            of_tenant(queries, query.tenant).definition(&path.id, query.version)
         })
         .await?;
     Ok(RawJson::new(row.text))
@@ -220,9 +220,9 @@ async fn versions(
     Query(query): Query<TenantQuery>,
 ) -> Result<RawJson<Page<VersionShape>>, ApiError> {
     let items = app
-        .read(&caller, move |look| {
-            let look = of_tenant(look, query.tenant);
-            let rows = look.store.versions(look.tenant(), &path.id).wait()?;
+        .read(&caller, move |queries| {
+            let queries = of_tenant(queries, query.tenant);
+            let rows = queries.store.versions(queries.tenant(), &path.id).wait()?;
             if rows.is_empty() {
                 return Err(catalogue::unknown(&path.id));
             }
@@ -240,8 +240,8 @@ async fn compare(
     Query(query): Query<DiffQuery>,
 ) -> Result<RawJson<DiffShape>, ApiError> {
     let changes = app
-        .read(&caller, move |look| {
-            Ok(diff::diff(look, &path.id, query.from, query.to)?.json())
+        .read(&caller, move |queries| {
+            Ok(diff::diff(queries, &path.id, query.from, query.to)?.json())
         })
         .await?;
     Ok(RawJson::new(changes.to_string()))
@@ -351,8 +351,8 @@ async fn plan(
         return Err(failures::ID_MISMATCH.error(message));
     }
     let answer = app
-        .read(&caller, move |look| {
-            Ok(publishing::would_publish(look, &definition)?.json())
+        .read(&caller, move |queries| {
+            Ok(publishing::would_publish(queries, &definition)?.json())
         })
         .await?;
     Ok(RawJson::new(answer.to_string()))

@@ -194,11 +194,11 @@ impl Activity {
     pub(super) async fn expired(&self) {
         loop {
             let now = Instant::now();
-            let look = now + self.state().patience.interval();
+            let queries = now + self.state().patience.interval();
             match self.deadline() {
                 Some(deadline) if deadline <= now => return,
-                Some(deadline) => tokio::time::sleep_until(deadline.min(look)).await,
-                None => tokio::time::sleep_until(look).await,
+                Some(deadline) => tokio::time::sleep_until(deadline.min(queries)).await,
+                None => tokio::time::sleep_until(queries).await,
             }
         }
     }

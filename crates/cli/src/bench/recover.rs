@@ -54,7 +54,7 @@ fn find(data: &Path, process: &mut Killed) -> Result<(EmbeddedStore, RunId), Fai
         ..RunFilter::default()
     };
     loop {
-        process.look()?;
+        process.queries()?;
         let options = Options {
             create: false,
             exclusive: false,
@@ -79,7 +79,7 @@ fn until(
     process: &mut Killed,
 ) -> Result<(), Failure> {
     while store.head(run).wait()?.sequence < records {
-        process.look()?;
+        process.queries()?;
     }
     Ok(())
 }
@@ -89,7 +89,7 @@ struct Killed(Child);
 
 impl Killed {
     /// Waits a moment. A process that has ended does nothing more to wait for.
-    fn look(&mut self) -> Result<(), Failure> {
+    fn queries(&mut self) -> Result<(), Failure> {
         std::thread::sleep(LOOK);
         match self.0.try_wait() {
             Ok(None) => Ok(()),

@@ -141,7 +141,7 @@ fn undone(settings: &Settings, reference: &str, exit: Exit) -> Result<Exit, Fail
     if matches!(exit, Exit::TimedOut | Exit::Interrupted) {
         return Ok(exit);
     }
-    let session = Session::look(settings.clone())?;
+    let session = Session::queries(settings.clone())?;
     let run = session.find_run(reference)?;
     let loaded = load_run(&*session.store, &session.plans, run, |_, _| {})?;
     let outcome = loaded.run.finished().and_then(|it| it.compensation);

@@ -61,7 +61,7 @@ fn declared(settings: &Settings) -> Result<Vec<Description>, Failure> {
     if !settings.data_dir.exists() {
         return Ok(Vec::new());
     }
-    let session = Session::look(settings.clone())?;
+    let session = Session::queries(settings.clone())?;
     let declared = declared_actions(&*session.store, None, now()).wait()?;
     let describe = |action: &DeclaredAction| Description {
         name: action.action.to_string(),

@@ -17,7 +17,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Backup) -> Result<Exit, Failu
         return Err(Failure::new(Exit::Conflict, "FILE_EXISTS", message)
             .hint("a backup never overwrites; name another file"));
     }
-    let session = Session::look(settings.clone())?;
+    let session = Session::queries(settings.clone())?;
     let mut next = Instant::now() + Duration::from_secs(1);
     let output = settings.output;
     let mut progress = move |done: u64, total: u64| {

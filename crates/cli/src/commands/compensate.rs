@@ -36,7 +36,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Compensate) -> Result<Exit, F
 
 /// Lists what is undone, in order, with how far it is.
 fn preview(settings: &Settings, reference: &str) -> Result<Exit, Failure> {
-    let session = Session::look(settings.clone())?;
+    let session = Session::queries(settings.clone())?;
     let id = session.find_run(reference)?;
     let run = load_run(&*session.store, &session.plans, id, |_, _| {})?.run;
     let steps = steps(&run);

@@ -28,7 +28,7 @@ pub(crate) fn run(settings: &Settings, arguments: &DeadLetters) -> Result<Exit, 
 }
 
 fn list(settings: &Settings) -> Result<Exit, Failure> {
-    let session = Session::look(settings.clone())?;
+    let session = Session::queries(settings.clone())?;
     let letters = session
         .store
         .dead_letters(&session.tenants, None, SHOWN)

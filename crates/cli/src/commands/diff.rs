@@ -9,7 +9,7 @@ use crate::session::{Session, Settings};
 
 /// Compares two versions.
 pub(crate) fn run(settings: &Settings, arguments: &Diff) -> Result<Exit, Failure> {
-    let session = Session::look(settings.clone())?;
+    let session = Session::queries(settings.clone())?;
     let (from, to) = (version(&arguments.from)?, version(&arguments.to)?);
     let changes = diff(&session, &arguments.id, from, to)?;
     if settings.output.json {

@@ -61,7 +61,7 @@ pub(crate) fn run(
     }
     let directory = &settings.data_dir;
     if check_directory(directory, &mut findings) {
-        match Session::look(settings.clone()) {
+        match Session::queries(settings.clone()) {
             Ok(session) => check_store(session.directory()?, settings, &mut findings),
             Err(failure) => findings.add(
                 "store",

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use windlass_core::RunId;
 use windlass_engine::load_run;
-use windlass_service::dry_run::{Effect, effect};
+use windlass_service::dry_run::{CommandPreview, effect};
 use windlass_store::RunRow;
 
 use crate::command::{self, CommandRequest};
@@ -63,7 +63,7 @@ fn foresee(session: &Session, request: &CommandRequest, run: RunId) -> Result<Fo
     let (state, verb) = (&loaded.run, command::verb(&request.command));
     let status = state.status();
     Ok(match effect(session, state, request) {
-        Ok(Effect { again, undone }) => {
+        Ok(CommandPreview { again, undone }) => {
             let mut text = format!("{run}: would {verb} it; it is {status}\n");
             if !again.is_empty() {
                 text.push_str(&format!("  again: {}\n", again.join(", ")));

@@ -19,7 +19,7 @@ const PREFIX: usize = 43;
 
 /// Prints the events.
 pub(crate) fn run(settings: &Settings, arguments: &Events) -> Result<Exit, Failure> {
-    let session = Session::look(settings.clone())?;
+    let session = Session::queries(settings.clone())?;
     let run = session.find_run(&arguments.run)?;
     let mut out = settings.output.stdout();
     let mut lines = Lines::new(settings.output);

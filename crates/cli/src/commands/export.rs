@@ -11,7 +11,7 @@ use crate::session::{Session, Settings};
 
 /// Prints the graph.
 pub(crate) fn run(settings: &Settings, arguments: &RunReference) -> Result<Exit, Failure> {
-    let session = Session::look(settings.clone())?;
+    let session = Session::queries(settings.clone())?;
     let id = session.find_run(&arguments.run)?;
     let graph = export(&session, id)?;
     let mut out = settings.output.stdout();

@@ -48,7 +48,7 @@ fn of_run(settings: &Settings, reference: &str, expand: bool) -> Result<Graph, F
         // The error of a missing file, not that of a missing run.
         definition_file::read(Path::new(reference))?;
     }
-    let session = Session::look(settings.clone())?;
+    let session = Session::queries(settings.clone())?;
     let id = session.find_run(reference)?;
     Ok(drawing::of_run(&session, id, expand)?)
 }

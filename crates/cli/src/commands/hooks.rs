@@ -38,7 +38,7 @@ fn item(hook: &Hook) -> Value {
 }
 
 fn list(settings: &Settings) -> Result<Exit, Failure> {
-    let session = Session::look(settings.clone())?;
+    let session = Session::queries(settings.clone())?;
     let mut rows: Vec<Hook> = Vec::new();
     loop {
         let last = rows.last();

@@ -14,7 +14,7 @@ use windlass_service::frozen;
 /// Replaces a run's graph.
 pub(crate) fn run(settings: &Settings, arguments: &Import) -> Result<Exit, Failure> {
     let (workflow, run) = {
-        let session = Session::look(settings.clone())?;
+        let session = Session::queries(settings.clone())?;
         let run = session.find_run(&arguments.run)?;
         let loaded = load_run(&*session.store, &session.plans, run, |_, _| {})?;
         (loaded.run.plan().workflow().to_owned(), run)

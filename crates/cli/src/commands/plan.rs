@@ -10,7 +10,7 @@ use crate::table::Table;
 
 /// Says what publishing would do.
 pub(crate) fn run(settings: &Settings, definition: &Prepared) -> Result<Exit, Failure> {
-    let session = Session::look(settings.clone())?;
+    let session = Session::queries(settings.clone())?;
     let publishing = would_publish(&session, definition)?;
     let output = settings.output;
     if output.json {

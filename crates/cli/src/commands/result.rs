@@ -10,7 +10,7 @@ use crate::session::{Session, Settings};
 
 /// Prints the output of a run that succeeded.
 pub(crate) fn run(settings: &Settings, arguments: &RunReference) -> Result<Exit, Failure> {
-    let session = Session::look(settings.clone())?;
+    let session = Session::queries(settings.clone())?;
     let id = session.find_run(&arguments.run)?;
     let loaded = load_latest(&*session.store, &session.plans, id)?;
     let short = session.short_id(id)?;

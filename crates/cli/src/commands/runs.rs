@@ -20,7 +20,7 @@ const LIMIT: usize = 1000;
 /// Lists runs.
 pub(crate) fn run(settings: &Settings, arguments: &Runs) -> Result<Exit, Failure> {
     let mut filter = filter(arguments)?;
-    let session = Session::look(settings.clone())?;
+    let session = Session::queries(settings.clone())?;
     if let Some(parent) = &arguments.parent {
         filter.parent = Some(session.find_run(parent)?);
     }

@@ -41,7 +41,7 @@ struct List {
 }
 
 fn list(settings: &Settings) -> Result<Exit, Failure> {
-    let session = Session::look(settings.clone())?;
+    let session = Session::queries(settings.clone())?;
     let mut rows: Vec<Schedule> = Vec::new();
     loop {
         let last = rows.last();
@@ -187,7 +187,7 @@ fn remove(settings: &Settings, id: &str) -> Result<Exit, Failure> {
 }
 
 fn next(settings: &Settings, id: &str) -> Result<Exit, Failure> {
-    let session = Session::look(settings.clone())?;
+    let session = Session::queries(settings.clone())?;
     let found = session.store.schedule(None, id).wait()?;
     let schedule = found.ok_or_else(|| unknown(id))?;
     let times = next_times(&schedule, TIMES_TOLD);

@@ -31,7 +31,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Secrets) -> Result<Exit, Fail
 }
 
 fn list(settings: &Settings) -> Result<Exit, Failure> {
-    let session = Session::look(settings.clone())?;
+    let session = Session::queries(settings.clone())?;
     let mut rows: Vec<SecretRow> = Vec::new();
     loop {
         let last = rows.last();

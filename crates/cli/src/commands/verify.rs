@@ -10,7 +10,7 @@ use crate::session::{Session, Settings};
 
 /// Checks a run.
 pub(crate) fn run(settings: &Settings, arguments: &RunReference) -> Result<Exit, Failure> {
-    let session = Session::look(settings.clone())?;
+    let session = Session::queries(settings.clone())?;
     let id = session.find_run(&arguments.run)?;
     let checked = check(&session, id)?;
     if settings.output.json {

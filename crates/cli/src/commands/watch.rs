@@ -14,7 +14,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Watch) -> Result<Exit, Failur
         recover: false,
         ..WaitOptions::new(false, arguments.wait)?
     };
-    let session = Session::look(settings.clone())?;
+    let session = Session::queries(settings.clone())?;
     let run = session.find_run(&arguments.run)?;
     let status = session.status(run)?;
     if status.is_final() {

@@ -15,7 +15,7 @@ const SHOWN: usize = 50;
 
 /// Says why.
 pub(crate) fn run(settings: &Settings, arguments: &Why) -> Result<Exit, Failure> {
-    let session = Session::look(settings.clone())?;
+    let session = Session::queries(settings.clone())?;
     let id = session.find_run(&arguments.run)?;
     let mut why = why(&session, id, arguments.node.as_deref())?;
     if matches!(why.status, RunStatus::Pending | RunStatus::Running) {

@@ -26,7 +26,7 @@ pub(crate) fn run(settings: &Settings, arguments: &Workflows) -> Result<Exit, Fa
 }
 
 fn list(settings: &Settings) -> Result<Exit, Failure> {
-    let session = Session::look(settings.clone())?;
+    let session = Session::queries(settings.clone())?;
     let rows = session.store.workflows(&TenantFilter::Any).wait()?;
     if settings.output.json {
         let items: Vec<Value> = rows.iter().map(workflow_item).collect();
@@ -63,14 +63,14 @@ fn list(settings: &Settings) -> Result<Exit, Failure> {
 
 /// The definition itself, as JSON in either format.
 fn show(settings: &Settings, id: &str, version: Option<u32>) -> Result<Exit, Failure> {
-    let session = Session::look(settings.clone())?;
+    let session = Session::queries(settings.clone())?;
     let row = session.definition(id, version)?;
     settings.output.pretty(&row.text)?;
     Ok(Exit::Done)
 }
 
 fn versions(settings: &Settings, id: &str) -> Result<Exit, Failure> {
-    let session = Session::look(settings.clone())?;
+    let session = Session::queries(settings.clone())?;
     let rows = session.store.versions(None, id).wait()?;
     if rows.is_empty() {
         return Err(unknown(id).into());

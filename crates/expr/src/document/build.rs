@@ -6,7 +6,7 @@
 
 use super::measure::Size;
 use super::word::{SHORT_TEXT, Word};
-use super::{Look, Stopped, Texts, keys};
+use super::{InterruptCheck, Stopped, Texts, keys};
 use crate::json::number_length;
 
 /// Integers of so many digits are exact as numbers.
@@ -28,11 +28,11 @@ pub(super) struct Builder<'t> {
     floor: usize,
     decoded: String,
     spans: Vec<(u32, u32)>,
-    look: Look<'t>,
+    interrupt_check: InterruptCheck<'t>,
 }
 
 impl<'t> Builder<'t> {
-    pub(super) fn new(text: &'t str, size: Size, look: Look<'t>) -> Self {
+    pub(super) fn new(text: &'t str, size: Size, interrupt_check: InterruptCheck<'t>) -> Self {
         Self {
             text,
             bytes: text.as_bytes(),
@@ -42,7 +42,7 @@ impl<'t> Builder<'t> {
             floor: size.words,
             decoded: String::with_capacity(size.decoded),
             spans: Vec::new(),
-            look,
+            interrupt_check,
         }
     }
 
@@ -123,7 +123,7 @@ impl<'t> Builder<'t> {
     fn goes_on(&mut self, closing: u8) -> Result<bool, Stopped> {
         let byte = self.peek();
         self.at += 1;
-        self.look.at(self.at)?;
+        self.interrupt_check.at(self.at)?;
         match byte {
             Some(b',') => Ok(true),
             Some(byte) if byte == closing => Ok(false),
@@ -179,7 +179,7 @@ impl<'t> Builder<'t> {
         self.words.copy_within(base..self.top, first);
         self.top = base;
         self.floor = first;
-        let left = keys::merge_many(texts, &mut self.words[first..end], &self.look)?;
+        let left = keys::merge_many(texts, &mut self.words[first..end], &self.interrupt_check)?;
         Ok(Word::of_block(Word::OBJECT, first, left))
     }
 

@@ -7,7 +7,7 @@
 use std::hash::{DefaultHasher, Hasher};
 
 use super::word::Word;
-use super::{Look, Stopped, Texts};
+use super::{InterruptCheck, Stopped, Texts};
 
 /// Objects with no more keys than this have no index.
 pub(super) const FEW_KEYS: usize = 8;
@@ -82,11 +82,11 @@ fn is_same(texts: Texts<'_>, one: u64, two: u64) -> bool {
 pub(super) fn merge_many(
     texts: Texts<'_>,
     block: &mut [u64],
-    look: &Look<'_>,
+    interrupt_check: &InterruptCheck<'_>,
 ) -> Result<usize, Stopped> {
     let count = block.len() / 3;
     let (entries, index) = block.split_at_mut(2 * count);
-    if !write_index(texts, entries, index, look)? {
+    if !write_index(texts, entries, index, interrupt_check)? {
         return Ok(count);
     }
     let mut left = 0;
@@ -98,7 +98,7 @@ pub(super) fn merge_many(
     }
     if left > FEW_KEYS {
         let (entries, index) = block.split_at_mut(2 * left);
-        write_index(texts, entries, &mut index[..left], look)?;
+        write_index(texts, entries, &mut index[..left], interrupt_check)?;
     }
     Ok(left)
 }
@@ -109,13 +109,13 @@ fn write_index(
     texts: Texts<'_>,
     entries: &mut [u64],
     index: &mut [u64],
-    look: &Look<'_>,
+    interrupt_check: &InterruptCheck<'_>,
 ) -> Result<bool, Stopped> {
     for (place, word) in index.iter_mut().enumerate() {
         let key = texts.of(Word(entries[2 * place]));
         *word = hash_of(key) << PLACE_BITS | place as u64;
     }
-    look.now()?;
+    interrupt_check.now()?;
     index.sort_unstable();
     let mut is_repeated = false;
     for run in index.chunk_by_mut(|one, two| one >> PLACE_BITS == two >> PLACE_BITS) {

@@ -5,7 +5,7 @@
 
 use super::keys::FEW_KEYS;
 use super::word::MOST_WORDS;
-use super::{DOCUMENT_DEPTH, Look, Stopped};
+use super::{DOCUMENT_DEPTH, InterruptCheck, Stopped};
 use crate::Limits;
 
 /// What the tables hold.
@@ -29,7 +29,7 @@ impl Size {
 const _: () = assert!(Limits::DOCUMENT_BYTES / size_of::<u64>() <= MOST_WORDS);
 
 /// Counts what the tables of a text will hold.
-pub(super) fn measure(text: &str, look: Look<'_>) -> Result<Size, Stopped> {
+pub(super) fn measure(text: &str, interrupt_check: InterruptCheck<'_>) -> Result<Size, Stopped> {
     let mut counter = Counter {
         bytes: text.as_bytes(),
         at: 0,
@@ -39,7 +39,7 @@ pub(super) fn measure(text: &str, look: Look<'_>) -> Result<Size, Stopped> {
         },
         keys: [0; DOCUMENT_DEPTH + 1],
         depth: 0,
-        look,
+        interrupt_check,
     };
     counter.count()?;
     Ok(counter.size)
@@ -52,12 +52,12 @@ struct Counter<'t> {
     /// For each open object how many keys it has so far; 0 for an array.
     keys: [u32; DOCUMENT_DEPTH + 1],
     depth: usize,
-    look: Look<'t>,
+    interrupt_check: InterruptCheck<'t>,
 }
 
 impl Counter<'_> {
     fn count(&mut self) -> Result<(), Stopped> {
-        self.look.at(0)?;
+        self.interrupt_check.at(0)?;
         while let Some(byte) = self.bytes.get(self.at) {
             self.at += 1;
             match byte {
@@ -73,7 +73,7 @@ impl Counter<'_> {
     }
 
     fn open(&mut self, keys: u32, closing: u8) -> Result<(), Stopped> {
-        self.look.at(self.at)?;
+        self.interrupt_check.at(self.at)?;
         if self.depth == DOCUMENT_DEPTH {
             return Err(Stopped::Malformed);
         }
@@ -91,7 +91,7 @@ impl Counter<'_> {
 
     /// Another element, or another key and value.
     fn next(&mut self) -> Result<(), Stopped> {
-        self.look.at(self.at)?;
+        self.interrupt_check.at(self.at)?;
         let keys = &mut self.keys[self.depth];
         if *keys > 0 {
             *keys += 1;

@@ -58,7 +58,9 @@ fn check(text: &str) {
             let document = document.unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_same(document.root(), &json);
             // What was counted before is what is used.
-            let size = measure::measure(text, Look::new(None)).ok().unwrap();
+            let size = measure::measure(text, InterruptCheck::new(None))
+                .ok()
+                .unwrap();
             assert!(document.tables.decoded.len() <= size.decoded, "{text}");
             assert_eq!(document.tables.decoded.capacity(), size.decoded);
             assert_eq!(document.tables.words.capacity(), size.words);
@@ -296,7 +298,9 @@ fn no_shape_takes_more_than_its_multiple_of_the_text() {
 fn a_value_of_the_largest_size_fits_whatever_its_shape() {
     for shape in worst::SHAPES {
         let text = worst::document(shape, 10 * 1024 * 1024);
-        let size = measure::measure(&text, Look::new(None)).ok().unwrap();
+        let size = measure::measure(&text, InterruptCheck::new(None))
+            .ok()
+            .unwrap();
         assert!(size.bytes() <= Limits::DOCUMENT_BYTES, "{shape:?}");
     }
 }
@@ -351,20 +355,22 @@ fn both_passes_look_at_the_interrupt_as_they_go() {
     let text = worst::document(&("[", "[0],", "0]"), 200_000);
     let interrupt = Interrupt::new();
     interrupt.interrupt();
-    let mut late = Look::new(Some(&interrupt));
+    let mut late = InterruptCheck::new(Some(&interrupt));
     late.next = 100_000;
     assert!(matches!(
         measure::measure(&text, late),
         Err(Stopped::Interrupted)
     ));
-    let size = measure::measure(&text, Look::new(None)).ok().unwrap();
-    let mut late = Look::new(Some(&interrupt));
+    let size = measure::measure(&text, InterruptCheck::new(None))
+        .ok()
+        .unwrap();
+    let mut late = InterruptCheck::new(Some(&interrupt));
     late.next = 100_000;
     let built = Builder::new(&text, size, late).document();
     assert!(matches!(built, Err(Stopped::Interrupted)));
-    let mut look = Look::new(Some(&interrupt));
-    assert!(look.at(0).is_err());
-    assert_eq!(look.next, BYTES_PER_LOOK);
+    let mut interrupt_check = InterruptCheck::new(Some(&interrupt));
+    assert!(interrupt_check.at(0).is_err());
+    assert_eq!(interrupt_check.next, BYTES_PER_LOOK);
 }
 
 #[test]

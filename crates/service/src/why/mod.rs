@@ -10,7 +10,7 @@ use windlass_core::{NodeStatus, RunId, RunStatus};
 use windlass_engine::view::{self, Nodes, Overview, Seen};
 
 use crate::failure::{Failure, FailureKind};
-use crate::look::Look;
+use crate::run_queries::RunQueries;
 use crate::wait_state::has_instance;
 use reasons::{Reasons, waits_for};
 use work::{Work, work};
@@ -74,12 +74,12 @@ impl Answer {
 ///
 /// # Errors
 /// There is no such run or node, or it cannot be read.
-pub fn why(look: &Look, id: RunId, node: Option<&str>) -> Result<Why, Failure> {
-    let overview = view::overview(&*look.store, &look.plans, id)?;
+pub fn why(queries: &RunQueries, id: RunId, node: Option<&str>) -> Result<Why, Failure> {
+    let overview = view::overview(&*queries.store, &queries.plans, id)?;
     let reasons = Reasons {
         overview: &overview,
-        look,
-        short: look.short_id(id)?,
+        queries,
+        short: queries.short_id(id)?,
     };
     let run = &overview.run;
     let nodes = match node {
@@ -92,8 +92,8 @@ pub fn why(look: &Look, id: RunId, node: Option<&str>) -> Result<Why, Failure> {
     Ok(Why {
         run: id,
         status: run.status(),
-        reason: match queue_reason::sentence(look, run)? {
-            Some(sentence) if look.holder.is_some() => sentence,
+        reason: match queue_reason::sentence(queries, run)? {
+            Some(sentence) if queries.holder.is_some() => sentence,
             _ => reasons.run(),
         },
         undoing: reasons.undoing()?,
@@ -103,19 +103,27 @@ pub fn why(look: &Look, id: RunId, node: Option<&str>) -> Result<Why, Failure> {
 
 /// Why one node stands where it does, though the run may have forgotten it.
 fn one(reasons: &Reasons<'_>, path: &str) -> Result<Answer, Failure> {
-    let Reasons { overview, look, .. } = reasons;
+    let Reasons {
+        overview, queries, ..
+    } = reasons;
     if let Some(node) = overview.run.resolve(path) {
         return reasons.answer(&present(overview, path, node));
     }
     let mut found: Option<Answer> = None;
     if has_instance(&overview.run, path) {
         let only = Nodes::Only([path.into()].into());
-        view::for_each_instance::<Failure>(&*look.store, &look.plans, overview, &only, |seen| {
-            if seen.path == path {
-                found = Some(reasons.answer(seen)?);
-            }
-            Ok(())
-        })?;
+        view::for_each_instance::<Failure>(
+            &*queries.store,
+            &queries.plans,
+            overview,
+            &only,
+            |seen| {
+                if seen.path == path {
+                    found = Some(reasons.answer(seen)?);
+                }
+                Ok(())
+            },
+        )?;
     }
     found.ok_or_else(|| no_such_node(path))
 }
@@ -133,7 +141,7 @@ impl Reasons<'_> {
         let status = seen.run.node_status(seen.node);
         let is_out = matches!(status, NodeStatus::Queued | NodeStatus::Running)
             && seen.run.status() == RunStatus::Running;
-        let work = match self.look.engine.as_ref().filter(|_| is_out) {
+        let work = match self.queries.engine.as_ref().filter(|_| is_out) {
             Some(engine) => work(engine, seen.run, (seen.node, seen.path))?,
             None => None,
         };

@@ -6,8 +6,8 @@ use windlass_engine::{QueueReason, Suspended, held_gate};
 use windlass_store::{RunRow, Wait as _};
 
 use crate::failure::Failure;
-use crate::look::Look;
 use crate::moment::readable;
+use crate::run_queries::RunQueries;
 use crate::text::one_line;
 
 /// What a run waits for outside its own graph: its place in line, its gate, or its trial after
@@ -15,39 +15,39 @@ use crate::text::one_line;
 ///
 /// # Errors
 /// The store failed.
-pub(super) fn sentence(look: &Look, run: &Run) -> Result<Option<String>, Failure> {
-    let Some(row) = look.store.run(run.id()).wait()? else {
+pub(super) fn sentence(queries: &RunQueries, run: &Run) -> Result<Option<String>, Failure> {
+    let Some(row) = queries.store.run(run.id()).wait()? else {
         return Ok(None);
     };
-    waits(look, run, &row)
+    waits(queries, run, &row)
 }
 
-fn waits(look: &Look, run: &Run, row: &RunRow) -> Result<Option<String>, Failure> {
+fn waits(queries: &RunQueries, run: &Run, row: &RunRow) -> Result<Option<String>, Failure> {
     if row.dead {
-        let letter = look.store.dead_letter(row.run).wait().ok().flatten();
+        let letter = queries.store.dead_letter(row.run).wait().ok().flatten();
         let reason = letter.map(|letter| format!(": {}", letter.reason));
         let reason = reason.unwrap_or_default();
         return Ok(Some(format!("The run is among the dead letters{reason}.")));
     }
     let waits = row.status == RunStatus::Pending;
-    let Some(engine) = &look.engine else {
+    let Some(engine) = &queries.engine else {
         // Another process has it: what the store knows is what there is to know.
         let gate = row.gate.as_deref().filter(|_| waits);
         let held = match gate {
             // A store that is read over HTTP does not know: its server does.
-            Some(gate) => held_gate(&*look.store, gate, row.limit)
+            Some(gate) => held_gate(&*queries.store, gate, row.limit)
                 .wait()
                 .unwrap_or(None),
             None => None,
         };
-        return held.map(|held| words(look, run, held)).transpose();
+        return held.map(|held| words(queries, run, held)).transpose();
     };
     if !waits {
         let suspended = engine.suspended(row.run);
         return Ok(suspended.map(tried));
     }
     let queue_reason = engine.queue_reason(row).wait()?;
-    Ok(Some(words(look, run, queue_reason)?))
+    Ok(Some(words(queries, run, queue_reason)?))
 }
 
 fn tried(suspended: Suspended) -> String {
@@ -59,7 +59,7 @@ fn tried(suspended: Suspended) -> String {
     )
 }
 
-fn words(look: &Look, run: &Run, queue_reason: QueueReason) -> Result<String, Failure> {
+fn words(queries: &RunQueries, run: &Run, queue_reason: QueueReason) -> Result<String, Failure> {
     Ok(match queue_reason {
         QueueReason::Stopping => {
             "The run is queued: this server is stopping and begins nothing more.".to_owned()
@@ -75,7 +75,7 @@ fn words(look: &Look, run: &Run, queue_reason: QueueReason) -> Result<String, Fa
         QueueReason::Gate { limit, holders } => {
             let mut names = Vec::new();
             for run in &holders {
-                names.push(look.short_id(*run)?);
+                names.push(queries.short_id(*run)?);
             }
             let more = (limit as usize).saturating_sub(names.len());
             let more = match more {

@@ -11,8 +11,8 @@ use windlass_store::Wait as _;
 
 use super::Answer;
 use crate::failure::Failure;
-use crate::look::Look;
 use crate::moment::{ago, now, readable};
+use crate::run_queries::RunQueries;
 use crate::text::{error_of, names, one_line, summary};
 use crate::wait_state::{format_loop, open_inside, plural};
 
@@ -34,7 +34,7 @@ pub(super) fn waits_for(run: &Run, node: Instance) -> Vec<Instance> {
 
 pub(super) struct Reasons<'a> {
     pub(super) overview: &'a Overview,
-    pub(super) look: &'a Look,
+    pub(super) queries: &'a RunQueries,
     pub(super) short: String,
 }
 
@@ -45,7 +45,7 @@ impl Reasons<'_> {
         let short = &self.short;
         let since = |at| ago(at, now());
         match run.status() {
-            RunStatus::Pending | RunStatus::Running if self.look.holder.as_ref().is_none() => {
+            RunStatus::Pending | RunStatus::Running if self.queries.holder.as_ref().is_none() => {
                 let state = if run.status() == RunStatus::Pending {
                     "is queued"
                 } else {
@@ -62,7 +62,7 @@ impl Reasons<'_> {
                 format!("The run is being undone: {done} of {all} steps done.")
             }
             RunStatus::Running => {
-                let holder = self.look.holder.as_ref();
+                let holder = self.queries.holder.as_ref();
                 let by = holder
                     .map(|holder| format!(", carried on by {holder}"))
                     .unwrap_or_default();
@@ -162,7 +162,7 @@ impl Reasons<'_> {
             NodeStatus::Waiting => self.waiting(seen),
             NodeStatus::Succeeded => succeeded(seen, &ended),
             NodeStatus::Failed => {
-                let error = error_of(self.look, run, node)?.unwrap_or_default();
+                let error = error_of(self.queries, run, node)?.unwrap_or_default();
                 let handled = if run.is_handled(node) {
                     "; its failure was handled"
                 } else {
@@ -202,7 +202,7 @@ impl Reasons<'_> {
         let (run, node, id) = (seen.run, seen.node, seen.path);
         let since = seen.times.started(node).map(readable).unwrap_or_default();
         if let Some(child) = run.child(node) {
-            let row = self.look.store.run(child).wait()?;
+            let row = self.queries.store.run(child).wait()?;
             let status = row.map_or(RunStatus::Pending, |row| row.status);
             return Ok(format!(
                 "{id} has waited for its child run {child} ({status}) since {since}: \
@@ -226,7 +226,7 @@ impl Reasons<'_> {
             };
             return Ok(format!("{id} goes round since {since}: {words}{now}."));
         }
-        if self.look.holder.as_ref().is_none() {
+        if self.queries.holder.as_ref().is_none() {
             return Ok(format!(
                 "{id} was under way when its process ended, and no process carries this run on: \
                  windlass resume {}",
@@ -319,7 +319,7 @@ impl Reasons<'_> {
             );
         }
         let labels = run.requires(seen.node);
-        match self.look.holder.as_ref() {
+        match self.queries.holder.as_ref() {
             None => format!(
                 "{id} is ready, but no process carries this run on: windlass resume {}",
                 self.short

@@ -79,12 +79,12 @@ impl Known<'_> {
         if let Some(reason) = self.seen.get(&key) {
             return Ok(reason.clone());
         }
-        let reason = self.look(row).await?;
+        let reason = self.queries(row).await?;
         self.seen.insert(key, reason.clone());
         Ok(reason)
     }
 
-    async fn look(&self, row: &RunRow) -> Result<Option<String>, Error> {
+    async fn queries(&self, row: &RunRow) -> Result<Option<String>, Error> {
         let store = self.engine.store();
         let tenant = row.tenant.as_deref();
         let stored = store

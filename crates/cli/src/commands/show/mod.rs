@@ -30,7 +30,7 @@ use crate::wait_state::has_instance;
 
 /// Shows a run.
 pub(crate) fn run(settings: &Settings, arguments: &Show) -> Result<Exit, Failure> {
-    let session = Session::look(settings.clone())?;
+    let session = Session::queries(settings.clone())?;
     let id = session.find_run(&arguments.run)?;
     if settings.output.json {
         write_json(&session, id, arguments)?;

@@ -14,7 +14,7 @@ const CACHE_BYTES: usize = 16 * 1024 * 1024;
 
 /// Reads runs and definitions for one caller: the store, and whose runs the caller may see.
 #[derive(Clone)]
-pub struct Look {
+pub struct RunQueries {
     /// Where runs are kept.
     pub store: Arc<dyn Backend>,
     /// Plans that were built before.
@@ -27,7 +27,7 @@ pub struct Look {
     pub engine: Option<Engine>,
 }
 
-impl Look {
+impl RunQueries {
     /// Looks into a store; plans are kept up to a bound.
     pub fn new(store: Arc<dyn Backend>) -> Self {
         Self {

@@ -18,7 +18,7 @@ use windlass_engine::view::{self, Actions, Nodes};
 use windlass_engine::{RunEventStream, StreamItem};
 use windlass_service::graph::{Format, RenderOptions, render};
 use windlass_service::members::Members;
-use windlass_service::{Failure, FailureKind, Look, drawing, export, verifying, why};
+use windlass_service::{Failure, FailureKind, RunQueries, drawing, export, verifying, why};
 use windlass_store::Wait as _;
 
 use super::executions::{RunPath, decode, encode, foreign};
@@ -149,8 +149,8 @@ async fn graph(
         color: false,
     };
     let text = app
-        .read(&caller, move |look| {
-            let graph = drawing::of_run(look, run, query.expand)?;
+        .read(&caller, move |queries| {
+            let graph = drawing::of_run(queries, run, query.expand)?;
             let Some(format) = format else {
                 return Ok(drawing::to_json(&graph).to_string());
             };
@@ -179,8 +179,8 @@ async fn why_of(
 ) -> Result<RawJson<WhyShape>, ApiError> {
     let run = app.run(&caller, &path.id).await?.run;
     let answer = app
-        .read(&caller, move |look| {
-            Ok(why::why(look, run, query.node.as_deref())?.json())
+        .read(&caller, move |queries| {
+            Ok(why::why(queries, run, query.node.as_deref())?.json())
         })
         .await?;
     Ok(RawJson::new(answer.to_string()))
@@ -193,9 +193,9 @@ async fn export_of(
 ) -> Result<RawJson<ExportShape>, ApiError> {
     let run = app.run(&caller, &path.id).await?.run;
     let text = app
-        .read(&caller, move |look| {
+        .read(&caller, move |queries| {
             let mut text = Vec::new();
-            let written = export::export(look, run)?.write(&mut text);
+            let written = export::export(queries, run)?.write(&mut text);
             written.map_err(|error| Failure::new(FailureKind::OutputFailed, error))?;
             Ok(text)
         })
@@ -210,8 +210,8 @@ async fn verify(
 ) -> Result<RawJson<VerifiedShape>, ApiError> {
     let run = app.run(&caller, &path.id).await?.run;
     let answer = app
-        .read(&caller, move |look| {
-            Ok(verifying::check(look, run)?.json(run))
+        .read(&caller, move |queries| {
+            Ok(verifying::check(queries, run)?.json(run))
         })
         .await?;
     Ok(RawJson::new(answer.to_string()))
@@ -233,14 +233,14 @@ async fn node(
 ) -> Result<RawJson<NodeShape>, ApiError> {
     let run = app.run(&caller, &path.id).await?.run;
     let answer = app
-        .read(&caller, move |look| one(look, run, &path.path))
+        .read(&caller, move |queries| one(queries, run, &path.path))
         .await?;
     Ok(RawJson::new(answer))
 }
 
 /// One node of the execution's own JSON, with its attempts.
-fn one(look: &Look, run: RunId, path: &str) -> Result<String, Failure> {
-    let loaded = windlass_engine::load_latest(&*look.store, &look.plans, run)?;
+fn one(queries: &RunQueries, run: RunId, path: &str) -> Result<String, Failure> {
+    let loaded = windlass_engine::load_latest(&*queries.store, &queries.plans, run)?;
     if !windlass_service::wait_state::has_instance(&loaded.run, path) {
         return Err(why::no_such_node(path));
     }
@@ -250,7 +250,7 @@ fn one(look: &Look, run: RunId, path: &str) -> Result<String, Failure> {
         ..view::Options::default()
     };
     let mut text = Vec::new();
-    view::write(&*look.store, &look.plans, run, &options, &mut text)?;
+    view::write(&*queries.store, &queries.plans, run, &options, &mut text)?;
     let node =
         picked(&text, run, path).map_err(|error| Failure::new(FailureKind::OutputFailed, error))?;
     node.ok_or_else(|| why::no_such_node(path))
@@ -313,9 +313,9 @@ async fn events(
     }
     let limit = query.limit.map_or(1000, Between::get);
     let page = app
-        .read(&caller, move |look| {
+        .read(&caller, move |queries| {
             let (mut items, mut more) = (Vec::new(), false);
-            for_each_event(&*look.store, &look.plans, run, |event| {
+            for_each_event(&*queries.store, &queries.plans, run, |event| {
                 if event.position <= after {
                     return ControlFlow::Continue(());
                 }
@@ -381,9 +381,9 @@ async fn log(
     let row = app.run(&caller, &path.id).await?;
     let from = query.from.map_or(1, NonZeroU64::get);
     let answer = app
-        .read(&caller, move |look| {
-            let head = look.store.head(row.run).wait()?;
-            let records = look.store.read(row.run, from, LOG_BYTES).wait()?;
+        .read(&caller, move |queries| {
+            let head = queries.store.head(row.run).wait()?;
+            let records = queries.store.read(row.run, from, LOG_BYTES).wait()?;
             let next = records.last().map(|record| record.sequence + 1);
             let next = next.filter(|next| *next <= head.sequence);
             let items: Vec<Value> = records
@@ -440,11 +440,11 @@ async fn value(
     let quoted = json!(path.digest);
     let digest: Digest = serde_json::from_value(quoted).map_err(|_| missing())?;
     let bytes = app
-        .read(&caller, move |look| {
+        .read(&caller, move |queries| {
             // Values are shared between runs: the digest alone must not give access to another
             // run's value.
-            Ok(match look.store.uses(run, &digest).wait()? {
-                true => look.store.blob(&digest).wait()?,
+            Ok(match queries.store.uses(run, &digest).wait()? {
+                true => queries.store.blob(&digest).wait()?,
                 false => None,
             })
         })
