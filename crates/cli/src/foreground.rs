@@ -113,7 +113,7 @@ pub(crate) async fn show(
     let loaded = command::load(&host.engine, run).await?;
     let style = Style::of(session.settings.output, quiet);
     let progress = Progress::of_run(&loaded.run, style);
-    host.hub.follow(run, &progress);
+    host.event_fanout.follow(run, &progress);
     progress.begin();
     Ok(progress)
 }

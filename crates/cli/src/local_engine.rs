@@ -13,9 +13,9 @@ use windlass_service::secrets::SecretKeys;
 use windlass_store::RunFilter;
 
 use crate::ending;
+use crate::event_fanout::EventFanout;
 use crate::exit::{Exit, Failure};
 use crate::foreground::WaitOptions;
-use crate::hub::Hub;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::registry::registry_for;
@@ -45,7 +45,7 @@ const A_MOMENT: Duration = Duration::from_millis(10);
 #[derive(Clone)]
 pub(crate) struct LocalEngine {
     pub(crate) engine: Engine,
-    pub(crate) hub: Arc<Hub>,
+    pub(crate) event_fanout: Arc<EventFanout>,
     pub(crate) interrupt: Interrupt,
     /// Whether the runs that no process carries have been looked at.
     looked: watch::Receiver<bool>,
@@ -71,13 +71,13 @@ pub(crate) fn with_engine(
         .map_err(|error| Failure::new(Exit::Storage, "RUNTIME_FAILED", error))?;
     let result = runtime.block_on(async {
         let interrupt = Interrupt::listen()?;
-        let hub = Arc::new(Hub::default());
+        let event_fanout = Arc::new(EventFanout::default());
         let keys = secrets::keys(&session.settings)?;
-        let options = options(session, max_parallel, &hub, &keys);
+        let options = options(session, max_parallel, &event_fanout, &keys);
         let registry = registry_for(&session.settings);
         let backend: Arc<dyn Backend> = std::sync::Arc::clone(&session.store);
         let engine = Engine::new(backend, registry, options).await;
-        let host = LocalEngine::of(engine, interrupt, hub);
+        let host = LocalEngine::of(engine, interrupt, event_fanout);
         let socket = listen(session, &host, keys)?;
         let result = work(&host).await;
         // The engine stops after the commands are answered: otherwise they would get its
@@ -126,13 +126,13 @@ fn listen(
 fn options(
     session: &Session,
     max_parallel: Option<u32>,
-    hub: &Arc<Hub>,
+    event_fanout: &Arc<EventFanout>,
     keys: &Arc<SecretKeys>,
 ) -> Options {
     let settings = &session.settings;
     let mut options = Options {
         secrets: secrets::source(session, keys),
-        observer: Some(Arc::clone(hub) as _),
+        observer: Some(Arc::clone(event_fanout) as _),
         labels: settings.worker_labels.clone(),
         defaults: settings.defaults.clone(),
         ..Options::default()
@@ -163,11 +163,11 @@ impl Host for LocalEngine {
 
 impl LocalEngine {
     /// Wraps an engine that the caller made.
-    pub(crate) fn of(engine: Engine, interrupt: Interrupt, hub: Arc<Hub>) -> Self {
+    pub(crate) fn of(engine: Engine, interrupt: Interrupt, event_fanout: Arc<EventFanout>) -> Self {
         let (queries, looked) = watch::channel(true);
         Self {
             engine,
-            hub,
+            event_fanout,
             interrupt,
             looked,
             queries: Arc::new(queries),
@@ -208,7 +208,7 @@ impl LocalEngine {
             Ok(Ending::Ended(status)) => Some(*status),
             _ => None,
         });
-        self.hub.unfollow();
+        self.event_fanout.unfollow();
         let output = session.settings.output;
         match ending? {
             Ending::Ended(status) => {
@@ -270,19 +270,19 @@ impl LocalEngine {
     /// Waits for the other runs that go on here; `false` if interrupted.
     pub(crate) async fn alone(&self, session: &Session, own: Option<RunId>) -> bool {
         if let Some(own) = own {
-            self.hub.remove_other(own);
+            self.event_fanout.remove_other(own);
         }
         let rest = async {
             let mut looked = self.looked.clone();
             // The sender lives as long as this.
             let _ = looked.wait_for(|looked| *looked).await;
-            self.hub.alone().await;
+            self.event_fanout.alone().await;
         };
         tokio::pin!(rest);
         if tokio::time::timeout(SHORT, &mut rest).await.is_ok() {
             return true;
         }
-        let count = self.hub.others();
+        let count = self.event_fanout.others();
         let (runs, verb) = if count == 1 {
             ("run", "goes")
         } else {
@@ -320,12 +320,12 @@ impl LocalEngine {
 
     /// Carries a run on beside the process's own.
     pub(crate) fn watch_over(&self, run: RunId) {
-        self.hub.add_other(run);
+        self.event_fanout.add_other(run);
         let host = self.clone();
         tokio::spawn(async move {
             // However it ends, it does not go on here.
             let _ = host.engine.wait(run).await;
-            host.hub.remove_other(run);
+            host.event_fanout.remove_other(run);
         });
     }
 
@@ -381,14 +381,14 @@ impl LocalEngine {
         let Ok(slot) = Arc::clone(slots).acquire_owned().await else {
             return;
         };
-        self.hub.add_other(run);
+        self.event_fanout.add_other(run);
         let host = self.clone();
         tokio::spawn(async move {
             // A run that cannot be read stays queued; `windlass show` says why.
             if host.engine.recover(run).await.is_ok() {
                 let _ = host.engine.wait(run).await;
             }
-            host.hub.remove_other(run);
+            host.event_fanout.remove_other(run);
             drop(slot);
         });
     }

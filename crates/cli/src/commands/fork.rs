@@ -86,7 +86,7 @@ async fn local(
     let forked = prepare(session, asked)?;
     let style = Style::of(session.settings.output, options.quiet);
     let progress = Progress::of_new(asked.run, &forked.new_run.plan, style);
-    host.hub.follow(asked.run, &progress);
+    host.event_fanout.follow(asked.run, &progress);
     let started = host.engine.start(&forked.new_run).await?;
     if started.run != asked.run {
         // An id that this command made up finds what it has started through another process.

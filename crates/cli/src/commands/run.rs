@@ -156,7 +156,7 @@ async fn local(
     warn_of_labels(session, &request.definition.plan);
     let style = Style::of(session.settings.output, options.quiet);
     let progress = Progress::of_new(own, &request.definition.plan, style);
-    host.hub.follow(own, &progress);
+    host.event_fanout.follow(own, &progress);
     let Started { run, existing } = start(host, request).await?;
     if existing {
         say_existing(session, run);

@@ -19,8 +19,8 @@ use windlass_telemetry::{Gauge, HttpExchange, Telemetry, say};
 
 use crate::args::Serve;
 use crate::config::Config;
+use crate::event_fanout::EventFanout;
 use crate::exit::{Exit, Failure};
-use crate::hub::Hub;
 use crate::interrupt::Interrupt;
 use crate::secrets;
 use crate::session::{Session, Settings};
@@ -135,8 +135,8 @@ async fn engine(
     telemetry: &Telemetry,
     keys: &Arc<SecretKeys>,
 ) -> Result<Engine, Failure> {
-    let hub: Arc<Hub> = Arc::clone(&options.hub);
-    let observers = Observers(vec![telemetry.observer(), hub as _]);
+    let event_fanout: Arc<EventFanout> = Arc::clone(&options.event_fanout);
+    let observers = Observers(vec![telemetry.observer(), event_fanout as _]);
     let mut settings = windlass_engine::Options {
         secrets: secrets::source(session, keys),
         observer: Some(Arc::new(observers)),

@@ -12,8 +12,8 @@ use windlass_telemetry::{Endpoint, Format, LogOptions, TelemetryOptions, TraceOp
 
 use crate::args::Serve;
 use crate::config::Config;
+use crate::event_fanout::EventFanout;
 use crate::exit::{Exit, Failure};
-use crate::hub::Hub;
 use crate::registry::action_options;
 use crate::session::Settings;
 
@@ -27,7 +27,7 @@ pub(super) struct Options {
     pub(super) telemetry: TelemetryOptions,
     /// What health and metrics need.
     pub(super) probing: Access,
-    pub(super) hub: Arc<Hub>,
+    pub(super) event_fanout: Arc<EventFanout>,
     keys: Option<JwtOptions>,
     allow_exec: bool,
 }
@@ -60,7 +60,7 @@ impl Options {
                 true => Access::read(),
                 false => Access::public(),
             },
-            hub: Arc::default(),
+            event_fanout: Arc::default(),
             keys: keys(&config),
             allow_exec: config.is_on("allow_exec"),
         };

@@ -14,7 +14,7 @@ use crate::progress::{Phase, Progress};
 
 /// Hears everything the engine says, and passes on what is wanted.
 #[derive(Default)]
-pub(crate) struct Hub {
+pub(crate) struct EventFanout {
     state: Mutex<State>,
     /// The list of other runs became shorter.
     fewer: Notify,
@@ -27,7 +27,7 @@ struct State {
     others: BTreeSet<RunId>,
 }
 
-impl Hub {
+impl EventFanout {
     /// Shows a run's progress from now on.
     pub(crate) fn follow(&self, run: RunId, progress: &Arc<Progress>) {
         self.lock().followed = Some((run, Arc::clone(progress)));
@@ -81,7 +81,7 @@ impl State {
     }
 }
 
-impl Observer for Hub {
+impl Observer for EventFanout {
     fn observe(&self, event: &EngineEvent<'_>) {
         let mut state = self.lock();
         match event {
