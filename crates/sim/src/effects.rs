@@ -99,7 +99,7 @@ impl World {
             Effect::ReadHead { run } => self.read_head(id, run),
             Effect::Quarantined { run, found, .. } => {
                 let reason = format!("the store lost what it had acknowledged: {found:?}");
-                self.oracle.judge(run, Err(reason));
+                self.oracle.record_verdict(run, Err(reason));
             }
             Effect::Fenced { run, parent } | Effect::Broken { run, parent, .. } => {
                 if fenced && AfterFence::of(self.holds_lease(id, run)) == AfterFence::Reload {
@@ -202,7 +202,7 @@ impl World {
                 if self.store.value(dispatch.run, &value).is_none() {
                     let path = &dispatch.path;
                     let reason = format!("{path} needs {value:?}, which is not durable");
-                    self.oracle.judge(dispatch.run, Err(reason));
+                    self.oracle.record_verdict(dispatch.run, Err(reason));
                 }
             }
         }
@@ -323,7 +323,7 @@ impl World {
                 Some(text) => values.push((value.digest, text)),
                 None => {
                     let reason = format!("a load of {value:?}, which is not durable");
-                    self.oracle.judge(run, Err(reason));
+                    self.oracle.record_verdict(run, Err(reason));
                 }
             }
         }

@@ -6,7 +6,7 @@ use windlass_core::RunId;
 use windlass_core::event::ChildStarted;
 use windlass_core::run::Run;
 
-use crate::rules::Verdict;
+use crate::rules::CheckResult;
 
 /// The attempt that has a child: the parent, its node, and the attempt's number.
 type Place = (RunId, Box<str>, u32);
@@ -20,7 +20,7 @@ pub(crate) struct Families {
 
 impl Families {
     /// A parent's log says that a child is to be started.
-    pub(crate) fn started(&mut self, parent: RunId, started: &ChildStarted) -> Verdict {
+    pub(crate) fn started(&mut self, parent: RunId, started: &ChildStarted) -> CheckResult {
         let place = (parent, started.node.clone(), started.attempt);
         if let Some(other) = self.of_place.insert(place.clone(), started.child) {
             let (node, attempt) = (&started.node, started.attempt);
@@ -35,7 +35,7 @@ impl Families {
     }
 
     /// A run's log begins: a child's only after its parent's says so.
-    pub(crate) fn begun(&self, run: RunId, state: &Run) -> Verdict {
+    pub(crate) fn begun(&self, run: RunId, state: &Run) -> CheckResult {
         let Some(parent) = &state.queued().parent else {
             return Ok(());
         };

@@ -12,7 +12,7 @@ use windlass_core::value::Payload;
 use windlass_core::{NodeStatus, RunId};
 use windlass_orchestrator::Begin;
 
-use crate::workload::{Fork, Request, Wish};
+use crate::workload::{Fork, Request, UserAction};
 use crate::world::{Event, World};
 
 impl World {
@@ -52,7 +52,7 @@ impl World {
             starts: Vec::new(),
             begin: Begin::Now,
             trigger: trigger.as_deref().unwrap_or("null").to_owned(),
-            wishes: Vec::new(),
+            user_actions: Vec::new(),
             fork: Some(Arc::new(fork)),
         };
         let index = self.requests.len();
@@ -60,10 +60,14 @@ impl World {
         let delay = self.moment(200);
         self.after(delay, Event::Start(index));
         for _ in 0..self.moment(3) {
-            let wish = [Wish::ReattemptAll, Wish::Cancel, Wish::Compensate];
-            let wish = wish[self.moment(3) as usize];
+            let user_action = [
+                UserAction::ReattemptAll,
+                UserAction::Cancel,
+                UserAction::Compensate,
+            ];
+            let user_action = user_action[self.moment(3) as usize];
             let delay = delay + self.moment(4_000);
-            self.after(delay, Event::Wish(index, wish));
+            self.after(delay, Event::UserAction(index, user_action));
         }
     }
 

@@ -13,7 +13,7 @@ use crate::catalogue::Catalogue;
 use crate::ledger::{Signals, Undoing};
 use crate::rules;
 
-pub use crate::rules::Verdict;
+pub use crate::rules::CheckResult;
 
 /// Who ends attempts that no worker has.
 const ENGINE: &str = "engine";
@@ -257,7 +257,7 @@ impl History {
     }
 
     /// What must be true after an event.
-    fn after(&mut self, run: &Run, event: &Event, changes: &[Change]) -> Verdict {
+    fn after(&mut self, run: &Run, event: &Event, changes: &[Change]) -> CheckResult {
         for change in changes {
             if let Change::Ready(node, _) = *change
                 && run.undone(node).is_none()
@@ -280,7 +280,7 @@ impl History {
 
     /// Each command has a number of its own, by which it is carried out at most once, however
     /// often users repeat it.
-    fn note(&mut self, actor: &Actor) -> Verdict {
+    fn note(&mut self, actor: &Actor) -> CheckResult {
         match &actor.by {
             Some(by) if !self.actors.insert(by.clone()) => {
                 Err(format!("command {by} is carried out twice"))
@@ -306,7 +306,7 @@ impl History {
         }
     }
 
-    fn one_outcome(&mut self, path: &str, undo: bool, attempt: u32) -> Verdict {
+    fn one_outcome(&mut self, path: &str, undo: bool, attempt: u32) -> CheckResult {
         if self.outcomes.insert((path.into(), undo, attempt)) {
             return Ok(());
         }
@@ -377,7 +377,7 @@ impl History {
         path: &str,
         (iteration, later): (u32, bool),
         submitted: Millis,
-    ) -> Verdict {
+    ) -> CheckResult {
         let node = run.resolve(path);
         let node = node.ok_or_else(|| format!("{path}: there is no such loop"))?;
         if !later && run.due(node).is_some() {

@@ -7,7 +7,7 @@ use windlass_core::event::{AttemptEnded, AttemptResult, Event};
 use windlass_core::run::{Instance, Run};
 use windlass_core::{Digest, Millis, NodeStatus};
 
-use crate::rules::{self, Verdict};
+use crate::rules::{self, CheckResult};
 
 /// Signals that no node has taken, by name, in the order they came.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ impl Signals {
         node: Instance,
         ended: &AttemptEnded,
         submitted: Millis,
-    ) -> Verdict {
+    ) -> CheckResult {
         let path = &ended.node;
         if matches!(ended.result, AttemptResult::Failed(_)) {
             return rules::due(run.due(node), submitted, &format!("the wait of {path}"));
@@ -51,7 +51,7 @@ impl Signals {
     }
 
     /// Checks that the run keeps exactly the signals that came and that no node took.
-    pub(crate) fn agree(&mut self, run: &Run) -> Verdict {
+    pub(crate) fn agree(&mut self, run: &Run) -> CheckResult {
         if std::mem::take(&mut self.in_hand) {
             return Ok(());
         }
@@ -88,7 +88,7 @@ pub(crate) struct Undoing {
 
 impl Undoing {
     /// Keeps the list after an event, and asks whether one at a time is undone.
-    pub(crate) fn follow(&mut self, run: &Run, event: &Event) -> Verdict {
+    pub(crate) fn follow(&mut self, run: &Run, event: &Event) -> CheckResult {
         match event {
             Event::AttemptEnded(ended) if rules::succeeded(ended) => {
                 self.ended_well(run, &ended.node, ended.attempt)
@@ -128,7 +128,7 @@ impl Undoing {
     }
 
     /// What the run undoes, or would, is what succeeded, in reverse order.
-    fn agree(&self, run: &Run, planned: &[Instance]) -> Verdict {
+    fn agree(&self, run: &Run, planned: &[Instance]) -> CheckResult {
         let expected = self.completed.iter().rev().map(|(path, _)| path);
         let same = planned.len() == self.completed.len()
             && planned

@@ -6,17 +6,17 @@
 //! not know a clock, a thread or any real backend.
 
 pub mod account;
-pub mod bench;
 pub mod catalogue;
-mod clerk;
+mod child_coordinator;
 pub mod compare;
 mod effects;
 mod families;
 pub mod faults;
 mod forks;
+pub mod harness;
 pub mod history;
+mod inject_defect;
 mod ledger;
-mod nudge;
 pub mod oracle;
 mod owners;
 mod process;
@@ -25,12 +25,12 @@ pub mod recorded;
 pub mod rules;
 pub mod script;
 pub mod simulate;
-mod spoil;
 pub mod store;
 mod structured;
 mod trace;
+mod unblock;
+mod user_actions;
 mod users;
-mod wishes;
 pub mod worker;
 pub mod workload;
 pub mod world;

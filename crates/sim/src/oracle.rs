@@ -16,7 +16,7 @@ use crate::catalogue::Catalogue;
 use crate::compare;
 use crate::families::Families;
 use crate::history::{Claimed, History};
-use crate::rules::{self, Verdict};
+use crate::rules::{self, CheckResult};
 
 /// A process, counted from 1.
 pub type ProcessId = u64;
@@ -87,7 +87,7 @@ impl Oracle {
     }
 
     /// Keeps the first violation.
-    pub fn judge(&mut self, run: RunId, verdict: Verdict) {
+    pub fn record_verdict(&mut self, run: RunId, verdict: CheckResult) {
         if let Err(reason) = verdict {
             self.violation
                 .get_or_insert_with(|| format!("run {run}: {reason}"));
@@ -130,11 +130,11 @@ impl Oracle {
         *last = newest.max(tenure);
         if tenure < newest && tenure != 0 {
             let reason = format!("p{process} writes after its successor has written");
-            self.judge(run, Err(reason));
+            self.record_verdict(run, Err(reason));
         }
         if self.denied.contains(&write) {
             let reason = "a record that was answered as not written is durable".to_owned();
-            self.judge(run, Err(reason));
+            self.record_verdict(run, Err(reason));
         }
     }
 
@@ -176,13 +176,13 @@ impl Oracle {
             Ok(_) => Ok(()),
             Err(reason) => Err(reason),
         };
-        self.judge(run, verdict);
+        self.record_verdict(run, verdict);
         if self
             .commands
             .values()
             .any(|(owner, of, _)| (*owner, *of) == (process, run))
         {
-            self.judge(run, Err("it sleeps before it has answered".to_owned()));
+            self.record_verdict(run, Err("it sleeps before it has answered".to_owned()));
         }
         self.released(process, run);
     }
@@ -196,7 +196,7 @@ impl Oracle {
         shown: Option<&RunRow>,
     ) {
         let verdict = self.fold(run, transition, submitted, shown);
-        self.judge(run, verdict);
+        self.record_verdict(run, verdict);
     }
 
     fn fold(
@@ -205,7 +205,7 @@ impl Oracle {
         transition: &Transition,
         submitted: Millis,
         shown: Option<&RunRow>,
-    ) -> Verdict {
+    ) -> CheckResult {
         if !self.asked.contains(&run) {
             return Err("a record of a run that was never requested".to_owned());
         }
@@ -249,7 +249,7 @@ impl Oracle {
     }
 
     /// A record must agree with what workers and users really did.
-    fn agree(&mut self, run: RunId, claimed: Claimed) -> Verdict {
+    fn agree(&mut self, run: RunId, claimed: Claimed) -> CheckResult {
         match claimed {
             Claimed::Outcome {
                 node,
@@ -288,7 +288,7 @@ impl Oracle {
         let durable = self.histories.get(&run).map_or(0, History::records);
         if records > durable {
             let reason = format!("record {records} is answered, {durable} are durable");
-            self.judge(run, Err(reason));
+            self.record_verdict(run, Err(reason));
         }
         if let Some(tenure) = self.tenures.get_mut(&(process, run)) {
             tenure.answered = records;
@@ -318,7 +318,7 @@ impl Oracle {
                 .map_or(Ok(()), |difference| Err(format!("replay: {difference}"))),
             Err(reason) => Err(reason),
         };
-        self.judge(run, verdict);
+        self.record_verdict(run, verdict);
     }
 
     /// What a process knows to be durable.
@@ -337,13 +337,13 @@ impl Oracle {
             return;
         }
         let verdict = self.explain(process, dispatch, now);
-        self.judge(dispatch.run, verdict);
+        self.record_verdict(dispatch.run, verdict);
         let key = (dispatch.run, dispatch.node, dispatch.attempt);
         let known = self.keys.entry(key);
         let known = known.or_insert_with(|| dispatch.idempotency_key());
         if *known != dispatch.idempotency_key() {
             let reason = format!("the idempotency key of {} changed", dispatch.path);
-            self.judge(dispatch.run, Err(reason));
+            self.record_verdict(dispatch.run, Err(reason));
         }
         if let Some(tenure) = self.tenures.get_mut(&(process, dispatch.run)) {
             let attempt = (dispatch.node, dispatch.attempt);
@@ -355,7 +355,7 @@ impl Oracle {
     }
 
     /// A dispatch must follow from what the process knows to be durable.
-    fn explain(&self, process: ProcessId, dispatch: &Dispatch, now: Millis) -> Verdict {
+    fn explain(&self, process: ProcessId, dispatch: &Dispatch, now: Millis) -> CheckResult {
         let (node, attempt) = (dispatch.node, dispatch.attempt);
         let name = format!("dispatch of attempt {attempt} of {}", dispatch.path);
         let known = self.known(process, dispatch.run)?;
@@ -430,7 +430,7 @@ impl Oracle {
         if !known {
             let reason =
                 format!("attempt {attempt} of node {node} is stopped, but no worker has it");
-            self.judge(run, Err(reason));
+            self.record_verdict(run, Err(reason));
         }
         if give_up {
             self.no_longer_outstanding(process, run, node, attempt);
@@ -440,17 +440,17 @@ impl Oracle {
     /// A run is acknowledged.
     pub fn accepted(&mut self, process: ProcessId, run: RunId) {
         let verdict = self.known(process, run).map(|_| ());
-        self.judge(run, verdict);
+        self.record_verdict(run, verdict);
     }
 
     /// A run was not started because a claim is held, by a run with this id.
     pub fn refused_start(&mut self, run: RunId, holder: Option<RunId>) {
         if self.histories.contains_key(&run) {
-            self.judge(run, Err("it has a log though a claim was held".to_owned()));
+            self.record_verdict(run, Err("it has a log though a claim was held".to_owned()));
         }
         if holder.is_none_or(|holder| holder == run || !self.histories.contains_key(&holder)) {
             let reason = format!("the claim's holder {holder:?} has no log");
-            self.judge(run, Err(reason));
+            self.record_verdict(run, Err(reason));
         }
     }
 
@@ -470,12 +470,12 @@ impl Oracle {
         let history = self.histories.get(&run);
         let durable = history.is_some_and(|history| history.has_actor(&by));
         if result.is_ok() && !durable {
-            self.judge(
+            self.record_verdict(
                 run,
                 Err(format!("command {id} is answered but not durable")),
             );
         } else if result.is_err() && durable && by.starts_with('c') {
-            self.judge(run, Err(format!("command {id} is refused but durable")));
+            self.record_verdict(run, Err(format!("command {id} is refused but durable")));
         }
     }
 
@@ -489,7 +489,7 @@ impl Oracle {
             )),
             Err(reason) => Err(reason),
         };
-        self.judge(run, verdict);
+        self.record_verdict(run, verdict);
         self.tenures.remove(&(process, run));
     }
 
@@ -500,17 +500,17 @@ impl Oracle {
             (!state.status().is_final()).then(|| (run, describe(state)))
         });
         if let Some((run, reason)) = open {
-            self.judge(run, Err(format!("it never ended: {reason}")));
+            self.record_verdict(run, Err(format!("it never ended: {reason}")));
         }
         if let Some((id, &(_, run, _))) = self.commands.iter().next() {
             let reason = format!("command {id} was never answered");
-            self.judge(run, Err(reason));
+            self.record_verdict(run, Err(reason));
         }
     }
 }
 
 /// The run's bound, and for `sequential` the order of definition.
-fn within_bound(known: &Run, tenure: &Tenure, dispatch: &Dispatch, default: u32) -> Verdict {
+fn within_bound(known: &Run, tenure: &Tenure, dispatch: &Dispatch, default: u32) -> CheckResult {
     let plan = known.plan();
     let sequential = plan.execution_mode() == ExecutionMode::Sequential;
     let own = plan.max_parallel().unwrap_or(default).max(1) as usize;
@@ -539,7 +539,7 @@ fn within_bound(known: &Run, tenure: &Tenure, dispatch: &Dispatch, default: u32)
 }
 
 /// A row that sleeps is of a run that only waits, and says until when.
-fn sleeps(row: &RunRow, state: &Run) -> Verdict {
+fn sleeps(row: &RunRow, state: &Run) -> CheckResult {
     let paused = state.status() == RunStatus::Paused;
     if !(state.is_asleep() || paused) {
         return Err(format!(

@@ -9,7 +9,7 @@ use windlass_core::value::ValueRef;
 use windlass_core::{Digest, Millis, NodeStatus, RunStatus};
 
 /// What is wrong, in words.
-pub type Verdict = Result<(), String>;
+pub type CheckResult = Result<(), String>;
 
 /// Whether an attempt ended well.
 pub(crate) fn succeeded(ended: &AttemptEnded) -> bool {
@@ -18,7 +18,7 @@ pub(crate) fn succeeded(ended: &AttemptEnded) -> bool {
 
 /// Every node before this one has ended in its scope, and each edge between is resolved;
 /// where the join does not wait for all, enough of them are taken.
-pub fn may_begin(run: &Run, node: Instance) -> Verdict {
+pub fn may_begin(run: &Run, node: Instance) -> CheckResult {
     let incoming = run.incoming(node);
     let wanted = match run.join_of(node) {
         Join::All => {
@@ -43,7 +43,7 @@ pub fn may_begin(run: &Run, node: Instance) -> Verdict {
 }
 
 /// Every earlier level has ended.
-pub fn levels_ended(run: &Run, node: Instance) -> Verdict {
+pub fn levels_ended(run: &Run, node: Instance) -> CheckResult {
     let plan = run.plan();
     let is_top = (node as usize) < plan.len();
     if plan.execution_mode() != ExecutionMode::Levels || !is_top {
@@ -59,7 +59,7 @@ pub fn levels_ended(run: &Run, node: Instance) -> Verdict {
 }
 
 /// Something with a time happens when that has come.
-pub fn due(deadline: Option<Millis>, submitted: Millis, what: &str) -> Verdict {
+pub fn due(deadline: Option<Millis>, submitted: Millis, what: &str) -> CheckResult {
     match deadline {
         Some(deadline) if deadline <= submitted => Ok(()),
         Some(deadline) => Err(format!(
@@ -70,7 +70,7 @@ pub fn due(deadline: Option<Millis>, submitted: Millis, what: &str) -> Verdict {
 }
 
 /// The end of a run (semantics §4), asked anew.
-pub fn ended_properly(run: &Run, finished: &Finished, changed: bool) -> Verdict {
+pub fn ended_properly(run: &Run, finished: &Finished, changed: bool) -> CheckResult {
     let begun = run.started_at().is_some();
     let mut top = run
         .instances()
@@ -111,7 +111,7 @@ fn is_handled(run: &Run, node: Instance, changed: bool) -> bool {
 /// The graph was exchanged (semantics §9): what has begun and is in the new one stands as
 /// it did, and what is not there any more is not open. Nodes that a join of the new graph does
 /// not need any more are cancelled (semantics §3).
-pub fn kept_what_began(before: &Run, after: &Run) -> Verdict {
+pub fn kept_what_began(before: &Run, after: &Run) -> CheckResult {
     for node in before.top_instances() {
         let path = before.path(node);
         let status = before.node_status(node);

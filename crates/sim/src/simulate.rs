@@ -14,9 +14,9 @@ use windlass_orchestrator::Begin;
 use crate::account::{Account, Ending};
 use crate::catalogue::Catalogue;
 use crate::faults::{Faults, Side};
-use crate::nudge::awaited;
 use crate::random::Random;
 use crate::script::Script;
+use crate::unblock::awaited;
 use crate::workload::{Request, Workload};
 use crate::world::{EPOCH, Event, Options, Setup, World};
 
@@ -86,7 +86,7 @@ impl Simulation {
             starts: vec![0],
             begin: Begin::Now,
             trigger: self.trigger.clone(),
-            wishes: Vec::new(),
+            user_actions: Vec::new(),
             fork: None,
         };
         Workload {

@@ -16,7 +16,7 @@ use windlass_store::{Bell, Claim};
 use crate::faults::Defect;
 use crate::oracle::ProcessId;
 use crate::structured::SIGNALS;
-use crate::workload::{ChildWish, Wish};
+use crate::workload::{ChildWish, UserAction};
 use crate::world::{Event, World};
 
 /// The user who gives a command, named by the command's number.
@@ -124,7 +124,7 @@ impl World {
         };
         let (state, head) = match self.store.replay_from(run, checkpoint, graph) {
             Ok(loaded) => loaded,
-            Err(reason) => return self.oracle.judge(run, Err(reason)),
+            Err(reason) => return self.oracle.record_verdict(run, Err(reason)),
         };
         let wrote_last = self.store.last_writer(run) == Some(process.writer);
         let (workflow, definition) = (state.queued().workflow.clone(), state.definition());
@@ -268,19 +268,19 @@ impl World {
         found.map(|(&run, _)| run)
     }
 
-    pub(crate) fn wish(&mut self, index: usize, wish: Wish) {
+    pub(crate) fn user_action(&mut self, index: usize, user_action: UserAction) {
         let Some(run) = self.run_of(index).filter(|_| !self.calm) else {
             return;
         };
-        match wish {
-            Wish::OfChild(number, wish) => {
+        match user_action {
+            UserAction::OfChild(number, user_action) => {
                 let children = self.store.children(run);
                 if let Some(&child) = children.get(number as usize % children.len().max(1)) {
-                    self.command(child, of_child(wish));
+                    self.command(child, of_child(user_action));
                 }
             }
-            Wish::Fork(number) => self.fork(run, number),
-            wish => self.command(run, wish),
+            UserAction::Fork(number) => self.fork(run, number),
+            user_action => self.command(run, user_action),
         }
     }
 
@@ -290,7 +290,7 @@ impl World {
     }
 
     /// Gives a command to the owner, which loads the run first if it must.
-    pub(crate) fn command(&mut self, run: RunId, wish: Wish) {
+    pub(crate) fn command(&mut self, run: RunId, user_action: UserAction) {
         let Some(state) = self.oracle.history(run).and_then(|history| history.last()) else {
             return;
         };
@@ -306,38 +306,38 @@ impl World {
             vec![step.copied().unwrap_or(0)]
         };
         let number = self.next_command();
-        let (command, body) = match wish {
-            Wish::Cancel | Wish::CancelAndUndo => {
-                let compensate = wish == Wish::CancelAndUndo;
+        let (command, body) = match user_action {
+            UserAction::Cancel | UserAction::CancelAndUndo => {
+                let compensate = user_action == UserAction::CancelAndUndo;
                 (RunCommand::Cancel { compensate }, Body::None)
             }
-            Wish::Pause => (RunCommand::Pause, Body::None),
-            Wish::Resume => (RunCommand::Resume, Body::None),
-            Wish::ReattemptOne(node) => {
+            UserAction::Pause => (RunCommand::Pause, Body::None),
+            UserAction::Resume => (RunCommand::Resume, Body::None),
+            UserAction::ReattemptOne(node) => {
                 let nodes = vec![pick(node)];
                 (RunCommand::Reattempt { nodes }, Body::None)
             }
-            Wish::ReattemptAll => {
+            UserAction::ReattemptAll => {
                 let nodes = Vec::new();
                 (RunCommand::Reattempt { nodes }, Body::None)
             }
-            Wish::Signal(signal) => signal_of(signal, number),
-            Wish::SetResult(node) => {
+            UserAction::Signal(signal) => signal_of(signal, number),
+            UserAction::SetResult(node) => {
                 let node = pick(node);
                 let output = Payload::new("\"by hand\"");
                 (RunCommand::SetResult { node }, output.into())
             }
-            Wish::Skip(node) => (RunCommand::Skip { node: pick(node) }, Body::None),
-            Wish::Compensate => (RunCommand::Compensate, Body::None),
-            Wish::RetryCompensation(number) => {
+            UserAction::Skip(node) => (RunCommand::Skip { node: pick(node) }, Body::None),
+            UserAction::Compensate => (RunCommand::Compensate, Body::None),
+            UserAction::RetryCompensation(number) => {
                 let nodes = step(number);
                 (RunCommand::RetryCompensation { nodes }, Body::None)
             }
-            Wish::SkipCompensation(number) => {
+            UserAction::SkipCompensation(number) => {
                 let nodes = step(number);
                 (RunCommand::SkipCompensation { nodes }, Body::None)
             }
-            Wish::Import(number) => {
+            UserAction::Import(number) => {
                 let Some(graph) = self.catalogue.import(&workflow, number) else {
                     return;
                 };
@@ -348,13 +348,14 @@ impl World {
                 };
                 (RunCommand::Import, graph.into())
             }
-            Wish::Fork(_) | Wish::OfChild(..) => return,
+            UserAction::Fork(_) | UserAction::OfChild(..) => return,
         };
         let mut actor = actor(number);
-        actor.request = self.request_key(number, wish).map(Box::new);
+        actor.request = self.request_key(number, user_action).map(Box::new);
         let command = command.by(actor).with(body);
-        self.trace
-            .say(self.now, || format!("command {number} to {run}: {wish:?}"));
+        self.trace.say(self.now, || {
+            format!("command {number} to {run}: {user_action:?}")
+        });
         if self.repeats {
             self.repeat_later(run, number, &command);
         }
@@ -364,12 +365,12 @@ impl World {
     }
 
     /// The idempotency key that a user gives a command, in worlds where users repeat them.
-    fn request_key(&self, number: CommandId, wish: Wish) -> Option<RequestKey> {
+    fn request_key(&self, number: CommandId, user_action: UserAction) -> Option<RequestKey> {
         // The defect: keys are not looked at.
         let looked_at = self.defect != Some(Defect::RepeatCommand);
         (self.repeats && looked_at).then(|| RequestKey {
             key: format!("k{number}").into(),
-            command: Digest::of(format!("{wish:?}").as_bytes()),
+            command: Digest::of(format!("{user_action:?}").as_bytes()),
         })
     }
 
@@ -438,13 +439,13 @@ impl World {
     }
 }
 
-fn of_child(wish: ChildWish) -> Wish {
-    match wish {
-        ChildWish::Cancel => Wish::Cancel,
-        ChildWish::Pause => Wish::Pause,
-        ChildWish::Resume => Wish::Resume,
-        ChildWish::ReattemptAll => Wish::ReattemptAll,
-        ChildWish::Signal(number) => Wish::Signal(number),
+fn of_child(user_action: ChildWish) -> UserAction {
+    match user_action {
+        ChildWish::Cancel => UserAction::Cancel,
+        ChildWish::Pause => UserAction::Pause,
+        ChildWish::Resume => UserAction::Resume,
+        ChildWish::ReattemptAll => UserAction::ReattemptAll,
+        ChildWish::Signal(number) => UserAction::Signal(number),
     }
 }
 

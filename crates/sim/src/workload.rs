@@ -11,7 +11,7 @@ use windlass_orchestrator::Begin;
 
 use crate::catalogue::Catalogue;
 use crate::random::Random;
-use crate::{structured, wishes};
+use crate::{structured, user_actions};
 
 /// The largest generated graph.
 pub(crate) const MAX_NODES: u64 = 15;
@@ -62,7 +62,7 @@ pub struct Request {
     /// What it is started with.
     pub trigger: String,
     /// What people want of it, and when.
-    pub wishes: Vec<(u64, Wish)>,
+    pub user_actions: Vec<(u64, UserAction)>,
     /// The run that it is forked from, and what it reuses of that.
     pub fork: Option<Arc<Fork>>,
 }
@@ -84,7 +84,7 @@ pub struct Fork {
 
 /// What a simulated user wants of a run. Numbers pick a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum UserAction {
     /// End it.
     Cancel,
     /// End it, and undo what succeeded.
@@ -174,10 +174,10 @@ pub(crate) fn request(
             Begin::Later
         },
         trigger,
-        wishes: if structured {
-            wishes::structured(random, first, horizon)
+        user_actions: if structured {
+            user_actions::structured(random, first, horizon)
         } else {
-            wishes::plain(random, first, horizon)
+            user_actions::plain(random, first, horizon)
         },
         fork: None,
     }

@@ -16,7 +16,7 @@ use windlass_orchestrator::{AcquireMode, CommandId, Evaluation};
 use windlass_store::{Append, AppendError, Appended, Error, Head};
 
 use crate::catalogue::Catalogue;
-use crate::clerk::Lanes;
+use crate::child_coordinator::Lanes;
 use crate::faults::{Defect, Faults, Side};
 use crate::oracle::{Oracle, ProcessId};
 use crate::owners::{self, Cluster, OwnersEvent};
@@ -25,7 +25,7 @@ use crate::random::Random;
 use crate::script::Script;
 use crate::store::SimStore;
 use crate::trace::Trace;
-use crate::workload::{Kind, Request, Wish, Workload};
+use crate::workload::{Kind, Request, UserAction, Workload};
 
 /// When worlds begin.
 pub(crate) const EPOCH: i64 = 1_000_000;
@@ -207,7 +207,7 @@ pub(crate) enum Event {
     /// A process looks at what it has to append.
     Poll(ProcessId),
     Start(usize),
-    Wish(usize, Wish),
+    UserAction(usize, UserAction),
     /// A user repeats the command of this number.
     Repeat(RunId, Box<(CommandId, Command)>),
     Crash,
@@ -396,8 +396,8 @@ impl World {
             for &at in &request.starts {
                 self.after(at, Event::Start(index));
             }
-            for &(at, wish) in &request.wishes {
-                self.after(at, Event::Wish(index, wish));
+            for &(at, user_action) in &request.user_actions {
+                self.after(at, Event::UserAction(index, user_action));
             }
         }
         for name in self.catalogue.names() {
@@ -471,7 +471,7 @@ impl World {
             match self.next_planned() {
                 None => {
                     self.busy();
-                    return self.nudge();
+                    return self.unblock();
                 }
                 Some(at) if at.0 - self.now.0 > 5_000 => {
                     let idle = u64::try_from(at.0 - self.now.0).unwrap_or(0);
@@ -484,7 +484,7 @@ impl World {
         let event = self.queue.keys().next().map(|&(at, ..)| at);
         let deadline = self.next_deadline();
         match (event, deadline) {
-            (None, None) => return self.nudge(),
+            (None, None) => return self.unblock(),
             (None, Some((at, process))) => self.deadline(at, process),
             (Some(event), Some((at, process))) if at <= event => {
                 // Wake-ups come late now and then.
@@ -591,7 +591,7 @@ impl World {
             Event::Jump(by) => self.set_now(self.now.plus(by)),
             Event::Poll(process) => self.pump(process),
             Event::Start(request) => self.start(request),
-            Event::Wish(request, wish) => self.wish(request, wish),
+            Event::UserAction(request, user_action) => self.user_action(request, user_action),
             Event::Repeat(run, again) => self.repeat(run, again.0, again.1),
             Event::Crash if !self.calm => self.crash(),
             Event::Takeover { lives } if !self.calm => self.start_successor(lives),
@@ -669,7 +669,7 @@ impl World {
     pub(crate) fn make_durable(&mut self, mut write: Write) {
         let (process, run) = (write.process, write.append.run);
         let append_id = write.append.append_id;
-        let forgets = self.spoil(&mut write);
+        let forgets = self.inject_defect(&mut write);
         let result = if forgets {
             let head = windlass_store::checksum::next_head(&write.append);
             Ok(Appended { head })
@@ -696,7 +696,7 @@ impl World {
                             .durable(run, &transition, submitted, row.as_ref());
                         self.waiting(run, &transition);
                     }
-                    Err(error) => self.oracle.judge(run, Err(error)),
+                    Err(error) => self.oracle.record_verdict(run, Err(error)),
                 }
             }
             Err(error) => {

@@ -4,7 +4,7 @@
 use windlass_core::run::Outcome;
 use windlass_core::value::Payload;
 use windlass_orchestrator::{Begin, Effect};
-use windlass_sim::bench::{Bench, success};
+use windlass_sim::harness::{ShardHarness, success};
 
 fn chain(nodes: usize) -> String {
     let nodes: Vec<String> = (0..nodes)
@@ -55,32 +55,32 @@ enum Answers {
 }
 
 fn drive(definition: &str, answers: Answers) -> Figures {
-    let mut bench = Bench::new(definition);
+    let mut harness = ShardHarness::new(definition);
     let mut figures = Figures::default();
-    bench.start(Begin::Now);
+    harness.start(Begin::Now);
     while !figures.finished {
-        figures.appends += bench.poll() as u64;
-        let mut round = take(&mut bench, &mut figures);
+        figures.appends += harness.poll() as u64;
+        let mut round = take(&mut harness, &mut figures);
         while !round.is_empty() {
             for (node, attempt) in round.drain(..) {
-                bench.end_index(node, attempt, success());
-                figures.appends += bench.poll() as u64;
+                harness.end_index(node, attempt, success());
+                figures.appends += harness.poll() as u64;
             }
             if answers == Answers::AfterAllWork {
-                round = take(&mut bench, &mut figures);
+                round = take(&mut harness, &mut figures);
             }
         }
-        if !bench.in_flight.is_empty() {
-            bench.answer();
+        if !harness.in_flight.is_empty() {
+            harness.answer();
         }
     }
-    figures.inputs = bench.inputs;
+    figures.inputs = harness.inputs;
     figures
 }
 
-fn take(bench: &mut Bench, figures: &mut Figures) -> Vec<(u32, u32)> {
+fn take(harness: &mut ShardHarness, figures: &mut Figures) -> Vec<(u32, u32)> {
     let mut dispatched = Vec::new();
-    while let Some(effect) = bench.shard.poll_effect() {
+    while let Some(effect) = harness.shard.poll_effect() {
         figures.effects += 1;
         match effect {
             Effect::Dispatch(dispatch) => {
@@ -145,21 +145,21 @@ struct Round {
 /// two checkpoints, with every output another.
 fn go_round(after: &[u32]) -> (Vec<Round>, usize) {
     let rounds = after.iter().max().copied().unwrap_or_default();
-    let mut bench = Bench::new(&format!(
+    let mut harness = ShardHarness::new(&format!(
         r#"{{"id":"w","nodes":[{{"id":"again","while":{{"condition":"iteration < {rounds}",
             "maxIterations":{rounds},"body":{{"nodes":[
             {{"id":"x","actionType":"act","parameters":{{"n":"{{{{ last.n }}}}"}}}}]}}}}}}]}}"#
     ));
     let (mut seen, mut since, mut most, mut done) = (Vec::new(), 0, 0, 0);
-    bench.start(Begin::Now);
+    harness.start(Begin::Now);
     loop {
-        while bench.poll() > 0 || !bench.in_flight.is_empty() {
-            since += bench.in_flight[0].record.len();
+        while harness.poll() > 0 || !harness.in_flight.is_empty() {
+            since += harness.in_flight[0].record.len();
             most = most.max(since);
-            bench.answer();
+            harness.answer();
         }
         let mut next = None;
-        while let Some(effect) = bench.shard.poll_effect() {
+        while let Some(effect) = harness.shard.poll_effect() {
             match effect {
                 Effect::Dispatch(dispatch) => next = Some((dispatch.node, dispatch.attempt)),
                 Effect::Checkpoint { .. } => since = 0,
@@ -169,12 +169,12 @@ fn go_round(after: &[u32]) -> (Vec<Round>, usize) {
         }
         let (node, attempt) = next.expect("a round after the other");
         let output = Payload::new(format!("{{\"n\":{done}}}"));
-        bench.end_index(node, attempt, Outcome::Succeeded(output));
+        harness.end_index(node, attempt, Outcome::Succeeded(output));
         done += 1;
         if after.contains(&done) {
-            let run = bench.shard.run(bench.run).expect("it goes on");
+            let run = harness.shard.run(harness.run).expect("it goes on");
             seen.push(Round {
-                values: bench.shard.values_held(bench.run),
+                values: harness.shard.values_held(harness.run),
                 state: run.clone().snapshot().expect("a state").len(),
             });
         }
@@ -207,19 +207,19 @@ fn a_loop_gets_a_checkpoint_every_mebibyte_of_its_log() {
 #[test]
 fn checkpoints_of_a_long_list_are_a_small_part_of_its_log() {
     let items: Vec<usize> = (0..10_000).collect();
-    let mut bench = Bench::new(&format!(
+    let mut harness = ShardHarness::new(&format!(
         r#"{{"id":"each","nodes":[{{"id":"all","forEach":{{"items":{items:?},"body":{{"nodes":[
             {{"id":"x","actionType":"act","parameters":{{"n":"{{{{ item }}}}"}}}}]}}}}}}]}}"#
     ));
     let (mut log, mut checkpoints, mut ended) = (0, 0, 0);
-    bench.start(Begin::Now);
+    harness.start(Begin::Now);
     while ended < items.len() {
-        while bench.poll() > 0 || !bench.in_flight.is_empty() {
-            log += bench.in_flight[0].record.len();
-            bench.answer();
+        while harness.poll() > 0 || !harness.in_flight.is_empty() {
+            log += harness.in_flight[0].record.len();
+            harness.answer();
         }
         let mut open = Vec::new();
-        while let Some(effect) = bench.shard.poll_effect() {
+        while let Some(effect) = harness.shard.poll_effect() {
             match effect {
                 Effect::Dispatch(dispatch) => open.push((dispatch.node, dispatch.attempt)),
                 Effect::Checkpoint { bytes, .. } => checkpoints += bytes.len(),
@@ -228,7 +228,7 @@ fn checkpoints_of_a_long_list_are_a_small_part_of_its_log() {
         }
         for (node, attempt) in open {
             let parameters = format!("{{\"n\":{ended},\"text\":\"{}\"}}", "x".repeat(200));
-            bench.end_index(node, attempt, Outcome::Succeeded(Payload::new(parameters)));
+            harness.end_index(node, attempt, Outcome::Succeeded(Payload::new(parameters)));
             ended += 1;
         }
     }

@@ -4,7 +4,7 @@ use windlass_core::NodeStatus;
 use windlass_core::command::RunCommand;
 use windlass_core::run::{Input as RunInput, Run};
 use windlass_orchestrator::Begin;
-use windlass_sim::bench::{Bench, success};
+use windlass_sim::harness::{ShardHarness, success};
 use windlass_sim::{rules, workload};
 
 const A_AND_B: &str = r#"{"id":"a","actionType":"act"},{"id":"b","actionType":"act"}"#;
@@ -15,8 +15,8 @@ fn healing(nodes: &str) -> String {
     format!("{{\"id\":\"w\",\"inFlight\":\"healing\",\"nodes\":[{nodes}]}}")
 }
 
-fn state(bench: &Bench) -> Run {
-    let run = bench.shard.run(bench.run);
+fn state(harness: &ShardHarness) -> Run {
+    let run = harness.shard.run(harness.run);
     run.expect("the shard holds the run").clone()
 }
 
@@ -25,62 +25,62 @@ fn status(run: &Run, path: &str) -> NodeStatus {
 }
 
 /// `a` runs and `b` has succeeded: the state before, and after a graph with more nodes.
-fn exchanged(more: &str) -> (Run, Bench) {
-    let mut bench = Bench::new(&healing(A_AND_B));
-    bench.start(Begin::Now);
-    bench.settle();
-    bench.end("b", 1, success());
-    bench.pass(250);
-    bench.settle();
-    let before = state(&bench);
+fn exchanged(more: &str) -> (Run, ShardHarness) {
+    let mut harness = ShardHarness::new(&healing(A_AND_B));
+    harness.start(Begin::Now);
+    harness.settle();
+    harness.end("b", 1, success());
+    harness.pass(250);
+    harness.settle();
+    let before = state(&harness);
     assert_eq!(status(&before, "a"), NodeStatus::Running);
     let text = healing(&format!("{A_AND_B},{more}"));
     let (plan, definition) = (
         workload::plan(&text),
         windlass_core::Digest::of(text.as_bytes()),
     );
-    bench.ask(RunInput::Heal {
+    harness.ask(RunInput::Heal {
         version: 2,
         definition,
         plan,
     });
-    bench.settle();
-    (before, bench)
+    harness.settle();
+    (before, harness)
 }
 
 #[test]
 fn what_a_new_join_has_enough_without_is_let_go() {
-    let (before, bench) = exchanged(JOIN);
-    let after = state(&bench);
+    let (before, harness) = exchanged(JOIN);
+    let after = state(&harness);
     assert_eq!(status(&after, "a"), NodeStatus::Cancelled);
     assert_eq!(rules::kept_what_began(&before, &after), Ok(()));
 }
 
 #[test]
 fn what_serves_something_else_stays_and_may_not_be_let_go() {
-    let (before, mut bench) = exchanged(&format!("{JOIN},{SERVED}"));
-    let after = state(&bench);
+    let (before, mut harness) = exchanged(&format!("{JOIN},{SERVED}"));
+    let after = state(&harness);
     assert_eq!(status(&after, "a"), NodeStatus::Running);
     assert_eq!(rules::kept_what_began(&before, &after), Ok(()));
     // The same end of `a`, for another reason: `x` waited for it.
-    stop(&mut bench);
-    let verdict = rules::kept_what_began(&before, &state(&bench));
+    stop(&mut harness);
+    let verdict = rules::kept_what_began(&before, &state(&harness));
     assert!(verdict.is_err_and(|reason| reason.starts_with("a was")));
 }
 
 #[test]
 fn what_leads_to_no_join_may_not_be_let_go() {
-    let (before, mut bench) = exchanged(r#"{"id":"y","actionType":"act"}"#);
-    stop(&mut bench);
-    let verdict = rules::kept_what_began(&before, &state(&bench));
+    let (before, mut harness) = exchanged(r#"{"id":"y","actionType":"act"}"#);
+    stop(&mut harness);
+    let verdict = rules::kept_what_began(&before, &state(&harness));
     assert!(verdict.is_err_and(|reason| reason.starts_with("a was")));
 }
 
 /// Everything that is open becomes Cancelled. The end is not durable yet, so that the
 /// shard still holds the run.
-fn stop(bench: &mut Bench) {
-    bench.command(RunCommand::Cancel { compensate: false });
-    bench.settle();
-    bench.pass(10_000);
-    assert_eq!(status(&state(bench), "a"), NodeStatus::Cancelled);
+fn stop(harness: &mut ShardHarness) {
+    harness.command(RunCommand::Cancel { compensate: false });
+    harness.settle();
+    harness.pass(10_000);
+    assert_eq!(status(&state(harness), "a"), NodeStatus::Cancelled);
 }

@@ -93,7 +93,7 @@ impl World {
             return false;
         };
         self.oracle
-            .judge(run, Err(format!("it never ended: {state}")));
+            .record_verdict(run, Err(format!("it never ended: {state}")));
         true
     }
 

@@ -185,7 +185,7 @@ impl World {
         let holder = self.holder(partition);
         if holder != Some(id) {
             let reason = format!("p{id} {what}, but partition {partition} is held by {holder:?}");
-            self.oracle.judge(run, Err(reason));
+            self.oracle.record_verdict(run, Err(reason));
         }
     }
 

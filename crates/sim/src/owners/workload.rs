@@ -19,8 +19,8 @@ pub(crate) fn workload(random: &mut Random, horizon: u64, determinate: bool) -> 
     for request in &mut workload.requests {
         let later = random.below(horizon / 2);
         let starts = request.starts.iter_mut();
-        let wishes = request.wishes.iter_mut().map(|(at, _)| at);
-        starts.chain(wishes).for_each(|at| *at += later);
+        let user_actions = request.user_actions.iter_mut().map(|(at, _)| at);
+        starts.chain(user_actions).for_each(|at| *at += later);
     }
     workload
 }
@@ -35,7 +35,7 @@ fn determinate_workload(random: &mut Random, horizon: u64) -> Workload {
         let name = format!("w{index}");
         catalogue.add(&definition(random, index, true).to_string());
         let mut request = workload::request(random, &name, horizon, false);
-        request.wishes.clear();
+        request.user_actions.clear();
         let later = random.below(horizon * 3 / 4);
         request.starts.iter_mut().for_each(|at| *at += later);
         requests.push(request);

@@ -9,7 +9,7 @@ use windlass_orchestrator::supervisor::{ChildPlace, ChildWork};
 use windlass_orchestrator::{AcquireMode, ChildCommand};
 
 use crate::users::actor;
-use crate::workload::Wish;
+use crate::workload::UserAction;
 use crate::world::World;
 
 /// After so much help, what is left is cancelled.
@@ -17,7 +17,7 @@ const MOST_NUDGES: u64 = 80;
 
 impl World {
     /// Helps one run; false if none can be helped.
-    pub(crate) fn nudge(&mut self) -> bool {
+    pub(crate) fn unblock(&mut self) -> bool {
         // Where users are simulated as well, only they help.
         if self.exact {
             return false;
@@ -62,13 +62,13 @@ impl World {
         }
         let paused = unfinished.iter().find(|it| it.1 == RunStatus::Paused);
         if let Some(&(run, ..)) = paused {
-            self.command(run, Wish::Resume);
+            self.command(run, UserAction::Resume);
             return self.counts.nudges < 4 * MOST_NUDGES;
         }
         let waits = unfinished.iter().find(|it| it.2.is_some());
         match waits {
             Some(&(run, ..)) if self.counts.nudges > MOST_NUDGES => {
-                self.command(run, Wish::Cancel);
+                self.command(run, UserAction::Cancel);
                 self.counts.nudges < 4 * MOST_NUDGES
             }
             Some((run, _, Some(name))) => {
@@ -168,7 +168,7 @@ impl World {
             return false;
         }
         self.counts.forgotten += 1;
-        self.command(child, Wish::Cancel);
+        self.command(child, UserAction::Cancel);
         self.counts.nudges < 4 * MOST_NUDGES
     }
 }

@@ -18,7 +18,7 @@ use crate::workload;
 
 /// One run in one shard.
 #[derive(Debug)]
-pub struct Bench {
+pub struct ShardHarness {
     /// The shard under test.
     pub shard: Shard,
     /// The moment.
@@ -36,7 +36,7 @@ pub struct Bench {
     next_command: u64,
 }
 
-impl Bench {
+impl ShardHarness {
     /// An empty shard and the graph of a definition.
     pub fn new(definition: &str) -> Self {
         Self {

@@ -258,7 +258,7 @@ impl World {
         };
         let Some(trigger) = self.store.value(place.run, &start.input) else {
             let reason = format!("the input of child {child} is not durable");
-            self.oracle.judge(place.run, Err(reason));
+            self.oracle.record_verdict(place.run, Err(reason));
             return Ok(None);
         };
         let trigger = Payload::new(trigger);
