@@ -67,7 +67,7 @@ pub(crate) fn key(parts: &[&[u8]]) -> Key {
 
 /// What came of counting a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct RateDecision {
     /// How many at once.
     pub(crate) limit: u32,
     /// How many more right now.
@@ -76,7 +76,7 @@ pub(crate) struct Verdict {
     pub(crate) retry_after: u32,
 }
 
-impl Verdict {
+impl RateDecision {
     pub(crate) fn is_refused(&self) -> bool {
         self.retry_after > 0
     }
@@ -97,15 +97,15 @@ impl Limiter {
         }
     }
 
-    pub(crate) fn token(&self, key: &Key) -> Option<Verdict> {
+    pub(crate) fn token(&self, key: &Key) -> Option<RateDecision> {
         self.tokens.take(*key, Instant::now())
     }
 
     /// The limit of a token that has made no request. Callers that are not counted get it, too,
     /// since every response carries the limit.
-    pub(crate) fn untouched(&self) -> Option<Verdict> {
+    pub(crate) fn untouched(&self) -> Option<RateDecision> {
         let budget = self.tokens.budget;
-        (budget.per_minute > 0).then(|| Verdict {
+        (budget.per_minute > 0).then(|| RateDecision {
             limit: budget.burst.max(1),
             remaining: budget.burst.max(1),
             retry_after: 0,
@@ -113,11 +113,11 @@ impl Limiter {
     }
 
     /// A hook counts as a token of its own.
-    pub(crate) fn hook(&self, token: &str) -> Option<Verdict> {
+    pub(crate) fn hook(&self, token: &str) -> Option<RateDecision> {
         self.token(&key(&[b"hook", token.as_bytes()]))
     }
 
-    pub(crate) fn workflow(&self, tenant: Option<&str>, id: &str) -> Option<Verdict> {
+    pub(crate) fn workflow(&self, tenant: Option<&str>, id: &str) -> Option<RateDecision> {
         if self.workflows.budget == Budget::OFF {
             return None;
         }
@@ -164,7 +164,7 @@ impl Buckets {
     }
 
     /// Takes one out of the bucket, if it is there.
-    fn take(&self, key: Key, now: Instant) -> Option<Verdict> {
+    fn take(&self, key: Key, now: Instant) -> Option<RateDecision> {
         let budget = self.budget;
         if budget.per_minute == 0 {
             return None;
@@ -192,7 +192,7 @@ impl Buckets {
                 .div_ceil(u128::from(budget.per_minute))
                 .div_ceil(1_000_000_000) as u32,
         };
-        Some(Verdict {
+        Some(RateDecision {
             limit: budget.burst.max(1),
             remaining: left.map_or(0, |left| (left / ONE) as u32),
             retry_after,
@@ -230,8 +230,8 @@ impl State {
 mod tests {
     use super::*;
 
-    fn verdict(remaining: u32, retry_after: u32) -> Option<Verdict> {
-        Some(Verdict {
+    fn verdict(remaining: u32, retry_after: u32) -> Option<RateDecision> {
+        Some(RateDecision {
             limit: 2,
             remaining,
             retry_after,

@@ -77,11 +77,11 @@ pub struct CommandRequest<N = String, B = Arc<str>> {
 }
 
 /// A command as the run's own rules take it.
-pub type Command = CommandRequest<Instance, Body>;
+pub type Command = CommandRequest<Instance, CommandBody>;
 
 /// What goes beside a command that the rules take.
 #[derive(Clone, Debug, Default)]
-pub enum Body {
+pub enum CommandBody {
     /// Nothing.
     #[default]
     None,
@@ -251,27 +251,27 @@ impl Command {
     /// The value beside it.
     pub(crate) fn value(&self) -> Payload {
         match &self.body {
-            Body::Value(value) => value.clone(),
-            Body::None | Body::Graph(_) => Payload::null(),
+            CommandBody::Value(value) => value.clone(),
+            CommandBody::None | CommandBody::Graph(_) => Payload::null(),
         }
     }
 
     /// The graph beside it.
     pub fn graph(&self) -> Option<&NewGraph> {
         match &self.body {
-            Body::Graph(graph) => Some(graph),
-            Body::None | Body::Value(_) => None,
+            CommandBody::Graph(graph) => Some(graph),
+            CommandBody::None | CommandBody::Value(_) => None,
         }
     }
 }
 
-impl From<Payload> for Body {
+impl From<Payload> for CommandBody {
     fn from(value: Payload) -> Self {
         Self::Value(value)
     }
 }
 
-impl From<NewGraph> for Body {
+impl From<NewGraph> for CommandBody {
     fn from(graph: NewGraph) -> Self {
         Self::Graph(Box::new(graph))
     }

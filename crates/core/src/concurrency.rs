@@ -21,14 +21,14 @@ pub const MAX_KEY_BYTES: usize = 512;
 
 /// A compiled `concurrency`.
 #[derive(Clone, Debug)]
-pub struct Concurrency {
+pub struct ConcurrencyRule {
     key: Option<Template>,
     limit: u32,
 }
 
 /// What is known of a run before it starts.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct StartFacts<'a> {
     /// The run.
     pub run: RunId,
     /// Its workflow.
@@ -67,7 +67,7 @@ impl fmt::Display for KeyError {
 
 impl std::error::Error for KeyError {}
 
-impl Concurrency {
+impl ConcurrencyRule {
     /// Compiles what a validated definition says.
     ///
     /// # Errors
@@ -97,7 +97,7 @@ impl Concurrency {
     /// The key cannot be evaluated, or is neither text nor a number nor a truth value.
     pub fn gate(
         &self,
-        asked: &Asked<'_>,
+        asked: &StartFacts<'_>,
         limits: &Limits,
         meter: &mut Meter,
     ) -> Result<ConcurrencyKey, KeyError> {
@@ -114,7 +114,7 @@ impl Concurrency {
 
 fn key(
     template: &Template,
-    asked: &Asked<'_>,
+    asked: &StartFacts<'_>,
     limits: &Limits,
     meter: &mut Meter,
 ) -> Result<Box<str>, KeyError> {
@@ -140,7 +140,7 @@ fn key(
 
 fn rendered(
     template: &Template,
-    asked: &Asked<'_>,
+    asked: &StartFacts<'_>,
     limits: &Limits,
     meter: &mut Meter,
 ) -> Result<String, Error> {
@@ -155,7 +155,7 @@ fn rendered(
 
 fn input(
     reference: &Reference,
-    asked: &Asked<'_>,
+    asked: &StartFacts<'_>,
     reader: &mut DocumentReader<'_>,
 ) -> Result<Option<Document>, Error> {
     let Reference::Value(name) = reference else {
@@ -189,8 +189,8 @@ mod tests {
             serde_json::from_str(concurrency).expect("a concurrency");
         let region: Json = serde_json::from_str("\"eu\"").expect("a value");
         let vars = BTreeMap::from([("region".into(), &region)]);
-        let compiled = Concurrency::compile(&written).expect("compiles");
-        let asked = Asked {
+        let compiled = ConcurrencyRule::compile(&written).expect("compiles");
+        let asked = StartFacts {
             run: RunId::from_bytes([7; 16]),
             workflow: "pay",
             version: 3,

@@ -9,7 +9,7 @@ use crate::status::NodeStatus;
 
 /// What an edge may become, before its condition is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum EdgeVerdict {
     /// Taken if its condition holds or is absent, not taken otherwise.
     IfConditionHolds,
     /// Not taken, whatever the condition.
@@ -19,13 +19,13 @@ pub enum Verdict {
 }
 
 /// The table of semantics §2. The parent must have ended.
-pub fn verdict(parent: NodeStatus, when: When) -> Verdict {
+pub fn verdict(parent: NodeStatus, when: When) -> EdgeVerdict {
     match (parent, when) {
         (NodeStatus::Succeeded, When::Success | When::Always)
         | (NodeStatus::Failed, When::Failure | When::Always)
-        | (NodeStatus::Blocked, When::Always) => Verdict::IfConditionHolds,
-        (NodeStatus::Succeeded, When::Failure) | (NodeStatus::Skipped, _) => Verdict::NotTaken,
-        _ => Verdict::Lost,
+        | (NodeStatus::Blocked, When::Always) => EdgeVerdict::IfConditionHolds,
+        (NodeStatus::Succeeded, When::Failure) | (NodeStatus::Skipped, _) => EdgeVerdict::NotTaken,
+        _ => EdgeVerdict::Lost,
     }
 }
 

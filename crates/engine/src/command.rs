@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use windlass_core::command::{Body, Command, CommandRequest, NewGraph, RunCommand};
+use windlass_core::command::{Command, CommandBody, CommandRequest, NewGraph, RunCommand};
 use windlass_core::event::RequestKey;
 use windlass_core::name::{NameProblem, TEXT_BYTES, is_key_name};
 use windlass_core::plan::Plan;
@@ -173,7 +173,7 @@ impl Engine {
         let body = match command {
             RunCommand::SetResult { .. } | RunCommand::Signal { .. } => Payload::typed(text).into(),
             RunCommand::Import => self.new_graph(text)?.into(),
-            _ => Body::None,
+            _ => CommandBody::None,
         };
         // Only these commands need the run's state; the others need not wait for it.
         let loaded = match command {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::concurrency::{Asked, Concurrency, KeyError};
+use windlass_core::concurrency::{ConcurrencyRule, KeyError, StartFacts};
 use windlass_core::definition::Json;
 use windlass_core::event::ConcurrencyKey;
 use windlass_expr::Meter;
@@ -23,9 +23,9 @@ impl Engine {
     /// The key cannot be evaluated, or is no key.
     pub(crate) async fn gate(
         &self,
-        concurrency: Option<&Concurrency>,
+        concurrency: Option<&ConcurrencyRule>,
         tenant: Option<&str>,
-        asked: &Asked<'_>,
+        asked: &StartFacts<'_>,
     ) -> Result<Option<ConcurrencyKey>, StartError> {
         let Some(concurrency) = concurrency else {
             return Ok(None);
@@ -47,7 +47,7 @@ impl Engine {
         let gate = self.evaluators().run(turn, move |interrupt| {
             let vars = asked.vars.iter();
             let vars = vars.map(|(name, value)| (name.clone(), value)).collect();
-            let asked = Asked {
+            let asked = StartFacts {
                 trigger: &asked.trigger,
                 workflow: &asked.workflow,
                 version: asked.version,
@@ -71,7 +71,7 @@ struct Owned {
 }
 
 impl Owned {
-    fn new(asked: &Asked<'_>) -> Self {
+    fn new(asked: &StartFacts<'_>) -> Self {
         let vars = asked.vars.iter();
         Self {
             run: asked.run,

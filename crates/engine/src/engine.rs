@@ -7,7 +7,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use windlass_core::command::RunCommand;
-use windlass_core::concurrency::Asked;
+use windlass_core::concurrency::StartFacts;
 use windlass_core::event::{Actor, After, ConcurrencyKey};
 use windlass_core::run::Input as RunInput;
 use windlass_core::{Millis, RunId, RunStatus};
@@ -341,7 +341,7 @@ impl Engine {
         run: RunId,
         new: &NewRun,
     ) -> Result<Option<ConcurrencyKey>, StartError> {
-        let asked = Asked {
+        let asked = StartFacts {
             run,
             workflow: new.plan.workflow(),
             version: new.version,

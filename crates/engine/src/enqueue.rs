@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
-use windlass_core::concurrency::Asked;
+use windlass_core::concurrency::StartFacts;
 use windlass_core::definition::Json;
 use windlass_core::event::Event;
 use windlass_core::value::Payload;
@@ -172,7 +172,7 @@ impl Engine {
             .chain(&request.vars)
             .map(|(name, value)| (name.clone(), value))
             .collect();
-        let asked = Asked {
+        let asked = StartFacts {
             run,
             workflow,
             version: known.version,

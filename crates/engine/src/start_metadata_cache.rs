@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use windlass_core::Digest;
-use windlass_core::concurrency::Concurrency;
+use windlass_core::concurrency::ConcurrencyRule;
 use windlass_core::definition::{self, Json};
 use windlass_store::{DefinitionRow, Wait as _};
 
@@ -29,7 +29,7 @@ pub(crate) struct StartMetadata {
     pub(crate) definition: Digest,
     pub(crate) labels: BTreeMap<Box<str>, Box<str>>,
     pub(crate) vars: BTreeMap<Box<str>, Json>,
-    pub(crate) concurrency: Option<Concurrency>,
+    pub(crate) concurrency: Option<ConcurrencyRule>,
     /// The compiled `triggerSchema`, or why it cannot be used.
     pub(crate) schema: Option<Result<Arc<Schema>, PayloadError>>,
     /// About how many bytes of memory it takes.
@@ -154,7 +154,7 @@ impl StartMetadata {
     fn of(row: &DefinitionRow, enabled: bool) -> Result<Self, StartError> {
         let header: DefinitionHeader = serde_json::from_slice(&row.text)
             .map_err(|error| StartError::Definition(error.to_string()))?;
-        let concurrency = header.concurrency.as_ref().map(Concurrency::compile);
+        let concurrency = header.concurrency.as_ref().map(ConcurrencyRule::compile);
         let schema = header.trigger_schema.as_ref();
         let vars = header.vars.iter();
         let bytes = vars.map(|(name, value)| name.len() + value.get().len());

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
-use windlass_core::definition::{Definition, When, graph::Graph, graph::Origin};
+use windlass_core::definition::{Definition, When, graph::DefinitionGraph, graph::Origin};
 
 use crate::failure::{Failure, FailureKind};
 use crate::run_queries::RunQueries;
@@ -59,7 +59,7 @@ impl Side {
 
 /// Edges as text: `a → b`, with what decides whether they are taken.
 fn edges(definition: &Definition) -> BTreeSet<String> {
-    let (graph, _) = Graph::new(&definition.nodes);
+    let (graph, _) = DefinitionGraph::new(&definition.nodes);
     let named = |edge: &windlass_core::definition::graph::GraphEdge<'_>| {
         let (from, to) = (&graph.nodes[edge.from], &graph.nodes[edge.to]);
         let mut text = format!("{} → {}", from.id, to.id);

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::json;
 use windlass_core::RunId;
-use windlass_core::definition::graph::Graph;
+use windlass_core::definition::graph::DefinitionGraph;
 use windlass_core::definition::{Definition, When};
 use windlass_engine::fork::definition_text;
 use windlass_engine::view::{PRETTY_NODES, Pretty};
@@ -74,7 +74,7 @@ fn write(
 ) -> io::Result<()> {
     let nodes = std::mem::take(&mut definition.nodes);
     definition.labels.remove(FROZEN_AT);
-    let (graph, _) = Graph::new(&nodes);
+    let (graph, _) = DefinitionGraph::new(&nodes);
     let Header {
         signature,
         frozen_at,
@@ -103,7 +103,7 @@ fn write(
 
 /// A node without its id. Plain success edges stand where they arrive, in `dependsOn`;
 /// every other edge stays where it is written.
-fn node(graph: &Graph<'_>, at: usize) -> io::Result<Members> {
+fn node(graph: &DefinitionGraph<'_>, at: usize) -> io::Result<Members> {
     let node = &graph.nodes[at];
     let mut written = Members::of(node)?;
     let plain = |when: When, condition: Option<&str>| when == When::Success && condition.is_none();

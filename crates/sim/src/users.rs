@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use windlass_core::command::{Body, Command, NewGraph, RunCommand};
+use windlass_core::command::{Command, CommandBody, NewGraph, RunCommand};
 use windlass_core::event::{Actor, Queued, RULES, RequestKey};
 use windlass_core::run::{Input as RunInput, Instance, Run};
 use windlass_core::value::{Payload, Stored};
@@ -309,17 +309,17 @@ impl World {
         let (command, body) = match user_action {
             UserAction::Cancel | UserAction::CancelAndUndo => {
                 let compensate = user_action == UserAction::CancelAndUndo;
-                (RunCommand::Cancel { compensate }, Body::None)
+                (RunCommand::Cancel { compensate }, CommandBody::None)
             }
-            UserAction::Pause => (RunCommand::Pause, Body::None),
-            UserAction::Resume => (RunCommand::Resume, Body::None),
+            UserAction::Pause => (RunCommand::Pause, CommandBody::None),
+            UserAction::Resume => (RunCommand::Resume, CommandBody::None),
             UserAction::ReattemptOne(node) => {
                 let nodes = vec![pick(node)];
-                (RunCommand::Reattempt { nodes }, Body::None)
+                (RunCommand::Reattempt { nodes }, CommandBody::None)
             }
             UserAction::ReattemptAll => {
                 let nodes = Vec::new();
-                (RunCommand::Reattempt { nodes }, Body::None)
+                (RunCommand::Reattempt { nodes }, CommandBody::None)
             }
             UserAction::Signal(signal) => signal_of(signal, number),
             UserAction::SetResult(node) => {
@@ -327,15 +327,15 @@ impl World {
                 let output = Payload::new("\"by hand\"");
                 (RunCommand::SetResult { node }, output.into())
             }
-            UserAction::Skip(node) => (RunCommand::Skip { node: pick(node) }, Body::None),
-            UserAction::Compensate => (RunCommand::Compensate, Body::None),
+            UserAction::Skip(node) => (RunCommand::Skip { node: pick(node) }, CommandBody::None),
+            UserAction::Compensate => (RunCommand::Compensate, CommandBody::None),
             UserAction::RetryCompensation(number) => {
                 let nodes = step(number);
-                (RunCommand::RetryCompensation { nodes }, Body::None)
+                (RunCommand::RetryCompensation { nodes }, CommandBody::None)
             }
             UserAction::SkipCompensation(number) => {
                 let nodes = step(number);
-                (RunCommand::SkipCompensation { nodes }, Body::None)
+                (RunCommand::SkipCompensation { nodes }, CommandBody::None)
             }
             UserAction::Import(number) => {
                 let Some(graph) = self.catalogue.import(&workflow, number) else {
@@ -450,7 +450,7 @@ fn of_child(user_action: ChildWish) -> UserAction {
 }
 
 /// Signals repeat, so that what they carry must tell them apart; one name is unknown.
-fn signal_of(signal: u32, number: CommandId) -> (RunCommand<Instance>, Body) {
+fn signal_of(signal: u32, number: CommandId) -> (RunCommand<Instance>, CommandBody) {
     let known = SIGNALS.get(signal as usize / 2).copied();
     let name = known.unwrap_or("unknown").into();
     let payload = Payload::new(number.to_string());

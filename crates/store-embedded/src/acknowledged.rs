@@ -25,7 +25,7 @@ use crate::wal::{self, LogId, PAGE, Scan};
 
 /// What the writer must do before it opens the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum LogVerdict {
     /// Nothing: the mark is right, or there is none.
     Sound,
     /// The marked log is gone, but nothing of it is lost: forget the mark.
@@ -63,9 +63,9 @@ pub(crate) fn check(
     mark: Option<&Mark>,
     name: &str,
     database: &Path,
-) -> Result<Verdict, Error> {
+) -> Result<LogVerdict, Error> {
     let Some(mark) = mark.filter(|mark| mark.frames > 0) else {
-        return Ok(Verdict::Sound);
+        return Ok(LogVerdict::Sound);
     };
     if mark.old {
         return check_old(scan, mark, name);
@@ -75,22 +75,22 @@ pub(crate) fn check(
         .log
         .map_or(Relation::None, |log| relation(log, mark.log));
     match relation {
-        Relation::Same if scan.committed >= mark.frames => Ok(Verdict::Sound),
-        Relation::Later => Ok(Verdict::Sound),
+        Relation::Same if scan.committed >= mark.frames => Ok(LogVerdict::Sound),
+        Relation::Later => Ok(LogVerdict::Sound),
         Relation::Same if scan.committed > 0 => Err(cut(scan, mark, name)),
         Relation::Earlier if scan.committed > 0 => Err(missing(scan, mark, name)),
-        _ if all_copied() => Ok(Verdict::Superseded),
+        _ if all_copied() => Ok(LogVerdict::Superseded),
         _ => Err(missing(scan, mark, name)),
     }
 }
 
 /// Checks a mark of a version that wrote it only on closing: another log may have come since.
-fn check_old(scan: &Scan, mark: &Mark, name: &str) -> Result<Verdict, Error> {
+fn check_old(scan: &Scan, mark: &Mark, name: &str) -> Result<LogVerdict, Error> {
     let same = scan.log.is_some_and(|log| log.salts == mark.log.salts);
     if same && scan.committed < mark.frames {
         return Err(cut(scan, mark, name));
     }
-    Ok(Verdict::Sound)
+    Ok(LogVerdict::Sound)
 }
 
 fn cut(scan: &Scan, mark: &Mark, name: &str) -> Error {
@@ -182,7 +182,7 @@ mod tests {
             let nowhere = Path::new("/nowhere/windlass.db");
             check(scan, Some(mark), "windlass.db-wal", nowhere).ok()
         };
-        use Verdict::{Sound, Superseded};
+        use LogVerdict::{Sound, Superseded};
         for (log_found, committed, expected, when_copied) in [
             (Some(log(5, 1)), 10, Some(Sound), Some(Sound)),
             (Some(log(5, 1)), 12, Some(Sound), Some(Sound)),

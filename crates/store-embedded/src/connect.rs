@@ -10,7 +10,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use windlass_store::{Error, crash};
 
-use crate::acknowledged::{self, Verdict};
+use crate::acknowledged::{self, LogVerdict};
 use crate::error::{Fault, damaged_file, from_io, from_sqlite};
 use crate::files::{sync_directory, sync_failed};
 use crate::journal::Journal;
@@ -184,7 +184,7 @@ fn check_identity(application: u32, version: u32) -> Result<(), Error> {
 /// call this.
 pub(crate) fn check_log(layout: &Layout) -> Result<Scan, Error> {
     let scan = wal::scan(&layout.log)?;
-    if verdict(layout, &scan)? == Verdict::Superseded {
+    if verdict(layout, &scan)? == LogVerdict::Superseded {
         mark::forget(&layout.directory)?;
     }
     Ok(scan)
@@ -197,7 +197,7 @@ pub(crate) fn look_at_log(layout: &Layout) -> Result<Scan, Error> {
     Ok(scan)
 }
 
-fn verdict(layout: &Layout, scan: &Scan) -> Result<Verdict, Error> {
+fn verdict(layout: &Layout, scan: &Scan) -> Result<LogVerdict, Error> {
     let mark = Mark::read(&layout.directory);
     let name = wal::name(&layout.log);
     acknowledged::check(scan, mark.as_ref(), &name, &layout.database)

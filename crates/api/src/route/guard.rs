@@ -24,7 +24,7 @@ use crate::error::ApiError;
 use crate::extract::Peer;
 use crate::fair;
 use crate::hosts::Hosts;
-use crate::limit::{self, Budget, Key, Limiter, Verdict};
+use crate::limit::{self, Budget, Key, Limiter, RateDecision};
 use crate::serve::{Claimed, Seated};
 use crate::stream::Polite;
 
@@ -203,7 +203,7 @@ impl RequestGate {
         access: Access,
         principal: &Principal,
         request: &mut Request,
-    ) -> Option<Verdict> {
+    ) -> Option<RateDecision> {
         if access.rate_class() == Rate::Free {
             return None;
         }
@@ -214,7 +214,9 @@ impl RequestGate {
             return self.hook(request).await;
         }
         let token = self.limiter.token(&principal.token_key);
-        if access.rate_class() == Rate::Token || token.as_ref().is_some_and(Verdict::is_refused) {
+        if access.rate_class() == Rate::Token
+            || token.as_ref().is_some_and(RateDecision::is_refused)
+        {
             return token;
         }
         let workflow = self.workflow(principal, request).await;
@@ -224,13 +226,13 @@ impl RequestGate {
             .min_by_key(|verdict| (!verdict.is_refused(), verdict.remaining))
     }
 
-    async fn hook(&self, request: &mut Request) -> Option<Verdict> {
+    async fn hook(&self, request: &mut Request) -> Option<RateDecision> {
         let parameters = request.extract_parts::<RawPathParams>().await.ok()?;
         let (_, token) = parameters.iter().find(|(name, _)| *name == "token")?;
         self.limiter.hook(token)
     }
 
-    async fn workflow(&self, principal: &Principal, request: &mut Request) -> Option<Verdict> {
+    async fn workflow(&self, principal: &Principal, request: &mut Request) -> Option<RateDecision> {
         let parameters = request.extract_parts::<RawPathParams>().await.ok()?;
         let (_, id) = parameters.iter().find(|(name, _)| *name == "id")?;
         self.limiter.workflow(principal.tenant.as_deref(), id)
@@ -361,7 +363,7 @@ fn announced(request: &Request) -> Option<u64> {
     length.to_str().ok()?.parse().ok()
 }
 
-fn limited(verdict: &Verdict) -> ApiError {
+fn limited(verdict: &RateDecision) -> ApiError {
     code::RATE_LIMITED
         .error(format!(
             "too many requests; {} at once are allowed, and the next in {} s",

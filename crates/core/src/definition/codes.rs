@@ -3,7 +3,7 @@
 
 /// A code, its cause and its remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Code {
+pub struct ProblemCode {
     /// The code as it is reported.
     pub code: &'static str,
     /// What it means.
@@ -18,7 +18,7 @@ macro_rules! codes {
         pub(crate) const $name: &str = stringify!($name);)*
 
         /// All codes, in the order of the documentation.
-        pub const CODES: &[Code] = &[$(Code {
+        pub const CODES: &[ProblemCode] = &[$(ProblemCode {
             code: stringify!($name),
             cause: $cause,
             remedy: $remedy,

@@ -1,10 +1,10 @@
 //! Finds the cycles of a graph: one for each strongly connected part.
 
-use super::graph::{Graph, GraphEdge};
+use super::graph::{DefinitionGraph, GraphEdge};
 
 /// One shortest cycle through the first node of each strongly connected part,
 /// as its edges in order; the last edge leads back to the first node.
-pub(crate) fn cycles<'g, 'd>(graph: &'g Graph<'d>) -> Vec<Vec<&'g GraphEdge<'d>>> {
+pub(crate) fn cycles<'g, 'd>(graph: &'g DefinitionGraph<'d>) -> Vec<Vec<&'g GraphEdge<'d>>> {
     let part = parts(graph);
     let mut first: Vec<Option<usize>> = vec![None; graph.nodes.len()];
     let mut cyclic: Vec<usize> = Vec::new();
@@ -24,7 +24,7 @@ pub(crate) fn cycles<'g, 'd>(graph: &'g Graph<'d>) -> Vec<Vec<&'g GraphEdge<'d>>
 
 /// A breadth-first walk within the part, until an edge leads back to the start.
 fn cycle_through<'g, 'd>(
-    graph: &'g Graph<'d>,
+    graph: &'g DefinitionGraph<'d>,
     start: usize,
     part: &[usize],
     came_by: &mut [Option<&'g GraphEdge<'d>>],
@@ -56,7 +56,7 @@ fn cycle_through<'g, 'd>(
 
 /// Tarjan's algorithm with its stack on the heap: the number of the strongly
 /// connected part that each node belongs to.
-fn parts(graph: &Graph<'_>) -> Vec<usize> {
+fn parts(graph: &DefinitionGraph<'_>) -> Vec<usize> {
     const UNSEEN: usize = usize::MAX;
     let count = graph.nodes.len();
     let mut part = vec![UNSEEN; count];

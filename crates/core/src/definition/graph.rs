@@ -9,7 +9,7 @@ use super::types::{Node, When};
 
 /// The nodes of a definition or of one body, with their edges.
 #[derive(Debug)]
-pub struct Graph<'d> {
+pub struct DefinitionGraph<'d> {
     /// The nodes, in the order of the definition.
     pub nodes: &'d [Node],
     /// The first node with each id.
@@ -68,7 +68,7 @@ struct Adjacency {
     edges: Vec<u32>,
 }
 
-impl<'d> Graph<'d> {
+impl<'d> DefinitionGraph<'d> {
     /// The graph of these nodes, and the edges that lead nowhere. Where ids are
     /// not unique, the first node with an id stands for it.
     pub fn new(nodes: &'d [Node]) -> (Self, Vec<Dangling<'d>>) {

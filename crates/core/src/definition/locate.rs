@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::path::steps;
-use super::scan::{Container, Key, Scalar, Sink, scan};
+use super::scan::{Container, KeyToken, Scalar, Sink, scan};
 
 /// The places of the pointers asked for, in one pass over the text.
 pub(crate) struct Places {
@@ -84,7 +84,7 @@ struct Locator<'p, 't> {
 struct Frame<'t> {
     /// The requested step that this container is.
     wanted: Option<usize>,
-    key: Option<Key<'t>>,
+    key: Option<KeyToken<'t>>,
     index: Option<usize>,
 }
 
@@ -138,7 +138,7 @@ impl<'t> Sink<'t> for Locator<'_, 't> {
         self.next();
     }
 
-    fn key(&mut self, key: Key<'t>) {
+    fn key(&mut self, key: KeyToken<'t>) {
         if let Some(frame) = self.frames.last_mut() {
             frame.key = Some(key);
         }

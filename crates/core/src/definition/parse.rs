@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::codes;
 use super::place::{Cursor, Placing, Plain, Positions};
-use super::problem::{Findings, Place, Problem, Severity};
+use super::problem::{Findings, Problem, Severity, SourceLocation};
 use super::repair::mended;
 use super::scan::scan;
 use super::source::{Format, Limits, Options, Source};
@@ -161,7 +161,7 @@ fn structure(json: &str, nesting: usize, findings: &mut Findings) -> Option<Outc
             };
             findings
                 .error(code, error.message, String::new())
-                .at(Place::At(error.at..error.at + 1));
+                .at(SourceLocation::At(error.at..error.at + 1));
             None
         }
     }

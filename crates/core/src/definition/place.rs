@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::codes;
 use super::locate::Places;
-use super::problem::{Finding, Findings, KEPT, MAX_PROBLEMS, Place, Problem, Severity};
+use super::problem::{Finding, Findings, KEPT, MAX_PROBLEMS, Problem, Severity, SourceLocation};
 use super::scan::raw_offset;
 
 /// A line and a column, both from 1, and a width in characters.
@@ -110,7 +110,7 @@ impl Placing<'_> {
             .errors
             .iter()
             .chain(&findings.warnings)
-            .filter(|finding| !matches!(finding.place, Place::At(_)))
+            .filter(|finding| !matches!(finding.place, SourceLocation::At(_)))
             .map(|finding| finding.pointer.as_str());
         let places = Places::find(self.json, self.nesting, pointers);
         (
@@ -184,13 +184,15 @@ impl Placing<'_> {
 
     fn range(&self, finding: &Finding, places: &Places) -> Range<usize> {
         let spot = match &finding.place {
-            Place::At(range) => return range.clone(),
+            SourceLocation::At(range) => return range.clone(),
             _ => places.get(&finding.pointer),
         };
         let value = spot.value;
         match &finding.place {
-            Place::Key => spot.key.unwrap_or(value),
-            Place::Within(inner) if self.json.as_bytes().get(value.start) == Some(&b'"') => {
+            SourceLocation::Key => spot.key.unwrap_or(value),
+            SourceLocation::Within(inner)
+                if self.json.as_bytes().get(value.start) == Some(&b'"') =>
+            {
                 let raw = &self.json[value.start + 1..value.end - 1];
                 let start = value.start + 1 + raw_offset(raw, inner.start);
                 let end = value.start + 1 + raw_offset(raw, inner.end);

@@ -55,12 +55,12 @@ pub(crate) struct Finding {
     pub(crate) message: String,
     pub(crate) suggestion: Option<String>,
     pub(crate) pointer: String,
-    pub(crate) place: Place,
+    pub(crate) place: SourceLocation,
 }
 
 /// How the place of a finding is known.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum SourceLocation {
     /// By its byte range in the JSON text.
     At(Range<usize>),
     /// The key that the pointer leads to.
@@ -145,7 +145,7 @@ impl Findings {
             message,
             suggestion: None,
             pointer,
-            place: Place::Value,
+            place: SourceLocation::Value,
         });
         let last = list.len() - 1;
         &mut list[last]
@@ -154,7 +154,7 @@ impl Findings {
 
 impl Finding {
     /// Says where more exactly than "the value".
-    pub(crate) fn at(&mut self, place: Place) -> &mut Self {
+    pub(crate) fn at(&mut self, place: SourceLocation) -> &mut Self {
         self.place = place;
         self
     }

@@ -15,7 +15,7 @@ pub(crate) trait Sink<'t> {
     /// The innermost list or object ends before this byte.
     fn close(&mut self, end: usize);
     /// A key of the innermost object.
-    fn key(&mut self, key: Key<'t>);
+    fn key(&mut self, key: KeyToken<'t>);
     /// A value that holds no others; a text's range includes its quotes.
     fn scalar(&mut self, scalar: Scalar, span: Range<usize>);
 }
@@ -44,7 +44,7 @@ pub(crate) enum Scalar {
 
 /// A key as it stands in the text.
 #[derive(Clone, Debug)]
-pub(crate) struct Key<'t> {
+pub(crate) struct KeyToken<'t> {
     /// The key without its escapes.
     pub(crate) text: Cow<'t, str>,
     /// Its range in the text, quotes included.
@@ -133,7 +133,7 @@ impl<'t> Scanner<'t> {
             } else {
                 Cow::Borrowed(raw)
             };
-            sink.key(Key { text, span });
+            sink.key(KeyToken { text, span });
             if self.peek() != Some(b':') {
                 return self.fail("expected ':' after the key");
             }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use sha2::Digest as _;
 
-use super::graph::Graph;
+use super::graph::DefinitionGraph;
 use super::types::Definition;
 use crate::id::Digest;
 
@@ -12,7 +12,7 @@ use crate::id::Digest;
 /// sorted by id. Dependencies are the distinct sources of a node's incoming
 /// edges of any kind, sorted. Bodies are part of their node and do not count.
 pub fn signature(definition: &Definition) -> Digest {
-    let (graph, _) = Graph::new(&definition.nodes);
+    let (graph, _) = DefinitionGraph::new(&definition.nodes);
     signature_of(
         graph.nodes.len(),
         |at| &graph.nodes[at].id,
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     fn canonical(definition: &Definition) -> String {
-        let (graph, _) = Graph::new(&definition.nodes);
+        let (graph, _) = DefinitionGraph::new(&definition.nodes);
         let mut text = String::new();
         write_canonical(
             graph.nodes.len(),

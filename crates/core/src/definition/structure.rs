@@ -11,9 +11,9 @@ use std::ops::Range;
 
 use super::codes;
 use super::path::{push_index, push_key};
-use super::problem::{Findings, Place};
+use super::problem::{Findings, SourceLocation};
 use super::repair::{Edit, LeftOut};
-use super::scan::{Container, Key, Scalar, Sink, unescape};
+use super::scan::{Container, KeyToken, Scalar, Sink, unescape};
 use super::shape::{Kind, Shape, Shapes};
 use super::suggest::Suggester;
 use crate::name::TEXT_BYTES;
@@ -50,7 +50,7 @@ struct Frame<'t> {
     start: usize,
     /// The shape of the value that comes next.
     expected: Shape,
-    key: Option<Key<'t>>,
+    key: Option<KeyToken<'t>>,
     index: usize,
     /// The known fields seen so far, by their bits.
     seen: u64,
@@ -145,7 +145,7 @@ impl<'t, 'f> Structure<'t, 'f> {
         let start = span.start;
         self.findings
             .error(codes::WRONG_TYPE, message, pointer)
-            .at(Place::At(span));
+            .at(SourceLocation::At(span));
         self.refuse(start);
     }
 
@@ -156,7 +156,7 @@ impl<'t, 'f> Structure<'t, 'f> {
         let pointer = self.pointer();
         self.findings
             .error(code, message, pointer)
-            .at(Place::At(span));
+            .at(SourceLocation::At(span));
     }
 
     /// The name of the member that is being read, for messages.
@@ -198,7 +198,7 @@ impl<'t, 'f> Structure<'t, 'f> {
                 let start = span.start;
                 self.findings
                     .error(codes::INVALID_VALUE, message, pointer)
-                    .at(Place::At(span))
+                    .at(SourceLocation::At(span))
                     .suggest(suggestion);
                 self.refuse(start);
             }
@@ -276,7 +276,7 @@ impl<'t, 'f> Structure<'t, 'f> {
         }
     }
 
-    fn unknown_key(&mut self, key: &Key<'t>) {
+    fn unknown_key(&mut self, key: &KeyToken<'t>) {
         if self.findings.only_counts() {
             return;
         }
@@ -300,14 +300,14 @@ impl<'t, 'f> Structure<'t, 'f> {
         let pointer = self.pointer();
         self.findings
             .error(codes::UNKNOWN_KEY, message, pointer)
-            .at(Place::At(key.span.clone()))
+            .at(SourceLocation::At(key.span.clone()))
             .suggest(suggestion);
         if let Some(frame) = self.frames.last_mut() {
             frame.meant = meant;
         }
     }
 
-    fn duplicate_key(&mut self, key: &Key<'t>) {
+    fn duplicate_key(&mut self, key: &KeyToken<'t>) {
         if self.findings.only_counts() {
             return;
         }
@@ -315,7 +315,7 @@ impl<'t, 'f> Structure<'t, 'f> {
         let pointer = self.pointer();
         self.findings
             .error(codes::DUPLICATE_KEY, message, pointer)
-            .at(Place::At(key.span.clone()));
+            .at(SourceLocation::At(key.span.clone()));
     }
 }
 
@@ -404,7 +404,7 @@ impl<'t> Sink<'t> for Structure<'t, '_> {
         self.ended(end);
     }
 
-    fn key(&mut self, key: Key<'t>) {
+    fn key(&mut self, key: KeyToken<'t>) {
         let Some(frame) = self.frames.last_mut() else {
             return;
         };

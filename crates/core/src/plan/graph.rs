@@ -10,7 +10,7 @@ use crate::definition::scope::BodyNames;
 
 /// The top level of a plan, or one body.
 #[derive(Debug)]
-pub struct Graph {
+pub struct PlanGraph {
     pub(crate) nodes: Range<NodeIndex>,
     pub(crate) edges: Range<EdgeIndex>,
     /// Ids are unique within a graph; the index counts from its first node.
@@ -28,7 +28,7 @@ pub struct Graph {
     pub(crate) is_compensated: bool,
 }
 
-impl Graph {
+impl PlanGraph {
     /// How many nodes it has.
     pub fn len(&self) -> usize {
         self.nodes.len()
@@ -72,22 +72,22 @@ impl Graph {
 
 impl Plan {
     /// The top level.
-    pub fn top(&self) -> &Graph {
+    pub fn top(&self) -> &PlanGraph {
         &self.graphs[TOP as usize]
     }
 
     /// One of its graphs.
-    pub fn graph(&self, graph: GraphIndex) -> &Graph {
+    pub fn graph(&self, graph: GraphIndex) -> &PlanGraph {
         &self.graphs[graph as usize]
     }
 
     /// All graphs: the top level, then the bodies.
-    pub fn graphs(&self) -> &[Graph] {
+    pub fn graphs(&self) -> &[PlanGraph] {
         &self.graphs
     }
 
     /// The graph that a node belongs to.
-    pub fn graph_of(&self, node: NodeIndex) -> &Graph {
+    pub fn graph_of(&self, node: NodeIndex) -> &PlanGraph {
         let after = self
             .graphs
             .partition_point(|graph| graph.nodes.start <= node);
@@ -100,7 +100,7 @@ impl Plan {
     }
 
     /// Whether a graph is the body of a `forEach` whose list is that of its sinks' outputs.
-    pub(crate) fn gathers(&self, graph: &Graph) -> bool {
+    pub(crate) fn gathers(&self, graph: &PlanGraph) -> bool {
         let owner = graph.owner.map(|owner| self.kind(owner));
         graph.output.is_none() && owner == Some(NodeKind::ForEach)
     }
@@ -120,7 +120,7 @@ impl Plan {
     }
 
     /// The node that a name means in a graph: inner ids shadow outer ones.
-    pub(crate) fn named(&self, graph: &Graph, id: &str) -> Option<NodeIndex> {
+    pub(crate) fn named(&self, graph: &PlanGraph, id: &str) -> Option<NodeIndex> {
         graph.find(self, id).or_else(|| {
             let outer = self.graph_of(graph.owner?);
             self.named(outer, id)
@@ -128,7 +128,7 @@ impl Plan {
     }
 }
 
-impl Graph {
+impl PlanGraph {
     pub(crate) fn find(&self, plan: &Plan, id: &str) -> Option<NodeIndex> {
         let first = self.nodes.start;
         let found = self.by_id.find(id, |node| plan.id(first + node))?;

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 use windlass_expr::{Expression, Limits, Reference, Scope, Template};
 
-use crate::concurrency::Concurrency;
+use crate::concurrency::ConcurrencyRule;
 use crate::definition::{
     CompensationSettings, ExecutionMode, FailurePolicy, InFlight, Join, Json, Retry, When,
 };
@@ -23,7 +23,7 @@ use crate::id::Digest;
 
 pub use build::BuildError;
 pub(crate) use build::first_message;
-pub use graph::Graph;
+pub use graph::PlanGraph;
 pub use structure::{NodeKind, Structure};
 use texts::Texts;
 
@@ -54,7 +54,7 @@ pub struct Plan {
     /// most are used once and keeping each would cost more memory than compiling costs time.
     pub(crate) templates: Vec<OnceLock<Arc<Template>>>,
     /// The top level, then every body, in the order of their nodes.
-    pub(crate) graphs: Vec<Graph>,
+    pub(crate) graphs: Vec<PlanGraph>,
     /// Sorted by source; a node's edges stand together, in definition order.
     pub(crate) edges: Vec<Edge>,
     /// Where each node's outgoing edges begin; one entry more than there are nodes.
@@ -82,13 +82,13 @@ pub struct Plan {
     pub(crate) trigger_schema: Option<Json>,
     pub(crate) in_flight: InFlight,
     pub(crate) compensation: CompensationSettings,
-    pub(crate) concurrency: Option<Concurrency>,
+    pub(crate) concurrency: Option<ConcurrencyRule>,
 }
 
 /// A node of a plan.
 #[derive(Debug)]
 pub struct Node {
-    pub(crate) texts: texts::Place,
+    pub(crate) texts: texts::TextSpan,
     /// Which of the plan's action types it calls.
     pub(crate) action: u32,
     /// What most nodes do not have.
@@ -374,7 +374,7 @@ impl Plan {
     }
 
     /// What bounds how many of its runs go at once.
-    pub fn concurrency(&self) -> Option<&Concurrency> {
+    pub fn concurrency(&self) -> Option<&ConcurrencyRule> {
         self.concurrency.as_ref()
     }
 

@@ -14,7 +14,7 @@ pub(crate) struct Texts {
 
 /// Where a node's id and its parameters stand: the one behind the other.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct TextSpan {
     start: u32,
     id_bytes: u32,
     parameters_bytes: u32,
@@ -22,9 +22,9 @@ pub(crate) struct Place {
 
 impl Texts {
     /// Adds the texts of a node; none if there is no room for them.
-    pub(crate) fn add(&mut self, id: &str, parameters: Option<&str>) -> Option<Place> {
+    pub(crate) fn add(&mut self, id: &str, parameters: Option<&str>) -> Option<TextSpan> {
         let bytes = |text: &str| u32::try_from(text.len()).ok();
-        let place = Place {
+        let place = TextSpan {
             start: bytes(&self.text)?,
             id_bytes: bytes(id)?,
             parameters_bytes: match parameters {
@@ -47,16 +47,16 @@ impl Texts {
         self.text.shrink_to_fit();
     }
 
-    pub(crate) fn id(&self, place: Place) -> &str {
+    pub(crate) fn id(&self, place: TextSpan) -> &str {
         &self.text[place.id()]
     }
 
-    pub(crate) fn parameters(&self, place: Place) -> Option<&str> {
+    pub(crate) fn parameters(&self, place: TextSpan) -> Option<&str> {
         Some(&self.text[place.parameters()?])
     }
 }
 
-impl Place {
+impl TextSpan {
     fn id(self) -> Range<usize> {
         let start = self.start as usize;
         start..start + self.id_bytes as usize

@@ -128,7 +128,7 @@ impl Held {
 
 /// Where an expression stands: the parts of the scope that differ from place to place.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct EvaluationSite<'a> {
     pub(crate) now: Millis,
     /// The scope whose nodes it may name first.
     pub(crate) frame: FrameKey,
@@ -142,7 +142,7 @@ pub(crate) struct Place<'a> {
     pub(crate) cycle: Option<Instance>,
 }
 
-impl Place<'_> {
+impl EvaluationSite<'_> {
     /// A node's own place, in the scope it stands in.
     pub(crate) fn of(run: &Run, node: Instance, now: Millis) -> Self {
         Self {
@@ -282,7 +282,7 @@ impl Run {
     pub(crate) fn inputs(
         &self,
         references: &[Reference],
-        place: &Place<'_>,
+        place: &EvaluationSite<'_>,
         facts: &Facts<'_>,
     ) -> Result<Inputs, Error> {
         let mut resolver = Resolver {
@@ -324,7 +324,7 @@ impl Run {
 /// Finds what the references of one evaluation stand for.
 struct Resolver<'r> {
     run: &'r Run,
-    place: &'r Place<'r>,
+    place: &'r EvaluationSite<'r>,
     facts: &'r Facts<'r>,
     reader: DocumentReader<'r>,
 }

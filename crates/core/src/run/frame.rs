@@ -16,7 +16,7 @@ use super::snapshot::{is_false, is_pending, is_zero, pending};
 use super::{Run, Stop};
 use crate::definition::ExecutionMode;
 use crate::id::Digest;
-use crate::plan::{EdgeIndex, Graph, GraphIndex, NodeIndex, Plan};
+use crate::plan::{EdgeIndex, GraphIndex, NodeIndex, Plan, PlanGraph};
 use crate::routing::EdgeState;
 use crate::status::NodeStatus;
 use crate::value::ValueRef;
@@ -174,7 +174,7 @@ impl Frame {
         }
     }
 
-    pub(crate) fn shape(&self) -> &Graph {
+    pub(crate) fn shape(&self) -> &PlanGraph {
         self.plan.graph(self.graph)
     }
 

@@ -8,7 +8,7 @@ use super::frame::{FrameKey, Instance};
 use crate::definition::{FailurePolicy, Join, When};
 use crate::event::StopCause;
 use crate::plan::{EdgeIndex, EdgeKind};
-use crate::routing::{self, EdgeState, Joined, NodeSet, Union, Verdict};
+use crate::routing::{self, EdgeState, EdgeVerdict, Joined, NodeSet, Union};
 use crate::status::NodeStatus;
 
 /// The consequences of one event that are still to be worked through.
@@ -115,12 +115,12 @@ impl Run {
                 continue;
             }
             match self.verdict(node, index) {
-                Verdict::NotTaken => {
+                EdgeVerdict::NotTaken => {
                     self.resolve_edge(key, index, EdgeState::NotTaken, queue, changes);
                 }
-                Verdict::Lost => self.resolve_edge(key, index, EdgeState::Lost, queue, changes),
-                Verdict::IfConditionHolds if edge.needs_evaluation() => must_ask = true,
-                Verdict::IfConditionHolds => {
+                EdgeVerdict::Lost => self.resolve_edge(key, index, EdgeState::Lost, queue, changes),
+                EdgeVerdict::IfConditionHolds if edge.needs_evaluation() => must_ask = true,
+                EdgeVerdict::IfConditionHolds => {
                     self.resolve_edge(key, index, EdgeState::Taken, queue, changes);
                 }
             }
@@ -210,9 +210,9 @@ impl Run {
                 continue;
             }
             let state = match self.verdict(node, index) {
-                Verdict::IfConditionHolds if !failure_taken => EdgeState::Taken,
-                Verdict::IfConditionHolds | Verdict::NotTaken => EdgeState::NotTaken,
-                Verdict::Lost => EdgeState::Lost,
+                EdgeVerdict::IfConditionHolds if !failure_taken => EdgeState::Taken,
+                EdgeVerdict::IfConditionHolds | EdgeVerdict::NotTaken => EdgeState::NotTaken,
+                EdgeVerdict::Lost => EdgeState::Lost,
             };
             failure_taken |= state == EdgeState::Taken;
             self.resolve_edge(key, index, state, queue, changes);
@@ -229,19 +229,19 @@ impl Run {
     /// The table of semantics §2, and one rule of stopping: the failure routes of nodes that fail
     /// during the grace do not start. Edges into nodes that were let go resolve like all
     /// others: a reattempt of those nodes goes by what their parents came to.
-    fn verdict(&self, node: Instance, index: EdgeIndex) -> Verdict {
+    fn verdict(&self, node: Instance, index: EdgeIndex) -> EdgeVerdict {
         let frame = self.frame_of(node);
         let edge = frame.plan.edge(index);
         let state = frame.state(node);
         let verdict = routing::verdict(state.status, edge.when);
-        if verdict != Verdict::IfConditionHolds {
+        if verdict != EdgeVerdict::IfConditionHolds {
             return verdict;
         }
         let cause = frame.stop.as_ref().map(|stop| stop.cause);
         let fails_in_grace =
             edge.when == When::Failure && cause == Some(StopCause::FailFast) && !state.exempt;
         if fails_in_grace {
-            Verdict::Lost
+            EdgeVerdict::Lost
         } else {
             verdict
         }

@@ -77,7 +77,7 @@ pub const INLINE_STEPS: u64 = windlass_expr::Limits::INLINE_STEPS;
 use frame::{Frame, TOP};
 use frames::Frames;
 use reuse::Reuse;
-use snapshot::Graph;
+use snapshot::NamedGraph;
 use superseded::Superseded;
 
 /// Outputs of up to this many items are worth keeping at hand until their loop ends.
@@ -130,7 +130,7 @@ pub struct Run {
     /// Iterations that were taken back and hold something that is still to be undone.
     kept_frames: BTreeMap<FrameKey, Frame>,
     /// The graphs that parts of the state belong to, the present one last.
-    graphs: Vec<Graph>,
+    graphs: Vec<NamedGraph>,
     next_instance: Instance,
     /// Instances with a worker, or that would be if one were free.
     active: u32,

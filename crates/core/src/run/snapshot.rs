@@ -44,7 +44,7 @@ pub struct GraphName {
 
 /// A graph in use, with its name.
 #[derive(Clone, Debug)]
-pub(crate) struct Graph {
+pub(crate) struct NamedGraph {
     name: GraphName,
     plan: Arc<Plan>,
 }
@@ -268,7 +268,7 @@ impl Run {
         }
         let mut run = Self::new(id, Arc::clone(&plans[0]), queued, created_at).ok()?;
         let graphs = snapshot.graphs.iter().zip(&plans);
-        let graphs = graphs.map(|(&name, plan)| Graph {
+        let graphs = graphs.map(|(&name, plan)| NamedGraph {
             name,
             plan: Arc::clone(plan),
         });
@@ -363,7 +363,7 @@ impl Run {
         };
         let plan = Arc::clone(&self.plan);
         self.graphs.retain(|graph| !Arc::ptr_eq(&graph.plan, &plan));
-        self.graphs.push(Graph { name, plan });
+        self.graphs.push(NamedGraph { name, plan });
         self.graphs_in_use();
     }
 

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use windlass_core::event::After;
 use windlass_core::{Millis, RunId, RunStatus};
-use windlass_orchestrator::supervisor::{CrashPolicy, SessionEnd, Verdict};
+use windlass_orchestrator::supervisor::{CrashPolicy, CrashVerdict, SessionEnd};
 use windlass_store::{RunRow, WriterId};
 
 use crate::engine::Engine;
@@ -144,10 +144,10 @@ impl Engine {
             });
         };
         let why = match limits.policy.verdict(run.id(), run.deaths(), end) {
-            Verdict::Acquire(after) => return Ok(after),
-            Verdict::Isolate { .. } if alone => return Ok(After::Death),
-            Verdict::Isolate { crashes: deaths } => Unavailable::Later { deaths },
-            Verdict::DeadLetter { crashes: deaths } => Unavailable::Poison { deaths },
+            CrashVerdict::Acquire(after) => return Ok(after),
+            CrashVerdict::Isolate { .. } if alone => return Ok(After::Death),
+            CrashVerdict::Isolate { crashes: deaths } => Unavailable::Later { deaths },
+            CrashVerdict::DeadLetter { crashes: deaths } => Unavailable::Poison { deaths },
         };
         Err(LoadError::Unavailable(why))
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use serde::{Deserialize, Serialize};
 use windlass_core::{RunId, RunStatus};
-use windlass_orchestrator::supervisor::{SessionEnd, Verdict, cause_of_crash};
+use windlass_orchestrator::supervisor::{CrashVerdict, SessionEnd, cause_of_crash};
 use windlass_store::{Error, Leases, Partitions};
 
 use super::{Limits, Suspect, lock};
@@ -202,7 +202,7 @@ impl Engine {
         let before = session.crashes.remove(&run).unwrap_or(0);
         let row = self.store().run(run).await?;
         match (row, limits.policy.verdict(run, before, end)) {
-            (Some(row), Verdict::DeadLetter { crashes }) => {
+            (Some(row), CrashVerdict::DeadLetter { crashes }) => {
                 // Loading it may be what crashes the process: its contents stay unread.
                 self.dead_letter_crasher(&row, crashes, None).await
             }

@@ -53,7 +53,7 @@ pub fn cause_of_crash(
 
 /// What becomes of a run that a process would acquire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CrashVerdict {
     /// It is acquired; the takeover records this end of the process before.
     Acquire(After),
     /// It is a suspect: it is acquired after a while, alone.
@@ -83,18 +83,18 @@ impl CrashPolicy {
 
     /// What becomes of a run that had so many crashes before the last process ended in this
     /// way.
-    pub fn verdict(self, run: RunId, earlier: u32, end: SessionEnd) -> Verdict {
+    pub fn verdict(self, run: RunId, earlier: u32, end: SessionEnd) -> CrashVerdict {
         if !end.counts_against(run) {
-            return Verdict::Acquire(After::Stop);
+            return CrashVerdict::Acquire(After::Stop);
         }
         let crashes = earlier + 1;
         let caused = end != SessionEnd::Crashed { caused_by: None };
         if caused && crashes >= self.max_crashes.max(1) {
-            Verdict::DeadLetter { crashes }
+            CrashVerdict::DeadLetter { crashes }
         } else if crashes >= self.isolate_from() {
-            Verdict::Isolate { crashes }
+            CrashVerdict::Isolate { crashes }
         } else {
-            Verdict::Acquire(After::Death)
+            CrashVerdict::Acquire(After::Death)
         }
     }
 }
@@ -131,14 +131,17 @@ mod tests {
         let crashed = |caused_by| SessionEnd::Crashed { caused_by };
         let verdict = |earlier, end| policy.verdict(run(1), earlier, end);
         let (unknown, mine, other) = (crashed(None), crashed(Some(run(1))), crashed(Some(run(2))));
-        assert_eq!(verdict(0, mine), Verdict::Acquire(After::Death));
-        assert_eq!(verdict(1, unknown), Verdict::Isolate { crashes: 2 });
-        assert_eq!(verdict(1, mine), Verdict::Isolate { crashes: 2 });
-        assert_eq!(verdict(2, mine), Verdict::DeadLetter { crashes: 3 });
+        assert_eq!(verdict(0, mine), CrashVerdict::Acquire(After::Death));
+        assert_eq!(verdict(1, unknown), CrashVerdict::Isolate { crashes: 2 });
+        assert_eq!(verdict(1, mine), CrashVerdict::Isolate { crashes: 2 });
+        assert_eq!(verdict(2, mine), CrashVerdict::DeadLetter { crashes: 3 });
         // However many crashes it has: without a known cause, no run becomes a dead letter.
-        assert_eq!(verdict(9, unknown), Verdict::Isolate { crashes: 10 });
-        assert_eq!(verdict(9, other), Verdict::Acquire(After::Stop));
-        assert_eq!(verdict(9, SessionEnd::Clean), Verdict::Acquire(After::Stop));
+        assert_eq!(verdict(9, unknown), CrashVerdict::Isolate { crashes: 10 });
+        assert_eq!(verdict(9, other), CrashVerdict::Acquire(After::Stop));
+        assert_eq!(
+            verdict(9, SessionEnd::Clean),
+            CrashVerdict::Acquire(After::Stop)
+        );
     }
 
     #[test]
@@ -150,11 +153,11 @@ mod tests {
         let unknown = SessionEnd::Crashed { caused_by: None };
         assert_eq!(
             policy.verdict(run(1), 0, mine),
-            Verdict::DeadLetter { crashes: 1 }
+            CrashVerdict::DeadLetter { crashes: 1 }
         );
         assert_eq!(
             policy.verdict(run(1), 0, unknown),
-            Verdict::Isolate { crashes: 1 }
+            CrashVerdict::Isolate { crashes: 1 }
         );
     }
 }

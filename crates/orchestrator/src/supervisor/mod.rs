@@ -16,7 +16,7 @@ pub use acquire::{Acquisition, Found, acquire};
 pub use children::{
     ChildAnswer, ChildJob, ChildPlace, ChildStep, ChildTold, ChildValues, ChildWork, child_end,
 };
-pub use crash_policy::{CrashPolicy, SessionEnd, Verdict, cause_of_crash};
+pub use crash_policy::{CrashPolicy, CrashVerdict, SessionEnd, cause_of_crash};
 pub use ownership::{LeaseOptions, Ownership, OwnershipEffect, OwnershipInput};
 pub use partition::{Spread, partition_of, spread};
 pub use recovery::{PartitionRecovery, RECOVERY_PAGE, RecoveryStep};

@@ -4,7 +4,7 @@
 mod execute;
 
 use windlass_core::RunStatus;
-use windlass_core::command::{Body, NewGraph};
+use windlass_core::command::{CommandBody, NewGraph};
 use windlass_core::run::{Input, Run};
 use windlass_core::value::Payload;
 use windlass_engine::{CommandError, check_payload, check_signal, check_signal_name};
@@ -42,13 +42,13 @@ pub fn input(request: &CommandRequest, run: &Run) -> Result<Option<Input>, Failu
         }
         RunCommand::Import => {
             let prepared = prepare_text(request.body.as_bytes()).map_err(not_importable)?;
-            Body::from(NewGraph {
+            CommandBody::from(NewGraph {
                 definition: prepared.digest,
                 plan: prepared.plan,
                 text: Payload::null(),
             })
         }
-        _ => Body::None,
+        _ => CommandBody::None,
     };
     let instance = |node: &String| run.find(node).ok_or_else(|| unknown_node(run, node));
     let command = request.command.try_map(instance)?;

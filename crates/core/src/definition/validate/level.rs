@@ -9,7 +9,7 @@ use super::{Moment, Site, Validator};
 use crate::definition::codes;
 use crate::definition::cycle::cycles;
 use crate::definition::expressions::NamesId;
-use crate::definition::graph::{Graph, GraphEdge};
+use crate::definition::graph::{DefinitionGraph, GraphEdge};
 use crate::definition::path::Path;
 use crate::definition::problem::Severity;
 use crate::definition::types::{Json, Node};
@@ -28,7 +28,7 @@ pub(super) struct Scene<'d> {
 
 /// A level while it is checked, as its nodes and the levels inside see it.
 pub(super) struct Level<'d, 'p> {
-    pub(super) graph: Graph<'d>,
+    pub(super) graph: DefinitionGraph<'d>,
     pub(super) names: NamesId,
     pub(super) depth: usize,
     /// The level around this one, and the node there whose body this is.
@@ -43,7 +43,7 @@ impl Level<'_, '_> {
     /// No nodes at all: for what is evaluated before any node runs.
     pub(super) fn empty() -> Self {
         Self {
-            graph: Graph::new(&[]).0,
+            graph: DefinitionGraph::new(&[]).0,
             names: 0,
             depth: 0,
             outer: None,
@@ -65,7 +65,7 @@ impl<'d> Validator<'d, '_> {
         if !self.counts(scene.nodes.len(), &list) {
             return;
         }
-        let (graph, dangling) = Graph::new(scene.nodes);
+        let (graph, dangling) = DefinitionGraph::new(scene.nodes);
         if graph.index.len() < scene.nodes.len() {
             self.duplicate_nodes(&graph, &list);
         }
@@ -113,7 +113,7 @@ impl<'d> Validator<'d, '_> {
         self.nodes <= limit
     }
 
-    fn duplicate_nodes(&mut self, graph: &Graph<'d>, list: &Path<'_>) {
+    fn duplicate_nodes(&mut self, graph: &DefinitionGraph<'d>, list: &Path<'_>) {
         for (at, node) in graph.nodes.iter().enumerate() {
             let first = graph.index.get(&*node.id).copied();
             if first.is_some_and(|first| first != at) {
@@ -128,7 +128,7 @@ impl<'d> Validator<'d, '_> {
         }
     }
 
-    fn cycles(&mut self, graph: &Graph<'d>, list: &Path<'_>) {
+    fn cycles(&mut self, graph: &DefinitionGraph<'d>, list: &Path<'_>) {
         for cycle in cycles(graph) {
             let Some(last) = cycle.last() else { continue };
             let message = format!("the nodes form a cycle: {}", spelled(graph, &cycle));
@@ -144,7 +144,7 @@ impl<'d> Validator<'d, '_> {
     /// `list` is where the nodes stand, if all their edges are known.
     fn start_node(
         &mut self,
-        graph: &Graph<'d>,
+        graph: &DefinitionGraph<'d>,
         start: &str,
         path: &Path<'_>,
         list: Option<&Path<'_>>,
@@ -190,7 +190,11 @@ impl<'d> Validator<'d, '_> {
     }
 
     /// The nearest id of this level to a name that no node has.
-    pub(super) fn nearest_node(&mut self, graph: &Graph<'d>, name: &str) -> Option<String> {
+    pub(super) fn nearest_node(
+        &mut self,
+        graph: &DefinitionGraph<'d>,
+        name: &str,
+    ) -> Option<String> {
         if self.findings.is_full(Severity::Error) {
             return None;
         }
@@ -200,7 +204,7 @@ impl<'d> Validator<'d, '_> {
 }
 
 /// `a -> b -> a`, with the middle of a long one left out.
-fn spelled(graph: &Graph<'_>, cycle: &[&GraphEdge<'_>]) -> String {
+fn spelled(graph: &DefinitionGraph<'_>, cycle: &[&GraphEdge<'_>]) -> String {
     let mut text = String::new();
     for (at, edge) in cycle.iter().enumerate() {
         if cycle.len() > NAMED && at == NAMED {

@@ -4,12 +4,17 @@ use std::collections::HashMap;
 
 use super::Validator;
 use crate::definition::codes;
-use crate::definition::graph::{Dangling, Graph, GraphEdge, Origin};
+use crate::definition::graph::{Dangling, DefinitionGraph, GraphEdge, Origin};
 use crate::definition::path::Path;
 use crate::definition::types::When;
 
 impl<'d> Validator<'d, '_> {
-    pub(super) fn dangling(&mut self, graph: &Graph<'d>, edge: &Dangling<'d>, list: &Path<'_>) {
+    pub(super) fn dangling(
+        &mut self,
+        graph: &DefinitionGraph<'d>,
+        edge: &Dangling<'d>,
+        list: &Path<'_>,
+    ) {
         let written = match edge.origin {
             Origin::Edge(_) => "an edge leads to",
             Origin::DependsOn(_) => "dependsOn names",
@@ -25,7 +30,7 @@ impl<'d> Validator<'d, '_> {
             .suggest(suggestion);
     }
 
-    pub(super) fn duplicate_edges(&mut self, graph: &Graph<'d>, list: &Path<'_>) {
+    pub(super) fn duplicate_edges(&mut self, graph: &DefinitionGraph<'d>, list: &Path<'_>) {
         let mut seen: HashMap<(usize, When, Option<&str>), ()> = HashMap::new();
         for from in 0..graph.nodes.len() {
             let edges = graph.outgoing(from);

@@ -7,7 +7,7 @@ use super::{Moment, Site, Validator};
 use crate::definition::codes;
 use crate::definition::expressions::is_bare;
 use crate::definition::path::Path;
-use crate::definition::problem::Place;
+use crate::definition::problem::SourceLocation;
 use crate::definition::repair::STAND_IN;
 use crate::definition::schema::KINDS;
 use crate::definition::scope::RESERVED;
@@ -79,7 +79,7 @@ impl<'d> Validator<'d, '_> {
         };
         let finding = self.findings.error(codes::NODE_KIND, message, place);
         if count > 1 {
-            finding.at(Place::Key);
+            finding.at(SourceLocation::Key);
         }
     }
 
@@ -92,7 +92,7 @@ impl<'d> Validator<'d, '_> {
             let pointer = path.key("policies").key("retry").pointer();
             self.findings
                 .error(codes::MISPLACED_KEY, message, pointer)
-                .at(Place::Key);
+                .at(SourceLocation::Key);
         }
         if policies.is_some_and(|policies| policies.timeout_ms.is_some()) && !retries {
             let message = "only actions and subworkflows take 'timeoutMs'".to_owned();
@@ -103,7 +103,7 @@ impl<'d> Validator<'d, '_> {
             let pointer = path.key("policies").key("timeoutMs").pointer();
             self.findings
                 .error(codes::MISPLACED_KEY, message, pointer)
-                .at(Place::Key)
+                .at(SourceLocation::Key)
                 .suggest(suggestion);
         }
         if node.parameters.is_some() && node.action_type.is_none() {
@@ -115,7 +115,7 @@ impl<'d> Validator<'d, '_> {
             let pointer = path.key("parameters").pointer();
             self.findings
                 .error(codes::MISPLACED_KEY, message, pointer)
-                .at(Place::Key)
+                .at(SourceLocation::Key)
                 .suggest(suggestion);
         }
     }

@@ -1,7 +1,7 @@
 //! Whether one node can have ended before another: a search backwards that is
 //! bounded by the order of the graph, and by a budget for the whole definition.
 
-use crate::definition::graph::Graph;
+use crate::definition::graph::DefinitionGraph;
 
 /// How many edges all searches of one validation may look at together; past
 /// that, no more warnings of this kind are found.
@@ -56,7 +56,7 @@ impl Search {
     /// Whether a path leads from `early` to `late`; nothing if the budget is spent.
     pub(super) fn leads(
         &mut self,
-        graph: &Graph<'_>,
+        graph: &DefinitionGraph<'_>,
         early: usize,
         late: usize,
         budget: &mut Budget,
@@ -91,7 +91,7 @@ impl Search {
     /// All nodes from which a path leads to `node`; nothing if the budget is spent.
     pub(super) fn before(
         &mut self,
-        graph: &Graph<'_>,
+        graph: &DefinitionGraph<'_>,
         node: usize,
         budget: &mut Budget,
     ) -> Option<Vec<usize>> {
@@ -138,7 +138,7 @@ mod tests {
     /// Edges looked at when every node asks for the node five before it.
     fn work(count: usize) -> usize {
         let nodes = ladder(count);
-        let (graph, _) = Graph::new(&nodes);
+        let (graph, _) = DefinitionGraph::new(&nodes);
         let mut search = Search::new(&graph.order());
         let mut budget = Budget::default();
         for at in 5..count {
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn a_spent_budget_ends_the_search() {
         let nodes = ladder(100);
-        let (graph, _) = Graph::new(&nodes);
+        let (graph, _) = DefinitionGraph::new(&nodes);
         let mut search = Search::new(&graph.order());
         assert_eq!(search.leads(&graph, 0, 99, &mut Budget(10)), None);
     }
@@ -168,7 +168,7 @@ mod tests {
             r#"{"id":"a"},{"id":"b","dependsOn":["a"]},{"id":"c","dependsOn":["a"]},
                {"id":"d","dependsOn":["b","c"]}"#,
         );
-        let (graph, _) = Graph::new(&nodes);
+        let (graph, _) = DefinitionGraph::new(&nodes);
         let mut search = Search::new(&graph.order());
         let mut leads = |early, late| search.leads(&graph, early, late, &mut Budget::default());
         assert_eq!(leads(1, 2), Some(false));

@@ -6,7 +6,7 @@ use super::{Site, Validator};
 use crate::definition::codes;
 use crate::definition::expressions::{Checked, Named};
 use crate::definition::path::Path;
-use crate::definition::problem::Place;
+use crate::definition::problem::SourceLocation;
 use crate::definition::repair::STAND_IN;
 use crate::definition::structure::shortened;
 
@@ -102,7 +102,7 @@ impl<'d> Validator<'d, '_> {
             };
             self.findings
                 .error(codes::known(problem.code), message, pointer)
-                .at(Place::Within(
+                .at(SourceLocation::Within(
                     problem.start..problem.end.max(problem.start + 1),
                 ))
                 .suggest(suggestion);
@@ -110,7 +110,10 @@ impl<'d> Validator<'d, '_> {
         for named in &checked.nodes {
             let readable = self.readable(level, moment, &named.node);
             if readable != Readable::Yes {
-                let place = named.span.clone().map_or(Place::Value, Place::Within);
+                let place = named
+                    .span
+                    .clone()
+                    .map_or(SourceLocation::Value, SourceLocation::Within);
                 let pointer = path.pointer() + &named.pointer;
                 self.unreadable(level, readable, named, pointer, place);
             }
@@ -123,7 +126,7 @@ impl<'d> Validator<'d, '_> {
         readable: Readable,
         named: &Named,
         pointer: String,
-        place: Place,
+        place: SourceLocation,
     ) {
         let node = shortened(&named.node);
         if readable == Readable::TooEarly {

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::Validator;
 use super::level::Level;
 use crate::definition::codes;
-use crate::definition::graph::{Graph, GraphEdge, Origin};
+use crate::definition::graph::{DefinitionGraph, GraphEdge, Origin};
 use crate::definition::path::Path;
-use crate::definition::problem::Place;
+use crate::definition::problem::SourceLocation;
 use crate::definition::types::When;
 
 impl<'d> Validator<'d, '_> {
@@ -49,7 +49,7 @@ impl<'d> Validator<'d, '_> {
         let pointer = node.key("setVars").key(name).pointer();
         self.findings
             .warning(codes::VARIABLE_CONFLICT, message, pointer)
-            .at(Place::Key)
+            .at(SourceLocation::Key)
             .suggest(Some("the last write wins".to_owned()));
     }
 
@@ -85,7 +85,7 @@ impl<'d> Validator<'d, '_> {
     /// Whether a node chooses between two sets of nodes; nothing if the budget is spent.
     fn decides(
         &mut self,
-        graph: &Graph<'d>,
+        graph: &DefinitionGraph<'d>,
         node: usize,
         left: &[usize],
         right: &[usize],

@@ -11,10 +11,10 @@ use std::sync::OnceLock;
 use windlass_expr::{Expression, Limits, Reference, Scope, Template, TemplateProblem};
 
 use super::{
-    Edge, EdgeIndex, EdgeKind, Graph, GraphIndex, KEEP_TEMPLATES, NO_CONDITION, Node, NodeIndex,
-    Parameters, Plan, Rare, Switch, Texts,
+    Edge, EdgeIndex, EdgeKind, GraphIndex, KEEP_TEMPLATES, NO_CONDITION, Node, NodeIndex,
+    Parameters, Plan, PlanGraph, Rare, Switch, Texts,
 };
-use crate::concurrency::Concurrency;
+use crate::concurrency::ConcurrencyRule;
 use crate::definition::scope::BodyNames;
 use crate::definition::{self, Definition, ExecutionMode, Json, scope};
 use crate::value::compact;
@@ -54,7 +54,7 @@ impl Plan {
         }
         builder.mark_compensated();
         let concurrency = definition.concurrency.as_ref();
-        let concurrency = concurrency.map(Concurrency::compile).transpose();
+        let concurrency = concurrency.map(ConcurrencyRule::compile).transpose();
         let (outgoing, incoming, incoming_edges) = adjacency(builder.nodes.len(), &builder.edges);
         builder.texts.shrink();
         let texts = builder.texts;
@@ -140,7 +140,7 @@ struct Builder {
     waiting: VecDeque<Level>,
     nodes: Vec<Node>,
     texts: Texts,
-    graphs: Vec<Graph>,
+    graphs: Vec<PlanGraph>,
     edges: Vec<Edge>,
     conditions: Vec<Expression>,
     actions: Actions,
@@ -171,7 +171,7 @@ impl Builder {
         }));
         self.conditions.extend(edges.conditions);
         let graph = self.graphs.len() as GraphIndex;
-        self.graphs.push(Graph {
+        self.graphs.push(PlanGraph {
             nodes: first..first + level.nodes.len() as NodeIndex,
             edges: first_edge..self.edges.len() as EdgeIndex,
             by_id: edges.by_id,

@@ -11,7 +11,7 @@ use crate::id::Millis;
 use crate::plan::Structure;
 use crate::plan::structure::{ForEach, RetryUntil};
 use crate::run::cycle::Iteration;
-use crate::run::environment::Place;
+use crate::run::environment::EvaluationSite;
 use crate::run::{Instance, Loop, Run, retry};
 use crate::value::{Payload, ValueRef};
 
@@ -162,9 +162,9 @@ impl Run {
         facts: &Facts<'_>,
         decision: &mut Decision,
     ) -> bool {
-        let place = Place {
+        let place = EvaluationSite {
             cycle: Some(node),
-            ..Place::of(self, node, facts.now)
+            ..EvaluationSite::of(self, node, facts.now)
         };
         match self.truth(condition, &place, facts) {
             Ok(holds) => holds,

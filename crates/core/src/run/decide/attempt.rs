@@ -7,7 +7,7 @@ use super::{Decision, Facts, Failure, Outcome, Refusal, Report, ValueLimits};
 use crate::event::{AttemptEnded, AttemptResult, AttemptStarted, Event};
 use crate::id::{Digest, Millis};
 use crate::plan::NodeKind;
-use crate::run::environment::Place;
+use crate::run::environment::EvaluationSite;
 use crate::run::{Instance, Loaded, Run, retry, var_bytes};
 use crate::status::NodeStatus;
 use crate::value::{Payload, Stored, ValueRef, nesting};
@@ -284,9 +284,9 @@ impl Run {
             return Ok(Vec::new());
         };
         let output = Loaded::new(Arc::clone(output.text()));
-        let place = Place {
+        let place = EvaluationSite {
             output: Some(&output),
-            ..Place::of(self, node, facts.now)
+            ..EvaluationSite::of(self, node, facts.now)
         };
         let mut vars = Vec::new();
         for (name, template) in &rare.set_vars {

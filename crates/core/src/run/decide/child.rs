@@ -10,7 +10,7 @@ use crate::definition::Isolation;
 use crate::event::Compensation;
 use crate::plan::Structure;
 use crate::run::causes::child_details;
-use crate::run::environment::Place;
+use crate::run::environment::EvaluationSite;
 use crate::run::{ChildEnd, Instance, Loaded, Run};
 use crate::status::RunStatus;
 use crate::value::{Payload, ValueRef};
@@ -103,9 +103,9 @@ impl Run {
             _ => return Ok(output.clone()),
         };
         let value = Loaded::new(Arc::clone(output.text()));
-        let place = Place {
+        let place = EvaluationSite {
             output: Some(&value),
-            ..Place::of(self, node, facts.now)
+            ..EvaluationSite::of(self, node, facts.now)
         };
         self.rendered(template, &place, facts)
             .map(Payload::new)

@@ -14,7 +14,7 @@ use windlass_expr::{
 
 use super::Facts;
 use crate::run::Run;
-use crate::run::environment::Place;
+use crate::run::environment::EvaluationSite;
 
 /// The evaluations of one decision together take at most so many times the steps of one.
 const DECISION_FACTOR: u64 = 100;
@@ -223,7 +223,7 @@ impl Run {
     pub(super) fn truth(
         &self,
         condition: &Expression,
-        place: &Place<'_>,
+        place: &EvaluationSite<'_>,
         facts: &Facts<'_>,
     ) -> Result<bool, Error> {
         let answer = facts.answer(|limits, meter| {
@@ -238,7 +238,7 @@ impl Run {
     pub(super) fn display(
         &self,
         expression: &Expression,
-        place: &Place<'_>,
+        place: &EvaluationSite<'_>,
         facts: &Facts<'_>,
     ) -> Result<Arc<str>, Error> {
         let answer = facts.answer(|limits, meter| {
@@ -254,7 +254,7 @@ impl Run {
     pub(super) fn rendered(
         &self,
         template: &Template,
-        place: &Place<'_>,
+        place: &EvaluationSite<'_>,
         facts: &Facts<'_>,
     ) -> Result<Arc<str>, Error> {
         let answer = facts.answer(|limits, meter| {

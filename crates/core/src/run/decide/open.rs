@@ -13,7 +13,7 @@ use crate::id::Millis;
 use crate::plan::Structure;
 use crate::plan::structure::{Delay, ForEach, Signal, Subworkflow};
 use crate::run::child::MAX_DEPTH;
-use crate::run::environment::Place;
+use crate::run::environment::EvaluationSite;
 use crate::run::{Instance, Run};
 use crate::status::{NodeStatus, RunStatus};
 use crate::value::{Payload, ValueRef, scalar};
@@ -103,7 +103,7 @@ impl Run {
         template: &Template,
         facts: &Facts<'_>,
     ) -> Result<Arc<str>, Failure> {
-        let place = Place::of(self, node, facts.now);
+        let place = EvaluationSite::of(self, node, facts.now);
         let text = self.rendered(template, &place, facts).map_err(|error| {
             Failure::permanent(error.code, format!("{what}: {}", error.message))
         })?;

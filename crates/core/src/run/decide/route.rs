@@ -8,7 +8,7 @@ use super::{Decision, Facts};
 use crate::event::{Event, StopCause};
 use crate::plan::{EdgeKind, NodeIndex};
 use crate::routing::EdgeState;
-use crate::run::environment::Place;
+use crate::run::environment::EvaluationSite;
 use crate::run::{Instance, Run};
 use crate::status::NodeStatus;
 use crate::value::ValueRef;
@@ -26,10 +26,10 @@ impl Run {
             .value(node)
             .and_then(|value| facts.values.get(&value.digest));
         let failed = self.node_status(node) == NodeStatus::Failed;
-        let place = Place {
+        let place = EvaluationSite {
             output: value.filter(|_| !failed),
             error: value.filter(|_| failed),
-            ..Place::of(self, node, facts.now)
+            ..EvaluationSite::of(self, node, facts.now)
         };
         let frame = self.frame_of(node);
         let plan = &frame.plan;
@@ -74,7 +74,7 @@ impl Run {
         node: Instance,
         target: NodeIndex,
         condition: &Expression,
-        place: &Place<'_>,
+        place: &EvaluationSite<'_>,
         facts: &Facts<'_>,
         decision: &mut Decision,
     ) -> bool {
@@ -96,7 +96,7 @@ impl Run {
     fn choose(
         &self,
         node: Instance,
-        place: &Place<'_>,
+        place: &EvaluationSite<'_>,
         facts: &Facts<'_>,
         decision: &mut Decision,
     ) -> Option<NodeIndex> {

@@ -3,7 +3,7 @@
 use super::{Decision, Facts, Failure};
 use crate::event::{Actor, Cause, Event, Finished, IterationResult, RunFailure, StopCause};
 use crate::run::causes::NODE_FAILED;
-use crate::run::environment::Place;
+use crate::run::environment::EvaluationSite;
 use crate::run::frame::{FrameKey, TOP};
 use crate::run::{Instance, Run};
 use crate::status::{NodeStatus, RunStatus};
@@ -158,7 +158,7 @@ impl Run {
     fn output(&self, key: FrameKey, facts: &Facts<'_>) -> Result<Payload, String> {
         let text = match &self.frame(key).shape().output {
             Some(template) => {
-                let place = Place::at(key, facts.now);
+                let place = EvaluationSite::at(key, facts.now);
                 self.rendered(template, &place, facts)
                     .map_err(|error| format!("{}: {}", error.code, error.message))?
             }
