@@ -54,12 +54,12 @@ pub(crate) async fn admit(engine: Weak<Inner>, max_active: usize) {
 }
 
 /// A run that could begin, by its place in line.
-type Place = (Reverse<u8>, RunId);
+type QueuePosition = (Reverse<u8>, RunId);
 
 /// What is known of a tenant's runs that wait.
 struct Line {
     /// Runs that were read, with whether they had been put aside.
-    first: BTreeMap<Place, (RunRow, bool)>,
+    first: BTreeMap<QueuePosition, (RunRow, bool)>,
     /// How many of them had not been put aside.
     waiting: usize,
     /// Whether there may be runs in the store that belong before one of these.

@@ -44,14 +44,14 @@ struct Reader<'a> {
 /// A key of an object that is being read, and where it and its value are written. There may be
 /// as many as a fifth of the bytes of the text.
 struct Member {
-    key: Key,
+    key: KeySpan,
     start: u32,
     end: u32,
 }
 
 /// Where a key stands: in the text, or among the keys with escapes.
 #[derive(Clone, Copy)]
-struct Key {
+struct KeySpan {
     start: u32,
     /// The highest bit says that it has escapes.
     end: u32,
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn text(&self, key: Key) -> &str {
+    fn text(&self, key: KeySpan) -> &str {
         let source = match key.end & ESCAPED {
             0 => self.json,
             _ => &self.keys,
@@ -165,7 +165,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a string with its quotes and writes it; says where its text is.
-    fn string(&mut self) -> Key {
+    fn string(&mut self) -> KeySpan {
         let mut escaped = false;
         let end = self.rest.bytes().skip(1).position(|byte| {
             let ends = byte == b'"' && !escaped;
@@ -180,7 +180,7 @@ impl<'a> Reader<'a> {
             // There is one way to write it.
             self.out.push_str(text);
             let end = (self.json.len() - rest.len()) as u32 - 1;
-            return Key {
+            return KeySpan {
                 start: end + 2 - text.len() as u32,
                 end,
             };
@@ -189,7 +189,7 @@ impl<'a> Reader<'a> {
         self.out.push_str(&quoted(&text));
         let start = self.keys.len() as u32;
         self.keys.push_str(&text);
-        Key {
+        KeySpan {
             start,
             end: self.keys.len() as u32 | ESCAPED,
         }

@@ -35,7 +35,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// Something to do about a run, off the driver's task.
 #[derive(Debug)]
-pub(crate) enum Job {
+pub(crate) enum CoordinatorJob {
     /// Something about this child.
     Child(RunId, ChildWork),
     /// A child's end came while its parent slept.
@@ -49,7 +49,7 @@ pub(crate) enum Job {
 /// Hands jobs to their lanes. The queues have no bound of their own: each entry stands
 /// for a child run, which is a row already.
 pub(crate) struct ChildCoordinator {
-    lanes: Vec<mpsc::UnboundedSender<Job>>,
+    lanes: Vec<mpsc::UnboundedSender<CoordinatorJob>>,
     busy: Arc<PendingJobs>,
 }
 
@@ -96,9 +96,12 @@ impl ChildCoordinator {
         }
     }
 
-    pub(crate) fn submit_job(&self, job: Job) {
+    pub(crate) fn submit_job(&self, job: CoordinatorJob) {
         let run = match &job {
-            Job::Child(run, _) | Job::Wake(run) | Job::Reload(run) | Job::Quarantine(run, _) => run,
+            CoordinatorJob::Child(run, _)
+            | CoordinatorJob::Wake(run)
+            | CoordinatorJob::Reload(run)
+            | CoordinatorJob::Quarantine(run, _) => run,
         };
         let lane = usize::from(run.as_bytes()[15]) % self.lanes.len();
         self.busy.jobs.fetch_add(1, Ordering::AcqRel);
@@ -109,7 +112,11 @@ impl ChildCoordinator {
     }
 }
 
-async fn work(engine: Weak<Inner>, mut jobs: mpsc::UnboundedReceiver<Job>, busy: Arc<PendingJobs>) {
+async fn work(
+    engine: Weak<Inner>,
+    mut jobs: mpsc::UnboundedReceiver<CoordinatorJob>,
+    busy: Arc<PendingJobs>,
+) {
     while let Some(job) = jobs.recv().await {
         let Some(inner) = engine.upgrade() else {
             return;
@@ -117,12 +124,14 @@ async fn work(engine: Weak<Inner>, mut jobs: mpsc::UnboundedReceiver<Job>, busy:
         let engine = Engine::of(inner);
         match job {
             // Waking it makes it ask for all its children.
-            Job::Wake(parent) => {
+            CoordinatorJob::Wake(parent) => {
                 let _ = engine.wake(parent).await;
             }
-            Job::Reload(run) => engine.reload(run).await,
-            Job::Quarantine(run, error) => engine.quarantine(run, error).await,
-            Job::Child(child, work) => engine.do_child_job(child, ChildJob::new(work)).await,
+            CoordinatorJob::Reload(run) => engine.reload(run).await,
+            CoordinatorJob::Quarantine(run, error) => engine.quarantine(run, error).await,
+            CoordinatorJob::Child(child, work) => {
+                engine.do_child_job(child, ChildJob::new(work)).await
+            }
         }
         busy.end();
     }

@@ -28,7 +28,7 @@ use windlass_store::{
 };
 
 use crate::attempt_tracker::{AppendWatch, AttemptTracker};
-use crate::child_coordinator::{ChildCoordinator, Job};
+use crate::child_coordinator::{ChildCoordinator, CoordinatorJob};
 use crate::engine_event::EngineEvent;
 use crate::ownership::ring;
 use crate::remote::RecordedReport;
@@ -122,7 +122,7 @@ pub(crate) struct Driver {
     outbox: mpsc::Sender<Message>,
     appends: FuturesUnordered<BoxFuture<'static, AppendAnswer>>,
     starts: HashMap<RunId, oneshot::Sender<StartAnswer>>,
-    commands: HashMap<CommandId, Asked>,
+    commands: HashMap<CommandId, PendingCommand>,
     /// Attempts under way, until their end is durable and the observer is told.
     attempts: AttemptTracker,
     waits: HashMap<RunId, Vec<oneshot::Sender<WaitAnswer>>>,
@@ -149,7 +149,7 @@ pub(crate) struct Driver {
 }
 
 /// A command that waits for its answer.
-struct Asked {
+struct PendingCommand {
     run: RunId,
     request: Request,
     reply: oneshot::Sender<Option<Result<(), Refusal>>>,
@@ -300,7 +300,7 @@ impl Driver {
             Message::Command(run, input, reply) => {
                 self.next_command += 1;
                 let id = self.next_command;
-                let asked = Asked {
+                let asked = PendingCommand {
                     run,
                     request: Request::Command(input.clone()),
                     reply,
@@ -513,7 +513,10 @@ impl Driver {
                 command,
             } => {
                 let place = ChildPlace { run, node, attempt };
-                self.submit_job(Job::Child(child, ChildWork::Command(place, command)));
+                self.submit_job(CoordinatorJob::Child(
+                    child,
+                    ChildWork::Command(place, command),
+                ));
             }
             Effect::Checkpoint { run, head, bytes } => self.keep_checkpoint(run, head, bytes),
             Effect::Asleep {
@@ -526,7 +529,7 @@ impl Driver {
                 }
                 self.slept(run, wake_at);
             }
-            Effect::WakeParent { run } => self.submit_job(Job::Wake(run)),
+            Effect::WakeParent { run } => self.submit_job(CoordinatorJob::Wake(run)),
             Effect::ActiveChanged {
                 run,
                 tenant,
@@ -571,7 +574,7 @@ impl Driver {
         about: Option<&RunSummary>,
     ) {
         if let Some(parent) = parent {
-            self.submit_job(Job::Child(run, ChildWork::Ended(parent)));
+            self.submit_job(CoordinatorJob::Child(run, ChildWork::Ended(parent)));
         }
         crash::point("at-finish");
         self.forget_remote(run);
@@ -671,11 +674,11 @@ impl Driver {
     /// A child left this process without an end being reported: it may have ended all the same.
     fn hear_of(&self, child: RunId, parent: Option<RunId>) {
         if let Some(parent) = parent {
-            self.submit_job(Job::Child(child, ChildWork::Ended(parent)));
+            self.submit_job(CoordinatorJob::Child(child, ChildWork::Ended(parent)));
         }
     }
 
-    fn submit_job(&self, job: Job) {
+    fn submit_job(&self, job: CoordinatorJob) {
         if let Some(coordinator) = &self.coordinator {
             coordinator.submit_job(job);
         }

@@ -11,7 +11,7 @@ use windlass_core::concurrency::StartFacts;
 use windlass_core::event::{Actor, After, ConcurrencyKey};
 use windlass_core::run::Input as RunInput;
 use windlass_core::{Millis, RunId, RunStatus};
-use windlass_orchestrator::supervisor::{Acquisition, Found, acquire};
+use windlass_orchestrator::supervisor::{Acquisition, LoadedRunFacts, acquire};
 use windlass_orchestrator::{AcquireMode, Input, Shard};
 use windlass_store::{Error, Partition, RunRow, Wait as _, WriterId, crash};
 
@@ -725,7 +725,7 @@ impl Engine {
             (true, Some(parent)) => self.load_beside(parent.execution_id).await.ok(),
             _ => None,
         };
-        let mut acquisition = acquire(Found {
+        let mut acquisition = acquire(LoadedRunFacts {
             wanted: mode,
             run: &loaded.run,
             asleep: row.is_some_and(|row| row.asleep),

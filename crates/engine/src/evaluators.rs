@@ -22,12 +22,12 @@ pub(crate) struct Turn {
 }
 
 /// One pass of a job; what it returns waits for the run's next turn.
-pub(crate) type Job = Box<dyn FnOnce() -> Next + Send>;
+pub(crate) type EvaluationPass = Box<dyn FnOnce() -> Next + Send>;
 
 /// What follows a pass.
 pub(crate) enum Next {
     Done,
-    Again(Job),
+    Again(EvaluationPass),
 }
 
 /// The threads, and what waits for them.
@@ -45,7 +45,7 @@ struct Shared {
 /// What waits, in the order of turns.
 #[derive(Default)]
 struct Queue {
-    turns: Turns<RunId, Job>,
+    turns: Turns<RunId, EvaluationPass>,
     /// Threads that were started, and those of them that wait for a job.
     started: usize,
     idle: usize,
@@ -53,11 +53,11 @@ struct Queue {
 }
 
 impl Queue {
-    fn push(&mut self, turn: Turn, job: Job) {
+    fn push(&mut self, turn: Turn, job: EvaluationPass) {
         self.turns.push(turn.tenant, turn.run, job);
     }
 
-    fn pop(&mut self) -> Option<(Turn, Job)> {
+    fn pop(&mut self) -> Option<(Turn, EvaluationPass)> {
         let (tenant, run, job) = self.turns.pop()?;
         Some((Turn { tenant, run }, job))
     }
@@ -73,7 +73,7 @@ impl Evaluators {
     }
 
     /// Queues a job.
-    pub(crate) fn submit(&self, turn: Turn, job: Job) {
+    pub(crate) fn submit(&self, turn: Turn, job: EvaluationPass) {
         let mut queue = self.shared.lock();
         queue.push(turn, job);
         if queue.idle == 0 && queue.started < self.threads {
@@ -147,7 +147,7 @@ impl Shared {
         }
     }
 
-    fn next(&self) -> Option<(Turn, Job)> {
+    fn next(&self) -> Option<(Turn, EvaluationPass)> {
         let mut queue = self.lock();
         loop {
             if queue.closed {
@@ -241,7 +241,7 @@ mod tests {
                 let _ = again.send("second pass");
                 Next::Done
             };
-            Next::Again(Box::new(second) as Job)
+            Next::Again(Box::new(second) as EvaluationPass)
         };
         evaluators.submit(turn("a", 1), Box::new(job));
         let other = move || {

@@ -36,7 +36,7 @@ pub struct Ask {
     /// The node instances that run again, by path, with everything after them.
     pub from: Vec<String>,
     /// The graph that the new run walks.
-    pub graph: Graph,
+    pub graph: ForkGraph,
     /// The new run's trigger, as JSON text; the old run's if none is given.
     pub trigger: Option<String>,
     /// Variables that replace the values that the reused nodes left.
@@ -49,7 +49,7 @@ pub struct Ask {
 
 /// The graph that a fork walks.
 #[derive(Clone, Debug)]
-pub enum Graph {
+pub enum ForkGraph {
     /// The one that the old run has now.
     Same,
     /// That of a version in the catalogue.
@@ -255,18 +255,18 @@ fn marked(compensated: Compensated, reused: &[Box<str>]) -> Vec<CompensatedNode>
 /// A run like the old one.
 fn new_run(store: &dyn Backend, run: &Run, ask: &Ask) -> Result<NewRun, ForkError> {
     let mut new = match &ask.graph {
-        Graph::Version {
+        ForkGraph::Version {
             version,
             definition,
             plan,
         } => NewRun::new(Arc::clone(plan), *version, *definition),
-        Graph::Frozen { text, plan } => {
+        ForkGraph::Frozen { text, plan } => {
             let definition = Digest::of(text.as_bytes());
             let mut new = NewRun::new(Arc::clone(plan), run.version(), definition);
             new.frozen = Some(Arc::clone(text));
             new
         }
-        Graph::Same => {
+        ForkGraph::Same => {
             let plan = Arc::clone(run.plan());
             let mut new = NewRun::new(plan, run.version(), run.definition());
             if run.is_frozen() {
@@ -281,7 +281,7 @@ fn new_run(store: &dyn Backend, run: &Run, ask: &Ask) -> Result<NewRun, ForkErro
     request.tenant.clone_from(&queued.tenant);
     request.priority = queued.priority;
     request.labels.clone_from(&queued.labels);
-    if !matches!(ask.graph, Graph::Same) {
+    if !matches!(ask.graph, ForkGraph::Same) {
         // The time at which the old graph was frozen does not apply to the new graph.
         request.labels.remove(FROZEN_AT);
     }

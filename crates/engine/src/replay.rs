@@ -14,7 +14,7 @@ use crate::plans::Plans;
 
 /// Where an event stands in its log.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct EventPosition {
     /// The record's sequence number.
     pub(crate) record: u64,
     /// The time of the decision.
@@ -27,7 +27,12 @@ pub(crate) trait Visitor {
     type Error: From<LoadError>;
 
     /// An event is about to be applied to this state.
-    fn before(&mut self, _run: &Run, _event: &Event, _place: Place) -> Result<(), Self::Error> {
+    fn before(
+        &mut self,
+        _run: &Run,
+        _event: &Event,
+        _place: EventPosition,
+    ) -> Result<(), Self::Error> {
         Ok(())
     }
 
@@ -36,7 +41,7 @@ pub(crate) trait Visitor {
         &mut self,
         run: &Run,
         event: &Event,
-        place: Place,
+        place: EventPosition,
         changes: &[Change],
     ) -> Result<(), Self::Error>;
 
@@ -163,7 +168,7 @@ impl Walk {
                 Some(state) => state,
                 None => self.run.insert(begin(store, plans, id, &transition)?),
             };
-            let place = Place {
+            let place = EventPosition {
                 record: record.sequence,
                 at: transition.at,
             };

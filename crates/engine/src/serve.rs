@@ -55,7 +55,7 @@ impl Default for Serving {
 }
 
 /// What became of a run that recovery looked at.
-enum Found {
+enum RecoveryResult {
     Recovered(RunRow),
     DeadLettered(RunRow, String),
     Waits(Suspect),
@@ -63,15 +63,15 @@ enum Found {
 }
 
 impl Recovery {
-    fn note(&mut self, found: Found, later: &mut Vec<Suspect>) {
+    fn note(&mut self, found: RecoveryResult, later: &mut Vec<Suspect>) {
         match found {
-            Found::Recovered(row) if row.status == RunStatus::Paused => {
+            RecoveryResult::Recovered(row) if row.status == RunStatus::Paused => {
                 self.paused.push(row.run);
             }
-            Found::Recovered(row) => self.recovered.push(row.run),
-            Found::DeadLettered(row, reason) => self.dead_lettered.push((row.run, reason)),
-            Found::Unread(row, reason) => self.quarantined.push((row.run, reason)),
-            Found::Waits(suspect) => {
+            RecoveryResult::Recovered(row) => self.recovered.push(row.run),
+            RecoveryResult::DeadLettered(row, reason) => self.dead_lettered.push((row.run, reason)),
+            RecoveryResult::Unread(row, reason) => self.quarantined.push((row.run, reason)),
+            RecoveryResult::Waits(suspect) => {
                 self.waiting.push(suspect.row.run);
                 later.push(suspect);
             }
@@ -167,9 +167,9 @@ impl Engine {
         self.tell(Message::LookAtSleepers).await;
     }
 
-    async fn recover_one(&self, row: RunRow) -> Result<Found, Error> {
+    async fn recover_one(&self, row: RunRow) -> Result<RecoveryResult, Error> {
         let Err(error) = self.recover(row.run).await else {
-            return Ok(Found::Recovered(row));
+            return Ok(RecoveryResult::Recovered(row));
         };
         let reason = error.to_string();
         match error {
@@ -177,17 +177,19 @@ impl Engine {
                 let loaded = self.load_beside(row.run).await.ok();
                 let run = loaded.as_ref().map(|loaded| &loaded.run);
                 self.dead_letter_crasher(&row, deaths, run).await?;
-                Ok(Found::DeadLettered(row, reason))
+                Ok(RecoveryResult::DeadLettered(row, reason))
             }
-            LoadError::Unavailable(Unavailable::Later { deaths }) => Ok(Found::Waits(Suspect {
-                row,
-                crashes: deaths,
-            })),
+            LoadError::Unavailable(Unavailable::Later { deaths }) => {
+                Ok(RecoveryResult::Waits(Suspect {
+                    row,
+                    crashes: deaths,
+                }))
+            }
             error if self.is_unreadable(&error) => {
                 self.dead_letter_unreadable(&row, &error).await?;
-                Ok(Found::DeadLettered(row, reason))
+                Ok(RecoveryResult::DeadLettered(row, reason))
             }
-            _ => Ok(Found::Unread(row, reason)),
+            _ => Ok(RecoveryResult::Unread(row, reason)),
         }
     }
 }

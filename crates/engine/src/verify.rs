@@ -20,7 +20,7 @@ use self::origin::{End, Ends};
 use crate::Backend;
 use crate::load::{LoadError, LoadedRun};
 use crate::plans::Plans;
-use crate::replay::{Place, Visitor, replay};
+use crate::replay::{EventPosition, Visitor, replay};
 use crate::values::stored_text;
 
 /// What a check found.
@@ -169,7 +169,7 @@ struct Check<'a> {
 }
 
 /// Names a record that does not fit.
-fn misfit<T>(place: Place, node: &str, reason: impl Into<String>) -> Result<T, Stop> {
+fn misfit<T>(place: EventPosition, node: &str, reason: impl Into<String>) -> Result<T, Stop> {
     Err(Stop::Misfit(Misfit {
         record: Some(place.record),
         node: Some(node.to_owned()),
@@ -186,7 +186,7 @@ impl Check<'_> {
     }
 
     /// Compares an attempt's values with their digests.
-    fn values(&mut self, ended: &AttemptEnded, place: Place) -> Result<(), Stop> {
+    fn values(&mut self, ended: &AttemptEnded, place: EventPosition) -> Result<(), Stop> {
         let fits = match &ended.result {
             AttemptResult::Succeeded(value)
             | AttemptResult::Failed(value)
@@ -210,7 +210,12 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn attempt(&mut self, run: &Run, ended: &AttemptEnded, place: Place) -> Result<(), Stop> {
+    fn attempt(
+        &mut self,
+        run: &Run,
+        ended: &AttemptEnded,
+        place: EventPosition,
+    ) -> Result<(), Stop> {
         self.values(ended, place)?;
         let ends = !matches!(
             ended.result,
@@ -231,7 +236,7 @@ impl Check<'_> {
     }
 
     /// An attempt to undo a node has values, and no place in the chain.
-    fn undoing(&mut self, ended: &AttemptEnded, place: Place) -> Result<(), Stop> {
+    fn undoing(&mut self, ended: &AttemptEnded, place: EventPosition) -> Result<(), Stop> {
         self.values(ended, place)?;
         if ended.ancestry.is_some() {
             let reason = format!("undoing it, attempt {}, has an ancestry", ended.attempt);
@@ -240,7 +245,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn by_hand(&mut self, run: &Run, set: &SetByHand, place: Place) -> Result<(), Stop> {
+    fn by_hand(&mut self, run: &Run, set: &SetByHand, place: EventPosition) -> Result<(), Stop> {
         let digest = set.output.digest();
         if !self.value(&set.output, &digest)? {
             let reason = "its result given by hand is not what the record names";
@@ -259,7 +264,7 @@ impl Check<'_> {
     }
 
     /// A node took the result of the run that this one was forked from.
-    fn reused(&mut self, run: &Run, node: Instance, place: Place) -> Result<(), Stop> {
+    fn reused(&mut self, run: &Run, node: Instance, place: EventPosition) -> Result<(), Stop> {
         let recorded = run.ancestry(node);
         let (plan, index) = run.place(node);
         let skipped = Digest::of(b"null");
@@ -350,7 +355,7 @@ fn led_here(run: &Run, node: Instance) -> BTreeSet<Instance> {
 impl Visitor for Check<'_> {
     type Error = Stop;
 
-    fn before(&mut self, run: &Run, event: &Event, place: Place) -> Result<(), Stop> {
+    fn before(&mut self, run: &Run, event: &Event, place: EventPosition) -> Result<(), Stop> {
         self.own = match event {
             Event::AttemptEnded(ended) => run.resolve(&ended.node),
             Event::SetByHand(set) => run.resolve(&set.node),
@@ -380,7 +385,7 @@ impl Visitor for Check<'_> {
         &mut self,
         run: &Run,
         _event: &Event,
-        place: Place,
+        place: EventPosition,
         changes: &[Change],
     ) -> Result<(), Stop> {
         for change in changes {

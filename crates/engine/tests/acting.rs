@@ -8,7 +8,7 @@ use windlass_core::command::{CommandRequest, RunCommand};
 use windlass_core::event::Actor;
 use windlass_core::plan::Plan;
 use windlass_core::{Millis, RunId, RunStatus};
-use windlass_engine::fork::{Ask, ForkError, Graph};
+use windlass_engine::fork::{Ask, ForkError, ForkGraph};
 use windlass_engine::{CommandAnswer, CommandError, Options, load_run};
 use windlass_store::{DeadLetter, DeadLetters as _, Queries as _, Wait as _};
 use windlass_test_support::in_memory::World;
@@ -17,7 +17,7 @@ fn ask(origin: RunId, from: &[&str]) -> Ask {
     Ask {
         origin,
         from: from.iter().map(|&node| node.to_owned()).collect(),
-        graph: Graph::Same,
+        graph: ForkGraph::Same,
         trigger: None,
         vars: BTreeMap::new(),
         reuse_compensated: false,
@@ -208,7 +208,7 @@ async fn a_fork_walks_a_graph_of_its_own() {
     let definition = serde_json::from_str(&text).expect("a definition");
     let plan = Arc::new(Plan::build(definition).expect("a plan"));
     let mut with = ask(origin, &["c"]);
-    with.graph = Graph::Frozen { text, plan };
+    with.graph = ForkGraph::Frozen { text, plan };
     let forked = world.fork(&with).expect("a fork");
     let run = world.run_request(&forked.new_run).await;
     assert_eq!(world.show(run)["output"], "a1b2C");

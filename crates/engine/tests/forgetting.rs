@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::command::RunCommand;
 use windlass_core::event::Actor;
 use windlass_core::{Digest, RunId, RunStatus};
-use windlass_engine::fork::{Ask, Graph, fork};
+use windlass_engine::fork::{Ask, ForkGraph, fork};
 use windlass_engine::verify::verify;
 use windlass_store::{Blobs as _, Log as _, Queries as _, Retention as _, Wait as _};
 use windlass_test_support::in_memory::World;
@@ -73,7 +73,7 @@ async fn a_fork_keeps_what_it_took_from_a_run_that_is_forgotten() {
     let ask = Ask {
         origin,
         from: vec!["end".to_owned()],
-        graph: Graph::Same,
+        graph: ForkGraph::Same,
         trigger: None,
         vars: BTreeMap::new(),
         reuse_compensated: false,

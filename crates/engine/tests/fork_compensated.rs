@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use windlass_core::command::RunCommand;
 use windlass_core::event::Actor;
 use windlass_core::{NodeStatus, RunId, RunStatus};
-use windlass_engine::fork::{Ask, Fork, Graph};
+use windlass_engine::fork::{Ask, Fork, ForkGraph};
 use windlass_test_support::in_memory::World;
 
 /// A request for a fork whose trigger lets everything succeed.
@@ -14,7 +14,7 @@ fn ask(origin: RunId, from: &str) -> Ask {
     Ask {
         origin,
         from: vec![from.to_owned()],
-        graph: Graph::Same,
+        graph: ForkGraph::Same,
         trigger: Some(r#"{"n":1}"#.to_owned()),
         vars: BTreeMap::new(),
         reuse_compensated: false,

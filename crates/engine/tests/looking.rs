@@ -61,7 +61,7 @@ async fn a_reattempt_goes_on_where_the_failure_was() {
     );
     assert_eq!(all.last().map(String::as_str), Some("RunFinished"));
     let options = view::Options {
-        actions: view::Actions::All,
+        actions: view::AttemptFilter::All,
         ..view::Options::default()
     };
     let shown = world.json(run, &options);

@@ -28,7 +28,7 @@ const LOOPS: &str = r#"{"id":"loops","nodes":[
 fn all() -> Options {
     Options {
         nodes: Nodes::All,
-        actions: view::Actions::All,
+        actions: view::AttemptFilter::All,
         ..Options::default()
     }
 }

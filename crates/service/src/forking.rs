@@ -10,7 +10,7 @@ use windlass_core::definition::Definition;
 use windlass_core::event::Actor;
 use windlass_core::plan::Plan;
 use windlass_core::{Digest, NodeStatus, RunId};
-use windlass_engine::fork::{Ask, CompensatedNode, Fork, Graph, definition_text, fork};
+use windlass_engine::fork::{Ask, CompensatedNode, Fork, ForkGraph, definition_text, fork};
 use windlass_engine::{Backend, FROZEN_AT, LoadError, Plans, ValueReader, check_trigger, load_run};
 use windlass_store::Wait as _;
 
@@ -175,7 +175,7 @@ fn graph(
     asked: &ForkAsked,
     overrides: &Overrides,
     origin: &windlass_core::run::Run,
-) -> Result<(Graph, Arc<Plan>), Failure> {
+) -> Result<(ForkGraph, Arc<Plan>), Failure> {
     let workflow = &*origin.queued().workflow;
     let row = match (asked.newest, asked.version) {
         (false, None) => None,
@@ -201,12 +201,12 @@ fn graph(
         return changed(&text, overrides);
     }
     Ok(match row {
-        None => (Graph::Same, Arc::clone(origin.plan())),
+        None => (ForkGraph::Same, Arc::clone(origin.plan())),
         Some(row) => {
             let plan = plans
                 .plan(row.digest, &row.text)
                 .map_err(|error| LoadError::Definition(error.to_string()))?;
-            let graph = Graph::Version {
+            let graph = ForkGraph::Version {
                 version: row.version,
                 definition: row.digest,
                 plan: Arc::clone(&plan),
@@ -217,7 +217,7 @@ fn graph(
 }
 
 /// A graph of the fork's own, with other parameters.
-fn changed(text: &str, overrides: &Overrides) -> Result<(Graph, Arc<Plan>), Failure> {
+fn changed(text: &str, overrides: &Overrides) -> Result<(ForkGraph, Arc<Plan>), Failure> {
     let unreadable = |error| Failure::new(FailureKind::DefinitionUnreadable, error);
     let mut definition: Definition = serde_json::from_str(text).map_err(unreadable)?;
     overrides.apply_to_nodes(&mut definition)?;
@@ -227,7 +227,7 @@ fn changed(text: &str, overrides: &Overrides) -> Result<(Graph, Arc<Plan>), Fail
     let prepared = prepare_text(text.as_bytes())?;
     let plan = prepared.plan;
     debug_assert_eq!(prepared.digest, Digest::of(text.as_bytes()));
-    let graph = Graph::Frozen {
+    let graph = ForkGraph::Frozen {
         text: text.into(),
         plan: Arc::clone(&plan),
     };

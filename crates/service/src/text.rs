@@ -3,7 +3,7 @@
 use serde_json::Value;
 use windlass_core::printable;
 use windlass_core::run::{Instance, Run};
-use windlass_engine::view::Counts;
+use windlass_engine::view::NodeCounts;
 use windlass_store::Wait as _;
 
 use crate::failure::Failure;
@@ -15,7 +15,7 @@ pub fn one_line(text: &str) -> String {
 }
 
 /// `4 succeeded · 1 failed`.
-pub fn summary(counts: &Counts) -> String {
+pub fn summary(counts: &NodeCounts) -> String {
     let parts = counts.list().into_iter().filter(|(_, count)| *count > 0);
     let parts: Vec<String> = parts
         .map(|(name, count)| format!("{count} {name}"))

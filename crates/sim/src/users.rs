@@ -9,7 +9,7 @@ use windlass_core::event::{Actor, Queued, RULES, RequestKey};
 use windlass_core::run::{Input as RunInput, Instance, Run};
 use windlass_core::value::{Payload, Stored};
 use windlass_core::{Digest, Millis, RunId, RunStatus};
-use windlass_orchestrator::supervisor::{Found, WakeStep, acquire};
+use windlass_orchestrator::supervisor::{LoadedRunFacts, WakeStep, acquire};
 use windlass_orchestrator::{AcquireMode, CommandId, Input, Start};
 use windlass_store::{Bell, Claim};
 
@@ -133,7 +133,7 @@ impl World {
         let differs = newer.is_some_and(|newer| newer.digest != definition);
         let parent = state.queued().parent.as_ref();
         let parent = parent.and_then(|parent| self.load_run(parent.execution_id));
-        let acquisition = acquire(Found {
+        let acquisition = acquire(LoadedRunFacts {
             wanted: mode,
             run: &state,
             asleep: row.asleep,

@@ -59,14 +59,14 @@ pub struct Outcome {
     /// The trace, if it was asked for.
     pub trace: Vec<String>,
     /// What happened, counted.
-    pub counts: Counts,
+    pub counts: WorldCounts,
     /// How each run ended, where that depends on nothing but what was asked for.
     pub ends: Option<BTreeMap<String, String>>,
 }
 
 /// What happened in a world, counted.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
+pub struct WorldCounts {
     /// Events of the world's queue and deadlines.
     pub steps: u64,
     /// Runs with a log.
@@ -111,7 +111,7 @@ pub struct Counts {
     pub lost_rings: u64,
 }
 
-impl Counts {
+impl WorldCounts {
     fn note(&mut self, event: &RunEvent) {
         match event {
             RunEvent::Imported { .. } => self.imports += 1,
@@ -302,7 +302,7 @@ pub(crate) struct World {
     pub(crate) unanswered: BTreeMap<u64, (RunId, Box<str>, Payload)>,
     pub(crate) oracle: Oracle,
     pub(crate) trace: Trace,
-    pub(crate) counts: Counts,
+    pub(crate) counts: WorldCounts,
     pub(crate) calm: bool,
     pub(crate) cluster: Option<Box<Cluster>>,
     pub(crate) defaults: Option<Box<Defaults>>,
@@ -371,7 +371,7 @@ impl World {
             repeats: !exact && Random::new(!seed).chance(REPEATS),
             unanswered: BTreeMap::new(),
             trace: Trace::new(options.trace),
-            counts: Counts::default(),
+            counts: WorldCounts::default(),
             calm: false,
             cluster: setup.cluster,
             defaults: setup.defaults,

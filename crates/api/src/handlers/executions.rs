@@ -10,7 +10,7 @@ use http::Method;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{RunId, RunStatus};
-use windlass_engine::view::{self, Actions, Nodes};
+use windlass_engine::view::{self, AttemptFilter, Nodes};
 use windlass_service::moment::{now, since};
 use windlass_service::run_item::RunDetails;
 use windlass_service::wait_state::has_instance;
@@ -271,7 +271,7 @@ fn whole(
     let mut options = view::Options::default();
     for part in include.split(',').filter(|part| !part.is_empty()) {
         match part.trim() {
-            "actions" => options.actions = Actions::All,
+            "actions" => options.actions = AttemptFilter::All,
             "resources" => options.resources = true,
             "events" => options.events = true,
             other => {

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::{Digest, RunId};
 use windlass_engine::history::for_each_event;
-use windlass_engine::view::{self, Actions, Nodes};
+use windlass_engine::view::{self, AttemptFilter, Nodes};
 use windlass_engine::{RunEventStream, StreamItem};
 use windlass_service::graph::{Format, RenderOptions, render};
 use windlass_service::members::Members;
@@ -245,7 +245,7 @@ fn one(queries: &RunQueries, run: RunId, path: &str) -> Result<String, Failure> 
         return Err(why::no_such_node(path));
     }
     let options = view::Options {
-        actions: Actions::Of(path.into()),
+        actions: AttemptFilter::Of(path.into()),
         nodes: Nodes::Only([path.into()].into()),
         ..view::Options::default()
     };

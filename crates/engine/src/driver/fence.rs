@@ -9,7 +9,7 @@ use windlass_orchestrator::supervisor::AfterFence;
 use windlass_store::Error;
 
 use super::{Driver, Message, StartAnswer};
-use crate::child_coordinator::Job;
+use crate::child_coordinator::CoordinatorJob;
 
 impl Driver {
     /// Another process wrote to a run. Its callers keep waiting if the run still belongs to
@@ -21,7 +21,7 @@ impl Driver {
         match AfterFence::of(self.holds_lease(run)) {
             AfterFence::Reload => {
                 self.reloading.insert(run);
-                self.submit_job(Job::Reload(run));
+                self.submit_job(CoordinatorJob::Reload(run));
             }
             AfterFence::Forget => self.answer_waits(run, &Ok(None)),
         }
@@ -44,7 +44,7 @@ impl Driver {
         self.lost(run, parent);
         self.answer_start(run, StartAnswer::Broken(error.clone()));
         self.answer_waits(run, &Err(error.clone()));
-        self.submit_job(Job::Quarantine(run, error.clone()));
+        self.submit_job(CoordinatorJob::Quarantine(run, error.clone()));
     }
 
     /// Asks the store where a run's log ends, off the driver's task.

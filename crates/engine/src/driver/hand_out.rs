@@ -116,7 +116,7 @@ fn evaluation_job(
     evaluation: Box<Evaluation>,
     interrupt: Interrupt,
     outbox: mpsc::Sender<Message>,
-) -> evaluators::Job {
+) -> evaluators::EvaluationPass {
     Box::new(move || {
         let run = evaluation.run();
         let pass = AssertUnwindSafe(|| evaluation.pass(&interrupt));

@@ -11,7 +11,7 @@ use windlass_core::{Millis, NodeStatus};
 use windlass_orchestrator::{HandOut, Input};
 use windlass_store::WorkKey;
 
-use super::{Asked, Driver, Message, Request};
+use super::{Driver, Message, PendingCommand, Request};
 use crate::remote::{Closed, RecordedReport, offer, withdraw};
 
 /// Who is answered once a report is recorded, or refused.
@@ -70,7 +70,7 @@ impl Driver {
         }
         self.next_command += 1;
         let id = self.next_command;
-        let asked = Asked {
+        let asked = PendingCommand {
             run,
             request: Request::Report(report),
             reply,

@@ -11,7 +11,7 @@ use windlass_core::value::Stored;
 use crate::Backend;
 use crate::load::LoadError;
 use crate::plans::Plans;
-use crate::replay::{Place, Visitor, replay};
+use crate::replay::{EventPosition, Visitor, replay};
 
 /// What a run has come to.
 pub(super) struct Results {
@@ -57,7 +57,7 @@ struct Collect {
 impl Visitor for Collect {
     type Error = LoadError;
 
-    fn before(&mut self, run: &Run, event: &Event, _: Place) -> Result<(), LoadError> {
+    fn before(&mut self, run: &Run, event: &Event, _: EventPosition) -> Result<(), LoadError> {
         match event {
             Event::Reattempted { nodes, .. } => {
                 for node in nodes.iter().filter_map(|node| run.resolve(node)) {
@@ -82,7 +82,7 @@ impl Visitor for Collect {
         &mut self,
         run: &Run,
         event: &Event,
-        _: Place,
+        _: EventPosition,
         changes: &[Change],
     ) -> Result<(), LoadError> {
         match event {

@@ -17,7 +17,7 @@ use super::structure;
 use super::{Level, PublicEvent};
 use crate::Backend;
 use crate::load::LoadError;
-use crate::replay::{Place, Visitor};
+use crate::replay::{EventPosition, Visitor};
 use crate::values::stored_text;
 
 /// Why a walk ended before its log did.
@@ -288,7 +288,7 @@ impl<'a, F: FnMut(PublicEvent) -> ControlFlow<()>> Derive<'a, F> {
 impl<F: FnMut(PublicEvent) -> ControlFlow<()>> Visitor for Derive<'_, F> {
     type Error = Ended;
 
-    fn before(&mut self, run: &Run, event: &Event, place: Place) -> Result<(), Ended> {
+    fn before(&mut self, run: &Run, event: &Event, place: EventPosition) -> Result<(), Ended> {
         self.own = match event {
             Event::AttemptEnded(ended) => run.resolve(&ended.node),
             Event::SetByHand(set) => run.resolve(&set.node),
@@ -310,7 +310,7 @@ impl<F: FnMut(PublicEvent) -> ControlFlow<()>> Visitor for Derive<'_, F> {
         &mut self,
         run: &Run,
         event: &Event,
-        place: Place,
+        place: EventPosition,
         changes: &[Change],
     ) -> Result<(), Ended> {
         self.event(run, event, place.at)?;

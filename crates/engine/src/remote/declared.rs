@@ -67,7 +67,7 @@ pub struct DeclaredAction {
 /// The stored form.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Kept {
+struct StoredDeclaration {
     v: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     parameters: Option<Box<RawValue>>,
@@ -271,7 +271,7 @@ impl DeclaredAction {
     fn kept(&self) -> Vec<u8> {
         let parameters = self.parameters.as_deref();
         let parameters = parameters.and_then(|text| RawValue::from_string(text.to_owned()).ok());
-        let kept = Kept {
+        let kept = StoredDeclaration {
             v: 1,
             parameters,
             description: self.description.clone(),
@@ -305,7 +305,7 @@ async fn read(store: &dyn Backend, tenant: Option<&str>) -> Result<Actions, Erro
                 return Ok(actions);
             };
             // One that cannot be read is declared again by the next poll.
-            let Ok(kept) = serde_json::from_slice::<Kept>(bytes) else {
+            let Ok(kept) = serde_json::from_slice::<StoredDeclaration>(bytes) else {
                 continue;
             };
             let declared = DeclaredAction {

@@ -15,7 +15,7 @@ use super::task_id::TaskId;
 use crate::command::CommandError;
 use crate::engine::Engine;
 use crate::load::LoadError;
-use crate::replay::{Place, Visitor, replay};
+use crate::replay::{EventPosition, Visitor, replay};
 
 /// How many logs are read at once for this: a client that asks for old tasks again and again
 /// must not keep others from the disk.
@@ -126,7 +126,7 @@ struct Seen<'a> {
 impl Visitor for Seen<'_> {
     type Error = LoadError;
 
-    fn before(&mut self, run: &Run, event: &Event, _: Place) -> Result<(), LoadError> {
+    fn before(&mut self, run: &Run, event: &Event, _: EventPosition) -> Result<(), LoadError> {
         let (Event::AttemptEnded(ended) | Event::CompensationEnded(ended)) = event else {
             return Ok(());
         };
@@ -146,7 +146,13 @@ impl Visitor for Seen<'_> {
         Ok(())
     }
 
-    fn after(&mut self, _: &Run, _: &Event, _: Place, _: &[Change]) -> Result<(), LoadError> {
+    fn after(
+        &mut self,
+        _: &Run,
+        _: &Event,
+        _: EventPosition,
+        _: &[Change],
+    ) -> Result<(), LoadError> {
         Ok(())
     }
 }

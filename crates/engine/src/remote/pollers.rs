@@ -59,7 +59,7 @@ struct Table {
     waiting: BTreeMap<u64, Waiter>,
     /// The waiting workers by tenant, then action, first come first served.
     by_action: BTreeMap<Tenant, BTreeMap<Box<str>, BTreeSet<u64>>>,
-    workers: BTreeMap<(Tenant, Box<str>), Known>,
+    workers: BTreeMap<(Tenant, Box<str>), KnownWorker>,
     next: u64,
 }
 
@@ -70,7 +70,7 @@ struct Waiter {
     woken: bool,
 }
 
-struct Known {
+struct KnownWorker {
     actions: Arc<[Box<str>]>,
     labels: Arc<[Box<str>]>,
     since: Millis,
@@ -155,7 +155,7 @@ impl Table {
             self.workers
                 .retain(|_, known| known.waiting > 0 || now.0 - known.last_poll.0 < LISTED_MS);
         }
-        let known = self.workers.entry(key).or_insert_with(|| Known {
+        let known = self.workers.entry(key).or_insert_with(|| KnownWorker {
             actions: Arc::clone(&asking.actions),
             labels: Arc::clone(&asking.labels),
             since: now,

@@ -12,7 +12,7 @@ use super::resolve::{Names, Target};
 use windlass_core::definition::SchemaProblem;
 
 /// A subschema, by its place in the graph.
-pub(super) type Place = usize;
+pub(super) type SubschemaIndex = usize;
 
 /// What a subschema asks of a value.
 #[derive(Debug, Default)]
@@ -20,27 +20,27 @@ pub(super) struct Subschema {
     /// What comparing a value with it takes: its keywords and their constants.
     pub(super) own: u64,
     /// Subschemas written here that see the same value.
-    pub(super) inline: Vec<Place>,
+    pub(super) inline: Vec<SubschemaIndex>,
     /// Subschemas referred to that see the same value.
-    pub(super) references: Vec<Place>,
+    pub(super) references: Vec<SubschemaIndex>,
     /// How many of `unevaluatedProperties` and `unevaluatedItems` there are.
     pub(super) unevaluated: u64,
     /// Members by name.
-    pub(super) properties: HashMap<String, Place>,
+    pub(super) properties: HashMap<String, SubschemaIndex>,
     /// Members whose names match, each with the states of its pattern.
-    pub(super) patterns: Vec<(u64, Place)>,
+    pub(super) patterns: Vec<(u64, SubschemaIndex)>,
     /// Members that are not among the above.
-    pub(super) additional: Vec<Place>,
+    pub(super) additional: Vec<SubschemaIndex>,
     /// Every member.
-    pub(super) members: Vec<Place>,
+    pub(super) members: Vec<SubschemaIndex>,
     /// The names of members.
-    pub(super) names: Vec<Place>,
+    pub(super) names: Vec<SubschemaIndex>,
     /// The first items, each by itself.
-    pub(super) prefix: Vec<Place>,
+    pub(super) prefix: Vec<SubschemaIndex>,
     /// The items after those.
-    pub(super) rest: Vec<Place>,
+    pub(super) rest: Vec<SubschemaIndex>,
     /// Every item.
-    pub(super) items: Vec<Place>,
+    pub(super) items: Vec<SubschemaIndex>,
     /// The states of `pattern`.
     pub(super) pattern: u64,
     /// Whether `uniqueItems` compares the items.
@@ -51,12 +51,12 @@ pub(super) struct Subschema {
 
 impl Subschema {
     /// Subschemas that see the same value.
-    pub(super) fn same_value(&self) -> impl Iterator<Item = Place> {
+    pub(super) fn same_value(&self) -> impl Iterator<Item = SubschemaIndex> {
         self.inline.iter().chain(&self.references).copied()
     }
 
     /// Subschemas that see a part of the value.
-    pub(super) fn parts(&self) -> impl Iterator<Item = Place> {
+    pub(super) fn parts(&self) -> impl Iterator<Item = SubschemaIndex> {
         let patterns = self.patterns.iter().map(|(_, place)| place);
         let lists = [&self.additional, &self.members, &self.names];
         let more = [&self.prefix, &self.rest, &self.items];
@@ -71,7 +71,7 @@ impl Subschema {
 
 /// The subschemas that checking a value can come to; the first is the whole schema.
 #[derive(Debug, Default)]
-pub(super) struct Graph {
+pub(super) struct SchemaGraph {
     pub(super) subschemas: Vec<Subschema>,
     /// Whether reporting problems tries several branches.
     pub(super) branches: bool,
@@ -83,12 +83,12 @@ pub(super) struct Graph {
 ///
 /// # Errors
 /// It refers to what is not in it, or has more subschemas than `most`.
-pub(super) fn read(schema: &Value, most: usize) -> Result<Graph, SchemaProblem> {
+pub(super) fn read(schema: &Value, most: usize) -> Result<SchemaGraph, SchemaProblem> {
     let mut reader = Reader {
         names: Names::of(schema),
         places: HashMap::new(),
         waiting: Vec::new(),
-        graph: Graph::default(),
+        graph: SchemaGraph::default(),
         meta: None,
     };
     reader.place(schema);
@@ -106,11 +106,11 @@ pub(super) fn read(schema: &Value, most: usize) -> Result<Graph, SchemaProblem> 
 struct Reader<'s> {
     names: Names<'s>,
     /// By address: the same part of the document is the same subschema.
-    places: HashMap<*const Value, Place>,
-    waiting: Vec<(Place, &'s Value)>,
-    graph: Graph,
+    places: HashMap<*const Value, SubschemaIndex>,
+    waiting: Vec<(SubschemaIndex, &'s Value)>,
+    graph: SchemaGraph,
     /// Stands for the schemas of schemas, which are known to every validator.
-    meta: Option<Place>,
+    meta: Option<SubschemaIndex>,
 }
 
 /// Keywords that say nothing about a value.
@@ -130,7 +130,7 @@ const SILENT: [&str; 9] = [
 const META_WORK: u64 = 500;
 
 impl<'s> Reader<'s> {
-    fn place(&mut self, schema: &'s Value) -> Place {
+    fn place(&mut self, schema: &'s Value) -> SubschemaIndex {
         let next = self.graph.subschemas.len();
         let place = *self.places.entry(schema).or_insert(next);
         if place == next {
@@ -140,7 +140,7 @@ impl<'s> Reader<'s> {
         place
     }
 
-    fn meta(&mut self) -> Place {
+    fn meta(&mut self) -> SubschemaIndex {
         if let Some(place) = self.meta {
             return place;
         }
@@ -253,12 +253,12 @@ impl<'s> Reader<'s> {
         Ok(states)
     }
 
-    fn list(&mut self, value: &'s Value) -> Vec<Place> {
+    fn list(&mut self, value: &'s Value) -> Vec<SubschemaIndex> {
         let list = value.as_array().into_iter().flatten();
         list.map(|schema| self.place(schema)).collect()
     }
 
-    fn map(&mut self, value: &'s Value) -> Vec<Place> {
+    fn map(&mut self, value: &'s Value) -> Vec<SubschemaIndex> {
         let members = value.as_object().into_iter().flat_map(Map::values);
         members.map(|schema| self.place(schema)).collect()
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::graph::{Graph, Place, Subschema, weight};
+use super::graph::{SchemaGraph, Subschema, SubschemaIndex, weight};
 use super::pattern::{MOST_COMPILING, matching};
 
 /// How deep a check may be nested: subschemas inside subschemas, over all parts of a value.
@@ -69,18 +69,18 @@ enum Purpose {
 /// A schema's graph, put into an order in which references only go forward.
 #[derive(Debug)]
 pub(super) struct Ordered {
-    graph: Graph,
+    graph: SchemaGraph,
     /// Where each subschema comes.
     rank: Vec<usize>,
     /// Which subschema comes there.
-    at: Vec<Place>,
+    at: Vec<SubschemaIndex>,
     /// What each match of a pattern takes in addition.
     pub(super) match_work: u64,
 }
 
 impl Ordered {
     /// Orders a graph; none if a subschema refers to itself for the same value.
-    pub(super) fn new(graph: Graph) -> Option<Self> {
+    pub(super) fn new(graph: SchemaGraph) -> Option<Self> {
         let count = graph.subschemas.len();
         let mut incoming = vec![0usize; count];
         for subschema in &graph.subschemas {
@@ -88,7 +88,8 @@ impl Ordered {
                 .same_value()
                 .for_each(|place| incoming[place] += 1);
         }
-        let mut at: Vec<Place> = (0..count).filter(|&place| incoming[place] == 0).collect();
+        let mut at: Vec<SubschemaIndex> =
+            (0..count).filter(|&place| incoming[place] == 0).collect();
         let mut next = 0;
         while let Some(&place) = at.get(next) {
             next += 1;
@@ -206,7 +207,7 @@ impl<'s> Counter<'s> {
             let place = schema.at[rank];
             let subschema = &schema.graph.subschemas[place];
             self.charge(self.cost(subschema, part), reached)?;
-            let mut reach = |place: Place, purpose, factor| {
+            let mut reach = |place: SubschemaIndex, purpose, factor| {
                 let key = (schema.rank[place], purpose);
                 reachable.entry(key).or_default().add(reached.below(factor));
             };
@@ -327,21 +328,21 @@ impl<'s> Counter<'s> {
         reachable
     }
 
-    fn reach(&self, reachable: &mut Reachable, place: Place, reached: Reached) {
+    fn reach(&self, reachable: &mut Reachable, place: SubschemaIndex, reached: Reached) {
         let key = (self.schema.rank[place], Purpose::Check);
         reachable.entry(key).or_default().add(reached.below(1));
     }
 }
 
 struct Compiled<'g> {
-    graph: &'g Graph,
+    graph: &'g SchemaGraph,
     check: Vec<Option<u64>>,
     mark: Vec<Option<u64>>,
     nesting: u64,
 }
 
 impl Compiled<'_> {
-    fn check(&mut self, place: Place) -> Option<u64> {
+    fn check(&mut self, place: SubschemaIndex) -> Option<u64> {
         if let Some(known) = self.check[place] {
             return Some(known);
         }
@@ -362,7 +363,7 @@ impl Compiled<'_> {
         Some(sum)
     }
 
-    fn mark(&mut self, place: Place) -> Option<u64> {
+    fn mark(&mut self, place: SubschemaIndex) -> Option<u64> {
         if let Some(known) = self.mark[place] {
             return Some(known);
         }

@@ -11,7 +11,7 @@ use windlass_core::{Digest, RunId};
 use crate::Backend;
 use crate::load::LoadError;
 use crate::plans::Plans;
-use crate::replay::{Place, Visitor, replay};
+use crate::replay::{EventPosition, Visitor, replay};
 
 /// A node's end, as a log has it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -57,7 +57,7 @@ impl Visitor for Ends {
         &mut self,
         _run: &Run,
         event: &Event,
-        _place: Place,
+        _place: EventPosition,
         _changes: &[Change],
     ) -> Result<(), LoadError> {
         match event {

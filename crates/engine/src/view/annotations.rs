@@ -10,7 +10,7 @@ use windlass_core::value::Stored;
 
 use super::Times;
 use crate::load::LoadError;
-use crate::replay::{Place, Visitor};
+use crate::replay::{EventPosition, Visitor};
 
 /// A result given by hand.
 #[derive(Clone, Debug)]
@@ -90,7 +90,7 @@ impl Annotations {
 impl Visitor for Annotations {
     type Error = LoadError;
 
-    fn before(&mut self, run: &Run, event: &Event, _place: Place) -> Result<(), LoadError> {
+    fn before(&mut self, run: &Run, event: &Event, _place: EventPosition) -> Result<(), LoadError> {
         self.next = run.next_instance();
         if let Event::SetByHand(set) = event {
             // Once it is applied, the path may lead there no more.
@@ -103,7 +103,7 @@ impl Visitor for Annotations {
         &mut self,
         run: &Run,
         event: &Event,
-        _place: Place,
+        _place: EventPosition,
         changes: &[Change],
     ) -> Result<(), LoadError> {
         match event {
@@ -161,7 +161,7 @@ pub(super) struct Gathered {
 impl Visitor for Gathered {
     type Error = LoadError;
 
-    fn before(&mut self, run: &Run, event: &Event, place: Place) -> Result<(), LoadError> {
+    fn before(&mut self, run: &Run, event: &Event, place: EventPosition) -> Result<(), LoadError> {
         self.times.before(run, event, place)?;
         self.notes.before(run, event, place)
     }
@@ -170,7 +170,7 @@ impl Visitor for Gathered {
         &mut self,
         run: &Run,
         event: &Event,
-        place: Place,
+        place: EventPosition,
         changes: &[Change],
     ) -> Result<(), LoadError> {
         self.times.after(run, event, place, changes)?;

@@ -9,9 +9,9 @@ use windlass_core::NodeStatus;
 use windlass_core::event::{AttemptEnded, AttemptResult, Event};
 use windlass_core::run::{Change, Instance, Run};
 
-use super::json::{Actions, Error, Separator, View, field, moment};
+use super::json::{AttemptFilter, Error, Separator, View, field, moment};
 use super::node::write_error;
-use crate::replay::{Place, Visitor, replay_through};
+use crate::replay::{EventPosition, Visitor, replay_through};
 
 /// Writes the elements of `actions`: attempts in the order of their ends, then those
 /// that are with a worker.
@@ -49,9 +49,9 @@ struct Attempts<'a, 'v> {
 impl Attempts<'_, '_> {
     fn is_asked_for(&self, path: &str) -> bool {
         match &self.view.options.actions {
-            Actions::None => false,
-            Actions::Of(asked) => **asked == *path,
-            Actions::All => true,
+            AttemptFilter::None => false,
+            AttemptFilter::Of(asked) => **asked == *path,
+            AttemptFilter::All => true,
         }
     }
 
@@ -154,7 +154,7 @@ fn instance(run: &Run, path: &str, (attempt, undoes): (u32, bool)) -> Option<Ins
 impl Visitor for Attempts<'_, '_> {
     type Error = Error;
 
-    fn before(&mut self, run: &Run, event: &Event, _place: Place) -> Result<(), Error> {
+    fn before(&mut self, run: &Run, event: &Event, _place: EventPosition) -> Result<(), Error> {
         let (ended, undoes) = match event {
             Event::AttemptStarted(started) if !self.is_asked_for(&started.node) => return Ok(()),
             Event::AttemptStarted(started) => {
@@ -190,7 +190,7 @@ impl Visitor for Attempts<'_, '_> {
         &mut self,
         _run: &Run,
         _event: &Event,
-        place: Place,
+        place: EventPosition,
         changes: &[Change],
     ) -> Result<(), Error> {
         for change in changes {

@@ -7,7 +7,7 @@ use windlass_core::run::{Loop, Run};
 /// Nodes by status. An open node (Queued, Running or Waiting for its next attempt) counts as
 /// running; a node that waits for other nodes is pending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
+pub struct NodeCounts {
     /// Ended well.
     pub succeeded: u32,
     /// Ended badly.
@@ -24,7 +24,7 @@ pub struct Counts {
     pub pending: u32,
 }
 
-impl Counts {
+impl NodeCounts {
     /// The counts of a run.
     pub fn of(run: &Run) -> Self {
         Self {

@@ -16,7 +16,7 @@ use windlass_store::Wait as _;
 use super::node::write_node;
 use super::walk::inside_loop;
 use super::{
-    Counts, FEW_INSTANCES, Nodes, Overview, PRETTY_NODES, Pretty, attempts, for_each_instance,
+    FEW_INSTANCES, NodeCounts, Nodes, Overview, PRETTY_NODES, Pretty, attempts, for_each_instance,
     inside, overview,
 };
 use crate::Backend;
@@ -29,7 +29,7 @@ use crate::values::{blob_text, stored_text};
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Which attempts.
-    pub actions: Actions,
+    pub actions: AttemptFilter,
     /// Links to what was made elsewhere.
     pub resources: bool,
     /// What happened.
@@ -42,7 +42,7 @@ pub struct Options {
 
 /// Which attempts are written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Actions {
+pub enum AttemptFilter {
     /// None, and no `actions` either.
     #[default]
     None,
@@ -185,7 +185,7 @@ impl View<'_> {
         self.nodes(out)?;
         self.break_line(out)?;
         out.write_all(b"}")?;
-        if self.options.actions != Actions::None {
+        if self.options.actions != AttemptFilter::None {
             out.write_all(b",\"actions\":[")?;
             attempts::write(self, out)?;
             out.write_all(b"]")?;
@@ -238,7 +238,7 @@ impl View<'_> {
         moment(out, "endedAt", run.ended_at())?;
         field(out, "parent", &queued.parent)?;
         field(out, "origin", &queued.origin)?;
-        field(out, "counts", &Counts::of(run))
+        field(out, "counts", &NodeCounts::of(run))
     }
 
     fn vars(&self, run: &Run, out: &mut dyn Write) -> Result<(), Error> {

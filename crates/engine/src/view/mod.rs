@@ -24,8 +24,8 @@ use crate::plans::Plans;
 use crate::replay::replay;
 
 pub use annotations::{Annotations, ByHand};
-pub use counts::Counts;
-pub use json::{Actions, Error, Options, write};
+pub use counts::NodeCounts;
+pub use json::{AttemptFilter, Error, Options, write};
 pub use pretty::{PRETTY_NODES, Pretty};
 pub use times::Times;
 pub use walk::{FEW_INSTANCES, Nodes, Seen, for_each_instance, inside};

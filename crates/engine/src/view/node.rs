@@ -12,7 +12,7 @@ use windlass_core::run::{Failure, Instance, Loop, Run};
 use windlass_core::value::Stored;
 
 use super::json::{Error, View, field, moment};
-use super::{Counts, Seen};
+use super::{NodeCounts, Seen};
 use crate::values::stored_text;
 
 /// Writes `"path":{…}`.
@@ -82,7 +82,7 @@ fn write_structure(seen: &Seen<'_>, out: &mut dyn Write) -> Result<(), Error> {
         field(out, "kind", kind.as_str())?;
     }
     if kind.is_loop() {
-        let counts = run.cycle(node).map(Counts::of_loop).unwrap_or_default();
+        let counts = run.cycle(node).map(NodeCounts::of_loop).unwrap_or_default();
         field(out, "counts", &counts)?;
         let iterations = run.cycle(node).map(|cycle| Iterations::of(kind, cycle));
         field(out, "iterations", &iterations)?;

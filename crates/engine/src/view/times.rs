@@ -7,7 +7,7 @@ use windlass_core::run::{Change, Instance, Run};
 use windlass_core::{Millis, NodeStatus};
 
 use crate::load::LoadError;
-use crate::replay::{Place, Visitor};
+use crate::replay::{EventPosition, Visitor};
 
 /// No such moment.
 const NEVER: i64 = i64::MIN;
@@ -126,7 +126,7 @@ fn started_by(run: &Run, event: &Event, at: Millis) -> Option<(Instance, Millis)
 impl Visitor for Times {
     type Error = LoadError;
 
-    fn before(&mut self, run: &Run, event: &Event, place: Place) -> Result<(), LoadError> {
+    fn before(&mut self, run: &Run, event: &Event, place: EventPosition) -> Result<(), LoadError> {
         if self.top.is_empty() {
             self.top = vec![Moments::default(); run.plan().len()];
         }
@@ -142,7 +142,7 @@ impl Visitor for Times {
         &mut self,
         run: &Run,
         event: &Event,
-        place: Place,
+        place: EventPosition,
         changes: &[Change],
     ) -> Result<(), LoadError> {
         if matches!(event, Event::Reattempted { .. } | Event::SetByHand(_)) {

@@ -12,11 +12,11 @@ use windlass_core::run::{Change, Instance, Run};
 use windlass_core::value::{Stored, ValueRef};
 
 use super::annotations::Gathered;
-use super::{Annotations, Counts, Overview, Times};
+use super::{Annotations, NodeCounts, Overview, Times};
 use crate::Backend;
 use crate::load::LoadError;
 use crate::plans::Plans;
-use crate::replay::{Place, Visitor, replay_through, scan_through};
+use crate::replay::{EventPosition, Visitor, replay_through, scan_through};
 
 /// Bodies are listed unasked as long as they have no more instances than this.
 pub const FEW_INSTANCES: u64 = 1000;
@@ -72,7 +72,7 @@ pub fn inside(run: &Run) -> u64 {
 
 /// How many instances are inside one loop.
 pub(super) fn inside_loop(run: &Run, node: Instance) -> u64 {
-    let counts = run.cycle(node).map(Counts::of_loop);
+    let counts = run.cycle(node).map(NodeCounts::of_loop);
     counts.map_or(0, |counts| counts.total())
 }
 
@@ -331,7 +331,7 @@ fn is_chosen(paths: &BTreeSet<Box<str>>, path: &str) -> bool {
 impl<E: From<LoadError>, F: FnMut(&Seen<'_>) -> Result<(), E>> Visitor for Walk<'_, F> {
     type Error = E;
 
-    fn before(&mut self, run: &Run, event: &Event, place: Place) -> Result<(), E> {
+    fn before(&mut self, run: &Run, event: &Event, place: EventPosition) -> Result<(), E> {
         self.gathered.before(run, event, place)?;
         self.event(run, event)
     }
@@ -340,7 +340,7 @@ impl<E: From<LoadError>, F: FnMut(&Seen<'_>) -> Result<(), E>> Visitor for Walk<
         &mut self,
         run: &Run,
         event: &Event,
-        place: Place,
+        place: EventPosition,
         changes: &[Change],
     ) -> Result<(), E> {
         self.gathered.after(run, event, place, changes)?;

@@ -9,7 +9,7 @@ use crate::shard::AcquireMode;
 
 /// What was read of a run that a process acquires.
 #[derive(Clone, Copy, Debug)]
-pub struct Found<'a> {
+pub struct LoadedRunFacts<'a> {
     /// Why it is wanted.
     pub wanted: AcquireMode,
     /// Its state.
@@ -36,7 +36,7 @@ pub struct Acquisition {
 }
 
 /// Decides how a run is acquired.
-pub fn acquire(found: Found<'_>) -> Acquisition {
+pub fn acquire(found: LoadedRunFacts<'_>) -> Acquisition {
     let acquired = found.wanted != AcquireMode::ForCommand;
     let heals = acquired && found.outdated && found.run.can_heal();
     Acquisition {
@@ -46,8 +46,8 @@ pub fn acquire(found: Found<'_>) -> Acquisition {
     }
 }
 
-fn mode(found: Found<'_>, heals: bool) -> AcquireMode {
-    let Found { run, wanted, .. } = found;
+fn mode(found: LoadedRunFacts<'_>, heals: bool) -> AcquireMode {
+    let LoadedRunFacts { run, wanted, .. } = found;
     let begun = run.status() != RunStatus::Pending;
     if heals && begun && !found.asleep {
         // The command to heal recovers it, before anything of the old graph is handed out.

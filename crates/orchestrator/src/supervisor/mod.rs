@@ -12,7 +12,7 @@ mod recovery;
 mod resolution;
 mod waker;
 
-pub use acquire::{Acquisition, Found, acquire};
+pub use acquire::{Acquisition, LoadedRunFacts, acquire};
 pub use children::{
     ChildAnswer, ChildJob, ChildPlace, ChildStep, ChildTold, ChildValues, ChildWork, child_end,
 };

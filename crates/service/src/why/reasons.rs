@@ -6,7 +6,7 @@ use windlass_core::plan::NodeKind;
 use windlass_core::routing::EdgeState;
 use windlass_core::run::{Instance, Run};
 use windlass_core::{Millis, NodeStatus, RunStatus};
-use windlass_engine::view::{Counts, Overview, Seen};
+use windlass_engine::view::{NodeCounts, Overview, Seen};
 use windlass_store::Wait as _;
 
 use super::Answer;
@@ -66,12 +66,18 @@ impl Reasons<'_> {
                 let by = holder
                     .map(|holder| format!(", carried on by {holder}"))
                     .unwrap_or_default();
-                format!("The run is under way{by}: {}.", summary(&Counts::of(run)))
+                format!(
+                    "The run is under way{by}: {}.",
+                    summary(&NodeCounts::of(run))
+                )
             }
             RunStatus::Paused => format!("The run is paused: windlass resume {short}"),
             RunStatus::Succeeded => {
                 let ended = run.ended_at().map(since).unwrap_or_default();
-                format!("The run succeeded {ended}: {}.", summary(&Counts::of(run)))
+                format!(
+                    "The run succeeded {ended}: {}.",
+                    summary(&NodeCounts::of(run))
+                )
             }
             RunStatus::Failed => {
                 let error = run.finished().and_then(|finished| finished.error.as_ref());

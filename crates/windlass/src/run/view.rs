@@ -4,7 +4,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use windlass_core::{NodeStatus, RunId, RunStatus};
-use windlass_engine::view::{Actions, Options, write};
+use windlass_engine::view::{AttemptFilter, Options, write};
 
 use super::ReadError;
 use crate::engine::Engine;
@@ -119,8 +119,8 @@ pub struct NodeError {
 pub(super) fn read(engine: &Engine, run: RunId, actions: bool) -> Result<Execution, ReadError> {
     let options = Options {
         actions: match actions {
-            true => Actions::All,
-            false => Actions::None,
+            true => AttemptFilter::All,
+            false => AttemptFilter::None,
         },
         ..Options::default()
     };

@@ -3,7 +3,7 @@
 use anstyle::Style;
 use windlass_core::event::{Cause, Compensation};
 use windlass_core::run::Run;
-use windlass_engine::view::Counts;
+use windlass_engine::view::NodeCounts;
 
 use super::Page;
 use crate::ending::cause_line;
@@ -91,7 +91,7 @@ impl Page<'_> {
                 lines.extend(causes.map(|cause| ("cause", cause_line(run.id(), cause))));
             }
         }
-        lines.push(("nodes", summary(&Counts::of(run))));
+        lines.push(("nodes", summary(&NodeCounts::of(run))));
         if let Some(words) = undoing(run) {
             lines.push(("undoing", words.to_owned()));
         }

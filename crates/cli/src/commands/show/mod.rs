@@ -72,8 +72,8 @@ pub(crate) fn write_json(session: &Session, id: RunId, arguments: &Show) -> Resu
     let options = view::Options {
         existing: None,
         actions: match arguments.include.contains(&Include::Actions) {
-            true => view::Actions::All,
-            false => view::Actions::None,
+            true => view::AttemptFilter::All,
+            false => view::AttemptFilter::None,
         },
         resources: arguments.include.contains(&Include::Resources),
         events: arguments.include.contains(&Include::Events),
