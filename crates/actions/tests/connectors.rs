@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use windlass_test_support::services::confluence::{self, Confluence};
 use windlass_test_support::services::monday::{self, Monday};
 use windlass_test_support::services::slack::{self, Slack};
-use windlass_test_support::services::{Reply, ok};
+use windlass_test_support::services::{ServiceReply, ok};
 
 fn on_slack(server: &Slack) -> Setup {
     let mut setup = Setup::new(&[("SLACK_TOKEN", slack::TOKEN)]);
@@ -72,7 +72,8 @@ async fn slack_errors_are_told_apart() {
     let slack = Slack::start();
     let setup = on_slack(&slack);
     let refuse = |error: &str| ok(json!({ "ok": false, "error": error }));
-    let status = |status: u16| Reply::Bytes(status, Vec::new(), b"<html>oops</html>".to_vec());
+    let status =
+        |status: u16| ServiceReply::Bytes(status, Vec::new(), b"<html>oops</html>".to_vec());
     for (reply, code, retriable) in [
         (
             refuse("channel_not_found"),
@@ -86,9 +87,9 @@ async fn slack_errors_are_told_apart() {
         (status(503), "SLACK_UNAVAILABLE", true),
         (status(200), "SLACK_ANSWER_INVALID", true),
         (status(302), "SLACK_REFUSED", false),
-        (Reply::Close, "HTTP_FAILED", true),
+        (ServiceReply::Close, "HTTP_FAILED", true),
         (
-            Reply::Bytes(200, Vec::new(), vec![b' '; 10 * 1024 * 1024 + 1]),
+            ServiceReply::Bytes(200, Vec::new(), vec![b' '; 10 * 1024 * 1024 + 1]),
             "OUTPUT_LIMIT",
             false,
         ),
@@ -138,9 +139,10 @@ async fn slack_is_asked_again_when_it_says_and_not_before() {
     let mut setup = on_slack(&slack);
     let body = json!({ "ok": false, "error": "ratelimited" });
     let later = vec![("retry-after", "7".to_owned())];
-    slack
-        .server
-        .fail("chat.postMessage", Reply::Json(429, later, body.clone()));
+    slack.server.fail(
+        "chat.postMessage",
+        ServiceReply::Json(429, later, body.clone()),
+    );
     let ran = setup.run("slack.post-message", message()).await;
     assert_eq!(ran.error(), ("SLACK_RATE_LIMITED", true));
     assert!(ran.recorded.contains("SLACK_RATE_LIMITED"));
@@ -148,7 +150,7 @@ async fn slack_is_asked_again_when_it_says_and_not_before() {
     let later = vec![("retry-after", "1".to_owned())];
     slack
         .server
-        .fail("chat.postMessage", Reply::Json(429, later, body));
+        .fail("chat.postMessage", ServiceReply::Json(429, later, body));
     let ran = setup.run("slack.post-message", message()).await;
     assert_eq!(ran.node["attempts"], 2, "{}", ran.node);
     assert_eq!(slack.messages().len(), 1);
@@ -191,7 +193,7 @@ async fn half_an_answer_is_a_timeout_and_nothing_is_made_twice() {
     let mut setup = on_monday(&monday);
     setup.policies = json!({ "timeoutMs": 300,
         "retry": { "maxAttempts": 2, "baseDelayMs": 1, "jitter": false } });
-    monday.server.fail("items_page", Reply::HalfWay);
+    monday.server.fail("items_page", ServiceReply::HalfWay);
     let ran = setup
         .run("monday.get-items", json!({ "boardId": 123 }))
         .await;
@@ -271,7 +273,7 @@ async fn monday_errors_are_told_apart() {
     assert_eq!(ran.error(), ("MONDAY_RATE_LIMITED", true), "{}", ran.node);
     monday.server.fail(
         "items_page",
-        Reply::Bytes(200, Vec::new(), b"<html>".to_vec()),
+        ServiceReply::Bytes(200, Vec::new(), b"<html>".to_vec()),
     );
     let ran = setup
         .run("monday.get-items", json!({ "boardId": "123" }))
@@ -433,7 +435,7 @@ async fn confluence_errors_are_told_apart() {
         assert_eq!(ran.error(), (code, false), "{}", ran.node["error"]["code"]);
     }
     let says = |status: u16, title: &str| {
-        Reply::Json(
+        ServiceReply::Json(
             status,
             Vec::new(),
             json!({ "errors": [{ "title": title }] }),
@@ -446,7 +448,7 @@ async fn confluence_errors_are_told_apart() {
         (says(503, "Down"), "CONFLUENCE_UNAVAILABLE", true),
         (says(400, "Bad parent"), "CONFLUENCE_REFUSED", false),
         (
-            Reply::Bytes(200, Vec::new(), b"no".to_vec()),
+            ServiceReply::Bytes(200, Vec::new(), b"no".to_vec()),
             "CONFLUENCE_ANSWER_INVALID",
             true,
         ),

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use one_node::{Ran, Setup};
 use serde_json::{Value, json};
-use windlass_test_support::services::{Reply, Request, Server, ok};
+use windlass_test_support::services::{Server, ServiceReply, ServiceRequest, ok};
 
 async fn request(parameters: Value) -> Ran {
     Setup::new(&[("SECRET", "s3cret-value-1")])
@@ -55,11 +55,11 @@ async fn basic_and_bearer_credentials_are_sent_and_not_recorded() {
 /// Gives tokens `token-1`, `token-2`, …, and takes only the last one.
 fn guarded() -> Server {
     let given = AtomicUsize::new(0);
-    Server::start(move |request: &Request| {
+    Server::start(move |request: &ServiceRequest| {
         if request.path == "/token" {
             let body = String::from_utf8_lossy(&request.body).into_owned();
             if request.header("authorization") != "Basic aWQ6czNjcmV0LXZhbHVlLTE=" {
-                return Reply::Json(401, Vec::new(), json!({ "error": "invalid_client" }));
+                return ServiceReply::Json(401, Vec::new(), json!({ "error": "invalid_client" }));
             }
             assert_eq!(body, "grant_type=client_credentials&scope=read");
             let number = given.fetch_add(1, Ordering::SeqCst) + 1;
@@ -70,7 +70,7 @@ fn guarded() -> Server {
         if request.header("authorization") == last {
             ok(json!({ "said": request.header("authorization") }))
         } else {
-            Reply::Json(401, Vec::new(), json!({}))
+            ServiceReply::Json(401, Vec::new(), json!({}))
         }
     })
 }
@@ -98,7 +98,7 @@ async fn a_token_is_kept_until_it_is_not_taken_any_more() {
     assert_eq!(nodes["a"]["status"], "Succeeded", "{nodes}");
     assert_eq!(nodes["b"]["status"], "Succeeded", "{nodes}");
     assert_eq!(server.seen("/token").len(), 1);
-    server.fail("/data", Reply::Json(401, Vec::new(), json!({})));
+    server.fail("/data", ServiceReply::Json(401, Vec::new(), json!({})));
     let nodes = setup.run_chain("http.request", oauth2(&server)).await;
     assert_eq!(nodes["b"]["status"], "Succeeded", "{nodes}");
     assert_eq!(server.seen("/token").len(), 3);
@@ -112,7 +112,7 @@ async fn a_token_that_is_refused_says_so() {
     let ran = request(parameters.clone()).await;
     assert_eq!(ran.error(), ("HTTP_TOKEN", false), "{}", ran.node);
     assert_eq!(ran.node["error"]["details"]["status"], 401);
-    server.fail("/token", Reply::Json(503, Vec::new(), json!({})));
+    server.fail("/token", ServiceReply::Json(503, Vec::new(), json!({})));
     let ran = request(parameters).await;
     assert_eq!(ran.error(), ("HTTP_TOKEN", true), "{}", ran.node);
 }
@@ -129,7 +129,7 @@ async fn pages_follow_the_link_header() {
         } else {
             "</list?page=1>; rel=\"first\"".to_owned()
         };
-        Reply::Json(
+        ServiceReply::Json(
             200,
             vec![("link", links)],
             json!([page * 10, page * 10 + 1]),
@@ -195,7 +195,7 @@ async fn pages_neither_go_round_nor_leave_their_origin() {
 
 #[tokio::test]
 async fn errors_name_method_address_status_and_body() {
-    let server = Server::start(|_| Reply::Bytes(409, Vec::new(), b"busy".to_vec()));
+    let server = Server::start(|_| ServiceReply::Bytes(409, Vec::new(), b"busy".to_vec()));
     let url = format!("{}/orders?x=1", server.url);
     let ran = request(json!({ "url": url, "method": "put", "body": {} })).await;
     assert_eq!(ran.error(), ("HTTP_409", false), "{}", ran.node);
@@ -207,7 +207,7 @@ async fn errors_name_method_address_status_and_body() {
     assert_eq!(ran.error(), ("HTTP_409", true), "{}", ran.node);
     let ran = request(json!({ "url": url, "expectStatus": [409] })).await;
     assert_eq!(ran.node["output"]["body"], "busy", "{}", ran.node);
-    let closed = Server::start(|_| Reply::Close);
+    let closed = Server::start(|_| ServiceReply::Close);
     let ran = request(json!({ "url": closed.url })).await;
     assert_eq!(ran.error(), ("HTTP_FAILED", true), "{}", ran.node);
     let message = ran.node["error"]["message"].as_str().unwrap();
@@ -228,7 +228,7 @@ async fn compressed_answers_are_bounded() {
             ("content-encoding", "gzip".to_owned()),
             ("content-type", "application/json".to_owned()),
         ];
-        Reply::Bytes(200, headers, encoder.finish().unwrap())
+        ServiceReply::Bytes(200, headers, encoder.finish().unwrap())
     });
     let ran = request(json!({ "url": server.url })).await;
     assert_eq!(ran.node["output"]["body"], 777, "{}", ran.node);
@@ -238,7 +238,8 @@ async fn compressed_answers_are_bounded() {
 
 #[tokio::test]
 async fn forms_have_parts_and_answers_may_be_bytes() {
-    let server = Server::start(|request| Reply::Bytes(200, Vec::new(), request.body.clone()));
+    let server =
+        Server::start(|request| ServiceReply::Bytes(200, Vec::new(), request.body.clone()));
     let ran = request(
         json!({ "url": server.url, "method": "POST", "responseType": "text",
         "multipart": [
@@ -261,7 +262,7 @@ async fn forms_have_parts_and_answers_may_be_bytes() {
     let kind = seen[0].header("content-type");
     let boundary = kind.strip_prefix("multipart/form-data; boundary=").unwrap();
     assert!(body.ends_with(&format!("--{boundary}--\r\n")));
-    let bytes = Server::start(|_| Reply::Bytes(200, Vec::new(), vec![0, 255]));
+    let bytes = Server::start(|_| ServiceReply::Bytes(200, Vec::new(), vec![0, 255]));
     let ran = request(json!({ "url": bytes.url, "responseType": "base64" })).await;
     assert_eq!(ran.node["output"]["body"], "AP8=");
     let ran = request(json!({ "url": bytes.url, "responseType": "json" })).await;

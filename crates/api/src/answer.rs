@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::code;
 use crate::extract::Json;
 use crate::route::{Operation, Output};
-use crate::stream::Event;
+use crate::stream::ServerSentEvent;
 
 /// Marks an answer without a foreseeable end; it ends when the server drains.
 #[derive(Debug, Clone, Copy)]
@@ -183,7 +183,7 @@ pub struct EventStream<T> {
 
 impl<T> EventStream<T> {
     /// An answer of these events. It ends with the stream, or when the server drains.
-    pub fn new(events: impl Stream<Item = Event> + Send + 'static) -> Self {
+    pub fn new(events: impl Stream<Item = ServerSentEvent> + Send + 'static) -> Self {
         let frames = events.map(|event| Ok::<_, Infallible>(event.into_bytes()));
         Self {
             body: Body::from_stream(frames),

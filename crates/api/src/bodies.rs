@@ -19,7 +19,7 @@ use crate::body;
 use crate::code;
 use crate::error::ApiError;
 use crate::fair::{Fair, Share};
-use crate::limit::Key;
+use crate::limit::BucketKey;
 use crate::spool::Spooled;
 
 /// A body of at most so many bytes, whose length is known, costs one atomic operation while
@@ -96,13 +96,17 @@ impl Bodies {
 /// The right to read one request's body, and what is kept of it until the request is answered.
 pub(crate) struct Arrival {
     bodies: Arc<Bodies>,
-    client: Key,
+    client: BucketKey,
     announced: Option<u64>,
     kept: Mutex<Option<Bytes>>,
 }
 
 impl Arrival {
-    pub(crate) fn new(bodies: &Arc<Bodies>, client: Key, announced: Option<u64>) -> Arc<Self> {
+    pub(crate) fn new(
+        bodies: &Arc<Bodies>,
+        client: BucketKey,
+        announced: Option<u64>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             bodies: Arc::clone(bodies),
             client,

@@ -246,7 +246,7 @@ pub struct ErrorObject {
 }
 
 /// What the writer of a failure knows of the request.
-pub(crate) struct Asked<'a> {
+pub(crate) struct RequestInfo<'a> {
     pub(crate) correlation: &'a str,
     pub(crate) path: &'a str,
     pub(crate) format: accept::ErrorFormat,
@@ -256,7 +256,7 @@ pub(crate) struct Asked<'a> {
 
 impl ApiError {
     /// Writes the failure into the response that carried it.
-    pub(crate) fn write(self, asked: &Asked<'_>, response: &mut Response) {
+    pub(crate) fn write(self, asked: &RequestInfo<'_>, response: &mut Response) {
         let mut failure = *self.0;
         if let Some(cause) = failure.cause.take() {
             let code = cause.code.as_deref().unwrap_or("INTERNAL");

@@ -157,7 +157,7 @@ impl<T: JsonSchema> Input for Option<Json<T>> {
 
 /// A document that the handler parses by itself, of the schema of `T`: JSON or YAML.
 #[derive(Debug, Clone)]
-pub struct Document<T> {
+pub struct RawDocument<T> {
     /// The text, as it was sent.
     pub bytes: Bytes,
     /// Whether it is YAML by its content type.
@@ -167,7 +167,7 @@ pub struct Document<T> {
 
 const DOCUMENTS: &[&str] = &["application/json", "application/yaml"];
 
-impl<S: Send + Sync, T> FromRequest<S> for Document<T> {
+impl<S: Send + Sync, T> FromRequest<S> for RawDocument<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
@@ -185,7 +185,7 @@ impl<S: Send + Sync, T> FromRequest<S> for Document<T> {
     }
 }
 
-impl<T: JsonSchema> Input for Document<T> {
+impl<T: JsonSchema> Input for RawDocument<T> {
     fn describe(operation: &mut Operation<'_>) {
         operation.body::<T>(DOCUMENTS, true);
     }

@@ -168,7 +168,7 @@ pub(crate) fn together(lists: &[&[Code]]) -> Vec<Code> {
 }
 
 /// How a kind of failure is told.
-enum Told {
+enum FailureForm {
     /// With a declared code.
     Coded(Code),
     /// With a status alone: no route declares the kind's code.
@@ -178,8 +178,8 @@ enum Told {
 }
 
 /// How each kind of failure of the service is told over HTTP.
-fn told(kind: FailureKind) -> Told {
-    use Told::{Broken, Coded, Plain};
+fn told(kind: FailureKind) -> FailureForm {
+    use FailureForm::{Broken, Coded, Plain};
     match kind {
         FailureKind::StoreNotFound => Coded(NOT_FOUND),
         FailureKind::StoreUnavailable => Coded(STORE_UNAVAILABLE),
@@ -256,12 +256,14 @@ impl From<Failure> for ApiError {
             None => error,
         };
         match told(failure.kind) {
-            Told::Coded(code) => hinted(code.error(failure.message).details(details), failure.hint),
-            Told::Plain(status) => {
+            FailureForm::Coded(code) => {
+                hinted(code.error(failure.message).details(details), failure.hint)
+            }
+            FailureForm::Plain(status) => {
                 let error = Self::with(status, failure.kind.code(), failure.message);
                 hinted(error.details(details), failure.hint)
             }
-            Told::Broken => code::INTERNAL
+            FailureForm::Broken => code::INTERNAL
                 .error("something broke; the correlation id leads to the log")
                 .because_of(failure),
         }
@@ -336,12 +338,12 @@ mod tests {
         let mut expected: Vec<(String, u16)> = expected.collect();
         let actual = FailureKind::ALL.iter().map(|&kind| {
             let status = match told(kind) {
-                Told::Coded(code) => {
+                FailureForm::Coded(code) => {
                     assert_eq!(code.code, kind.code());
                     code.status
                 }
-                Told::Plain(status) => status.as_u16(),
-                Told::Broken => code::INTERNAL.status,
+                FailureForm::Plain(status) => status.as_u16(),
+                FailureForm::Broken => code::INTERNAL.status,
             };
             (kind.code().to_owned(), status)
         });

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::limit::Key;
+use crate::limit::BucketKey;
 
 /// An amount that is shared.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct Fair {
     share: u64,
     held: AtomicU64,
     /// What each client holds; clients that hold nothing are absent.
-    clients: Mutex<HashMap<Key, u64>>,
+    clients: Mutex<HashMap<BucketKey, u64>>,
     freed: Notify,
     refused: AtomicU64,
 }
@@ -60,7 +60,7 @@ impl Fair {
     }
 
     /// Takes an amount for a client, if its share and the total allow.
-    pub(crate) fn take(self: &Arc<Self>, client: Key, amount: u64) -> Option<Share> {
+    pub(crate) fn take(self: &Arc<Self>, client: BucketKey, amount: u64) -> Option<Share> {
         let taken = self.add(client, amount);
         if !taken {
             self.refused.fetch_add(1, Ordering::Relaxed);
@@ -71,7 +71,7 @@ impl Fair {
     /// Takes an amount for a client, and waits for it up to a time.
     pub(crate) async fn wait(
         self: &Arc<Self>,
-        client: Key,
+        client: BucketKey,
         amount: u64,
         patience: Duration,
     ) -> Option<Share> {
@@ -93,7 +93,7 @@ impl Fair {
         share
     }
 
-    fn add(&self, client: Key, amount: u64) -> bool {
+    fn add(&self, client: BucketKey, amount: u64) -> bool {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let own = clients.get(&client).copied().unwrap_or(0);
         let Some(wanted) = own.checked_add(amount) else {
@@ -118,7 +118,7 @@ impl Fair {
         granted
     }
 
-    fn release(&self, client: Option<Key>, amount: u64) {
+    fn release(&self, client: Option<BucketKey>, amount: u64) {
         if let Some(client) = client {
             let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(own) = clients.get_mut(&client) {
@@ -137,12 +137,12 @@ impl Fair {
 #[derive(Debug)]
 pub(crate) struct Share {
     of: Arc<Fair>,
-    client: Option<Key>,
+    client: Option<BucketKey>,
     amount: u64,
 }
 
 impl Share {
-    fn new(of: &Arc<Fair>, client: Option<Key>, amount: u64) -> Self {
+    fn new(of: &Arc<Fair>, client: Option<BucketKey>, amount: u64) -> Self {
         Self {
             of: Arc::clone(of),
             client,
@@ -186,7 +186,7 @@ impl Drop for Share {
 
 /// The client that an address stands for. A client of IPv6 has a whole network of 64 bits, so
 /// that is what counts.
-pub(crate) fn address(ip: IpAddr) -> Key {
+pub(crate) fn address(ip: IpAddr) -> BucketKey {
     match ip.to_canonical() {
         IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
         IpAddr::V6(ip) => {
@@ -200,12 +200,12 @@ pub(crate) fn address(ip: IpAddr) -> Key {
 mod tests {
     use super::*;
 
-    fn client(byte: u8) -> Key {
+    fn client(byte: u8) -> BucketKey {
         [byte; 16]
     }
 
     /// How many of one a client gets.
-    fn most(fair: &Arc<Fair>, key: Key) -> Vec<Share> {
+    fn most(fair: &Arc<Fair>, key: BucketKey) -> Vec<Share> {
         std::iter::from_fn(|| fair.take(key, 1)).collect()
     }
 

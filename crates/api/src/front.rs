@@ -15,7 +15,7 @@ use crate::accept;
 use crate::answer::Streaming;
 use crate::code;
 use crate::correlation::{self, Correlation};
-use crate::error::{ApiError, Asked};
+use crate::error::{ApiError, RequestInfo};
 use crate::hosts::Hosts;
 use crate::serve::{Draining, Refused};
 use crate::stream;
@@ -66,7 +66,7 @@ pub(crate) async fn front(
         Some(error) => error.into_response(),
         None => answer(request, next).await,
     };
-    let asked = Asked {
+    let asked = RequestInfo {
         correlation: correlation.as_str(),
         path: &path,
         format,
@@ -131,7 +131,7 @@ async fn answer(request: Request, next: Next) -> Response {
 }
 
 /// Gives a failure its shape, also one that a library made.
-fn shape(asked: &Asked<'_>, response: &mut Response) {
+fn shape(asked: &RequestInfo<'_>, response: &mut Response) {
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
         error.write(asked, response);
         return;

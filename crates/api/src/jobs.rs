@@ -107,7 +107,7 @@ struct Step {
 
 /// A job under way. A job that is dropped before it is finished goes on in the next process
 /// that serves.
-pub(crate) struct Job {
+pub(crate) struct BulkJob {
     shared: Arc<Shared>,
     store: Arc<dyn Backend>,
     /// Failures since it was last written as a whole.
@@ -133,7 +133,7 @@ impl Jobs {
         tenants: TenantFilter,
         (action, dry_run): (&str, bool),
         plan: &impl Serialize,
-    ) -> Result<Job, ApiError> {
+    ) -> Result<BulkJob, ApiError> {
         let plan = serde_json::value::to_raw_value(plan)
             .map_err(|error| crate::code::INTERNAL.error(error.to_string()))?;
         let note = Note {
@@ -160,7 +160,7 @@ impl Jobs {
             hand: Vec::new(),
             page: 0,
         };
-        let job = Job::new(note, tenants, store);
+        let job = BulkJob::new(note, tenants, store);
         let forgotten = self.remember(&job.shared)?;
         if let Some(id) = forgotten {
             forget(store, &id).await.map_err(Failure::from)?;
@@ -193,7 +193,7 @@ impl Jobs {
     pub(crate) async fn restore(
         &self,
         store: &Arc<dyn Backend>,
-    ) -> Result<Vec<(Job, String)>, Error> {
+    ) -> Result<Vec<(BulkJob, String)>, Error> {
         let mut unfinished = Vec::new();
         let mut after: Option<Box<str>> = None;
         loop {
@@ -215,7 +215,7 @@ impl Jobs {
                     Some(owner) => TenantFilter::Only(owner.tenant.clone()),
                 };
                 let (plan, over) = (note.plan.get().to_owned(), note.state.status == "done");
-                let job = Job::new(note, tenants, store);
+                let job = BulkJob::new(note, tenants, store);
                 lock(&self.known).push_back(Arc::clone(&job.shared));
                 if !over {
                     unfinished.push((job, plan));
@@ -249,7 +249,7 @@ impl Note {
     }
 }
 
-impl Job {
+impl BulkJob {
     fn new(note: Note, tenants: TenantFilter, store: &Arc<dyn Backend>) -> Self {
         Self {
             shared: Arc::new(Shared {

@@ -105,6 +105,6 @@ pub use error::{ApiError, Code, Detail, ErrorBody, ErrorObject};
 pub use front::HeadLimits;
 pub use handlers::{engine_limits, largest_body, routes};
 pub use hosts::is_host_pattern;
-pub use limit::{Budget, Key};
+pub use limit::{BucketKey, Budget};
 pub use spool::prepare_spool;
-pub use stream::Event;
+pub use stream::ServerSentEvent;

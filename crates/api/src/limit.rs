@@ -51,10 +51,10 @@ impl Budget {
 const ONE: u128 = 60_000_000_000;
 
 /// The owner of a bucket; a digest, so that no token stays in memory.
-pub type Key = [u8; 16];
+pub type BucketKey = [u8; 16];
 
 /// The key of something with these parts.
-pub(crate) fn key(parts: &[&[u8]]) -> Key {
+pub(crate) fn key(parts: &[&[u8]]) -> BucketKey {
     let mut digest = Sha256::new();
     for part in parts {
         digest.update((part.len() as u64).to_be_bytes());
@@ -97,7 +97,7 @@ impl Limiter {
         }
     }
 
-    pub(crate) fn token(&self, key: &Key) -> Option<RateDecision> {
+    pub(crate) fn token(&self, key: &BucketKey) -> Option<RateDecision> {
         self.tokens.take(*key, Instant::now())
     }
 
@@ -137,7 +137,7 @@ struct Buckets {
 
 #[derive(Debug, Default)]
 struct State {
-    buckets: HashMap<Key, Bucket>,
+    buckets: HashMap<BucketKey, Bucket>,
     swept: Option<Instant>,
 }
 
@@ -164,7 +164,7 @@ impl Buckets {
     }
 
     /// Takes one out of the bucket, if it is there.
-    fn take(&self, key: Key, now: Instant) -> Option<RateDecision> {
+    fn take(&self, key: BucketKey, now: Instant) -> Option<RateDecision> {
         let budget = self.budget;
         if budget.per_minute == 0 {
             return None;

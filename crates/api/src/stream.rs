@@ -15,11 +15,11 @@ use crate::serve::Draining;
 
 /// One event, written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
+pub struct ServerSentEvent {
     text: String,
 }
 
-impl Event {
+impl ServerSentEvent {
     /// An event with JSON as its data. Line breaks in `kind` and `id` would begin another
     /// field, and are left out.
     #[must_use]
@@ -98,14 +98,14 @@ impl http_body::Body for Polite {
         if self.body.is_none() {
             return Poll::Ready(None);
         }
-        // A reader that reconnects with `Last-Event-ID` misses nothing; one that is always
+        // A reader that reconnects with `Last-ServerSentEvent-ID` misses nothing; one that is always
         // behind must not hold the server up.
         if self.ending.as_mut().poll(context).is_pending() {
             let body = self.body.as_mut().expect("it was there just now");
             return Pin::new(body).poll_frame(context);
         }
         self.body = None;
-        let farewell = Event::written(self.farewell, None, "{}").into_bytes();
+        let farewell = ServerSentEvent::written(self.farewell, None, "{}").into_bytes();
         Poll::Ready(Some(Ok(Frame::data(farewell))))
     }
 }
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn an_event_has_one_line_a_field() {
-        let event = Event::json("NodeSucceeded\ndata: x", Some("17"), &"two\nlines");
+        let event = ServerSentEvent::json("NodeSucceeded\ndata: x", Some("17"), &"two\nlines");
         assert_eq!(
             event.text,
             "event: NodeSucceededdata: x\nid: 17\ndata: \"two\\nlines\"\n\n"

@@ -19,7 +19,7 @@ use rsa::traits::PublicKeyParts;
 use serde_json::{Value, json};
 use windlass_api::Budget;
 use windlass_api::auth::{Auth, JwtOptions, KeySource, MAX_TOKEN, Minting, Rotation, mint};
-use windlass_api::route::{GateOptions, Scope};
+use windlass_api::route::{GateOptions, TokenScope};
 
 const READ: &str = "GET /api/v1/things";
 
@@ -628,7 +628,7 @@ async fn a_minted_token_works() {
     let minting = Minting {
         subject: "dev".to_owned(),
         tenant: Some("acme".to_owned()),
-        scopes: vec![Scope::Read],
+        scopes: vec![TokenScope::Read],
         lifetime: Duration::from_secs(60),
         issuer: Some("https://issuer.example".to_owned()),
         audience: Some("windlass".to_owned()),

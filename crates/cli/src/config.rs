@@ -14,7 +14,7 @@ use windlass_core::plan::DEFAULT_TIMEOUT_MS;
 use crate::args::{Format, Global};
 use crate::exit::{Exit, Failure};
 use crate::overrides::nearest;
-pub(crate) use keys::{KEYS, Key, Kind, span};
+pub(crate) use keys::{KEYS, Kind, SettingKey, span};
 
 /// The file that gives settings, unless `WINDLASS_CONFIG` names another.
 const FILE: &str = "windlass.toml";
@@ -90,7 +90,7 @@ impl Config {
             }
             _ => read(&path)?,
         };
-        let setting = |key: &'static Key| {
+        let setting = |key: &'static SettingKey| {
             let from_file = || file.iter().find(|(known, _)| *known == key.name);
             let (value, origin) = if let Some(value) = flag(global, key.name) {
                 (Some(value), Origin::Flag)
@@ -300,7 +300,7 @@ fn flag(global: &Global, key: &str) -> Option<String> {
 }
 
 /// Refuses a value that the setting cannot have, naming where it came from.
-fn check(key: &Key, value: Option<&str>, origin: &Origin) -> Result<(), Failure> {
+fn check(key: &SettingKey, value: Option<&str>, origin: &Origin) -> Result<(), Failure> {
     let Some(value) = value else { return Ok(()) };
     let Err(possible) = key.kind.check(value) else {
         return Ok(());

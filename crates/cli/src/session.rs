@@ -81,12 +81,12 @@ fn unsupported(what: &str, server: &Server) -> Failure {
 /// An open data directory, or a server in its place.
 pub(crate) struct Session {
     pub(crate) settings: Settings,
-    place: Place,
+    place: RunStorage,
     queries: RunQueries,
 }
 
 /// Where runs are kept.
-enum Place {
+enum RunStorage {
     Directory(EmbeddedStore),
     Server(Server),
 }
@@ -141,14 +141,14 @@ impl Session {
         };
         Ok(Self {
             settings,
-            place: Place::Directory(directory),
+            place: RunStorage::Directory(directory),
             queries,
         })
     }
 
     /// Who holds the data directory that is looked at, if it can be asked.
     pub(crate) fn holding_server(&self) -> Option<Server> {
-        let Place::Directory(directory) = &self.place else {
+        let RunStorage::Directory(directory) = &self.place else {
             return None;
         };
         let holder = directory.holder()?;
@@ -165,7 +165,7 @@ impl Session {
         };
         Self {
             settings,
-            place: Place::Server(server),
+            place: RunStorage::Server(server),
             queries,
         }
     }
@@ -176,16 +176,16 @@ impl Session {
     /// It is a server's.
     pub(crate) fn directory(&self) -> Result<&EmbeddedStore, Failure> {
         match &self.place {
-            Place::Directory(directory) => Ok(directory),
-            Place::Server(server) => Err(unsupported("this", server)),
+            RunStorage::Directory(directory) => Ok(directory),
+            RunStorage::Server(server) => Err(unsupported("this", server)),
         }
     }
 
     /// The server, if it is one.
     pub(crate) fn server(&self) -> Option<&Server> {
         match &self.place {
-            Place::Directory(_) => None,
-            Place::Server(server) => Some(server),
+            RunStorage::Directory(_) => None,
+            RunStorage::Server(server) => Some(server),
         }
     }
 }

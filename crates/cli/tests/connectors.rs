@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use windlass_test_support::services::confluence::{self, Confluence};
 use windlass_test_support::services::monday::{self, Monday};
 use windlass_test_support::services::slack::{self, Slack};
-use windlass_test_support::services::{Reply, Server};
+use windlass_test_support::services::{Server, ServiceReply};
 
 struct World {
     folder: tempfile::TempDir,
@@ -136,7 +136,7 @@ fn onboarding_says_so_where_a_project_is_not_approved() {
 fn onboarding_takes_its_failure_route() {
     let world = World::new();
     let refused = json!({ "error_code": "UserUnauthorizedException", "error_message": "no" });
-    let refused = Reply::Json(200, Vec::new(), refused);
+    let refused = ServiceReply::Json(200, Vec::new(), refused);
     world.monday.server.fail("items_page", refused);
     let trigger = json!({ "boardId": 123, "itemId": 456, "channelId": slack::CHANNEL });
     let run = world.example("onboarding.json", &trigger);

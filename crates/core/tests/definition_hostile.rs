@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use windlass_core::definition::{
-    Definition, Format, Limits, MAX_PROBLEMS, Options, Parsed, Problem, SCHEMA_COST, Source, parse,
+    Definition, DefinitionFormat, DefinitionSource, Limits, MAX_PROBLEMS, Options, Parsed, Problem,
+    SCHEMA_COST, parse,
 };
 use windlass_core::plan::Plan;
 
@@ -28,8 +29,8 @@ fn on_stack<T: Send + 'static>(size: usize, work: impl FnOnce() -> T + Send + 's
         .expect("no panic")
 }
 
-fn read(text: &[u8], format: Format, limits: Limits) -> Result<Parsed<'_>, Vec<Problem>> {
-    let source = Source {
+fn read(text: &[u8], format: DefinitionFormat, limits: Limits) -> Result<Parsed<'_>, Vec<Problem>> {
+    let source = DefinitionSource {
         name: "flow".to_owned(),
         text,
         format,
@@ -60,7 +61,7 @@ fn codes(result: &Result<Parsed<'_>, Vec<Problem>>) -> Vec<&'static str> {
     }
 }
 
-fn check(text: impl Into<Vec<u8>>, format: Format, expected: &'static [&'static str]) {
+fn check(text: impl Into<Vec<u8>>, format: DefinitionFormat, expected: &'static [&'static str]) {
     let text = text.into();
     on_small_stack(move || {
         let shown = String::from_utf8_lossy(&text[..text.len().min(60)]).into_owned();
@@ -84,23 +85,31 @@ fn chain(count: usize) -> String {
 fn deep_nesting_is_refused() {
     for (open, close) in [("[", "]"), ("{\"a\":", "}"), ("[{\"a\":", "}]")] {
         let deep = open.repeat(100_000) + "1" + &close.repeat(100_000);
-        for format in [Format::Json, Format::Yaml] {
+        for format in [DefinitionFormat::Json, DefinitionFormat::Yaml] {
             let text = format!("{{\"id\":\"flow\",\"vars\":{{\"x\":{deep}}},\"nodes\":[]}}");
             check(text, format, &["NESTING_LIMIT"]);
         }
     }
     check(
         "[".repeat(100_000),
-        Format::Json,
+        DefinitionFormat::Json,
         &["WRONG_TYPE", "NESTING_LIMIT"],
     );
-    check("- ".repeat(100_000), Format::Yaml, &["NESTING_LIMIT"]);
-    check("? ".repeat(100_000), Format::Yaml, &["YAML_SYNTAX"]);
+    check(
+        "- ".repeat(100_000),
+        DefinitionFormat::Yaml,
+        &["NESTING_LIMIT"],
+    );
+    check(
+        "? ".repeat(100_000),
+        DefinitionFormat::Yaml,
+        &["YAML_SYNTAX"],
+    );
     let mut indented = String::new();
     for depth in 0..2_000 {
         let _ = writeln!(indented, "{}a:", " ".repeat(depth));
     }
-    check(indented, Format::Yaml, &["NESTING_LIMIT"]);
+    check(indented, DefinitionFormat::Yaml, &["NESTING_LIMIT"]);
 }
 
 #[test]
@@ -109,8 +118,8 @@ fn nesting_works_at_its_limit() {
     for (depth, expected) in [(61, &[][..]), (62, &["NESTING_LIMIT"])] {
         let value = "[".repeat(depth) + &"]".repeat(depth);
         let node = format!("{{\"id\":\"a\",\"actionType\":\"x\",\"parameters\":{value}}}");
-        check(definition(&node), Format::Json, expected);
-        check(definition(&node), Format::Yaml, expected);
+        check(definition(&node), DefinitionFormat::Json, expected);
+        check(definition(&node), DefinitionFormat::Yaml, expected);
     }
 }
 
@@ -121,13 +130,13 @@ fn bodies_are_read_as_deep_as_nesting_allows() {
         node =
             format!(r#"{{"id":"n","while":{{"condition":"true","body":{{"nodes":[{node}]}}}}}}"#);
     }
-    check(definition(&node), Format::Json, &["BODY_DEPTH"]);
+    check(definition(&node), DefinitionFormat::Json, &["BODY_DEPTH"]);
     on_small_stack(move || {
         let limits = Limits {
             body_depth: 15,
             ..Limits::default()
         };
-        assert!(read(definition(&node).as_bytes(), Format::Json, limits).is_ok());
+        assert!(read(definition(&node).as_bytes(), DefinitionFormat::Json, limits).is_ok());
     });
 }
 
@@ -151,7 +160,7 @@ fn hostile_expressions_are_refused() {
         );
         let text = definition(&format!("{{\"id\":\"a\",\"actionType\":\"x\"}},{node}"));
         on_stack(stack, move || {
-            let problems = read(text.as_bytes(), Format::Json, Limits::default());
+            let problems = read(text.as_bytes(), DefinitionFormat::Json, Limits::default());
             let found = codes(&problems);
             assert!(
                 found.iter().all(|code| code.starts_with("EXPRESSION_")),
@@ -168,7 +177,8 @@ fn many_wrong_templates_are_bounded() {
         let value = "{{x}}".repeat(count);
         let node = format!("{{\"id\":\"a\",\"actionType\":\"x\",\"parameters\":\"{value}\"}}");
         let text = definition(&node);
-        let problems = read(text.as_bytes(), Format::Json, Limits::default()).expect_err("bad");
+        let problems =
+            read(text.as_bytes(), DefinitionFormat::Json, Limits::default()).expect_err("bad");
         assert_eq!(problems.last().map(|problem| problem.code), Some(code));
     }
 }
@@ -177,28 +187,29 @@ fn many_wrong_templates_are_bounded() {
 fn what_is_not_text_is_refused() {
     let text = b"{\"id\":\n \"fl\xFFow\"}".to_vec();
     on_small_stack(move || {
-        let problems = read(&text, Format::Json, Limits::default()).expect_err("not UTF-8");
+        let problems =
+            read(&text, DefinitionFormat::Json, Limits::default()).expect_err("not UTF-8");
         let problem = &problems[0];
         assert_eq!(problem.code, "INVALID_UTF8");
         assert_eq!((problem.line, problem.column), (2, 5));
     });
     check(
         b"{\"id\":\"a\0b\"}".to_vec(),
-        Format::Json,
+        DefinitionFormat::Json,
         &["JSON_SYNTAX"],
     );
-    check(b"\0".to_vec(), Format::Json, &["JSON_SYNTAX"]);
-    check(b"".to_vec(), Format::Json, &["JSON_SYNTAX"]);
-    check(b"".to_vec(), Format::Yaml, &["YAML_SYNTAX"]);
+    check(b"\0".to_vec(), DefinitionFormat::Json, &["JSON_SYNTAX"]);
+    check(b"".to_vec(), DefinitionFormat::Json, &["JSON_SYNTAX"]);
+    check(b"".to_vec(), DefinitionFormat::Yaml, &["YAML_SYNTAX"]);
 }
 
 #[test]
 fn a_byte_order_mark_is_accepted() {
     let text = format!("\u{FEFF}{EXAMPLE}");
-    check(text, Format::Json, &[]);
+    check(text, DefinitionFormat::Json, &[]);
     check(
         "\u{FEFF}id: flow\nnodez: []",
-        Format::Yaml,
+        DefinitionFormat::Yaml,
         &["MISSING_KEY", "UNKNOWN_KEY"],
     );
 }
@@ -209,11 +220,11 @@ fn long_texts_cost_no_more_than_their_length() {
     let text = format!("{{\"id\":\"{long}\",\"{long}\":1,\"nodes\":[]}}");
     check(
         text,
-        Format::Json,
+        DefinitionFormat::Json,
         &["INVALID_ID", "UNKNOWN_KEY", "NO_NODES"],
     );
     let text = format!("id: {long}\nnodes: []\n");
-    check(text, Format::Yaml, &["INVALID_ID", "NO_NODES"]);
+    check(text, DefinitionFormat::Yaml, &["INVALID_ID", "NO_NODES"]);
 }
 
 #[test]
@@ -229,7 +240,7 @@ fn sizes_work_at_their_limit() {
             nodes,
             ..Limits::default()
         };
-        let result = read(text.as_bytes(), Format::Json, limits);
+        let result = read(text.as_bytes(), DefinitionFormat::Json, limits);
         assert_eq!(codes(&result).first().copied(), expected);
     }
 }
@@ -244,7 +255,7 @@ fn nodes_of_bodies_count() {
             ..Limits::default()
         };
         let text = definition(body);
-        let result = read(text.as_bytes(), Format::Json, limits);
+        let result = read(text.as_bytes(), DefinitionFormat::Json, limits);
         assert_eq!(codes(&result).first().copied(), expected);
     }
 }
@@ -254,7 +265,7 @@ fn problems_are_bounded_and_the_rest_is_counted() {
     let nodes = vec!["{\"id\":\"a b\"}"; 5_000].join(",");
     let problems = read(
         definition(&nodes).as_bytes(),
-        Format::Json,
+        DefinitionFormat::Json,
         Limits::default(),
     )
     .expect_err("there are problems");
@@ -278,7 +289,8 @@ fn long_cycles_and_dangling_edges_are_found_quickly() {
         .collect();
     let text = definition(&nodes.join(","));
     on_small_stack(move || {
-        let problems = read(text.as_bytes(), Format::Json, Limits::default()).expect_err("bad");
+        let problems =
+            read(text.as_bytes(), DefinitionFormat::Json, Limits::default()).expect_err("bad");
         assert!(
             problems
                 .iter()
@@ -289,7 +301,7 @@ fn long_cycles_and_dangling_edges_are_found_quickly() {
 
 #[test]
 fn json_read_as_yaml_is_the_same_definition() {
-    let [json, yaml] = [Format::Json, Format::Yaml].map(|format| {
+    let [json, yaml] = [DefinitionFormat::Json, DefinitionFormat::Yaml].map(|format| {
         let parsed = read(EXAMPLE.as_bytes(), format, Limits::default()).expect("valid");
         let stored: serde_json::Value = serde_json::from_slice(&parsed.json).expect("JSON");
         let typed = serde_json::to_value(&parsed.definition).expect("JSON");
@@ -302,10 +314,21 @@ fn json_read_as_yaml_is_the_same_definition() {
 fn an_example_cut_at_every_byte_is_refused() {
     on_small_stack(|| {
         let text = EXAMPLE.trim_end();
-        assert!(read(text.as_bytes(), Format::Json, Limits::default()).is_ok());
+        assert!(read(text.as_bytes(), DefinitionFormat::Json, Limits::default()).is_ok());
         for end in 0..text.len() {
-            assert!(read(&text.as_bytes()[..end], Format::Json, Limits::default()).is_err());
-            let _ = read(&text.as_bytes()[..end], Format::Yaml, Limits::default());
+            assert!(
+                read(
+                    &text.as_bytes()[..end],
+                    DefinitionFormat::Json,
+                    Limits::default()
+                )
+                .is_err()
+            );
+            let _ = read(
+                &text.as_bytes()[..end],
+                DefinitionFormat::Yaml,
+                Limits::default(),
+            );
         }
     });
 }
@@ -316,7 +339,7 @@ proptest! {
     #[test]
     fn any_bytes(text in proptest::collection::vec(any::<u8>(), 0..200)) {
         on_small_stack(move || {
-            for format in [Format::Json, Format::Yaml] {
+            for format in [DefinitionFormat::Json, DefinitionFormat::Yaml] {
                 let _ = read(&text, format, Limits::default());
             }
         });
@@ -324,7 +347,7 @@ proptest! {
 
     #[test]
     fn any_text_of_yaml_signs(text in "[\\[\\]{}:,&*!|>?#a1 \"'\n\t-]{0,60}") {
-        on_small_stack(move || drop(read(text.as_bytes(), Format::Yaml, Limits::default())));
+        on_small_stack(move || drop(read(text.as_bytes(), DefinitionFormat::Yaml, Limits::default())));
     }
 
     #[test]
@@ -337,7 +360,7 @@ proptest! {
             let at = index.index(text.len());
             text[at] = byte;
         }
-        let format = if yaml { Format::Yaml } else { Format::Json };
+        let format = if yaml { DefinitionFormat::Yaml } else { DefinitionFormat::Json };
         on_small_stack(move || drop(read(&text, format, Limits::default())));
     }
 
@@ -356,7 +379,7 @@ proptest! {
             let to = to.index(text.len());
             text.splice(to..to, part);
         }
-        let format = if yaml { Format::Yaml } else { Format::Json };
+        let format = if yaml { DefinitionFormat::Yaml } else { DefinitionFormat::Json };
         on_small_stack(move || drop(read(&text, format, Limits::default())));
     }
 }
@@ -371,11 +394,15 @@ fn names_and_variables_work_at_their_limit_and_not_past_it() {
         definition(&node)
     };
     for kind in ["actionType", "signal"] {
-        check(named(kind, &"k".repeat(128)), Format::Json, &[]);
-        check(named(kind, &"k".repeat(129)), Format::Json, &["INVALID_ID"]);
+        check(named(kind, &"k".repeat(128)), DefinitionFormat::Json, &[]);
+        check(
+            named(kind, &"k".repeat(129)),
+            DefinitionFormat::Json,
+            &["INVALID_ID"],
+        );
         // Neither the message nor the work grows with what was given.
         let huge = named(kind, &"k".repeat(8 << 20));
-        check(huge, Format::Json, &["INVALID_ID"]);
+        check(huge, DefinitionFormat::Json, &["INVALID_ID"]);
     }
     let limit = Limits::DEFAULT.vars_bytes as usize;
     let vars = |bytes: usize| {
@@ -384,8 +411,8 @@ fn names_and_variables_work_at_their_limit_and_not_past_it() {
             r#"{{"id":"flow","vars":{{"x":"{value}"}},"nodes":[{{"id":"n","actionType":"a"}}]}}"#
         )
     };
-    check(vars(limit), Format::Json, &[]);
-    check(vars(limit + 1), Format::Json, &["VARS_LIMIT"]);
+    check(vars(limit), DefinitionFormat::Json, &[]);
+    check(vars(limit + 1), DefinitionFormat::Json, &["VARS_LIMIT"]);
 }
 
 #[test]
@@ -395,7 +422,8 @@ fn a_long_key_is_not_repeated_in_each_problem_inside_it() {
     let text = format!(
         r#"{{"id":"flow","vars":{{"{key}":{{{twice}}}}},"nodes":[{{"id":"n","actionType":"a"}}]}}"#
     );
-    let problems = read(text.as_bytes(), Format::Json, Limits::default()).expect_err("problems");
+    let problems =
+        read(text.as_bytes(), DefinitionFormat::Json, Limits::default()).expect_err("problems");
     assert!(problems.len() >= 100);
     let bytes: usize = problems
         .iter()
@@ -409,7 +437,7 @@ fn a_stored_definition_with_names_of_before_still_loads() {
     let text = r#"{"id":"flow","displayName":"a\nb","labels":{"my team":"x"},"nodes":[
         {"id":"n","actionType":"my action","requires":["a gpu"]},
         {"id":"w","waitForSignal":{"name":"manager approval"}}]}"#;
-    assert!(read(text.as_bytes(), Format::Json, Limits::default()).is_err());
+    assert!(read(text.as_bytes(), DefinitionFormat::Json, Limits::default()).is_err());
     let stored: Definition = serde_json::from_str(text).expect("it is read as it is");
     let plan = Plan::build(stored).expect("a plan");
     assert_eq!(plan.signals(), ["manager approval"]);
@@ -424,10 +452,10 @@ fn with_schemas(schemas: impl Iterator<Item = String>) -> Result<usize, Vec<&'st
     });
     let nodes: Vec<_> = nodes.collect();
     let text = format!(r#"{{"id":"a","nodes":[{}]}}"#, nodes.join(","));
-    let source = Source {
+    let source = DefinitionSource {
         name: "flow".to_owned(),
         text: text.as_bytes(),
-        format: Format::Json,
+        format: DefinitionFormat::Json,
     };
     let options = Options {
         check_schema: Some(|_| {
@@ -465,7 +493,11 @@ fn a_node_requires_a_bounded_number_of_labels() {
         let text = format!(
             r#"{{"id":"a","nodes":[{{"id":"n","actionType":"core.echo","requires":[{labels}]}}]}}"#
         );
-        codes(&read(text.as_bytes(), Format::Json, Limits::DEFAULT))
+        codes(&read(
+            text.as_bytes(),
+            DefinitionFormat::Json,
+            Limits::DEFAULT,
+        ))
     };
     assert_eq!(requires(64), Vec::<&str>::new());
     assert_ne!(requires(65), Vec::<&str>::new());

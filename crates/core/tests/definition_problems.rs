@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use windlass_core::definition::codes::CODES;
-use windlass_core::definition::{Options, Source, parse};
+use windlass_core::definition::{DefinitionSource, Options, parse};
 
 fn check(title: &str, document: &str) -> String {
     let known: BTreeSet<String> = ["core.echo", "core.fail", "core.script", "http.request"]
@@ -23,7 +23,7 @@ fn check(title: &str, document: &str) -> String {
     } else {
         "flow.json"
     };
-    let problems = match parse(&Source::new(name, document.as_bytes()), &options) {
+    let problems = match parse(&DefinitionSource::new(name, document.as_bytes()), &options) {
         Ok(parsed) => parsed.warnings,
         Err(problems) => problems,
     };

@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::time::Instant;
 
-use windlass_core::definition::{Options, Source, parse};
+use windlass_core::definition::{DefinitionSource, Options, parse};
 
 /// Nodes as people write them: parameters with templates, retries, conditions.
 fn definition(count: usize) -> String {
@@ -51,7 +51,7 @@ fn accepted_in_time() {
         let best = (0..5)
             .map(|_| {
                 let started = Instant::now();
-                let source = Source::new("flow.json", text.as_bytes());
+                let source = DefinitionSource::new("flow.json", text.as_bytes());
                 let parsed = parse(&source, &Options::default());
                 let time = started.elapsed();
                 assert!(parsed.is_ok_and(|parsed| parsed.warnings.is_empty()));
@@ -69,7 +69,7 @@ fn accepted_in_time() {
     let text = definition(5_000);
     let started = Instant::now();
     let parsed = parse(
-        &Source::new("flow.yaml", text.as_bytes()),
+        &DefinitionSource::new("flow.yaml", text.as_bytes()),
         &Options::default(),
     );
     assert!(parsed.is_ok());

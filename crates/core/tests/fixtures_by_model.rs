@@ -8,7 +8,7 @@
 mod model;
 
 use serde_json::Value;
-use windlass_core::definition::{Options, Source, parse};
+use windlass_core::definition::{DefinitionSource, Options, parse};
 use windlass_test_support::fixture::{self, Case, Step};
 
 use model::Names;
@@ -77,7 +77,7 @@ fn play(case: &Case) {
 fn definition(case: &Case) -> Value {
     let text = case.setup().definition;
     let parsed = parse(
-        &Source::new("case.json", text.as_bytes()),
+        &DefinitionSource::new("case.json", text.as_bytes()),
         &Options::default(),
     );
     let parsed = parsed.unwrap_or_else(|problems| panic!("{text}\n{problems:?}"));

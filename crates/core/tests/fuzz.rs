@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use windlass_core::definition::{Format, MAX_PROBLEMS, Options, Source, parse};
+use windlass_core::definition::{DefinitionFormat, DefinitionSource, MAX_PROBLEMS, Options, parse};
 use windlass_core::plan::Plan;
 
 /// The stack that promises are made for.
@@ -119,8 +119,8 @@ fn changed(mut text: String, changes: &[Change]) -> String {
     text
 }
 
-fn read(text: String, format: Format) {
-    let source = Source {
+fn read(text: String, format: DefinitionFormat) {
+    let source = DefinitionSource {
         name: "flow".to_owned(),
         text: text.as_bytes(),
         format,
@@ -141,7 +141,7 @@ fn read(text: String, format: Format) {
     }
 }
 
-fn try_all(texts: &'static [&'static str], format: Format) {
+fn try_all(texts: &'static [&'static str], format: DefinitionFormat) {
     let changes = proptest::collection::vec(change(), 1..6);
     let strategy = (any::<Index>(), changes);
     windlass_test_support::fuzz_rounds::rounds(file!(), 300, &strategy, |(which, changes)| {
@@ -156,10 +156,10 @@ fn try_all(texts: &'static [&'static str], format: Format) {
 
 #[test]
 fn fuzz_definitions_in_json() {
-    try_all(JSON, Format::Json);
+    try_all(JSON, DefinitionFormat::Json);
 }
 
 #[test]
 fn fuzz_definitions_in_yaml() {
-    try_all(YAML, Format::Yaml);
+    try_all(YAML, DefinitionFormat::Yaml);
 }

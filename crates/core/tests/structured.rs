@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use windlass_core::definition::{Options, Source, parse};
+use windlass_core::definition::{DefinitionSource, Options, parse};
 
 use engine::{Engine, View};
 use model::Names;
@@ -371,7 +371,7 @@ fn lines((report, edges): &View) -> Vec<String> {
 
 /// Generated definitions are such as the engine would publish.
 fn publishable(text: &str) {
-    let source = Source::new("generated.json", text.as_bytes());
+    let source = DefinitionSource::new("generated.json", text.as_bytes());
     if let Err(problems) = parse(&source, &Options::default()) {
         panic!("{problems:?}\n{text}");
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
-use windlass_core::run::{Dispatch, Failure, Held, Interrupt, Source};
+use windlass_core::run::{Dispatch, Failure, Held, Interrupt, ValueSource};
 use windlass_core::value::{Payload, ValueRef, object_text};
 use windlass_expr::{Document, DocumentError, DocumentReader, Meter, check_syntax};
 use windlass_store::Wait as _;
@@ -49,14 +49,14 @@ pub(crate) async fn prepare(
     let small = dispatch.source_bytes() <= AT_ONCE_BYTES;
     for needed in &dispatch.sources {
         match needed {
-            Source::Secret(name) => {
+            ValueSource::Secret(name) => {
                 let found = secret(dispatch, name, source).await;
                 secrets.insert(name.clone(), found);
             }
-            Source::Stored(value) | Source::Error { value, .. } if small => {
+            ValueSource::Stored(value) | ValueSource::Error { value, .. } if small => {
                 put_at_hand(values, dispatch, value).await;
             }
-            Source::Vars(vars) if small => {
+            ValueSource::Vars(vars) if small => {
                 for blob in vars.iter().filter_map(|(_, held)| held.blob()) {
                     put_at_hand(values, dispatch, &blob).await;
                 }
@@ -158,7 +158,7 @@ fn try_render(
         Arc::clone(&text)
     } else {
         for (source, input) in dispatch.sources.iter().zip(&mut inputs) {
-            if matches!(source, Source::Secret(_)) {
+            if matches!(source, ValueSource::Secret(_)) {
                 *input = Some(Document::from(Value::from(REDACTED)));
             }
         }
@@ -190,21 +190,21 @@ struct Resolver<'r> {
 }
 
 impl Resolver<'_> {
-    fn resolve(&mut self, source: &Source) -> Result<Option<Document>, Failure> {
+    fn resolve(&mut self, source: &ValueSource) -> Result<Option<Document>, Failure> {
         let document = match source {
-            Source::Undefined => return Ok(None),
-            Source::Text(text) => self.read(Arc::from(&**text))?,
-            Source::Stored(value) => self.stored(value)?,
-            Source::Item(list, index) => {
+            ValueSource::Undefined => return Ok(None),
+            ValueSource::Text(text) => self.read(Arc::from(&**text))?,
+            ValueSource::Stored(value) => self.stored(value)?,
+            ValueSource::Item(list, index) => {
                 let item = self.item(list, *index)?;
                 self.read(item)?
             }
-            Source::Error { value, node } => {
+            ValueSource::Error { value, node } => {
                 let (error, node) = (self.text(value)?, Value::from(&**node).to_string());
                 self.object(&[("error", error), ("errorNode", node.into())])?
             }
-            Source::Vars(vars) => self.variables(vars)?,
-            Source::Secret(name) => {
+            ValueSource::Vars(vars) => self.variables(vars)?,
+            ValueSource::Secret(name) => {
                 let found = self.secrets.get(name).cloned();
                 let secret = found.unwrap_or_else(|| Err(no_secret(name)))?;
                 self.used.push(secret.clone());

@@ -13,7 +13,7 @@ use windlass_engine::history::for_each_event;
 use windlass_orchestrator::{codec, queued_row};
 use windlass_store::{Append, Blob, Head, Log as _, MemoryStore, WriterId, block_on};
 
-use windlass_test_support::histories::file::{self, History, folder};
+use windlass_test_support::histories::file::{self, RecordedHistory, folder};
 
 #[test]
 fn recorded_histories_give_their_recorded_public_events() {
@@ -85,7 +85,7 @@ fn says_all(recorded: &Value, derived: &Value) -> bool {
 }
 
 /// The public events of a history, as they are derived today.
-fn events(history: &History) -> Vec<Value> {
+fn events(history: &RecordedHistory) -> Vec<Value> {
     let store = stored(history);
     let plans = Plans::new(usize::MAX);
     for (&digest, text) in &history.graphs {
@@ -101,7 +101,7 @@ fn events(history: &History) -> Vec<Value> {
 }
 
 /// A store that holds the log of a history.
-fn stored(history: &History) -> MemoryStore {
+fn stored(history: &RecordedHistory) -> MemoryStore {
     let store = MemoryStore::new();
     let mut head = Head::NONE;
     for (number, record) in history.records.iter().enumerate() {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use serde_json::value::to_raw_value;
-use windlass_core::definition::{self, Source, signature};
+use windlass_core::definition::{self, DefinitionSource, signature};
 use windlass_core::{Digest, Millis, RunId, RunStatus};
 use windlass_engine::{
     Backend, Clock, Declaration, Engine, Options, Poll, Serving, StartRequest, SystemClock, Task,
@@ -72,7 +72,7 @@ impl World {
     }
 
     async fn publish(&self, text: &str) {
-        let source = Source::new("test.json", text.as_bytes());
+        let source = DefinitionSource::new("test.json", text.as_bytes());
         let parsed = definition::parse(&source, &Default::default()).expect("a definition");
         let new = NewDefinition {
             tenant: None,

@@ -10,14 +10,14 @@ use crate::{Document, functions};
 
 /// One call or operation over values of a given size.
 #[derive(Clone, Debug)]
-pub struct Case {
+pub struct WorstCase {
     /// What is called, as in `String.includes`.
     pub name: String,
     /// The call; `w` is a string with a lone surrogate.
     pub call: String,
 }
 
-impl Case {
+impl WorstCase {
     fn new(name: &str, call: String) -> Self {
         Self {
             name: name.to_owned(),
@@ -163,7 +163,7 @@ fn all_values() -> impl Iterator<Item = &'static str> {
 }
 
 /// Every function, method and operator over large values in each place.
-pub fn cases() -> Vec<Case> {
+pub fn cases() -> Vec<WorstCase> {
     let mut cases = Vec::new();
     for name in functions::function_names() {
         arguments(name, name, &mut cases);
@@ -181,10 +181,13 @@ pub fn cases() -> Vec<Case> {
             for receiver in large {
                 for small in SMALL.iter().copied().chain(callbacks(name)) {
                     let call = format!("{receiver}.{name}({small})");
-                    cases.push(Case::new(&label, call));
+                    cases.push(WorstCase::new(&label, call));
                 }
                 for other in [*receiver, "trigger.same", "w", "trigger.longs"] {
-                    cases.push(Case::new(&label, format!("{receiver}.{name}({other})")));
+                    cases.push(WorstCase::new(
+                        &label,
+                        format!("{receiver}.{name}({other})"),
+                    ));
                 }
             }
             arguments(&label, &format!("{receivers}.{name}"), &mut cases);
@@ -210,7 +213,7 @@ fn callbacks(name: &str) -> Vec<&'static str> {
 }
 
 /// A callee with large values as its first and second argument.
-fn arguments(label: &str, callee: &str, cases: &mut Vec<Case>) {
+fn arguments(label: &str, callee: &str, cases: &mut Vec<WorstCase>) {
     for value in all_values() {
         for call in [
             format!("{callee}({value})"),
@@ -223,7 +226,7 @@ fn arguments(label: &str, callee: &str, cases: &mut Vec<Case>) {
             format!("{callee}({value}, {value})"),
             format!("{callee}(...{value})"),
         ] {
-            cases.push(Case::new(label, call));
+            cases.push(WorstCase::new(label, call));
         }
     }
     for call in [
@@ -231,26 +234,29 @@ fn arguments(label: &str, callee: &str, cases: &mut Vec<Case>) {
         "{ length: 1000 }, () => 1",
         "trigger.json, (k, v) => v",
     ] {
-        cases.push(Case::new(label, format!("{callee}({call})")));
+        cases.push(WorstCase::new(label, format!("{callee}({call})")));
     }
 }
 
-fn operators(cases: &mut Vec<Case>) {
+fn operators(cases: &mut Vec<WorstCase>) {
     for operator in Binary::all() {
         let symbol = operator.symbol();
         for (left, right) in operands() {
-            cases.push(Case::new(symbol, format!("{left} {symbol} {right}")));
+            cases.push(WorstCase::new(symbol, format!("{left} {symbol} {right}")));
         }
     }
     for (left, right) in operands() {
         for symbol in ["**", "&&", "||", "??"] {
-            cases.push(Case::new(symbol, format!("({left}) {symbol} ({right})")));
+            cases.push(WorstCase::new(
+                symbol,
+                format!("({left}) {symbol} ({right})"),
+            ));
         }
     }
     for operator in Unary::all() {
         for value in all_values() {
             let symbol = operator.symbol();
-            cases.push(Case::new(symbol, format!("{symbol} {value}")));
+            cases.push(WorstCase::new(symbol, format!("{symbol} {value}")));
         }
     }
 }
@@ -270,7 +276,7 @@ fn operands() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// The parts of the language that are neither functions nor operators.
-fn syntax(cases: &mut Vec<Case>) {
+fn syntax(cases: &mut Vec<WorstCase>) {
     for value in all_values() {
         for (name, call) in [
             ("template literal", format!("`${{{value}}}-${{{value}}}`")),
@@ -303,7 +309,7 @@ fn syntax(cases: &mut Vec<Case>) {
             ("rest parameter", format!("[{value}].map((...all) => all)")),
             ("default", format!("[undefined].map((a = {value}) => a)")),
         ] {
-            cases.push(Case::new(name, call));
+            cases.push(WorstCase::new(name, call));
         }
     }
     let wide = format!("'\\ud800{}'", "x".repeat(4000));
@@ -322,12 +328,12 @@ fn syntax(cases: &mut Vec<Case>) {
         ),
         ("deep list", "[1, [2, [3, [4, [5]]]]]".to_owned()),
     ] {
-        cases.push(Case::new(name, call));
+        cases.push(WorstCase::new(name, call));
     }
 }
 
 /// Evaluations that take as much memory as they may, each done once.
-pub fn heavy() -> Vec<Case> {
+pub fn heavy() -> Vec<WorstCase> {
     [
         "Array.from({ length: 690000 })",
         "Array.from({ length: 150000 }, (_, i) => [i])",
@@ -353,6 +359,6 @@ pub fn heavy() -> Vec<Case> {
         "Array.from({ length: 1000 }, (_, i) => 'x'.repeat(15000)).join(',')",
     ]
     .into_iter()
-    .map(|call| Case::new(call, call.to_owned()))
+    .map(|call| WorstCase::new(call, call.to_owned()))
     .collect()
 }

@@ -17,7 +17,7 @@ use windlass_core::run::Run;
 use windlass_orchestrator::codec::{RECORD_VERSION, RecordBuilder};
 use windlass_store::{Envelope, Kind};
 
-use windlass_test_support::histories::file::{self, History};
+use windlass_test_support::histories::file::{self, RecordedHistory};
 use windlass_test_support::histories::record;
 use windlass_test_support::histories::replay::{Graphs, decoded};
 use windlass_test_support::histories::state::state;
@@ -27,7 +27,7 @@ fn recorded_histories_replay_to_their_recorded_states() {
     for recorded in file::all() {
         let name = recorded.name.clone();
         let text = recorded.write();
-        let replayed = record::complete(History::read(&name, &text)).write();
+        let replayed = record::complete(RecordedHistory::read(&name, &text)).write();
         let mut lines = text.lines().zip(replayed.lines()).enumerate();
         let other = lines.find(|(_, (recorded, replayed))| recorded != replayed);
         if let Some((number, (recorded, replayed))) = other {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use windlass_core::definition::{self, Options, Parsed, Problem, Severity, Source};
+use windlass_core::definition::{self, DefinitionSource, Options, Parsed, Problem, Severity};
 
 use crate::failure::{Failure, FailureKind};
 
@@ -15,7 +15,7 @@ pub fn check<'a>(name: &str, text: &'a [u8]) -> Result<Parsed<'a>, Vec<Problem>>
         known_actions: Some(&known),
         check_schema: Some(windlass_engine::check_schema),
     };
-    definition::parse(&Source::new(name, text), &options)
+    definition::parse(&DefinitionSource::new(name, text), &options)
 }
 
 /// The names of the actions that always exist.

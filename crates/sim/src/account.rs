@@ -50,7 +50,7 @@ pub struct Condition {
 
 /// How often something was asked, and held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct DrawCount {
     /// How often it was asked.
     pub asked: u64,
     /// How often it was taken.
@@ -71,7 +71,7 @@ pub struct Account {
     /// The nodes that ran, by their paths in the definition.
     pub ran: BTreeSet<String>,
     /// Edges that needed something evaluated.
-    pub conditions: BTreeMap<Condition, Asked>,
+    pub conditions: BTreeMap<Condition, DrawCount>,
     /// Failed attempts by node and code.
     pub failures: BTreeMap<(String, String), u64>,
     /// What happened, and after how many milliseconds.

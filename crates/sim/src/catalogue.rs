@@ -88,13 +88,13 @@ impl Entry {
 
 /// All workflows.
 #[derive(Clone, Debug, Default)]
-pub struct Catalogue {
+pub struct WorkflowCatalogue {
     workflows: BTreeMap<Box<str>, Vec<Entry>>,
     /// Graphs that are no version, and that a user may import.
     imports: BTreeMap<Box<str>, Vec<Entry>>,
 }
 
-impl Catalogue {
+impl WorkflowCatalogue {
     /// Adds a version of the workflow that the text is of; its number, from 1.
     ///
     /// # Panics

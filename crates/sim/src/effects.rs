@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use windlass_core::plan::NodeIndex;
-use windlass_core::run::{Dispatch, Interrupt, Outcome, Report, Source};
+use windlass_core::run::{Dispatch, Interrupt, Outcome, Report, ValueSource};
 use windlass_core::value::{Payload, ValueRef};
 use windlass_core::{Digest, Millis, NodeStatus, RunId};
 use windlass_orchestrator::supervisor::{AfterFence, ChildPlace, ChildWork};
@@ -192,11 +192,17 @@ impl World {
     fn can_render(&mut self, dispatch: &Dispatch) {
         for source in &dispatch.sources {
             let wanted: Vec<ValueRef> = match source {
-                Source::Stored(value) | Source::Error { value, .. } | Source::Item(value, _) => {
+                ValueSource::Stored(value)
+                | ValueSource::Error { value, .. }
+                | ValueSource::Item(value, _) => {
                     vec![*value]
                 }
-                Source::Vars(vars) => vars.iter().filter_map(|(_, held)| held.blob()).collect(),
-                Source::Undefined | Source::Text(_) | Source::Secret(_) => Vec::new(),
+                ValueSource::Vars(vars) => {
+                    vars.iter().filter_map(|(_, held)| held.blob()).collect()
+                }
+                ValueSource::Undefined | ValueSource::Text(_) | ValueSource::Secret(_) => {
+                    Vec::new()
+                }
             };
             for value in wanted {
                 if self.store.value(dispatch.run, &value).is_none() {

@@ -9,13 +9,13 @@ use windlass_core::run::Run;
 use crate::rules::CheckResult;
 
 /// The attempt that has a child: the parent, its node, and the attempt's number.
-type Place = (RunId, Box<str>, u32);
+type AttemptKey = (RunId, Box<str>, u32);
 
 /// Which attempt has which child.
 #[derive(Debug, Default)]
 pub(crate) struct Families {
-    of_child: BTreeMap<RunId, Place>,
-    of_place: BTreeMap<Place, RunId>,
+    of_child: BTreeMap<RunId, AttemptKey>,
+    of_place: BTreeMap<AttemptKey, RunId>,
 }
 
 impl Families {

@@ -12,7 +12,7 @@ use windlass_core::value::Payload;
 use windlass_core::{NodeStatus, RunId};
 use windlass_orchestrator::Begin;
 
-use crate::workload::{Fork, Request, UserAction};
+use crate::workload::{ForkRequest, RunRequest, UserAction};
 use crate::world::{Event, World};
 
 impl World {
@@ -35,7 +35,7 @@ impl World {
             .filter(|&&node| again.reuses(state, node))
             .filter_map(|&node| self.reused(state, node, routes))
             .collect();
-        let fork = Fork {
+        let fork = ForkRequest {
             origin: Origin {
                 execution_id: run,
                 nodes: vec![state.path(chosen)],
@@ -47,7 +47,7 @@ impl World {
             reused,
         };
         let trigger = self.store.resolve(&state.queued().trigger);
-        let request = Request {
+        let request = RunRequest {
             workflow: state.queued().workflow.clone(),
             starts: Vec::new(),
             begin: Begin::Now,

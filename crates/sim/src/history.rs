@@ -9,7 +9,7 @@ use windlass_core::plan::NodeKind;
 use windlass_core::run::{Change, Instance, Run};
 use windlass_core::{Digest, Millis, RunId};
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::WorkflowCatalogue;
 use crate::ledger::{Signals, Undoing};
 use crate::rules;
 
@@ -44,7 +44,7 @@ pub enum Claimed {
 /// A run's durable past.
 #[derive(Debug)]
 pub struct History {
-    catalogue: Arc<Catalogue>,
+    catalogue: Arc<WorkflowCatalogue>,
     /// The state after each of the last records; those before are needed no more.
     states: VecDeque<Run>,
     records: u64,
@@ -67,7 +67,7 @@ pub struct History {
 
 impl History {
     /// The history of a run whose first record is about to be durable.
-    pub fn new(catalogue: Arc<Catalogue>, strict: bool) -> Self {
+    pub fn new(catalogue: Arc<WorkflowCatalogue>, strict: bool) -> Self {
         Self {
             catalogue,
             states: VecDeque::new(),

@@ -12,7 +12,7 @@ use windlass_core::{Digest, Millis, NodeStatus, RunId, RunStatus};
 use windlass_orchestrator::{CommandId, row};
 use windlass_store::RunRow;
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::WorkflowCatalogue;
 use crate::compare;
 use crate::families::Families;
 use crate::history::{Claimed, History};
@@ -48,7 +48,7 @@ type Compared = (u64, u64, u64);
 /// The judge.
 #[derive(Debug, Default)]
 pub struct Oracle {
-    catalogue: Arc<Catalogue>,
+    catalogue: Arc<WorkflowCatalogue>,
     strict: bool,
     histories: BTreeMap<RunId, History>,
     /// Runs that a user asked for, or that a process tried to start for a parent.
@@ -72,7 +72,7 @@ pub struct Oracle {
 
 impl Oracle {
     /// A judge of shards with this default bound.
-    pub fn new(max_parallel: u32, catalogue: Arc<Catalogue>, strict: bool) -> Self {
+    pub fn new(max_parallel: u32, catalogue: Arc<WorkflowCatalogue>, strict: bool) -> Self {
         Self {
             max_parallel,
             catalogue,

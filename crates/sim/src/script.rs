@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
-use windlass_core::run::{Dispatch, Failure, Held, Outcome, Source};
+use windlass_core::run::{Dispatch, Failure, Held, Outcome, ValueSource};
 use windlass_core::value::{Payload, ValueRef, object_text};
 use windlass_expr::{Document, Limits};
 
 use crate::random::Random;
 use crate::store::SimStore;
-use crate::worker::Execution;
+use crate::worker::PlannedExecution;
 
 /// The error code of a failure that was asked for without one.
 pub const SIMULATED: &str = "SIMULATED";
@@ -56,7 +56,7 @@ impl Script {
         path: &str,
         dispatch: &Dispatch,
         store: &SimStore,
-    ) -> Execution {
+    ) -> PlannedExecution {
         let rendered = render(dispatch, store);
         let parameters = rendered.as_ref().ok().cloned().flatten();
         let behaviour = self.behaviour(path);
@@ -84,7 +84,7 @@ impl Script {
                 (takes, Outcome::Succeeded(output))
             }
         };
-        Execution {
+        PlannedExecution {
             takes,
             outcome,
             stops_after: Some(0),
@@ -136,22 +136,22 @@ fn render(dispatch: &Dispatch, store: &SimStore) -> Result<Option<Payload>, Fail
         .map_err(|error| Failure::permanent(error.code, format!("parameters: {}", error.message)))
 }
 
-fn resolve(dispatch: &Dispatch, source: &Source, store: &SimStore) -> Option<Document> {
+fn resolve(dispatch: &Dispatch, source: &ValueSource, store: &SimStore) -> Option<Document> {
     let stored = |value: &ValueRef| store.value(dispatch.run, value);
     match source {
-        Source::Undefined => None,
-        Source::Text(text) => Document::parse(&**text).ok(),
-        Source::Stored(value) => Document::parse(stored(value)?).ok(),
-        Source::Item(list, index) => {
+        ValueSource::Undefined => None,
+        ValueSource::Text(text) => Document::parse(&**text).ok(),
+        ValueSource::Stored(value) => Document::parse(stored(value)?).ok(),
+        ValueSource::Item(list, index) => {
             let list = Document::parse(stored(list)?).ok()?;
             list.item(*index as usize)
         }
-        Source::Error { value, node } => {
+        ValueSource::Error { value, node } => {
             let (error, node) = (stored(value)?, Value::from(&**node).to_string());
             let members = [("error", &*error), ("errorNode", &*node)];
             Document::parse(object_text(members)).ok()
         }
-        Source::Vars(vars) => {
+        ValueSource::Vars(vars) => {
             let text = |held: &Held| held.text().cloned().or_else(|| stored(&held.blob()?));
             let members = vars.iter();
             let members = members.filter_map(|(name, held)| Some((name, text(held)?)));
@@ -159,6 +159,6 @@ fn resolve(dispatch: &Dispatch, source: &Source, store: &SimStore) -> Option<Doc
             let members = members.iter().map(|(name, text)| (&***name, &**text));
             Document::parse(object_text(members)).ok()
         }
-        Source::Secret(name) => Some(Document::from(Value::from(format!("secret {name}")))),
+        ValueSource::Secret(name) => Some(Document::from(Value::from(format!("secret {name}")))),
     }
 }

@@ -12,12 +12,12 @@ use windlass_core::{Millis, RunId};
 use windlass_orchestrator::Begin;
 
 use crate::account::{Account, Ending};
-use crate::catalogue::Catalogue;
+use crate::catalogue::WorkflowCatalogue;
 use crate::faults::{Faults, Side};
 use crate::random::Random;
 use crate::script::Script;
 use crate::unblock::awaited;
-use crate::workload::{Request, Workload};
+use crate::workload::{RunRequest, Workload};
 use crate::world::{EPOCH, Event, Options, Setup, World};
 
 /// A run that has not ended after this long counts as one that never ends.
@@ -72,7 +72,7 @@ impl Simulation {
     }
 
     fn workload(&self) -> Workload {
-        let mut catalogue = Catalogue::default();
+        let mut catalogue = WorkflowCatalogue::default();
         catalogue.insert(&self.text, Arc::clone(&self.plan));
         for node in 0..self.plan.total() as NodeIndex {
             if let Some((workflow, version)) = self.plan.child(node)
@@ -81,7 +81,7 @@ impl Simulation {
                 stand_in(&mut catalogue, workflow, version.unwrap_or(1));
             }
         }
-        let request = Request {
+        let request = RunRequest {
             workflow: self.plan.workflow().into(),
             starts: vec![0],
             begin: Begin::Now,
@@ -99,7 +99,7 @@ impl Simulation {
 
 /// Another workflow is one action that behaves as the node that starts it, and echoes
 /// what it is given.
-fn stand_in(catalogue: &mut Catalogue, workflow: &str, version: u32) {
+fn stand_in(catalogue: &mut WorkflowCatalogue, workflow: &str, version: u32) {
     let text = format!(
         r#"{{"id":"{workflow}","nodes":[{{"id":"run","actionType":"simulated","parameters":"{{{{ trigger }}}}"}}]}}"#
     );

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::catalogue::{Catalogue, Draft};
+use crate::catalogue::{Draft, WorkflowCatalogue};
 use crate::random::Random;
-use crate::workload::{self, Request, Workload};
+use crate::workload::{self, RunRequest, Workload};
 
 /// Loops are nested at most this deep.
 const MAX_DEPTH: u64 = 2;
@@ -17,7 +17,7 @@ pub(crate) const SIGNALS: [&str; 3] = ["go", "stop", "maybe"];
 
 /// Draws the work of one world, over `horizon` milliseconds.
 pub(crate) fn workload(random: &mut Random, horizon: u64) -> Workload {
-    let mut catalogue = Catalogue::default();
+    let mut catalogue = WorkflowCatalogue::default();
     let mut publications = Vec::new();
     for (name, children) in [("child-a", 0), ("child-b", 1)] {
         publish(
@@ -29,7 +29,7 @@ pub(crate) fn workload(random: &mut Random, horizon: u64) -> Workload {
         );
     }
     let count = random.between(1, 2);
-    let mut requests: Vec<Request> = Vec::new();
+    let mut requests: Vec<RunRequest> = Vec::new();
     for index in 0..count {
         let name = format!("w{index}");
         publish(
@@ -51,7 +51,7 @@ pub(crate) fn workload(random: &mut Random, horizon: u64) -> Workload {
 /// Draws a workflow and maybe newer versions of it, with the moments they are published.
 fn publish(
     random: &mut Random,
-    catalogue: &mut Catalogue,
+    catalogue: &mut WorkflowCatalogue,
     publications: &mut Vec<(u64, Box<str>)>,
     (name, children): (&str, u64),
     horizon: u64,
@@ -75,7 +75,7 @@ fn publish(
 }
 
 /// Draws graphs that are imported into runs of a workflow: some changes further.
-fn imports(random: &mut Random, catalogue: &mut Catalogue, draft: &Draft) {
+fn imports(random: &mut Random, catalogue: &mut WorkflowCatalogue, draft: &Draft) {
     let name = draft.head["id"].as_str().unwrap_or_default();
     for number in 0..random.below(3) {
         let mut graph = draft.clone();

@@ -11,7 +11,7 @@ use crate::random::Random;
 
 /// How one execution will go.
 #[derive(Debug)]
-pub struct Execution {
+pub struct PlannedExecution {
     /// After how long it ends by itself; its timeout if it hangs.
     pub takes: u64,
     /// How it ends by itself.
@@ -23,7 +23,7 @@ pub struct Execution {
 }
 
 /// Draws an execution.
-pub fn draw(random: &mut Random, actions: &Actions, dispatch: &Dispatch) -> Execution {
+pub fn draw(random: &mut Random, actions: &Actions, dispatch: &Dispatch) -> PlannedExecution {
     let takes = match random.below(100) {
         kind if kind < actions.slow => random.between(250, 3000),
         kind if kind % 3 == 0 => 0,
@@ -33,14 +33,14 @@ pub fn draw(random: &mut Random, actions: &Actions, dispatch: &Dispatch) -> Exec
     let hangs = random.chance(actions.hanging);
     if hangs || takes >= dispatch.timeout_ms {
         let failure = failure(random, "TIMEOUT", true);
-        return Execution {
+        return PlannedExecution {
             takes: dispatch.timeout_ms,
             outcome: Outcome::Failed(failure),
             stops_after,
             parameters: None,
         };
     }
-    Execution {
+    PlannedExecution {
         takes,
         outcome: outcome(random, actions, dispatch),
         stops_after,

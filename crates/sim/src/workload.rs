@@ -9,7 +9,7 @@ use windlass_core::event::{Origin, ReusedNode};
 use windlass_core::plan::Plan;
 use windlass_orchestrator::Begin;
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::WorkflowCatalogue;
 use crate::random::Random;
 use crate::{structured, user_actions};
 
@@ -32,9 +32,9 @@ pub enum Kind {
 #[derive(Clone, Debug, Default)]
 pub struct Workload {
     /// Every version of every workflow.
-    pub catalogue: Catalogue,
+    pub catalogue: WorkflowCatalogue,
     /// The runs that are asked for.
-    pub requests: Vec<Request>,
+    pub requests: Vec<RunRequest>,
     /// When a newer version of a workflow is published, in order for each.
     pub publications: Vec<(u64, Box<str>)>,
 }
@@ -52,7 +52,7 @@ impl Workload {
 
 /// One run that is asked for.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct RunRequest {
     /// Its workflow.
     pub workflow: Box<str>,
     /// When it is asked for, in milliseconds from the beginning; more than one entry asks again.
@@ -64,12 +64,12 @@ pub struct Request {
     /// What people want of it, and when.
     pub user_actions: Vec<(u64, UserAction)>,
     /// The run that it is forked from, and what it reuses of that.
-    pub fork: Option<Arc<Fork>>,
+    pub fork: Option<Arc<ForkRequest>>,
 }
 
 /// What a run takes over from the one that it is forked from.
 #[derive(Clone, Debug)]
-pub struct Fork {
+pub struct ForkRequest {
     /// The old run, and what runs again.
     pub origin: Origin,
     /// The graph's version, or the one that a frozen graph was of.
@@ -150,7 +150,7 @@ pub(crate) fn request(
     workflow: &str,
     horizon: u64,
     structured: bool,
-) -> Request {
+) -> RunRequest {
     let first = random.below(horizon / 4 + 1);
     let mut starts = vec![first];
     if random.chance(25) {
@@ -165,7 +165,7 @@ pub(crate) fn request(
     } else {
         "{\"n\":1}".to_owned()
     };
-    Request {
+    RunRequest {
         workflow: workflow.into(),
         starts,
         begin: if random.chance(80) {

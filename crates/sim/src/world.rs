@@ -15,7 +15,7 @@ use windlass_orchestrator::supervisor::ChildPlace;
 use windlass_orchestrator::{AcquireMode, CommandId, Evaluation};
 use windlass_store::{Append, AppendError, Appended, Error, Head};
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::WorkflowCatalogue;
 use crate::child_coordinator::Lanes;
 use crate::faults::{Defect, Faults, Side};
 use crate::oracle::{Oracle, ProcessId};
@@ -25,7 +25,7 @@ use crate::random::Random;
 use crate::script::Script;
 use crate::store::SimStore;
 use crate::trace::Trace;
-use crate::workload::{Kind, Request, UserAction, Workload};
+use crate::workload::{Kind, RunRequest, UserAction, Workload};
 
 /// When worlds begin.
 pub(crate) const EPOCH: i64 = 1_000_000;
@@ -276,7 +276,7 @@ pub(crate) struct World {
     sequence: u64,
     pub(crate) faults: Faults,
     pub(crate) defect: Option<Defect>,
-    pub(crate) catalogue: Arc<Catalogue>,
+    pub(crate) catalogue: Arc<WorkflowCatalogue>,
     /// The newest version of each workflow that is published.
     pub(crate) published: BTreeMap<Box<str>, u32>,
     pub(crate) script: Option<Arc<Script>>,
@@ -285,7 +285,7 @@ pub(crate) struct World {
     max_steps: u64,
     until: Option<Millis>,
     pub(crate) lanes: Lanes,
-    pub(crate) requests: Vec<Request>,
+    pub(crate) requests: Vec<RunRequest>,
     /// Which request each run id was made for.
     pub(crate) request_of: BTreeMap<RunId, usize>,
     /// Starts without an answer yet: run and process.

@@ -8,7 +8,7 @@ use windlass_core::run::Run;
 use windlass_core::value::Payload;
 use windlass_core::{Millis, RunId};
 use windlass_orchestrator::row;
-use windlass_sim::catalogue::Catalogue;
+use windlass_sim::catalogue::WorkflowCatalogue;
 use windlass_sim::oracle::Oracle;
 
 const PROCESS: u64 = 1;
@@ -22,7 +22,7 @@ struct Held {
 impl Held {
     fn new() -> Self {
         let text = r#"{"id":"w","nodes":[{"id":"a","actionType":"act"}]}"#;
-        let mut catalogue = Catalogue::default();
+        let mut catalogue = WorkflowCatalogue::default();
         catalogue.add(text);
         let version = catalogue.version("w", 1).expect("it was added").clone();
         let queued = Queued {

@@ -5,9 +5,9 @@
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 use windlass_store::{
-    Bell, Error, ExpiredSession, ItemState, Joined, LeaseAnswer, LeaseTerm, LeasedItem, Leases,
-    Listener, LiveSession, Partition, Pending, Pull, SessionId, TakenPartition, Wakes, Work,
-    WorkItem, WorkKey, WorkLease,
+    Bell, Error, ExpiredSession, ItemState, JoinedSession, LeaseAnswer, LeaseTerm, LeasedItem,
+    Leases, Listener, LiveSession, Partition, Pending, Pull, SessionId, TakenPartition, Wakes,
+    Work, WorkItem, WorkKey, WorkLease,
 };
 
 use crate::EmbeddedStore;
@@ -21,7 +21,7 @@ const SESSION: &str = "lease-session";
 const COUNT: &str = "lease-session-count";
 
 impl Leases for EmbeddedStore {
-    fn join(&self, name: &str, duration_ms: u64) -> Pending<'_, Result<Joined, Error>> {
+    fn join(&self, name: &str, duration_ms: u64) -> Pending<'_, Result<JoinedSession, Error>> {
         let stored: Box<str> = name.into();
         let begun = self.task(None, move |session| begin(session.connection, &stored));
         let name: Box<str> = name.into();

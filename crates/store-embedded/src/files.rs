@@ -14,7 +14,7 @@ use crate::error::{Fault, from_io};
 use crate::private;
 use crate::queue::{self, Queue, Reply, Submitted};
 use crate::space::Space;
-use crate::writer::{Job, Outcome, Session};
+use crate::writer::{Outcome, Session, WriteJob};
 
 /// Where files are written before they get their names: one directory, so that files which a
 /// kill left are found without searching all values.
@@ -31,8 +31,8 @@ pub(crate) struct FileJob {
 
 /// A job, and the writer's queue.
 struct Onward {
-    job: Box<dyn Job>,
-    next: Arc<Queue<Box<dyn Job>>>,
+    job: Box<dyn WriteJob>,
+    next: Arc<Queue<Box<dyn WriteJob>>>,
 }
 
 /// The thread as the store sees it.
@@ -70,8 +70,8 @@ impl Files {
     pub(crate) fn submit<T>(
         &self,
         work: FileWork,
-        next: Arc<Queue<Box<dyn Job>>>,
-        job: impl FnOnce(Reply<T>) -> Box<dyn Job>,
+        next: Arc<Queue<Box<dyn WriteJob>>>,
+        job: impl FnOnce(Reply<T>) -> Box<dyn WriteJob>,
     ) -> Submitted<FileJob, T> {
         let file_job = |reply| FileJob {
             work,
@@ -119,11 +119,11 @@ fn execute(directory: &Path, durable: bool, file_job: FileJob, space: Option<&Sp
 
 /// A job whose value could not be synced, on its way to stop the writer.
 struct Broken {
-    job: Box<dyn Job>,
+    job: Box<dyn WriteJob>,
     error: Error,
 }
 
-impl Job for Broken {
+impl WriteJob for Broken {
     fn execute(&mut self, _: &mut Session<'_>) -> Result<(), Fault> {
         Err(self.error.clone().into())
     }

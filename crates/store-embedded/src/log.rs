@@ -10,7 +10,7 @@ use crate::clock::Lag;
 use crate::codec::{self, Indexed, RUN_COLUMNS, signed};
 use crate::error::{Fault, damaged_log};
 use crate::queue::Reply;
-use crate::writer::{Job, Outcome, Session, stopped};
+use crate::writer::{Outcome, Session, WriteJob, stopped};
 use crate::{blob, claim, inbox, query};
 
 /// Runs whose heads the writer remembers: those written lately. An entry is about 150 bytes.
@@ -141,7 +141,7 @@ impl AppendJob {
 /// them than the caller; for large records it is the other way round.
 const HASHED_BY_CALLER: usize = 32 << 10;
 
-impl Job for AppendJob {
+impl WriteJob for AppendJob {
     fn execute(&mut self, session: &mut Session<'_>) -> Result<(), Fault> {
         self.answers.clear();
         if self.heads.len() < self.appends.len() {

@@ -15,7 +15,7 @@ use crate::queue::{self, Queue, Reply, Submitted};
 use crate::read::{self, Walk};
 use crate::reader::Readers;
 use crate::segment::{self, MOST_BYTES, MOST_RECORDS, Segment};
-use crate::writer::{Job, Session, Task, stopped};
+use crate::writer::{Session, Task, WriteJob, stopped};
 
 /// A log to pack.
 pub(crate) struct Request {
@@ -34,7 +34,7 @@ pub(crate) struct Packer {
 impl Packer {
     /// Starts the thread. If it cannot be started, its queue is closed, which every caller
     /// notices.
-    pub(crate) fn start(readers: Arc<Readers>, writer: Arc<Queue<Box<dyn Job>>>) -> Self {
+    pub(crate) fn start(readers: Arc<Readers>, writer: Arc<Queue<Box<dyn WriteJob>>>) -> Self {
         let queue: Arc<Queue<Request>> = Arc::new(Queue::new());
         let stop = Arc::new(AtomicBool::new(false));
         let work = Work {
@@ -92,7 +92,7 @@ impl Drop for Packer {
 
 struct Work {
     readers: Arc<Readers>,
-    writer: Arc<Queue<Box<dyn Job>>>,
+    writer: Arc<Queue<Box<dyn WriteJob>>>,
     stop: Arc<AtomicBool>,
 }
 
@@ -123,7 +123,7 @@ impl Work {
     }
 
     fn commit(&self, run: RunId, segment: Segment) -> Result<(), Error> {
-        let task = |reply| -> Box<dyn Job> {
+        let task = |reply| -> Box<dyn WriteJob> {
             Box::new(Task {
                 work: move |session: &mut Session<'_>| segment.store(session.connection, run),
                 output: None,

@@ -26,7 +26,7 @@ use crate::read::Leftovers;
 use crate::reader::Readers;
 use crate::space::Space;
 use crate::wal::TornTail;
-use crate::writer::{Handle, Job, Session, Task, stopped};
+use crate::writer::{Handle, Session, Task, WriteJob, stopped};
 use crate::{blob, checkpoint, claim, inbox, log, migrate, page, private, query, queue, read, wal};
 
 /// How to open a data directory.
@@ -244,14 +244,14 @@ impl EmbeddedStore {
 
     /// While this is held, no file of a value is removed in this process.
     pub(crate) fn keep_files(&self) -> impl Drop + '_ {
-        struct Kept<'a>(&'a AtomicUsize);
-        impl Drop for Kept<'_> {
+        struct KeepFiles<'a>(&'a AtomicUsize);
+        impl Drop for KeepFiles<'_> {
             fn drop(&mut self) {
                 self.0.fetch_sub(1, Ordering::AcqRel);
             }
         }
         self.shared.backups.fetch_add(1, Ordering::AcqRel);
-        Kept(&self.shared.backups)
+        KeepFiles(&self.shared.backups)
     }
 
     /// Whether a backup keeps files from being removed.
@@ -301,7 +301,7 @@ impl EmbeddedStore {
         &self,
         first: Option<FileWork>,
         small: bool,
-        job: impl FnOnce(queue::Reply<T>) -> Box<dyn Job>,
+        job: impl FnOnce(queue::Reply<T>) -> Box<dyn WriteJob>,
     ) -> Result<impl Future<Output = Option<T>> + Send + 'static, Error> {
         let writer = self.writer()?;
         let Some(work) = first else {

@@ -32,7 +32,7 @@ pub(crate) struct Session<'a> {
 }
 
 /// Something to execute in the writer's transaction.
-pub(crate) trait Job: Send {
+pub(crate) trait WriteJob: Send {
     /// Does the work. May be called again after the transaction was rolled back.
     fn execute(&mut self, session: &mut Session<'_>) -> Result<(), Fault>;
 
@@ -62,7 +62,7 @@ pub(crate) struct Task<F, T> {
     pub(crate) reply: crate::queue::Reply<Result<T, Error>>,
 }
 
-impl<F, T> Job for Task<F, T>
+impl<F, T> WriteJob for Task<F, T>
 where
     F: FnMut(&mut Session<'_>) -> Result<T, Fault> + Send,
     T: Send,
@@ -83,7 +83,7 @@ where
 }
 
 /// The callback that gets the duration of each commit.
-pub(crate) type Told = Box<dyn Fn(Duration) + Send + Sync>;
+pub(crate) type CommitCallback = Box<dyn Fn(Duration) + Send + Sync>;
 
 /// What a caller is told when the writer thread is gone.
 pub(crate) fn stopped() -> Error {
@@ -92,7 +92,7 @@ pub(crate) fn stopped() -> Error {
 
 /// The writer as the store sees it.
 pub(crate) struct Handle {
-    pub(crate) queue: Arc<Queue<Box<dyn Job>>>,
+    pub(crate) queue: Arc<Queue<Box<dyn WriteJob>>>,
     writer: Arc<Mutex<Writer>>,
     thread: Option<JoinHandle<()>>,
     failed: Arc<AtomicBool>,
@@ -145,7 +145,7 @@ impl Handle {
 
     /// Executes a job on the caller's thread. Gives it back if another caller writes or waits,
     /// so that they share a commit, or if the disk is too slow to wait for.
-    pub(crate) fn try_here(&self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
+    pub(crate) fn try_here(&self, job: Box<dyn WriteJob>) -> Option<Box<dyn WriteJob>> {
         let Some(mut writer) = self.try_writer() else {
             return Some(job);
         };
@@ -180,7 +180,7 @@ impl Handle {
     }
 
     /// Calls `told` with the duration of each later commit.
-    pub(crate) fn on_commit(&self, told: Told) {
+    pub(crate) fn on_commit(&self, told: CommitCallback) {
         lock(&self.writer).told = Some(told);
     }
 
@@ -209,7 +209,7 @@ impl Drop for Handle {
 }
 
 /// However the thread ends, no caller waits for it afterwards.
-struct CloseOnExit<'a>(&'a Queue<Box<dyn Job>>);
+struct CloseOnExit<'a>(&'a Queue<Box<dyn WriteJob>>);
 
 impl Drop for CloseOnExit<'_> {
     fn drop(&mut self) {
@@ -229,7 +229,7 @@ const ABOUT_TO_LEAVE: Duration = Duration::from_micros(20);
 /// Nothing to write: after it the thread tends the journal.
 struct Nothing;
 
-impl Job for Nothing {
+impl WriteJob for Nothing {
     fn execute(&mut self, _: &mut Session<'_>) -> Result<(), Fault> {
         Ok(())
     }
@@ -253,12 +253,12 @@ struct Writer {
     /// How long a commit has taken lately.
     usual: Duration,
     /// The callback that gets the duration of each commit.
-    told: Option<Told>,
+    told: Option<CommitCallback>,
     space: Arc<Space>,
 }
 
 impl Writer {
-    fn run_once(&mut self, jobs: VecDeque<Box<dyn Job>>) {
+    fn run_once(&mut self, jobs: VecDeque<Box<dyn WriteJob>>) {
         self.commit(jobs);
         if self.fatal.is_none() {
             let tended = self.journal.tend(&self.connection);
@@ -266,7 +266,7 @@ impl Writer {
         }
     }
 
-    fn commit(&mut self, mut jobs: VecDeque<Box<dyn Job>>) {
+    fn commit(&mut self, mut jobs: VecDeque<Box<dyn WriteJob>>) {
         if let Some(error) = &self.fatal {
             return finish(jobs, &Outcome::Undone(error.clone()));
         }
@@ -297,7 +297,7 @@ impl Writer {
 
     /// Gives each job of a transaction that was rolled back one of its own: a damaged page, or
     /// a record too large for the disk, must not refuse the other jobs.
-    fn one_by_one(&mut self, jobs: VecDeque<Box<dyn Job>>) {
+    fn one_by_one(&mut self, jobs: VecDeque<Box<dyn WriteJob>>) {
         for mut job in jobs {
             if let Some(error) = &self.fatal {
                 job.finish(Outcome::Undone(error.clone()));
@@ -309,7 +309,7 @@ impl Writer {
         }
     }
 
-    fn attempt(&mut self, jobs: &mut [Box<dyn Job>]) -> Outcome {
+    fn attempt(&mut self, jobs: &mut [Box<dyn WriteJob>]) -> Outcome {
         let error = match self.transact(jobs) {
             Ok(()) => return Outcome::Committed,
             Err(fault) => fault.into_error(),
@@ -342,7 +342,7 @@ impl Writer {
         error
     }
 
-    fn transact(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<(), Fault> {
+    fn transact(&mut self, jobs: &mut [Box<dyn WriteJob>]) -> Result<(), Fault> {
         let connection = &self.connection;
         connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let mut session = Session {
@@ -369,7 +369,7 @@ impl Writer {
     }
 }
 
-fn finish(jobs: VecDeque<Box<dyn Job>>, outcome: &Outcome) {
+fn finish(jobs: VecDeque<Box<dyn WriteJob>>, outcome: &Outcome) {
     for job in jobs {
         job.finish(outcome.clone());
     }

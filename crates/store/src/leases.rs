@@ -11,7 +11,7 @@ use std::fmt;
 
 use crate::{Error, Pending};
 
-/// A share of all runs, numbered from 0 up to the count that [`Joined`] names.
+/// A share of all runs, numbered from 0 up to the count that [`JoinedSession`] names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Partition(pub u32);
 
@@ -53,7 +53,7 @@ impl fmt::Display for SessionId {
 
 /// The answer to `join`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Joined {
+pub struct JoinedSession {
     /// The new session, which holds nothing yet.
     pub session: SessionId,
     /// How many partitions there are, fixed when the backend was created.
@@ -94,7 +94,7 @@ pub struct ExpiredSession {
 pub trait Leases: Send + Sync + 'static {
     /// Begins a session that expires `duration_ms` after its last renewal. After a crash in
     /// between: a session that holds nothing may be left behind, and expires.
-    fn join(&self, name: &str, duration_ms: u64) -> Pending<'_, Result<Joined, Error>>;
+    fn join(&self, name: &str, duration_ms: u64) -> Pending<'_, Result<JoinedSession, Error>>;
 
     /// Prolongs a session by its duration from now. `false` if it is not live: it has
     /// expired or ended, holds nothing, and never becomes live again. After a crash in

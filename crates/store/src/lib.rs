@@ -55,7 +55,8 @@ pub use hook::{Hook, Hooks};
 pub use inbox::Inbox;
 pub use key_value::{KeyValue, Note};
 pub use leases::{
-    ExpiredSession, Joined, Leases, LiveSession, Partition, Partitions, SessionId, TakenPartition,
+    ExpiredSession, JoinedSession, Leases, LiveSession, Partition, Partitions, SessionId,
+    TakenPartition,
 };
 pub use local::LocalCoordinator;
 pub use log::Log;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::definition::{self, Source, signature};
+use windlass_core::definition::{self, DefinitionSource, signature};
 use windlass_core::plan::Plan;
 use windlass_core::{Digest, Millis};
 use windlass_engine::NewRun;
@@ -10,7 +10,7 @@ use windlass_store::{Catalogue, NewDefinition};
 
 /// Adds a definition to the catalogue, as a request for a run of it.
 pub async fn publish(store: &dyn Catalogue, tenant: Option<&str>, text: &str) -> NewRun {
-    let source = Source::new("test.json", text.as_bytes());
+    let source = DefinitionSource::new("test.json", text.as_bytes());
     let parsed = definition::parse(&source, &definition::Options::default());
     let parsed = parsed.unwrap_or_else(|problems| panic!("{problems:?}\n{text}"));
     let digest = Digest::of(&parsed.json);

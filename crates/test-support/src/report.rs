@@ -10,19 +10,19 @@ use serde_json::{Map, Value, json};
 
 /// What is seen of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Report {
+pub struct RunReport {
     pub status: String,
     pub output: Option<Value>,
     /// The code of the run's error; also while the run is being undone for it.
     pub error: Option<String>,
     /// Every instance by its path.
-    pub nodes: BTreeMap<String, Node>,
-    pub compensation: Option<Compensation>,
+    pub nodes: BTreeMap<String, NodeReport>,
+    pub compensation: Option<CompensationReport>,
 }
 
 /// What is seen of an instance.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Node {
+pub struct NodeReport {
     /// `Open` where a worker has the attempt, or may have it.
     pub status: String,
     pub attempt: u32,
@@ -35,7 +35,7 @@ pub struct Node {
 
 /// What is seen of undoing a run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Compensation {
+pub struct CompensationReport {
     /// `running`, `complete` or `incomplete`.
     pub status: String,
     /// What was undone so far, and whether that succeeded.
@@ -43,12 +43,12 @@ pub struct Compensation {
     pub next: Option<String>,
 }
 
-impl Report {
+impl RunReport {
     /// The run, its instances in the order of their paths, and its compensation.
     pub fn lines(&self) -> Vec<String> {
         let nodes = self.nodes.iter();
         let nodes = nodes.map(|(path, node)| node.line(path));
-        let compensation = self.compensation.iter().map(Compensation::line);
+        let compensation = self.compensation.iter().map(CompensationReport::line);
         let first = std::iter::once(self.first_line());
         first.chain(nodes).chain(compensation).collect()
     }
@@ -76,7 +76,7 @@ impl Report {
     }
 }
 
-impl Node {
+impl NodeReport {
     fn line(&self, path: &str) -> String {
         let mut line = format!("{path} {}", self.status);
         // That a cancelled node had an attempt is worth saying; of others it is clear.
@@ -99,7 +99,7 @@ impl Node {
     }
 }
 
-impl Compensation {
+impl CompensationReport {
     fn line(&self) -> String {
         let done = self.done.iter().map(|(path, succeeded)| {
             let failed = if *succeeded { "" } else { " failed" };

@@ -11,7 +11,7 @@ use super::{Call, invalid, token};
 pub(super) struct Proof {
     pub(super) header: HeaderValue,
     /// The key of its token in the cache, if it comes from there.
-    pub(super) cached: Option<token::Key>,
+    pub(super) cached: Option<token::TokenKey>,
 }
 
 /// The proof of an attempt's next request.
@@ -28,7 +28,7 @@ pub(super) async fn proof(call: &Call<'_>) -> Result<Option<Proof>, ActionError>
         }
         Auth::Bearer(token) => (format!("Bearer {}", token.trim()), None),
         Auth::Oauth2(client) => {
-            let key = token::Key::of(call.context, client);
+            let key = token::TokenKey::of(call.context, client);
             let token = call.tokens.token(call, client, &key).await?;
             call.context.conceal(token.clone());
             (format!("Bearer {token}"), Some(key))

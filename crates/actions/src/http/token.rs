@@ -28,9 +28,9 @@ const MAX_BYTES: usize = 1024 * 1024;
 
 /// Which token it is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key(Digest);
+pub(super) struct TokenKey(Digest);
 
-impl Key {
+impl TokenKey {
     pub(super) fn of(context: &Context, client: &Oauth2) -> Self {
         let parts = json!([
             context.tenant.as_deref(),
@@ -46,10 +46,10 @@ impl Key {
 
 /// The tokens that are kept.
 #[derive(Debug, Default)]
-pub(super) struct Tokens(Mutex<HashMap<Key, Kept>>);
+pub(super) struct Tokens(Mutex<HashMap<TokenKey, CachedToken>>);
 
 #[derive(Clone, Debug)]
-struct Kept {
+struct CachedToken {
     token: String,
     until: Instant,
 }
@@ -68,7 +68,7 @@ impl Tokens {
         &self,
         call: &Call<'_>,
         client: &Oauth2,
-        key: &Key,
+        key: &TokenKey,
     ) -> Result<String, ActionError> {
         let known = self.lock().get(key).cloned();
         if let Some(kept) = known.filter(|kept| kept.until > Instant::now()) {
@@ -87,17 +87,17 @@ impl Tokens {
         }
         if let Some(until) = until {
             let token = given.access_token.clone();
-            tokens.insert(key.clone(), Kept { token, until });
+            tokens.insert(key.clone(), CachedToken { token, until });
         }
         Ok(given.access_token)
     }
 
     /// Drops a token that the server refuses.
-    pub(super) fn forget(&self, key: &Key) {
+    pub(super) fn forget(&self, key: &TokenKey) {
         self.lock().remove(key);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Kept>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<TokenKey, CachedToken>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -21,17 +21,17 @@ const MIN_SECRET: usize = 32;
 const MIN_MODULUS: usize = 256;
 
 /// A digest of a key.
-pub(super) type Print = crate::limit::Key;
+pub(super) type Print = crate::limit::BucketKey;
 
 /// The keys of one document.
 #[derive(Debug, Default)]
 pub(super) struct KeySet {
-    keys: Vec<Key>,
+    keys: Vec<VerificationKey>,
 }
 
 /// A key that checks signatures of one algorithm.
 #[derive(Debug, Clone)]
-pub(super) struct Key {
+pub(super) struct VerificationKey {
     pub(super) id: Option<Box<str>>,
     pub(super) algorithm: Algorithm,
     pub(super) decoding: DecodingKey,
@@ -96,7 +96,7 @@ impl KeySet {
 
     /// The key for a token: the one of its id; without an id, the only one there is for its
     /// algorithm.
-    pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<&Key> {
+    pub(super) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Option<&VerificationKey> {
         let mut fitting = self
             .keys
             .iter()
@@ -118,12 +118,12 @@ impl KeySet {
     }
 
     /// A key that can sign.
-    pub(super) fn secret(&self) -> Option<&Key> {
+    pub(super) fn secret(&self) -> Option<&VerificationKey> {
         self.keys.iter().find(|key| key.secret.is_some())
     }
 }
 
-fn key(jwk: Jwk) -> Result<Key, String> {
+fn key(jwk: Jwk) -> Result<VerificationKey, String> {
     if jwk
         .purpose
         .as_deref()
@@ -187,7 +187,7 @@ fn key(jwk: Jwk) -> Result<Key, String> {
             "a key is for {alg:?}; {name} is what is used with it"
         ));
     }
-    Ok(Key {
+    Ok(VerificationKey {
         id: jwk.kid.map(Into::into),
         algorithm,
         decoding,

@@ -11,7 +11,7 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::{Map, Value, json};
 
 use super::key::KeySet;
-use crate::route::Scope;
+use crate::route::TokenScope;
 
 /// The claims of a new token.
 #[derive(Debug, Clone)]
@@ -21,7 +21,7 @@ pub struct Minting {
     /// The tenant.
     pub tenant: Option<String>,
     /// The scopes.
-    pub scopes: Vec<Scope>,
+    pub scopes: Vec<TokenScope>,
     /// The lifetime.
     pub lifetime: Duration,
     /// The issuer.

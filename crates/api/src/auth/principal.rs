@@ -9,8 +9,8 @@ use windlass_store::TenantFilter;
 use super::key::Print;
 use crate::code;
 use crate::error::ApiError;
-use crate::limit::{self, Key};
-use crate::route::Scope;
+use crate::limit::{self, BucketKey};
+use crate::route::TokenScope;
 
 /// The caller of a request; an extractor.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Principal {
     /// What may be done.
     pub scopes: Scopes,
     /// What requests are counted by; a digest of the token.
-    pub token_key: Key,
+    pub token_key: BucketKey,
     /// Whether tokens are off.
     everyone: bool,
     /// Whether it is the owner of the process.
@@ -112,14 +112,14 @@ impl Principal {
     pub fn tenants(&self) -> TenantFilter {
         match &self.tenant {
             Some(tenant) => TenantFilter::Only(Some(tenant.clone())),
-            None if self.everyone || self.scopes.allow(Scope::Admin) => TenantFilter::Any,
+            None if self.everyone || self.scopes.allow(TokenScope::Admin) => TenantFilter::Any,
             None => TenantFilter::Only(None),
         }
     }
 
     /// Which client's share of memory and connections the caller uses: its tenant's, otherwise
     /// its subject's.
-    pub(crate) fn client(&self) -> Key {
+    pub(crate) fn client(&self) -> BucketKey {
         match (&self.tenant, &*self.subject) {
             (Some(tenant), _) => limit::key(&[b"tenant", tenant.as_bytes()]),
             (None, "") => self.token_key,
@@ -132,7 +132,7 @@ impl Principal {
     /// # Errors
     ///
     /// `FORBIDDEN`, naming the scope.
-    pub fn require(&self, scope: Scope) -> Result<(), ApiError> {
+    pub fn require(&self, scope: TokenScope) -> Result<(), ApiError> {
         if self.scopes.allow(scope) {
             return Ok(());
         }
@@ -161,23 +161,23 @@ impl Scopes {
     /// All scopes.
     #[must_use]
     pub fn all() -> Self {
-        Scope::CARRIED.into_iter().collect()
+        TokenScope::CARRIED.into_iter().collect()
     }
 
     /// Whether the scope is among them; `admin` allows all, and what is public needs none.
     #[must_use]
-    pub fn allow(self, scope: Scope) -> bool {
-        scope == Scope::Public || self.0 & (bit(scope) | bit(Scope::Admin)) != 0
+    pub fn allow(self, scope: TokenScope) -> bool {
+        scope == TokenScope::Public || self.0 & (bit(scope) | bit(TokenScope::Admin)) != 0
     }
 }
 
-impl FromIterator<Scope> for Scopes {
-    fn from_iter<I: IntoIterator<Item = Scope>>(scopes: I) -> Self {
+impl FromIterator<TokenScope> for Scopes {
+    fn from_iter<I: IntoIterator<Item = TokenScope>>(scopes: I) -> Self {
         Self(scopes.into_iter().map(bit).fold(0, |set, bit| set | bit))
     }
 }
 
-fn bit(scope: Scope) -> u8 {
+fn bit(scope: TokenScope) -> u8 {
     1 << scope as u8
 }
 
@@ -185,32 +185,35 @@ fn bit(scope: Scope) -> u8 {
 mod tests {
     use super::*;
 
-    fn token(tenant: Option<&str>, scopes: &[Scope]) -> Principal {
+    fn token(tenant: Option<&str>, scopes: &[TokenScope]) -> Principal {
         Principal::of("s", tenant, scopes.iter().copied().collect(), "t")
     }
 
     #[test]
     fn admin_allows_all_and_others_themselves_only() {
-        for held in Scope::CARRIED {
-            for needed in Scope::CARRIED {
+        for held in TokenScope::CARRIED {
+            for needed in TokenScope::CARRIED {
                 let allowed = token(None, &[held]).require(needed).is_ok();
-                assert_eq!(allowed, held == needed || held == Scope::Admin);
+                assert_eq!(allowed, held == needed || held == TokenScope::Admin);
             }
         }
-        assert!(Principal::nobody().require(Scope::Public).is_ok());
-        assert!(Principal::nobody().require(Scope::Read).is_err());
+        assert!(Principal::nobody().require(TokenScope::Public).is_ok());
+        assert!(Principal::nobody().require(TokenScope::Read).is_err());
     }
 
     #[test]
     fn a_tenant_sees_its_own_and_only_an_admin_without_one_sees_all() {
         let own = TenantFilter::Only(Some("a".into()));
-        assert_eq!(token(Some("a"), &[Scope::Read]).tenants(), own);
-        assert_eq!(token(Some("a"), &[Scope::Admin]).tenants(), own);
+        assert_eq!(token(Some("a"), &[TokenScope::Read]).tenants(), own);
+        assert_eq!(token(Some("a"), &[TokenScope::Admin]).tenants(), own);
         assert_eq!(
-            token(None, &[Scope::Read]).tenants(),
+            token(None, &[TokenScope::Read]).tenants(),
             TenantFilter::Only(None)
         );
-        assert_eq!(token(None, &[Scope::Admin]).tenants(), TenantFilter::Any);
+        assert_eq!(
+            token(None, &[TokenScope::Admin]).tenants(),
+            TenantFilter::Any
+        );
         assert_eq!(Principal::local().tenants(), TenantFilter::Any);
         assert_eq!(Principal::nobody().tenants(), TenantFilter::Only(None));
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use jsonwebtoken::Algorithm;
 use tokio::time::Instant;
 
-use super::key::{Key, KeySet, MAX_DOCUMENT, Print};
+use super::key::{KeySet, MAX_DOCUMENT, Print, VerificationKey};
 
 /// How long reading may take, and a request wait for it.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
@@ -169,7 +169,7 @@ impl Keys {
         &self,
         id: Option<&str>,
         algorithm: Algorithm,
-    ) -> Result<Key, &'static str> {
+    ) -> Result<VerificationKey, &'static str> {
         self.renew().await;
         if let Some(key) = self.set().and_then(|set| set.find(id, algorithm).cloned()) {
             return Ok(key);

@@ -16,7 +16,7 @@ use windlass_engine::names::is_tenant;
 
 use super::principal::{Credential, Principal, Scopes};
 use super::source::{KEY_GRACE, KeySource, Keys, Rotation};
-use crate::route::Scope;
+use crate::route::TokenScope;
 
 /// The longest token, in bytes.
 pub const MAX_TOKEN: usize = 8 * 1024;
@@ -248,7 +248,7 @@ fn scopes(claims: &Claims) -> Scopes {
         Some(Listed::Text(text)) => text.split(' ').collect(),
         None => Vec::new(),
     };
-    text.chain(listed).filter_map(Scope::named).collect()
+    text.chain(listed).filter_map(TokenScope::named).collect()
 }
 
 /// The message helps a legitimate caller and tells an attacker nothing new.

@@ -23,7 +23,7 @@ use super::{WORDS_BYTES, definition_bytes, value_bytes};
 use crate::app::{App, Caller};
 use crate::bounds::{NodePath, Reason};
 use crate::error::ApiError;
-use crate::extract::{Document, IdempotencyKey, Json, Path, Query};
+use crate::extract::{IdempotencyKey, Json, Path, Query, RawDocument};
 use crate::failures::{ACTING, DEFINING, together};
 use crate::route::{Access, Input, Operation, Routes};
 use crate::serve::Draining;
@@ -457,7 +457,7 @@ async fn import(
     target: Target,
     Query(query): Query<ImportQuery>,
     draining: Draining,
-    document: Document<Any>,
+    document: RawDocument<Any>,
 ) -> Result<Json<ActedShape>, ApiError> {
     let row = app.run(&target.caller, &target.path.id).await?;
     // The signature does not cover the edited graph.

@@ -22,7 +22,7 @@ use crate::bounds::{Between, Words};
 use crate::error::ApiError;
 use crate::extract::{Json, Query};
 use crate::failures;
-use crate::jobs::{Job, JobFailure, JobState};
+use crate::jobs::{BulkJob, JobFailure, JobState};
 use crate::route::{Access, Routes};
 
 pub(super) fn add(routes: &mut Routes<App>) {
@@ -302,7 +302,7 @@ async fn rebuild(State(app): State<App>, caller: Caller) -> Result<Accepted<JobS
 }
 
 /// Makes anew what derives from the logs; doing it twice is harmless.
-pub(super) async fn rebuilding(app: App, job: Job) {
+pub(super) async fn rebuilding(app: App, job: BulkJob) {
     let engine = app.engine().clone();
     let job = Arc::new(job);
     let told = Arc::clone(&job);

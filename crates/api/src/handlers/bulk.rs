@@ -27,7 +27,7 @@ use crate::bounds::{NodePath, Reason};
 use crate::error::ApiError;
 use crate::extract::{Json, Path};
 use crate::failures;
-use crate::jobs::{Job, JobFailure, JobState};
+use crate::jobs::{BulkJob, JobFailure, JobState};
 use crate::route::{Access, Routes};
 
 /// How many runs a job looks at together.
@@ -191,7 +191,7 @@ impl Plan {
         }
     }
 
-    fn filter(&self, job: &Job) -> RunFilter {
+    fn filter(&self, job: &BulkJob) -> RunFilter {
         let statuses = self.statuses.iter();
         RunFilter {
             tenant: job.tenants(),
@@ -249,7 +249,7 @@ async fn begin(
 /// Goes from page to page. The runs are those there were when the job began: what begins
 /// meanwhile is newer than the first page. When the engine stops, the rest is left for the next
 /// server process.
-pub(super) async fn work(app: App, plan: Plan, job: Job) {
+pub(super) async fn work(app: App, plan: Plan, job: BulkJob) {
     let mut filter = plan.filter(&job);
     let request: CommandRequest = plan.command.by(actor(plan.by, plan.reason));
     let request = request.with(plan.body);
@@ -294,7 +294,7 @@ pub(super) async fn work(app: App, plan: Plan, job: Job) {
 
 async fn one(
     app: &App,
-    job: &Job,
+    job: &BulkJob,
     request: CommandRequest,
     run: RunId,
     is_dry: bool,

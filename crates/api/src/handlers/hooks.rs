@@ -24,12 +24,12 @@ use crate::app::{App, Caller};
 use crate::bounds::Between;
 use crate::code::BODY_MALFORMED;
 use crate::error::ApiError;
-use crate::extract::{Document, IdempotencyKey, Json, Path, Query};
+use crate::extract::{IdempotencyKey, Json, Path, Query, RawDocument};
 use crate::failures::{
     CURSOR_INVALID, HOOK_INVALID, HOOK_NOT_FOUND, HOOK_SIGNATURE_INVALID, SECRET_KEY_UNUSABLE,
     STARTING, STORE_TIMEOUT, STORE_UNAVAILABLE, TOO_MANY_HOOKS, together,
 };
-use crate::route::{Access, Rate, Routes, Scope};
+use crate::route::{Access, Rate, Routes, TokenScope};
 
 /// How many headers reach the run, and how long each may be.
 const HEADERS: (usize, usize) = (64, 1024);
@@ -65,7 +65,7 @@ pub(super) fn add(routes: &mut Routes<App>) {
         .add(
             Method::POST,
             "/hooks/{token}",
-            Access::new(Scope::Public)
+            Access::new(TokenScope::Public)
                 .rate(Rate::Hook)
                 .body(value_bytes()),
             &together(&[
@@ -195,7 +195,7 @@ async fn call_hook(
     call: Call,
     key: IdempotencyKey,
     headers: HeaderMap,
-    body: Document<Any>,
+    body: RawDocument<Any>,
 ) -> Result<Json<HookStartedShape>, ApiError> {
     call.check(&body.bytes)?;
     let hook = &call.hook;

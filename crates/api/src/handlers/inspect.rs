@@ -16,7 +16,7 @@ use windlass_core::{Digest, RunId};
 use windlass_engine::history::for_each_event;
 use windlass_engine::view::{self, AttemptFilter, Nodes};
 use windlass_engine::{RunEventStream, StreamItem};
-use windlass_service::graph::{Format, RenderOptions, render};
+use windlass_service::graph::{DrawingFormat, RenderOptions, render};
 use windlass_service::members::Members;
 use windlass_service::{Failure, FailureKind, RunQueries, drawing, export, verifying, why};
 use windlass_store::Wait as _;
@@ -33,7 +33,7 @@ use crate::error::ApiError;
 use crate::extract::{LastEventId, Path, Query};
 use crate::failures::{self, LOOKING, together};
 use crate::route::{Access, Routes};
-use crate::stream::Event;
+use crate::stream::ServerSentEvent;
 
 /// How often a quiet stream sends a sign of life.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -139,10 +139,10 @@ async fn graph(
     let run = app.run(&caller, &path.id).await?.run;
     let (format, media) = match query.format {
         None | Some(FormatName::Json) => (None, ""),
-        Some(FormatName::Mermaid) => (Some(Format::Mermaid), "text/plain; charset=utf-8"),
-        Some(FormatName::Dot) => (Some(Format::Dot), "text/plain; charset=utf-8"),
-        Some(FormatName::Svg) => (Some(Format::Svg), "image/svg+xml"),
-        Some(FormatName::Ascii) => (Some(Format::Ascii), "text/plain; charset=utf-8"),
+        Some(FormatName::Mermaid) => (Some(DrawingFormat::Mermaid), "text/plain; charset=utf-8"),
+        Some(FormatName::Dot) => (Some(DrawingFormat::Dot), "text/plain; charset=utf-8"),
+        Some(FormatName::Svg) => (Some(DrawingFormat::Svg), "image/svg+xml"),
+        Some(FormatName::Ascii) => (Some(DrawingFormat::Ascii), "text/plain; charset=utf-8"),
     };
     let options = RenderOptions {
         width: query.width.map_or(80, Between::get),
@@ -341,25 +341,25 @@ fn position(cursor: &str) -> Result<u64, Failure> {
 }
 
 /// The events of a feed, with signs of life between them; it ends with the run.
-fn follow(event_stream: RunEventStream) -> impl Stream<Item = Event> + Send + 'static {
+fn follow(event_stream: RunEventStream) -> impl Stream<Item = ServerSentEvent> + Send + 'static {
     stream::unfold(Some(event_stream), |event_stream| async move {
         let mut event_stream = event_stream?;
         let item = match tokio::time::timeout(HEARTBEAT, event_stream.next()).await {
-            Err(_) => return Some((Event::heartbeat(), Some(event_stream))),
+            Err(_) => return Some((ServerSentEvent::heartbeat(), Some(event_stream))),
             Ok(item) => item,
         };
         match item {
             StreamItem::Event(event) => {
                 let id = event.position.to_string();
-                let event = Event::json(event.kind, Some(&id), &*event);
+                let event = ServerSentEvent::json(event.kind, Some(&id), &*event);
                 Some((event, Some(event_stream)))
             }
-            // What was left out can be read again with `Last-Event-ID`.
-            StreamItem::Lagged => Some((Event::written("lagged", None, "{}"), None)),
-            StreamItem::Ended => Some((Event::written("end", None, "{}"), None)),
+            // What was left out can be read again with `Last-ServerSentEvent-ID`.
+            StreamItem::Lagged => Some((ServerSentEvent::written("lagged", None, "{}"), None)),
+            StreamItem::Ended => Some((ServerSentEvent::written("end", None, "{}"), None)),
             StreamItem::Failed(error) => {
                 let failure = json!({ "code": "EVENTS_BROKEN", "message": error.to_string() });
-                Some((Event::json("error", None, &failure), None))
+                Some((ServerSentEvent::json("error", None, &failure), None))
             }
         }
     })

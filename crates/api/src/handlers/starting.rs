@@ -28,7 +28,7 @@ use crate::answer::{Accepted, Either, RawJson};
 use crate::app::{App, Caller};
 use crate::bounds::{NodePath, Reason};
 use crate::error::ApiError;
-use crate::extract::{Document, IdempotencyKey, Json, Path, Query, decode};
+use crate::extract::{IdempotencyKey, Json, Path, Query, RawDocument, decode};
 use crate::failures::{self, ACTING, DEFINING, STARTING, together};
 use crate::route::{Access, Rate, Routes};
 use crate::serve::Draining;
@@ -198,7 +198,7 @@ async fn dynamic(
     Query(query): Query<DynamicQuery>,
     headers: HeaderMap,
     draining: Draining,
-    document: Document<Any>,
+    document: RawDocument<Any>,
 ) -> Result<Accepted<StartedShape>, ApiError> {
     let (graph, mut body) = match document.yaml {
         true => (document.bytes.to_vec(), StartBody::default()),

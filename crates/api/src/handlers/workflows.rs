@@ -23,7 +23,7 @@ use crate::app::{App, Caller};
 use crate::bounds::Between;
 use crate::code;
 use crate::error::ApiError;
-use crate::extract::{Document, Json, Path, Query};
+use crate::extract::{Json, Path, Query, RawDocument};
 use crate::failures::{self, DEFINING};
 use crate::route::{Access, Routes};
 use crate::serve::Draining;
@@ -282,7 +282,7 @@ async fn publish(
     State(app): State<App>,
     caller: Caller,
     draining: Draining,
-    document: Document<Definition>,
+    document: RawDocument<Definition>,
 ) -> Result<Either<Created<PublishedShape>, Json<PublishedShape>>, ApiError> {
     let definition = prepared(document.bytes, &draining).await?;
     let workflow = definition.plan.workflow().to_owned();
@@ -316,7 +316,7 @@ async fn publish(
 
 async fn validate(
     draining: Draining,
-    document: Document<Definition>,
+    document: RawDocument<Definition>,
 ) -> Result<RawJson<ValidatedShape>, ApiError> {
     let checking = move || {
         let (valid, problems) = match check("definition", &document.bytes) {
@@ -339,7 +339,7 @@ async fn plan(
     caller: Caller,
     Path(path): Path<WorkflowPath>,
     draining: Draining,
-    document: Document<Definition>,
+    document: RawDocument<Definition>,
 ) -> Result<RawJson<PublishingShape>, ApiError> {
     let definition = prepared(document.bytes, &draining).await?;
     let workflow = definition.plan.workflow();

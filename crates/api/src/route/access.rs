@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// What a token must allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub enum Scope {
+pub enum TokenScope {
     /// Nothing: every client may ask, without a token.
     Public,
     /// To see workflows and runs.
@@ -21,7 +21,7 @@ pub enum Scope {
     Admin,
 }
 
-impl Scope {
+impl TokenScope {
     /// The scopes that a token can carry.
     pub const CARRIED: [Self; 5] = [
         Self::Read,
@@ -51,7 +51,7 @@ impl Scope {
     }
 }
 
-impl fmt::Display for Scope {
+impl fmt::Display for TokenScope {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.name())
     }
@@ -73,7 +73,7 @@ pub enum Rate {
 /// What a route needs. Every one has a scope, a rate and a limit of its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
-    scope: Scope,
+    scope: TokenScope,
     rate: Rate,
     body: u64,
 }
@@ -81,7 +81,7 @@ pub struct Access {
 impl Access {
     /// Access with this scope, counted against the token, without a body.
     #[must_use]
-    pub const fn new(scope: Scope) -> Self {
+    pub const fn new(scope: TokenScope) -> Self {
         Self {
             scope,
             rate: Rate::Token,
@@ -92,37 +92,37 @@ impl Access {
     /// For every client, not counted against a limit.
     #[must_use]
     pub const fn public() -> Self {
-        Self::new(Scope::Public).rate(Rate::Free)
+        Self::new(TokenScope::Public).rate(Rate::Free)
     }
 
     /// With `workflows:read`.
     #[must_use]
     pub const fn read() -> Self {
-        Self::new(Scope::Read)
+        Self::new(TokenScope::Read)
     }
 
     /// With `workflows:execute`.
     #[must_use]
     pub const fn execute() -> Self {
-        Self::new(Scope::Execute)
+        Self::new(TokenScope::Execute)
     }
 
     /// With `workflows:manage`.
     #[must_use]
     pub const fn manage() -> Self {
-        Self::new(Scope::Manage)
+        Self::new(TokenScope::Manage)
     }
 
     /// With `workflows:work`.
     #[must_use]
     pub const fn work() -> Self {
-        Self::new(Scope::Work)
+        Self::new(TokenScope::Work)
     }
 
     /// With `admin`.
     #[must_use]
     pub const fn admin() -> Self {
-        Self::new(Scope::Admin)
+        Self::new(TokenScope::Admin)
     }
 
     /// Counted against these budgets.
@@ -141,7 +141,7 @@ impl Access {
 
     /// The scope.
     #[must_use]
-    pub const fn scope(&self) -> Scope {
+    pub const fn scope(&self) -> TokenScope {
         self.scope
     }
 

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaGenerator;
 use serde_json::{Map, Value, json};
 
-use super::access::{Access, Rate, Scope};
+use super::access::{Access, Rate, TokenScope};
 use crate::code;
 use crate::error::{Code, ErrorBody};
 use crate::failures::{STORE_FULL, STORE_UNAVAILABLE};
@@ -166,7 +166,7 @@ impl<'g> Operation<'g> {
     }
 
     fn imply_checks(&mut self, access: Access) {
-        if access.scope() != Scope::Public {
+        if access.scope() != TokenScope::Public {
             self.implies(code::UNAUTHENTICATED);
             self.implies(code::FORBIDDEN);
         }
@@ -186,7 +186,7 @@ impl<'g> Operation<'g> {
 /// The document of all paths.
 pub(super) fn whole(generator: &mut SchemaGenerator, paths: &Map<String, Value>) -> Value {
     let schemas = generator.definitions().clone();
-    let scopes: Map<String, Value> = Scope::CARRIED
+    let scopes: Map<String, Value> = TokenScope::CARRIED
         .iter()
         .map(|scope| (scope.name().to_owned(), json!("")))
         .collect();
@@ -230,9 +230,9 @@ fn tag(path: &str) -> &str {
 }
 
 /// A public route says so with an empty list; OpenAPI 3.1, section 4.8.10.
-fn security(scope: Scope) -> Value {
+fn security(scope: TokenScope) -> Value {
     match scope {
-        Scope::Public => json!([]),
+        TokenScope::Public => json!([]),
         scope => json!([{"bearer": [scope.name()]}]),
     }
 }

@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, header};
 
-use super::access::{Access, Rate, Scope};
+use super::access::{Access, Rate, TokenScope};
 use crate::answer::Streaming;
 use crate::auth::{Auth, Principal};
 use crate::bodies::{Arrival, Bodies, BodyOptions};
@@ -24,7 +24,7 @@ use crate::error::ApiError;
 use crate::extract::Peer;
 use crate::fair;
 use crate::hosts::Hosts;
-use crate::limit::{self, Budget, Key, Limiter, RateDecision};
+use crate::limit::{self, BucketKey, Budget, Limiter, RateDecision};
 use crate::serve::{Claimed, Seated};
 use crate::stream::Polite;
 
@@ -138,7 +138,7 @@ impl RequestGate {
 
     /// The principal of the request, or the refusal.
     async fn principal(&self, access: Access, headers: &HeaderMap) -> Result<Principal, ApiError> {
-        if access.scope() == Scope::Public {
+        if access.scope() == TokenScope::Public {
             return Ok(Principal::nobody());
         }
         let principal = self.auth.principal(headers).await?;
@@ -148,9 +148,9 @@ impl RequestGate {
 
     /// Whose share of memory and connections a request takes: that of its tenant or subject,
     /// and where no token says, that of the address it comes from, for each hook its own.
-    fn client(&self, access: Access, request: &Request) -> Key {
+    fn client(&self, access: Access, request: &Request) -> BucketKey {
         if let Some(principal) = request.extensions().get::<Principal>()
-            && access.scope() != Scope::Public
+            && access.scope() != TokenScope::Public
             && self.auth.is_on()
         {
             return principal.client();
@@ -190,7 +190,7 @@ impl RequestGate {
         principal: &Principal,
         request: &Request,
     ) -> Result<Option<Claimed>, ApiError> {
-        if !self.auth.is_on() || access.scope() == Scope::Public {
+        if !self.auth.is_on() || access.scope() == TokenScope::Public {
             return Ok(None);
         }
         let seated = request.extensions().get::<Seated>();
@@ -292,7 +292,7 @@ async fn check(guard: Arc<Guard>, request: Request, next: Next) -> Response {
 
 async fn admit(guard: &Guard, mut request: Request, next: Next) -> Response {
     let Guard { gate, access, .. } = guard;
-    if access.scope() != Scope::Public && gate.is_foreign(&request) {
+    if access.scope() != TokenScope::Public && gate.is_foreign(&request) {
         return code::FORBIDDEN
             .error("the request comes from a page of another origin")
             .hint("name the origin in `cors_origins`, if it may ask")

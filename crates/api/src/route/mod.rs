@@ -15,7 +15,7 @@ use http::Method;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value};
 
-pub use access::{Access, Rate, Scope};
+pub use access::{Access, Rate, TokenScope};
 pub use document::Operation;
 pub use endpoint::{Endpoint, Input, Output};
 pub use guard::{Exchange, GateOptions, RequestGate};

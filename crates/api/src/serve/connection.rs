@@ -25,7 +25,7 @@ use super::activity::{Activity, Patience, UnderWay};
 use super::io::MonitoredIo;
 use super::listener::Accepted;
 use super::options::ServerOptions;
-use super::seats::{Claimed, Place, Refused, Seated, is_probe};
+use super::seats::{Claimed, Refused, Seat, Seated, is_probe};
 use super::{Draining, Stop};
 use crate::code;
 use crate::extract::{Local, Peer};
@@ -68,7 +68,7 @@ pub(super) struct Shared {
 struct Connected {
     peer: Option<SocketAddr>,
     local: Option<SocketAddr>,
-    place: Arc<Place>,
+    place: Arc<Seat>,
     activity: Activity,
 }
 
@@ -95,7 +95,7 @@ pub(super) fn builder(options: &ServerOptions) -> auto::Builder<TokioExecutor> {
 }
 
 /// Serves the connection until it ends.
-pub(super) async fn serve(shared: Arc<Shared>, accepted: Accepted, place: Arc<Place>) {
+pub(super) async fn serve(shared: Arc<Shared>, accepted: Accepted, place: Arc<Seat>) {
     let patience = match place.is_seated() {
         true => shared.patience,
         false => shared.patience.brief(),

@@ -25,7 +25,7 @@ use super::options::ServerOptions;
 use crate::code;
 use crate::error::ApiError;
 use crate::fair::{self, Fair, Share};
-use crate::limit::Key;
+use crate::limit::BucketKey;
 
 /// The routes that are answered while other clients hold all seats.
 const PROBES: [&str; 3] = ["/health/live", "/health/ready", "/metrics"];
@@ -73,7 +73,7 @@ impl Seats {
     }
 
     /// The place of a new connection; those of a socket share one.
-    pub(super) fn enter(self: &Arc<Self>, peer: Option<SocketAddr>) -> Arc<Place> {
+    pub(super) fn enter(self: &Arc<Self>, peer: Option<SocketAddr>) -> Arc<Seat> {
         let address = peer.map_or([0; 16], |peer| fair::address(peer.ip()));
         let (held, seated) = match self.seats.take(address, 1) {
             Some(seat) => (Held::Share(seat), true),
@@ -83,7 +83,7 @@ impl Seats {
             Held::Spot(spot) => spot.gone.clone(),
             Held::Share(_) => CancellationToken::new(),
         };
-        Arc::new(Place {
+        Arc::new(Seat {
             all: Arc::clone(self),
             address,
             seated: AtomicBool::new(seated),
@@ -110,18 +110,18 @@ enum Held {
 
 /// The place of one connection, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Seat {
     all: Arc<Seats>,
-    address: Key,
+    address: BucketKey,
     seated: AtomicBool,
     /// Cancelled when the connection has to go, to make room in the reserve.
     gone: CancellationToken,
     held: tokio::sync::Mutex<Option<Held>>,
     /// Whose token was last used on the connection; it counts for that client's share.
-    owner: Mutex<Option<(Key, Share)>>,
+    owner: Mutex<Option<(BucketKey, Share)>>,
 }
 
-impl Place {
+impl Seat {
     /// Waits until the connection has to make room.
     pub(super) async fn gone(&self) {
         self.gone.cancelled().await;
@@ -161,7 +161,7 @@ impl Place {
         Ok(())
     }
 
-    fn claim(&self, client: Key, several: bool) -> Result<Option<Share>, ApiError> {
+    fn claim(&self, client: BucketKey, several: bool) -> Result<Option<Share>, ApiError> {
         let take = || {
             self.all
                 .clients
@@ -185,7 +185,7 @@ impl Place {
 struct Reserve {
     most: usize,
     /// Oldest first.
-    spots: Mutex<VecDeque<(u64, Key, CancellationToken)>>,
+    spots: Mutex<VecDeque<(u64, BucketKey, CancellationToken)>>,
     last: AtomicU64,
 }
 
@@ -206,17 +206,17 @@ impl Reserve {
         }
     }
 
-    fn spots(&self) -> MutexGuard<'_, VecDeque<(u64, Key, CancellationToken)>> {
+    fn spots(&self) -> MutexGuard<'_, VecDeque<(u64, BucketKey, CancellationToken)>> {
         self.spots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enter(self: &Arc<Self>, address: Key) -> Spot {
+    fn enter(self: &Arc<Self>, address: BucketKey) -> Spot {
         let number = self.last.fetch_add(1, Ordering::Relaxed);
         let gone = CancellationToken::new();
         let mut spots = self.spots();
         spots.push_back((number, address, gone.clone()));
         if spots.len() > self.most {
-            let count = |key: &Key| spots.iter().filter(|(_, other, _)| other == key).count();
+            let count = |key: &BucketKey| spots.iter().filter(|(_, other, _)| other == key).count();
             let most = spots.iter().map(|(_, key, _)| count(key)).max();
             let oldest = spots
                 .iter()
@@ -245,14 +245,14 @@ impl Drop for Spot {
 /// A request on a connection, for the guard, which learns whose it is.
 #[derive(Debug, Clone)]
 pub(crate) struct Seated {
-    pub(super) place: Arc<Place>,
+    pub(super) place: Arc<Seat>,
     /// Whether other requests are under way on the connection.
     pub(super) several: bool,
 }
 
 impl Seated {
     /// Counts the request for a client; what comes back is held until the answer has ended.
-    pub(crate) fn claim(&self, client: Key) -> Result<Claimed, ApiError> {
+    pub(crate) fn claim(&self, client: BucketKey) -> Result<Claimed, ApiError> {
         let share = self.place.claim(client, self.several)?;
         Ok(Claimed(share.map(Arc::new)))
     }

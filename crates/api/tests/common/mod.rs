@@ -20,11 +20,11 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_api::answer::{Accepted, EventStream, NoContent, Page};
 use windlass_api::auth::{Auth, Principal};
-use windlass_api::extract::{Document, Json, Path, Query};
+use windlass_api::extract::{Json, Path, Query, RawDocument};
 use windlass_api::health::{self, Probes, http_limits};
 use windlass_api::route::{Access, GateOptions, Rate, RequestGate, Routes};
 use windlass_api::serve::{Drained, Server, ServerOptions};
-use windlass_api::{ApiError, Code, Detail, Event, HeadLimits};
+use windlass_api::{ApiError, Code, Detail, HeadLimits, ServerSentEvent};
 
 /// Long enough for a busy machine; a test that reaches it has failed.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -128,7 +128,8 @@ async fn slow(State(sample): State<Sample>) -> Result<Json<String>, ApiError> {
 }
 
 async fn events() -> Result<EventStream<Value>, ApiError> {
-    let first = futures_util::stream::iter([Event::json("first", Some("1"), &Value::Null)]);
+    let first =
+        futures_util::stream::iter([ServerSentEvent::json("first", Some("1"), &Value::Null)]);
     Ok(EventStream::new(
         first.chain(futures_util::stream::pending()),
     ))
@@ -137,7 +138,7 @@ async fn events() -> Result<EventStream<Value>, ApiError> {
 /// Says how long the body was, when the test lets it.
 async fn measure(
     State(sample): State<Sample>,
-    document: Document<Value>,
+    document: RawDocument<Value>,
 ) -> Result<Json<usize>, ApiError> {
     if document.yaml {
         sample.release.cancelled().await;

@@ -135,7 +135,7 @@ fn read(text: &Arc<str>) -> Duration {
 }
 
 /// How slow a case is, from a hundredth of the steps it may take.
-fn probe(case: &worst::Case, size: usize, trigger: &Document) -> Option<Probe> {
+fn probe(case: &worst::WorstCase, size: usize, trigger: &Document) -> Option<Probe> {
     let limits = Limits {
         steps: Limits::DEFAULT.steps / 100,
         ..Limits::DEFAULT

@@ -1,7 +1,7 @@
 //! `windlass token`: a token for development, signed with a key of a file.
 
 use windlass_api::auth::{Minting, mint};
-use windlass_api::route::Scope;
+use windlass_api::route::TokenScope;
 
 use crate::args::Token;
 use crate::config::span;
@@ -13,8 +13,8 @@ pub(crate) fn run(settings: &Settings, arguments: &Token) -> Result<Exit, Failur
     let usage = |message: String| Failure::new(Exit::Usage, "USAGE", message);
     let names = arguments.scopes.iter().flat_map(|text| text.split(','));
     let scopes = names.map(|name| {
-        let known = Scope::CARRIED.map(Scope::name).join(", ");
-        Scope::named(name).ok_or_else(|| {
+        let known = TokenScope::CARRIED.map(TokenScope::name).join(", ");
+        TokenScope::named(name).ok_or_else(|| {
             usage(format!("'{name}' is not a scope")).hint(format!("they are {known}"))
         })
     });

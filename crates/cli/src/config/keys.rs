@@ -11,7 +11,7 @@ use super::http_allowed;
 
 /// A setting.
 #[derive(Debug)]
-pub(crate) struct Key {
+pub(crate) struct SettingKey {
     /// Its name in the file.
     pub(crate) name: &'static str,
     /// Its variable.
@@ -224,8 +224,8 @@ const fn key(
     default: Option<&'static str>,
     kind: Kind,
     about: &'static str,
-) -> Key {
-    Key {
+) -> SettingKey {
+    SettingKey {
         name,
         variable,
         default,
@@ -236,7 +236,7 @@ const fn key(
 
 /// All settings, in the order of the documentation.
 #[rustfmt::skip]
-pub(crate) const KEYS: &[Key] = &[
+pub(crate) const KEYS: &[SettingKey] = &[
     key("data_dir", "WINDLASS_DATA_DIR", Some(".windlass"), Kind::Path, "where runs and definitions are kept"),
     key("output", "WINDLASS_OUTPUT", Some("table"), Kind::Output, "how results are written"),
     key("max_parallel", "WINDLASS_MAX_PARALLEL", Some("200"), Kind::Count, "nodes of one run at once"),

@@ -2,16 +2,16 @@
 //! bells.
 
 use windlass_store::{
-    Bell, Error, ExpiredSession, ItemState, Joined, LeaseAnswer, LeaseTerm, LeasedItem, Leases,
-    Listener, LiveSession, Partition, Pending, Pull, SessionId, TakenPartition, Wakes, Work,
-    WorkItem, WorkKey, WorkLease,
+    Bell, Error, ExpiredSession, ItemState, JoinedSession, LeaseAnswer, LeaseTerm, LeasedItem,
+    Leases, Listener, LiveSession, Partition, Pending, Pull, SessionId, TakenPartition, Wakes,
+    Work, WorkItem, WorkKey, WorkLease,
 };
 
 use super::refusals::refused;
 use super::store::RemoteStore;
 
 impl Leases for RemoteStore {
-    fn join(&self, _: &str, _: u64) -> Pending<'_, Result<Joined, Error>> {
+    fn join(&self, _: &str, _: u64) -> Pending<'_, Result<JoinedSession, Error>> {
         refused()
     }
 

@@ -16,7 +16,7 @@ use windlass_store::Wait as _;
 use super::holder_run::{self, HolderRun};
 use super::question::Question;
 use super::server::Server;
-use super::stream::{Reader, Told};
+use super::stream::{Reader, StreamMessage};
 use super::telling::show;
 use crate::ending;
 use crate::exit::{Exit, Failure};
@@ -262,7 +262,7 @@ impl Follower {
             };
             // What comes at once is looked at together, and the end at once.
             let is_due = due.is_some_and(|due| due <= Instant::now());
-            if is_due || told.iter().any(|told| *told != Told::Event) {
+            if is_due || told.iter().any(|told| *told != StreamMessage::Event) {
                 due = None;
                 let status = self.catch_up().await.map_err(Broken::Away)?;
                 if status.is_final() {
@@ -271,7 +271,7 @@ impl Follower {
             } else if !told.is_empty() {
                 due.get_or_insert(self.looked + self.rest());
             }
-            if told.contains(&Told::Again) {
+            if told.contains(&StreamMessage::Again) {
                 return Err(Broken::Again);
             }
         }

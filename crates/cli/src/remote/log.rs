@@ -20,13 +20,13 @@ struct Part {
 
 /// The parts that were read last.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct RecentParts {
     /// Oldest first.
     parts: VecDeque<Part>,
     bytes: usize,
 }
 
-impl Kept {
+impl RecentParts {
     /// Records from one on, until about so many bytes; nothing if that one is not kept.
     pub(super) fn get(&self, run: RunId, from: u64, max_bytes: usize) -> Option<Vec<Record>> {
         let starts = |part: &&Part| {
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn what_is_kept_is_given_in_parts() {
         let (run, other) = (RunId::from_bytes([1; 16]), RunId::from_bytes([2; 16]));
-        let mut kept = Kept::default();
+        let mut kept = RecentParts::default();
         kept.put(run, (3..7).map(|it| record(it, 10)).collect());
         assert_eq!(numbers(kept.get(run, 3, 1)), Some(vec![3]));
         assert_eq!(numbers(kept.get(run, 4, 20)), Some(vec![4, 5]));
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn the_oldest_make_way() {
         let run = RunId::from_bytes([1; 16]);
-        let mut kept = Kept::default();
+        let mut kept = RecentParts::default();
         for part in 1..=4 {
             kept.put(run, vec![record(part, 10 * 1024 * 1024)]);
         }

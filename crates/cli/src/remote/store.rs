@@ -14,7 +14,7 @@ use windlass_store::{
 };
 
 use super::failures;
-use super::log::{Kept, beginning};
+use super::log::{RecentParts, beginning};
 use super::refusals::{refusal, refused};
 use super::server::Server;
 use super::shapes::LogShape;
@@ -32,7 +32,7 @@ pub(super) type WorkflowKey = (Option<Box<str>>, Box<str>);
 /// What was read before and cannot be otherwise now, or is good enough for one command.
 #[derive(Default)]
 pub(super) struct Memory {
-    kept: Kept,
+    kept: RecentParts,
     /// Where a log was seen to end, for the reader who goes on to ask there: once.
     end: Option<(RunId, u64)>,
     /// The run whose log was read last: values are asked for in its name.

@@ -5,7 +5,7 @@ const LINE_BYTES: usize = 16 * 1024 * 1024;
 
 /// What a stream said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum StreamMessage {
     /// Something happened; the log has it.
     Event,
     /// The run has ended.
@@ -24,7 +24,7 @@ pub(super) struct Reader {
 
 impl Reader {
     /// Takes a piece; gives what it completes, in order.
-    pub(super) fn take(&mut self, piece: &[u8]) -> Vec<Told> {
+    pub(super) fn take(&mut self, piece: &[u8]) -> Vec<StreamMessage> {
         let mut told = Vec::new();
         for &byte in piece {
             match byte {
@@ -40,14 +40,14 @@ impl Reader {
         told
     }
 
-    fn read(&mut self, line: &[u8]) -> Option<Told> {
+    fn read(&mut self, line: &[u8]) -> Option<StreamMessage> {
         if line.is_empty() {
             let kind = std::mem::take(&mut self.kind);
             let has_data = std::mem::take(&mut self.has_data);
             let told = match kind.as_str() {
-                "end" | "RunFinished" => Told::Finished,
-                "lagged" | "draining" | "error" => Told::Again,
-                _ => Told::Event,
+                "end" | "RunFinished" => StreamMessage::Finished,
+                "lagged" | "draining" | "error" => StreamMessage::Again,
+                _ => StreamMessage::Event,
             };
             return has_data.then_some(told);
         }
@@ -67,10 +67,16 @@ mod tests {
     fn events_come_in_any_pieces() {
         let text = b": \n\nevent: NodeSucceeded\nid: 17\ndata: {}\n\nevent: lagged\ndata: {}\n\n\
             event: draining\ndata: {}\n\nevent: end\ndata: {}\n\n";
-        let expected = [Told::Event, Told::Again, Told::Again, Told::Finished];
+        let expected = [
+            StreamMessage::Event,
+            StreamMessage::Again,
+            StreamMessage::Again,
+            StreamMessage::Finished,
+        ];
         for size in [1, 3, 7, text.len()] {
             let mut reader = Reader::default();
-            let told: Vec<Told> = text.chunks(size).flat_map(|it| reader.take(it)).collect();
+            let told: Vec<StreamMessage> =
+                text.chunks(size).flat_map(|it| reader.take(it)).collect();
             assert_eq!(told, expected, "{size}");
         }
     }

@@ -24,7 +24,7 @@ const STILL: Duration = Duration::from_secs(60);
 const LOOKS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
 #[derive(Deserialize)]
-struct Job {
+struct JobStatus {
     id: String,
     status: String,
     done: usize,
@@ -46,7 +46,7 @@ pub(crate) fn rebuild(
     mut progress: impl FnMut(usize),
 ) -> Result<Rebuilt, Failure> {
     let question = Question::post(server.url(&["rebuild"]), b"{}".to_vec());
-    let mut job: Job = read(server, &server.ask(question)?)?;
+    let mut job: JobStatus = read(server, &server.ask(question)?)?;
     let mut rest = LOOKS.0;
     while job.status != "done" {
         std::thread::sleep(rest);

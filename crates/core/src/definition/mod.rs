@@ -36,7 +36,9 @@ pub use problem::{MAX_PROBLEMS, Problem, Severity};
 pub use schema::schema;
 pub use signature::signature;
 pub(crate) use signature::signature_of;
-pub use source::{Format, Limits, Options, SCHEMA_COST, SchemaCheck, SchemaProblem, Source};
+pub use source::{
+    DefinitionFormat, DefinitionSource, Limits, Options, SCHEMA_COST, SchemaCheck, SchemaProblem,
+};
 pub use types::{
     Backoff, Body, Compensate, Concurrency, Definition, Delay, Edge, ExecutionMode, FailurePolicy,
     ForEach, InFlight, Isolation, Join, Json, Node, OnItemFailure, Policies, Retry, RetryStrategy,

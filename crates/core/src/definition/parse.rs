@@ -7,7 +7,7 @@ use super::place::{Cursor, Placing, Plain, Positions};
 use super::problem::{Findings, Problem, Severity, SourceLocation};
 use super::repair::mended;
 use super::scan::scan;
-use super::source::{Format, Limits, Options, Source};
+use super::source::{DefinitionFormat, DefinitionSource, Limits, Options};
 use super::structure::{Outcome, Structure};
 use super::types::Definition;
 use super::validate::validate;
@@ -26,7 +26,10 @@ pub struct Parsed<'a> {
 
 /// Reads and checks a definition. Where it cannot be published, every problem
 /// that could be found is returned, warnings included, sorted by place.
-pub fn parse<'a>(source: &Source<'a>, options: &Options<'_>) -> Result<Parsed<'a>, Vec<Problem>> {
+pub fn parse<'a>(
+    source: &DefinitionSource<'a>,
+    options: &Options<'_>,
+) -> Result<Parsed<'a>, Vec<Problem>> {
     let limits = options.limits;
     if source.text.len() > limits.bytes {
         let message = format!(
@@ -56,7 +59,7 @@ pub fn parse<'a>(source: &Source<'a>, options: &Options<'_>) -> Result<Parsed<'a
     };
     let nesting = limits.nesting.min(Limits::MAX_NESTING);
     match source.format {
-        Format::Json => {
+        DefinitionFormat::Json => {
             let (definition, warnings) = check(source, options, text, &Plain(text))?;
             let json = Cow::Borrowed(bytes);
             Ok(Parsed {
@@ -65,7 +68,7 @@ pub fn parse<'a>(source: &Source<'a>, options: &Options<'_>) -> Result<Parsed<'a
                 warnings,
             })
         }
-        Format::Yaml => match yaml::convert(text, nesting, &limits) {
+        DefinitionFormat::Yaml => match yaml::convert(text, nesting, &limits) {
             Ok(map) => {
                 let (definition, warnings) = check(source, options, &map.json, &map)?;
                 let json = Cow::Owned(map.json.into_bytes());
@@ -88,7 +91,7 @@ pub fn parse<'a>(source: &Source<'a>, options: &Options<'_>) -> Result<Parsed<'a
 }
 
 fn check(
-    source: &Source<'_>,
+    source: &DefinitionSource<'_>,
     options: &Options<'_>,
     json: &str,
     positions: &dyn Positions,
@@ -168,7 +171,12 @@ fn structure(json: &str, nesting: usize, findings: &mut Findings) -> Option<Outc
 }
 
 /// A problem that stands alone, after this much of the text.
-fn alone(source: &Source<'_>, code: &'static str, message: String, before: &str) -> Problem {
+fn alone(
+    source: &DefinitionSource<'_>,
+    code: &'static str,
+    message: String,
+    before: &str,
+) -> Problem {
     let mut cursor = Cursor::new(before);
     cursor.advance(before.len());
     let position = cursor.position(before.len());

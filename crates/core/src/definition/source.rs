@@ -5,34 +5,35 @@ use std::path::Path;
 
 /// A definition's text and where it came from.
 #[derive(Clone, Debug)]
-pub struct Source<'a> {
+pub struct DefinitionSource<'a> {
     /// The file name for messages.
     pub name: String,
     /// The text as it was read.
     pub text: &'a [u8],
     /// How it is written.
-    pub format: Format,
+    pub format: DefinitionFormat,
 }
 
-impl<'a> Source<'a> {
+impl<'a> DefinitionSource<'a> {
     /// A source whose format follows from its file name, or else from its text.
     pub fn new(name: impl Into<String>, text: &'a [u8]) -> Self {
         let name = name.into();
-        let format = Format::of_path(&name).unwrap_or_else(|| Format::of_text(text));
+        let format =
+            DefinitionFormat::of_path(&name).unwrap_or_else(|| DefinitionFormat::of_text(text));
         Self { name, text, format }
     }
 }
 
 /// How a definition is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum DefinitionFormat {
     /// JSON, which is also what is stored.
     Json,
     /// YAML, for authoring.
     Yaml,
 }
 
-impl Format {
+impl DefinitionFormat {
     /// The format of a file by its extension: `.json`, `.yaml`, `.yml`.
     pub fn of_path(path: &str) -> Option<Self> {
         let extension = Path::new(path).extension()?.to_str()?;
@@ -137,15 +138,19 @@ mod tests {
     #[test]
     fn the_format_follows_from_the_name_or_else_the_text() {
         for (name, text, format) in [
-            ("flow.json", "id: a", Format::Json),
-            ("a/flow.YAML", "{}", Format::Yaml),
-            ("flow.yml", "{}", Format::Yaml),
-            ("-", " \n{ \"id\": 1 }", Format::Json),
-            ("-", "\u{FEFF}{}", Format::Json),
-            ("flow.txt", "id: a", Format::Yaml),
-            ("json", "", Format::Yaml),
+            ("flow.json", "id: a", DefinitionFormat::Json),
+            ("a/flow.YAML", "{}", DefinitionFormat::Yaml),
+            ("flow.yml", "{}", DefinitionFormat::Yaml),
+            ("-", " \n{ \"id\": 1 }", DefinitionFormat::Json),
+            ("-", "\u{FEFF}{}", DefinitionFormat::Json),
+            ("flow.txt", "id: a", DefinitionFormat::Yaml),
+            ("json", "", DefinitionFormat::Yaml),
         ] {
-            assert_eq!(Source::new(name, text.as_bytes()).format, format, "{name}");
+            assert_eq!(
+                DefinitionSource::new(name, text.as_bytes()).format,
+                format,
+                "{name}"
+            );
         }
     }
 }

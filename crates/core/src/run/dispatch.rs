@@ -41,7 +41,7 @@ pub struct Dispatch {
     /// The parameters to render, if the node has any.
     pub parameters: Option<Arc<Template>>,
     /// What the template's references stand for, slot by slot.
-    pub sources: Vec<Source>,
+    pub sources: Vec<ValueSource>,
     /// Whether another node may soon read the output.
     pub keep_output: bool,
     /// Why the parameters cannot be rendered, though publishing checked them.
@@ -58,7 +58,7 @@ pub struct Dispatch {
 
 /// Where a reference's value comes from.
 #[derive(Clone, Debug)]
-pub enum Source {
+pub enum ValueSource {
     /// There is no value.
     Undefined,
     /// JSON text at hand.
@@ -84,11 +84,11 @@ impl Dispatch {
     /// The bytes that rendering the parameters reads. An item counts for nothing: it is found
     /// without reading its list.
     pub fn source_bytes(&self) -> usize {
-        let bytes = |source: &Source| match source {
-            Source::Text(text) => text.len(),
-            Source::Stored(value) | Source::Error { value, .. } => value.size as usize,
-            Source::Vars(vars) => vars.iter().map(|(_, held)| held.size() as usize).sum(),
-            Source::Undefined | Source::Item(..) | Source::Secret(_) => 0,
+        let bytes = |source: &ValueSource| match source {
+            ValueSource::Text(text) => text.len(),
+            ValueSource::Stored(value) | ValueSource::Error { value, .. } => value.size as usize,
+            ValueSource::Vars(vars) => vars.iter().map(|(_, held)| held.size() as usize).sum(),
+            ValueSource::Undefined | ValueSource::Item(..) | ValueSource::Secret(_) => 0,
         };
         self.sources.iter().map(bytes).sum()
     }
@@ -195,54 +195,56 @@ impl Run {
         node: Instance,
         frame: FrameKey,
         now: Millis,
-    ) -> Source {
+    ) -> ValueSource {
         match reference {
-            Reference::Entry { table, key } if &**table == "secrets" => Source::Secret(key.clone()),
+            Reference::Entry { table, key } if &**table == "secrets" => {
+                ValueSource::Secret(key.clone())
+            }
             Reference::Entry { key, .. } => self.data_source(frame, key),
             Reference::Value(name) => match &**name {
                 "trigger" | "$" => held_source(&self.trigger),
-                "vars" => Source::Vars(
+                "vars" => ValueSource::Vars(
                     self.vars
                         .iter()
                         .map(|(name, held)| (name.clone(), held.clone()))
                         .collect(),
                 ),
-                "run" => Source::Text(self.run_value(Some(node)).to_string().into()),
-                "now" => Source::Text(format!("\"{now}\"").into()),
-                "uuid" => Source::Text(format!("\"{}\"", self.uuid(Some(node))).into()),
+                "run" => ValueSource::Text(self.run_value(Some(node)).to_string().into()),
+                "now" => ValueSource::Text(format!("\"{now}\"").into()),
+                "uuid" => ValueSource::Text(format!("\"{}\"", self.uuid(Some(node))).into()),
                 "output" | "parameters" => self.undone_source(name, node),
                 name => match self.body_value(frame, None, name) {
-                    Some(BodyValue::Item(value, index)) => Source::Item(value, index),
-                    Some(BodyValue::Stored(value)) => Source::Stored(value),
-                    Some(BodyValue::Number(number)) => Source::Text(number.to_string().into()),
-                    Some(BodyValue::Null) => Source::Text("null".into()),
-                    None => Source::Undefined,
+                    Some(BodyValue::Item(value, index)) => ValueSource::Item(value, index),
+                    Some(BodyValue::Stored(value)) => ValueSource::Stored(value),
+                    Some(BodyValue::Number(number)) => ValueSource::Text(number.to_string().into()),
+                    Some(BodyValue::Null) => ValueSource::Text("null".into()),
+                    None => ValueSource::Undefined,
                 },
             },
         }
     }
 
     /// The output or the parameters of a node that is undone.
-    fn undone_source(&self, name: &str, node: Instance) -> Source {
+    fn undone_source(&self, name: &str, node: Instance) -> ValueSource {
         let value = match (name, self.undone(node)) {
             ("output", Some(target)) => self.value(target),
             (_, Some(_)) => self.undone_parameters(node),
-            (_, None) => return Source::Undefined,
+            (_, None) => return ValueSource::Undefined,
         };
-        value.map_or_else(|| Source::Text("null".into()), Source::Stored)
+        value.map_or_else(|| ValueSource::Text("null".into()), ValueSource::Stored)
     }
 
-    fn data_source(&self, frame: FrameKey, key: &str) -> Source {
+    fn data_source(&self, frame: FrameKey, key: &str) -> ValueSource {
         let Some(node) = self.named(frame, key) else {
-            return Source::Undefined;
+            return ValueSource::Undefined;
         };
         match self.value(node) {
-            None => Source::Undefined,
-            Some(value) if self.node_status(node) == NodeStatus::Failed => Source::Error {
+            None => ValueSource::Undefined,
+            Some(value) if self.node_status(node) == NodeStatus::Failed => ValueSource::Error {
                 value,
                 node: self.id_of(node).into(),
             },
-            Some(value) => Source::Stored(value),
+            Some(value) => ValueSource::Stored(value),
         }
     }
 }
@@ -260,10 +262,10 @@ fn idempotency_key(run: RunId, path: &str, undoes: bool, first: u32) -> String {
     key
 }
 
-fn held_source(held: &Held) -> Source {
+fn held_source(held: &Held) -> ValueSource {
     match (held.text(), held.blob()) {
-        (Some(text), _) => Source::Text(Arc::clone(text)),
-        (None, Some(blob)) => Source::Stored(blob),
-        (None, None) => Source::Undefined,
+        (Some(text), _) => ValueSource::Text(Arc::clone(text)),
+        (None, Some(blob)) => ValueSource::Stored(blob),
+        (None, None) => ValueSource::Undefined,
     }
 }

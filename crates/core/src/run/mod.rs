@@ -59,7 +59,7 @@ pub use decide::{
     DEAD_LETTERED, Decision, Evaluations, Facts, Failure, Input, Outcome, PendingDecision, Refusal,
     Report, ValueLimits, decide, required_values,
 };
-pub use dispatch::{Dispatch, Source};
+pub use dispatch::{Dispatch, ValueSource};
 pub(crate) use environment::read_object;
 pub use environment::{Held, Loaded, Values};
 pub use frame::{FrameKey, Instance};

@@ -11,7 +11,7 @@ use windlass_core::run::{Input, Outcome};
 use windlass_core::value::Payload;
 use windlass_test_support::harness::seen::Seen;
 use windlass_test_support::harness::{Harness, digest, failure, output, retriable};
-use windlass_test_support::report::Report;
+use windlass_test_support::report::RunReport;
 
 use crate::model::Names;
 use crate::model::structured::{Move, Word};
@@ -111,7 +111,7 @@ impl Engine {
 }
 
 /// What can be seen of a run, and of its edges.
-pub(crate) type View = (Report, Vec<String>);
+pub(crate) type View = (RunReport, Vec<String>);
 
 fn outcome(word: &Word) -> Outcome {
     match word {

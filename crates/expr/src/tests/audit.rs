@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::ast::Kind;
-use crate::worst::{self, Case};
+use crate::worst::{self, WorstCase};
 use crate::{Document, Expression, Limits, Meter, Scope, Template, functions, parser, work};
 
 /// How many times more than paid for the work may be.
@@ -250,7 +250,7 @@ fn what_an_attacker_found_is_paid_for() {
         "trigger.numbers.slice(60000, 60001)",
         "trigger.numbers.indexOf(1, 60000)",
     ] {
-        let case = Case {
+        let case = WorstCase {
             name: String::new(),
             call: call.to_owned(),
         };

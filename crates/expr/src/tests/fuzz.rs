@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use super::audit::Cost;
 use super::generate::Dice;
 use super::hostile::on_small_stack;
-use crate::worst::{self, Case};
+use crate::worst::{self, WorstCase};
 use crate::{Document, Limits, Scope, Template};
 
 /// Expressions of a round that is not timed.
@@ -30,14 +30,14 @@ const PLACES: &[&str] = &[
 ];
 
 /// One case in another, up to four deep, maybe repeated.
-fn source(cases: &[Case], dice: &mut Dice) -> String {
+fn source(cases: &[WorstCase], dice: &mut Dice) -> String {
     let mut source = cases[dice.below(cases.len())].call.clone();
     for _ in 0..dice.below(4) {
         let place = dice.pick(PLACES);
         let part = &cases[dice.below(cases.len())].call;
         source = source.replacen(place, &format!("({part})"), 1);
     }
-    let case = Case {
+    let case = WorstCase {
         name: String::new(),
         call: source,
     };

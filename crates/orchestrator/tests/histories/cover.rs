@@ -17,7 +17,7 @@ use windlass_core::value::Stored;
 use windlass_core::{NodeStatus, RunStatus};
 use windlass_orchestrator::codec::RECORD_VERSION;
 
-use windlass_test_support::histories::file::History;
+use windlass_test_support::histories::file::RecordedHistory;
 use windlass_test_support::histories::replay::{Graphs, decoded};
 
 /// An enum whose every variant a history must have.
@@ -115,7 +115,7 @@ pub(crate) fn required() -> BTreeSet<String> {
 }
 
 /// What one history covers.
-pub(crate) fn covers(history: &History) -> BTreeSet<String> {
+pub(crate) fn covers(history: &RecordedHistory) -> BTreeSet<String> {
     let mut found = Found::default();
     for record in &history.records {
         found.add(format!("records of version {}", record.version));

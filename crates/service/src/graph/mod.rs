@@ -26,13 +26,13 @@ pub use collapse::urgency;
 
 /// What is drawn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Graph {
+pub struct GraphDrawing {
     /// Above the picture.
     pub title: String,
     /// In the order of the definition.
     pub nodes: Vec<GraphNode>,
     /// In the order of the plan: edge `i` here is edge `i` of a run.
-    pub edges: Vec<GraphEdge>,
+    pub edges: Vec<DrawnEdge>,
 }
 
 /// A box.
@@ -51,12 +51,12 @@ pub struct GraphNode {
     /// In a run, how far a loop is, or how the instances of a body's node stand.
     pub tally: Option<String>,
     /// What is inside a loop, where that is drawn.
-    pub body: Option<Box<Graph>>,
+    pub body: Option<Box<GraphDrawing>>,
 }
 
 /// An arrow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GraphEdge {
+pub struct DrawnEdge {
     /// Index of the node it leaves.
     pub from: usize,
     /// Index of the node it reaches.
@@ -71,7 +71,7 @@ pub struct GraphEdge {
 
 /// How the picture is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum DrawingFormat {
     /// A flowchart for Markdown.
     Mermaid,
     /// For Graphviz.
@@ -82,7 +82,7 @@ pub enum Format {
     Ascii,
 }
 
-impl Format {
+impl DrawingFormat {
     fn name(self) -> &'static str {
         match self {
             Self::Mermaid => "mermaid",
@@ -114,7 +114,7 @@ impl Default for RenderOptions {
 /// The graph has more nodes than the format can show, even with equal ones drawn once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLarge {
-    format: Format,
+    format: DrawingFormat,
     nodes: usize,
     limit: usize,
 }
@@ -141,9 +141,13 @@ const MAX_EXPANDED: usize = 2000;
 ///
 /// # Errors
 /// The graph is too large for the format; the message says what to use instead.
-pub fn render(graph: &Graph, format: Format, options: &RenderOptions) -> Result<String, TooLarge> {
+pub fn render(
+    graph: &GraphDrawing,
+    format: DrawingFormat,
+    options: &RenderOptions,
+) -> Result<String, TooLarge> {
     let nodes = graph.total();
-    if format != Format::Dot && nodes > graph.nodes.len() && nodes > MAX_EXPANDED {
+    if format != DrawingFormat::Dot && nodes > graph.nodes.len() && nodes > MAX_EXPANDED {
         return Err(TooLarge {
             format,
             nodes,
@@ -151,14 +155,14 @@ pub fn render(graph: &Graph, format: Format, options: &RenderOptions) -> Result<
         });
     }
     match format {
-        Format::Mermaid => Ok(mermaid::render(graph)),
-        Format::Dot => Ok(dot::render(graph)),
-        Format::Svg => svg::render(graph),
-        Format::Ascii => ascii::render(graph, options),
+        DrawingFormat::Mermaid => Ok(mermaid::render(graph)),
+        DrawingFormat::Dot => Ok(dot::render(graph)),
+        DrawingFormat::Svg => svg::render(graph),
+        DrawingFormat::Ascii => ascii::render(graph, options),
     }
 }
 
-impl Graph {
+impl GraphDrawing {
     /// The graph of a definition; with `expand`, also what is inside its loops.
     /// References that lead nowhere are left out: the validation names them.
     pub fn from_definition(definition: &Definition, expand: bool) -> Self {
@@ -211,7 +215,7 @@ impl GraphNode {
             tally: None,
             body: body.map(|body| {
                 let title = format!("{path}: {}", detail(node));
-                Box::new(Graph::from_nodes(title, &path, &body.nodes, expand))
+                Box::new(GraphDrawing::from_nodes(title, &path, &body.nodes, expand))
             }),
         }
     }
@@ -238,7 +242,7 @@ impl GraphNode {
     }
 }
 
-impl GraphEdge {
+impl DrawnEdge {
     /// What stands beside it in formats that cannot draw the difference.
     fn words(&self) -> Option<String> {
         let when = match self.when {
@@ -293,7 +297,7 @@ fn nodes(count: usize) -> String {
 /// Gathers edges from the four places a definition may write them.
 struct Edges<'a> {
     places: BTreeMap<&'a str, usize>,
-    list: Vec<GraphEdge>,
+    list: Vec<DrawnEdge>,
 }
 
 impl Edges<'_> {
@@ -334,7 +338,7 @@ impl Edges<'_> {
 
     fn push(&mut self, from: Option<usize>, to: Option<usize>, when: When, label: Option<String>) {
         if let (Some(from), Some(to)) = (from, to) {
-            self.list.push(GraphEdge {
+            self.list.push(DrawnEdge {
                 from,
                 to,
                 when,
@@ -345,7 +349,7 @@ impl Edges<'_> {
     }
 
     /// Sorted by source; `edges` and `dependsOn` that say the same are one edge.
-    fn finish(mut self) -> Vec<GraphEdge> {
+    fn finish(mut self) -> Vec<DrawnEdge> {
         self.list.sort_by_key(|edge| edge.from);
         let mut seen = HashSet::new();
         self.list.retain(|edge| {
@@ -360,12 +364,12 @@ impl Edges<'_> {
 mod tests {
     use super::*;
 
-    fn graph(definition: &str) -> Graph {
+    fn graph(definition: &str) -> GraphDrawing {
         let definition: Definition = serde_json::from_str(definition).expect("a definition");
-        Graph::from_definition(&definition, false)
+        GraphDrawing::from_definition(&definition, false)
     }
 
-    fn edges(graph: &Graph) -> Vec<String> {
+    fn edges(graph: &GraphDrawing) -> Vec<String> {
         graph
             .edges
             .iter()
@@ -443,7 +447,12 @@ mod tests {
     #[test]
     fn every_format_is_the_same_each_time_and_survives_hostile_text() {
         let graph = samples::hostile();
-        for format in [Format::Mermaid, Format::Dot, Format::Svg, Format::Ascii] {
+        for format in [
+            DrawingFormat::Mermaid,
+            DrawingFormat::Dot,
+            DrawingFormat::Svg,
+            DrawingFormat::Ascii,
+        ] {
             let first = render(&graph, format, &RenderOptions::default()).expect("a picture");
             let second = render(&graph, format, &RenderOptions::default()).expect("a picture");
             assert_eq!(first, second);
@@ -458,7 +467,7 @@ mod tests {
     #[test]
     fn too_large_says_what_to_use_instead() {
         let error = TooLarge {
-            format: Format::Svg,
+            format: DrawingFormat::Svg,
             nodes: 5000,
             limit: 2000,
         };

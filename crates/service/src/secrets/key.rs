@@ -17,9 +17,9 @@ const FILE_BYTES: u64 = 4096;
 
 /// A key. Its `Debug` output hides it.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Key(pub(super) [u8; 32]);
+pub(super) struct SealingKey(pub(super) [u8; 32]);
 
-impl Key {
+impl SealingKey {
     fn read(text: &str) -> Option<Self> {
         let bytes = STANDARD.decode(text).ok()?;
         bytes.try_into().ok().map(Self)
@@ -36,14 +36,14 @@ impl Key {
 /// more than one.
 #[derive(Clone)]
 pub(super) struct Ring {
-    pub(super) first: Key,
-    pub(super) old: Vec<Key>,
+    pub(super) first: SealingKey,
+    pub(super) old: Vec<SealingKey>,
 }
 
 impl Ring {
     /// One key a word.
     fn read(text: &str) -> Option<Self> {
-        let mut keys = text.split_ascii_whitespace().map(Key::read);
+        let mut keys = text.split_ascii_whitespace().map(SealingKey::read);
         let first = keys.next()??;
         Some(Self {
             first,
@@ -52,7 +52,7 @@ impl Ring {
     }
 
     fn text(&self) -> String {
-        let line = |key: &Key| format!("{}\n", STANDARD.encode(key.0));
+        let line = |key: &SealingKey| format!("{}\n", STANDARD.encode(key.0));
         std::iter::once(&self.first)
             .chain(&self.old)
             .map(line)
@@ -62,13 +62,13 @@ impl Ring {
 
 /// Where the key that seals secrets is.
 pub struct SecretKeys {
-    place: Place,
+    place: SealingKeySource,
     known: RwLock<Option<Arc<Ring>>>,
     /// Held while something that is sealed is read and written again.
     changing: tokio::sync::Mutex<()>,
 }
 
-enum Place {
+enum SealingKeySource {
     Given,
     File(PathBuf),
 }
@@ -76,14 +76,14 @@ enum Place {
 impl fmt::Debug for SecretKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
-            Place::Given => f.write_str("a key that was given"),
-            Place::File(path) => write!(f, "the key in {}", path.display()),
+            SealingKeySource::Given => f.write_str("a key that was given"),
+            SealingKeySource::File(path) => write!(f, "the key in {}", path.display()),
         }
     }
 }
 
 impl SecretKeys {
-    fn at(place: Place, known: Option<Ring>) -> Self {
+    fn at(place: SealingKeySource, known: Option<Ring>) -> Self {
         Self {
             place,
             known: RwLock::new(known.map(Arc::new)),
@@ -101,12 +101,12 @@ impl SecretKeys {
             Failure::new(FailureKind::SecretKeyInvalid, message)
                 .hint("`head -c 32 /dev/urandom | base64` makes one")
         })?;
-        Ok(Self::at(Place::Given, Some(ring)))
+        Ok(Self::at(SealingKeySource::Given, Some(ring)))
     }
 
     /// The key in a file, which is made when it is first needed.
     pub fn file(path: impl Into<PathBuf>) -> Self {
-        Self::at(Place::File(path.into()), None)
+        Self::at(SealingKeySource::File(path.into()), None)
     }
 
     /// While the caller holds this, no other task of the process changes what is sealed.
@@ -132,8 +132,8 @@ impl SecretKeys {
     pub(super) fn existing(&self) -> Result<Option<Arc<Ring>>, Failure> {
         let path = match (self.known(), &self.place) {
             (Some(ring), _) => return Ok(Some(ring)),
-            (None, Place::Given) => return Ok(None),
-            (None, Place::File(path)) => path,
+            (None, SealingKeySource::Given) => return Ok(None),
+            (None, SealingKeySource::File(path)) => path,
         };
         let text = match read(path) {
             Ok(text) => text,
@@ -149,8 +149,8 @@ impl SecretKeys {
 
     /// A new key in the file, or the one that another process put there meanwhile.
     pub(super) fn make(&self) -> Result<Arc<Ring>, Failure> {
-        if let Place::File(path) = &self.place {
-            let made = Key::fresh().and_then(|first| {
+        if let SealingKeySource::File(path) = &self.place {
+            let made = SealingKey::fresh().and_then(|first| {
                 let old = Vec::new();
                 put(path, &Ring { first, old }, false)
             });
@@ -173,12 +173,12 @@ impl SecretKeys {
         if !present.old.is_empty() {
             return Ok(present);
         }
-        let Place::File(path) = &self.place else {
+        let SealingKeySource::File(path) = &self.place else {
             let message = "the key is given, and cannot be changed from here";
             return Err(Failure::new(FailureKind::SecretKeyInvalid, message)
                 .hint("give the new key and the old one, with a space between, and try again"));
         };
-        let first = Key::fresh().map_err(|error| unusable(path, &error))?;
+        let first = SealingKey::fresh().map_err(|error| unusable(path, &error))?;
         let old = vec![present.first.clone()];
         let ring = Ring { first, old };
         put(path, &ring, true).map_err(|error| unusable(path, &error))?;
@@ -191,7 +191,7 @@ impl SecretKeys {
             first: ring.first.clone(),
             old: Vec::new(),
         };
-        if let Place::File(path) = &self.place {
+        if let SealingKeySource::File(path) = &self.place {
             put(path, &alone, true).map_err(|error| unusable(path, &error))?;
         }
         self.learn(alone);

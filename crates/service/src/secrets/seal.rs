@@ -4,7 +4,7 @@
 use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 
-use super::key::{Key, Ring};
+use super::key::{Ring, SealingKey};
 use crate::failure::{Failure, FailureKind};
 
 /// The first byte of what is sealed so: the version, the nonce, then the rest.
@@ -78,7 +78,7 @@ pub(super) fn open(
 }
 
 fn open_with(
-    key: &Key,
+    key: &SealingKey,
     tenant: Option<&str>,
     name: &str,
     sealed: &[u8],

@@ -19,7 +19,7 @@ use windlass_sim::recorded::{RunLog, record_seed};
 use windlass_sim::{Kind, Options};
 use windlass_store::Envelope;
 use windlass_test_support::fixture::{self, script::Script};
-use windlass_test_support::histories::file::{self, History, Record};
+use windlass_test_support::histories::file::{self, HistoryRecord, RecordedHistory};
 use windlass_test_support::histories::record;
 
 fn main() {
@@ -62,7 +62,7 @@ fn record_missing(name: &str, source: &str, case: &str) {
 }
 
 /// The log of a fixture's case: `fixtures/FILE.txt`, and the case's title.
-fn of_fixture(source: &str, case: &str) -> History {
+fn of_fixture(source: &str, case: &str) -> RecordedHistory {
     let name = source
         .strip_prefix("fixtures/")
         .and_then(|name| name.strip_suffix(".txt"));
@@ -91,13 +91,13 @@ fn of_fixture(source: &str, case: &str) -> History {
             blobs.insert(*digest, harness.values[digest].text().to_string());
         }
     }
-    let records = harness.log.iter().map(|transition| Record {
+    let records = harness.log.iter().map(|transition| HistoryRecord {
         version,
         body: serde_json::to_string(transition).expect("events serialise"),
         changes: Vec::new(),
     });
     let graphs = harness.definitions.iter();
-    History {
+    RecordedHistory {
         name: String::new(),
         comments: Vec::new(),
         run: harness.run.id(),
@@ -111,7 +111,7 @@ fn of_fixture(source: &str, case: &str) -> History {
 }
 
 /// A log of a world: `KIND SEED`, and which of its runs, counted from 1.
-fn of_world(world: &str, case: &str) -> History {
+fn of_world(world: &str, case: &str) -> RecordedHistory {
     let (kind, seed) = world.split_once(' ').expect("seed KIND NUMBER");
     let seed = seed.parse().expect("a seed");
     let options = Options {
@@ -127,20 +127,20 @@ fn of_world(world: &str, case: &str) -> History {
     stored(record_seed(seed, options).swap_remove(number - 1))
 }
 
-fn stored(log: RunLog) -> History {
+fn stored(log: RunLog) -> RecordedHistory {
     let own = |(digest, text): (Digest, std::sync::Arc<str>)| (digest, text.to_string());
     let records = log.records.iter().map(|bytes| {
         let (_, version, body) = Envelope::decode(bytes).expect("a stored record");
         let body = std::str::from_utf8(body)
             .expect("records are JSON")
             .to_owned();
-        Record {
+        HistoryRecord {
             version,
             body,
             changes: Vec::new(),
         }
     });
-    History {
+    RecordedHistory {
         name: String::new(),
         comments: Vec::new(),
         run: log.run,

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::WorkflowCatalogue;
 use crate::random::Random;
 use crate::structured;
 use crate::workload::{self, Workload};
@@ -26,7 +26,7 @@ pub(crate) fn workload(random: &mut Random, horizon: u64, determinate: bool) -> 
 }
 
 fn determinate_workload(random: &mut Random, horizon: u64) -> Workload {
-    let mut catalogue = Catalogue::default();
+    let mut catalogue = WorkflowCatalogue::default();
     let mut child = definition(random, 0, false);
     child["id"] = json!("child");
     catalogue.add(&child.to_string());

@@ -6,7 +6,7 @@ use std::future::ready;
 
 use super::LocalCoordinator;
 use crate::{
-    Error, ExpiredSession, Joined, Leases, LiveSession, Partition, Pending, SessionId,
+    Error, ExpiredSession, JoinedSession, Leases, LiveSession, Partition, Pending, SessionId,
     TakenPartition,
 };
 
@@ -79,7 +79,7 @@ impl SessionTable {
         held.map(|(&partition, _)| partition).collect()
     }
 
-    fn join(&mut self, id: SessionId, name: &str, duration_ms: u64, now: u64) -> Joined {
+    fn join(&mut self, id: SessionId, name: &str, duration_ms: u64, now: u64) -> JoinedSession {
         self.next = self.next.max(id.0 + 1);
         let session = Session {
             name: name.into(),
@@ -87,7 +87,7 @@ impl SessionTable {
             until: now.saturating_add(duration_ms),
         };
         self.live.insert(id, session);
-        Joined {
+        JoinedSession {
             session: id,
             partitions: self.partitions,
         }
@@ -155,7 +155,7 @@ impl SessionTable {
 
 impl LocalCoordinator {
     /// Begins a session with an id that another table gave.
-    pub fn join_as(&self, session: SessionId, name: &str, duration_ms: u64) -> Joined {
+    pub fn join_as(&self, session: SessionId, name: &str, duration_ms: u64) -> JoinedSession {
         let (mut tables, now) = self.current();
         tables.sessions.join(session, name, duration_ms, now)
     }
@@ -175,7 +175,7 @@ impl LocalCoordinator {
 }
 
 impl Leases for LocalCoordinator {
-    fn join(&self, name: &str, duration_ms: u64) -> Pending<'_, Result<Joined, Error>> {
+    fn join(&self, name: &str, duration_ms: u64) -> Pending<'_, Result<JoinedSession, Error>> {
         let (mut tables, now) = self.current();
         let id = SessionId(tables.sessions.next);
         let joined = tables.sessions.join(id, name, duration_ms, now);

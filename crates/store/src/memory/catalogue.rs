@@ -9,9 +9,9 @@ use crate::{
 };
 
 /// A workflow's id and its tenant.
-pub(super) type Key = (Box<str>, Option<Box<str>>);
+pub(super) type WorkflowKey = (Box<str>, Option<Box<str>>);
 
-fn key(tenant: Option<&str>, workflow: &str) -> Key {
+fn key(tenant: Option<&str>, workflow: &str) -> WorkflowKey {
     (workflow.into(), tenant.map(Into::into))
 }
 

@@ -1,9 +1,9 @@
 //! Leases, work and wake-ups in memory: those of one process, with a clock that tests give.
 
 use crate::{
-    Bell, Error, ExpiredSession, ItemState, Joined, LeaseAnswer, LeaseTerm, LeasedItem, Leases,
-    Listener, LiveSession, MemoryStore, Partition, Pending, Pull, SessionId, TakenPartition, Wakes,
-    Work, WorkItem, WorkKey, WorkLease,
+    Bell, Error, ExpiredSession, ItemState, JoinedSession, LeaseAnswer, LeaseTerm, LeasedItem,
+    Leases, Listener, LiveSession, MemoryStore, Partition, Pending, Pull, SessionId,
+    TakenPartition, Wakes, Work, WorkItem, WorkKey, WorkLease,
 };
 
 impl MemoryStore {
@@ -19,7 +19,7 @@ impl MemoryStore {
 }
 
 impl Leases for MemoryStore {
-    fn join(&self, name: &str, duration_ms: u64) -> Pending<'_, Result<Joined, Error>> {
+    fn join(&self, name: &str, duration_ms: u64) -> Pending<'_, Result<JoinedSession, Error>> {
         self.coordinator.join(name, duration_ms)
     }
 

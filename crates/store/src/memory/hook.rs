@@ -5,13 +5,13 @@ use std::future::ready;
 use windlass_core::Digest;
 
 use super::answer;
-use super::schedule::{Key, key};
+use super::schedule::{ScheduleKey, key};
 use crate::{Error, Hook, Hooks, MemoryStore, Pending, TenantFilter};
 
 impl Hooks for MemoryStore {
     fn put_hook(&self, hook: Hook, most: usize) -> Pending<'_, Result<bool, Error>> {
         let hooks = &mut self.state().hooks;
-        let key: Key = key(hook.tenant.as_deref(), &hook.id);
+        let key: ScheduleKey = key(hook.tenant.as_deref(), &hook.id);
         if !hooks.contains_key(&key) {
             let own = hooks.keys().filter(|(_, tenant)| *tenant == key.1);
             if own.count() >= most {

@@ -6,7 +6,7 @@ use super::answer;
 use crate::{Error, KeyValue, MemoryStore, Note, Pending};
 
 /// Kind and key.
-pub(super) type Key = (Box<str>, Box<str>);
+pub(super) type NoteKey = (Box<str>, Box<str>);
 
 impl KeyValue for MemoryStore {
     fn keep_note(&self, kind: &str, key: &str, bytes: Vec<u8>) -> Pending<'_, Result<(), Error>> {
@@ -16,7 +16,7 @@ impl KeyValue for MemoryStore {
 
     fn note_at(&self, kind: &str, key: &str) -> Pending<'_, Result<Option<Vec<u8>>, Error>> {
         answer(|| {
-            let key: Key = (kind.into(), key.into());
+            let key: NoteKey = (kind.into(), key.into());
             Ok(self.state().notes.get(&key).cloned())
         })
     }
@@ -37,7 +37,7 @@ impl KeyValue for MemoryStore {
     }
 
     fn forget_note(&self, kind: &str, key: &str) -> Pending<'_, Result<bool, Error>> {
-        let key: Key = (kind.into(), key.into());
+        let key: NoteKey = (kind.into(), key.into());
         let removed = self.state().notes.remove(&key);
         Box::pin(ready(Ok(removed.is_some())))
     }

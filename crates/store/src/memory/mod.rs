@@ -61,16 +61,16 @@ struct State {
     uses: BTreeMap<RunId, BTreeSet<Digest>>,
     resources: BTreeMap<RunId, Vec<ResourceRow>>,
     resource_keys: BTreeSet<ResourceKey>,
-    workflows: BTreeMap<catalogue::Key, catalogue::Workflow>,
+    workflows: BTreeMap<catalogue::WorkflowKey, catalogue::Workflow>,
     letters: BTreeMap<RunId, DeadLetter>,
     /// Runs that were put aside.
     parked: BTreeSet<RunId>,
     /// Entry n stands at n - 1.
     audit: Vec<AuditEntry>,
-    secrets: BTreeMap<secrets::Key, secrets::Sealed>,
-    schedules: BTreeMap<schedule::Key, Schedule>,
-    hooks: BTreeMap<schedule::Key, Hook>,
-    notes: BTreeMap<key_value::Key, Vec<u8>>,
+    secrets: BTreeMap<secrets::SecretKey, secrets::Sealed>,
+    schedules: BTreeMap<schedule::ScheduleKey, Schedule>,
+    hooks: BTreeMap<schedule::ScheduleKey, Hook>,
+    notes: BTreeMap<key_value::NoteKey, Vec<u8>>,
     /// The faults of the next appends, and appends that are written late.
     faults: VecDeque<AppendFault>,
     late: Vec<Append>,

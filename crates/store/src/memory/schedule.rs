@@ -8,9 +8,9 @@ use super::answer;
 use crate::{Error, Fired, MemoryStore, Pending, Schedule, Schedules, TenantFilter};
 
 /// Id and tenant.
-pub(super) type Key = (Box<str>, Option<Box<str>>);
+pub(super) type ScheduleKey = (Box<str>, Option<Box<str>>);
 
-pub(super) fn key(tenant: Option<&str>, id: &str) -> Key {
+pub(super) fn key(tenant: Option<&str>, id: &str) -> ScheduleKey {
     (id.into(), tenant.map(Into::into))
 }
 

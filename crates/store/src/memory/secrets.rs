@@ -8,7 +8,7 @@ use super::answer;
 use crate::{Error, MemoryStore, Pending, SecretRow, Secrets, TenantFilter};
 
 /// Name and tenant: the order of lists.
-pub(super) type Key = (Box<str>, Option<Box<str>>);
+pub(super) type SecretKey = (Box<str>, Option<Box<str>>);
 
 /// A secret as it is kept.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(super) struct Sealed {
     at: Millis,
 }
 
-fn key(tenant: Option<&str>, name: &str) -> Key {
+fn key(tenant: Option<&str>, name: &str) -> SecretKey {
     (name.into(), tenant.map(Into::into))
 }
 

@@ -17,7 +17,7 @@ use windlass_engine::{Engine, NewRun, Observer, Options, SecretSource};
 use windlass_store::{MemoryStore, Wait as _};
 use windlass_telemetry::{Gauge, Telemetry, TelemetryOptions, TraceOptions};
 use windlass_test_support::catalogue;
-use windlass_test_support::services::{Reply, Request, Server};
+use windlass_test_support::services::{Server, ServiceReply, ServiceRequest};
 
 /// What the secret named `key` is.
 pub(crate) const SECRET: &str = "hunter2-\"quoted\"-ß";
@@ -118,7 +118,7 @@ impl Collector {
         let mut status = 200;
         let server = Server::start(move |_| {
             status = statuses.next().unwrap_or(status);
-            Reply::Json(status, Vec::new(), serde_json::json!({}))
+            ServiceReply::Json(status, Vec::new(), serde_json::json!({}))
         });
         let address = server.url.clone();
         Self { address, server }
@@ -131,7 +131,7 @@ impl Collector {
         })
     }
 
-    pub(crate) fn requests(&self) -> Vec<Request> {
+    pub(crate) fn requests(&self) -> Vec<ServiceRequest> {
         self.server.seen("")
     }
 

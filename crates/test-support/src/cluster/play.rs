@@ -13,7 +13,7 @@ use windlass_engine::{CommandError, LoadError, Plans, StartRequest, Unavailable,
 
 use super::{Word, World};
 use crate::fixture::{self, Case, Step};
-use crate::report::{Compensation, Node, Report, without_messages};
+use crate::report::{CompensationReport, NodeReport, RunReport, without_messages};
 
 /// A case that takes longer is stuck: nothing waits for more than a lease, again and again.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -152,17 +152,17 @@ async fn signal(world: &World, run: RunId, (name, payload): (&str, &str), number
 }
 
 /// What people see of a run.
-fn report(execution: &Value) -> Report {
+fn report(execution: &Value) -> RunReport {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let status = text(&execution["status"]).unwrap_or_default();
     let nodes = execution["nodes"].as_object().expect("nodes");
     let nodes = nodes.iter().map(|(path, it)| (path.clone(), node(it)));
-    Report {
+    RunReport {
         output: (status == "Succeeded").then(|| without_messages(&execution["output"])),
         status,
         error: text(&execution["error"]["code"]),
         nodes: nodes.collect(),
-        compensation: text(&execution["compensation"]).map(|status| Compensation {
+        compensation: text(&execution["compensation"]).map(|status| CompensationReport {
             status,
             done: Vec::new(),
             next: None,
@@ -170,7 +170,7 @@ fn report(execution: &Value) -> Report {
     }
 }
 
-fn node(node: &Value) -> Node {
+fn node(node: &Value) -> NodeReport {
     let status = node["status"].as_str().unwrap_or_default().to_owned();
     let attempt = node["attempts"].as_u64().filter(|_| status != "Cancelled");
     let blocked = node["blockedBy"].as_array().into_iter().flatten();
@@ -180,7 +180,7 @@ fn node(node: &Value) -> Node {
         "Failed" => Some(without_messages(&node["error"])),
         _ => None,
     };
-    Node {
+    NodeReport {
         attempt: attempt.map_or(0, |attempt| attempt.try_into().expect("a small number")),
         status,
         blocked_by: blocked.filter_map(name).collect(),

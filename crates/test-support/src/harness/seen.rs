@@ -11,12 +11,12 @@ use windlass_core::run::{Instance, Run};
 use windlass_core::value::Stored;
 
 use super::Harness;
-use crate::report::{Compensation, Node, Report, without_messages};
+use crate::report::{CompensationReport, NodeReport, RunReport, without_messages};
 
 /// What was last seen of instances that may be gone.
 #[derive(Default)]
 pub struct Seen {
-    gone: BTreeMap<String, (Node, Vec<String>)>,
+    gone: BTreeMap<String, (NodeReport, Vec<String>)>,
 }
 
 impl Seen {
@@ -35,7 +35,7 @@ impl Seen {
     }
 
     /// What can be seen of the run now.
-    pub fn report(&self, harness: &Harness) -> Report {
+    pub fn report(&self, harness: &Harness) -> RunReport {
         let run = &harness.run;
         let finished = run.finished().or_else(|| ending(harness));
         let error = finished.and_then(|finished| finished.error.as_ref());
@@ -45,7 +45,7 @@ impl Seen {
             stored => panic!("small outputs stand in the record: {stored:?}"),
         });
         let nodes = self.all(harness);
-        Report {
+        RunReport {
             status: run.status().to_string(),
             output,
             error: error.map(|error| error.code.to_string()),
@@ -65,7 +65,7 @@ impl Seen {
         edges
     }
 
-    fn all(&self, harness: &Harness) -> BTreeMap<String, (Node, Vec<String>)> {
+    fn all(&self, harness: &Harness) -> BTreeMap<String, (NodeReport, Vec<String>)> {
         let (mut seen, run) = (self.gone.clone(), &harness.run);
         for node in run.instances() {
             let path = run.path(node).into_string();
@@ -89,14 +89,14 @@ fn ending(harness: &Harness) -> Option<&windlass_core::event::Finished> {
     })
 }
 
-fn instance(harness: &Harness, run: &Run, node: Instance) -> Node {
+fn instance(harness: &Harness, run: &Run, node: Instance) -> NodeReport {
     let status = run.node_status(node);
     let has_value = matches!(status, NodeStatus::Succeeded | NodeStatus::Failed);
     let value = run.value(node).filter(|_| has_value).map(|value| {
         let loaded = harness.values.get(&value.digest);
         without_messages(&parse(loaded.expect("a stored value").text()))
     });
-    Node {
+    NodeReport {
         status: match status {
             NodeStatus::Queued | NodeStatus::Running => "Open".to_owned(),
             status => status.to_string(),
@@ -134,12 +134,12 @@ fn name(run: &Run, node: Instance) -> String {
     name.expect("a path has a name").to_owned()
 }
 
-fn compensation(run: &Run) -> Option<Compensation> {
+fn compensation(run: &Run) -> Option<CompensationReport> {
     let undo = run.undo()?;
     let (done, left): (Vec<_>, Vec<_>) = undo.steps().partition(|(_, status)| status.is_final());
     let path = |node: Instance| run.path(node).into_string();
     let finished = run.finished().and_then(|finished| finished.compensation);
-    Some(Compensation {
+    Some(CompensationReport {
         status: super::compensation_word(finished).to_owned(),
         done: done
             .into_iter()

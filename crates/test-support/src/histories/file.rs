@@ -20,7 +20,7 @@ use windlass_store::{Envelope, Kind};
 
 /// A recorded history.
 #[derive(Debug)]
-pub struct History {
+pub struct RecordedHistory {
     /// The file's name, without its ending.
     pub name: String,
     /// What it shows.
@@ -28,28 +28,28 @@ pub struct History {
     pub run: RunId,
     pub graphs: BTreeMap<Digest, String>,
     pub blobs: BTreeMap<Digest, String>,
-    pub records: Vec<Record>,
+    pub records: Vec<HistoryRecord>,
     /// The state after the last record.
     pub end: Vec<String>,
 }
 
 /// A record as it is stored, and what it led to.
 #[derive(Debug)]
-pub struct Record {
+pub struct HistoryRecord {
     pub version: u16,
     pub body: String,
     /// What it changed in the state.
     pub changes: Vec<String>,
 }
 
-impl Record {
+impl HistoryRecord {
     /// The stored bytes.
     pub fn bytes(&self) -> Vec<u8> {
         Envelope::encode(Kind::Record, self.version, self.body.as_bytes())
     }
 }
 
-impl History {
+impl RecordedHistory {
     /// Reads a file's text.
     pub fn read(name: &str, text: &str) -> Self {
         let mut lines = text.lines().enumerate().peekable();
@@ -76,7 +76,7 @@ impl History {
                 "blob" => history.blobs.extend([named(rest, &fault)]),
                 "record" => {
                     let (version, body) = rest.split_once(' ').unwrap_or_default();
-                    history.records.push(Record {
+                    history.records.push(HistoryRecord {
                         version: version.parse().unwrap_or_else(|_| panic!("{}", fault())),
                         body: body.to_owned(),
                         changes: led_to,
@@ -95,7 +95,7 @@ impl History {
 
     /// The digest of the whole log: states do not depend on every byte of it.
     fn digest(&self) -> Digest {
-        let bytes: Vec<u8> = self.records.iter().flat_map(Record::bytes).collect();
+        let bytes: Vec<u8> = self.records.iter().flat_map(HistoryRecord::bytes).collect();
         Digest::of(&bytes)
     }
 
@@ -137,7 +137,7 @@ pub fn folder() -> PathBuf {
 }
 
 /// All recorded histories, by name.
-pub fn all() -> Vec<History> {
+pub fn all() -> Vec<RecordedHistory> {
     let files = std::fs::read_dir(folder()).expect("the folder of histories");
     let mut paths: Vec<PathBuf> = files.map(|file| file.expect("a file").path()).collect();
     paths.retain(|path| path.extension().is_some_and(|ending| ending == "txt"));
@@ -145,7 +145,7 @@ pub fn all() -> Vec<History> {
     let read = |path: PathBuf| {
         let name = path.file_stem().and_then(|name| name.to_str());
         let text = std::fs::read_to_string(&path).expect("a history");
-        History::read(name.expect("a name"), &text)
+        RecordedHistory::read(name.expect("a name"), &text)
     };
     paths.into_iter().map(read).collect()
 }

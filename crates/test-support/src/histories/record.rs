@@ -1,11 +1,11 @@
 //! Completes a history from its log: folds it and notes what each record led to.
 
-use super::file::History;
+use super::file::RecordedHistory;
 use super::replay::{Graphs, decoded};
 use super::state::{State, changes, state};
 
 /// The history with the states that replaying its log gives.
-pub fn complete(mut history: History) -> History {
+pub fn complete(mut history: RecordedHistory) -> RecordedHistory {
     let graphs = Graphs::of(&history);
     let mut run = None;
     let mut before = State::new();

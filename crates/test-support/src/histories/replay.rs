@@ -10,13 +10,13 @@ use windlass_core::plan::Plan;
 use windlass_core::run::{Run, Snapshot};
 use windlass_orchestrator::codec;
 
-use super::file::{History, Record};
+use super::file::{HistoryRecord, RecordedHistory};
 
 /// The definitions of a history, built.
 pub struct Graphs(BTreeMap<Digest, Arc<Plan>>);
 
 impl Graphs {
-    pub fn of(history: &History) -> Self {
+    pub fn of(history: &RecordedHistory) -> Self {
         let built = history.graphs.iter().map(|(&digest, text)| {
             let definition = serde_json::from_str(text).expect("a definition");
             (digest, Arc::new(Plan::build(definition).expect("a plan")))
@@ -30,7 +30,7 @@ impl Graphs {
     }
 
     /// Folds one record into a state, which the first one begins.
-    pub fn fold(&self, history: &History, run: Option<Run>, record: &Transition) -> Run {
+    pub fn fold(&self, history: &RecordedHistory, run: Option<Run>, record: &Transition) -> Run {
         let mut run = run.unwrap_or_else(|| {
             let Some(Event::Queued(queued)) = record.events.first() else {
                 panic!("{}: a log begins with the request", history.name);
@@ -65,8 +65,8 @@ impl Graphs {
 }
 
 /// The records of a history as the codec reads them.
-pub fn decoded(history: &History) -> Vec<Transition> {
-    let decode = |record: &Record| match codec::decode(&record.bytes()) {
+pub fn decoded(history: &RecordedHistory) -> Vec<Transition> {
+    let decode = |record: &HistoryRecord| match codec::decode(&record.bytes()) {
         Ok(transition) => transition,
         Err(error) => panic!("{}: {error}: {}", history.name, record.body),
     };

@@ -292,16 +292,16 @@ pub struct Stream {
 }
 
 #[derive(Debug)]
-pub struct Event {
+pub struct StreamEvent {
     pub kind: String,
     pub id: Option<u64>,
     pub data: Value,
 }
 
 impl Iterator for Stream {
-    type Item = Event;
+    type Item = StreamEvent;
 
-    fn next(&mut self) -> Option<Event> {
+    fn next(&mut self) -> Option<StreamEvent> {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
                 let event = parse(event);
@@ -319,9 +319,9 @@ impl Iterator for Stream {
 }
 
 /// An event, or nothing where it is a sign of life.
-fn parse(text: &str) -> Option<Event> {
+fn parse(text: &str) -> Option<StreamEvent> {
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
-    Some(Event {
+    Some(StreamEvent {
         kind: field("event: ")?.to_owned(),
         id: field("id: ").and_then(|id| id.parse().ok()),
         data: serde_json::from_str(field("data: ")?).expect("JSON"),

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-pub use client::{Answer, Client, Event, Stream};
+pub use client::{Answer, Client, Stream, StreamEvent};
 pub use server::{ECHO, FAIL, Server, WAIT, serving};
 
 /// Nothing here takes nearly as long; a test that does is stuck.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use super::{Reply, Request, Server, ok};
+use super::{Server, ServiceReply, ServiceRequest, ok};
 
 pub const TOKEN: &str = "confluence-token-1";
 pub const SPACE: &str = "PROJECTS";
@@ -49,12 +49,12 @@ impl Confluence {
     }
 }
 
-fn refuse(status: u16, title: &str) -> Reply {
+fn refuse(status: u16, title: &str) -> ServiceReply {
     let error = json!({ "status": status, "code": "X", "title": title, "detail": null });
-    Reply::Json(status, Vec::new(), json!({ "errors": [error] }))
+    ServiceReply::Json(status, Vec::new(), json!({ "errors": [error] }))
 }
 
-fn handle(request: &Request, pages: &Mutex<Vec<Value>>, bodies: bool) -> Reply {
+fn handle(request: &ServiceRequest, pages: &Mutex<Vec<Value>>, bodies: bool) -> ServiceReply {
     // "me:confluence-token-1"
     let basic = "Basic bWU6Y29uZmx1ZW5jZS10b2tlbi0x";
     let proof = request.header("authorization");

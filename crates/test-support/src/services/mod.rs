@@ -15,7 +15,7 @@ use serde_json::Value;
 
 /// What was asked.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct ServiceRequest {
     pub method: String,
     pub path: String,
     pub query: BTreeMap<String, String>,
@@ -23,7 +23,7 @@ pub struct Request {
     pub body: Vec<u8>,
 }
 
-impl Request {
+impl ServiceRequest {
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
@@ -39,7 +39,7 @@ impl Request {
 
 /// What is answered.
 #[derive(Clone, Debug)]
-pub enum Reply {
+pub enum ServiceReply {
     /// A status, headers and JSON.
     Json(u16, Vec<(&'static str, String)>, Value),
     /// A status, headers and bytes.
@@ -52,14 +52,14 @@ pub enum Reply {
     Close,
 }
 
-pub fn ok(body: Value) -> Reply {
-    Reply::Json(200, Vec::new(), body)
+pub fn ok(body: Value) -> ServiceReply {
+    ServiceReply::Json(200, Vec::new(), body)
 }
 
 struct State {
-    handler: Box<dyn FnMut(&Request) -> Reply + Send>,
-    faults: VecDeque<(String, Reply)>,
-    seen: Vec<Request>,
+    handler: Box<dyn FnMut(&ServiceRequest) -> ServiceReply + Send>,
+    faults: VecDeque<(String, ServiceReply)>,
+    seen: Vec<ServiceRequest>,
     /// Whether requests that create something get no answer.
     swallow: Option<Sender<()>>,
 }
@@ -73,7 +73,7 @@ pub struct Server {
 
 impl Server {
     /// Answers every request by the handler.
-    pub fn start(handler: impl FnMut(&Request) -> Reply + Send + 'static) -> Self {
+    pub fn start(handler: impl FnMut(&ServiceRequest) -> ServiceReply + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let state = Arc::new(Mutex::new(State {
@@ -93,7 +93,7 @@ impl Server {
     }
 
     /// Answers the next request whose path or body contains the text in this way instead.
-    pub fn fail(&self, part: &str, reply: Reply) {
+    pub fn fail(&self, part: &str, reply: ServiceReply) {
         let mut state = self.state.lock().expect("the state");
         state.faults.push_back((part.to_owned(), reply));
     }
@@ -112,19 +112,19 @@ impl Server {
     }
 
     /// The requests so far whose path or body contains the text.
-    pub fn seen(&self, part: &str) -> Vec<Request> {
+    pub fn seen(&self, part: &str) -> Vec<ServiceRequest> {
         let state = self.state.lock().expect("the state");
-        let has = |request: &&Request| contains(request, part);
+        let has = |request: &&ServiceRequest| contains(request, part);
         state.seen.iter().filter(has).cloned().collect()
     }
 }
 
-fn contains(request: &Request, part: &str) -> bool {
+fn contains(request: &ServiceRequest, part: &str) -> bool {
     request.path.contains(part) || String::from_utf8_lossy(&request.body).contains(part)
 }
 
 /// Whether a request makes something, in any of the services.
-fn makes(request: &Request) -> bool {
+fn makes(request: &ServiceRequest) -> bool {
     request.path.ends_with("/chat.postMessage")
         || (request.method == "POST" && request.path.ends_with("/pages"))
         || contains(request, "create_item(")
@@ -146,7 +146,7 @@ fn answer(stream: &TcpStream, state: &Arc<Mutex<State>>) {
                 match &state.swallow {
                     Some(done) if makes(&request) => {
                         let _ = done.send(());
-                        Reply::Hang
+                        ServiceReply::Hang
                     }
                     _ => reply,
                 }
@@ -156,19 +156,19 @@ fn answer(stream: &TcpStream, state: &Arc<Mutex<State>>) {
     write(stream, reply);
 }
 
-fn write(mut stream: &TcpStream, reply: Reply) {
+fn write(mut stream: &TcpStream, reply: ServiceReply) {
     let (status, headers, bytes) = match reply {
-        Reply::Json(status, mut headers, body) => {
+        ServiceReply::Json(status, mut headers, body) => {
             headers.push(("content-type", "application/json; charset=utf-8".to_owned()));
             (status, headers, body.to_string().into_bytes())
         }
-        Reply::Bytes(status, headers, bytes) => (status, headers, bytes),
-        Reply::Hang => return wait(stream),
-        Reply::HalfWay => {
+        ServiceReply::Bytes(status, headers, bytes) => (status, headers, bytes),
+        ServiceReply::Hang => return wait(stream),
+        ServiceReply::HalfWay => {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{\"half\": ");
             return wait(stream);
         }
-        Reply::Close => return,
+        ServiceReply::Close => return,
     };
     let mut head = format!("HTTP/1.1 {status} Status\r\nconnection: close\r\n");
     for (name, value) in headers {
@@ -184,7 +184,7 @@ fn wait(mut stream: &TcpStream) {
     let _ = stream.read(&mut [0; 64]);
 }
 
-fn read(stream: &TcpStream) -> Option<Request> {
+fn read(stream: &TcpStream) -> Option<ServiceRequest> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
@@ -210,7 +210,7 @@ fn read(stream: &TcpStream) -> Option<Request> {
         let (name, value) = pair.split_once('=')?;
         Some((decoded(name), decoded(value)))
     });
-    Some(Request {
+    Some(ServiceRequest {
         method,
         path: path.to_owned(),
         query: query.collect(),

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use super::{Reply, Request, Server, ok};
+use super::{Server, ServiceReply, ServiceRequest, ok};
 
 pub const TOKEN: &str = "monday-token-1";
 pub const BOARD: &str = "123";
@@ -71,13 +71,13 @@ impl Monday {
     }
 }
 
-fn error(message: &str, code: &str) -> Reply {
+fn error(message: &str, code: &str) -> ServiceReply {
     ok(json!({ "data": {}, "errors": [{ "message": message, "extensions": { "code": code } }] }))
 }
 
-fn handle(request: &Request, board: &Mutex<Board>) -> Reply {
+fn handle(request: &ServiceRequest, board: &Mutex<Board>) -> ServiceReply {
     if request.header("authorization") != TOKEN {
-        return Reply::Json(401, Vec::new(), json!({ "errors": ["Not Authenticated"] }));
+        return ServiceReply::Json(401, Vec::new(), json!({ "errors": ["Not Authenticated"] }));
     }
     let body = request.json();
     let query = body["query"].as_str().unwrap_or_default();
@@ -137,7 +137,7 @@ fn passes(item: &Value, rule: &Value) -> bool {
         .is_some_and(|values| values.contains(text))
 }
 
-fn create(variables: &Value, board: &mut Board) -> Reply {
+fn create(variables: &Value, board: &mut Board) -> ServiceReply {
     if variables["board"] != BOARD {
         return error("invalid board", "InvalidBoardIdException");
     }

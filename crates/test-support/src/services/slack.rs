@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use super::{Reply, Request, Server, ok};
+use super::{Server, ServiceReply, ServiceRequest, ok};
 
 pub const TOKEN: &str = "xoxb-slack-token-1";
 pub const CHANNEL: &str = "C0000000001";
@@ -28,11 +28,11 @@ impl Slack {
     }
 }
 
-fn refuse(error: &str) -> Reply {
+fn refuse(error: &str) -> ServiceReply {
     ok(json!({ "ok": false, "error": error }))
 }
 
-fn handle(request: &Request, messages: &Mutex<Vec<Value>>) -> Reply {
+fn handle(request: &ServiceRequest, messages: &Mutex<Vec<Value>>) -> ServiceReply {
     if request.header("authorization") != format!("Bearer {TOKEN}") {
         return refuse("invalid_auth");
     }

@@ -19,7 +19,7 @@ use crate::workflow::Workflow;
 /// Puts an engine together.
 #[must_use = "a builder does nothing until it is opened"]
 pub struct EngineBuilder {
-    store: Place,
+    store: StoreLocation,
     workflows: Vec<Workflow>,
     registrations: Vec<Registration>,
     /// Registered last, in place of others of their names.
@@ -35,21 +35,21 @@ pub struct EngineBuilder {
 const OWN_TRIES: u32 = 50;
 const OWN_WAIT: Duration = Duration::from_millis(20);
 
-enum Place {
+enum StoreLocation {
     Folder(PathBuf),
     Memory,
 }
 
 impl EngineBuilder {
     pub(super) fn embedded(folder: PathBuf) -> Self {
-        Self::new(Place::Folder(folder))
+        Self::new(StoreLocation::Folder(folder))
     }
 
     pub(super) fn in_memory() -> Self {
-        Self::new(Place::Memory)
+        Self::new(StoreLocation::Memory)
     }
 
-    fn new(store: Place) -> Self {
+    fn new(store: StoreLocation) -> Self {
         Self {
             store,
             workflows: Vec::new(),
@@ -201,10 +201,10 @@ impl EngineBuilder {
     }
 }
 
-async fn open_store(place: &Place) -> Result<Arc<dyn Backend>, OpenError> {
+async fn open_store(place: &StoreLocation) -> Result<Arc<dyn Backend>, OpenError> {
     let folder = match place {
-        Place::Memory => return Ok(Arc::new(MemoryStore::new())),
-        Place::Folder(folder) => folder,
+        StoreLocation::Memory => return Ok(Arc::new(MemoryStore::new())),
+        StoreLocation::Folder(folder) => folder,
     };
     // An engine of this process that was shut down lets go when its last action has ended.
     for _ in 0..OWN_TRIES {

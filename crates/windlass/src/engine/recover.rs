@@ -30,7 +30,7 @@ pub(super) async fn recover(
     actions: &BTreeSet<Box<str>>,
 ) -> Result<Recovery, Error> {
     let mut recovery = Recovery::default();
-    let mut known = Known {
+    let mut known = RegisteredActions {
         engine,
         registered,
         actions,
@@ -61,14 +61,14 @@ pub(super) async fn recover(
 type Version = (Option<Box<str>>, Box<str>, u32);
 
 /// Which definitions' actions are all registered.
-struct Known<'a> {
+struct RegisteredActions<'a> {
     engine: &'a windlass_engine::Engine,
     registered: &'a BTreeMap<Box<str>, Published>,
     actions: &'a BTreeSet<Box<str>>,
     seen: BTreeMap<Version, Option<String>>,
 }
 
-impl Known<'_> {
+impl RegisteredActions<'_> {
     /// Why a run would fail here for want of an action. A run of a registered workflow goes on
     /// in any case: its code is here, and must register the actions that it calls.
     async fn missing(&mut self, row: &RunRow) -> Result<Option<String>, Error> {

@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use windlass_core::Digest;
-use windlass_core::definition::{self, Definition, Source};
+use windlass_core::definition::{self, Definition, DefinitionSource};
 
 pub(crate) use builder::to_json;
 pub use builder::{DEFAULT_IN_FLIGHT, WorkflowBuilder};
@@ -67,12 +67,12 @@ impl Workflow {
     /// # Errors
     /// Everything that is wrong with the definition.
     pub fn parse(file: &str, text: &[u8]) -> Result<Self, BuildError> {
-        Self::check(file, &Source::new(file, text), Vec::new())
+        Self::check(file, &DefinitionSource::new(file, text), Vec::new())
     }
 
     fn check(
         workflow: &str,
-        source: &Source<'_>,
+        source: &DefinitionSource<'_>,
         registrations: Vec<Registration>,
     ) -> Result<Self, BuildError> {
         let options = definition::Options {

@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use windlass_core::definition::{Compensate, Edge, Format, Json, Node, Source, When};
+use windlass_core::definition::{
+    Compensate, DefinitionFormat, DefinitionSource, Edge, Json, Node, When,
+};
 
 use super::builder::{Declared, WorkflowBuilder};
 use super::{BuildError, Problem, Workflow, chain};
@@ -45,10 +47,10 @@ pub(super) fn build(builder: WorkflowBuilder) -> Result<Workflow, BuildError> {
         return Err(BuildError { workflow, problems });
     }
     let text = serde_json::to_vec(&definition).expect("a definition is JSON");
-    let source = Source {
+    let source = DefinitionSource {
         name: format!("{workflow} (built in code)"),
         text: &text,
-        format: Format::Json,
+        format: DefinitionFormat::Json,
     };
     Workflow::check(&workflow, &source, registrations)
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::plan::{NodeIndex, Plan};
-use windlass_sim::account::{Account, Asked, Condition, Ending, conditions};
+use windlass_sim::account::{Account, Condition, DrawCount, Ending, conditions};
 
 /// Runs that ended alike.
 pub(super) struct Ended {
@@ -30,7 +30,7 @@ pub(super) struct Summary {
     /// None if no run ended.
     pub(super) durations: Option<Durations>,
     pub(super) never_ran: Vec<String>,
-    pub(super) conditions: Vec<(Condition, Asked)>,
+    pub(super) conditions: Vec<(Condition, DrawCount)>,
     /// Failed attempts, and the runs that had one, by node and code.
     pub(super) failures: Vec<((String, String), (u64, u64))>,
 }
@@ -39,12 +39,12 @@ pub(super) struct Summary {
 pub(super) fn of(plan: &Plan, accounts: &[Account]) -> Summary {
     let mut endings: BTreeMap<&Ending, (u64, u64)> = BTreeMap::new();
     let mut ran: BTreeSet<&str> = BTreeSet::new();
-    let mut asked: BTreeMap<Condition, Asked> = BTreeMap::new();
+    let mut asked: BTreeMap<Condition, DrawCount> = BTreeMap::new();
     let mut failures: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
     asked.extend(
         conditions(plan)
             .into_iter()
-            .map(|it| (it, Asked::default())),
+            .map(|it| (it, DrawCount::default())),
     );
     for account in accounts {
         let entry = endings.entry(&account.ending).or_insert((0, account.seed));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use windlass_core::definition::ExecutionMode;
 use windlass_core::run::{
-    Change, Dispatch, Input as RunInput, Instance, PendingDecision, Source, WaitingNode,
+    Change, Dispatch, Input as RunInput, Instance, PendingDecision, ValueSource, WaitingNode,
 };
 use windlass_core::value::ValueRef;
 use windlass_core::{NodeStatus, RunStatus};
@@ -286,11 +286,11 @@ impl Slot {
             }
         };
         dispatch.sources.iter().any(|source| match source {
-            Source::Stored(value) | Source::Error { value, .. } | Source::Item(value, _) => {
-                is_undurable(value)
-            }
-            Source::Vars(_) => self.setting_vars > 0,
-            Source::Undefined | Source::Text(_) | Source::Secret(_) => false,
+            ValueSource::Stored(value)
+            | ValueSource::Error { value, .. }
+            | ValueSource::Item(value, _) => is_undurable(value),
+            ValueSource::Vars(_) => self.setting_vars > 0,
+            ValueSource::Undefined | ValueSource::Text(_) | ValueSource::Secret(_) => false,
         })
     }
 }

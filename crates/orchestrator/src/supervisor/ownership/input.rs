@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use windlass_core::event::After;
-use windlass_store::{Error, Joined, LiveSession, Partition, TakenPartition};
+use windlass_store::{Error, JoinedSession, LiveSession, Partition, TakenPartition};
 
 use super::{Hold, Life, Ownership, OwnershipEffect, OwnershipInput, Session};
 use crate::supervisor::partition::spread;
@@ -56,7 +56,7 @@ impl Ownership {
         }
     }
 
-    fn joined(&mut self, result: Result<Joined, Error>, now: u64) {
+    fn joined(&mut self, result: Result<JoinedSession, Error>, now: u64) {
         let sent = self.sent.take();
         let (Ok(joined), Some(sent)) = (result, sent) else {
             self.renew_at = Some(now + AGAIN_MS);

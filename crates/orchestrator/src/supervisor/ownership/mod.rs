@@ -25,7 +25,7 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 
 use windlass_core::event::After;
-use windlass_store::{Error, Joined, LiveSession, Partition, SessionId, TakenPartition};
+use windlass_store::{Error, JoinedSession, LiveSession, Partition, SessionId, TakenPartition};
 
 /// How long things take, in milliseconds.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +64,7 @@ pub enum OwnershipInput {
     /// Sessions, or what they hold, may have changed.
     Rung,
     /// The answer to [`OwnershipEffect::Join`].
-    Joined(Result<Joined, Error>),
+    Joined(Result<JoinedSession, Error>),
     /// The answer to [`OwnershipEffect::Renew`].
     Renewed(Result<bool, Error>),
     /// The answer to [`OwnershipEffect::ListSessions`], with the session that it was asked for. An
